@@ -1,0 +1,25 @@
+/**
+ * Where a checkpoint's bytes come from: a folder, an HTTP server, memory.
+ *
+ * @module
+ */
+
+export interface SourceFile {
+  readonly name: string;
+  /** Bytes. */
+  readonly size: number;
+}
+
+/** A flat folder of files that can be read in pieces. */
+export interface WeightSource {
+  /** Path or address, for messages. */
+  readonly name: string;
+  /** Every file there is. */
+  list(): Promise<readonly SourceFile[]>;
+  /**
+   * Exactly `length` bytes of `file` from `offset`, in a buffer the caller owns.
+   *
+   * @throws {CheckpointError} when the file is missing or ends early.
+   */
+  read(file: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
+}

@@ -1,0 +1,81 @@
+/**
+ * The errors this library throws on purpose: few kinds, one for each thing a caller can do about it.
+ *
+ * @module
+ */
+
+/** Base of every error this library throws on purpose. */
+export abstract class EngineError extends Error {
+  /** Stable machine-readable code; the HTTP server maps it to a status. */
+  abstract readonly code: string;
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** A request that can never be served as it is written. The client must change it. */
+export class InvalidRequestError extends EngineError {
+  readonly code = "invalid_request";
+  /** Name of the offending field as the client wrote it, when one is to blame. */
+  readonly field: string | undefined;
+
+  constructor(message: string, field?: string, options?: ErrorOptions) {
+    super(message, options);
+    this.field = field;
+  }
+}
+
+/** A fixed-size resource is full. The same request may succeed later. */
+export class CapacityError extends EngineError {
+  readonly code = "capacity_exceeded";
+  readonly limit: number;
+
+  constructor(resource: string, limit: number, options?: ErrorOptions) {
+    super(`Cannot reserve more ${resource}: all ${limit} are in use`, options);
+    this.limit = limit;
+  }
+}
+
+/** A checkpoint's files are damaged, incomplete or contradict each other. */
+export class CheckpointError extends EngineError {
+  readonly code = "invalid_checkpoint";
+  /** File inside the checkpoint folder. */
+  readonly file: string;
+  /** Tensor or config field to blame, when there is one. */
+  readonly tensor: string | undefined;
+
+  constructor(file: string, problem: string, tensor?: string, options?: ErrorOptions) {
+    super(`Cannot load ${file}${tensor === undefined ? "" : ` (${tensor})`}: ${problem}`, options);
+    this.file = file;
+    this.tensor = tensor;
+  }
+}
+
+/** Something well-formed that this engine does not do. */
+export class UnsupportedError extends EngineError {
+  readonly code = "unsupported";
+  readonly feature: string;
+
+  constructor(feature: string, reason = "it is not supported", options?: ErrorOptions) {
+    super(`Cannot use ${feature}: ${reason}`, options);
+    this.feature = feature;
+  }
+}
+
+/** The GPU is missing, lost, out of memory or failed its self-test. */
+export class DeviceError extends EngineError {
+  readonly code = "device_error";
+}
+
+/** A kernel was defined or launched against its own declaration. A bug in this library. */
+export class KernelError extends EngineError {
+  readonly code = "kernel_error";
+  readonly kernel: string;
+
+  constructor(kernel: string, problem: string, options?: ErrorOptions) {
+    super(`Cannot use kernel "${kernel}": ${problem}`, options);
+    this.kernel = kernel;
+  }
+}

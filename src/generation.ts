@@ -1,0 +1,129 @@
+/**
+ * What a caller says to an engine and what comes back: plain data in, async iterables out.
+ *
+ * Everything here can cross a worker or a socket. The engine itself, a worker proxy and a remote
+ * engine all implement `GenerationEngine`; the HTTP server knows nothing else.
+ *
+ * @module
+ */
+
+/** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
+export interface SamplingParams {
+  /** Completion tokens at most; `null` fills the context. Default 128. */
+  readonly maxNewTokens?: number | null;
+  /** Divides the logits; 0 is greedy. Default 1. */
+  readonly temperature?: number;
+  /** Smallest set of tokens whose probability reaches this, in (0, 1]. Default 1. */
+  readonly topP?: number;
+  /** Number of likeliest tokens to draw from; -1 is all. Default -1. */
+  readonly topK?: number;
+  /** Ends the text before the first of these strings. Default none. */
+  readonly stop?: string | readonly string[];
+  /** Ends the sequence after any of these tokens. Default none. */
+  readonly stopTokenIds?: readonly number[];
+  /** Goes on after the end-of-sequence token and after `stopTokenIds`. Default false. */
+  readonly ignoreEos?: boolean;
+  /** Leaves special tokens out of the text. Default true. */
+  readonly skipSpecialTokens?: boolean;
+  /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
+  readonly seed?: number;
+}
+
+export interface ChatToolCall {
+  readonly id?: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string | null;
+  readonly name?: string;
+  readonly tool_calls?: readonly ChatToolCall[];
+  readonly tool_call_id?: string;
+}
+
+/** One prompt, in exactly one of three forms. */
+export interface GenerationRequest {
+  /** Raw text. A beginning-of-sequence token is put in front when the tokenizer asks for it. */
+  readonly prompt?: string;
+  /** A conversation, rendered by the model's chat template. */
+  readonly messages?: readonly ChatMessage[];
+  /** Token ids, used as they are. */
+  readonly tokens?: readonly number[];
+  /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */
+  readonly tools?: readonly unknown[];
+  /** Further variables for the chat template. Only with `messages`. */
+  readonly templateVariables?: Readonly<Record<string, unknown>>;
+  readonly sampling?: SamplingParams;
+  /** Names the request in logs; the engine invents one when absent. */
+  readonly requestId?: string;
+}
+
+/** Why a sequence ended. */
+export type FinishReason =
+  /** `matched` is the token id or the stop string that ended it. */
+  | { readonly type: "stop"; readonly matched: number | string }
+  /** `length` is the limit that was reached, in completion tokens. */
+  | { readonly type: "length"; readonly length: number }
+  | { readonly type: "abort"; readonly message: string };
+
+/** What one or more steps added to a sequence. */
+export interface GenerationChunk {
+  readonly requestId: string;
+  /** Text that is safe to show: whole characters, never part of a stop string. May be empty. */
+  readonly text: string;
+  /** New completion tokens, the one that ended the sequence included. */
+  readonly tokens: readonly number[];
+  readonly promptTokens: number;
+  /** Completion tokens so far, this chunk's included. */
+  readonly completionTokens: number;
+  /** Prompt tokens that were found in the prefix cache. */
+  readonly cachedTokens: number;
+  /** Set on the last chunk only. */
+  readonly finish: FinishReason | null;
+}
+
+export interface ModelDescription {
+  /** Path or id the model was loaded from. */
+  readonly path: string;
+  /** Class name in config.json. */
+  readonly architecture: string;
+  /** Tokens a sequence may have, prompt and completion together. */
+  readonly contextLength: number;
+  readonly vocabularySize: number;
+  /** Sampling defaults of the checkpoint's generation_config.json; chat requests start from them. */
+  readonly defaults: { readonly temperature?: number; readonly topP?: number; readonly topK?: number };
+}
+
+export interface EngineStatus {
+  /** False once the device is lost or the engine is closed. */
+  readonly healthy: boolean;
+  readonly runningRequests: number;
+  readonly queuedRequests: number;
+  /** Slots of the KV cache, and those in use. */
+  readonly totalTokens: number;
+  readonly usedTokens: number;
+}
+
+export interface GenerationEngine {
+  readonly model: ModelDescription;
+
+  /**
+   * Generates one completion. Leaving the loop or aborting the signal ends it and frees its pages.
+   *
+   * Everything is checked before the first chunk: the first `next()` rejects.
+   *
+   * @throws {InvalidRequestError} when a field is out of range or the prompt is empty or too long.
+   * @throws {CapacityError} when the queue is full.
+   * @throws {DOMException} named AbortError when `signal` is aborted.
+   */
+  generate(
+    request: GenerationRequest & { readonly signal?: AbortSignal },
+  ): AsyncIterable<GenerationChunk>;
+
+  status(): EngineStatus;
+
+  /** Ends running requests with an abort and frees the device's memory. */
+  close(): Promise<void>;
+}
