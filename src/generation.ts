@@ -93,7 +93,11 @@ export interface ModelDescription {
   readonly contextLength: number;
   readonly vocabularySize: number;
   /** Sampling defaults of the checkpoint's generation_config.json; chat requests start from them. */
-  readonly defaults: { readonly temperature?: number; readonly topP?: number; readonly topK?: number };
+  readonly defaults: {
+    readonly temperature?: number;
+    readonly topP?: number;
+    readonly topK?: number;
+  };
 }
 
 export interface EngineStatus {

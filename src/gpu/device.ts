@@ -1,0 +1,65 @@
+/**
+ * What every platform asks of an adapter, and how a device's failures become errors.
+ *
+ * @module
+ */
+import { DeviceError } from "../errors.ts";
+
+/** A device, or a way to get one; with the latter a lost device can be replaced. */
+export type DeviceSource = GPUDevice | (() => Promise<GPUDevice>);
+
+// What kernels can use, at most: asking for more only costs portability between machines.
+const WANTED_LIMITS: Readonly<Record<string, number>> = {
+  maxBufferSize: Number.POSITIVE_INFINITY,
+  maxStorageBufferBindingSize: Number.POSITIVE_INFINITY,
+  maxStorageBuffersPerShaderStage: 10,
+  maxComputeWorkgroupStorageSize: 32768,
+  maxComputeInvocationsPerWorkgroup: 1024,
+  maxComputeWorkgroupSizeX: 1024,
+  maxComputeWorkgroupsPerDimension: 65535,
+};
+const WANTED_FEATURES: readonly GPUFeatureName[] = ["shader-f16", "subgroups", "timestamp-query"];
+
+/** Everything of this adapter that kernels can use. */
+export function deviceDescriptor(adapter: GPUAdapter): GPUDeviceDescriptor {
+  const limits = adapter.limits as unknown as Readonly<Record<string, number>>;
+  return {
+    requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
+    requiredLimits: Object.fromEntries(
+      Object.entries(WANTED_LIMITS).map(([name, most]) => [name, Math.min(limits[name]!, most)]),
+    ),
+  };
+}
+
+/**
+ * Runs `work` and waits for the device to say whether it could allocate all of it.
+ *
+ * @param what What is being allocated, for the message.
+ * @throws {DeviceError} when the device is out of memory or rejects the work.
+ */
+export async function allocating<T>(
+  device: GPUDevice,
+  what: string,
+  work: () => T | Promise<T>,
+): Promise<T> {
+  device.pushErrorScope("out-of-memory");
+  device.pushErrorScope("validation");
+  let result: T;
+  let invalid: GPUError | null = null;
+  let exhausted: GPUError | null = null;
+  try {
+    result = await work();
+  } finally {
+    invalid = await device.popErrorScope().catch(() => null);
+    exhausted = await device.popErrorScope().catch(() => null);
+  }
+  if (exhausted !== null) {
+    throw new DeviceError(
+      `Cannot allocate ${what}: the device is out of memory (${exhausted.message})`,
+    );
+  }
+  if (invalid !== null) {
+    throw new DeviceError(`Cannot allocate ${what}: ${invalid.message}`);
+  }
+  return result;
+}

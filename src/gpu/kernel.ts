@@ -1,0 +1,180 @@
+/**
+ * A kernel: one WGSL file, specialised by constants, bound to tensors once and recorded every step.
+ *
+ * Specialising only replaces the right-hand side of top-level `const` and `alias` declarations, so
+ * a kernel file is plain WGSL with working defaults.
+ *
+ * @module
+ */
+import { KernelError } from "../errors.ts";
+import type { PipelineEntry } from "./pipeline_cache.ts";
+import type { Recorder, UniformBlock } from "./recorder.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Values for `const` and `alias` declarations; a whole number becomes a `u32`. */
+export type Constants = Readonly<Record<string, number | boolean | string>>;
+
+type ScalarType = "u32" | "f32";
+
+/** What a kernel file declares, as read from its text. */
+export interface KernelInterface {
+  readonly buffers: readonly { readonly name: string; readonly access: "read" | "read_write" }[];
+  readonly params: readonly { readonly name: string; readonly type: ScalarType }[];
+}
+
+/** The same names as a wrapper writes them, so that TypeScript can check the callers. */
+export interface KernelDefinition<B extends string, P extends string> {
+  /** Path under `kernels/` without `.wgsl`. */
+  readonly name: string;
+  /** The kernel's text, with the shared functions it calls in front. */
+  readonly source: string;
+  readonly buffers: readonly B[];
+  readonly params: readonly P[];
+}
+
+/** Returns `source` with the named top-level `const` and `alias` values replaced. */
+export function specialize(kernel: string, source: string, constants: Constants): string {
+  let code = source;
+  for (const [name, value] of Object.entries(constants)) {
+    const declaration = new RegExp(`^(const|alias) ${name} = [^;]+;`, "m");
+    if (!declaration.test(code)) throw new KernelError(kernel, `no const or alias named ${name}`);
+    const text = Number.isInteger(value) ? `${value}u` : `${value}`;
+    code = code.replace(declaration, `$1 ${name} = ${text};`);
+  }
+  return Object.values(constants).includes("f16") ? `enable f16;\n${code}` : code;
+}
+
+/** Reads the bindings and `struct Params` out of a kernel file. */
+export function reflect(kernel: string, source: string): KernelInterface {
+  const storage = /@binding\((\d+)\) var<storage, (read|read_write)> (\w+)/g;
+  const buffers = [...source.matchAll(storage)].map(([, index, access, name], i) => {
+    if (Number(index) !== i) throw new KernelError(kernel, `binding ${index} is out of order`);
+    return { name: name!, access: access as "read" | "read_write" };
+  });
+  const struct = /struct Params \{([^}]*)\}/.exec(source)?.[1] ?? "";
+  const params = [...struct.matchAll(/(\w+): (\w+),/g)].map(([, name, type]) => {
+    if (type !== "u32" && type !== "f32") {
+      throw new KernelError(kernel, `Params.${name} is ${type}, not u32 or f32`);
+    }
+    return { name: name!, type: type as ScalarType };
+  });
+  return { buffers, params };
+}
+
+export interface BindOptions<P extends string> {
+  readonly constants?: Constants;
+  /** Values known now; those of a step are set before each record. */
+  readonly params?: Readonly<Partial<Record<P, number>>>;
+}
+
+export class Kernel<B extends string, P extends string> {
+  readonly name: string;
+  readonly interface: KernelInterface;
+  readonly #source: string;
+
+  /** @throws {KernelError} when the wrapper and the file disagree about a name or an order. */
+  constructor({ name, source, buffers, params }: KernelDefinition<B, P>) {
+    this.name = name;
+    this.#source = source;
+    this.interface = reflect(name, source);
+    for (const [what, listed] of Object.entries({ buffers, params })) {
+      const declared = this.interface[what as "buffers" | "params"].map((entry) => entry.name);
+      if (listed.join() !== declared.join()) {
+        throw new KernelError(
+          name,
+          `wrapper lists ${what} [${listed.join(", ")}], file declares [${declared.join(", ")}]`,
+        );
+      }
+    }
+  }
+
+  /** Asks for the kernel specialised by `constants` and binds `tensors` to it. */
+  bind(
+    recorder: Recorder,
+    tensors: Readonly<Record<B, Tensor>>,
+    { constants = {}, params }: BindOptions<P> = {},
+  ): BoundKernel<P> {
+    const specialized = specialize(this.name, this.#source, constants);
+    const entry = recorder.pipelines.get({
+      kernel: this.name,
+      label: `${this.name} ${JSON.stringify(constants)}`,
+      code: recorder.rewrite?.(this.name, specialized) ?? specialized,
+      buffers: [
+        ...this.interface.buffers.map(({ access }) =>
+          access === "read" ? ("read-only-storage" as const) : ("storage" as const),
+        ),
+        "uniform",
+      ],
+    });
+    const uniforms = recorder.reserveUniforms(this.interface.params.length);
+    const entries: GPUBindGroupEntry[] = this.interface.buffers.map(({ name }, binding) => {
+      const { buffer, offset, size } = tensors[name as B];
+      return { binding, resource: { buffer, offset, size } };
+    });
+    entries.push({ binding: entries.length, resource: uniforms.binding });
+    const group = recorder.device.createBindGroup({
+      label: this.name,
+      layout: entry.layout,
+      entries,
+    });
+    const bound = new BoundKernel<P>(this.name, recorder, entry, group, uniforms, this.interface);
+    for (const [name, value] of Object.entries(params ?? {})) bound.set(name as P, value as number);
+    return bound;
+  }
+}
+
+/** A kernel with its tensors; only the step's uniform values and the grid are left to say. */
+export class BoundKernel<P extends string> {
+  readonly name: string;
+  readonly #recorder: Recorder;
+  readonly #entry: PipelineEntry;
+  readonly #group: GPUBindGroup;
+  readonly #words = new Map<string, { readonly word: number; readonly type: ScalarType }>();
+  #recordedIn = -1;
+
+  constructor(
+    name: string,
+    recorder: Recorder,
+    entry: PipelineEntry,
+    group: GPUBindGroup,
+    uniforms: UniformBlock,
+    { params }: KernelInterface,
+  ) {
+    this.name = name;
+    this.#recorder = recorder;
+    this.#entry = entry;
+    this.#group = group;
+    params.forEach(({ name: param, type }, i) => {
+      this.#words.set(param, { word: uniforms.word + i, type });
+    });
+  }
+
+  /**
+   * Sets one field of `Params` for the next record.
+   *
+   * @throws {KernelError} when this launch was already recorded in the open submit with another
+   * value: both would read the last one. Bind it twice instead.
+   */
+  set(param: P, value: number): void {
+    const { word, type } = this.#words.get(param)!;
+    const changed =
+      type === "f32" ? this.#recorder.setF32(word, value) : this.#recorder.setU32(word, value);
+    if (changed && this.#recordedIn === this.#recorder.submitIndex) {
+      throw new KernelError(this.name, `${param} changes between two records of one submit`);
+    }
+  }
+
+  /** Records one launch over a grid of workgroups; an empty grid records nothing. */
+  record(x: number, y = 1, z = 1): void {
+    if (x === 0 || y === 0 || z === 0) return;
+    const { pipeline } = this.#entry;
+    if (pipeline === undefined)
+      throw new KernelError(this.name, "its pipeline is not compiled yet");
+    const { pass } = this.#recorder;
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, this.#group);
+    pass.dispatchWorkgroups(x, y, z);
+    this.#recorder.launches += 1;
+    this.#recordedIn = this.#recorder.submitIndex;
+  }
+}

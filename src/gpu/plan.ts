@@ -1,0 +1,81 @@
+/**
+ * What a model compiles to: segments of launches, with exchanges between them.
+ *
+ * A segment is recorded and submitted as one. An exchange is a host step between two segments
+ * (an all-reduce, an expert all-to-all, reading experts from disk). A plan without exchanges is one
+ * segment and one submit a step. Layers add launches and exchanges; they never touch a queue.
+ *
+ * @module
+ */
+import type { Recorder } from "./recorder.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Records a layer's launches for a step; records none when the step has no work for it. */
+export type RecordLaunches<Step> = (step: Step) => void;
+
+type Item<Step> =
+  | { readonly kind: "launches"; readonly group: string; readonly record: RecordLaunches<Step> }
+  | { readonly kind: "exchange"; readonly name: string; run(step: Step): Promise<void> }
+  | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor };
+
+export interface RunOptions {
+  /** Called where the plan marked a tensor; may record a copy of it. */
+  readonly onTap?: (name: string, tensor: Tensor) => void;
+}
+
+export class Plan<Step> {
+  readonly recorder: Recorder;
+  readonly #items: Item<Step>[] = [];
+  #group = "";
+
+  constructor(recorder: Recorder) {
+    this.recorder = recorder;
+  }
+
+  /** Names the part of the model that the following launches belong to, for reports. */
+  group(name: string): void {
+    this.#group = name;
+  }
+
+  add(record: RecordLaunches<Step>): void {
+    this.#items.push({ kind: "launches", group: this.#group, record });
+  }
+
+  /** Ends the segment; `run` is awaited before the next one is recorded. */
+  exchange(name: string, run: (step: Step) => Promise<void>): void {
+    this.#items.push({ kind: "exchange", name, run });
+  }
+
+  /** Marks a tensor that tests and tools may look at when the plan gets here. */
+  tap(name: string, tensor: Tensor): void {
+    this.#items.push({ kind: "tap", name, tensor });
+  }
+
+  /** Records and submits one step. Resolves when everything is submitted, not when it has run. */
+  async run(step: Step, { onTap }: RunOptions = {}): Promise<void> {
+    for (const item of this.#items) {
+      if (item.kind === "launches") item.record(step);
+      else if (item.kind === "tap") onTap?.(item.name, item.tensor);
+      else {
+        this.recorder.submit();
+        await item.run(step);
+      }
+    }
+    this.recorder.submit();
+  }
+
+  /** Launches that one step records, by group. Records and submits the step. */
+  async countLaunches(step: Step): Promise<Map<string, number>> {
+    const counts = new Map<string, number>();
+    for (const item of this.#items) {
+      if (item.kind === "exchange") await item.run(step);
+      if (item.kind !== "launches") continue;
+      const before = this.recorder.launches;
+      item.record(step);
+      const added = this.recorder.launches - before;
+      counts.set(item.group, (counts.get(item.group) ?? 0) + added);
+    }
+    this.recorder.submit();
+    return counts;
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * Small results on their way from the GPU to the host: a ring of mappable buffers, so that a step's
+ * result can be read while the next step runs and nothing is allocated per step.
+ *
+ * @module
+ */
+import { DeviceError } from "../errors.ts";
+import type { Recorder } from "./recorder.ts";
+import { type Tensor, whole } from "./tensor.ts";
+
+const MAP_READ_USAGE = 0x1 | 0x8; // MAP_READ | COPY_DST
+const MAP_MODE_READ = 0x1;
+
+export class Readback {
+  readonly #buffers: GPUBuffer[];
+  #next = 0;
+
+  /**
+   * @param bytes Largest result, in bytes.
+   * @param depth Results that may be on their way at once.
+   */
+  constructor(device: GPUDevice, bytes: number, depth = 2) {
+    const size = Math.max(Math.ceil(bytes / 4) * 4, 4);
+    this.#buffers = Array.from({ length: depth }, () =>
+      device.createBuffer({ label: "readback", size, usage: MAP_READ_USAGE }),
+    );
+  }
+
+  /**
+   * Records a copy of the first `bytes` bytes of `from`. Submit, then call the returned function:
+   * it resolves to a copy of the bytes once the GPU has got there.
+   *
+   * @throws {DeviceError} from the returned function when the device is lost.
+   */
+  record(recorder: Recorder, from: Tensor, bytes: number): () => Promise<ArrayBuffer> {
+    const buffer = this.#buffers[this.#next]!;
+    this.#next = (this.#next + 1) % this.#buffers.length;
+    const size = Math.ceil(bytes / 4) * 4;
+    recorder.copy(from, whole(buffer), size);
+    return async () => {
+      try {
+        await buffer.mapAsync(MAP_MODE_READ, 0, size);
+      } catch (cause) {
+        throw new DeviceError(`Cannot read ${bytes} bytes back: the device is lost`, { cause });
+      }
+      const copy = buffer.getMappedRange(0, size).slice(0, bytes);
+      buffer.unmap();
+      return copy;
+    };
+  }
+
+  destroy(): void {
+    for (const buffer of this.#buffers) buffer.destroy();
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * One segment's work on the GPU: launches in order, one compute pass, one submit.
+ *
+ * Every bound launch owns a block of one uniform buffer. Blocks change on the host and travel in
+ * one write per submit, and only when a value changed: a steady decode step writes none.
+ *
+ * @module
+ */
+import { KernelError } from "../errors.ts";
+import { PipelineCache } from "./pipeline_cache.ts";
+import type { Tensor } from "./tensor.ts";
+
+const UNIFORM_USAGE = 0x40 | 0x8; // UNIFORM | COPY_DST
+
+/** Where one launch keeps its uniform values; 32-bit words. */
+export interface UniformBlock {
+  /** Index of the first word in the recorder's uniform buffer. */
+  readonly word: number;
+  readonly binding: { readonly buffer: GPUBuffer; readonly offset: number; readonly size: number };
+}
+
+export interface RecorderOptions {
+  /** Launches that may be bound in all. Default 16384. */
+  readonly maxLaunches?: number;
+  /** Rewrites a kernel's code before it is compiled; tests use it to plant faults. */
+  readonly rewrite?: (kernel: string, code: string) => string;
+}
+
+export class Recorder {
+  readonly device: GPUDevice;
+  readonly pipelines: PipelineCache;
+  readonly rewrite: ((kernel: string, code: string) => string) | undefined;
+  /** Launches recorded since the recorder was made. */
+  launches = 0;
+  /** Submits since the recorder was made. */
+  submits = 0;
+  readonly #alignment: number;
+  readonly #uniforms: GPUBuffer;
+  readonly #bytes: ArrayBuffer;
+  readonly #u32: Uint32Array<ArrayBuffer>;
+  readonly #f32: Float32Array<ArrayBuffer>;
+  #usedBytes = 0;
+  #dirtyLow = Number.POSITIVE_INFINITY;
+  #dirtyHigh = 0;
+  #encoder: GPUCommandEncoder | undefined;
+  #pass: GPUComputePassEncoder | undefined;
+
+  constructor(device: GPUDevice, options: RecorderOptions = {}) {
+    this.device = device;
+    this.pipelines = new PipelineCache(device);
+    this.rewrite = options.rewrite;
+    this.#alignment = Math.max(device.limits.minUniformBufferOffsetAlignment, 64);
+    const size = (options.maxLaunches ?? 16384) * this.#alignment;
+    this.#bytes = new ArrayBuffer(size);
+    this.#u32 = new Uint32Array(this.#bytes);
+    this.#f32 = new Float32Array(this.#bytes);
+    this.#uniforms = device.createBuffer({ label: "uniforms", size, usage: UNIFORM_USAGE });
+  }
+
+  /** Number of the submit that is being recorded. */
+  get submitIndex(): number {
+    return this.submits;
+  }
+
+  /** Reserves `words` 32-bit words for one launch. They start as zero. */
+  reserveUniforms(words: number): UniformBlock {
+    const size = Math.max(Math.ceil(words / 4) * 16, 16);
+    const offset = this.#usedBytes;
+    const next = offset + Math.ceil(size / this.#alignment) * this.#alignment;
+    if (next > this.#bytes.byteLength) {
+      throw new KernelError("uniforms", `${offset / this.#alignment} launches are bound already`);
+    }
+    this.#usedBytes = next;
+    return { word: offset / 4, binding: { buffer: this.#uniforms, offset, size } };
+  }
+
+  setU32(word: number, value: number): boolean {
+    if (this.#u32[word] === value >>> 0) return false;
+    this.#u32[word] = value;
+    this.#touch(word);
+    return true;
+  }
+
+  setF32(word: number, value: number): boolean {
+    if (Object.is(this.#f32[word], Math.fround(value))) return false;
+    this.#f32[word] = value;
+    this.#touch(word);
+    return true;
+  }
+
+  #touch(word: number): void {
+    if (word < this.#dirtyLow) this.#dirtyLow = word;
+    if (word >= this.#dirtyHigh) this.#dirtyHigh = word + 1;
+  }
+
+  /** The open pass; the first use after a submit or a copy opens one. */
+  get pass(): GPUComputePassEncoder {
+    this.#encoder ??= this.device.createCommandEncoder();
+    this.#pass ??= this.#encoder.beginComputePass();
+    return this.#pass;
+  }
+
+  /** Copies the first `bytes` bytes of `from` (a multiple of 4) after everything recorded so far. */
+  copy(from: Tensor, to: Tensor, bytes: number): void {
+    this.#encoder ??= this.device.createCommandEncoder();
+    this.#pass?.end();
+    this.#pass = undefined;
+    this.#encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, bytes);
+  }
+
+  /** Sends everything recorded so far to the queue, in order. */
+  submit(): void {
+    if (this.#encoder === undefined) return;
+    this.#pass?.end();
+    if (this.#dirtyHigh > this.#dirtyLow) {
+      const offset = this.#dirtyLow * 4;
+      const length = this.#dirtyHigh * 4 - offset;
+      this.device.queue.writeBuffer(this.#uniforms, offset, this.#bytes, offset, length);
+      this.#dirtyLow = Number.POSITIVE_INFINITY;
+      this.#dirtyHigh = 0;
+    }
+    this.device.queue.submit([this.#encoder.finish()]);
+    this.submits += 1;
+    this.#encoder = this.#pass = undefined;
+  }
+
+  /** Frees the uniform buffer; bound launches are of no use afterwards. */
+  destroy(): void {
+    this.#uniforms.destroy();
+  }
+}
