@@ -1,0 +1,102 @@
+/**
+ * The HTTP interface as a function of `Request`: no socket, no platform, any `GenerationEngine`.
+ *
+ * @module
+ */
+import { Hono } from "hono";
+import { cors } from "hono/cors";
+import type { GenerationEngine } from "../generation.ts";
+import {
+  errorStatus,
+  flatErrorResponse,
+  generateErrorResponse,
+  HttpError,
+} from "../http/error_response.ts";
+import { handleChatCompletions } from "./chat_completions.ts";
+import { handleGenerate } from "./generate.ts";
+import { listModels, retrieveModel } from "./models.ts";
+import type { ServerContext } from "./server_context.ts";
+
+export interface AppOptions {
+  /** Id of the model at `/v1/models`. Default: the path it was loaded from. */
+  readonly servedModelName?: string;
+  /** Size of a request body at most. Default 64 MiB. */
+  readonly maxBodyBytes?: number;
+  /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
+  readonly reportError?: (error: unknown) => void;
+}
+
+type Handler = (request: Request) => Response | Promise<Response>;
+
+/** The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`. */
+export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
+  const context = createContext(engine, options);
+  const app = new Hono();
+  const flat = (error: unknown) => flatErrorResponse(error);
+
+  // An origin is repeated and not "*", which browsers refuse together with credentials.
+  app.use(cors({ origin: (origin) => origin || "*", credentials: true }));
+
+  const route = (
+    methods: readonly string[],
+    path: string,
+    handler: Handler,
+    errorResponse: (error: unknown) => Response = flat,
+  ): void => {
+    app.on([...methods], path, async ({ req }) => {
+      try {
+        return await handler(req.raw);
+      } catch (error) {
+        context.reportError(error);
+        return errorResponse(error);
+      }
+    });
+    app.all(path, ({ req }) => wrongMethod(req.method, req.path, methods));
+  };
+
+  const generate: Handler = (request) => handleGenerate(context, request);
+  route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
+  route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
+  route(["GET"], "/health", () => health(engine));
+  route(["GET"], "/v1/models", () => listModels(context));
+  app.get("/v1/models/:id{.+}", ({ req }) => retrieveModel(context, req.param("id")));
+  app.all("/v1/models/:id{.+}", ({ req }) => wrongMethod(req.method, req.path, ["GET"]));
+
+  app.notFound(({ req }) =>
+    flatErrorResponse(
+      new HttpError("not_found", `Cannot ${req.method} ${req.path}: no such endpoint`),
+    ),
+  );
+  app.onError((error) => {
+    context.reportError(error);
+    return flatErrorResponse(error);
+  });
+  return app;
+}
+
+function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
+  const { servedModelName = engine.model.path, maxBodyBytes = 64 * 1024 * 1024 } = options;
+  const report = options.reportError ?? ((error) => console.error(error));
+  return {
+    engine,
+    servedModelName,
+    maxBodyBytes,
+    startedAt: Math.floor(Date.now() / 1000),
+    reportError: (error) => {
+      if (errorStatus(error) === 500) report(error);
+    },
+  };
+}
+
+/** Answers at once, under any load: it asks the engine for its state, not for a token. */
+function health(engine: GenerationEngine): Response {
+  return new Response(null, { status: engine.status().healthy ? 200 : 503 });
+}
+
+function wrongMethod(method: string, path: string, allowed: readonly string[]): Response {
+  const names = allowed.join(", ");
+  return flatErrorResponse(
+    new HttpError("method_not_allowed", `Cannot ${method} ${path}: it takes ${names}`),
+    { allow: names },
+  );
+}

@@ -1,0 +1,172 @@
+/**
+ * Body of `/v1/chat/completions` -> one `GenerationRequest`.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import type {
+  ChatMessage,
+  ChatToolCall,
+  GenerationRequest,
+  ModelDescription,
+  SamplingParams,
+} from "../generation.ts";
+import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
+import { readSeed, readSharedSampling, refuseSecondGrammar } from "./sampling_fields.ts";
+import {
+  UNSUPPORTED_CHAT_FIELDS,
+  UNSUPPORTED_MESSAGE_FIELDS,
+  UNSUPPORTED_STREAM_OPTIONS,
+} from "./unsupported_fields.ts";
+
+export interface ChatBody {
+  readonly request: GenerationRequest;
+  /** As the client wrote it; answers repeat it. */
+  readonly model: string;
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+}
+
+/**
+ * The roles that clients write -> those that chat templates know. A template leaves out what it
+ * does not know, so that a developer's instructions would be lost without a word.
+ */
+const ROLES: ReadonlyMap<string, string> = new Map([
+  ["system", "system"],
+  ["developer", "system"],
+  ["user", "user"],
+  ["assistant", "assistant"],
+  ["tool", "tool"],
+  ["function", "tool"],
+]);
+
+/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
+export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
+  const fields = new Fields(body);
+  refuseSecondGrammar(fields);
+  fields.refuse(UNSUPPORTED_CHAT_FIELDS);
+  const messages = readMessages(fields);
+  const sampling = readSampling(fields, model);
+  const modelName = fields.string("model") ?? "default";
+  const requestId = fields.string("rid");
+  if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
+  const stream = fields.boolean("stream") ?? false;
+  const includeUsage = readStreamOptions(fields, stream);
+  // These describe the caller and change nothing.
+  fields.string("user");
+  fields.object("metadata");
+  fields.end();
+  const request = present<GenerationRequest>({ messages, sampling, requestId });
+  return { request, model: modelName, stream, includeUsage };
+}
+
+function readSampling(fields: Fields, { defaults }: ModelDescription): SamplingParams {
+  const older = fields.integer("max_tokens", { min: 1 });
+  const newer = fields.integer("max_completion_tokens", { min: 1 });
+  const shared = readSharedSampling(fields);
+  return present<SamplingParams>({
+    ...shared,
+    temperature: shared.temperature ?? defaults.temperature ?? 1,
+    topP: shared.topP ?? defaults.topP ?? 1,
+    topK: shared.topK ?? defaults.topK,
+    maxNewTokens: newer ?? older ?? null,
+    seed: readSeed(fields, "seed"),
+  });
+}
+
+function readStreamOptions(fields: Fields, stream: boolean): boolean {
+  const options = fields.object("stream_options");
+  if (options === undefined) return false;
+  if (!stream) {
+    throw new InvalidRequestError(
+      "stream_options can only be given when stream is true",
+      "stream_options",
+    );
+  }
+  options.refuse(UNSUPPORTED_STREAM_OPTIONS);
+  const includeUsage = options.boolean("include_usage") ?? false;
+  options.end();
+  return includeUsage;
+}
+
+function readMessages(fields: Fields): readonly ChatMessage[] {
+  const list = fields.list("messages");
+  if (list === undefined) throw new InvalidRequestError("messages must be given", "messages");
+  if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
+  return list.map((item, i) => readMessage(new Fields(item, `messages[${i}]`)));
+}
+
+function readMessage(fields: Fields): ChatMessage {
+  fields.refuse(UNSUPPORTED_MESSAGE_FIELDS);
+  const role = readRole(fields);
+  const message = present<ChatMessage>({
+    role,
+    content: readContent(fields, role),
+    name: fields.string("name"),
+    tool_calls: readToolCalls(fields, role),
+    tool_call_id: fields.string("tool_call_id"),
+  });
+  fields.end();
+  return message;
+}
+
+function readRole(fields: Fields): string {
+  const written = fields.string("role");
+  if (written === undefined) {
+    throw new InvalidRequestError(`${fields.path("role")} must be given`, fields.path("role"));
+  }
+  const role = ROLES.get(written.toLowerCase());
+  if (role !== undefined) return role;
+  throw outOfRange(fields.path("role"), `one of ${[...ROLES.keys()].join(", ")}`, written);
+}
+
+/** Parts are joined with one space. Only an assistant may have said nothing. */
+function readContent(fields: Fields, role: string): string | null {
+  const value = fields.value("content");
+  const path = fields.path("content");
+  if (typeof value === "string") return value;
+  if (value === undefined && role === "assistant") return null;
+  if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
+  if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
+  return value.map((part, i) => readPart(new Fields(part, `${path}[${i}]`))).join(" ");
+}
+
+function readPart(fields: Fields): string {
+  const type = fields.string("type");
+  const path = fields.path("type");
+  if (type === undefined) throw new InvalidRequestError(`${path} must be given`, path);
+  if (type !== "text") {
+    const name = JSON.stringify(type.slice(0, 60));
+    throw new UnsupportedError(`the part ${name} of ${path}`, "only text is supported yet");
+  }
+  const text = fields.string("text");
+  if (text === undefined) {
+    throw new InvalidRequestError(`${fields.path("text")} must be given`, fields.path("text"));
+  }
+  fields.end();
+  return text;
+}
+
+function readToolCalls(fields: Fields, role: string): readonly ChatToolCall[] | undefined {
+  const list = fields.list("tool_calls");
+  if (list === undefined || list.length === 0) return undefined;
+  const path = fields.path("tool_calls");
+  if (role !== "assistant") {
+    throw new InvalidRequestError(`${path} can only be given for the role assistant`, path);
+  }
+  return list.map((item, i) => readToolCall(new Fields(item, `${path}[${i}]`)));
+}
+
+function readToolCall(fields: Fields): ChatToolCall {
+  const type = fields.string("type") ?? "function";
+  if (type !== "function") throw outOfRange(fields.path("type"), '"function"', type);
+  const id = fields.string("id");
+  // Our own answers number their calls; in history the order says the same.
+  fields.integer("index");
+  const called = new Fields(fields.value("function"), fields.path("function"));
+  const name = requireString(called.value("name"), called.path("name"));
+  const text = requireString(called.value("arguments"), called.path("arguments"));
+  called.end();
+  fields.end();
+  return present<ChatToolCall>({ id, type: "function", function: { name, arguments: text } });
+}

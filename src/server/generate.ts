@@ -1,0 +1,100 @@
+/**
+ * `POST /generate`: raw prompts in, completions out, one or a batch of them.
+ *
+ * @module
+ */
+import type { FinishReason, GenerationChunk } from "../generation.ts";
+import { nestedErrorBody } from "../http/error_response.ts";
+import { eventStream } from "../http/event_stream.ts";
+import { readJsonBody } from "../http/read_body.ts";
+import { readGenerateBody } from "./generate_request.ts";
+import { GenerationGroup } from "./generation_group.ts";
+import type { ServerContext } from "./server_context.ts";
+
+/** @throws before the response starts, so that errors of the request have a status of their own. */
+export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
+  const startTime = performance.now();
+  const body = readGenerateBody(await readJsonBody(request, context.maxBodyBytes));
+  const group = await GenerationGroup.start(context.engine, body.requests, request.signal);
+  const completions = body.requests.map(() => new Completion(startTime));
+
+  if (body.stream) {
+    return eventStream(group, {
+      events: ({ index, chunk }) => {
+        const completion = completions[index]!;
+        if (!completion.append(chunk)) return [];
+        return [body.batch ? { ...completion.toWire(), index } : completion.toWire()];
+      },
+      last: () => {
+        for (const completion of completions) completion.requireFinished();
+        return [];
+      },
+      failure: (error) => {
+        context.reportError(error);
+        return nestedErrorBody(error);
+      },
+    });
+  }
+
+  for await (const { index, chunk } of group) completions[index]!.append(chunk);
+  for (const completion of completions) completion.requireFinished();
+  const answers = completions.map((completion) => completion.toWire());
+  return Response.json(body.batch ? answers : answers[0]);
+}
+
+/** One completion as far as it has come. On this endpoint every event carries all of it. */
+class Completion {
+  readonly #startTime: number;
+  readonly #outputIds: number[] = [];
+  #text = "";
+  #last: GenerationChunk | null = null;
+
+  constructor(startTime: number) {
+    this.#startTime = startTime;
+  }
+
+  /** @returns whether there is something to tell. */
+  append(chunk: GenerationChunk): boolean {
+    this.#last = chunk;
+    this.#text += chunk.text;
+    for (const token of chunk.tokens) this.#outputIds.push(token);
+    return chunk.tokens.length > 0 || chunk.text !== "" || chunk.finish !== null;
+  }
+
+  requireFinished(): void {
+    if (this.#last?.finish) return;
+    throw new Error("Cannot answer: the engine ended a generation without a reason");
+  }
+
+  /** The documented object. It shares the list of ids: write it down before the next `append`. */
+  toWire(): object {
+    const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
+    const metaInfo = {
+      id: requestId,
+      finish_reason: finish === null ? null : wireFinishReason(finish),
+      prompt_tokens: promptTokens,
+      weight_version: "default",
+      completion_tokens: completionTokens,
+      cached_tokens: cachedTokens,
+    };
+    const seconds = (performance.now() - this.#startTime) / 1000;
+    return {
+      text: this.#text,
+      output_ids: this.#outputIds,
+      meta_info: finish === null ? metaInfo : { ...metaInfo, e2e_latency: seconds },
+    };
+  }
+}
+
+function wireFinishReason(finish: FinishReason): object {
+  switch (finish.type) {
+    case "stop":
+      return { type: "stop", matched: finish.matched };
+    case "length":
+      return { type: "length", length: finish.length };
+    case "abort":
+      return { type: "abort", message: finish.message, status_code: null, err_type: null };
+    default:
+      return finish satisfies never;
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Body of `/generate` -> one `GenerationRequest` for each prompt.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { GenerationRequest, SamplingParams } from "../generation.ts";
+import {
+  Fields,
+  present,
+  requireIds,
+  requireList,
+  requireString,
+  wrongType,
+} from "../http/fields.ts";
+import { readSamplingParams } from "./sampling_fields.ts";
+import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
+
+export interface GenerateBody {
+  readonly requests: readonly GenerationRequest[];
+  /** A batch answers with an array, also when it has one item. */
+  readonly batch: boolean;
+  readonly stream: boolean;
+}
+
+type Prompt = Pick<GenerationRequest, "prompt" | "tokens">;
+
+/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
+export function readGenerateBody(body: unknown): GenerateBody {
+  const fields = new Fields(body);
+  fields.refuse(UNSUPPORTED_GENERATE_FIELDS);
+  const { prompts, batch } = readPrompts(fields);
+  const sampling = readSampling(fields, prompts.length, batch);
+  const ids = readRequestIds(fields, prompts.length, batch);
+  const stream = fields.boolean("stream") ?? false;
+  fields.end();
+  const requests = prompts.map((prompt, i) =>
+    present<GenerationRequest>({ ...prompt, sampling: sampling[i], requestId: ids[i] }),
+  );
+  return { requests, batch, stream };
+}
+
+function readPrompts(fields: Fields): { prompts: readonly Prompt[]; batch: boolean } {
+  const text = fields.value("text");
+  const ids = fields.value("input_ids");
+  if (text === undefined && ids === undefined) {
+    throw new InvalidRequestError("Either text or input_ids must be given", "text");
+  }
+  if (text !== undefined && ids !== undefined) {
+    throw new InvalidRequestError("text and input_ids cannot both be given", "input_ids");
+  }
+  if (text !== undefined) {
+    if (!Array.isArray(text)) return { prompts: [readText(text, "text")], batch: false };
+    const prompts = requireItems(text, "text").map((item, i) => readText(item, `text[${i}]`));
+    return { prompts, batch: true };
+  }
+  const list = requireItems(requireList(ids, "input_ids"), "input_ids");
+  if (!Array.isArray(list[0])) return { prompts: [readIds(list, "input_ids")], batch: false };
+  return { prompts: list.map((item, i) => readIds(item, `input_ids[${i}]`)), batch: true };
+}
+
+function readText(value: unknown, path: string): Prompt {
+  const prompt = requireString(value, path);
+  if (prompt === "") throw new InvalidRequestError(`${path} cannot be empty`, path);
+  return { prompt };
+}
+
+function readIds(value: unknown, path: string): Prompt {
+  return { tokens: requireIds(requireItems(requireList(value, path), path), path) };
+}
+
+function requireItems(list: readonly unknown[], path: string): readonly unknown[] {
+  if (list.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
+  return list;
+}
+
+/** One object for all prompts, or a list with one for each. */
+function readSampling(
+  fields: Fields,
+  count: number,
+  batch: boolean,
+): readonly (SamplingParams | undefined)[] {
+  const value = fields.value("sampling_params");
+  if (value === undefined) return [];
+  if (!batch || !Array.isArray(value)) {
+    const shared = readSamplingParams(new Fields(value, "sampling_params"));
+    return new Array<SamplingParams>(count).fill(shared);
+  }
+  requireCount(value, count, "sampling_params");
+  return value.map((item, i) =>
+    item === null ? undefined : readSamplingParams(new Fields(item, `sampling_params[${i}]`)),
+  );
+}
+
+/** `{rid}_{i}` for the items of a batch that shares one, so that each can be named. */
+function readRequestIds(
+  fields: Fields,
+  count: number,
+  batch: boolean,
+): readonly (string | undefined)[] {
+  const value = fields.value("rid");
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) {
+    const rid = readRequestId(value, "rid");
+    return batch ? Array.from({ length: count }, (_, i) => `${rid}_${i}`) : [rid];
+  }
+  if (!batch) throw wrongType("rid", "a string when there is one prompt", value);
+  requireCount(value, count, "rid");
+  const ids = value.map((item, i) => readRequestId(item, `rid[${i}]`));
+  if (new Set(ids).size < count) {
+    throw new InvalidRequestError("rid must name each prompt differently, got one id twice", "rid");
+  }
+  return ids;
+}
+
+function readRequestId(value: unknown, path: string): string {
+  const id = requireString(value, path);
+  if (id === "") throw new InvalidRequestError(`${path} cannot be empty`, path);
+  return id;
+}
+
+function requireCount(list: readonly unknown[], count: number, path: string): void {
+  if (list.length === count) return;
+  throw new InvalidRequestError(
+    `${path} must have one item for each of the ${count} prompts, got ${list.length}`,
+    path,
+  );
+}

@@ -1,0 +1,146 @@
+/**
+ * The generations of one HTTP request: started together, read as one sequence, stopped together.
+ *
+ * @module
+ */
+import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
+
+/** A chunk and the position of its generation in the request. */
+export interface GroupChunk {
+  readonly index: number;
+  readonly chunk: GenerationChunk;
+}
+
+/**
+ * Interleaves the chunks of several generations in the order in which they arrive.
+ *
+ * Written out instead of as an async generator, because `return()` of a generator waits for a
+ * pending `next()`: a client that leaves between two tokens would be noticed one token late.
+ */
+export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
+  readonly #iterators: readonly AsyncIterator<GenerationChunk>[];
+  readonly #abort: AbortController;
+  readonly #clientSignal: AbortSignal;
+  /** At most one chunk of each generation; its next one is asked for when this one is handed on. */
+  readonly #arrived: GroupChunk[] = [];
+  /** Generations that have neither sent a chunk nor ended. */
+  readonly #unheard: Set<number>;
+  /** Generations that have not ended. */
+  readonly #open: Set<number>;
+  #failure: { readonly error: unknown } | null = null;
+  #stopped: Promise<void> | null = null;
+  #wake: () => void = () => {};
+
+  private constructor(
+    iterators: readonly AsyncIterator<GenerationChunk>[],
+    abort: AbortController,
+    clientSignal: AbortSignal,
+  ) {
+    this.#iterators = iterators;
+    this.#abort = abort;
+    this.#clientSignal = clientSignal;
+    this.#unheard = new Set(iterators.keys());
+    this.#open = new Set(iterators.keys());
+    clientSignal.addEventListener("abort", this.#onClientLeft, { once: true });
+    for (const index of iterators.keys()) void this.#pull(index);
+  }
+
+  /**
+   * Starts one generation for each request and waits until each has been accepted, which its first
+   * chunk tells. All or nothing: when one is refused, the others are stopped.
+   *
+   * @param clientSignal Stops everything, as leaving the iteration does.
+   * @throws what the engine threw first, or an AbortError when `clientSignal` fires.
+   */
+  static async start(
+    engine: GenerationEngine,
+    requests: readonly GenerationRequest[],
+    clientSignal: AbortSignal,
+  ): Promise<GenerationGroup> {
+    if (clientSignal.aborted) throw clientLeft();
+    const abort = new AbortController();
+    const iterators = requests.map((request) =>
+      engine.generate({ ...request, signal: abort.signal })[Symbol.asyncIterator](),
+    );
+    const group = new GenerationGroup(iterators, abort, clientSignal);
+    while (group.#unheard.size > 0 && group.#failure === null) await group.#news();
+    await group.#throwFailure();
+    return group;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<GroupChunk, undefined>> {
+    for (;;) {
+      if (this.#failure !== null) await this.#throwFailure();
+      if (this.#stopped !== null) return { done: true, value: undefined };
+      const value = this.#arrived.shift();
+      if (value !== undefined) {
+        void this.#pull(value.index);
+        return { done: false, value };
+      }
+      if (this.#open.size === 0) await this.#stop();
+      else await this.#news();
+    }
+  }
+
+  /** Stops every generation that still runs; they have ended when the promise resolves. */
+  async return(): Promise<IteratorResult<GroupChunk, undefined>> {
+    await this.#stop();
+    return { done: true, value: undefined };
+  }
+
+  /** Never rejects: what goes wrong becomes the group's failure. */
+  async #pull(index: number): Promise<void> {
+    try {
+      const result = await this.#iterators[index]!.next();
+      if (result.done) this.#open.delete(index);
+      else this.#arrived.push({ index, chunk: result.value });
+    } catch (error) {
+      this.#open.delete(index);
+      // Once the group is stopped, the rest answers with aborts, which are no news.
+      if (this.#stopped === null) this.#failure ??= { error };
+    }
+    this.#unheard.delete(index);
+    this.#wake();
+  }
+
+  readonly #onClientLeft = (): void => {
+    this.#failure ??= { error: clientLeft() };
+    void this.#stop();
+  };
+
+  /** Resolves when something has happened since the call. */
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  async #throwFailure(): Promise<void> {
+    if (this.#failure === null) return;
+    await this.#stop();
+    throw this.#failure.error;
+  }
+
+  #stop(): Promise<void> {
+    this.#stopped ??= this.#stopAll();
+    this.#wake();
+    return this.#stopped;
+  }
+
+  async #stopAll(): Promise<void> {
+    this.#clientSignal.removeEventListener("abort", this.#onClientLeft);
+    this.#abort.abort();
+    // Settled, not all: an iterator that rejects while it is stopped has stopped.
+    await Promise.allSettled(
+      [...this.#open].map(async (index) => this.#iterators[index]!.return?.()),
+    );
+  }
+}
+
+function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
+}

@@ -1,0 +1,88 @@
+/**
+ * Sampling fields of a request -> `SamplingParams`, with the ranges of the specification.
+ *
+ * Absent fields stay absent: the engine has the documented defaults, and it tells a limit that was
+ * asked for from one that was not.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { SamplingParams } from "../generation.ts";
+import { type Fields, outOfRange, present, requireIds, requireString } from "../http/fields.ts";
+import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
+
+/** The object `sampling_params` of `/generate`. */
+export function readSamplingParams(fields: Fields): SamplingParams {
+  refuseSecondGrammar(fields);
+  fields.refuse(UNSUPPORTED_SAMPLING_FIELDS);
+  const maxNewTokens = fields.isNull("max_new_tokens")
+    ? null
+    : fields.integer("max_new_tokens", { min: 0 });
+  // Reading the field also marks it as known, which a null needs too.
+  fields.value("max_new_tokens");
+  const sampling = present<SamplingParams>({
+    ...readSharedSampling(fields),
+    maxNewTokens,
+    seed: readSeed(fields, "sampling_seed"),
+  });
+  fields.end();
+  return sampling;
+}
+
+/** The fields that `sampling_params` and chat requests spell the same. */
+export function readSharedSampling(fields: Fields): SamplingParams {
+  return present<SamplingParams>({
+    temperature: fields.number("temperature", { min: 0 }),
+    topP: fields.number("top_p", { above: 0, max: 1 }),
+    topK: readTopK(fields),
+    stop: readStop(fields),
+    stopTokenIds: readStopTokenIds(fields),
+    ignoreEos: fields.boolean("ignore_eos"),
+    skipSpecialTokens: fields.boolean("skip_special_tokens"),
+  });
+}
+
+/** Any integer is a seed; the engine's are the 32 lowest bits. */
+export function readSeed(fields: Fields, name: string): number | undefined {
+  const seed = fields.integer(name);
+  return seed === undefined ? undefined : seed >>> 0;
+}
+
+/** The grammar fields are alternatives, whether or not they are supported. */
+export function refuseSecondGrammar(fields: Fields): void {
+  const grammars = ["json_schema", "regex", "ebnf"].filter((name) => {
+    const value = fields.value(name);
+    return value !== undefined && value !== "";
+  });
+  if (grammars.length < 2) return;
+  throw new InvalidRequestError(
+    `Only one of regex, json_schema, or ebnf can be set, got ${grammars.join(" and ")}`,
+    fields.path(grammars[1]!),
+  );
+}
+
+function readTopK(fields: Fields): number | undefined {
+  const topK = fields.integer("top_k");
+  if (topK === undefined || topK === -1 || topK >= 1) return topK;
+  throw outOfRange(fields.path("top_k"), "-1 or at least 1", topK);
+}
+
+function readStop(fields: Fields): string | readonly string[] | undefined {
+  const value = fields.value("stop");
+  if (value === undefined) return undefined;
+  const path = fields.path("stop");
+  if (!Array.isArray(value)) return requireFilled(requireString(value, path), path);
+  return value.map((item, i) =>
+    requireFilled(requireString(item, `${path}[${i}]`), `${path}[${i}]`),
+  );
+}
+
+function readStopTokenIds(fields: Fields): readonly number[] | undefined {
+  const value = fields.value("stop_token_ids");
+  return value === undefined ? undefined : requireIds(value, fields.path("stop_token_ids"));
+}
+
+function requireFilled(text: string, path: string): string {
+  if (text !== "") return text;
+  throw new InvalidRequestError(`${path} cannot be empty`, path);
+}

@@ -1,0 +1,127 @@
+/**
+ * Documented fields that this server knows and does not act on yet, each with the values that ask
+ * for nothing. Those are accepted, any other value is refused by name.
+ *
+ * @module
+ */
+import { isObject, type NeutralValues } from "../http/fields.ts";
+
+type FieldTable = Readonly<Record<string, NeutralValues>>;
+
+const NOTHING: NeutralValues = [];
+const OFF: NeutralValues = [false];
+/** An empty string counts as unset where a grammar is expected. */
+const UNSET: NeutralValues = [""];
+
+const isEmpty: NeutralValues = (value) =>
+  Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0;
+
+/** The value itself or, for a batch, a list of it. */
+function each(neutral: boolean | number): NeutralValues {
+  return (value) =>
+    value === neutral ||
+    (Array.isArray(value) && value.every((item) => item === neutral || item === null));
+}
+
+const isPlainText: NeutralValues = (value) => isObject(value) && value.type === "text";
+
+/** Fields of prefill/decode disaggregation, of adapters and of sessions: the same on all endpoints. */
+const DEPLOYMENT_FIELDS: FieldTable = {
+  bootstrap_host: NOTHING,
+  bootstrap_pair_key: NOTHING,
+  bootstrap_port: NOTHING,
+  bootstrap_room: NOTHING,
+  cache_salt: NOTHING,
+  custom_logit_processor: NOTHING,
+  data_parallel_rank: NOTHING,
+  extra_key: NOTHING,
+  lora_path: NOTHING,
+  priority: NOTHING,
+  return_hidden_states: each(false),
+  session_params: isEmpty,
+};
+
+export const UNSUPPORTED_GENERATE_FIELDS: FieldTable = {
+  ...DEPLOYMENT_FIELDS,
+  audio_data: isEmpty,
+  background: OFF,
+  conversation_id: NOTHING,
+  image_data: isEmpty,
+  input_embeds: NOTHING,
+  label: NOTHING,
+  log_metrics: [true],
+  logprob_start_len: each(-1),
+  max_thinking_tokens: NOTHING,
+  modalities: isEmpty,
+  return_bytes: OFF,
+  return_logprob: each(false),
+  return_prompt_token_ids: OFF,
+  return_sampling_mask: OFF,
+  return_text_in_logprobs: OFF,
+  routed_dp_rank: NOTHING,
+  routing_key: NOTHING,
+  session_id: NOTHING,
+  token_ids_logprob: isEmpty,
+  top_logprobs_num: each(0),
+  video_data: isEmpty,
+};
+
+/** Sampling fields with the same spelling in `sampling_params` and in chat requests. */
+const SHARED_SAMPLING_FIELDS: FieldTable = {
+  ebnf: UNSET,
+  frequency_penalty: [0],
+  logit_bias: isEmpty,
+  min_p: [0],
+  n: [1],
+  no_stop_trim: OFF,
+  presence_penalty: [0],
+  regex: UNSET,
+  repetition_penalty: [1],
+  spaces_between_special_tokens: [true],
+  stop_regex: (value) => value === "" || (Array.isArray(value) && value.length === 0),
+};
+
+export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
+  ...SHARED_SAMPLING_FIELDS,
+  custom_params: isEmpty,
+  json_schema: UNSET,
+  min_new_tokens: [0],
+  stream_interval: [1],
+  structural_tag: UNSET,
+};
+
+export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
+  ...DEPLOYMENT_FIELDS,
+  ...SHARED_SAMPLING_FIELDS,
+  chat_template_kwargs: isEmpty,
+  continue_final_message: OFF,
+  logprobs: OFF,
+  min_tokens: [0],
+  parallel_tool_calls: [true],
+  reasoning: isEmpty,
+  reasoning_effort: NOTHING,
+  response_format: isPlainText,
+  // Without a reasoning parser there is nothing to separate or to stream apart.
+  separate_reasoning: [true, false],
+  service_tier: ["auto"],
+  store: OFF,
+  stream_reasoning: [true, false],
+  // Without tools, "auto" is "none".
+  tool_choice: ["none", "auto"],
+  tools: isEmpty,
+  top_logprobs: [0],
+};
+
+export const UNSUPPORTED_STREAM_OPTIONS: FieldTable = {
+  continuous_usage_stats: OFF,
+  include_obfuscation: OFF,
+};
+
+/** Fields with which an answer of this server, or of one like it, may come back as history. */
+export const UNSUPPORTED_MESSAGE_FIELDS: FieldTable = {
+  annotations: isEmpty,
+  audio: NOTHING,
+  function_call: NOTHING,
+  reasoning_content: UNSET,
+  refusal: NOTHING,
+};

@@ -1,0 +1,163 @@
+/**
+ * A `GenerationEngine` without a model: it answers what its script says, by default the prompt
+ * itself, and keeps account of what it was asked and of what still runs.
+ *
+ * It stands in for the engine in tests of the server, and is the null model of benches of the
+ * server's own cost.
+ *
+ * @module
+ */
+import { CapacityError, InvalidRequestError } from "../../src/errors.ts";
+import type {
+  EngineStatus,
+  FinishReason,
+  GenerationChunk,
+  GenerationEngine,
+  GenerationRequest,
+  ModelDescription,
+} from "../../src/generation.ts";
+
+/** What one generation does. */
+export interface Script {
+  /** Text of each chunk; each is one token. Default: the characters of the prompt, repeated. */
+  readonly pieces?: readonly string[];
+  /** How it ends after the last piece. Default: a stop token when there are `pieces`. */
+  readonly finish?: FinishReason;
+  /** Thrown before the chunk with this number, from 0. */
+  readonly failure?: { readonly at: number; readonly error: unknown };
+  /** Waited for before each chunk. */
+  readonly gate?: (chunk: number) => Promise<void>;
+}
+
+export interface ScriptedEngineOptions {
+  readonly script?: (request: GenerationRequest) => Script;
+  readonly model?: Partial<ModelDescription>;
+  /** Generations that may run at once. Default: any number. */
+  readonly capacity?: number;
+  readonly healthy?: boolean;
+}
+
+export const STOP_TOKEN = 1;
+
+export class ScriptedEngine implements GenerationEngine {
+  readonly model: ModelDescription;
+  /** Everything that was asked, in order. */
+  readonly requests: GenerationRequest[] = [];
+  /** Ids of the generations that ended before their last chunk. */
+  readonly cutShort: string[] = [];
+  readonly #options: ScriptedEngineOptions;
+  readonly #running = new Set<string>();
+
+  constructor(options: ScriptedEngineOptions = {}) {
+    this.#options = options;
+    this.model = {
+      path: "models/scripted",
+      architecture: "ScriptedForCausalLM",
+      contextLength: 4096,
+      vocabularySize: 65536,
+      defaults: {},
+      ...options.model,
+    };
+  }
+
+  /** Ids of the generations that hold resources now. */
+  get running(): readonly string[] {
+    return [...this.#running];
+  }
+
+  async *generate(
+    request: GenerationRequest & { readonly signal?: AbortSignal },
+  ): AsyncGenerator<GenerationChunk, void> {
+    const { signal, ...asked } = request;
+    this.requests.push(asked);
+    const requestId = asked.requestId ?? `scripted-${this.requests.length}`;
+    const prompt = this.#check(asked);
+    const script = this.#options.script?.(asked) ?? {};
+    const { pieces, finish } = plan(script, prompt, asked);
+
+    this.#running.add(requestId);
+    let complete = false;
+    try {
+      for (let i = 0; i <= pieces.length; i++) {
+        signal?.throwIfAborted();
+        if (script.gate) await untilAborted(script.gate(i), signal);
+        if (script.failure?.at === i) throw script.failure.error;
+        const last = i === pieces.length;
+        // A limit ends with the last piece's own chunk; a stop token is a token more.
+        if (last && finish.type !== "stop") return;
+        const ends = last || (finish.type !== "stop" && i === pieces.length - 1);
+        complete = ends;
+        yield {
+          requestId,
+          text: pieces[i] ?? "",
+          tokens: [last ? STOP_TOKEN : pieces[i]!.charCodeAt(0)],
+          promptTokens: prompt.length,
+          completionTokens: i + 1,
+          cachedTokens: 0,
+          finish: ends ? finish : null,
+        };
+      }
+    } finally {
+      this.#running.delete(requestId);
+      if (!complete) this.cutShort.push(requestId);
+    }
+  }
+
+  status(): EngineStatus {
+    return {
+      healthy: this.#options.healthy ?? true,
+      runningRequests: this.#running.size,
+      queuedRequests: 0,
+      totalTokens: 65536,
+      usedTokens: 0,
+    };
+  }
+
+  async close(): Promise<void> {}
+
+  /** The checks that every engine makes, on a prompt of one token a character. */
+  #check(request: GenerationRequest): string {
+    const { capacity = Number.POSITIVE_INFINITY } = this.#options;
+    if (this.#running.size >= capacity) throw new CapacityError("requests", capacity);
+    const prompt =
+      request.prompt ??
+      request.messages?.at(-1)?.content ??
+      String.fromCharCode(...(request.tokens ?? []));
+    if (prompt === "") throw new InvalidRequestError("The prompt is empty");
+    const beyond = request.tokens?.find((id) => id >= this.model.vocabularySize);
+    if (beyond !== undefined) {
+      throw new InvalidRequestError(`Cannot use token ${beyond}: it is not in the vocabulary`);
+    }
+    if (prompt.length >= this.model.contextLength) {
+      throw new InvalidRequestError(
+        `The input (${prompt.length} tokens) is longer than the model's context length (${this.model.contextLength} tokens)`,
+      );
+    }
+    return prompt;
+  }
+}
+
+function plan(
+  script: Script,
+  prompt: string,
+  { sampling = {} }: GenerationRequest,
+): { pieces: readonly string[]; finish: FinishReason } {
+  const stop: FinishReason = { type: "stop", matched: STOP_TOKEN };
+  if (script.pieces) return { pieces: script.pieces, finish: script.finish ?? stop };
+  const wanted = sampling.maxNewTokens === undefined ? 128 : sampling.maxNewTokens;
+  const limit = Math.max(1, wanted ?? prompt.length);
+  const long = sampling.ignoreEos === true || limit <= prompt.length;
+  const count = long ? limit : prompt.length;
+  const pieces = Array.from({ length: count }, (_, i) => prompt[i % prompt.length]!);
+  const length: FinishReason = { type: "length", length: wanted ?? limit };
+  return { pieces, finish: script.finish ?? (long ? length : stop) };
+}
+
+function untilAborted(wait: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return wait;
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    wait.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}
