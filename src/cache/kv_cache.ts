@@ -1,0 +1,56 @@
+/**
+ * The keys and values of every token in use: one tensor a layer, addressed by slot.
+ *
+ * A slot is `page * pageSize + offset`. What an entry holds is the attention's business: latent and
+ * rope part for MLA. Entries are written by a layer's kernel before its attention reads them.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../errors.ts";
+import { allocateTensor, type Tensor } from "../gpu/tensor.ts";
+
+/** How entries are stored. f32 is for tests; BF16 is what models are measured with. */
+export type CacheDtype = "bf16" | "f32";
+
+export interface KvCacheShape {
+  readonly layers: number;
+  /** Elements of one token's entry in one layer. */
+  readonly entryWidth: number;
+  readonly dtype: CacheDtype;
+}
+
+/** Bytes of one token in one layer, a whole number of 32-bit words. */
+export function entryBytes({ entryWidth, dtype }: KvCacheShape): number {
+  if (dtype === "bf16" && entryWidth % 2 !== 0) {
+    throw new UnsupportedError(
+      `a cache entry of ${entryWidth} values in BF16`,
+      "it is an odd number",
+    );
+  }
+  return entryWidth * (dtype === "bf16" ? 2 : 4);
+}
+
+/** Bytes of one token in all layers. */
+export function bytesPerToken(shape: KvCacheShape): number {
+  return entryBytes(shape) * shape.layers;
+}
+
+export class KvCache {
+  readonly shape: KvCacheShape;
+  readonly slots: number;
+  /** Per layer `[slots, entryWidth]`. */
+  readonly layers: readonly Tensor[];
+
+  constructor(device: GPUDevice, shape: KvCacheShape, slots: number) {
+    this.shape = shape;
+    this.slots = slots;
+    const bytes = entryBytes(shape) * slots;
+    this.layers = Array.from({ length: shape.layers }, (_, i) =>
+      allocateTensor(device, bytes, `kv cache of layer ${i}`),
+    );
+  }
+
+  destroy(): void {
+    for (const { buffer } of this.layers) buffer.destroy();
+  }
+}

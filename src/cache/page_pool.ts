@@ -1,0 +1,59 @@
+/**
+ * Hands out the pages of the KV cache by number.
+ *
+ * A page holds `pageSize` tokens of every layer and belongs to one sequence at a time.
+ *
+ * @module
+ */
+import { CapacityError, KernelError } from "../errors.ts";
+
+export class PagePool {
+  readonly pageCount: number;
+  /** Tokens a page holds. */
+  readonly pageSize: number;
+  readonly #free: number[];
+  readonly #taken: Uint8Array;
+
+  constructor(pageCount: number, pageSize: number) {
+    this.pageCount = pageCount;
+    this.pageSize = pageSize;
+    this.#free = Array.from({ length: pageCount }, (_, i) => pageCount - 1 - i);
+    this.#taken = new Uint8Array(pageCount);
+  }
+
+  get freeCount(): number {
+    return this.#free.length;
+  }
+
+  /** Pages that `tokens` tokens need. */
+  pagesFor(tokens: number): number {
+    return Math.ceil(tokens / this.pageSize);
+  }
+
+  /**
+   * Takes `count` pages. All or nothing.
+   *
+   * @returns Page numbers in `[0, pageCount)`; their contents are undefined.
+   * @throws {CapacityError} when fewer than `count` pages are free.
+   */
+  allocate(count: number): number[] {
+    if (count > this.#free.length) throw new CapacityError("cache pages", this.pageCount);
+    const pages = this.#free.splice(this.#free.length - count, count);
+    for (const page of pages) this.#taken[page] = 1;
+    return pages;
+  }
+
+  /**
+   * Gives pages back.
+   *
+   * @throws {KernelError} when one is free already: somebody else may own it by now.
+   */
+  release(pages: readonly number[]): void {
+    for (const page of pages) {
+      if (this.#taken[page] !== 1)
+        throw new KernelError("page pool", `page ${page} is freed twice`);
+      this.#taken[page] = 0;
+      this.#free.push(page);
+    }
+  }
+}

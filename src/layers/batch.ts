@@ -1,0 +1,61 @@
+/**
+ * What one forward pass sees: rows of several sequences, as plain data.
+ *
+ * A row is one token's vector. Rows of generated tokens (decode, verify) come first, rows of
+ * prompts (prefill) after them: the two run different forms of attention. Zero rows are legal: the
+ * plan then performs its exchanges only.
+ *
+ * @module
+ */
+
+/** Which form of attention a sequence's rows run. */
+export type Phase = "prefill" | "decode" | "verify";
+
+/** A row's source is a token id; these bits say that the number is something else. */
+export const SAMPLED_SOURCE = 0x40000000;
+export const EXTERNAL_SOURCE = 0x80000000;
+
+export interface BatchSequence {
+  readonly phase: Phase;
+  /** First of its rows in the batch. */
+  readonly queryStart: number;
+  /** Its rows; a verify sequence has several, a prefill chunk any number. */
+  readonly queryLength: number;
+  /** Position of its first row; row i stands at `position + i`. */
+  readonly position: number;
+  /** Page numbers of its tokens, at least up to its last row. */
+  readonly pageTable: readonly number[];
+}
+
+export interface Batch {
+  readonly sequences: readonly BatchSequence[];
+  /**
+   * Per row: a token id; `SAMPLED_SOURCE | i` for the i-th id sampled in the previous step, which
+   * need not have reached the host; `EXTERNAL_SOURCE | i` for row i of external embeddings.
+   */
+  readonly sources: Uint32Array<ArrayBuffer>;
+  /** Rows whose logits are wanted, ascending. */
+  readonly logitRows: Uint32Array<ArrayBuffer>;
+}
+
+/** The sizes of a batch that a plan's launches need: one object, changed from step to step. */
+export interface Step {
+  rows: number;
+  /** Rows `[0, decodeRows)` run the form for generated tokens, the others that for prompts. */
+  decodeRows: number;
+  /** Splits of the longest sequence among the decode rows. */
+  decodeSplits: number;
+  /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
+  readonly passes: PrefillPass[];
+  logitRows: number;
+}
+
+/** One pass of prompt attention over a workspace full of keys. */
+export interface PrefillPass {
+  /** First of its keys in the list of key slots, and how many. */
+  firstKey: number;
+  keys: number;
+  /** First of its work items, and how many. */
+  firstItem: number;
+  items: number;
+}
