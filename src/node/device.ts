@@ -11,9 +11,9 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as shippedDawn from "webgpu";
 import { DeviceError } from "../errors.ts";
-import { deviceRequest } from "../gpu/device_request.ts";
+import { deviceDescriptor } from "../gpu/device.ts";
 import { cacheFolder } from "./cache_folder.ts";
-import { throttlePolling } from "./polling.ts";
+import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
 
 /** `auto` takes the best there is; the other two force one of the drivers for the CPU. */
@@ -83,7 +83,7 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   const adapter = await findAdapter(preference);
   keptAlive.push(adapter);
   try {
-    const device = await adapter.requestDevice(deviceRequest(adapter));
+    const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
     keptAlive.push(device);
     return { device, adapter: describeAdapter(adapter) };
   } catch (cause) {
@@ -119,7 +119,6 @@ function preferenceFromEnvironment(): AdapterPreference {
 }
 
 async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
-  throttlePolling();
   const open = openGpus.get(preference);
   if (open !== undefined) {
     const adapter = await request(open);
@@ -129,12 +128,14 @@ async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
   for (const candidate of candidates(preference)) {
     const restore = useManifests(candidate.manifests);
     const dawn = candidate.dawn();
+    if (dawn !== undefined) throttlePolling(dawn.globals);
     const gpu = dawn?.create([]);
     const adapter = gpu === undefined ? null : await request(gpu);
     if (dawn !== undefined && gpu !== undefined && adapter !== null) {
       keptAlive.push(gpu);
       openGpus.set(preference, gpu);
       installGlobals(dawn);
+      tunePolling(describeAdapter(adapter));
       return adapter;
     }
     restore();

@@ -3,44 +3,109 @@
  *
  * While a promise of WebGPU is pending, Dawn's Node binding calls itself again through the global
  * `setImmediate`, which keeps one core busy: on a CPU adapter that core is missing from the
- * shaders. It looks the function up at every call, so replacing the global is enough. Only native
- * callbacks are delayed; JavaScript's own calls pass through.
+ * shaders. It looks the function up at every call, so replacing the global is enough. Only the
+ * binding's own callbacks are delayed; all others pass through.
+ *
+ * Every wait polls without a pause at first, so that short work is seen at once, then once a
+ * millisecond. A wait begins when one of `WAITING_METHODS` is called, which also ends a pause that
+ * an earlier wait is in: the binding has one polling chain for all waits.
  *
  * @module
  */
 
-/** Turns of the event loop before the first sleep: enough for work that is nearly done. */
-const SPIN_TURNS = 100;
-/** A pause longer than this between two polls means that a new wait began. */
-const NEW_WAIT_MS = 4;
-const SLEEP_MS = 1;
+/** Milliseconds of polling without a pause where the shaders need the core themselves. */
+const SPIN_ON_CPU_MS = 0.3;
+/** The same where a step of a model takes a few milliseconds on a GPU of its own. */
+const SPIN_ON_GPU_MS = 3;
+const PAUSE_MS = 1;
 
-const NATIVE = /\[native code\]/;
-const INSTALLED = Symbol.for("wisp.throttledPolling");
+const WAITING_METHODS: readonly (readonly [className: string, method: string])[] = [
+  ["GPUBuffer", "mapAsync"],
+  ["GPUQueue", "onSubmittedWorkDone"],
+  ["GPUDevice", "popErrorScope"],
+];
 
-type AnyFunction = (...args: unknown[]) => void;
+type AnyFunction = (...args: unknown[]) => unknown;
 
-/** Installs the throttle once per process. Call it before the first request of an adapter. */
-export function throttlePolling(): void {
-  const original = globalThis.setImmediate;
-  if (INSTALLED in original) return;
-  let turns = 0;
-  let last = 0;
+interface Throttle {
+  spinMs: number;
+  waitStarted: number;
+  /** The one native callback that waits for its timer. */
+  paused: { readonly timer: NodeJS.Timeout; readonly poll: () => void } | undefined;
+  readonly watched: WeakSet<object>;
+}
 
+/** On the global object: the function it replaces is the process's, not this module's. */
+const shared = globalThis as { wispPolling?: Throttle };
+
+/**
+ * Installs the throttle, once per process, and lets it see the waits of one copy of Dawn. Call it
+ * before that copy's first request of an adapter.
+ *
+ * @param globals The WebGPU classes of that copy.
+ */
+export function throttlePolling(globals: object): void {
+  shared.wispPolling ??= install();
+  watch(globals, shared.wispPolling);
+}
+
+/** Chooses how long to poll without a pause, once the adapter is known. */
+export function tunePolling(adapter: { readonly isCpu: boolean }): void {
+  if (shared.wispPolling === undefined) return;
+  shared.wispPolling.spinMs = adapter.isCpu ? SPIN_ON_CPU_MS : SPIN_ON_GPU_MS;
+}
+
+function install(): Throttle {
+  const original = globalThis.setImmediate as unknown as AnyFunction;
+  const throttle: Throttle = {
+    spinMs: SPIN_ON_CPU_MS,
+    waitStarted: 0,
+    paused: undefined,
+    watched: new WeakSet(),
+  };
   const throttled = (callback: AnyFunction, ...args: unknown[]): unknown => {
-    if (!NATIVE.test(Function.prototype.toString.call(callback))) {
-      return original(callback, ...args);
-    }
-    const now = performance.now();
-    if (now - last > NEW_WAIT_MS) turns = 0;
-    last = now;
-    turns += 1;
-    return turns > SPIN_TURNS
-      ? setTimeout(callback, SLEEP_MS, ...args)
-      : original(callback, ...args);
+    const mayPause = performance.now() - throttle.waitStarted >= throttle.spinMs;
+    if (!mayPause || !isNativePoll(callback)) return original(callback, ...args);
+    const poll = () => {
+      throttle.paused = undefined;
+      callback(...args);
+    };
+    const timer = setTimeout(poll, PAUSE_MS);
+    throttle.paused = { timer, poll };
+    return timer;
   };
   // Keeps util.promisify(setImmediate) working.
   Object.defineProperties(throttled, Object.getOwnPropertyDescriptors(original));
-  Object.defineProperty(throttled, INSTALLED, { value: true });
-  globalThis.setImmediate = throttled as typeof globalThis.setImmediate;
+  globalThis.setImmediate = throttled as unknown as typeof globalThis.setImmediate;
+  return throttle;
+}
+
+/** Bound functions and the resolvers of promises are native too, but have no `prototype`. */
+function isNativePoll(callback: AnyFunction): boolean {
+  if (!Object.hasOwn(callback, "prototype")) return false;
+  return Function.prototype.toString.call(callback).includes("[native code]");
+}
+
+function watch(globals: object, throttle: Throttle): void {
+  for (const [className, method] of WAITING_METHODS) {
+    const { prototype } = (globals as Record<string, { readonly prototype: object }>)[className]!;
+    const methods = prototype as Record<string, AnyFunction>;
+    const original = methods[method]!;
+    if (throttle.watched.has(original)) continue;
+    const watched = function (this: unknown, ...args: unknown[]): unknown {
+      startWait(throttle);
+      return original.apply(this, args);
+    };
+    throttle.watched.add(watched);
+    methods[method] = watched;
+  }
+}
+
+function startWait(throttle: Throttle): void {
+  throttle.waitStarted = performance.now();
+  if (throttle.paused === undefined) return;
+  const { timer, poll } = throttle.paused;
+  clearTimeout(timer);
+  // `poll` is JavaScript, so the throttle lets it through.
+  setImmediate(poll);
 }
