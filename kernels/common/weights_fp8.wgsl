@@ -1,0 +1,39 @@
+// FP8 E4M3 weights: sixteen in a granule, four in a word from the low byte up, and one scale for
+// each 128 columns of a row. Needs the bindings `scales` and `params.rows_padded`.
+//
+// A code decodes to its value / 256, exactly; block_scale() multiplies the 256 back. With
+// HALF_DECODE an E4M3 code is moved into an f16 of the same exponent field, whose bias is larger
+// by 8. Codes below 2^-6 become f16 subnormals, which some drivers flush to zero: there, the
+// other form, which builds the f32 from bits, is the one to choose. NaN codes give a number.
+
+const GRANULE_VECTORS = 4u;
+const HALF_DECODE = true;
+alias Decoded = array<vec4f, GRANULE_VECTORS>;
+
+fn decode(granule: vec4u) -> Decoded {
+  return Decoded(
+    decode_word(granule.x),
+    decode_word(granule.y),
+    decode_word(granule.z),
+    decode_word(granule.w),
+  );
+}
+
+fn decode_word(word: u32) -> vec4f {
+  if HALF_DECODE {
+    let even = unpack2x16float(((word & 0x007f007fu) << 7u) | ((word & 0x00800080u) << 8u));
+    let odd = unpack2x16float(((word & 0x7f007f00u) >> 1u) | (word & 0x80008000u));
+    return vec4f(even.x, odd.x, even.y, odd.y);
+  }
+  let codes = (vec4u(word) >> vec4u(0u, 8u, 16u, 24u)) & vec4u(0xffu);
+  let magnitude = codes & vec4u(0x7fu);
+  let normal = (magnitude << vec4u(20u)) + vec4u(112u << 23u);
+  let subnormal = bitcast<vec4u>(vec4f(magnitude) * exp2(-17.0));
+  let bits = select(normal, subnormal, magnitude < vec4u(8u));
+  return bitcast<vec4f>(bits | ((codes & vec4u(0x80u)) << vec4u(24u)));
+}
+
+fn block_scale(block: u32, row: vec4u) -> vec4f {
+  let first = vec4u(block * params.rows_padded) + row;
+  return 256.0 * vec4f(scales[first.x], scales[first.y], scales[first.z], scales[first.w]);
+}

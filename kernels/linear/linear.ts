@@ -1,0 +1,103 @@
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { LinearWeight } from "./layout.ts";
+import source from "./linear.wgsl?raw";
+import { requireMultiplesOf4, scalesOf, weightConstants, weightKernels } from "./weight_kernel.ts";
+
+const NAME = "linear/linear";
+const ROWS_PER_LANE = 4;
+/** Activation rows that one weight load serves once there are several. */
+const DEFAULT_TOKENS = 4;
+/** Larger than any row index, so that every output belongs to the first group. */
+const ONE_GROUP = 0xffff_ffff;
+
+const kernels = weightKernels({
+  name: NAME,
+  source,
+  buffers: ["x", "weights", "scales", "out"],
+  params: [
+    "rows",
+    "outputs",
+    "columns",
+    "rows_padded",
+    "segments",
+    "x_stride",
+    "out_stride",
+    "out_column",
+    "group_rows",
+    "group_stride",
+  ],
+});
+
+export interface LinearOptions {
+  /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
+  readonly x: Tensor;
+  /** A multiple of 4. */
+  readonly xStride: number;
+  readonly weight: LinearWeight;
+  /** `[rows, outStride]` f32; not the same buffer as `x` */
+  readonly out: Tensor;
+  readonly outStride: number;
+  /** Column of `out` that output 0 goes to. Default 0. */
+  readonly outColumn?: number;
+  /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
+  readonly segments?: number;
+  /** Gives each run of `rows` outputs its own slice of `x`, as per-head projections need. */
+  readonly groups?: {
+    /** Weight rows of a group: a multiple of 4. */
+    readonly rows: number;
+    /** Elements between the slices of neighbouring groups: a multiple of 4. */
+    readonly xStride: number;
+  };
+  /** Activation rows of an invocation when there are several; never changes a bit. Default 4. */
+  readonly tokens?: number;
+  /** Invocations of a workgroup: a multiple of the weight's lanes. Default the lanes. */
+  readonly workgroupSize?: number;
+}
+
+/**
+ * `out[r, n] = sum over k of x[r, k] * W[n, k]`.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows. A row's bits
+ * depend on that row alone.
+ */
+export function linear(recorder: Recorder, options: LinearOptions): (rows: number) => void {
+  const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
+  const { tokens = DEFAULT_TOKENS, workgroupSize = weight.lanes } = options;
+  const groupRows = groups?.rows ?? ONE_GROUP;
+  const groupStride = groups?.xStride ?? 0;
+  requireMultiplesOf4(NAME, { xStride, groupStride });
+  if (groups !== undefined) requireMultiplesOf4(NAME, { groupRows });
+  const consecutive = groups !== undefined && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0;
+  const bind = (rowsPerLane: number) =>
+    kernels[weight.dtype].bind(
+      recorder,
+      { x, weights: weight.words, scales: scalesOf(NAME, weight), out },
+      {
+        constants: {
+          ...weightConstants(weight, rowsPerLane, segments),
+          WORKGROUP_SIZE: workgroupSize,
+          CONSECUTIVE: consecutive,
+        },
+        params: {
+          outputs: weight.rows,
+          columns: weight.columns,
+          rows_padded: weight.rowsPadded,
+          segments,
+          x_stride: xStride,
+          out_stride: outStride,
+          out_column: outColumn,
+          group_rows: groupRows,
+          group_stride: groupStride,
+        },
+      },
+    );
+  const one = bind(1);
+  const several = tokens === 1 ? one : bind(tokens);
+  const width = Math.ceil(weight.rows / (ROWS_PER_LANE * workgroupSize));
+  return (rows) => {
+    const bound = rows === 1 ? one : several;
+    bound.set("rows", rows);
+    bound.record(width, Math.ceil(rows / (rows === 1 ? 1 : tokens)));
+  };
+}

@@ -1,0 +1,68 @@
+// linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k]
+//         slice(n) = n / group_rows * group_stride
+//
+//   x        [rows, x_stride]                   f32      read
+//   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
+//   scales   [128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   out      [rows, out_stride]                 f32      write
+//
+// One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
+// neighbouring invocations read neighbouring granules; with CONSECUTIVE they follow one another,
+// for groups that are not a multiple of 4 * LANES rows. Order of additions: common/dot_rows.wgsl.
+
+const WORKGROUP_SIZE = 8u;
+const CONSECUTIVE = false;
+
+struct Params {
+  rows: u32,
+  outputs: u32,
+  columns: u32,
+  rows_padded: u32,
+  segments: u32,
+  x_stride: u32,
+  out_stride: u32,
+  out_column: u32,
+  group_rows: u32,
+  group_stride: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read> weights: array<vec4u>;
+@group(0) @binding(2) var<storage, read> scales: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
+
+const_assert WORKGROUP_SIZE % LANES == 0u;
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+  let lane = group.x * WORKGROUP_SIZE + invocation;
+  let interleaved = lane / LANES * (4u * LANES) + lane % LANES;
+  let first = select(interleaved, lane * 4u, CONSECUTIVE);
+  if first >= params.outputs { return; }
+
+  let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * select(LANES, 1u, CONSECUTIVE);
+  let row = min(output, vec4u(params.rows_padded - 1u));
+  let granule = vec4u(
+    row_granule(row.x),
+    row_granule(row.y),
+    row_granule(row.z),
+    row_granule(row.w),
+  );
+  let slice = first / params.group_rows * params.group_stride;
+  let first_row = group.y * TOKENS;
+  var x_first = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    x_first[t] = (min(first_row + t, params.rows - 1u) * params.x_stride + slice) / 4u;
+  }
+
+  let sums = dot_rows(granule, row, x_first);
+  for (var t = 0u; t < TOKENS; t++) {
+    if first_row + t < params.rows {
+      let at = (first_row + t) * params.out_stride + params.out_column;
+      for (var i = 0u; i < 4u; i++) {
+        if output[i] < params.outputs { out[at + output[i]] = sums[t][i]; }
+      }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Kernels over interleaved weights: one for each weight dtype, made of the kernel's own file, the
+ * dot product they all share and the decoder of the dtype.
+ *
+ * @module
+ */
+import { KernelError } from "../../src/errors.ts";
+import { type Constants, Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import dotRows from "../common/dot_rows.wgsl?raw";
+import bf16 from "../common/weights_bf16.wgsl?raw";
+import f16 from "../common/weights_f16.wgsl?raw";
+import f32 from "../common/weights_f32.wgsl?raw";
+import fp8 from "../common/weights_fp8.wgsl?raw";
+import type { LinearLayout, WeightDtype } from "./layout.ts";
+
+const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8 };
+/** Levels of the segment tree for 32 segments. */
+const TREE_LEVELS = 5;
+
+/** One kernel for each weight dtype. */
+export type WeightKernels<B extends string, P extends string> = Readonly<
+  Record<WeightDtype, Kernel<B, P>>
+>;
+
+export function weightKernels<B extends string, P extends string>(
+  definition: KernelDefinition<B, P>,
+): WeightKernels<B, P> {
+  const kernels: Partial<Record<WeightDtype, Kernel<B, P>>> = {};
+  for (const [dtype, decoder] of Object.entries(DECODERS)) {
+    const source = `${definition.source}\n${dotRows}\n${decoder}`;
+    kernels[dtype as WeightDtype] = new Kernel({ ...definition, source });
+  }
+  return kernels as WeightKernels<B, P>;
+}
+
+/** The constants that every kernel over weights takes. */
+export function weightConstants(
+  { dtype, lanes, fp8Decode = "half" }: LinearLayout & { readonly dtype: WeightDtype },
+  tokens: number,
+  segments: number,
+): Constants {
+  return {
+    TOKENS: tokens,
+    LANES: lanes,
+    LEVELS: segments === 1 ? 1 : TREE_LEVELS,
+    ...(dtype === "fp8" && { HALF_DECODE: fp8Decode === "half" }),
+  };
+}
+
+/** What to bind as `scales`: weights without scales bind their words, which nobody reads there. */
+export function scalesOf(
+  kernel: string,
+  weight: { readonly dtype: WeightDtype; readonly words: Tensor; readonly scales?: Tensor },
+): Tensor {
+  if (weight.dtype !== "fp8") return weight.words;
+  if (weight.scales === undefined) throw new KernelError(kernel, "fp8 weights come without scales");
+  return weight.scales;
+}
+
+/** Throws unless every named number is a multiple of 4, as rows read as `vec4f` must be. */
+export function requireMultiplesOf4(
+  kernel: string,
+  numbers: Readonly<Record<string, number>>,
+): void {
+  for (const [name, value] of Object.entries(numbers)) {
+    if (value % 4 !== 0) throw new KernelError(kernel, `${name} ${value} is not a multiple of 4`);
+  }
+}
