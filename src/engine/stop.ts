@@ -17,18 +17,22 @@ export class StopStrings {
 
   /**
    * Adds text and returns what is safe to show. Once a stop string is complete, `matched` is set
-   * and the text from its first character on is dropped. Of several stop strings complete at once
-   * the one listed first wins.
+   * and the text from its first character on is dropped. The one complete first wins, whatever the
+   * pieces the text comes in; of two that end together, the one listed first.
    */
   push(text: string): string {
     if (this.#stops.length === 0 || this.matched !== undefined) return text;
     const whole = this.#held + text;
+    let end = Number.POSITIVE_INFINITY;
     for (const stop of this.#stops) {
       const at = whole.indexOf(stop);
-      if (at < 0) continue;
+      if (at < 0 || at + stop.length >= end) continue;
+      end = at + stop.length;
       this.matched = stop;
+    }
+    if (this.matched !== undefined) {
       this.#held = "";
-      return whole.slice(0, at);
+      return whole.slice(0, end - this.matched.length);
     }
     const safe = whole.length - this.#heldLength(whole);
     this.#held = whole.slice(safe);

@@ -52,8 +52,7 @@ export interface Step {
 
 /** One pass of prompt attention over a workspace full of keys. */
 export interface PrefillPass {
-  /** First of its keys in the list of key slots, and how many. */
-  firstKey: number;
+  /** Keys in the workspace. */
   keys: number;
   /** First of its work items, and how many. */
   firstItem: number;

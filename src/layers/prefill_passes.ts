@@ -30,28 +30,38 @@ export interface PassGeometry {
   readonly capacity: number;
   /** Rows of one work item at most. */
   readonly rowTile: number;
+  /** Rows of one batch at most. */
+  readonly maxRows: number;
+  /** Keys that the prompt rows of one batch look at in all, at most. */
+  readonly maxKeys: number;
 }
 
-/** Filled anew for every batch; the arrays only ever grow. */
+/** Passes that `maxKeys` keys may take: every pass but the last is filled up to a split or more. */
+export function maxPasses({ capacity, splitLength, maxKeys }: PassGeometry): number {
+  return Math.ceil(maxKeys / Math.max(capacity - splitLength, 1)) + 1;
+}
+
+/** Filled anew for every batch. */
 export class PrefillPasses {
   readonly passes: PrefillPass[] = [];
-  /** Cache slot of every key of every pass, `[keyCount]`. */
-  keySlots = new Uint32Array(1024);
-  keyCount = 0;
-  /** `[itemCount, ITEM_WORDS]` */
-  items = new Uint32Array(ITEM_WORDS * 64);
+  /** Cache slot of every key, `[maxPasses, capacity]`. */
+  readonly keySlots: Uint32Array<ArrayBuffer>;
+  /** `[maxPasses * maxRows, ITEM_WORDS]` */
+  readonly items: Uint32Array<ArrayBuffer>;
   itemCount = 0;
   readonly #geometry: PassGeometry;
 
   constructor(geometry: PassGeometry) {
+    const passes = maxPasses(geometry);
     this.#geometry = geometry;
+    this.keySlots = new Uint32Array(passes * geometry.capacity);
+    this.items = new Uint32Array(passes * geometry.maxRows * ITEM_WORDS);
   }
 
   /** @param sequences Those in the prefill phase; others are skipped. */
   fill(sequences: readonly BatchSequence[]): void {
     const { splitLength, capacity } = this.#geometry;
     this.passes.length = 0;
-    this.keyCount = 0;
     this.itemCount = 0;
     let pass = this.#open();
     for (const sequence of sequences) {
@@ -75,21 +85,17 @@ export class PrefillPasses {
   }
 
   #open(): PrefillPass {
-    const pass = { firstKey: this.keyCount, keys: 0, firstItem: this.itemCount, items: 0 };
+    const pass = { keys: 0, firstItem: this.itemCount, items: 0 };
     this.passes.push(pass);
     return pass;
   }
 
   #addKeys({ pageTable }: BatchSequence, pass: PrefillPass, first: number, count: number): void {
-    const { pageSize } = this.#geometry;
-    if (this.keyCount + count > this.keySlots.length) {
-      const grown = new Uint32Array(Math.max(this.keySlots.length * 2, this.keyCount + count));
-      grown.set(this.keySlots);
-      this.keySlots = grown;
-    }
+    const { pageSize, capacity } = this.#geometry;
+    let at = (this.passes.length - 1) * capacity + pass.keys;
     for (let key = first; key < first + count; key++) {
       const page = pageTable[Math.floor(key / pageSize)]!;
-      this.keySlots[this.keyCount++] = page * pageSize + (key % pageSize);
+      this.keySlots[at++] = page * pageSize + (key % pageSize);
     }
     pass.keys += count;
   }
@@ -105,11 +111,6 @@ export class PrefillPasses {
     const { rowTile } = this.#geometry;
     for (let row = 0; row < queryLength; row += rowTile) {
       const at = this.itemCount * ITEM_WORDS;
-      if (at + ITEM_WORDS > this.items.length) {
-        const grown = new Uint32Array(this.items.length * 2);
-        grown.set(this.items);
-        this.items = grown;
-      }
       this.items[at] = queryStart + row;
       this.items[at + 1] = Math.min(rowTile, queryLength - row);
       this.items[at + 2] = pass.keys;

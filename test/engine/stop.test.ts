@@ -30,6 +30,7 @@ test("StopStrings holds back only what may be part of one", () => {
   expect(stop.push("b")).toBe("\nb");
 });
 
-test("StopStrings: the string listed first wins", () => {
-  expect(show(["cd", "ab"], "xabcd", 100)).toEqual({ shown: "xab", matched: "cd" });
+test.each([1, 2, 100])("StopStrings: the string complete first wins (pieces of %i)", (size) => {
+  expect(show(["cd", "ab"], "xabcd", size)).toEqual({ shown: "x", matched: "ab" });
+  expect(show(["bc", "abc"], "xabcd", size)).toEqual({ shown: "xa", matched: "bc" });
 });

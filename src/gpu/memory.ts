@@ -1,0 +1,80 @@
+/**
+ * What an engine allocates on its device, counted by purpose.
+ *
+ * A model is laid out twice: first with a ledger that only counts, so that a start that cannot
+ * succeed fails with figures before anything is allocated; then with the device.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../errors.ts";
+import { allocateTensor, type Tensor } from "./tensor.ts";
+
+/** What memory is for; the memory plan reports by it. */
+export type MemoryPurpose = "weights" | "activations" | "cache";
+
+export interface MemoryLimits {
+  readonly maxBufferSize: number;
+  readonly maxStorageBufferBindingSize: number;
+}
+
+export class DeviceMemory {
+  readonly limits: MemoryLimits;
+  readonly #device: GPUDevice | undefined;
+  readonly #bytes = new Map<MemoryPurpose, number>();
+  readonly #buffers: GPUBuffer[] = [];
+
+  /** @param device Without one, tensors are counted and nothing is allocated: do not bind them. */
+  constructor(limits: MemoryLimits, device?: GPUDevice) {
+    this.limits = limits;
+    this.#device = device;
+  }
+
+  /** Bytes one tensor may have. */
+  get maxTensorBytes(): number {
+    return Math.min(this.limits.maxStorageBufferBindingSize, this.limits.maxBufferSize);
+  }
+
+  /**
+   * A new storage tensor, zero-filled.
+   *
+   * @throws {UnsupportedError} when it is larger than one binding may be.
+   */
+  allocate(purpose: MemoryPurpose, bytes: number, label: string): Tensor {
+    if (bytes > this.maxTensorBytes) {
+      throw new UnsupportedError(
+        `${label} of ${bytes} bytes`,
+        `this adapter binds at most ${this.maxTensorBytes} bytes at once`,
+      );
+    }
+    this.#bytes.set(purpose, this.bytes(purpose) + bytes);
+    if (this.#device === undefined) {
+      return { buffer: undefined as unknown as GPUBuffer, offset: 0, size: bytes };
+    }
+    const tensor = allocateTensor(this.#device, bytes, label);
+    this.#buffers.push(tensor.buffer);
+    return tensor;
+  }
+
+  /** Writes host bytes into a tensor; a length that is no multiple of 4 is padded with zeros. */
+  write(tensor: Tensor, byteOffset: number, data: ArrayBufferView<ArrayBuffer>): void {
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    const whole = bytes.length - (bytes.length % 4);
+    const at = tensor.offset + byteOffset;
+    const queue = this.#device!.queue;
+    if (whole > 0) queue.writeBuffer(tensor.buffer, at, bytes, 0, whole);
+    if (whole === bytes.length) return;
+    const tail = new Uint8Array(4);
+    tail.set(bytes.subarray(whole));
+    queue.writeBuffer(tensor.buffer, at + whole, tail);
+  }
+
+  bytes(purpose: MemoryPurpose): number {
+    return this.#bytes.get(purpose) ?? 0;
+  }
+
+  /** Frees everything allocated here. */
+  destroy(): void {
+    for (const buffer of this.#buffers) buffer.destroy();
+    this.#buffers.length = 0;
+  }
+}
