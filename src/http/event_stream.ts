@@ -37,25 +37,26 @@ export function eventStream<T>(
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       let text = "";
-      let ended = false;
       try {
         // An item without events must not end the pull: nothing would start another one.
-        while (text === "" && !left) {
+        while (text === "") {
           const { done, value } = await iterator.next();
-          text = serialize(done ? last() : events(value));
-          if (!done) continue;
-          ended = true;
-          break;
+          if (left) return;
+          if (done) {
+            controller.enqueue(encoder.encode(serialize(last()) + DONE));
+            controller.close();
+            return;
+          }
+          text = serialize(events(value));
         }
+        controller.enqueue(encoder.encode(text));
       } catch (error) {
-        text = serialize([failure(error)]);
-        ended = true;
         // The fault may lie in `events`, in which case the iterator does not know of it.
         await iterator.return?.();
+        if (left) return;
+        if (!isAbort(error)) controller.enqueue(encoder.encode(serialize([failure(error)]) + DONE));
+        controller.close();
       }
-      if (left) return;
-      controller.enqueue(encoder.encode(ended ? text + DONE : text));
-      if (ended) controller.close();
     },
     async cancel() {
       left = true;
@@ -63,6 +64,11 @@ export function eventStream<T>(
     },
   });
   return new Response(body, { headers: HEADERS });
+}
+
+/** A client that leaves may be known by its signal before it cancels the body: it wants no news. */
+function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
 }
 
 function serialize(events: readonly unknown[]): string {

@@ -128,20 +128,20 @@ function readContent(fields: Fields, role: string): string | null {
   if (value === undefined && role === "assistant") return null;
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
   if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
-  return value.map((part, i) => readPart(new Fields(part, `${path}[${i}]`))).join(" ");
+  return value.map((part, i) => readPart(part, `${path}[${i}]`)).join(" ");
 }
 
-function readPart(fields: Fields): string {
+function readPart(part: unknown, path: string): string {
+  const fields = new Fields(part, path);
   const type = fields.string("type");
-  const path = fields.path("type");
-  if (type === undefined) throw new InvalidRequestError(`${path} must be given`, path);
+  if (type === undefined) throw new InvalidRequestError(`${path}.type must be given`, path);
   if (type !== "text") {
     const name = JSON.stringify(type.slice(0, 60));
-    throw new UnsupportedError(`the part ${name} of ${path}`, "only text is supported yet");
+    throw new UnsupportedError(`${path} of type ${name}`, "it is not supported yet");
   }
   const text = fields.string("text");
   if (text === undefined) {
-    throw new InvalidRequestError(`${fields.path("text")} must be given`, fields.path("text"));
+    throw new InvalidRequestError(`${path}.text must be given`, path);
   }
   fields.end();
   return text;

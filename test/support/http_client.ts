@@ -36,11 +36,50 @@ export async function eventLines(response: Response): Promise<string[]> {
 }
 
 /** The parsed events of a stream, which has to end with exactly one `[DONE]`. */
-// biome-ignore lint/suspicious/noExplicitAny: the tests look into events of every shape
-export async function events(response: Response): Promise<any[]> {
+export async function events<T = unknown>(response: Response): Promise<T[]> {
   const lines = await eventLines(response);
   if (lines.pop() !== "[DONE]" || lines.includes("[DONE]")) {
     throw new Error("Cannot read the stream: it does not end with exactly one [DONE]");
   }
-  return lines.map((line) => JSON.parse(line));
+  return lines.map((line) => JSON.parse(line) as T);
+}
+
+/** The parsed body. */
+export async function answer<T = unknown>(response: Response): Promise<T> {
+  return (await response.json()) as T;
+}
+
+/** Message of an error body of either shape. */
+export async function errorMessage(response: Response): Promise<string> {
+  const body = await answer<{ message?: string; error?: { message: string } }>(response);
+  return body.message ?? body.error!.message;
+}
+
+export interface GenerateAnswer {
+  readonly text: string;
+  readonly output_ids: readonly number[];
+  readonly meta_info: {
+    readonly id: string;
+    readonly finish_reason: Readonly<Record<string, unknown>> | null;
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly cached_tokens: number;
+    readonly weight_version: string;
+    readonly e2e_latency?: number;
+  };
+  readonly index?: number;
+}
+
+export interface ChatEvent {
+  readonly id: string;
+  readonly object: string;
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly {
+    readonly index: number;
+    readonly delta: { readonly role: string | null; readonly content: string | null };
+    readonly finish_reason: string | null;
+    readonly matched_stop: number | string | null;
+  }[];
+  readonly usage: Readonly<Record<string, unknown>> | null;
 }

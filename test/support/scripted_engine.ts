@@ -73,33 +73,34 @@ export class ScriptedEngine implements GenerationEngine {
     const requestId = asked.requestId ?? `scripted-${this.requests.length}`;
     const prompt = this.#check(asked);
     const script = this.#options.script?.(asked) ?? {};
-    const { pieces, finish } = plan(script, prompt, asked);
+    const { pieces, finish } = plan(script, prompt, asked, this.model);
+
+    // A limit ends with the last piece's own chunk; a stop token is one more.
+    const lastChunk = finish.type === "stop" ? pieces.length : Math.max(0, pieces.length - 1);
 
     this.#running.add(requestId);
-    let complete = false;
+    let over = false;
     try {
-      for (let i = 0; i <= pieces.length; i++) {
+      for (let i = 0; i <= lastChunk; i++) {
         signal?.throwIfAborted();
         if (script.gate) await untilAborted(script.gate(i), signal);
+        over = i === lastChunk || script.failure?.at === i;
         if (script.failure?.at === i) throw script.failure.error;
-        const last = i === pieces.length;
-        // A limit ends with the last piece's own chunk; a stop token is a token more.
-        if (last && finish.type !== "stop") return;
-        const ends = last || (finish.type !== "stop" && i === pieces.length - 1);
-        complete = ends;
+        const text = pieces[i] ?? "";
+        const token = text === "" ? STOP_TOKEN : text.charCodeAt(0);
         yield {
           requestId,
-          text: pieces[i] ?? "",
-          tokens: [last ? STOP_TOKEN : pieces[i]!.charCodeAt(0)],
+          text,
+          tokens: text === "" && finish.type !== "stop" ? [] : [token],
           promptTokens: prompt.length,
           completionTokens: i + 1,
           cachedTokens: 0,
-          finish: ends ? finish : null,
+          finish: i === lastChunk ? finish : null,
         };
       }
     } finally {
       this.#running.delete(requestId);
-      if (!complete) this.cutShort.push(requestId);
+      if (!over) this.cutShort.push(requestId);
     }
   }
 
@@ -141,11 +142,12 @@ function plan(
   script: Script,
   prompt: string,
   { sampling = {} }: GenerationRequest,
+  { contextLength }: ModelDescription,
 ): { pieces: readonly string[]; finish: FinishReason } {
   const stop: FinishReason = { type: "stop", matched: STOP_TOKEN };
   if (script.pieces) return { pieces: script.pieces, finish: script.finish ?? stop };
   const wanted = sampling.maxNewTokens === undefined ? 128 : sampling.maxNewTokens;
-  const limit = Math.max(1, wanted ?? prompt.length);
+  const limit = Math.max(1, wanted ?? contextLength - prompt.length);
   const long = sampling.ignoreEos === true || limit <= prompt.length;
   const count = long ? limit : prompt.length;
   const pieces = Array.from({ length: count }, (_, i) => prompt[i % prompt.length]!);

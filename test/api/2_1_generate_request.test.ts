@@ -1,0 +1,184 @@
+/** Section 2.1 of the specification: the body of `POST /generate`. */
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../src/server/app.ts";
+import { answer, errorMessage, type GenerateAnswer, post } from "../support/http_client.ts";
+import { ScriptedEngine } from "../support/scripted_engine.ts";
+
+function setUp() {
+  const engine = new ScriptedEngine();
+  return { engine, app: createApp(engine) };
+}
+
+describe("text and input_ids", () => {
+  test("text is a prompt", async () => {
+    const { engine, app } = setUp();
+    const response = await post(app, "/generate", { text: "abc" });
+    expect(response.status).toBe(200);
+    expect((await answer<GenerateAnswer>(response)).text).toBe("abc");
+    expect(engine.requests).toEqual([{ prompt: "abc" }]);
+  });
+
+  test("input_ids are token ids", async () => {
+    const { engine, app } = setUp();
+    const response = await post(app, "/generate", { input_ids: [97, 98] });
+    expect((await answer<GenerateAnswer>(response)).text).toBe("ab");
+    expect(engine.requests).toEqual([{ tokens: [97, 98] }]);
+  });
+
+  test.each([
+    ["a list of texts", { text: ["ab", "c"] }],
+    ["a list of lists of ids", { input_ids: [[97, 98], [99]] }],
+  ])("%s is a batch", async (_, body) => {
+    const { app } = setUp();
+    const response = await post(app, "/generate", body);
+    const answers = await answer<GenerateAnswer[]>(response);
+    expect(answers.map(({ text }) => text)).toEqual(["ab", "c"]);
+  });
+
+  test.each([{ text: ["ab"] }, { input_ids: [[97, 98]] }])(
+    "a list of one answers a list of one (%j)",
+    async (body) => {
+      const { app } = setUp();
+      const answers = await answer<GenerateAnswer[]>(await post(app, "/generate", body));
+      expect(answers.map(({ text }) => text)).toEqual(["ab"]);
+    },
+  );
+
+  test.each([
+    [{}, "Either text or input_ids must be given"],
+    [{ text: null, input_ids: null }, "Either text or input_ids must be given"],
+    [{ text: "a", input_ids: [1] }, "text and input_ids cannot both be given"],
+    [{ text: "" }, "text cannot be empty"],
+    [{ text: [] }, "text cannot be empty"],
+    [{ text: ["a", ""] }, "text[1] cannot be empty"],
+    [{ text: ["a", 1] }, "text[1] must be a string, got 1"],
+    [{ text: 5 }, "text must be a string, got 5"],
+    [{ text: {} }, "text must be a string, got an object"],
+    [{ input_ids: [] }, "input_ids cannot be empty"],
+    [{ input_ids: [[1], []] }, "input_ids[1] cannot be empty"],
+    [{ input_ids: [[1], 2] }, "input_ids[1] must be a list, got 2"],
+    [{ input_ids: [1, [2]] }, "input_ids[1] must be an integer, got a list"],
+    [{ input_ids: [1, 2.5] }, "input_ids[1] must be an integer, got 2.5"],
+    [{ input_ids: [1, -2] }, "input_ids[1] must be at least 0, got -2"],
+    [{ input_ids: "1" }, 'input_ids must be a list, got "1"'],
+    [{ input_ids: [99_999] }, "Cannot use token 99999: it is not in the vocabulary"],
+  ])("%j is refused", async (body, message) => {
+    const { engine, app } = setUp();
+    const response = await post(app, "/generate", body);
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toBe(message);
+    expect(engine.running).toEqual([]);
+  });
+});
+
+describe("sampling_params", () => {
+  test("one object serves the whole batch", async () => {
+    const { engine, app } = setUp();
+    await post(app, "/generate", { text: ["a", "b"], sampling_params: { temperature: 0 } });
+    expect(engine.requests.map(({ sampling }) => sampling)).toEqual([
+      { temperature: 0 },
+      { temperature: 0 },
+    ]);
+  });
+
+  test("a list has one object for each prompt, or null", async () => {
+    const { engine, app } = setUp();
+    const params = [{ temperature: 0 }, null, { top_k: 3 }];
+    await post(app, "/generate", { text: ["a", "b", "c"], sampling_params: params });
+    expect(engine.requests.map(({ sampling }) => sampling)).toEqual([
+      { temperature: 0 },
+      undefined,
+      { topK: 3 },
+    ]);
+  });
+
+  test.each([
+    [{ text: "a", sampling_params: [{}] }, "sampling_params must be an object, got a list"],
+    [{ text: "a", sampling_params: "x" }, 'sampling_params must be an object, got "x"'],
+    [{ text: ["a", "b"], sampling_params: [{}] }, "sampling_params must have one item for each"],
+    [{ text: ["a"], sampling_params: [1] }, "sampling_params[0] must be an object, got 1"],
+    [{ text: ["a"], sampling_params: [{ top_p: 2 }] }, "sampling_params[0].top_p must be above 0"],
+  ])("%j is refused", async (body, message) => {
+    const response = await post(setUp().app, "/generate", body);
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(message);
+  });
+});
+
+describe("rid", () => {
+  async function ids(body: object): Promise<string[]> {
+    const answers = await answer<GenerateAnswer[]>(await post(setUp().app, "/generate", body));
+    return answers.map(({ meta_info }) => meta_info.id);
+  }
+
+  test("names a single request", async () => {
+    const response = await post(setUp().app, "/generate", { text: "a", rid: "mine" });
+    expect((await answer<GenerateAnswer>(response)).meta_info.id).toBe("mine");
+  });
+
+  test("is numbered in a batch", async () => {
+    expect(await ids({ text: ["a", "b"], rid: "mine" })).toEqual(["mine_0", "mine_1"]);
+  });
+
+  test("may be a list in a batch", async () => {
+    expect(await ids({ text: ["a", "b"], rid: ["x", "y"] })).toEqual(["x", "y"]);
+  });
+
+  test.each([
+    [{ text: "a", rid: ["x"] }, "rid must be a string"],
+    [{ text: "a", rid: "" }, "rid cannot be empty"],
+    [{ text: "a", rid: 7 }, "rid must be a string, got 7"],
+    [{ text: ["a", "b"], rid: ["x"] }, "rid must have one item for each of the 2 prompts, got 1"],
+    [{ text: ["a", "b"], rid: ["x", "x"] }, "rid must name each prompt differently"],
+  ])("%j is refused", async (body, message) => {
+    const response = await post(setUp().app, "/generate", body);
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(message);
+  });
+});
+
+describe("fields that are not supported yet", () => {
+  test.each([
+    { return_logprob: false },
+    { return_logprob: [false, false] },
+    { logprob_start_len: -1, top_logprobs_num: 0, return_text_in_logprobs: false },
+    { image_data: null, input_embeds: null, lora_path: null },
+    { image_data: [] },
+    { return_hidden_states: false, session_params: null, log_metrics: true },
+  ])("take the neutral %j", async (extra) => {
+    const response = await post(setUp().app, "/generate", { text: ["a", "b"], ...extra });
+    expect(response.status).toBe(200);
+  });
+
+  test.each([
+    ["image_data", "x.png"],
+    ["input_embeds", [[0.5]]],
+    ["return_logprob", true],
+    ["return_logprob", [false, true]],
+    ["logprob_start_len", 0],
+    ["top_logprobs_num", 2],
+    ["return_text_in_logprobs", true],
+    ["token_ids_logprob", [1]],
+    ["return_hidden_states", true],
+    ["lora_path", "adapter"],
+    ["session_params", { id: "s" }],
+    ["bootstrap_room", 1],
+    ["video_data", "x.mp4"],
+  ])("%s: %j is refused by name", async (name, value) => {
+    const response = await post(setUp().app, "/generate", { text: "a", [name]: value });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toBe(`Cannot use ${name}: it is not supported yet`);
+  });
+
+  test("an unknown field is refused by name", async () => {
+    const response = await post(setUp().app, "/generate", { text: "a", max_tokens: 5 });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toBe("Cannot use max_tokens: it is not a known field");
+  });
+});
+
+test("stream has to be a boolean", async () => {
+  const response = await post(setUp().app, "/generate", { text: "a", stream: 1 });
+  expect(response.status).toBe(400);
+  expect(await errorMessage(response)).toBe("stream must be true or false, got 1");
+});

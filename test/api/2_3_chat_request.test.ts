@@ -1,0 +1,212 @@
+/** Section 2.3 of the specification: the body of `POST /v1/chat/completions`. */
+import { describe, expect, test } from "vitest";
+import type { ModelDescription } from "../../src/generation.ts";
+import { createApp } from "../../src/server/app.ts";
+import { errorMessage, post } from "../support/http_client.ts";
+import { ScriptedEngine } from "../support/scripted_engine.ts";
+
+const PATH = "/v1/chat/completions";
+const HELLO = [{ role: "user", content: "hello" }];
+
+async function asked(body: object, model: Partial<ModelDescription> = {}) {
+  const engine = new ScriptedEngine({ model });
+  const response = await post(createApp(engine), PATH, body);
+  expect(await response.clone().text()).toContain("chat.completion");
+  expect(response.status).toBe(200);
+  return engine.requests[0]!;
+}
+
+async function refusal(body: unknown): Promise<string> {
+  const engine = new ScriptedEngine();
+  const response = await post(createApp(engine), PATH, body);
+  expect(response.status).toBe(400);
+  expect(engine.requests).toEqual([]);
+  return errorMessage(response);
+}
+
+describe("messages", () => {
+  test("go to the engine as they are", async () => {
+    const messages = [
+      { role: "system", content: "be brief" },
+      { role: "user", content: "1+1?", name: "Ada" },
+      { role: "assistant", content: "2" },
+      { role: "user", content: "sure?" },
+    ];
+    expect((await asked({ messages })).messages).toEqual(messages);
+  });
+
+  test("text parts are joined with one space", async () => {
+    const content = [
+      { type: "text", text: "one" },
+      { type: "text", text: "two" },
+    ];
+    const { messages } = await asked({ messages: [{ role: "user", content }] });
+    expect(messages![0]!.content).toBe("one two");
+  });
+
+  test("roles are read in any case, developer as system and function as tool", async () => {
+    const messages = ["SYSTEM", "developer", "User", "function"].map((role) => ({
+      role,
+      content: "x",
+    }));
+    const roles = (await asked({ messages })).messages!.map(({ role }) => role);
+    expect(roles).toEqual(["system", "system", "user", "tool"]);
+  });
+
+  test("tool calls and their results are history", async () => {
+    const call = { id: "call_1", type: "function", function: { name: "f", arguments: "{}" } };
+    const { messages } = await asked({
+      messages: [
+        ...HELLO,
+        { role: "assistant", content: null, tool_calls: [{ ...call, index: 0 }] },
+        { role: "tool", tool_call_id: "call_1", content: "42" },
+      ],
+    });
+    expect(messages!.slice(1)).toEqual([
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "call_1", content: "42" },
+    ]);
+  });
+
+  test("an answer may come back with all its nulls", async () => {
+    const assistant = { role: "assistant", content: null, reasoning_content: null };
+    const message = { ...assistant, tool_calls: null, refusal: null, annotations: [] };
+    const { messages } = await asked({ messages: [...HELLO, message, ...HELLO] });
+    expect(messages![1]).toEqual({ role: "assistant", content: null });
+  });
+
+  test.each([
+    [undefined, "messages must be given"],
+    [null, "messages must be given"],
+    [[], "messages cannot be empty"],
+    ["hi", 'messages must be a list, got "hi"'],
+    [["hi"], 'messages[0] must be an object, got "hi"'],
+    [[{ content: "x" }], "messages[0].role must be given"],
+    [[{ role: "bot", content: "x" }], "messages[0].role must be one of system, developer"],
+    [[{ role: "user" }], "messages[0].content must be a string or a list of text parts"],
+    [[{ role: "user", content: 1 }], "messages[0].content must be a string or a list of text"],
+    [[{ role: "user", content: [] }], "messages[0].content cannot be empty"],
+    [[{ role: "user", content: ["x"] }], 'messages[0].content[0] must be an object, got "x"'],
+    [[{ role: "user", content: [{}] }], "messages[0].content[0].type must be given"],
+    [[{ role: "user", content: [{ type: "text" }] }], "messages[0].content[0].text must be given"],
+    [[{ role: "user", content: "x", mood: 1 }], "Cannot use messages[0].mood: it is not a known"],
+    [[{ role: "user", content: "x", tool_calls: [{}] }], "messages[0].tool_calls can only be"],
+    [
+      [{ role: "assistant", tool_calls: [{ type: "function" }] }],
+      "messages[0].tool_calls[0].function must be an object, got nothing",
+    ],
+    [
+      [{ role: "assistant", tool_calls: [{ function: { name: "f", arguments: {} } }] }],
+      "messages[0].tool_calls[0].function.arguments must be a string, got an object",
+    ],
+  ])("%j is refused", async (messages, message) => {
+    expect(await refusal({ messages })).toContain(message);
+  });
+
+  test("an image is refused by name", async () => {
+    const content = [{ type: "image_url", image_url: { url: "data:," } }];
+    const message = await refusal({ messages: [{ role: "user", content }] });
+    expect(message).toBe(
+      'Cannot use messages[0].content[0] of type "image_url": it is not supported yet',
+    );
+  });
+});
+
+describe("sampling fields", () => {
+  test.each([
+    [{}, { temperature: 1, topP: 1, maxNewTokens: null }],
+    [{ max_tokens: 5 }, { maxNewTokens: 5 }],
+    [{ max_completion_tokens: 6 }, { maxNewTokens: 6 }],
+    [{ max_tokens: 5, max_completion_tokens: 6 }, { maxNewTokens: 6 }],
+    [
+      { temperature: 0, top_p: 0.5, top_k: 4 },
+      { temperature: 0, topP: 0.5, topK: 4 },
+    ],
+    [
+      { stop: ["a"], stop_token_ids: [7] },
+      { stop: ["a"], stopTokenIds: [7] },
+    ],
+    [
+      { ignore_eos: true, max_tokens: 2 },
+      { ignoreEos: true, maxNewTokens: 2 },
+    ],
+    [
+      { seed: 7, skip_special_tokens: false },
+      { seed: 7, skipSpecialTokens: false },
+    ],
+  ])("%j reaches the engine", async (fields, sampling) => {
+    expect((await asked({ messages: HELLO, ...fields })).sampling).toMatchObject(sampling);
+  });
+
+  test("start from the model's own defaults", async () => {
+    const defaults = { temperature: 0.6, topP: 0.95, topK: 20 };
+    const { sampling } = await asked({ messages: HELLO }, { defaults });
+    expect(sampling).toEqual({ ...defaults, maxNewTokens: null });
+    const own = await asked({ messages: HELLO, temperature: 0, top_k: -1 }, { defaults });
+    expect(own.sampling).toEqual({ temperature: 0, topP: 0.95, topK: -1, maxNewTokens: null });
+  });
+
+  test.each([
+    [{ max_tokens: 0 }, "max_tokens must be at least 1, got 0"],
+    [{ max_completion_tokens: -1 }, "max_completion_tokens must be at least 1, got -1"],
+    [{ temperature: -1 }, "temperature must be at least 0, got -1"],
+    [{ top_p: 0 }, "top_p must be above 0 and at most 1, got 0"],
+    [{ top_k: 0 }, "top_k must be -1 or at least 1, got 0"],
+    [{ seed: "x" }, 'seed must be an integer, got "x"'],
+    [{ stop: [2] }, "stop[0] must be a string, got 2"],
+    [{ model: 1 }, "model must be a string, got 1"],
+    [{ stream: "yes" }, 'stream must be true or false, got "yes"'],
+    [{ rid: "" }, "rid cannot be empty"],
+    [{ user: 1 }, "user must be a string, got 1"],
+    [{ stream: true, stream_options: [] }, "stream_options must be an object, got an empty list"],
+    [{ stream_options: {} }, "stream_options can only be given when stream is true"],
+    [{ stream: true, stream_options: { x: 1 } }, "Cannot use stream_options.x: it is not a known"],
+  ])("%j is refused", async (fields, message) => {
+    expect(await refusal({ messages: HELLO, ...fields })).toContain(message);
+  });
+});
+
+describe("fields that are not supported yet", () => {
+  test.each([
+    { n: 1, frequency_penalty: 0, presence_penalty: 0, logprobs: false, top_logprobs: null },
+    { tools: null, tool_choice: "none", parallel_tool_calls: true },
+    { tools: [], response_format: { type: "text" }, logit_bias: null },
+    { user: "ada", metadata: { a: "b" }, store: false, service_tier: "auto" },
+    { min_p: 0, repetition_penalty: 1, min_tokens: 0, continue_final_message: false },
+    { separate_reasoning: false, chat_template_kwargs: {}, reasoning_effort: null },
+  ])("take the neutral %j", async (fields) => {
+    await asked({ messages: HELLO, ...fields });
+  });
+
+  test.each([
+    ["n", 2],
+    ["tools", [{ type: "function", function: { name: "f" } }]],
+    ["tool_choice", "required"],
+    ["response_format", { type: "json_object" }],
+    ["logprobs", true],
+    ["top_logprobs", 2],
+    ["logit_bias", { "5": 1 }],
+    ["frequency_penalty", 1],
+    ["min_p", 0.1],
+    ["store", true],
+    ["service_tier", "flex"],
+    ["regex", "a"],
+    ["chat_template_kwargs", { thinking: true }],
+    ["continue_final_message", true],
+    ["reasoning_effort", "high"],
+    ["lora_path", "x"],
+  ])("%s: %j is refused by name", async (name, value) => {
+    expect(await refusal({ messages: HELLO, [name]: value })).toBe(
+      `Cannot use ${name}: it is not supported yet`,
+    );
+  });
+
+  test.each(["functions", "max_new_tokens", "sampling_params"])(
+    "the unknown %s is refused by name",
+    async (name) => {
+      expect(await refusal({ messages: HELLO, [name]: 1 })).toBe(
+        `Cannot use ${name}: it is not a known field`,
+      );
+    },
+  );
+});

@@ -1,0 +1,99 @@
+import { describe, expect, test } from "vitest";
+import { InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
+import { HttpError } from "../../src/http/error_response.ts";
+import { Fields, present, requireIds } from "../../src/http/fields.ts";
+
+describe("Fields", () => {
+  test.each([null, 1, "x", [], undefined])("refuses %j as an object", (value) => {
+    expect(() => new Fields(value)).toThrow(/^The request body must be an object, got/);
+  });
+
+  test("reads values of the right type, and null as absent", () => {
+    const fields = new Fields({ s: "x", b: false, n: 0.5, i: 3, l: [1], o: { a: 1 }, z: null });
+    expect(fields.string("s")).toBe("x");
+    expect(fields.boolean("b")).toBe(false);
+    expect(fields.number("n")).toBe(0.5);
+    expect(fields.integer("i")).toBe(3);
+    expect(fields.list("l")).toEqual([1]);
+    expect(fields.object("o")!.integer("a")).toBe(1);
+    expect(fields.string("z")).toBeUndefined();
+    expect(fields.isNull("z")).toBe(true);
+    expect(fields.isNull("missing")).toBe(false);
+    expect(() => fields.end()).not.toThrow();
+  });
+
+  test.each([
+    ["string", 1, "a.f must be a string, got 1"],
+    ["string", [], "a.f must be a string, got an empty list"],
+    ["boolean", 1, "a.f must be true or false, got 1"],
+    ["boolean", "true", 'a.f must be true or false, got "true"'],
+    ["number", "1", 'a.f must be a number, got "1"'],
+    ["number", Number.POSITIVE_INFINITY, "a.f must be a number, got Infinity"],
+    ["integer", 1.5, "a.f must be an integer, got 1.5"],
+    ["integer", 2 ** 53, "a.f must be an integer, got 9007199254740992"],
+    ["integer", true, "a.f must be an integer, got true"],
+    ["list", {}, "a.f must be a list, got an object"],
+    ["object", [1], "a.f must be an object, got a list"],
+  ] as const)("%s refuses %j by its path", (kind, value, message) => {
+    const fields = new Fields({ f: value }, "a");
+    expect(() => fields[kind]("f")).toThrow(new HttpError("malformed_body", message));
+  });
+
+  test("names the range that a value misses", () => {
+    const fields = new Fields({ p: 0, q: 2, t: -1 });
+    const error = (message: string) => new InvalidRequestError(message, message[0]);
+    const range = { above: 0, max: 1 };
+    expect(() => fields.number("p", range)).toThrow(
+      error("p must be above 0 and at most 1, got 0"),
+    );
+    expect(() => fields.number("q", range)).toThrow(
+      error("q must be above 0 and at most 1, got 2"),
+    );
+    expect(() => fields.number("t", { min: 0 })).toThrow(error("t must be at least 0, got -1"));
+  });
+
+  test("end() names the first field that nobody read", () => {
+    const fields = new Fields({ known: 1, wrong: 2 }, "params");
+    fields.integer("known");
+    expect(() => fields.end()).toThrow(
+      new InvalidRequestError("Cannot use params.wrong: it is not a known field", "params.wrong"),
+    );
+  });
+
+  test("keeps its hands off inherited names", () => {
+    const fields = new Fields(JSON.parse('{"__proto__": {"text": "x"}}'));
+    expect(fields.value("toString")).toBeUndefined();
+    expect(fields.value("text")).toBeUndefined();
+    expect(() => fields.end()).toThrow("__proto__");
+  });
+
+  test("refuse() takes neutral values and names the others", () => {
+    const table = { n: [1], tools: (value: unknown) => Array.isArray(value) && value.length === 0 };
+    for (const body of [{}, { n: null, tools: null }, { n: 1, tools: [] }]) {
+      const fields = new Fields(body);
+      expect(() => fields.refuse(table)).not.toThrow();
+      expect(() => fields.end()).not.toThrow();
+    }
+    const refusal = (field: string) => new UnsupportedError(field, "it is not supported yet");
+    expect(() => new Fields({ n: 2 }).refuse(table)).toThrow(refusal("n"));
+    expect(() => new Fields({ tools: [{}] }, "x").refuse(table)).toThrow(refusal("x.tools"));
+  });
+
+  test("describes values that are nested beyond any stack", () => {
+    const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
+    expect(() => new Fields({ deep }).string("deep")).toThrow("deep must be a string, got a list");
+  });
+});
+
+test("requireIds names the element to blame", () => {
+  expect(requireIds([0, 5], "ids")).toEqual([0, 5]);
+  expect(() => requireIds([0, -1], "ids")).toThrow("ids[1] must be at least 0, got -1");
+  expect(() => requireIds([0, "1"], "ids")).toThrow('ids[1] must be an integer, got "1"');
+  expect(() => requireIds([[1]], "ids")).toThrow("ids[0] must be an integer, got a list");
+});
+
+test("present keeps null and drops undefined", () => {
+  expect(present<{ a?: number | null; b?: number }>({ a: null, b: undefined })).toEqual({
+    a: null,
+  });
+});
