@@ -1,0 +1,67 @@
+import { UnsupportedError } from "../../src/errors.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
+import addendSource from "../common/addend.wgsl?raw";
+import quantizeSource from "../common/quantize_e4m3.wgsl?raw";
+import rowSum from "../common/row_sum.wgsl?raw";
+import source from "./add_norm.wgsl?raw";
+import { type Addend, bindAddend } from "./addend.ts";
+
+const kernel = new Kernel({
+  name: "norm/add_norm",
+  source: addendSource + quantizeSource + rowSum + source,
+  buffers: ["x", "addend", "slot_weights", "weight", "normed", "quantized"],
+  params: ["cols", "stride", "slots", "eps"],
+});
+
+/** Columns of a row whose group maxima fit the workgroup's memory. */
+const MAX_QUANTIZED_COLS = 128 * 128;
+
+export interface AddNormOptions {
+  /** `[rows, stride]` f32, the residual stream; `addend` is added to it in place */
+  readonly x: Tensor;
+  /** Absent: nothing is added and `x` stays as it is. */
+  readonly addend?: Addend | undefined;
+  /** `[cols]` f32 */
+  readonly weight: Tensor;
+  /** `[rows, stride]` f32 */
+  readonly normed: Tensor;
+  /** `[rows, stride]` f32: `normed` through E4M3 and back, one scale per 128 columns */
+  readonly quantized?: Tensor | undefined;
+  readonly cols: number;
+  /** Elements from one row to the next, in every tensor. Default `cols`. */
+  readonly stride?: number;
+  /** Added to the mean square before the root. */
+  readonly eps: number;
+}
+
+/**
+ * `x += addend; normed = x / rms(x) * weight`, and `quantized` from it, row by row.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows.
+ *
+ * @throws {UnsupportedError} when more than 16384 columns are to be quantized.
+ */
+export function addNorm(recorder: Recorder, options: AddNormOptions): (rows: number) => void {
+  const { x, weight, normed, quantized, cols, stride = cols, eps } = options;
+  if (quantized !== undefined && cols > MAX_QUANTIZED_COLS) {
+    throw new UnsupportedError(`activation quantization of ${cols} columns`);
+  }
+  const addend = bindAddend(options.addend, weight);
+  const bound = kernel.bind(
+    recorder,
+    {
+      x,
+      ...addend.tensors,
+      weight,
+      normed,
+      quantized: quantized ?? allocateTensor(recorder.device, 16, "unused"),
+    },
+    {
+      constants: { ADDEND: addend.form, QUANTIZE: quantized !== undefined },
+      params: { cols, stride, slots: addend.slots, eps },
+    },
+  );
+  return (rows) => bound.record(rows);
+}
