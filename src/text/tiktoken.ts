@@ -56,7 +56,7 @@ export async function createTiktokenTokenizer(
   const vocabulary = new Vocabulary(rankBytes(tables), [...specials].map(specialToken));
   const core = new BytePairEncodingCore({
     bytePairRankDecoder: tables.bytePairRankDecoder,
-    tokenSplitRegex: /[^]+/gu, // splitting happens here, in encodeText
+    tokenSplitRegex: /.+/gsu, // splitting happens here, in encodeText
   });
 
   const config = readTokenizerConfig(tokenizerConfig);
