@@ -1,0 +1,48 @@
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import addendSource from "../common/addend.wgsl?raw";
+import rowSum from "../common/row_sum.wgsl?raw";
+import { type Addend, bindAddend } from "./addend.ts";
+import source from "./final_norm.wgsl?raw";
+
+const kernel = new Kernel({
+  name: "norm/final_norm",
+  source: addendSource + rowSum + source,
+  buffers: ["row_indices", "x", "addend", "slot_weights", "weight", "out"],
+  params: ["cols", "stride", "slots", "eps"],
+});
+
+export interface FinalNormOptions {
+  /** `[count]` u32: the rows of `x` that are wanted */
+  readonly rowIndices: Tensor;
+  /** `[rows, stride]` f32, the residual stream; not modified */
+  readonly x: Tensor;
+  /** What the last block adds to `x`. */
+  readonly addend?: Addend | undefined;
+  /** `[cols]` f32 */
+  readonly weight: Tensor;
+  /** `[count, stride]` f32 */
+  readonly out: Tensor;
+  readonly cols: number;
+  /** Elements from one row to the next, in every tensor. Default `cols`. */
+  readonly stride?: number;
+  /** Added to the mean square before the root. */
+  readonly eps: number;
+}
+
+/**
+ * `out[i] = v / rms(v) * weight` with `v = x[r] + addend(r)`, `r = rowIndices[i]`.
+ *
+ * Binds the tensors now; the returned function records one launch over `count` wanted rows.
+ */
+export function finalNorm(recorder: Recorder, options: FinalNormOptions): (count: number) => void {
+  const { rowIndices, x, weight, out, cols, stride = cols, eps } = options;
+  const addend = bindAddend(options.addend, weight);
+  const bound = kernel.bind(
+    recorder,
+    { row_indices: rowIndices, x, ...addend.tensors, weight, out },
+    { constants: { ADDEND: addend.form }, params: { cols, stride, slots: addend.slots, eps } },
+  );
+  return (count) => bound.record(count);
+}
