@@ -1,0 +1,189 @@
+/**
+ * Every option of the commands, one row each: the parser, the help and the README's table are made
+ * from these rows.
+ *
+ * @module
+ */
+
+import { ADAPTER_PREFERENCES } from "./device.ts";
+import type { OptionTable, OptionValues } from "./option_parser.ts";
+import { PLANNED_OPTIONS } from "./planned_options.ts";
+
+const MODEL = "Model";
+const MEMORY = "Memory and batching";
+const SERVER = "Server";
+const DEVICE = "Device";
+const SAMPLING = "Generation";
+const OTHER = "Other";
+
+/** What an engine is started with, whichever command starts it. */
+const ENGINE_OPTIONS = {
+  modelPath: {
+    flags: ["--model-path", "--model"],
+    kind: "string",
+    value: "DIR",
+    defaultText: "the small model that comes with the package",
+    help: "folder of a checkpoint in the Hugging Face layout",
+    group: MODEL,
+  },
+  chatTemplate: {
+    flags: ["--chat-template"],
+    kind: "string",
+    value: "FILE",
+    defaultText: "the checkpoint's",
+    help: "file with a Jinja chat template",
+    group: MODEL,
+  },
+  contextLength: {
+    flags: ["--context-length"],
+    kind: "integer",
+    min: 1,
+    defaultText: "the model's",
+    help: "tokens a sequence may have, prompt and completion together",
+    group: MODEL,
+  },
+  disableActivationQuantization: {
+    flags: ["--disable-activation-quantization"],
+    kind: "flag",
+    default: false,
+    help: "keep activations in full precision where an FP8 checkpoint asks to round them",
+    group: MODEL,
+  },
+  memFractionStatic: {
+    flags: ["--mem-fraction-static"],
+    kind: "number",
+    value: "F",
+    min: 0.01,
+    max: 1,
+    defaultText: "0.88",
+    help: "share of the device's memory for weights and KV cache",
+    group: MEMORY,
+  },
+  deviceMemory: {
+    flags: ["--device-memory"],
+    kind: "bytes",
+    value: "BYTES",
+    min: 1,
+    defaultText: "half of the machine's memory on a CPU, else by the kind of GPU",
+    help: "memory of the device, as 8G or 512M: WebGPU does not tell",
+    group: MEMORY,
+  },
+  maxTotalTokens: {
+    flags: ["--max-total-tokens"],
+    kind: "integer",
+    min: 1,
+    defaultText: "what fits",
+    help: "tokens in the KV cache",
+    group: MEMORY,
+  },
+  maxRunningRequests: {
+    flags: ["--max-running-requests"],
+    kind: "integer",
+    min: 1,
+    defaultText: "by memory",
+    help: "sequences decoded together at most",
+    group: MEMORY,
+  },
+  pageSize: {
+    flags: ["--page-size"],
+    kind: "integer",
+    min: 1,
+    defaultText: "the engine's",
+    help: "tokens of one page of the KV cache",
+    group: MEMORY,
+  },
+  chunkedPrefillSize: {
+    flags: ["--chunked-prefill-size"],
+    kind: "integer",
+    min: -1,
+    defaultText: "the engine's",
+    help: "prompt tokens of one step at most; -1 does not cut prompts",
+    group: MEMORY,
+  },
+  randomSeed: {
+    flags: ["--random-seed"],
+    kind: "integer",
+    min: 0,
+    max: 2 ** 32 - 1,
+    defaultText: "a different one at every start",
+    help: "where the seeds of requests without a seed come from",
+    group: OTHER,
+  },
+  adapter: {
+    flags: ["--adapter"],
+    kind: "string",
+    choices: ADAPTER_PREFERENCES,
+    defaultText: "the variable WISP_ADAPTER, else auto",
+    help: "GPU adapter: the best there is, or one of the drivers for the CPU",
+    group: DEVICE,
+  },
+  help: {
+    flags: ["--help"],
+    kind: "flag",
+    default: false,
+    help: "print this help",
+    group: OTHER,
+  },
+} as const satisfies OptionTable;
+
+export const LAUNCH_OPTIONS = {
+  host: {
+    flags: ["--host"],
+    kind: "string",
+    value: "ADDRESS",
+    default: "127.0.0.1",
+    help: "address to listen on; 0.0.0.0 is every network of this machine",
+    group: SERVER,
+  },
+  port: {
+    flags: ["--port"],
+    kind: "integer",
+    min: 0,
+    max: 65535,
+    default: 30000,
+    help: "port to listen on; 0 takes any free one",
+    group: SERVER,
+  },
+  servedModelName: {
+    flags: ["--served-model-name"],
+    kind: "string",
+    value: "NAME",
+    defaultText: "the model path",
+    help: "name of the model at /v1/models",
+    group: SERVER,
+  },
+  ...ENGINE_OPTIONS,
+  ...PLANNED_OPTIONS,
+} as const satisfies OptionTable;
+
+export const GENERATE_OPTIONS = {
+  maxNewTokens: {
+    flags: ["--max-new-tokens"],
+    kind: "integer",
+    min: 1,
+    default: 512,
+    help: "completion tokens at most",
+    group: SAMPLING,
+  },
+  temperature: {
+    flags: ["--temperature"],
+    kind: "number",
+    value: "T",
+    min: 0,
+    defaultText: "the model's",
+    help: "randomness of the choice of tokens; 0 always takes the likeliest",
+    group: SAMPLING,
+  },
+  raw: {
+    flags: ["--raw"],
+    kind: "flag",
+    default: false,
+    help: "continue the prompt as it is, without the chat template",
+    group: SAMPLING,
+  },
+  ...ENGINE_OPTIONS,
+} as const satisfies OptionTable;
+
+export type EngineLaunchOptions = OptionValues<typeof ENGINE_OPTIONS>;
+export type LaunchOptions = OptionValues<typeof LAUNCH_OPTIONS>;
+export type GenerateOptions = OptionValues<typeof GENERATE_OPTIONS>;

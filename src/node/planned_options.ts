@@ -1,0 +1,212 @@
+/**
+ * Options of the server's interface whose capability does not exist yet. Each is refused by name,
+ * unless it is given a value that asks for what the engine does anyway.
+ *
+ * @module
+ */
+
+import type { OptionRow } from "./option_parser.ts";
+
+type Planned = Pick<OptionRow, "flags" | "kind" | "help" | "neutral">;
+
+function planned<const T extends Readonly<Record<string, Planned>>>(rows: T) {
+  const table: Record<string, OptionRow> = {};
+  for (const [key, row] of Object.entries<Planned>(rows)) {
+    const values = row.neutral?.filter((value) => value !== true).join(" or ");
+    const accepted = values ? `; only ${values} so far` : "";
+    const help = row.neutral?.includes(true) ? row.help : `${row.help}${accepted}`;
+    const value = row.kind === "integer" || row.kind === "integers" ? "N" : "X";
+    table[key] = { neutral: [], value, ...row, help, group: "Not supported yet" };
+  }
+  return table as { readonly [K in keyof T]: T[K] & OptionRow };
+}
+
+export const PLANNED_OPTIONS = planned({
+  tpSize: {
+    flags: ["--tp-size", "--tensor-parallel-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "ranks that split every layer",
+  },
+  dpSize: {
+    flags: ["--dp-size", "--data-parallel-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "groups that take different requests",
+  },
+  enableDpAttention: {
+    flags: ["--enable-dp-attention"],
+    kind: "flag",
+    help: "data-parallel attention",
+  },
+  enableDpLmHead: {
+    flags: ["--enable-dp-lm-head"],
+    kind: "flag",
+    help: "data-parallel output head",
+  },
+  trustRemoteCode: {
+    flags: ["--trust-remote-code"],
+    kind: "flag",
+    neutral: [true],
+    help: "accepted and never needed: models are built in, a checkpoint's code is not run",
+  },
+  attentionBackend: {
+    flags: ["--attention-backend"],
+    kind: "string",
+    help: "choice of attention kernels",
+  },
+  disableChunkedPrefixCache: {
+    flags: ["--disable-chunked-prefix-cache"],
+    kind: "flag",
+    neutral: [true],
+    help: "accepted: there is no chunked prefix cache yet",
+  },
+  quantization: { flags: ["--quantization"], kind: "string", help: "quantize while loading" },
+  kvCacheDtype: {
+    flags: ["--kv-cache-dtype"],
+    kind: "string",
+    neutral: ["auto"],
+    help: "element type of the KV cache",
+  },
+  enableTorchCompile: {
+    flags: ["--enable-torch-compile"],
+    kind: "flag",
+    help: "compile the model at the start",
+  },
+  disableCudaGraph: {
+    flags: ["--disable-cuda-graph"],
+    kind: "flag",
+    neutral: [true],
+    help: "accepted: there is no graph capture yet",
+  },
+  cudaGraphBs: {
+    flags: ["--cuda-graph-bs"],
+    kind: "integers",
+    help: "batch sizes to capture",
+  },
+  cudaGraphMaxBs: {
+    flags: ["--cuda-graph-max-bs"],
+    kind: "integer",
+    help: "largest batch size to capture",
+  },
+  speculativeAlgorithm: {
+    flags: ["--speculative-algorithm"],
+    kind: "string",
+    help: "multi-token prediction",
+  },
+  speculativeDraftModelPath: {
+    flags: ["--speculative-draft-model-path"],
+    kind: "string",
+    help: "draft model",
+  },
+  speculativeNumSteps: {
+    flags: ["--speculative-num-steps"],
+    kind: "integer",
+    help: "draft steps",
+  },
+  speculativeEagleTopk: {
+    flags: ["--speculative-eagle-topk"],
+    kind: "integer",
+    help: "draft tokens kept at a step",
+  },
+  speculativeNumDraftTokens: {
+    flags: ["--speculative-num-draft-tokens"],
+    kind: "integer",
+    help: "draft tokens verified at once",
+  },
+  toolCallParser: {
+    flags: ["--tool-call-parser"],
+    kind: "string",
+    help: "form of the model's tool calls",
+  },
+  reasoningParser: {
+    flags: ["--reasoning-parser"],
+    kind: "string",
+    help: "form of the model's reasoning",
+  },
+  grammarBackend: {
+    flags: ["--grammar-backend"],
+    kind: "string",
+    neutral: ["outlines"],
+    help: "constrained decoding",
+  },
+  distTimeout: {
+    flags: ["--dist-timeout"],
+    kind: "integer",
+    help: "seconds until a silent rank fails the group",
+  },
+  distInitAddr: {
+    flags: ["--dist-init-addr"],
+    kind: "string",
+    help: "where the nodes of a group meet",
+  },
+  nnodes: { flags: ["--nnodes"], kind: "integer", neutral: [1], help: "machines of a group" },
+  nodeRank: {
+    flags: ["--node-rank"],
+    kind: "integer",
+    neutral: [0],
+    help: "number of this machine in its group",
+  },
+  disaggregationMode: {
+    flags: ["--disaggregation-mode"],
+    kind: "string",
+    neutral: ["null"],
+    help: "role of a prefill or decode server",
+  },
+  disaggregationIbDevice: {
+    flags: ["--disaggregation-ib-device"],
+    kind: "strings",
+    help: "network devices for the transfer of pages",
+  },
+  maxPrefillTokens: {
+    flags: ["--max-prefill-tokens"],
+    kind: "integer",
+    help: "prompt tokens of one batch at most",
+  },
+  disableRadixCache: {
+    flags: ["--disable-radix-cache"],
+    kind: "flag",
+    neutral: [true],
+    help: "accepted: there is no prefix cache yet",
+  },
+  moeA2aBackend: {
+    flags: ["--moe-a2a-backend"],
+    kind: "string",
+    neutral: ["none"],
+    help: "how experts on other ranks are reached",
+  },
+  epDispatchAlgorithm: {
+    flags: ["--ep-dispatch-algorithm"],
+    kind: "string",
+    help: "choice between copies of an expert",
+  },
+  eplbAlgorithm: {
+    flags: ["--eplb-algorithm"],
+    kind: "string",
+    neutral: ["auto"],
+    help: "how experts are placed on ranks",
+  },
+  epNumRedundantExperts: {
+    flags: ["--ep-num-redundant-experts"],
+    kind: "integer",
+    neutral: [0],
+    help: "copies of experts",
+  },
+  moeDenseTpSize: {
+    flags: ["--moe-dense-tp-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "ranks that split dense layers",
+  },
+  initExpertLocation: {
+    flags: ["--init-expert-location"],
+    kind: "string",
+    neutral: ["trivial"],
+    help: "file with the first placement of experts",
+  },
+  deepepConfig: {
+    flags: ["--deepep-config"],
+    kind: "string",
+    help: "tuning of the expert exchange",
+  },
+});
