@@ -55,6 +55,20 @@ describe("generate stream", () => {
     expect(order.slice(0, 6)).toEqual([0, 1, 2, 0, 1, 2]);
   });
 
+  test("a chunk that brings nothing is not sent", async () => {
+    const engine = new ScriptedEngine();
+    const inner = engine.generate.bind(engine);
+    engine.generate = async function* (request) {
+      for await (const chunk of inner(request)) {
+        yield { ...chunk, text: "", tokens: [], finish: null };
+        yield chunk;
+      }
+    };
+    const response = await post(createApp(engine), "/generate", { text: "ab", stream: true });
+    const chunks = await events<GenerateAnswer>(response);
+    expect(chunks.map(({ text }) => text)).toEqual(["a", "ab", "ab"]);
+  });
+
   test("a batch of one carries its index too", async () => {
     const body = { text: ["a"], stream: true };
     const chunks = await events<GenerateAnswer>(await post(scripted(), "/generate", body));

@@ -64,6 +64,13 @@ describe("/v1/models", () => {
     });
   });
 
+  test.each(["/v1/models/%E0%A4%A", "/v1/models/..%2f..%2fx", "/%", "//", "/generate/"])(
+    "%s is a 404",
+    async (path) => {
+      expect((await app.request(`http://wisp.test${path}`)).status).toBe(404);
+    },
+  );
+
   test.each(["/v1/models", "/v1/models/org/name", "/health"])("POST %s is a 405", async (path) => {
     const response = await post(app, path, {});
     expect(response.status).toBe(405);
