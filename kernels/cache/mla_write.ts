@@ -1,0 +1,108 @@
+import { KernelError } from "../../src/errors.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
+import quantize from "../common/quantize_e4m3.wgsl?raw";
+import rotate from "../common/rotate.wgsl?raw";
+import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
+import source from "./mla_write.wgsl?raw";
+
+const NAME = "cache/mla_write";
+/** MAX_GROUPS groups of 128 columns. */
+const MAX_QUANTIZED_WIDTH = 8192;
+
+const kernels = cacheKernels({
+  name: NAME,
+  source: quantize + rotate + source,
+  buffers: ["a", "q_weight", "kv_weight", "rows", "rope_table", "q_out", "cache"],
+  params: [
+    "a_stride",
+    "query_offset",
+    "query_width",
+    "latent_offset",
+    "latent",
+    "rope_offset",
+    "rope",
+    "q_stride",
+    "eps",
+  ],
+});
+
+export interface MlaWriteOptions {
+  /** `[rows, aStride]` f32: output of the fused first projections */
+  readonly a: Tensor;
+  readonly aStride: number;
+  /** The query latent; absent in models that project queries in one step. */
+  readonly query?: {
+    /** First column of `a`. */
+    readonly offset: number;
+    readonly width: number;
+    /** `[width]` f32 */
+    readonly weight: Tensor;
+    /** `[rows, outStride]` f32 */
+    readonly out: Tensor;
+    readonly outStride: number;
+    /** Rounds to E4M3 and back in groups of 128 columns. Default false. */
+    readonly quantize?: boolean;
+  };
+  /** First column of the latent in `a`. */
+  readonly latentOffset: number;
+  /** Elements of the latent: even. */
+  readonly latent: number;
+  /** `[latent]` f32 */
+  readonly latentWeight: Tensor;
+  /** First column of the rope part in `a`. */
+  readonly ropeOffset: number;
+  /** Elements of the rope part: even. */
+  readonly rope: number;
+  /** `[rows]` vec4u: source, position, cache slot, first page */
+  readonly rows: Tensor;
+  /** `[positions, rope]` f32, cosine and sine in turns */
+  readonly ropeTable: Tensor;
+  /** `[slots, latent + rope]` in `cacheDtype` */
+  readonly cache: Tensor;
+  readonly cacheDtype: CacheDtype;
+  /** Added to both mean squares before the root. */
+  readonly eps: number;
+}
+
+/**
+ * Norms the query latent, and writes each row's latent and rotated rope part into its cache slot.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows.
+ */
+export function mlaWrite(recorder: Recorder, options: MlaWriteOptions): (rows: number) => void {
+  const { a, query, latent, latentWeight, rope, rows, ropeTable, cache, cacheDtype } = options;
+  requireMultiples(NAME, 2, { latent, rope });
+  const quantizes = query?.quantize ?? false;
+  if (quantizes && query!.width > MAX_QUANTIZED_WIDTH) {
+    throw new KernelError(NAME, `a query of ${query!.width} columns is too wide to quantize`);
+  }
+  const bound = kernels[cacheDtype].bind(
+    recorder,
+    {
+      a,
+      q_weight: query?.weight ?? latentWeight,
+      kv_weight: latentWeight,
+      rows,
+      rope_table: ropeTable,
+      // A binding cannot stay empty, nor share a buffer that is written.
+      q_out: query?.out ?? allocateTensor(recorder.device, 4, `${NAME} no query`),
+      cache,
+    },
+    {
+      constants: { QUANTIZE: quantizes },
+      params: {
+        a_stride: options.aStride,
+        query_offset: query?.offset ?? 0,
+        query_width: query?.width ?? 0,
+        latent_offset: options.latentOffset,
+        latent,
+        rope_offset: options.ropeOffset,
+        rope,
+        q_stride: query?.outStride ?? 0,
+        eps: options.eps,
+      },
+    },
+  );
+  return (rowCount) => bound.record(rowCount);
+}

@@ -1,0 +1,123 @@
+// mla_write: what a layer does between its first projections and its attention.
+//
+//   q_out[r, :]    = RMSNorm(query part of a[r, :]) * q_weight, rounded to E4M3 when QUANTIZE
+//   cache[slot(r)] = RMSNorm(latent part) * kv_weight, then the rotated rope part
+//
+//   a           [rows, a_stride]          f32    read   the parts start at the *_offset columns
+//   q_weight    [query_width]             f32    read
+//   kv_weight   [latent]                  f32    read
+//   rows        [rows]                    vec4u  read   y = position, z = cache slot
+//   rope_table  [positions, rope / 2]     vec2f  read   cosine, sine
+//   q_out       [rows, q_stride]          f32    write  the first query_width of each row
+//   cache       [slots, latent + rope]    pairs  write  as the joined cache_*.wgsl stores them
+//
+// One workgroup per row: its first half norms the query, its second half the latent. The squares
+// meet in the order of norm/rms_norm, so both give the same bits: lane i adds the columns i,
+// i + LANES, ..., then a binary tree, here in two strides of eight. An invocation owns a whole
+// pair of the cache, which may be one word. Groups of activations are GROUP columns, the last one
+// may be shorter.
+//
+// Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Su et al., "RoFormer" (2021).
+
+const QUANTIZE = false;
+const LANES = 64u;
+const GROUP = 128u;
+const MAX_GROUPS = 64u;
+
+struct Params {
+  a_stride: u32,
+  query_offset: u32,
+  query_width: u32,
+  latent_offset: u32,
+  latent: u32,
+  rope_offset: u32,
+  rope: u32,
+  q_stride: u32,
+  eps: f32,
+}
+
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> q_weight: array<f32>;
+@group(0) @binding(2) var<storage, read> kv_weight: array<f32>;
+@group(0) @binding(3) var<storage, read> rows: array<vec4u>;
+@group(0) @binding(4) var<storage, read> rope_table: array<vec2f>;
+@group(0) @binding(5) var<storage, read_write> q_out: array<f32>;
+@group(0) @binding(6) var<storage, read_write> cache: array<CachePair>;
+@group(0) @binding(7) var<uniform> params: Params;
+
+var<workgroup> squares: array<f32, 2u * LANES>;
+var<workgroup> branches: array<f32, 16>;
+var<workgroup> largest: array<atomic<u32>, MAX_GROUPS>;
+
+// Eight values, `stride` apart, in the order of a binary tree that halves the distance.
+fn tree(s: array<f32, 8>) -> f32 {
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+@compute @workgroup_size(2u * LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+  let row = rows[group.x];
+  let half = invocation / LANES;
+  let lane = invocation % LANES;
+  let start = group.x * params.a_stride;
+  let width = select(params.query_width, params.latent, half == 1u);
+  let columns = start + select(params.query_offset, params.latent_offset, half == 1u);
+
+  var sum = 0.0;
+  for (var c = lane; c < width; c += LANES) {
+    let value = a[columns + c];
+    sum = fma(value, value, sum);
+  }
+  squares[invocation] = sum;
+  workgroupBarrier();
+
+  if lane < 8u {
+    let i = half * LANES + lane;
+    branches[half * 8u + lane] = tree(array<f32, 8>(
+      squares[i], squares[i + 8u], squares[i + 16u], squares[i + 24u],
+      squares[i + 32u], squares[i + 40u], squares[i + 48u], squares[i + 56u]));
+  }
+  workgroupBarrier();
+
+  let b = half * 8u;
+  let total = tree(array<f32, 8>(
+    branches[b], branches[b + 1u], branches[b + 2u], branches[b + 3u],
+    branches[b + 4u], branches[b + 5u], branches[b + 6u], branches[b + 7u]));
+  let scale = inverseSqrt(total / f32(width) + params.eps);
+
+  let query_end = select(0u, params.query_width, half == 0u);
+  if QUANTIZE {
+    for (var c = lane; c < query_end; c += LANES) {
+      let magnitude = abs(a[columns + c] * scale * q_weight[c]);
+      // The bits of numbers that are not negative are in the order of the numbers.
+      atomicMax(&largest[c / GROUP], bitcast<u32>(magnitude));
+    }
+  }
+  workgroupBarrier();
+
+  for (var c = lane; c < query_end; c += LANES) {
+    var value = a[columns + c] * scale * q_weight[c];
+    if QUANTIZE {
+      let step = group_scale(bitcast<f32>(atomicLoad(&largest[c / GROUP])));
+      value = round_e4m3(value / step) * step;
+    }
+    q_out[group.x * params.q_stride + c] = value;
+  }
+
+  let pairs = (params.latent + params.rope) / 2u;
+  let latent_pairs = params.latent / 2u;
+  let pairs_end = select(0u, pairs, half == 1u);
+  for (var pair = lane; pair < pairs_end; pair += LANES) {
+    var value = vec2f();
+    if pair < latent_pairs {
+      let c = 2u * pair;
+      value = vec2f(a[columns + c], a[columns + c + 1u]) * scale
+        * vec2f(kv_weight[c], kv_weight[c + 1u]);
+    } else {
+      let p = pair - latent_pairs;
+      let at = start + params.rope_offset + 2u * p;
+      value = rotate(vec2f(a[at], a[at + 1u]), rope_table[row.y * (params.rope / 2u) + p]);
+    }
+    cache[row.z * pairs + pair] = encode_pair(value);
+  }
+}
