@@ -1,5 +1,5 @@
 /** Section 4.1 of the specification: the endpoint `/generate`. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { createApp } from "../../src/server/app.ts";
 import { answer, type GenerateAnswer, post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
@@ -72,13 +72,17 @@ describe("a client that leaves", () => {
   test("stops a stream that waits for its next token", async () => {
     const gate = (chunk: number) => (chunk === 1 ? new Promise<void>(() => {}) : Promise.resolve());
     const engine = new ScriptedEngine({ script: () => ({ gate }) });
+    const reportError = vi.fn();
+    const app = createApp(engine, { reportError });
     const body = { text: "abc", stream: true, rid: "r" };
-    const reader = (await post(createApp(engine), "/generate", body)).body!.getReader();
+    const reader = (await post(app, "/generate", body)).body!.getReader();
     await reader.read();
     const pending = reader.read();
     await reader.cancel();
     expect(engine.cutShort).toEqual(["r"]);
     expect((await pending).done).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    expect(reportError).not.toHaveBeenCalled();
   });
 
   test.each([false, true])("stops what has not answered yet (stream: %s)", async (stream) => {

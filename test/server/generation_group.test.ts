@@ -99,3 +99,18 @@ test("GenerationGroup tells of the first failure only", async () => {
   await expect(textOf(group, 2)).rejects.toBe(first);
   expect(engine.running).toEqual([]);
 });
+
+test("GenerationGroup leaves no listener on the client's signal", async () => {
+  const { signal } = new AbortController();
+  const listeners = new Set<unknown>();
+  const add = signal.addEventListener.bind(signal);
+  signal.addEventListener = (type: string, listener: EventListener) => {
+    listeners.add(listener);
+    add(type, listener);
+  };
+  signal.removeEventListener = (_: string, listener: unknown) => void listeners.delete(listener);
+  const group = await GenerationGroup.start(new ScriptedEngine(), [{ prompt: "abc" }], signal);
+  expect(listeners.size).toBe(1);
+  await textOf(group, 1);
+  expect(listeners.size).toBe(0);
+});
