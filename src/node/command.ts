@@ -1,0 +1,64 @@
+/**
+ * Chooses the command and turns what goes wrong into one sentence and an exit code.
+ *
+ * @module
+ */
+
+import { generateCommand } from "./generate_command.ts";
+import { type CommandContext, launchServer } from "./launch_server.ts";
+import { OptionError } from "./option_parser.ts";
+import { packageVersion } from "./package_root.ts";
+
+const USAGE = `Usage: wisp COMMAND [options]
+
+Commands:
+  launch_server                 serve a model over HTTP
+  generate "prompt"             stream one answer into the terminal
+
+Options:
+  --help                        print this help, or that of a command
+  --version                     print the version
+`;
+
+const COMMANDS: Readonly<
+  Record<string, (args: readonly string[], context: CommandContext) => Promise<void>>
+> = {
+  launch_server: launchServer,
+  generate: generateCommand,
+};
+
+/**
+ * Runs one command line, without the program's name.
+ *
+ * @returns The exit code: 0, 1 when something failed, 2 when the command line is wrong.
+ */
+export async function runCommand(
+  args: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  try {
+    await run(args, context);
+    return 0;
+  } catch (error) {
+    context.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return error instanceof OptionError ? 2 : 1;
+  }
+}
+
+async function run([name, ...args]: readonly string[], context: CommandContext): Promise<void> {
+  if (name === "--help") {
+    context.stdout.write(USAGE);
+    return;
+  }
+  if (name === "--version") {
+    context.stdout.write(`${packageVersion()}\n`);
+    return;
+  }
+  const names = Object.keys(COMMANDS).join(", ");
+  if (name === undefined) throw new OptionError(`Cannot start: name a command, one of ${names}`);
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command === undefined) {
+    throw new OptionError(`Cannot run "${name}": there is no such command, only ${names}`);
+  }
+  await command(args, context);
+}

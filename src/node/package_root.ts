@@ -1,0 +1,41 @@
+/**
+ * This package's own folder, found from its source as well as from its build.
+ *
+ * @module
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+}
+
+const NAME = "wisp-llm";
+
+/** Folder of this package's package.json. */
+export function packageRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (readManifest(folder)?.name !== NAME) {
+    const parent = dirname(folder);
+    if (parent === folder) throw new Error(`Cannot find the folder of ${NAME}: it was moved`);
+    folder = parent;
+  }
+  return folder;
+}
+
+export function packageVersion(): string {
+  return readManifest(packageRoot())!.version;
+}
+
+/** The checkpoint that comes with the package. */
+export function defaultModelPath(): string {
+  return join(packageRoot(), "examples", "tiny-deepseek-v3");
+}
+
+function readManifest(folder: string): Manifest | undefined {
+  const path = join(folder, "package.json");
+  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Manifest) : undefined;
+}

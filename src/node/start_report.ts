@@ -1,0 +1,92 @@
+/**
+ * What a start tells the person who waits for it.
+ *
+ * @module
+ */
+
+import type { AdapterDescription } from "./device.ts";
+
+/** How far a phase of loading has come. */
+export interface LoadProgress {
+  readonly phase: "weights" | "pipelines";
+  /** Bytes of weights, or pipelines. */
+  readonly done: number;
+  readonly total: number;
+}
+
+export interface StartReport {
+  model(path: string): void;
+  adapter(adapter: AdapterDescription): void;
+  plan(lines: readonly string[]): void;
+  progress(progress: LoadProgress): void;
+}
+
+/** The part of a stream that a report needs: `process.stdout`, or a list in a test. */
+export interface Output {
+  write(text: string): unknown;
+  readonly isTTY?: boolean;
+}
+
+const BAR_WIDTH = 30;
+/** Lines of progress for each phase where there is no terminal to draw a bar on. */
+const STEPS = 4;
+
+const PHASES: Readonly<Record<LoadProgress["phase"], string>> = {
+  weights: "Loading weights",
+  pipelines: "Compiling kernels",
+};
+
+/** Everything as lines, progress as a bar on a terminal and as a few lines elsewhere. */
+export function lineReport(output: Output): StartReport {
+  const line = (text: string) => output.write(`${text}\n`);
+  return {
+    model: (path) => line(`Model: ${path}`),
+    adapter: (adapter) => {
+      line(`Adapter: ${describe(adapter)}`);
+      if (adapter.isCpu) {
+        line("Warning: this adapter runs on the CPU, a GPU would be many times faster");
+      }
+    },
+    plan: (lines) => lines.forEach(line),
+    progress: output.isTTY ? barProgress(output) : lineProgress(line),
+  };
+}
+
+/** Nothing but a bar, and that only on a terminal. */
+export function quietReport(output: Output): StartReport {
+  return {
+    model: () => {},
+    adapter: () => {},
+    plan: () => {},
+    progress: output.isTTY ? barProgress(output) : () => {},
+  };
+}
+
+function describe({ name, driver, backend }: AdapterDescription): string {
+  return driver === "" ? `${name} (${backend})` : `${name} (${backend}, driver ${driver})`;
+}
+
+function barProgress(output: Output): StartReport["progress"] {
+  return ({ phase, done, total }) => {
+    const share = total === 0 ? 1 : done / total;
+    const filled = Math.round(share * BAR_WIDTH);
+    const bar = "#".repeat(filled) + "-".repeat(BAR_WIDTH - filled);
+    const end = done >= total ? "\n" : "";
+    output.write(`\r${PHASES[phase].padEnd(18)}[${bar}] ${percent(share)}${end}`);
+  };
+}
+
+function lineProgress(line: (text: string) => void): StartReport["progress"] {
+  const shown = new Map<string, number>();
+  return ({ phase, done, total }) => {
+    const share = total === 0 ? 1 : done / total;
+    const step = Math.floor(share * STEPS);
+    if (step <= (shown.get(phase) ?? 0)) return;
+    shown.set(phase, step);
+    line(`${PHASES[phase]}: ${percent(share)}`);
+  };
+}
+
+function percent(share: number): string {
+  return `${Math.floor(share * 100)}%`;
+}

@@ -1,0 +1,173 @@
+import { describe, expect, test } from "vitest";
+import { CheckpointError } from "../../src/errors.ts";
+import { runCommand } from "../../src/node/command.ts";
+import type { StartEngine } from "../../src/node/start_engine.ts";
+import { ScriptedEngine } from "../support/scripted_engine.ts";
+
+const CPU = { name: "llvmpipe", driver: "Mesa 25", backend: "Vulkan", isCpu: true } as const;
+const READY = "The server is fired up and ready to roll!";
+
+/** One run of a command with an engine that follows a script. */
+function run(args: readonly string[], engine = new ScriptedEngine(), start?: StartEngine) {
+  let stdout = "";
+  let stderr = "";
+  let ready = () => {};
+  const isReady = new Promise<void>((resolve) => {
+    ready = resolve;
+  });
+  const startEngine: StartEngine = async (options, report) => {
+    report.model(options.modelPath ?? "default");
+    report.adapter(CPU);
+    report.plan(["Memory: 1 GiB of weights"]);
+    for (let done = 0; done <= 8; done++) report.progress({ phase: "weights", done, total: 8 });
+    return engine;
+  };
+  const code = runCommand(args, {
+    startEngine: start ?? startEngine,
+    stdout: {
+      write: (text) => {
+        stdout += text;
+        if (stdout.includes(READY)) ready();
+      },
+    },
+    stderr: {
+      write: (text) => {
+        stderr += text;
+      },
+    },
+  });
+  const lines = () => stdout.trimEnd().split("\n");
+  return { code, isReady, engine, lines, stdout: () => stdout, stderr: () => stderr };
+}
+
+/** Runs the handler that the command has put on the signal, as the signal would. */
+function signal(name: "SIGTERM" | "SIGINT"): void {
+  (process.listeners(name).at(-1) as (name: string, number: number) => void)(name, 15);
+}
+
+describe("wisp launch_server", () => {
+  test("prints its lines in order, serves, and ends with 0 on a signal", async () => {
+    const command = run(["launch_server", "--model", "dir", "--port", "0"]);
+    await command.isReady;
+    const lines = command.lines();
+    const url = lines.at(-2)!.replace("Listening on ", "");
+    expect(lines).toEqual([
+      "Model: dir",
+      "Adapter: llvmpipe (Vulkan, driver Mesa 25)",
+      "Warning: this adapter runs on the CPU, a GPU would be many times faster",
+      "Memory: 1 GiB of weights",
+      "Loading weights: 25%",
+      "Loading weights: 50%",
+      "Loading weights: 75%",
+      "Loading weights: 100%",
+      expect.stringMatching(/^Listening on http:\/\/127\.0\.0\.1:\d+$/),
+      READY,
+    ]);
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+    expect(command.engine.requests).toHaveLength(1);
+
+    signal("SIGTERM");
+    expect(await command.code).toBe(0);
+    await expect(fetch(`${url}/health`)).rejects.toThrow();
+    expect(process.listeners("SIGTERM")).toHaveLength(process.listeners("SIGINT").length);
+  });
+
+  test("lets a running request finish after a signal", async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const engine = new ScriptedEngine({
+      script: ({ prompt }) =>
+        prompt === "slow" ? { pieces: ["a", "b"], gate: () => gate } : { pieces: ["x"] },
+    });
+    const command = run(["launch_server", "--port", "0"], engine);
+    await command.isReady;
+    const url = command.lines().at(-2)!.replace("Listening on ", "");
+    const answer = fetch(`${url}/generate`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ text: "slow" }),
+    });
+    while (engine.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    signal("SIGINT");
+    release();
+    expect(((await (await answer).json()) as { text: string }).text).toBe("ab");
+    expect(await command.code).toBe(0);
+  });
+
+  test("a start that fails prints one sentence and ends with 1", async () => {
+    const command = run(["launch_server"], undefined, async () => {
+      throw new CheckpointError("config.json", "there is no such file");
+    });
+    expect(await command.code).toBe(1);
+    expect(command.stderr()).toBe("Cannot load config.json: there is no such file\n");
+  });
+
+  test("a first request that fails ends the start", async () => {
+    const error = new Error("kernel went wrong");
+    const engine = new ScriptedEngine({ script: () => ({ failure: { at: 0, error } }) });
+    const command = run(["launch_server", "--port", "0"], engine);
+    expect(await command.code).toBe(1);
+    expect(command.stderr()).toBe("kernel went wrong\n");
+  });
+
+  test("a bad option ends with 2", async () => {
+    const command = run(["launch_server", "--prot", "1"]);
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toContain("did you mean --port?");
+  });
+
+  test("--help prints the options", async () => {
+    const command = run(["launch_server", "--help"]);
+    expect(await command.code).toBe(0);
+    expect(command.stdout()).toContain("--model-path, --model DIR");
+  });
+});
+
+describe("wisp generate", () => {
+  test("streams the answer to a chat message", async () => {
+    const engine = new ScriptedEngine({
+      script: () => ({ pieces: ["Hel", "lo"] }),
+      model: { defaults: { temperature: 0.6 } },
+    });
+    const command = run(["generate", "Hi there", "--max-new-tokens", "7"], engine);
+    expect(await command.code).toBe(0);
+    expect(command.stdout()).toBe("Hello\n");
+    expect(engine.requests[0]).toMatchObject({
+      messages: [{ role: "user", content: "Hi there" }],
+      sampling: { temperature: 0.6, maxNewTokens: 7 },
+    });
+  });
+
+  test("--raw continues the prompt, --temperature wins over the model's", async () => {
+    const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
+    const command = run(["generate", "--raw", "--temperature=0", "Once"], engine);
+    expect(await command.code).toBe(0);
+    expect(engine.requests[0]).toMatchObject({ prompt: "Once", sampling: { temperature: 0 } });
+  });
+
+  test.each([
+    [["generate"], "a prompt is missing"],
+    [["generate", "two", "words"], 'Cannot use argument "words"'],
+  ])("%j ends with 2", async (args, message) => {
+    const command = run(args);
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toContain(message);
+  });
+});
+
+test.each([
+  [["--help"], 0, /^Usage: wisp/],
+  [["--version"], 0, /^\d+\.\d+\.\d+\n$/],
+])("wisp %j", async (args, code, pattern) => {
+  const command = run(args);
+  expect(await command.code).toBe(code);
+  expect(command.stdout()).toMatch(pattern);
+});
+
+test.each([[[]], [["toString"]], [["serve"]]])("wisp %j ends with 2", async (args) => {
+  const command = run(args);
+  expect(await command.code).toBe(2);
+  expect(command.stderr()).toContain("launch_server");
+});
