@@ -1,0 +1,97 @@
+import { defineCheck } from "../check.ts";
+import { sortPairs, tileLimit } from "./sort.ts";
+
+interface Shape {
+  readonly pairs: number;
+  readonly expertCount: number;
+  readonly tileSize: number;
+  /** Above 1: low experts are met more often. */
+  readonly skew: number;
+}
+
+export default defineCheck<Shape>({
+  name: "moe/sort",
+  cases: [
+    { pairs: 700, expertCount: 70, tileSize: 8, skew: 1 }, // three passes, runs of three pairs
+    { pairs: 1, expertCount: 1, tileSize: 4, skew: 1 },
+    { pairs: 9, expertCount: 8, tileSize: 4, skew: 1 }, // one pass
+    { pairs: 255, expertCount: 9, tileSize: 1, skew: 3 }, // two passes
+    { pairs: 257, expertCount: 257, tileSize: 64, skew: 1 },
+    { pairs: 3000, expertCount: 1280, tileSize: 16, skew: 2 }, // four passes
+    { pairs: 8192 * 9, expertCount: 257, tileSize: 32, skew: 1 },
+  ],
+  tunings: [{}],
+  tolerance: 0,
+  bytes: ({ pairs }) => pairs * 8,
+  flops: () => 0,
+  mutants: [
+    {
+      name: "tiles are too long",
+      replace: "min(params.tile_size, count - done)",
+      with: "count - done",
+    },
+    {
+      name: "a pass is left out",
+      replace: "pass_index < params.passes",
+      with: "pass_index + 2u < params.passes",
+    },
+    {
+      name: "the first pairs only",
+      replace: "let end = min(first + run, params.pairs)",
+      with: "let end = min(first + 2u, params.pairs)",
+    },
+    { name: "tiles do not move on", replace: "next.x + done", with: "next.x" },
+    { name: "earlier blocks are not added", replace: "before += scan_blocks[i];", with: "" },
+    {
+      name: "earlier invocations of the block are not added",
+      replace: "before += scan_values[i];",
+      with: "",
+    },
+    { name: "no first tile", replace: "vec4u(next.y, 0u, 0u, 0u)", with: "vec4u(0u)" },
+    {
+      name: "every pass reads the same buffer",
+      replace: "return sorted_pairs[i];",
+      with: "return scratch[i];",
+    },
+  ],
+
+  inputs: ({ pairs, expertCount, skew }, random) => ({
+    experts: Uint32Array.from({ length: pairs }, () => Math.floor(random() ** skew * expertCount)),
+    scratch: new Uint32Array(pairs).fill(0xdeadbeef),
+  }),
+
+  reference({ pairs, expertCount, tileSize }, { experts }) {
+    const sorted_pairs = new Uint32Array(pairs);
+    // Entries after the last tile keep their poison.
+    const limit = tileLimit(pairs, expertCount, tileSize);
+    const tiles = new Uint32Array(4 * (1 + limit)).fill(0xdeadbeef);
+    const members = Array.from({ length: expertCount }, (): number[] => []);
+    experts!.forEach((expert, pair) => {
+      members[expert]!.push(pair);
+    });
+    let next = 0;
+    let tile = 0;
+    members.forEach((list, expert) => {
+      for (let done = 0; done < list.length; done += tileSize) {
+        tile += 1;
+        tiles.set([expert, next + done, Math.min(tileSize, list.length - done), 0], 4 * tile);
+      }
+      sorted_pairs.set(list, next);
+      next += list.length;
+    });
+    tiles.set([tile, 0, 0, 0]);
+    return { sorted_pairs, tiles };
+  },
+
+  bind(recorder, { pairs, expertCount, tileSize }, tensors) {
+    const launch = sortPairs(recorder, {
+      experts: tensors.experts!,
+      expertCount,
+      tileSize,
+      sortedPairs: tensors.sorted_pairs!,
+      scratch: tensors.scratch!,
+      tiles: tensors.tiles!,
+    });
+    return () => launch(pairs);
+  },
+});

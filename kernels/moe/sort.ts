@@ -1,0 +1,62 @@
+import { UnsupportedError } from "../../src/errors.ts";
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import source from "./sort.wgsl?raw";
+
+const kernel = new Kernel({
+  name: "moe/sort",
+  source,
+  buffers: ["experts", "sorted_pairs", "scratch", "tiles"],
+  params: ["pairs", "tile_size", "passes"],
+});
+
+const MAX_EXPERTS = 1280;
+const DIGIT_BITS = 3;
+
+/** The most tiles that `pairs` pairs over `expertCount` experts can make. */
+export function tileLimit(pairs: number, expertCount: number, tileSize: number): number {
+  // Every expert with pairs may leave one tile short of full.
+  return Math.min(pairs, Math.floor(pairs / tileSize) + expertCount);
+}
+
+export interface SortPairsOptions {
+  /** `[pairs]` u32: the physical expert of each (row, slot) pair */
+  readonly experts: Tensor;
+  /** Physical experts, at most 1280. */
+  readonly expertCount: number;
+  /** Most pairs in a tile. */
+  readonly tileSize: number;
+  /** `[pairs]` u32: pair indices by expert, then by index */
+  readonly sortedPairs: Tensor;
+  /** `[pairs]` u32, overwritten */
+  readonly scratch: Tensor;
+  /**
+   * `[1 + tileLimit(pairs, expertCount, tileSize)]` of four u32. The first holds the number of
+   * tiles; then (expert, first index in `sortedPairs`, pairs, 0) for every tile.
+   */
+  readonly tiles: Tensor;
+}
+
+/**
+ * Orders pairs by expert, stably, and cuts each expert's pairs in tiles.
+ *
+ * Binds the tensors now; the returned function records one launch over `pairs` pairs.
+ *
+ * @throws {UnsupportedError} for more experts than the kernel can count.
+ */
+export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs: number) => void {
+  const { experts, expertCount, tileSize, sortedPairs, scratch, tiles } = options;
+  if (expertCount > MAX_EXPERTS) throw new UnsupportedError(`${expertCount} physical experts`);
+  const bits = Math.max(Math.ceil(Math.log2(expertCount)), 1);
+  const bound = kernel.bind(
+    recorder,
+    { experts, sorted_pairs: sortedPairs, scratch, tiles },
+    { params: { tile_size: tileSize, passes: Math.ceil(bits / DIGIT_BITS) } },
+  );
+  return (pairs) => {
+    if (pairs === 0) return;
+    bound.set("pairs", pairs);
+    bound.record(1);
+  };
+}

@@ -1,0 +1,124 @@
+// sort: orders (row, slot) pairs by the expert they go to, and cuts each expert's pairs in tiles
+//
+//   experts       [pairs]     u32    read   physical expert of each pair, below MAX_EXPERTS
+//   sorted_pairs  [pairs]     u32    write  pair indices; those of one expert ascend
+//   scratch       [pairs]     u32    write  any contents
+//   tiles         [1 + tiles] vec4u  write  tiles[0].x = number of tiles; then one entry a tile,
+//                                           experts ascending: (expert, first index in
+//                                           sorted_pairs, pairs in it <= tile_size, 0)
+//
+// One workgroup in all. Stable radix sort, DIGIT_BITS of the expert at a time, least significant
+// first: every invocation counts the digits of its own run of pairs, one scan over (digit,
+// invocation) turns counts into places, and each invocation moves its run. The two buffers change
+// roles every pass, so that the last one writes `sorted_pairs`.
+
+const WORKGROUP_SIZE = 256u;
+const SCAN_BLOCK = 16u;
+const DIGIT_BITS = 3u;
+const DIGITS = 8u;
+const MAX_EXPERTS = 1280u;
+const EXPERTS_EACH = MAX_EXPERTS / WORKGROUP_SIZE;
+
+struct Params {
+  pairs: u32,
+  tile_size: u32,
+  passes: u32,
+}
+
+@group(0) @binding(0) var<storage, read> experts: array<u32>;
+@group(0) @binding(1) var<storage, read_write> sorted_pairs: array<u32>;
+@group(0) @binding(2) var<storage, read_write> scratch: array<u32>;
+@group(0) @binding(3) var<storage, read_write> tiles: array<vec4u>;
+@group(0) @binding(4) var<uniform> params: Params;
+
+const_assert SCAN_BLOCK * SCAN_BLOCK == WORKGROUP_SIZE;
+const_assert 1u << DIGIT_BITS == DIGITS;
+
+// Digit-major: the count of digit d in the run of invocation i is at d * WORKGROUP_SIZE + i.
+var<workgroup> counts: array<u32, DIGITS * WORKGROUP_SIZE>;
+var<workgroup> scan_values: array<vec2u, WORKGROUP_SIZE>;
+var<workgroup> scan_blocks: array<vec2u, SCAN_BLOCK>;
+var<workgroup> expert_pairs: array<atomic<u32>, MAX_EXPERTS>;
+
+/// The sum of the values of all earlier invocations. Uniform control flow; two barriers.
+fn sum_before(invocation: u32, value: vec2u) -> vec2u {
+  scan_values[invocation] = value;
+  workgroupBarrier();
+  if invocation < SCAN_BLOCK {
+    var total = vec2u(0u);
+    for (var i = 0u; i < SCAN_BLOCK; i++) { total += scan_values[invocation * SCAN_BLOCK + i]; }
+    scan_blocks[invocation] = total;
+  }
+  workgroupBarrier();
+  let block = invocation / SCAN_BLOCK;
+  var before = vec2u(0u);
+  for (var i = 0u; i < block; i++) { before += scan_blocks[i]; }
+  for (var i = block * SCAN_BLOCK; i < invocation; i++) { before += scan_values[i]; }
+  return before;
+}
+
+/// Pair number `i` of the order that pass `pass_index` starts from.
+fn pair_at(pass_index: u32, i: u32) -> u32 {
+  if pass_index == 0u { return i; }
+  if ((params.passes - pass_index) & 1u) == 1u { return scratch[i]; }
+  return sorted_pairs[i];
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(@builtin(local_invocation_index) invocation: u32) {
+  let run = (params.pairs + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
+  let first = min(invocation * run, params.pairs);
+  let end = min(first + run, params.pairs);
+  for (var i = first; i < end; i++) { atomicAdd(&expert_pairs[experts[i]], 1u); }
+
+  for (var pass_index = 0u; pass_index < params.passes; pass_index++) {
+    let shift = pass_index * DIGIT_BITS;
+    for (var d = 0u; d < DIGITS; d++) { counts[d * WORKGROUP_SIZE + invocation] = 0u; }
+    for (var i = first; i < end; i++) {
+      let digit = (experts[pair_at(pass_index, i)] >> shift) % DIGITS;
+      counts[digit * WORKGROUP_SIZE + invocation] += 1u;
+    }
+    workgroupBarrier();
+
+    var total = 0u;
+    for (var d = 0u; d < DIGITS; d++) { total += counts[invocation * DIGITS + d]; }
+    var place = sum_before(invocation, vec2u(total, 0u)).x;
+    for (var d = 0u; d < DIGITS; d++) {
+      let count = counts[invocation * DIGITS + d];
+      counts[invocation * DIGITS + d] = place;
+      place += count;
+    }
+    workgroupBarrier();
+
+    for (var i = first; i < end; i++) {
+      let pair = pair_at(pass_index, i);
+      let cell = ((experts[pair] >> shift) % DIGITS) * WORKGROUP_SIZE + invocation;
+      let target_index = counts[cell];
+      counts[cell] = target_index + 1u;
+      if ((params.passes - pass_index) & 1u) == 1u {
+        sorted_pairs[target_index] = pair;
+      } else {
+        scratch[target_index] = pair;
+      }
+    }
+    storageBarrier();
+    workgroupBarrier();
+  }
+
+  let first_expert = invocation * EXPERTS_EACH;
+  var sums = vec2u(0u);
+  for (var e = first_expert; e < first_expert + EXPERTS_EACH; e++) {
+    let count = atomicLoad(&expert_pairs[e]);
+    sums += vec2u(count, (count + params.tile_size - 1u) / params.tile_size);
+  }
+  var next = sum_before(invocation, sums);
+  for (var e = first_expert; e < first_expert + EXPERTS_EACH; e++) {
+    let count = atomicLoad(&expert_pairs[e]);
+    for (var done = 0u; done < count; done += params.tile_size) {
+      next.y += 1u;
+      tiles[next.y] = vec4u(e, next.x + done, min(params.tile_size, count - done), 0u);
+    }
+    next.x += count;
+  }
+  if invocation == WORKGROUP_SIZE - 1u { tiles[0] = vec4u(next.y, 0u, 0u, 0u); }
+}
