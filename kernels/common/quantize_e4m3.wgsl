@@ -3,6 +3,8 @@
 // A group of activations shares scale = group_scale(largest magnitude); each value v becomes
 // round_e4m3(v / scale) * scale.
 
+// Neighbouring columns of a row that share a scale.
+const GROUP_COLUMNS = 128u;
 const E4M3_MAX = 448.0;
 const E4M3_SMALLEST_NORMAL = 0.015625;
 // Keeps the scale of a group of zeros away from zero.

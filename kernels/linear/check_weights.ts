@@ -126,3 +126,10 @@ export function randomRows(
     i % stride < columns ? random() * 2 - 1 : Number.NaN,
   );
 }
+
+/** The layout's subgroup size on a device whose subgroups are all of one size, else nothing. */
+export function subgroupsOf(device: GPUDevice): { readonly subgroupSize?: number } {
+  const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
+  if (!device.features.has("subgroups") || smallest !== largest || smallest < 4) return {};
+  return { subgroupSize: smallest };
+}

@@ -22,6 +22,11 @@ export interface LinearLayout {
   readonly lanes: number;
   /** Default "half". */
   readonly fp8Decode?: Fp8Decode;
+  /**
+   * Invocations of a subgroup, at least 4, where every workgroup is known to be cut in subgroups
+   * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
+   */
+  readonly subgroupSize?: number;
 }
 
 export const DEFAULT_LAYOUT: LinearLayout = { lanes: 8 };
@@ -37,6 +42,29 @@ export interface LinearWeight extends LinearLayout {
   /** Interleaved granules. */
   readonly words: Tensor;
   /** `[128-column blocks, rowsPadded]` f32; FP8 only. */
+  readonly scales?: Tensor;
+}
+
+/**
+ * The same matrix of many experts on the GPU, stacked in slabs of consecutive experts. Within a
+ * slab, an expert's granules and scales follow those of the expert before.
+ */
+export interface ExpertWeights extends LinearLayout {
+  readonly dtype: WeightDtype;
+  /** Physical experts in all slabs. */
+  readonly expertCount: number;
+  /** Outputs of one expert. */
+  readonly rows: number;
+  /** Inputs of one expert. */
+  readonly columns: number;
+  readonly slabs: readonly ExpertSlab[];
+}
+
+export interface ExpertSlab {
+  readonly firstExpert: number;
+  readonly expertCount: number;
+  readonly words: Tensor;
+  /** FP8 only. */
   readonly scales?: Tensor;
 }
 

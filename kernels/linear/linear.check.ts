@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import { randomRows, randomWeight, subgroupsOf, unpackWeight } from "./check_weights.ts";
 import { paddedRows, segments, type WeightDtype, weightBytes } from "./layout.ts";
 import { linear } from "./linear.ts";
 
@@ -39,7 +39,7 @@ export default defineCheck<Shape>({
     { ...typical, dtype: "bf16", rows: 5, columns: 269, outputs: 37, groupRows: 37 },
     { ...typical, dtype: "f32", rows: 5, columns: 130, outputs: 33, groupRows: 33 },
     { ...typical, dtype: "f16", rows: 9, columns: 135, outputs: 33, groupRows: 33 },
-    // Groups that cut the 32 rows of neighbouring invocations.
+    // Groups of fewer outputs than a workgroup computes.
     { ...typical, dtype: "fp8", rows: 3, columns: 64, outputs: 40, groupRows: 12 },
     { ...typical, dtype: "bf16", rows: 1, columns: 1, outputs: 1, groupRows: 1 },
     { ...typical, dtype: "f32", rows: 2, columns: 4, outputs: 70, groupRows: 70, lanes: 32 },
@@ -50,7 +50,13 @@ export default defineCheck<Shape>({
     },
     { ...typical, dtype: "fp8", rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
   ],
-  tunings: [{ tokens: 4 }, { tokens: 1 }, { tokens: 8 }, { tokens: 4, bits: 1, workgroupSize: 32 }],
+  tunings: [
+    { tokens: 4 },
+    { tokens: 1 },
+    { tokens: 8 },
+    { tokens: 4, bits: 1, workgroupSize: 32 },
+    { tokens: 4, subgroups: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 5e-6,
   bytes: (shape) => weightBytes(weightShape(shape)).words,
@@ -58,15 +64,15 @@ export default defineCheck<Shape>({
   mutants: [
     {
       name: "x is not masked beyond its columns",
-      replace: "select(vec4f(), x[x_first[t] + vector], column < vec4u(params.columns))",
-      with: "x[x_first[t] + vector]",
+      replace: "select(vec4f(), value, column < vec4u(params.columns))",
+      with: "value",
     },
     { name: "one vec4f too few is read", replace: "+ GRANULE_COLUMNS - 1u", with: "" },
     { name: "the last block is left out", replace: "+ BLOCK_COLUMNS - 1u) /", with: ") /" },
     {
       name: "scale of the wrong row",
-      replace: "dot_rows(granule, row,",
-      with: "dot_rows(granule, row.yxzw,",
+      replace: "dot_rows(row_granules(row), row,",
+      with: "dot_rows(row_granules(row), row.yxzw,",
     },
     {
       name: "scale of the wrong block",
@@ -84,10 +90,14 @@ export default defineCheck<Shape>({
     },
     { name: "out_column is ignored", replace: "+ params.out_column", with: "" },
     { name: "every group reads the first slice", replace: "* params.group_stride", with: "* 0u" },
-    { name: "groups have one row", replace: "/ params.group_rows", with: "/ 1u" },
+    {
+      name: "every workgroup is of the first group",
+      replace: "group.x / tiles;",
+      with: "0u * tiles;",
+    },
     {
       name: "outputs beyond the last are written",
-      replace: "output[i] < params.outputs",
+      replace: "output[i] < end",
       with: "true",
     },
     {
@@ -101,12 +111,6 @@ export default defineCheck<Shape>({
       name: "granules of a row follow one another",
       replace: "vec4u(g * LANES)",
       with: "vec4u(g)",
-    },
-    {
-      name: "consecutive rows are interleaved",
-      replace: "select(LANES, 1u, CONSECUTIVE)",
-      with: "LANES",
-      case: 4,
     },
     {
       name: "bf16 halves are swapped",
@@ -158,6 +162,7 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
         lanes,
+        ...(tuning.subgroups === 1 && subgroupsOf(recorder.device)),
         fp8Decode: bits === 1 ? "bits" : "half",
       },
       out: out!,

@@ -2,14 +2,16 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
-import { requireMultiplesOf4, scalesOf, weightConstants, weightKernels } from "./weight_kernel.ts";
+import {
+  DEFAULT_TOKENS,
+  requireMultiplesOf4,
+  scalesOf,
+  weightConstants,
+  weightKernels,
+} from "./weight_kernel.ts";
 
 const NAME = "linear/linear";
 const ROWS_PER_LANE = 4;
-/** Activation rows that one weight load serves once there are several. */
-const DEFAULT_TOKENS = 4;
-/** Larger than any row index, so that every output belongs to the first group. */
-const ONE_GROUP = 0xffff_ffff;
 
 const kernels = weightKernels({
   name: NAME,
@@ -44,7 +46,7 @@ export interface LinearOptions {
   readonly segments?: number;
   /** Gives each run of `rows` outputs its own slice of `x`, as per-head projections need. */
   readonly groups?: {
-    /** Weight rows of a group: a multiple of 4. */
+    /** Weight rows of a group. */
     readonly rows: number;
     /** Elements between the slices of neighbouring groups: a multiple of 4. */
     readonly xStride: number;
@@ -64,20 +66,17 @@ export interface LinearOptions {
 export function linear(recorder: Recorder, options: LinearOptions): (rows: number) => void {
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
   const { tokens = DEFAULT_TOKENS, workgroupSize = weight.lanes } = options;
-  const groupRows = groups?.rows ?? ONE_GROUP;
+  const groupRows = groups?.rows ?? weight.rows;
   const groupStride = groups?.xStride ?? 0;
   requireMultiplesOf4(NAME, { xStride, groupStride });
-  if (groups !== undefined) requireMultiplesOf4(NAME, { groupRows });
-  const consecutive = groups !== undefined && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0;
   const bind = (rowsPerLane: number) =>
-    kernels[weight.dtype].bind(
+    kernels(weight).bind(
       recorder,
       { x, weights: weight.words, scales: scalesOf(NAME, weight), out },
       {
         constants: {
-          ...weightConstants(weight, rowsPerLane, segments),
+          ...weightConstants(weight, { tokens: rowsPerLane, segments }),
           WORKGROUP_SIZE: workgroupSize,
-          CONSECUTIVE: consecutive,
         },
         params: {
           outputs: weight.rows,
@@ -94,7 +93,8 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
     );
   const one = bind(1);
   const several = tokens === 1 ? one : bind(tokens);
-  const width = Math.ceil(weight.rows / (ROWS_PER_LANE * workgroupSize));
+  const width =
+    Math.ceil(weight.rows / groupRows) * Math.ceil(groupRows / (ROWS_PER_LANE * workgroupSize));
   return (rows) => {
     const bound = rows === 1 ? one : several;
     bound.set("rows", rows);

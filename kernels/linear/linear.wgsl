@@ -7,11 +7,11 @@
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
-// neighbouring invocations read neighbouring granules; with CONSECUTIVE they follow one another,
-// for groups that are not a multiple of 4 * LANES rows. Order of additions: common/dot_rows.wgsl.
+// neighbouring invocations read neighbouring granules. A workgroup stays within one group of
+// outputs, so its invocations share their x. Order of additions: common/dot_rows.wgsl.
 
 const WORKGROUP_SIZE = 8u;
-const CONSECUTIVE = false;
+const WORKGROUP_OUTPUTS = 4u * WORKGROUP_SIZE;
 
 struct Params {
   rows: u32,
@@ -36,32 +36,26 @@ const_assert WORKGROUP_SIZE % LANES == 0u;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
-  let lane = group.x * WORKGROUP_SIZE + invocation;
-  let interleaved = lane / LANES * (4u * LANES) + lane % LANES;
-  let first = select(interleaved, lane * 4u, CONSECUTIVE);
-  if first >= params.outputs { return; }
-
-  let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * select(LANES, 1u, CONSECUTIVE);
-  let row = min(output, vec4u(params.rows_padded - 1u));
-  let granule = vec4u(
-    row_granule(row.x),
-    row_granule(row.y),
-    row_granule(row.z),
-    row_granule(row.w),
-  );
-  let slice = first / params.group_rows * params.group_stride;
+  let tiles = (params.group_rows + WORKGROUP_OUTPUTS - 1u) / WORKGROUP_OUTPUTS;
+  let slice = group.x / tiles;
+  let end = min((slice + 1u) * params.group_rows, params.outputs);
+  let lane = invocation / LANES * (4u * LANES) + invocation % LANES;
+  let first = slice * params.group_rows + group.x % tiles * WORKGROUP_OUTPUTS + lane;
+  let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;
+  let row = min(output, vec4u(params.outputs - 1u));
   let first_row = group.y * TOKENS;
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
-    x_first[t] = (min(first_row + t, params.rows - 1u) * params.x_stride + slice) / 4u;
+    let x_row = min(first_row + t, params.rows - 1u);
+    x_first[t] = (x_row * params.x_stride + slice * params.group_stride) / 4u;
   }
 
-  let sums = dot_rows(granule, row, x_first);
+  let sums = dot_rows(row_granules(row), row, x_first, invocation);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride + params.out_column;
       for (var i = 0u; i < 4u; i++) {
-        if output[i] < params.outputs { out[at + output[i]] = sums[t][i]; }
+        if output[i] < end { out[at + output[i]] = sums[t][i]; }
       }
     }
   }

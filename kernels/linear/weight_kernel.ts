@@ -7,6 +7,8 @@
 import { KernelError } from "../../src/errors.ts";
 import { type Constants, Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import blockSums from "../common/block_sums.wgsl?raw";
+import blockSumsBroadcast from "../common/block_sums_broadcast.wgsl?raw";
 import dotRows from "../common/dot_rows.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
@@ -15,35 +17,46 @@ import fp8 from "../common/weights_fp8.wgsl?raw";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
 
 const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8 };
+/** Activation rows that one weight load serves once there are several. */
+export const DEFAULT_TOKENS = 4;
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
 
-/** One kernel for each weight dtype. */
-export type WeightKernels<B extends string, P extends string> = Readonly<
-  Record<WeightDtype, Kernel<B, P>>
->;
+/** What decides which text a kernel over weights is made of. */
+type WeightForm = LinearLayout & { readonly dtype: WeightDtype };
+
+/** The kernel for weights of this form; asked for twice, the same one. */
+export type WeightKernels<B extends string, P extends string> = (form: WeightForm) => Kernel<B, P>;
 
 export function weightKernels<B extends string, P extends string>(
   definition: KernelDefinition<B, P>,
 ): WeightKernels<B, P> {
-  const kernels: Partial<Record<WeightDtype, Kernel<B, P>>> = {};
-  for (const [dtype, decoder] of Object.entries(DECODERS)) {
-    const source = `${definition.source}\n${dotRows}\n${decoder}`;
-    kernels[dtype as WeightDtype] = new Kernel({ ...definition, source });
-  }
-  return kernels as WeightKernels<B, P>;
+  const kernels = new Map<string, Kernel<B, P>>();
+  return ({ dtype, subgroupSize }) => {
+    const key = `${dtype} ${subgroupSize !== undefined}`;
+    const known = kernels.get(key);
+    if (known !== undefined) return known;
+    const parts = [definition.source, dotRows, DECODERS[dtype]];
+    const source =
+      subgroupSize === undefined
+        ? [...parts, blockSums]
+        : ["enable subgroups;", ...parts, blockSumsBroadcast];
+    const kernel = new Kernel({ ...definition, source: source.join("\n") });
+    kernels.set(key, kernel);
+    return kernel;
+  };
 }
 
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
-  { dtype, lanes, fp8Decode = "half" }: LinearLayout & { readonly dtype: WeightDtype },
-  tokens: number,
-  segments: number,
+  { dtype, lanes, fp8Decode = "half", subgroupSize }: WeightForm,
+  { tokens, segments }: { readonly tokens: number; readonly segments: number },
 ): Constants {
   return {
     TOKENS: tokens,
     LANES: lanes,
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
+    ...(subgroupSize !== undefined && { SUBGROUP_SIZE: subgroupSize }),
     ...(dtype === "fp8" && { HALF_DECODE: fp8Decode === "half" }),
   };
 }

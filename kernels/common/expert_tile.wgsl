@@ -1,0 +1,37 @@
+// What a workgroup of an expert kernel works on: up to TOKENS pairs of one expert. A pair is one
+// choice of one row: pair = row * slots + slot.
+//
+// With SORTED, tile i is tiles[i + 1] = (expert, first index in sorted_pairs, pairs), one of
+// tiles[0].x tiles. Else every pair is a tile: `experts` holds the expert of each pair.
+
+struct ExpertTile {
+  // Number in this slab; at least `expert_count` when there is nothing to do.
+  expert: u32,
+  first: u32,
+  count: u32,
+}
+
+fn expert_tile(index: u32) -> ExpertTile {
+  if SORTED {
+    if index >= tiles[0].x { return ExpertTile(params.expert_count, 0u, 0u); }
+    let tile = tiles[index + 1u];
+    return ExpertTile(tile.x - params.first_expert, tile.y, tile.z);
+  }
+  return ExpertTile(experts[index] - params.first_expert, index, 1u);
+}
+
+// Pair number t of a tile; its last one in place of those it does not have.
+fn tile_pair(tile: ExpertTile, t: u32) -> u32 {
+  let index = tile.first + min(t, tile.count - 1u);
+  if SORTED { return sorted_pairs[index]; }
+  return index;
+}
+
+// Granules and scales of one expert.
+fn expert_granules() -> u32 {
+  return params.rows_padded / LANES * row_granule(LANES);
+}
+
+fn expert_scales() -> u32 {
+  return params.rows_padded * ((params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS);
+}

@@ -1,0 +1,35 @@
+// The end of a gate-and-up projection: h = silu(gate) * up, and its rounding to E4M3. An
+// invocation holds two outputs of TOKENS activation rows.
+//
+// Needs quantize_e4m3.wgsl and the constants TOKENS and QUANTIZE. With QUANTIZE the workgroup
+// computes the outputs of exactly one group, which share a scale.
+
+// Bits of the largest magnitude of each activation row; zero when the workgroup starts. As bits,
+// magnitudes have the order of the numbers, and a largest one does not depend on any order.
+var<workgroup> largest: array<atomic<u32>, TOKENS>;
+
+alias Gated = array<vec2f, TOKENS>;
+
+// sums: gate of both outputs, then up of both; valid: which of the two are outputs at all.
+fn gated(sums: array<vec4f, TOKENS>, valid: vec2<bool>) -> Gated {
+  var h = Gated();
+  for (var t = 0u; t < TOKENS; t++) {
+    h[t] = silu(sums[t].xy) * sums[t].zw;
+  }
+  if QUANTIZE {
+    for (var t = 0u; t < TOKENS; t++) {
+      let magnitude = select(vec2f(), abs(h[t]), valid);
+      atomicMax(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));
+    }
+    workgroupBarrier();
+    for (var t = 0u; t < TOKENS; t++) {
+      let scale = group_scale(bitcast<f32>(atomicLoad(&largest[t])));
+      h[t] = vec2f(round_e4m3(h[t].x / scale), round_e4m3(h[t].y / scale)) * scale;
+    }
+  }
+  return h;
+}
+
+fn silu(value: vec2f) -> vec2f {
+  return value / (1.0 + exp(-value));
+}

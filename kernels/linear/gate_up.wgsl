@@ -1,0 +1,59 @@
+// gate_up: out[r, i] = silu(gate_i . x_r) * (up_i . x_r), silu(v) = v / (1 + exp(-v)); with
+// QUANTIZE each group of 128 outputs of a row is rounded to E4M3 with a scale of its own.
+//
+//   x        [rows, x_stride]                   f32      read
+//   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
+//   scales   [128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   out      [rows, out_stride]                 f32      write
+//
+// One invocation computes two outputs of TOKENS rows, LANES apart, from four weight rows. Order of
+// additions: common/dot_rows.wgsl.
+//
+// Source: Shazeer, "GLU Variants Improve Transformer" (2020).
+
+const WORKGROUP_SIZE = 64u;
+const WORKGROUP_OUTPUTS = 2u * WORKGROUP_SIZE;
+const QUANTIZE = false;
+
+struct Params {
+  rows: u32,
+  outputs: u32,
+  up_row: u32,
+  columns: u32,
+  rows_padded: u32,
+  segments: u32,
+  x_stride: u32,
+  out_stride: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read> weights: array<vec4u>;
+@group(0) @binding(2) var<storage, read> scales: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
+
+const_assert WORKGROUP_SIZE % LANES == 0u;
+const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+  let lane = invocation / LANES * (2u * LANES) + invocation % LANES;
+  let output = vec2u(group.x * WORKGROUP_OUTPUTS + lane) + vec2u(0u, LANES);
+  let valid = output < vec2u(params.outputs);
+  let gate_row = min(output, vec2u(params.outputs - 1u));
+  let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
+  let first_row = group.y * TOKENS;
+  var x_first = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;
+  }
+
+  let h = gated(dot_rows(row_granules(row), row, x_first, invocation), valid);
+  for (var t = 0u; t < TOKENS; t++) {
+    if first_row + t < params.rows {
+      let at = (first_row + t) * params.out_stride;
+      if valid.x { out[at + output.x] = h[t].x; }
+      if valid.y { out[at + output.y] = h[t].y; }
+    }
+  }
+}

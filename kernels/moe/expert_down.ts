@@ -1,0 +1,109 @@
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import expertTile from "../common/expert_tile.wgsl?raw";
+import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
+import {
+  DEFAULT_TOKENS,
+  requireMultiplesOf4,
+  scalesOf,
+  weightConstants,
+  weightKernels,
+} from "../linear/weight_kernel.ts";
+import source from "./expert_down.wgsl?raw";
+import { recordTiles } from "./expert_tiles.ts";
+
+const NAME = "moe/expert_down";
+const OUTPUTS_PER_LANE = 4;
+
+const kernels = weightKernels({
+  name: NAME,
+  source: `${source}\n${expertTile}`,
+  buffers: ["x", "weights", "scales", "experts", "tiles", "sorted_pairs", "out"],
+  params: [
+    "first_expert",
+    "expert_count",
+    "outputs",
+    "columns",
+    "rows_padded",
+    "segments",
+    "x_stride",
+    "out_stride",
+  ],
+});
+
+export interface ExpertDownOptions {
+  /** `[rows * slots, xStride]` f32; what lies beyond `weights.columns` is not used */
+  readonly x: Tensor;
+  /** A multiple of 4. */
+  readonly xStride: number;
+  /** Experts of a row: pair `row * slots + slot` is one choice of one row. */
+  readonly slots: number;
+  /** `[rows * slots]` u32: physical expert of each pair */
+  readonly experts: Tensor;
+  /** `[rows * slots]` u32: pairs in the order of their experts */
+  readonly sortedPairs: Tensor;
+  /** vec4u: `(tiles, 0, 0, 0)`, then `(expert, first index in sortedPairs, pairs, 0)` of each tile */
+  readonly tiles: Tensor;
+  readonly weights: ExpertWeights;
+  /** `[rows * slots, outStride]` f32; not the same buffer as `x` */
+  readonly out: Tensor;
+  readonly outStride: number;
+  /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
+  readonly segments?: number;
+  /** Pairs of a tile, at most. Default 4. */
+  readonly tileSize?: number;
+}
+
+/**
+ * `out[p, n] = sum over k of x[p, k] * W[n, k]` with the weights of the expert of pair `p`.
+ *
+ * Binds the tensors now; the returned function records one launch for each slab, over the tiles
+ * when `sorted`, else over `experts`. The bits are the same either way.
+ */
+export function expertDown(
+  recorder: Recorder,
+  options: ExpertDownOptions,
+): (rows: number, sorted: boolean) => void {
+  const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
+  const { segments = 1, tileSize = DEFAULT_TOKENS } = options;
+  const { lanes, columns, rows: outputs } = weights;
+  requireMultiplesOf4(NAME, { xStride });
+  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) =>
+    kernels(weights).bind(
+      recorder,
+      {
+        x,
+        weights: slab.words,
+        scales: scalesOf(NAME, { dtype: weights.dtype, ...slab }),
+        experts,
+        tiles,
+        sorted_pairs: sortedPairs,
+        out,
+      },
+      {
+        constants: {
+          ...weightConstants(weights, { tokens: sorted ? tileSize : 1, segments }),
+          WORKGROUP_SIZE: lanes,
+          SORTED: sorted,
+        },
+        params: {
+          first_expert: slab.firstExpert,
+          expert_count: slab.expertCount,
+          outputs,
+          columns,
+          rows_padded: paddedRows(outputs, lanes),
+          segments,
+          x_stride: xStride,
+          out_stride: outStride,
+        },
+      },
+    );
+  return recordTiles({
+    byPair: weights.slabs.map((slab) => bind(slab, false)),
+    byTile: weights.slabs.map((slab) => bind(slab, true)),
+    width: Math.ceil(outputs / (OUTPUTS_PER_LANE * lanes)),
+    slots,
+    expertCount: weights.expertCount,
+    tileSize,
+  });
+}

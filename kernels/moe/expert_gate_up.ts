@@ -1,0 +1,122 @@
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import expertTile from "../common/expert_tile.wgsl?raw";
+import gated from "../common/gated.wgsl?raw";
+import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
+import {
+  DEFAULT_TOKENS,
+  requireMultiplesOf4,
+  scalesOf,
+  weightConstants,
+  weightKernels,
+} from "../linear/weight_kernel.ts";
+import source from "./expert_gate_up.wgsl?raw";
+import { recordTiles } from "./expert_tiles.ts";
+
+const NAME = "moe/expert_gate_up";
+const OUTPUTS_PER_LANE = 2;
+/** 128 outputs: one group of the rounding to E4M3. */
+const QUANTIZING_WORKGROUP = 64;
+
+const kernels = weightKernels({
+  name: NAME,
+  source: `${source}\n${expertTile}\n${gated}\n${quantizeE4m3}`,
+  buffers: ["x", "weights", "scales", "experts", "tiles", "sorted_pairs", "out"],
+  params: [
+    "slots",
+    "first_expert",
+    "expert_count",
+    "outputs",
+    "up_row",
+    "columns",
+    "rows_padded",
+    "segments",
+    "x_stride",
+    "out_stride",
+  ],
+});
+
+export interface ExpertGateUpOptions {
+  /** `[rows, xStride]` f32; what lies beyond `weights.columns` is not used */
+  readonly x: Tensor;
+  /** A multiple of 4. */
+  readonly xStride: number;
+  /** Experts of a row: pair `row * slots + slot` is one choice of one row. */
+  readonly slots: number;
+  /** `[rows * slots]` u32: physical expert of each pair */
+  readonly experts: Tensor;
+  /** `[rows * slots]` u32: pairs in the order of their experts */
+  readonly sortedPairs: Tensor;
+  /** vec4u: `(tiles, 0, 0, 0)`, then `(expert, first index in sortedPairs, pairs, 0)` of each tile */
+  readonly tiles: Tensor;
+  /** Gate rows of each expert, then up rows where `gateUpRows()` of layout.ts says. */
+  readonly weights: ExpertWeights;
+  /** Outputs, of which each has a gate row and an up row. */
+  readonly intermediate: number;
+  /** `[rows * slots, outStride]` f32 */
+  readonly out: Tensor;
+  readonly outStride: number;
+  /** Rounds each 128 outputs of a pair to E4M3 with a scale of their own, as FP8 layers expect. */
+  readonly quantize: boolean;
+  /** Pairs of a tile, at most. Default 4. */
+  readonly tileSize?: number;
+}
+
+/**
+ * `out[p, i] = silu(gate_i . x_r) * (up_i . x_r)`: the first half of the MLP of every chosen expert.
+ *
+ * Binds the tensors now; the returned function records one launch for each slab, over the tiles
+ * when `sorted`, else over `experts`. The bits are the same either way.
+ */
+export function expertGateUp(
+  recorder: Recorder,
+  options: ExpertGateUpOptions,
+): (rows: number, sorted: boolean) => void {
+  const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
+  const { out, outStride, quantize, tileSize = DEFAULT_TOKENS } = options;
+  const { lanes, columns } = weights;
+  requireMultiplesOf4(NAME, { xStride });
+  const workgroupSize = quantize ? QUANTIZING_WORKGROUP : lanes;
+  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) =>
+    kernels(weights).bind(
+      recorder,
+      {
+        x,
+        weights: slab.words,
+        scales: scalesOf(NAME, { dtype: weights.dtype, ...slab }),
+        experts,
+        tiles,
+        sorted_pairs: sortedPairs,
+        out,
+      },
+      {
+        constants: {
+          ...weightConstants(weights, { tokens: sorted ? tileSize : 1, segments: 1 }),
+          WORKGROUP_SIZE: workgroupSize,
+          QUANTIZE: quantize,
+          SORTED: sorted,
+        },
+        params: {
+          slots,
+          first_expert: slab.firstExpert,
+          expert_count: slab.expertCount,
+          outputs: intermediate,
+          up_row: gateUpRows(intermediate, lanes).upRow,
+          columns,
+          rows_padded: paddedRows(weights.rows, lanes),
+          segments: 1,
+          x_stride: xStride,
+          out_stride: outStride,
+        },
+      },
+    );
+  return recordTiles({
+    byPair: weights.slabs.map((slab) => bind(slab, false)),
+    byTile: weights.slabs.map((slab) => bind(slab, true)),
+    width: Math.ceil(intermediate / (OUTPUTS_PER_LANE * workgroupSize)),
+    slots,
+    expertCount: weights.expertCount,
+    tileSize,
+  });
+}

@@ -1,0 +1,73 @@
+// expert_gate_up: out[p, i] = silu(gate_i . x_r) * (up_i . x_r) with the weights of the expert of
+// pair p = r * slots + slot; with QUANTIZE each group of 128 outputs is rounded to E4M3 with a
+// scale of its own.
+//
+//   x             [rows, x_stride]                            f32      read
+//   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
+//   scales        [experts, 128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   experts       [pairs]                                     u32      read   unless SORTED
+//   tiles         [1 + tiles]                                 vec4u    read   if SORTED
+//   sorted_pairs  [pairs]                                     u32      read   if SORTED
+//   out           [pairs, out_stride]                         f32      write
+//
+// One invocation computes two outputs, LANES apart, of the pairs of a tile. Experts outside
+// [first_expert, first_expert + expert_count) are left to the launch over their own slab. Order of
+// additions: common/dot_rows.wgsl.
+
+const WORKGROUP_SIZE = 64u;
+const WORKGROUP_OUTPUTS = 2u * WORKGROUP_SIZE;
+const QUANTIZE = false;
+const SORTED = false;
+
+struct Params {
+  slots: u32,
+  first_expert: u32,
+  expert_count: u32,
+  outputs: u32,
+  up_row: u32,
+  columns: u32,
+  rows_padded: u32,
+  segments: u32,
+  x_stride: u32,
+  out_stride: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read> weights: array<vec4u>;
+@group(0) @binding(2) var<storage, read> scales: array<f32>;
+@group(0) @binding(3) var<storage, read> experts: array<u32>;
+@group(0) @binding(4) var<storage, read> tiles: array<vec4u>;
+@group(0) @binding(5) var<storage, read> sorted_pairs: array<u32>;
+@group(0) @binding(6) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<uniform> params: Params;
+
+const_assert WORKGROUP_SIZE % LANES == 0u;
+const_assert SORTED || TOKENS == 1u;
+const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+  let tile = expert_tile(group.y);
+  if tile.expert >= params.expert_count { return; }
+
+  let lane = invocation / LANES * (2u * LANES) + invocation % LANES;
+  let output = vec2u(group.x * WORKGROUP_OUTPUTS + lane) + vec2u(0u, LANES);
+  let valid = output < vec2u(params.outputs);
+  let gate_row = min(output, vec2u(params.outputs - 1u));
+  let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
+  var x_first = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    x_first[t] = tile_pair(tile, t) / params.slots * params.x_stride / 4u;
+  }
+
+  let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
+  let scale = vec4u(tile.expert * expert_scales()) + row;
+  let h = gated(dot_rows(granule, scale, x_first, invocation), valid);
+  for (var t = 0u; t < TOKENS; t++) {
+    if t < tile.count {
+      let at = tile_pair(tile, t) * params.out_stride;
+      if valid.x { out[at + output.x] = h[t].x; }
+      if valid.y { out[at + output.y] = h[t].y; }
+    }
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * The grid of a kernel over routed pairs, in both of its forms.
+ *
+ * @module
+ */
+import type { BoundKernel } from "../../src/gpu/kernel.ts";
+
+/** Tiles that `pairs` pairs are cut in at most: all full but the last of each expert. */
+export function mostTiles(pairs: number, expertCount: number, tileSize: number): number {
+  return Math.min(pairs, Math.floor(pairs / tileSize) + expertCount);
+}
+
+/**
+ * Records every slab's launch over pairs, or over the tiles there may be: workgroups of tiles that
+ * are not there return at once.
+ */
+export function recordTiles<P extends string>(options: {
+  /** One launch for each slab. */
+  readonly byPair: readonly BoundKernel<P>[];
+  readonly byTile: readonly BoundKernel<P>[];
+  /** Workgroups along the outputs. */
+  readonly width: number;
+  readonly slots: number;
+  readonly expertCount: number;
+  readonly tileSize: number;
+}): (rows: number, sorted: boolean) => void {
+  const { byPair, byTile, width, slots, expertCount, tileSize } = options;
+  return (rows, sorted) => {
+    const pairs = rows * slots;
+    const height = sorted ? mostTiles(pairs, expertCount, tileSize) : pairs;
+    for (const bound of sorted ? byTile : byPair) bound.record(width, height);
+  };
+}
