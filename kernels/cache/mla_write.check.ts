@@ -1,4 +1,5 @@
 import { defineCheck, type HostArrays } from "../check.ts";
+import { bf16Bits } from "./host_cache.ts";
 import { mlaWrite } from "./mla_write.ts";
 
 interface Shape {
@@ -23,12 +24,6 @@ const offsets = ({ query, latent, rope }: Shape) => {
   const queryOffset = latentOffset + latent + PAD;
   return { ropeOffset, latentOffset, queryOffset, stride: queryOffset + query + PAD };
 };
-
-/** Bits of the nearest BF16 value. */
-function bf16(value: number): number {
-  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
-}
 
 /** True where an error of the last bits of an f32 could round to the other neighbour. */
 function nearTieOfBf16(value: number): boolean {
@@ -239,7 +234,7 @@ export default defineCheck<Shape>({
       const written = entry(shape, inputs, r);
       values.set(written, at);
       for (let i = 0; i < width; i += 2) {
-        words[(at + i) / 2] = (bf16(written[i]!) | (bf16(written[i + 1]!) << 16)) >>> 0;
+        words[(at + i) / 2] = (bf16Bits(written[i]!) | (bf16Bits(written[i + 1]!) << 16)) >>> 0;
       }
       const normed = normedQuery(shape, inputs, r);
       const step = steps(normed);

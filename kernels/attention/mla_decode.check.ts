@@ -1,0 +1,248 @@
+import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
+import { defineCheck } from "../check.ts";
+import { mlaDecode } from "./mla_decode.ts";
+
+interface Shape {
+  /** Keys each row sees. */
+  readonly lengths: readonly number[];
+  readonly heads: number;
+  readonly latent: number;
+  readonly rope: number;
+  readonly nope: number;
+  readonly pageSize: number;
+  readonly splitLength: number;
+  readonly dtype: "bf16" | "f32";
+}
+
+const SCALE = 0.3;
+const PAD = 4;
+const queryStride = ({ heads, nope, rope }: Shape) => heads * (nope + rope) + PAD;
+const pagesOf = (length: number, { pageSize }: Shape) => Math.ceil(length / pageSize);
+const splitsOf = ({ lengths, splitLength }: Shape) => Math.ceil(Math.max(...lengths) / splitLength);
+const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+
+export default defineCheck<Shape>({
+  name: "attention/mla_decode",
+  cases: [
+    // A tile and a bit; one key; three splits, the last one short. Three heads leave one idle.
+    {
+      lengths: [150, 1, 530],
+      heads: 3,
+      latent: 20,
+      rope: 8,
+      nope: 2,
+      pageSize: 3,
+      splitLength: 256,
+      dtype: "bf16",
+    },
+    // One split: written without a reduce. Two head tiles.
+    {
+      lengths: [128, 129, 255],
+      heads: 5,
+      latent: 24,
+      rope: 8,
+      nope: 1,
+      pageSize: 1,
+      splitLength: 256,
+      dtype: "f32",
+    },
+    {
+      lengths: [300, 9],
+      heads: 16,
+      latent: 512,
+      rope: 64,
+      nope: 3,
+      pageSize: 16,
+      splitLength: 256,
+      dtype: "bf16",
+    },
+    {
+      lengths: [500, 500, 500, 500, 500, 500, 500, 500],
+      heads: 4,
+      latent: 128,
+      rope: 16,
+      nope: 32,
+      pageSize: 64,
+      splitLength: 2048,
+      dtype: "bf16",
+    },
+  ],
+  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 64, keys: 2 }],
+  exactAcrossTunings: true,
+  tolerance: 3e-5,
+  bytes: (shape) => sum([...shape.lengths]) * (shape.latent + shape.rope) * 2,
+  flops: ({ lengths, heads, latent, rope }) => 2 * sum([...lengths]) * heads * (2 * latent + rope),
+  mutants: [
+    { name: "the scale is dropped", replace: "* params.scale", with: "" },
+    {
+      name: "keys are not looked up",
+      replace: "page_tables[first_page + key / params.page_size]",
+      with: "key / params.page_size",
+    },
+    { name: "every row reads the first table", replace: "rows[row].w", with: "0u" },
+    { name: "the place in the page is ignored", replace: "+ key % params.page_size", with: "" },
+    {
+      name: "the newest key is not seen",
+      replace: "rows[row].y + 1u",
+      with: "max(rows[row].y, 1u)",
+    },
+    { name: "a key too many is seen", replace: "rows[row].y + 1u", with: "rows[row].y + 2u" },
+    {
+      name: "the rope part is not turned",
+      replace: "rope_table[position *",
+      with: "rope_table[0u *",
+    },
+    { name: "the nope part is not skipped", replace: "+ params.nope +", with: "+" },
+    {
+      name: "the query's stride is ignored",
+      replace: "row * params.q_stride",
+      with: "row * params.heads",
+    },
+    {
+      name: "the rope part is not scored",
+      replace: "quad < ENTRY_QUADS",
+      with: "quad < LATENT_QUADS",
+    },
+    { name: "tiles are not rescaled", replace: "acc[4u * c + h] *= shrink[h];", with: "" },
+    { name: "weights are not rescaled", replace: "fma(l, shrink, added)", with: "l + added" },
+    { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
+    {
+      name: "splits lie on each other",
+      replace: "params.max_splits + group.z",
+      with: "params.max_splits",
+    },
+    { name: "the output is not divided", replace: "value / l[h]", with: "value", case: 1 },
+    {
+      name: "the second head tile reads the first",
+      replace: "first_head + h, p",
+      with: "h, p",
+      case: 1,
+    },
+    {
+      name: "no barrier before the weights are used",
+      replace: "- top);\n    }\n    workgroupBarrier();",
+      with: "- top);\n    }",
+      tuning: 1,
+    },
+    {
+      name: "no barrier before the highest score",
+      replace: "= top;\n    workgroupBarrier();",
+      with: "= top;",
+      tuning: 1,
+    },
+    {
+      name: "reduce: splits are not rescaled",
+      replace: "fma(partials[at + 2u + column], b,",
+      with: "fma(partials[at + 2u + column], 1.0,",
+    },
+    {
+      name: "reduce: the last split is left out",
+      replace: "params.split_length + 1u",
+      with: "params.split_length + u32(rows[row].y == 0u)",
+    },
+  ],
+
+  inputs(shape, random) {
+    const { lengths, heads, latent, rope, nope, pageSize, dtype } = shape;
+    const rows = lengths.length;
+    const width = latent + rope;
+    const pages = sum(lengths.map((length) => pagesOf(length, shape)));
+    const wide = (length: number) => Float32Array.from({ length }, () => random() * 4 - 2);
+    // Page p of the cache belongs to the p-th entry from the end; one entry in front is unused.
+    const page_tables = Uint32Array.from({ length: pages + 1 }, (_, i) => pages - i);
+    const table = new Uint32Array(rows * 4);
+    let first = 1;
+    lengths.forEach((length, r) => {
+      table.set([5, length - 1, 6, first], r * 4);
+      first += pagesOf(length, shape);
+    });
+    const stride = queryStride(shape);
+    const q = new Float32Array(rows * stride).fill(Number.NaN);
+    for (let r = 0; r < rows; r++) q.set(wide(heads * (nope + rope)), r * stride);
+    // What a row must not see is NaN.
+    const entries = new Float32Array((pages + 1) * pageSize * width).fill(Number.NaN);
+    lengths.forEach((length, r) => {
+      for (let key = 0; key < length; key++) {
+        const page = page_tables[table[r * 4 + 3]! + Math.floor(key / pageSize)]!;
+        entries.set(wide(width), (page * pageSize + (key % pageSize)) * width);
+      }
+    });
+    return {
+      q_absorbed: wide(rows * heads * latent),
+      q,
+      cache: dtype === "bf16" ? bf16Words(entries) : entries,
+      rows: table,
+      page_tables,
+      // A record that is read without being written shows.
+      partials: new Float32Array(rows * splitsOf(shape) * heads * (2 + latent)).fill(Number.NaN),
+      rope_table: Float32Array.from(
+        { length: Math.max(...lengths) * rope },
+        () => random() * 2 - 1,
+      ),
+    };
+  },
+
+  reference(shape, inputs) {
+    const { lengths, heads, latent, rope, nope, pageSize, dtype } = shape;
+    const { q_absorbed, q, rows, page_tables, rope_table } = inputs;
+    const width = latent + rope;
+    const cache = dtype === "bf16" ? decodeBf16(inputs.cache as Uint32Array) : inputs.cache!;
+    const out = new Float64Array(lengths.length * heads * latent);
+    lengths.forEach((length, r) => {
+      for (let h = 0; h < heads; h++) {
+        const query = new Float64Array(width);
+        const o = (r * heads + h) * latent;
+        for (let c = 0; c < latent; c++) query[c] = q_absorbed![o + c]!;
+        for (let i = 0; i < rope; i += 2) {
+          const at = r * queryStride(shape) + h * (nope + rope) + nope + i;
+          const turn = (length - 1) * rope + i;
+          const [cos, sin] = [rope_table![turn]!, rope_table![turn + 1]!];
+          query[latent + i] = q![at]! * cos - q![at + 1]! * sin;
+          query[latent + i + 1] = q![at]! * sin + q![at + 1]! * cos;
+        }
+        const starts: number[] = [];
+        const scores: number[] = [];
+        for (let key = 0; key < length; key++) {
+          const page = page_tables![rows![r * 4 + 3]! + Math.floor(key / pageSize)]!;
+          const start = (page * pageSize + (key % pageSize)) * width;
+          let score = 0;
+          for (let c = 0; c < width; c++) score += query[c]! * cache[start + c]!;
+          starts.push(start);
+          scores.push(score * SCALE);
+        }
+        const top = Math.max(...scores);
+        const total = sum(scores.map((score) => Math.exp(score - top)));
+        scores.forEach((score, key) => {
+          const weight = Math.exp(score - top) / total;
+          for (let c = 0; c < latent; c++) out[o + c]! += weight * cache[starts[key]! + c]!;
+        });
+      }
+    });
+    return { out };
+  },
+
+  bind(recorder, shape, tensors, tuning) {
+    const { lengths, heads, latent, rope, nope, pageSize, splitLength, dtype } = shape;
+    const launch = mlaDecode(recorder, {
+      queryAbsorbed: tensors.q_absorbed!,
+      query: tensors.q!,
+      queryStride: queryStride(shape),
+      cache: tensors.cache!,
+      cacheDtype: dtype,
+      rows: tensors.rows!,
+      pageTables: tensors.page_tables!,
+      ropeTable: tensors.rope_table!,
+      partials: tensors.partials!,
+      out: tensors.out!,
+      heads,
+      latent,
+      rope,
+      nope,
+      pageSize,
+      splitLength,
+      scale: SCALE,
+      ...tuning,
+    });
+    return () => launch(lengths.length, splitsOf(shape));
+  },
+});

@@ -1,0 +1,29 @@
+/**
+ * The cache's element types on the host, for checks.
+ *
+ * @module
+ */
+
+/** Bits of the nearest BF16 value, ties to even. */
+export function bf16Bits(value: number): number {
+  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** BF16 elements as the cache holds them: two in a word, the even one in the low half. */
+export function bf16Words(values: ArrayLike<number>): Uint32Array {
+  return Uint32Array.from(
+    { length: values.length / 2 },
+    (_, i) => (bf16Bits(values[2 * i]!) | (bf16Bits(values[2 * i + 1]!) << 16)) >>> 0,
+  );
+}
+
+/** The elements of `bf16Words`. */
+export function decodeBf16(words: Uint32Array): Float32Array {
+  const bits = new Uint32Array(words.length * 2);
+  words.forEach((word, i) => {
+    bits[2 * i] = word << 16;
+    bits[2 * i + 1] = word & 0xffff0000;
+  });
+  return new Float32Array(bits.buffer);
+}

@@ -1,0 +1,77 @@
+import { defineCheck } from "../check.ts";
+import { bf16Words, decodeBf16 } from "./host_cache.ts";
+import { mlaGather } from "./mla_gather.ts";
+
+interface Shape {
+  readonly first: number;
+  readonly count: number;
+  readonly latent: number;
+  readonly rope: number;
+  /** Elements between latents beyond their width. */
+  readonly padding: number;
+  readonly dtype: "bf16" | "f32";
+}
+
+export default defineCheck<Shape>({
+  name: "cache/mla_gather",
+  cases: [
+    // A workgroup and a bit; more than one stride of quads.
+    { first: 2, count: 9, latent: 264, rope: 8, padding: 4, dtype: "bf16" },
+    { first: 0, count: 8, latent: 20, rope: 8, padding: 0, dtype: "f32" },
+    { first: 1, count: 1, latent: 4, rope: 4, padding: 0, dtype: "bf16" },
+    { first: 0, count: 1024, latent: 512, rope: 64, padding: 0, dtype: "bf16" },
+  ],
+  tunings: [{}],
+  tolerance: 0,
+  bytes: ({ count, latent, rope, dtype }) => count * (latent + rope) * (dtype === "bf16" ? 6 : 8),
+  flops: () => 0,
+  mutants: [
+    { name: "the list is read from its start", replace: "params.first + key", with: "key" },
+    { name: "keys past the count are copied", replace: "min(params.count, ", with: "max(0u, " },
+    { name: "only one stride is copied", replace: "quad += WORKGROUP_SIZE", with: "quad += quads" },
+    { name: "every key is the first", replace: "] * quads", with: "] * 0u" },
+    {
+      name: "the latents' stride is ignored",
+      replace: "key * params.latent_stride_quads",
+      with: "key * params.latent_quads",
+    },
+    { name: "the rope part is written over", replace: "key * params.rope_quads", with: "0u" },
+    { name: "halves of a word are swapped", replace: "even.x, odd.x", with: "odd.x, even.x" },
+  ],
+
+  inputs({ first, count, latent, rope, dtype }, random) {
+    const slots = first + count + 3;
+    const entries = Float32Array.from({ length: slots * (latent + rope) }, () => random() - 0.5);
+    return {
+      cache: dtype === "bf16" ? bf16Words(entries) : entries,
+      key_slots: Uint32Array.from({ length: first + count }, (_, i) => slots - 1 - i),
+    };
+  },
+
+  reference({ first, count, latent, rope, padding, dtype }, { cache, key_slots }) {
+    const entries = dtype === "bf16" ? decodeBf16(cache as Uint32Array) : (cache as Float32Array);
+    // A workgroup's worth of rows too many, and the padding, stay as they are.
+    const latents = new Float64Array((count + 8) * (latent + padding)).fill(Number.NaN);
+    const ropes = new Float64Array((count + 8) * rope).fill(Number.NaN);
+    for (let key = 0; key < count; key++) {
+      const at = key_slots![first + key]! * (latent + rope);
+      latents.set(entries.subarray(at, at + latent), key * (latent + padding));
+      ropes.set(entries.subarray(at + latent, at + latent + rope), key * rope);
+    }
+    return { latents, ropes };
+  },
+
+  bind(recorder, { first, count, latent, rope, padding, dtype }, tensors) {
+    const launch = mlaGather(recorder, {
+      cache: tensors.cache!,
+      cacheDtype: dtype,
+      keySlots: tensors.key_slots!,
+      latents: tensors.latents!,
+      latentStride: latent + padding,
+      ropes: tensors.ropes!,
+      latent,
+      rope,
+    });
+    return () => launch(count, first);
+  },
+});
