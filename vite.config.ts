@@ -1,18 +1,98 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
+const root = fileURLToPath(new URL(".", import.meta.url));
+
+/** What a run of tests shares. One process keeps its device over many test files. */
 const shared = {
   pool: "forks" as const,
   maxWorkers: 2,
-  // One process keeps its device and its compiled pipelines over many test files.
   isolate: false,
-  testTimeout: 60_000,
+  testTimeout: process.env.WISP_TEST_FULL === "1" ? 600_000 : 120_000,
   setupFiles: ["test/support/setup.ts"],
 };
 
+const allTests = ["test/**/*.test.ts"];
+const gpuTests = ["test/**/*.gpu.test.ts"];
+
+/** True where lavapipe gives an adapter, which Mesa 22 does not and Mesa 25 does. */
+function lavapipeWorks(): boolean {
+  const folder = "/usr/share/vulkan/icd.d";
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  const manifest = names.find((name) => /^lvp_icd.*\.json$/.test(name));
+  if (manifest === undefined) return false;
+  const program = `
+    const { create } = await import("webgpu");
+    globalThis.gpu = create([]);
+    process.exit((await gpu.requestAdapter()) === null ? 1 : 0);`;
+  const VK_ICD_FILENAMES = join(folder, manifest);
+  const env = { ...process.env, VK_ICD_FILENAMES, VK_DRIVER_FILES: VK_ICD_FILENAMES };
+  const args = ["--input-type=module", "--eval", program];
+  return spawnSync(process.execPath, args, { cwd: root, env, stdio: "ignore" }).status === 0;
+}
+
+function lavapipeProjects() {
+  // A plain build and the quick runs have no use for the answer.
+  if (process.env.VITEST === undefined || !process.argv.includes("lavapipe")) return [];
+  if (!lavapipeWorks()) {
+    console.log(
+      "Project lavapipe is left out: it needs Mesa 25 or newer, on Debian 12" +
+        ' "apt-get install -t bookworm-backports mesa-vulkan-drivers"',
+    );
+    return [];
+  }
+  const env = { WISP_ADAPTER: "lavapipe" };
+  const sequence = { groupOrder: 1 };
+  return [
+    {
+      extends: true as const,
+      test: { ...shared, name: "lavapipe", include: gpuTests, env, sequence },
+    },
+  ];
+}
+
+const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
+
 export default defineConfig({
+  build: {
+    target: "es2022",
+    minify: false,
+    sourcemap: true,
+    lib: {
+      entry: {
+        index: "src/index.ts",
+        node: "src/node/index.ts",
+        browser: "src/browser/index.ts",
+        wisp: "src/node/wisp.ts",
+      },
+      formats: ["es"],
+    },
+    rolldownOptions: {
+      // Dependencies and Node's own modules stay imports; only our files are bundled.
+      external: (id) => !/^(\.|\/|\0|[A-Za-z]:)/.test(id) && !id.startsWith("src/"),
+      output: { entryFileNames: "[name].js", chunkFileNames: "chunks/[name]-[hash].js" },
+    },
+  },
   test: {
     projects: [
-      { extends: true, test: { ...shared, name: "fast", include: ["test/**/*.test.ts"] } },
+      // The one for work in progress: everything, on the best adapter of the machine.
+      { extends: true, test: { ...shared, name: "fast", include: allTests } },
+      { extends: true, test: { ...shared, name: "unit", include: allTests, exclude: gpuTests } },
+      ...lavapipeProjects(),
+      {
+        extends: true,
+        test: {
+          ...shared,
+          name: "swiftshader",
+          include: gpuTests,
+          env: { WISP_ADAPTER: "swiftshader", WISP_TEST_SMALLEST: smallest },
+          sequence: { groupOrder: 2 },
+        },
+      },
+      { extends: true, test: { ...shared, name: "bench", include: ["bench/**/*.bench.ts"] } },
     ],
   },
 });

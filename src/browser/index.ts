@@ -1,0 +1,7 @@
+/**
+ * The parts of the library that need a browser.
+ *
+ * @module
+ */
+
+export { openDevice } from "./device.ts";
