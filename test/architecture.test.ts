@@ -1,0 +1,244 @@
+/**
+ * Keeps the source as design and CONTRIBUTING.md draw it: floors, sizes, names, kernel trios.
+ *
+ * @module
+ */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** From the ground up: a file imports its own folder and lower floors, never up or sideways. */
+const FLOORS: readonly (readonly string[])[] = [
+  ["src/errors.ts", "src/dtype.ts", "src/generation.ts"],
+  ["src/gpu/"],
+  ["kernels/", "src/text/", "src/http/", "src/parallel/"],
+  ["src/cache/", "src/checkpoint/", "src/grammar/"],
+  ["src/layers/"],
+  ["src/models/"],
+  ["src/engine/"],
+  ["src/disaggregation/"],
+  ["src/server/", "src/router/"],
+  ["src/node/", "src/browser/", "src/index.ts"],
+];
+
+/** Imports that the floors would allow and that are wrong all the same. */
+const FORBIDDEN: readonly { readonly from: readonly string[]; readonly to: readonly string[] }[] = [
+  {
+    from: ["src/text/", "src/http/", "src/grammar/", "src/parallel/"],
+    to: ["src/gpu/", "kernels/"],
+  },
+  {
+    from: ["src/server/", "src/router/"],
+    to: ["src/gpu/", "kernels/", "src/cache/", "src/layers/", "src/models/", "src/engine/"],
+  },
+];
+
+const NODE_ONLY = /^(node:|webgpu$|koffi$|ws$|sharp$|@hono\/node-server)/;
+const NODE_GLOBALS = /\b(process|Buffer|__dirname|require)\b\s*[.(]/;
+const BROWSER_GLOBALS = /\b(window|document|navigator|localStorage)\b\s*\./;
+const LINES = { ".ts": 400, ".wgsl": 200 } as const;
+const VAGUE_NAMES = /^(utils?|helpers?|common|types|misc|constants)\./;
+const UNFINISHED = new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|"));
+
+const SPECIFIERS: readonly RegExp[] = [
+  /^\s*(?:import|export)\b[^"';]*\bfrom\s*"([^"\n]+)"/gm,
+  /^\s*import\s*"([^"\n]+)"/gm,
+  /\bimport\s*\(\s*"([^"\n]+)"/g,
+  /\bnew\s+URL\(\s*"([^"]+)"\s*,\s*import\.meta\.url/g,
+];
+
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  /** The text without comments. */
+  readonly code: string;
+}
+
+function filesOf(folder: string, endings: readonly string[]): SourceFile[] {
+  return readdirSync(posix.join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => endings.some((ending) => name.endsWith(ending)))
+    .sort()
+    .map((name) => {
+      const path = posix.join(folder, name);
+      const text = readFileSync(posix.join(root, path), "utf8");
+      return { path, text, code: withoutComments(text) };
+    });
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+}
+
+const product = [...filesOf("src", [".ts"]), ...filesOf("kernels", [".ts"])];
+const shaders = filesOf("kernels", [".wgsl"]);
+const tests = [...filesOf("test", [".ts"]), ...filesOf("bench", [".ts"])];
+const manifest = JSON.parse(readFileSync(posix.join(root, "package.json"), "utf8")) as {
+  readonly dependencies: Readonly<Record<string, string>>;
+};
+
+/** The folder or file of `FLOORS` that a path belongs to. */
+function place(path: string): string | undefined {
+  return FLOORS.flat().find((home) => (home.endsWith("/") ? path.startsWith(home) : path === home));
+}
+
+function floor(path: string): number {
+  const home = place(path);
+  return FLOORS.findIndex((homes) => home !== undefined && homes.includes(home));
+}
+
+function imports({ path, code }: SourceFile): string[] {
+  return SPECIFIERS.flatMap((pattern) => [...code.matchAll(pattern)])
+    .map((match) => match[1]!.replace(/\?.*$/, ""))
+    .map((name) => (name.startsWith(".") ? posix.join(posix.dirname(path), name) : name));
+}
+
+const isOurs = (name: string) => name.startsWith("src/") || name.startsWith("kernels/");
+
+/** One line for each thing that is wrong. */
+function violations(
+  files: readonly SourceFile[],
+  check: (file: SourceFile) => readonly string[],
+): string[] {
+  return files.flatMap((file) => check(file).map((problem) => `${file.path}: ${problem}`));
+}
+
+describe("floors", () => {
+  test("every file has a place", () => {
+    const strays = product.filter(({ path }) => floor(path) < 0 && !path.endsWith(".d.ts"));
+    expect(strays.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("a file imports its own folder and lower floors only", () => {
+    const wrong = violations(product, (file) =>
+      imports(file)
+        .filter((name) => isOurs(name))
+        .filter((name) => place(name) !== place(file.path) && floor(name) >= floor(file.path)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test.each(FORBIDDEN)("$from never import $to", ({ from, to }) => {
+    const inside = product.filter(({ path }) => from.some((home) => path.startsWith(home)));
+    const wrong = violations(inside, (file) =>
+      imports(file).filter((name) => to.some((home) => name.startsWith(home))),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("the checker sees every form of import", () => {
+    const code = `
+      import { a } from "../gpu/a.ts";
+      import "./b.ts";
+      const c = await import("./c.ts");
+      new Worker(new URL("./d.ts", import.meta.url));
+      export * from "../e.wgsl?raw";`;
+    const names = imports({ path: "src/node/x.ts", text: code, code });
+    expect(names.sort()).toEqual([
+      "src/e.wgsl",
+      "src/gpu/a.ts",
+      "src/node/b.ts",
+      "src/node/c.ts",
+      "src/node/d.ts",
+    ]);
+  });
+});
+
+describe("platforms", () => {
+  const core = product.filter(({ path }) => !path.startsWith("src/node/"));
+
+  test("only src/node imports what needs Node", () => {
+    const wrong = violations(core, (file) => imports(file).filter((name) => NODE_ONLY.test(name)));
+    expect(wrong).toEqual([]);
+  });
+
+  test("only src/node uses Node's globals, only src/browser a page's", () => {
+    const node = violations(core, ({ code }) => NODE_GLOBALS.exec(code) ?? []);
+    const outside = product.filter(({ path }) => !path.startsWith("src/browser/"));
+    const browser = violations(outside, ({ code }) => BROWSER_GLOBALS.exec(code) ?? []);
+    expect([...node, ...browser]).toEqual([]);
+  });
+
+  test("the product imports declared dependencies only", () => {
+    const declared = Object.keys(manifest.dependencies);
+    const wrong = violations(product, (file) =>
+      imports(file)
+        .filter((name) => !isOurs(name) && !name.startsWith("node:"))
+        .filter(
+          (name) => !declared.some((known) => name === known || name.startsWith(`${known}/`)),
+        ),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("files", () => {
+  const all = [...product, ...shaders, ...tests];
+
+  test.each(Object.entries(LINES))("no %s file has more than %i lines", (ending, most) => {
+    const long = all
+      .filter(({ path }) => path.endsWith(ending))
+      .map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }))
+      .filter(({ lines }) => lines > most);
+    expect(long).toEqual([]);
+  });
+
+  test("names are snake_case and say something", () => {
+    const wrong = all
+      .map(({ path }) => path)
+      .filter((path) => {
+        const name = posix.basename(path);
+        return !/^[a-z0-9_]+(\.[a-z0-9_]+)*$/.test(name) || VAGUE_NAMES.test(name);
+      });
+    expect(wrong).toEqual([]);
+  });
+
+  test("nothing is left unfinished in a comment", () => {
+    expect(violations(all, ({ text }) => UNFINISHED.exec(text) ?? [])).toEqual([]);
+  });
+
+  test("exports have names", () => {
+    const files = product.filter(({ path }) => !/\.(check|d)\.ts$/.test(path));
+    expect(violations(files, ({ code }) => /\bexport default\b/.exec(code) ?? [])).toEqual([]);
+  });
+
+  test("every file of the product starts with what it is", () => {
+    const files = product.filter(({ path }) => path.startsWith("src/") && !path.endsWith(".d.ts"));
+    const silent = files.filter(({ text }) => !/^(#!.*\n)?\/\*\*[\s\S]*?@module/.test(text));
+    expect(silent.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe("kernels", () => {
+  const kernels = shaders.filter(({ path }) => !path.startsWith("kernels/common/"));
+
+  test("every kernel has a wrapper and a check", () => {
+    const paths = new Set(product.map(({ path }) => path));
+    const missing = kernels
+      .flatMap(({ path }) => [".ts", ".check.ts"].map((ending) => path.replace(".wgsl", ending)))
+      .filter((path) => !paths.has(path));
+    expect(missing).toEqual([]);
+  });
+
+  test("every variable of a function has an initial value", () => {
+    expect(violations(shaders, ({ code }) => uninitialised(code))).toEqual([]);
+  });
+});
+
+/**
+ * Declarations like `var x: f32;` inside a function. WGSL makes them zero, but drivers have been
+ * seen to keep the value of the previous round of a loop.
+ */
+function uninitialised(code: string): string[] {
+  let depth = 0;
+  const found: string[] = [];
+  for (const [token] of code.matchAll(/[{}]|\bvar\s+\w+\s*:[^;={]*;/g)) {
+    if (token === "{") depth += 1;
+    else if (token === "}") depth -= 1;
+    else if (depth > 0) found.push(token);
+  }
+  return found;
+}
