@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { decodeBf16, decodeE4m3, decodeF16 } from "../../src/dtype.ts";
+import { decodeBf16, decodeE4m3, decodeF16, encodeE4m3 } from "../../src/dtype.ts";
 import {
   BLOCK_COLUMNS,
   paddedRows,
@@ -132,4 +132,39 @@ export function subgroupsOf(device: GPUDevice): { readonly subgroupSize?: number
   const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
   if (!device.features.has("subgroups") || smallest !== largest || smallest < 4) return {};
   return { subgroupSize: smallest };
+}
+
+/** `silu(gate) * up` of the `count` outputs whose dot products these are. */
+export function gatedRow(
+  count: number,
+  gate: (i: number) => number,
+  up: (i: number) => number,
+): Float64Array {
+  return Float64Array.from(
+    { length: count },
+    (_, i) => (gate(i) / (1 + Math.exp(-gate(i)))) * up(i),
+  );
+}
+
+/** Rounds each 128 values to E4M3 with a scale of their own. */
+export function quantizeRow(values: Float64Array): void {
+  for (let first = 0; first < values.length; first += 128) {
+    const group = values.subarray(first, first + 128);
+    const largest = group.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const scale = Math.max(largest, 1e-4) / 448;
+    group.forEach((value, i) => {
+      group[i] = decodeE4m3(encodeE4m3(value / scale)) * scale;
+    });
+  }
+}
+
+/** The dot product of row `row` of `weight` with the numbers of `x` from `first` on. */
+export function dot(
+  { weight, columns, row }: { weight: Float64Array; columns: number; row: number },
+  x: ArrayLike<number>,
+  first: number,
+): number {
+  let sum = 0;
+  for (let k = 0; k < columns; k++) sum += weight[row * columns + k]! * x[first + k]!;
+  return sum;
 }

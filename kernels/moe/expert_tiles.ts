@@ -4,11 +4,7 @@
  * @module
  */
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
-
-/** Tiles that `pairs` pairs are cut in at most: all full but the last of each expert. */
-export function mostTiles(pairs: number, expertCount: number, tileSize: number): number {
-  return Math.min(pairs, Math.floor(pairs / tileSize) + expertCount);
-}
+import { tileLimit } from "./sort.ts";
 
 /**
  * Records every slab's launch over pairs, or over the tiles there may be: workgroups of tiles that
@@ -27,7 +23,7 @@ export function recordTiles<P extends string>(options: {
   const { byPair, byTile, width, slots, expertCount, tileSize } = options;
   return (rows, sorted) => {
     const pairs = rows * slots;
-    const height = sorted ? mostTiles(pairs, expertCount, tileSize) : pairs;
+    const height = sorted ? tileLimit(pairs, expertCount, tileSize) : pairs;
     for (const bound of sorted ? byTile : byPair) bound.record(width, height);
   };
 }

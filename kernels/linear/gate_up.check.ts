@@ -1,0 +1,151 @@
+import { defineCheck } from "../check.ts";
+import {
+  dot,
+  gatedRow,
+  quantizeRow,
+  randomRows,
+  randomWeight,
+  subgroupsOf,
+  unpackWeight,
+} from "./check_weights.ts";
+import { gateUp } from "./gate_up.ts";
+import { gateUpRows, type WeightDtype, weightBytes } from "./layout.ts";
+
+interface Shape {
+  readonly dtype: WeightDtype;
+  readonly rows: number;
+  readonly columns: number;
+  readonly intermediate: number;
+  readonly quantize: boolean;
+  readonly scale: number;
+}
+
+const lanes = 8;
+const weightShape = ({ dtype, intermediate, columns }: Shape) => ({
+  dtype,
+  rows: gateUpRows(intermediate, lanes).rows,
+  columns,
+  lanes,
+});
+const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
+
+export default defineCheck<Shape>({
+  name: "linear/gate_up",
+  cases: [
+    // Two groups, the second a short one; two blocks, and a tail within a vec4f.
+    { dtype: "fp8", rows: 5, columns: 141, intermediate: 133, quantize: true, scale: 0.1 },
+    // Magnitudes below the smallest that a scale stands for.
+    { dtype: "bf16", rows: 3, columns: 64, intermediate: 131, quantize: true, scale: 0.002 },
+    { dtype: "f32", rows: 5, columns: 7, intermediate: 21, quantize: false, scale: 1 },
+    { dtype: "fp8", rows: 1, columns: 1024, intermediate: 2048, quantize: false, scale: 0.1 },
+  ],
+  tunings: [{ tokens: 4 }, { tokens: 1 }, { tokens: 8 }, { tokens: 4, subgroups: 1 }],
+  exactAcrossTunings: true,
+  tolerance: 1e-5,
+  bytes: (shape) => weightBytes(weightShape(shape)).words,
+  flops: ({ rows, columns, intermediate }) => 4 * rows * columns * intermediate,
+  mutants: [
+    {
+      name: "up rows start elsewhere",
+      replace: "vec2u(params.up_row)",
+      with: "vec2u(params.outputs)",
+    },
+    {
+      name: "gate and up change roles",
+      replace: "silu(sums[t].xy) * sums[t].zw",
+      with: "silu(sums[t].zw) * sums[t].xy",
+    },
+    { name: "silu is a sigmoid", replace: "return value / (1.0", with: "return vec2f(1.0) / (1.0" },
+    { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },
+    {
+      name: "the group is one invocation",
+      replace: "atomicMax(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
+      with: "atomicStore(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
+    },
+    {
+      name: "outputs that are none count",
+      replace: "select(vec2f(), abs(h[t]), valid)",
+      with: "abs(h[t] * select(vec2f(9.0), vec2f(1.0), valid))",
+    },
+    {
+      name: "a scale may be as small as it likes",
+      replace: "max(largest, SMALLEST_MAGNITUDE)",
+      with: "largest",
+      case: 1,
+    },
+    { name: "ties and halves are cut off", replace: "bits + 0x0007ffffu", with: "bits" },
+    {
+      name: "steps below the smallest normal are too long",
+      replace: "magnitude * 512.0) * 0.001953125",
+      with: "magnitude * 64.0) * 0.015625",
+    },
+    { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
+    {
+      name: "rows are written too close",
+      replace: "* params.out_stride",
+      with: "* params.outputs",
+    },
+    { name: "outputs beyond the last are written", replace: "if valid.y", with: "if true" },
+    {
+      name: "rows beyond the last are written",
+      replace: "first_row + t < params.rows",
+      with: "true",
+    },
+    { name: "a sign is lost", replace: "bitcast<f32>(sign |", with: "bitcast<f32>(" },
+  ],
+
+  inputs(shape, random) {
+    const { rows, columns, dtype, scale } = shape;
+    const x = randomRows({ rows, columns, stride: strideOf(columns) }, random);
+    const { words, scales } = randomWeight(weightShape(shape), random);
+    return { x: x.map((value) => value * scale), words, ...(dtype === "fp8" && { scales }) };
+  },
+
+  reference(shape, { x, words, scales = new Float32Array() }) {
+    const { rows, columns, intermediate, quantize } = shape;
+    const weight = unpackWeight(weightShape(shape), {
+      words: words as Uint32Array,
+      scales: scales as Float32Array,
+    });
+    const { upRow } = gateUpRows(intermediate, lanes);
+    const outStride = strideOf(intermediate);
+    // One row more than is asked for: it must keep its poison.
+    const out = new Float64Array((rows + 1) * outStride).fill(Number.NaN);
+    for (let r = 0; r < rows; r++) {
+      const first = r * strideOf(columns);
+      const h = gatedRow(
+        intermediate,
+        (i) => dot({ weight, columns, row: i }, x!, first),
+        (i) => dot({ weight, columns, row: upRow + i }, x!, first),
+      );
+      if (quantize) quantizeRow(h);
+      out.set(h, r * outStride);
+    }
+    return { out };
+  },
+
+  bind(recorder, shape, { x, words, scales, out }, { tokens = 4, subgroups = 0 }) {
+    const { dtype, rows, columns, intermediate, quantize } = shape;
+    const { rows: weightRows } = gateUpRows(intermediate, lanes);
+    const launch = gateUp(recorder, {
+      x: x!,
+      xStride: strideOf(columns),
+      weight: {
+        dtype,
+        rows: weightRows,
+        columns,
+        rowsPadded: weightRows,
+        words: words!,
+        ...(scales && { scales }),
+        lanes,
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+      },
+      intermediate,
+      out: out!,
+      outStride: strideOf(intermediate),
+      quantize,
+      tokens,
+    });
+    return () => launch(rows);
+  },
+});

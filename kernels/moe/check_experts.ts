@@ -1,0 +1,98 @@
+/**
+ * Experts for the checks of kernels over routed pairs: random weights in two slabs, and pairs in
+ * both forms of the work list.
+ *
+ * @module
+ */
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { HostArrays } from "../check.ts";
+import { randomWeight, unpackWeight } from "../linear/check_weights.ts";
+import type { ExpertWeights, WeightDtype, WeightShape } from "../linear/layout.ts";
+
+/** Pairs of a tile. */
+export const TILE_SIZE = 4;
+export const LANES = 8;
+
+export interface ExpertShape {
+  readonly dtype: WeightDtype;
+  readonly rows: number;
+  readonly slots: number;
+  /** Experts of the two slabs. */
+  readonly slabs: readonly [number, number];
+}
+
+/** `words0`, `words1` and, for FP8, `scales0`, `scales1`. */
+export function randomExperts(
+  { slabs }: ExpertShape,
+  matrix: WeightShape,
+  random: () => number,
+): Record<string, Uint32Array | Float32Array> {
+  const arrays: Record<string, Uint32Array | Float32Array> = {};
+  slabs.forEach((count, s) => {
+    const parts = Array.from({ length: count }, () => randomWeight(matrix, random));
+    arrays[`words${s}`] = Uint32Array.from(parts.flatMap(({ words }) => [...words]));
+    if (matrix.dtype !== "fp8") return;
+    arrays[`scales${s}`] = Float32Array.from(parts.flatMap(({ scales }) => [...scales]));
+  });
+  return arrays;
+}
+
+/** The matrix of each expert as numbers. */
+export function unpackExperts(
+  { slabs }: ExpertShape,
+  matrix: WeightShape,
+  inputs: HostArrays,
+): Float64Array[] {
+  return slabs.flatMap((count, s) => {
+    const words = inputs[`words${s}`] as Uint32Array;
+    const scales = (inputs[`scales${s}`] ?? new Float32Array()) as Float32Array;
+    const size = words.length / count;
+    const scaleCount = scales.length / count;
+    return Array.from({ length: count }, (_, e) =>
+      unpackWeight(matrix, {
+        words: words.subarray(e * size, (e + 1) * size),
+        scales: scales.subarray(e * scaleCount, (e + 1) * scaleCount),
+      }),
+    );
+  });
+}
+
+/** The slabs that `randomExperts` made. */
+export function expertWeights(
+  { slabs, dtype }: ExpertShape,
+  { rows, columns }: WeightShape,
+  tensors: Readonly<Record<string, Tensor>>,
+): ExpertWeights {
+  const [first, second] = slabs;
+  const made = slabs.map((expertCount, s) => {
+    const scales = tensors[`scales${s}`];
+    const firstExpert = s === 0 ? 0 : first;
+    return { firstExpert, expertCount, words: tensors[`words${s}`]!, ...(scales && { scales }) };
+  });
+  // The first slab comes last, so that what it writes in place of the other stays.
+  const expertCount = first + second;
+  return { dtype, lanes: LANES, expertCount, rows, columns, slabs: made.reverse() };
+}
+
+/** `experts` of every pair, and the same sorted and cut in tiles. */
+export function randomPairs(
+  { rows, slots, slabs }: ExpertShape,
+  random: () => number,
+): Record<string, Uint32Array> {
+  const pairs = rows * slots;
+  const expertCount = slabs[0] + slabs[1];
+  const experts = Uint32Array.from({ length: pairs }, () => Math.floor(random() * expertCount));
+  const sorted: number[] = [];
+  const tiles: number[] = [];
+  for (let expert = 0; expert < expertCount; expert++) {
+    const chosen = [...experts.keys()].filter((pair) => experts[pair] === expert);
+    for (let i = 0; i < chosen.length; i += TILE_SIZE) {
+      tiles.push(expert, sorted.length + i, Math.min(TILE_SIZE, chosen.length - i), 0);
+    }
+    sorted.push(...chosen);
+  }
+  // Tiles beyond the last are of an earlier step: here, the last pairs went to expert 0.
+  const stale = [0, Math.max(pairs - TILE_SIZE, 0), TILE_SIZE, 0];
+  const list = Uint32Array.from([tiles.length / 4, 0, 0, 0, ...tiles, ...stale, ...stale]);
+  return { experts, sorted_pairs: Uint32Array.from(sorted), tiles: list };
+}

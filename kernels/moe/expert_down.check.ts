@@ -1,0 +1,135 @@
+import { defineCheck } from "../check.ts";
+import { dot, randomRows, subgroupsOf } from "../linear/check_weights.ts";
+import { segments, weightBytes } from "../linear/layout.ts";
+import {
+  type ExpertShape,
+  expertWeights,
+  LANES,
+  randomExperts,
+  randomPairs,
+  TILE_SIZE,
+  unpackExperts,
+} from "./check_experts.ts";
+import { expertDown } from "./expert_down.ts";
+
+interface Shape extends ExpertShape {
+  readonly columns: number;
+  readonly outputs: number;
+}
+
+const matrixOf = ({ dtype, outputs, columns }: Shape) => ({
+  dtype,
+  rows: outputs,
+  columns,
+  lanes: LANES,
+});
+const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
+
+export default defineCheck<Shape>({
+  name: "moe/expert_down",
+  cases: [
+    // Tiles that are full, short and absent; three segments, the last with a tail.
+    { dtype: "fp8", rows: 7, slots: 2, slabs: [2, 1], columns: 269, outputs: 37 },
+    { dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4], columns: 65, outputs: 5 },
+    { dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4], columns: 256, outputs: 512 },
+  ],
+  tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
+  exactAcrossTunings: true,
+  tolerance: 5e-6,
+  bytes: (shape) => weightBytes(matrixOf(shape)).words * shape.rows * shape.slots,
+  flops: ({ rows, slots, columns, outputs }) => 2 * rows * slots * columns * outputs,
+  mutants: [
+    { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
+    {
+      name: "every expert is in every slab",
+      replace: "tile.expert >= params.expert_count",
+      with: "tile.expert >= 3u",
+    },
+    { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
+    {
+      name: "pairs are not looked up",
+      replace: "return sorted_pairs[index];",
+      with: "return index;",
+    },
+    { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
+    {
+      name: "granules of expert 0",
+      replace: "tile.expert * expert_granules()",
+      with: "0u * expert_granules()",
+    },
+    {
+      name: "scales of expert 0",
+      replace: "tile.expert * expert_scales()",
+      with: "0u * expert_scales()",
+    },
+    {
+      name: "experts are not padded",
+      replace: "return params.rows_padded / LANES *",
+      with: "return params.outputs / LANES *",
+    },
+    { name: "a segment is lost", replace: "= stack[level][t] + total[t]", with: "= total[t]" },
+    { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
+    {
+      name: "rows are written too close",
+      replace: "* params.out_stride",
+      with: "* params.outputs",
+    },
+    {
+      name: "outputs beyond the last are written",
+      replace: "output[i] < params.outputs",
+      with: "true",
+    },
+    {
+      name: "pairs of another expert",
+      replace: "experts[index] - params",
+      with: "experts[0] - params",
+      tuning: 1,
+    },
+  ],
+
+  inputs(shape, random) {
+    const { rows, slots, columns } = shape;
+    return {
+      x: randomRows({ rows: rows * slots, columns, stride: strideOf(columns) }, random),
+      ...randomExperts(shape, matrixOf(shape), random),
+      ...randomPairs(shape, random),
+    };
+  },
+
+  reference(shape, inputs) {
+    const { rows, slots, columns, outputs } = shape;
+    const weights = unpackExperts(shape, matrixOf(shape), inputs);
+    const outStride = strideOf(outputs);
+    const pairs = rows * slots;
+    const out = new Float64Array(pairs * outStride).fill(Number.NaN);
+    for (let pair = 0; pair < pairs; pair++) {
+      const weight = weights[inputs.experts![pair]!]!;
+      for (let n = 0; n < outputs; n++) {
+        const row = { weight, columns, row: n };
+        out[pair * outStride + n] = dot(row, inputs.x!, pair * strideOf(columns));
+      }
+    }
+    return { out };
+  },
+
+  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0 }) {
+    const { rows, slots, columns, outputs } = shape;
+    const launch = expertDown(recorder, {
+      x: tensors.x!,
+      xStride: strideOf(columns),
+      slots,
+      experts: tensors.experts!,
+      sortedPairs: tensors.sorted_pairs!,
+      tiles: tensors.tiles!,
+      weights: {
+        ...expertWeights(shape, matrixOf(shape), tensors),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+      },
+      out: tensors.out!,
+      outStride: strideOf(outputs),
+      segments: segments(columns),
+      tileSize: TILE_SIZE,
+    });
+    return () => launch(rows, sorted === 1);
+  },
+});

@@ -1,0 +1,155 @@
+import { defineCheck } from "../check.ts";
+import { dot, gatedRow, quantizeRow, randomRows, subgroupsOf } from "../linear/check_weights.ts";
+import { gateUpRows, weightBytes } from "../linear/layout.ts";
+import {
+  type ExpertShape,
+  expertWeights,
+  LANES,
+  randomExperts,
+  randomPairs,
+  TILE_SIZE,
+  unpackExperts,
+} from "./check_experts.ts";
+import { expertGateUp } from "./expert_gate_up.ts";
+
+interface Shape extends ExpertShape {
+  readonly columns: number;
+  readonly intermediate: number;
+  readonly quantize: boolean;
+}
+
+const matrixOf = ({ dtype, intermediate, columns }: Shape) => ({
+  dtype,
+  rows: gateUpRows(intermediate, LANES).rows,
+  columns,
+  lanes: LANES,
+});
+const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
+
+export default defineCheck<Shape>({
+  name: "moe/expert_gate_up",
+  cases: [
+    // Tiles that are full, short and absent; two groups of outputs; two blocks with a tail.
+    {
+      ...{ dtype: "fp8", rows: 7, slots: 2, slabs: [2, 1] },
+      ...{ columns: 141, intermediate: 133, quantize: true },
+    },
+    {
+      ...{ dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4] },
+      ...{ columns: 65, intermediate: 21, quantize: false },
+    },
+    {
+      ...{ dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4] },
+      ...{ columns: 512, intermediate: 256, quantize: true },
+    },
+  ],
+  tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
+  exactAcrossTunings: true,
+  tolerance: 1e-5,
+  bytes: (shape) => weightBytes(matrixOf(shape)).words * shape.rows * shape.slots,
+  flops: ({ rows, slots, columns, intermediate }) => 4 * rows * slots * columns * intermediate,
+  mutants: [
+    { name: "every pair has its own x", replace: "/ params.slots * params", with: "* params" },
+    { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
+    {
+      name: "every expert is in every slab",
+      replace: "tile.expert >= params.expert_count",
+      with: "tile.expert >= 3u",
+    },
+    { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
+    {
+      name: "pairs are not looked up",
+      replace: "return sorted_pairs[index];",
+      with: "return index;",
+    },
+    { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
+    {
+      name: "granules of expert 0",
+      replace: "tile.expert * expert_granules()",
+      with: "0u * expert_granules()",
+    },
+    {
+      name: "scales of expert 0",
+      replace: "tile.expert * expert_scales()",
+      with: "0u * expert_scales()",
+    },
+    {
+      name: "experts are not padded",
+      replace: "return params.rows_padded / LANES *",
+      with: "return params.outputs / LANES *",
+    },
+    {
+      name: "up rows start elsewhere",
+      replace: "vec2u(params.up_row)",
+      with: "vec2u(params.outputs)",
+    },
+    { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },
+    { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
+    {
+      name: "rows are written too close",
+      replace: "* params.out_stride",
+      with: "* params.outputs",
+    },
+    { name: "outputs beyond the last are written", replace: "if valid.y", with: "if true" },
+    {
+      name: "pairs of another expert",
+      replace: "experts[index] - params",
+      with: "experts[0] - params",
+      tuning: 1,
+    },
+  ],
+
+  inputs(shape, random) {
+    const { rows, columns } = shape;
+    const x = randomRows({ rows, columns, stride: strideOf(columns) }, random);
+    return {
+      x: x.map((value) => value * 0.1),
+      ...randomExperts(shape, matrixOf(shape), random),
+      ...randomPairs(shape, random),
+    };
+  },
+
+  reference(shape, inputs) {
+    const { rows, slots, columns, intermediate, quantize } = shape;
+    const weights = unpackExperts(shape, matrixOf(shape), inputs);
+    const { x, experts } = inputs;
+    const { upRow } = gateUpRows(intermediate, LANES);
+    const outStride = strideOf(intermediate);
+    const pairs = rows * slots;
+    const out = new Float64Array(pairs * outStride).fill(Number.NaN);
+    for (let pair = 0; pair < pairs; pair++) {
+      const weight = weights[experts![pair]!]!;
+      const first = Math.floor(pair / slots) * strideOf(columns);
+      const h = gatedRow(
+        intermediate,
+        (i) => dot({ weight, columns, row: i }, x!, first),
+        (i) => dot({ weight, columns, row: upRow + i }, x!, first),
+      );
+      if (quantize) quantizeRow(h);
+      out.set(h, pair * outStride);
+    }
+    return { out };
+  },
+
+  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0 }) {
+    const { rows, slots, columns, intermediate, quantize } = shape;
+    const launch = expertGateUp(recorder, {
+      x: tensors.x!,
+      xStride: strideOf(columns),
+      slots,
+      experts: tensors.experts!,
+      sortedPairs: tensors.sorted_pairs!,
+      tiles: tensors.tiles!,
+      weights: {
+        ...expertWeights(shape, matrixOf(shape), tensors),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+      },
+      intermediate,
+      out: tensors.out!,
+      outStride: strideOf(intermediate),
+      quantize,
+      tileSize: TILE_SIZE,
+    });
+    return () => launch(rows, sorted === 1);
+  },
+});
