@@ -5,6 +5,9 @@
  */
 
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
+export { Engine } from "./engine/engine.ts";
+export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
+export type { MemoryPlan } from "./engine/memory_plan.ts";
 export {
   CapacityError,
   CheckpointError,

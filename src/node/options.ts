@@ -17,7 +17,7 @@ const SAMPLING = "Generation";
 const OTHER = "Other";
 
 /** What an engine is started with, whichever command starts it. */
-const ENGINE_OPTIONS = {
+export const ENGINE_OPTIONS = {
   modelPath: {
     flags: ["--model-path", "--model"],
     kind: "string",

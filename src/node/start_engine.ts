@@ -4,11 +4,16 @@
  * @module
  */
 
-import { UnsupportedError } from "../errors.ts";
+import { readFile } from "node:fs/promises";
+import { Engine } from "../engine/engine.ts";
+import type { MemoryPlan } from "../engine/memory_plan.ts";
+import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
-import { openDevice } from "./device.ts";
+import { deviceFactory, type OpenDeviceOptions, openDevice } from "./device.ts";
+import { defaultDeviceMemory } from "./device_memory.ts";
 import { openFolder } from "./files.ts";
-import type { EngineLaunchOptions } from "./options.ts";
+import { OptionError } from "./option_parser.ts";
+import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
 import type { StartReport } from "./start_report.ts";
 
@@ -18,17 +23,76 @@ export type StartEngine = (
 ) => Promise<GenerationEngine>;
 
 /**
+ * @throws {OptionError} when an option does not fit the model.
  * @throws {CheckpointError} when the folder is not a checkpoint.
  * @throws {DeviceError} when there is no adapter, or not enough memory.
  */
 export const startEngine: StartEngine = async (options, report) => {
   const source = await openFolder(options.modelPath ?? defaultModelPath());
   report.model(source.name);
-  const { device, adapter } = await openDevice(
-    options.adapter === undefined ? {} : { adapter: options.adapter },
-  );
+  const chatTemplate = await readTemplate(options.chatTemplate);
+  const deviceOptions = options.adapter === undefined ? {} : { adapter: options.adapter };
+  const { device, adapter } = await openDevice(deviceOptions);
   report.adapter(adapter);
-  device.destroy();
-  await source.close();
-  throw new UnsupportedError("this checkpoint", "the engine is not there yet");
+  try {
+    const engine = await Engine.load(source, {
+      device: firstThenNew(device, deviceOptions),
+      chatTemplate,
+      contextLength: options.contextLength,
+      maxRunningRequests: options.maxRunningRequests,
+      maxTotalTokens: options.maxTotalTokens,
+      pageSize: options.pageSize,
+      chunkedPrefillSize: options.chunkedPrefillSize,
+      memFractionStatic: options.memFractionStatic,
+      deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
+      quantizeActivations: !options.disableActivationQuantization,
+      randomSeed: options.randomSeed,
+      onProgress: (progress) => report.progress(progress),
+    });
+    report.plan(describePlan(engine.memoryPlan));
+    return engine;
+  } catch (error) {
+    throw asOptionError(error);
+  }
 };
+
+/** The device that is open already, and a new one for each time that it is lost. */
+function firstThenNew(device: GPUDevice, options: OpenDeviceOptions): () => Promise<GPUDevice> {
+  const openNext = deviceFactory(options);
+  let first: GPUDevice | undefined = device;
+  return async () => {
+    const opened = first ?? (await openNext());
+    first = undefined;
+    return opened;
+  };
+}
+
+async function readTemplate(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  return readFile(path, "utf8").catch((cause: NodeJS.ErrnoException) => {
+    const problem = cause.code === "ENOENT" ? "there is no such file" : cause.message;
+    throw new OptionError(`Cannot use option --chat-template ${path}: ${problem}`, { cause });
+  });
+}
+
+/** The engine names its options as the library spells them; a person at a terminal knows flags. */
+function asOptionError(error: unknown): unknown {
+  if (!(error instanceof InvalidRequestError) || error.field === undefined) return error;
+  const row = Object.entries(ENGINE_OPTIONS).find(([key]) => key === error.field)?.[1];
+  if (row === undefined) return error;
+  const message = error.message.replaceAll(error.field, row.flags[0]);
+  return new OptionError(message, { cause: error });
+}
+
+function describePlan(plan: MemoryPlan): readonly string[] {
+  const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
+  return [
+    `Memory: ${size(weightBytes)} of weights, ${size(cacheBytes)} of KV cache for ${cacheTokens}` +
+      ` tokens, of ${size(budget)} (device: ${size(deviceMemory)})`,
+  ];
+}
+
+function size(bytes: number): string {
+  if (bytes >= 2 ** 30) return `${(bytes / 2 ** 30).toFixed(2)} GiB`;
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}
