@@ -14,3 +14,9 @@ fn ordered_bits(value: f32) -> u32 {
 fn beats(key: u32, index: u32, other_key: u32, other_index: u32) -> bool {
   return key > other_key || (key == other_key && index < other_index);
 }
+
+/// The value whose `ordered_bits` is `key`, which is not 0.
+fn ordered_value(key: u32) -> f32 {
+  if key >= 0x80000000u { return bitcast<f32>(key - 0x80000000u); }
+  return bitcast<f32>(0x80000000u | (0x80000000u - key));
+}

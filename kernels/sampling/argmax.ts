@@ -1,0 +1,48 @@
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import orderedBits from "../common/ordered_bits.wgsl?raw";
+import workgroupBest from "../common/workgroup_best.wgsl?raw";
+import source from "./argmax.wgsl?raw";
+
+const kernel = new Kernel({
+  name: "sampling/argmax",
+  source: orderedBits + workgroupBest + source,
+  buffers: ["logits", "ids"],
+  params: ["vocabulary", "stride"],
+});
+
+export interface ArgmaxOptions {
+  /** `[rows, stride]` f32 */
+  readonly logits: Tensor;
+  /** `[rows]` u32 */
+  readonly ids: Tensor;
+  /** Logits in a row. */
+  readonly vocabulary: number;
+  /** Default `vocabulary`. */
+  readonly stride?: number;
+  /** Invocations per row, 64 or 256; the answer is the same. Default: by the vocabulary. */
+  readonly workgroupSize?: number;
+}
+
+/** Invocations that a row of logits keeps busy. */
+export const rowWorkgroupSize = (vocabulary: number): number => (vocabulary > 16384 ? 256 : 64);
+
+/**
+ * The index of each row's largest logit, the lowest one of equals. NaN never wins.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows.
+ */
+export function argmax(recorder: Recorder, options: ArgmaxOptions): (rows: number) => void {
+  const { logits, ids, vocabulary, stride = vocabulary } = options;
+  const { workgroupSize = rowWorkgroupSize(vocabulary) } = options;
+  const bound = kernel.bind(
+    recorder,
+    { logits, ids },
+    {
+      constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
+      params: { vocabulary, stride },
+    },
+  );
+  return (rows) => bound.record(rows);
+}

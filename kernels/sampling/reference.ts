@@ -1,0 +1,53 @@
+/**
+ * What the sampling kernel draws, in f64 and plain loops; the product does not use it.
+ *
+ * @module
+ */
+import type { Draw } from "./sample.ts";
+
+/** Philox2x32-10 with the counter (counter, 0): the first of the two words. */
+export function philox(key: number, counter: number): number {
+  let [low, high, round] = [counter, 0, key];
+  for (let i = 0; i < 10; i++) {
+    const product = BigInt(0xd256d193) * BigInt(low);
+    low = (Number(product >> 32n) ^ round ^ high) >>> 0;
+    high = Number(product & 0xffffffffn);
+    round = (round + 0x9e3779b9) >>> 0;
+  }
+  return low;
+}
+
+/** The distribution a token is drawn from; greedy is all on the best token. */
+export function distribution(logits: ArrayLike<number>, draw: Omit<Draw, "seed" | "position">) {
+  const { temperature, topP, topK } = draw;
+  const finite = Array.from(logits, (logit) => (Number.isNaN(logit) ? -Infinity : logit));
+  const largest = finite.reduce((most, logit) => Math.max(most, logit), -Infinity);
+  const weights = finite.map((logit) => {
+    if (logit === largest) return 1;
+    return temperature > 0 ? Math.exp((logit - largest) / temperature) : 0;
+  });
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const order = finite.map((_, i) => i).sort((a, b) => finite[b]! - finite[a]! || a - b);
+  const kept = new Float64Array(finite.length);
+  let before = 0;
+  order.forEach((token, rank) => {
+    const wanted = temperature > 0 ? rank < topK && before <= topP * total : rank === 0;
+    if (wanted) kept[token] = weights[token]!;
+    before += weights[token]!;
+  });
+  const mass = kept.reduce((sum, weight) => sum + weight, 0);
+  return kept.map((weight) => weight / mass);
+}
+
+/** The token that `draw` gives, and how far the random number is from giving another. */
+export function drawToken(logits: ArrayLike<number>, draw: Draw) {
+  const probabilities = distribution(logits, draw);
+  const target = philox(draw.seed, draw.position) / 2 ** 32;
+  let before = 0;
+  for (let id = 0; id < probabilities.length; id++) {
+    const after = before + probabilities[id]!;
+    if (target < after) return { id, margin: Math.min(target - before, after - target) };
+    before = after;
+  }
+  return { id: probabilities.length - 1, margin: 0 };
+}

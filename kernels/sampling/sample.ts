@@ -1,0 +1,77 @@
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import orderedBits from "../common/ordered_bits.wgsl?raw";
+import philox from "../common/philox.wgsl?raw";
+import u64 from "../common/u64.wgsl?raw";
+import workgroupBest from "../common/workgroup_best.wgsl?raw";
+import { rowWorkgroupSize } from "./argmax.ts";
+import source from "./sample.wgsl?raw";
+
+const kernel = new Kernel({
+  name: "sampling/sample",
+  source: orderedBits + workgroupBest + u64 + philox + source,
+  buffers: ["logits", "draws", "ids"],
+  params: ["vocabulary", "stride"],
+});
+
+/** How one row's token is drawn. */
+export interface Draw {
+  /** 0 takes the best token. */
+  readonly temperature: number;
+  /** Keeps a token when the probability of those before it is at most this. 1: all. */
+  readonly topP: number;
+  /** Keeps this many of the best tokens, at least 1. Infinity: all. */
+  readonly topK: number;
+  /** With `position`, what the random number is made of. */
+  readonly seed: number;
+  /** Of the drawn token in its sequence. */
+  readonly position: number;
+}
+
+/** 32-bit words of one row in the `draws` tensor. */
+export const DRAW_WORDS = 5;
+
+/** Writes `draw` as row `row` of the `draws` tensor's host copy. */
+export function writeDraw(words: DataView, row: number, draw: Draw): void {
+  const at = row * DRAW_WORDS * 4;
+  words.setFloat32(at, draw.temperature, true);
+  words.setFloat32(at + 4, draw.topP, true);
+  words.setUint32(at + 8, Math.min(draw.topK, 0xffffffff), true);
+  words.setUint32(at + 12, draw.seed, true);
+  words.setUint32(at + 16, draw.position, true);
+}
+
+export interface SampleOptions {
+  /** `[rows, stride]` f32 */
+  readonly logits: Tensor;
+  /** `[rows, DRAW_WORDS]`, as `writeDraw` fills it */
+  readonly draws: Tensor;
+  /** `[rows]` u32 */
+  readonly ids: Tensor;
+  /** Logits in a row. */
+  readonly vocabulary: number;
+  /** Default `vocabulary`. */
+  readonly stride?: number;
+  /** Invocations per row, 64 or 256; the answer is the same. Default: by the vocabulary. */
+  readonly workgroupSize?: number;
+}
+
+/**
+ * Draws each row's token from its temperature softmax, cut by top-k and top-p together.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows.
+ */
+export function sample(recorder: Recorder, options: SampleOptions): (rows: number) => void {
+  const { logits, draws, ids, vocabulary, stride = vocabulary } = options;
+  const { workgroupSize = rowWorkgroupSize(vocabulary) } = options;
+  const bound = kernel.bind(
+    recorder,
+    { logits, draws, ids },
+    {
+      constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
+      params: { vocabulary, stride },
+    },
+  );
+  return (rows) => bound.record(rows);
+}
