@@ -14,10 +14,11 @@ fn group_scale(largest: f32) -> f32 {
   return max(largest, SMALLEST_MAGNITUDE) / E4M3_MAX;
 }
 
-// The nearest E4M3 value, ties to even, saturating. Only bits and exact powers of two are used,
-// so the answer is the same on every driver.
+// The nearest E4M3 value, ties to even, saturating; NaN stays NaN. Only bits and exact powers of
+// two are used, so the answer is the same on every driver.
 fn round_e4m3(value: f32) -> f32 {
   let sign = bitcast<u32>(value) & 0x80000000u;
+  if (bitcast<u32>(value) ^ sign) > 0x7f800000u { return value; }
   let magnitude = min(abs(value), E4M3_MAX);
   // Normal range: keep 3 of the 23 fraction bits; a carry moves into the exponent by itself.
   let bits = bitcast<u32>(magnitude);

@@ -1,0 +1,96 @@
+import { describe, expect, test } from "vitest";
+import { packWeight, unpackWeight } from "../../kernels/linear/check_weights.ts";
+import {
+  gateUpRows,
+  RowPacker,
+  segments,
+  spreadScales,
+  weightBytes,
+} from "../../kernels/linear/layout.ts";
+import { decodeE4m3 } from "../../src/dtype.ts";
+
+const shape = { dtype: "fp8", rows: 21, columns: 141, lanes: 8 } as const;
+const bytes = Uint8Array.from({ length: 21 * 141 }, (_, i) => (i * 37) % 120);
+
+describe("RowPacker", () => {
+  test("keeps every number, whatever the pieces it is given", () => {
+    const blockScales = Float32Array.of(1, 2);
+    const dense = unpackWeight(shape, packWeight(shape, bytes, blockScales));
+    const want = Float64Array.from(bytes, (code, i) => decodeE4m3(code) * (i % 141 < 128 ? 1 : 2));
+    expect(dense).toEqual(want);
+  });
+
+  test("emits only whole groups of rows, in order, and pads the last", () => {
+    const packer = new RowPacker({ ...shape, firstRow: 8 });
+    expect(packer.push(bytes.subarray(0, 5 * 141), 5)).toBeUndefined();
+    const run = packer.push(bytes.subarray(5 * 141), 16)!;
+    expect(run.firstRow).toBe(8);
+    expect(run.byteOffset).toBe(8 * 256);
+    expect(run.words.length).toBe((16 * 256) / 4);
+    const last = packer.finish()!;
+    expect(last.firstRow).toBe(24);
+    expect(last.words.length).toBe((8 * 256) / 4);
+    expect(packer.finish()).toBeUndefined();
+  });
+
+  test("pads with zeros where an earlier group held rows", () => {
+    const columns = 256;
+    const full = new Uint8Array(9 * columns).fill(0xff);
+    const packer = new RowPacker({ dtype: "fp8", columns, lanes: 8 });
+    packer.push(full, 9);
+    const { words } = packer.finish()!;
+    // Granule 0: row 8 of the matrix, then seven rows of padding.
+    expect([...words.subarray(0, 32)]).toEqual([
+      ...Array(4).fill(0xffffffff),
+      ...Array(28).fill(0),
+    ]);
+  });
+
+  test("gives the same words from bytes that are not aligned", () => {
+    const shifted = new Uint8Array(1024 + 1);
+    const source = Uint8Array.from({ length: 1024 }, (_, i) => i % 251);
+    shifted.set(source, 1);
+    const pack = (data: Uint8Array) =>
+      new RowPacker({ dtype: "bf16", columns: 64, lanes: 8 }).push(data, 8)!.words;
+    expect(pack(shifted.subarray(1))).toEqual(pack(source));
+  });
+
+  test("refuses bytes that are not whole rows", () => {
+    const packer = new RowPacker({ dtype: "f32", columns: 3, lanes: 8 });
+    expect(() => packer.push(new Uint8Array(13), 1)).toThrow("13 bytes are not 1 rows of 12");
+  });
+
+  test("refuses to start inside a group", () => {
+    const start = () => new RowPacker({ ...shape, firstRow: 4 });
+    expect(start).toThrow("row 4 is not a multiple of 8");
+  });
+});
+
+test("weightBytes counts padded rows and columns", () => {
+  expect(weightBytes(shape)).toEqual({ words: 24 * 256, scales: 24 * 2 * 4 });
+  expect(weightBytes({ ...shape, dtype: "bf16" })).toEqual({ words: 24 * 512, scales: 0 });
+});
+
+test("gateUpRows starts the up rows at a multiple of the lanes", () => {
+  expect(gateUpRows(21, 8)).toEqual({ upRow: 24, rows: 48 });
+});
+
+test("segments are as many as there are blocks, 32 at most", () => {
+  expect([1, 128, 129, 4096, 18432].map(segments)).toEqual([1, 1, 2, 32, 32]);
+});
+
+test("spreadScales takes a slice that starts inside a block", () => {
+  const into = new Float32Array(2 * 8);
+  spreadScales({
+    blockScales: Float32Array.of(1, 2, 3, 4, 5, 6),
+    columnBlocks: 3,
+    rows: 3,
+    sourceRow: 126,
+    firstColumnBlock: 1,
+    columnBlockCount: 2,
+    into,
+    rowsPadded: 8,
+    firstRow: 4,
+  });
+  expect([...into]).toEqual([0, 0, 0, 0, 2, 2, 5, 0, 0, 0, 0, 0, 3, 3, 6, 0]);
+});
