@@ -6,11 +6,11 @@
  *
  * @module
  */
+import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { UnsupportedError } from "../errors.ts";
 import { allocateTensor, type Tensor } from "../gpu/tensor.ts";
 
-/** How entries are stored. f32 is for tests; BF16 is what models are measured with. */
-export type CacheDtype = "bf16" | "f32";
+export type { CacheDtype };
 
 export interface KvCacheShape {
   readonly layers: number;

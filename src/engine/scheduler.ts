@@ -23,6 +23,8 @@ export interface SchedulerOptions {
   readonly maxRows: number;
   /** Prompt rows of one step. */
   readonly maxPrefillRows: number;
+  /** Keys that the prompt rows of one step may look at; one sequence's always fit. */
+  readonly maxPrefillKeys: number;
 }
 
 /** A batch and, for each of its logit rows, the sequence that samples from it. */
@@ -84,16 +86,19 @@ export class Scheduler {
   /** The next step's batch; `undefined` when there is nothing to compute. */
   schedule(): ScheduledStep | undefined {
     this.#admit();
-    const { maxRows, maxPrefillRows } = this.#options;
+    const { maxRows, maxPrefillRows, maxPrefillKeys } = this.#options;
     const isDecoding = (s: Sequence) =>
       s.tokens.length - s.computed === 1 && s.completionLength > 0;
     const decoding = this.#running.filter(isDecoding);
     let room = Math.min(maxPrefillRows, maxRows - decoding.length);
+    let keys = 0;
     const chunks: { sequence: Sequence; rows: number }[] = [];
     for (const sequence of decoding) chunks.push({ sequence, rows: 1 });
     for (const sequence of this.#running) {
       if (isDecoding(sequence) || room <= 0) continue;
       const rows = Math.min(sequence.tokens.length - sequence.computed, room);
+      keys += sequence.computed + rows;
+      if (keys > maxPrefillKeys) break;
       chunks.push({ sequence, rows });
       room -= rows;
     }

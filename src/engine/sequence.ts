@@ -65,6 +65,11 @@ export class Sequence {
     return this.promptLength + Math.max(this.maxNewTokens, 1) - 1;
   }
 
+  /** Says that the request is accepted, before its first token. */
+  announce(): void {
+    this.#emit("", []);
+  }
+
   /** Appends a sampled token, decides whether the sequence ends, and passes on its text. */
   append(token: number): void {
     const { detokenizer } = this.#options;

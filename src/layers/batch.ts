@@ -11,10 +11,6 @@
 /** Which form of attention a sequence's rows run. */
 export type Phase = "prefill" | "decode" | "verify";
 
-/** A row's source is a token id; these bits say that the number is something else. */
-export const SAMPLED_SOURCE = 0x40000000;
-export const EXTERNAL_SOURCE = 0x80000000;
-
 export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
@@ -30,8 +26,8 @@ export interface BatchSequence {
 export interface Batch {
   readonly sequences: readonly BatchSequence[];
   /**
-   * Per row: a token id; `SAMPLED_SOURCE | i` for the i-th id sampled in the previous step, which
-   * need not have reached the host; `EXTERNAL_SOURCE | i` for row i of external embeddings.
+   * Per row: a token id; `FROM_SAMPLED | i` for the i-th id sampled in the previous step, which
+   * need not have reached the host; `FROM_EXTERNAL | i` for row i of external embeddings (kernels/embedding).
    */
   readonly sources: Uint32Array<ArrayBuffer>;
   /** Rows whose logits are wanted, ascending. */
@@ -46,7 +42,7 @@ export interface Step {
   /** Splits of the longest sequence among the decode rows. */
   decodeSplits: number;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
-  readonly passes: PrefillPass[];
+  passes: readonly PrefillPass[];
   logitRows: number;
 }
 

@@ -9,6 +9,7 @@
  */
 import {
   BLOCK_COLUMNS,
+  type LinearLayout,
   type LinearWeight,
   paddedRows,
   RowPacker,
@@ -51,7 +52,7 @@ export interface MatrixShape {
   readonly columns: number;
   /** Rows of each matrix in the place. */
   readonly parts: readonly number[];
-  readonly lanes: number;
+  readonly layout: LinearLayout;
 }
 
 /** Where a matrix of a checkpoint comes from. */
@@ -125,7 +126,8 @@ export class MatrixPlace {
   }
 
   #rowsOf(part: number, { sourceRow = 0, sourceColumn = 0, shape }: MatrixSource): Destination {
-    const { dtype, columns, parts, lanes } = this.shape;
+    const { dtype, columns, parts, layout } = this.shape;
+    const { lanes } = layout;
     const rows = parts[part]!;
     const newPacker = () =>
       new RowPacker({ dtype, columns, lanes, firstRow: this.partRows[part]! });
@@ -171,7 +173,7 @@ export class MatrixPlace {
   }
 }
 
-function partRows({ parts, lanes }: MatrixShape): number[] {
+function partRows({ parts, layout: { lanes } }: MatrixShape): number[] {
   let next = 0;
   return parts.map((rows) => {
     const first = next;
@@ -180,7 +182,7 @@ function partRows({ parts, lanes }: MatrixShape): number[] {
   });
 }
 
-function totalRows({ parts, lanes }: MatrixShape): number {
+function totalRows({ parts, layout: { lanes } }: MatrixShape): number {
   return parts.reduce((sum, rows) => sum + paddedRows(rows, lanes), 0);
 }
 
@@ -189,7 +191,7 @@ export function placeBytes(shape: MatrixShape): {
   readonly words: number;
   readonly scales: number;
 } {
-  return weightBytes({ ...shape, rows: totalRows(shape) });
+  return weightBytes({ ...shape, lanes: shape.layout.lanes, rows: totalRows(shape) });
 }
 
 /** A fused weight in tensors of its own, for the linear kernels. */
@@ -203,9 +205,9 @@ export function allocateMatrix(
   const scales =
     bytes.scales === 0 ? undefined : memory.allocate("weights", bytes.scales, `${label} scales`);
   const place = new MatrixPlace(memory, shape, { words, scales });
-  const { dtype, columns, lanes } = shape;
+  const { dtype, columns, layout } = shape;
   const rows = place.partRows.at(-1)! + shape.parts.at(-1)!;
-  const weight = { dtype, rows, columns, rowsPadded: place.rowsPadded, words, lanes };
+  const weight = { ...layout, dtype, rows, columns, rowsPadded: place.rowsPadded, words };
   return { place, weight: scales === undefined ? weight : { ...weight, scales } };
 }
 
@@ -261,4 +263,16 @@ export function toFloats({ dtype, bytes }: WeightChunk): Float32Array {
   return Float32Array.from({ length: bytes.length / 2 }, (_, i) =>
     decode(view.getUint16(i * 2, true)),
   );
+}
+
+/** Gives every chunk to each of several destinations. */
+export function fanOut(destinations: readonly Destination[]): Destination {
+  return {
+    async write(chunk) {
+      for (const destination of destinations) await destination.write(chunk);
+    },
+    async finish() {
+      for (const destination of destinations) await destination.finish?.();
+    },
+  };
 }

@@ -41,14 +41,14 @@ export interface ExpertConfig {
   readonly selection: "noaux_tc" | "group_limited_greedy" | "greedy";
   readonly groups: number;
   readonly groupsKept: number;
-  readonly normalise: boolean;
+  readonly normalize: boolean;
   readonly scalingFactor: number;
 }
 
 /** What an absent field of the router means in each generation of the family. */
 export const ROUTER_DEFAULTS = {
-  v2: { scoring: ["softmax", "sigmoid"], selection: "greedy", normalise: false },
-  v3: { scoring: ["sigmoid", "softmax"], selection: "noaux_tc", normalise: true },
+  v2: { scoring: ["softmax", "sigmoid"], selection: "greedy", normalize: false },
+  v3: { scoring: ["sigmoid", "softmax"], selection: "noaux_tc", normalize: true },
 } as const;
 
 /** @throws {CheckpointError | UnsupportedError} naming the field. */
@@ -143,7 +143,7 @@ function readExperts(
     "group_limited_greedy",
     "noaux_tc",
   ]);
-  const normalise = config.boolean("norm_topk_prob", { fallback: defaults.normalise });
+  const normalize = config.boolean("norm_topk_prob", { fallback: defaults.normalize });
   const groups = config.integer("n_group", { min: 1, fallback: 1 });
   const groupsKept = config.integer("topk_group", { min: 1, fallback: 1 });
   if (routed === undefined) return undefined;
@@ -163,5 +163,5 @@ function readExperts(
       "a group needs two experts: its score is the sum of its best two",
     );
   }
-  return { routed, ...numbers, scoring, selection, groups, groupsKept, normalise };
+  return { routed, ...numbers, scoring, selection, groups, groupsKept, normalize };
 }

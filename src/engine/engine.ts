@@ -1,0 +1,204 @@
+/**
+ * The engine: requests in, chunks out, one step after another in between.
+ *
+ * @module
+ */
+import { PagePool } from "../cache/page_pool.ts";
+import { Checkpoint } from "../checkpoint/checkpoint.ts";
+import type { WeightSource } from "../checkpoint/source.ts";
+import { DeviceError } from "../errors.ts";
+import type {
+  EngineStatus,
+  GenerationChunk,
+  GenerationEngine,
+  GenerationRequest,
+  ModelDescription,
+} from "../generation.ts";
+import { Detokenizer } from "../text/detokenizer.ts";
+import { ChunkStream } from "./chunk_stream.ts";
+import type { EngineOptions } from "./engine_options.ts";
+import { type LoadedModel, loadModel } from "./load.ts";
+import type { MemoryPlan } from "./memory_plan.ts";
+import { maxPrefillKeys } from "./model_runner.ts";
+import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
+import { DEFAULT_MAX_NEW_TOKENS, resolveSampling } from "./sampling_params.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Sequence } from "./sequence.ts";
+import { loadText, type TextModel } from "./text_model.ts";
+
+export class Engine implements GenerationEngine {
+  readonly model: ModelDescription;
+  /** Where the memory went. */
+  readonly memoryPlan: MemoryPlan;
+  readonly #loaded: LoadedModel;
+  readonly #text: TextModel;
+  readonly #pool: PagePool;
+  readonly #scheduler: Scheduler;
+  readonly #prompt: PromptOptions;
+  readonly #nextSeed: () => number;
+  #requests = 0;
+  #loop: Promise<void> | undefined;
+  /** Why no request can be served any more. */
+  #failure: Error | undefined;
+
+  private constructor(
+    source: WeightSource,
+    loaded: LoadedModel,
+    text: TextModel,
+    options: EngineOptions,
+  ) {
+    const { definition, options: resolved, memoryPlan } = loaded;
+    const { pageSize, maxRows, maxPrefillRows, maxRunningRequests, maxQueuedRequests } = resolved;
+    const contextLength = Math.min(resolved.contextLength, memoryPlan.cacheTokens);
+    this.#loaded = loaded;
+    this.#text = text;
+    this.memoryPlan = memoryPlan;
+    this.model = {
+      path: source.name,
+      architecture: definition.architecture,
+      contextLength,
+      vocabularySize: definition.shape.vocabularySize,
+      defaults: text.defaults,
+    };
+    this.#prompt = { ...text, ...this.model };
+    this.#pool = new PagePool(memoryPlan.cacheTokens / pageSize, pageSize);
+    this.#scheduler = new Scheduler(this.#pool, {
+      maxRunningRequests,
+      maxQueuedRequests,
+      maxRows,
+      maxPrefillRows,
+      maxPrefillKeys: maxPrefillKeys(contextLength, maxRows),
+    });
+    this.#nextSeed = seeds(options.randomSeed);
+    loaded.device.lost.then(({ message }) => {
+      this.#fail(new DeviceError(`Cannot go on: the device is lost (${message})`));
+    });
+  }
+
+  /**
+   * Reads a checkpoint onto the device and compiles its plan.
+   *
+   * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
+   * @throws {DeviceError} with figures when it does not fit.
+   * @throws {InvalidRequestError} naming an option that is out of range.
+   */
+  static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
+    const checkpoint = await Checkpoint.open(source);
+    const text = await loadText(source, options.chatTemplate);
+    const loaded = await loadModel(checkpoint, options);
+    return new Engine(source, loaded, text, options);
+  }
+
+  generate(
+    request: GenerationRequest & { readonly signal?: AbortSignal },
+  ): AsyncIterableIterator<GenerationChunk, undefined> {
+    const { signal } = request;
+    let sequence: Sequence | undefined;
+    const stop = () => {
+      signal?.removeEventListener("abort", onAbort);
+      if (sequence !== undefined) this.#scheduler.remove(sequence);
+    };
+    const onAbort = () => {
+      stop();
+      stream.fail(abortError());
+    };
+    const stream = new ChunkStream(() => {
+      if (signal?.aborted) throw abortError();
+      sequence = this.#createSequence(request, stream);
+      this.#scheduler.add(sequence);
+      signal?.addEventListener("abort", onAbort, { once: true });
+      sequence.announce();
+      this.#loop ??= this.#run();
+    }, stop);
+    return stream;
+  }
+
+  status(): EngineStatus {
+    const { runningCount, waitingCount } = this.#scheduler;
+    const { pageCount, freeCount, pageSize } = this.#pool;
+    return {
+      healthy: this.#failure === undefined,
+      runningRequests: runningCount,
+      queuedRequests: waitingCount,
+      totalTokens: pageCount * pageSize,
+      usedTokens: (pageCount - freeCount) * pageSize,
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#failure ??= new DeviceError("Cannot generate: the engine is closed");
+    for (const sequence of this.#scheduler.all()) {
+      this.#scheduler.remove(sequence);
+      sequence.abort("the engine is closed");
+    }
+    await this.#loop;
+    this.#loaded.destroy();
+  }
+
+  #createSequence(request: GenerationRequest, stream: ChunkStream): Sequence {
+    if (this.#failure !== undefined) throw this.#failure;
+    const { vocabularySize, contextLength } = this.model;
+    const seed = this.#nextSeed();
+    const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
+    const prompt = promptTokens(request, this.#prompt);
+    this.#requests += 1;
+    return new Sequence({
+      requestId: request.requestId ?? `request-${this.#requests}`,
+      prompt,
+      sampling,
+      maxNewTokens: completionLimit(prompt.length, sampling.maxNewTokens, {
+        contextLength,
+        fallback: DEFAULT_MAX_NEW_TOKENS,
+      }),
+      eosTokenIds: this.#text.eosTokenIds,
+      detokenizer: new Detokenizer(this.#text.tokenizer.vocabulary, sampling),
+      onChunk: (chunk) => stream.push(chunk),
+      onError: (error) => stream.fail(error),
+    });
+  }
+
+  /** One step after another while there is work. */
+  async #run(): Promise<void> {
+    const { runner } = this.#loaded;
+    try {
+      // Requests that arrive together start together.
+      await Promise.resolve();
+      for (;;) {
+        const step = this.#scheduler.schedule();
+        if (step === undefined) break;
+        const rows = step.sampled.map(({ sampling, tokens }) => ({
+          sampling,
+          position: tokens.length,
+        }));
+        const tokens = await runner.run(step.batch, rows);
+        this.#scheduler.commit(step, tokens);
+      }
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      this.#loop = undefined;
+    }
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const sequence of this.#scheduler.all()) {
+      this.#scheduler.remove(sequence);
+      sequence.fail(error);
+    }
+  }
+}
+
+function abortError(): DOMException {
+  return new DOMException("The request is aborted", "AbortError");
+}
+
+/** Seeds for requests without one: a fixed sequence when a seed is given. */
+function seeds(seed: number | undefined): () => number {
+  if (seed === undefined) return () => crypto.getRandomValues(new Uint32Array(1))[0]!;
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    return state;
+  };
+}

@@ -1,0 +1,120 @@
+/**
+ * What an engine can be told, with defaults.
+ *
+ * @module
+ */
+import type { CacheDtype } from "../cache/kv_cache.ts";
+import { InvalidRequestError } from "../errors.ts";
+import type { DeviceSource } from "../gpu/device.ts";
+
+export interface LoadingProgress {
+  readonly phase: "weights" | "pipelines";
+  /** Bytes of weights, or pipelines. */
+  readonly done: number;
+  readonly total: number;
+}
+
+export interface EngineOptions {
+  readonly device: DeviceSource;
+  /** Tokens of one sequence. Default, and at most: what the model is defined for. */
+  readonly contextLength?: number | undefined;
+  /** Sequences computed together. Default 32, fewer where the adapter's bindings are small. */
+  readonly maxRunningRequests?: number | undefined;
+  /** Sequences that may wait for a place. Default: no limit. */
+  readonly maxQueuedRequests?: number | undefined;
+  /** Slots of the KV cache. Default: what memory holds, at most `maxRunningRequests` contexts. */
+  readonly maxTotalTokens?: number | undefined;
+  /** Tokens of a cache page. Default 1. */
+  readonly pageSize?: number | undefined;
+  /** Prompt tokens of one step; -1 is no limit beyond `maxRowsPerStep`. Default -1. */
+  readonly chunkedPrefillSize?: number | undefined;
+  /**
+   * Rows one submit computes. Default 128: what a software adapter computes in a fraction of a
+   * second.
+   */
+  readonly maxRowsPerStep?: number | undefined;
+  /** Bytes that the device may be taken to have. Default 4 GiB: WebGPU does not tell. */
+  readonly deviceMemory?: number | undefined;
+  /** Share of `deviceMemory` for weights and KV cache. Default 0.88. */
+  readonly memFractionStatic?: number | undefined;
+  /** How the cache stores keys and values. f32 is for tests. Default BF16. */
+  readonly cacheDtype?: CacheDtype | undefined;
+  /**
+   * Quantizes the inputs of FP8 linears as the checkpoint's scheme says (specification, section
+   * 4.3, rule 4). Default true.
+   */
+  readonly quantizeActivations?: boolean | undefined;
+  /** Text of a chat template that replaces the checkpoint's. */
+  readonly chatTemplate?: string | undefined;
+  /** Seeds the requests that bring no seed. Default: from the platform's random source. */
+  readonly randomSeed?: number | undefined;
+  /** Called while weights are read and pipelines compiled. */
+  readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
+}
+
+/** Every option but those that only concern loading, decided. */
+export interface ResolvedOptions {
+  readonly contextLength: number;
+  readonly maxRunningRequests: number;
+  /** Whether the caller asked for exactly this many. */
+  readonly maxRunningIsGiven: boolean;
+  readonly maxQueuedRequests: number;
+  readonly maxTotalTokens: number | undefined;
+  readonly pageSize: number;
+  readonly maxPrefillRows: number;
+  readonly maxRows: number;
+  readonly deviceMemory: number;
+  readonly memFractionStatic: number;
+  readonly cacheDtype: CacheDtype;
+  readonly quantizeActivations: boolean;
+}
+
+const GIB = 2 ** 30;
+const MAX_PAGE_SIZE = 256;
+
+/**
+ * @param modelContext Positions the model is defined for.
+ * @throws {InvalidRequestError} naming the option that is out of range.
+ */
+export function resolveOptions(options: EngineOptions, modelContext: number): ResolvedOptions {
+  const whole = (
+    name: keyof EngineOptions,
+    fallback: number,
+    { min, max }: { readonly min: number; readonly max: number },
+  ) => {
+    const value = options[name] ?? fallback;
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) {
+      return value;
+    }
+    const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `from ${min} to ${max}`;
+    throw new InvalidRequestError(`${name} must be a whole number ${range}, got ${value}`, name);
+  };
+  const any = { min: 1, max: Number.MAX_SAFE_INTEGER };
+  const maxRows = whole("maxRowsPerStep", 128, { min: 1, max: 8192 });
+  const chunk =
+    options.chunkedPrefillSize === -1 ? maxRows : whole("chunkedPrefillSize", maxRows, any);
+  const fraction = options.memFractionStatic ?? 0.88;
+  if (!(fraction > 0 && fraction <= 1)) {
+    throw new InvalidRequestError(
+      `memFractionStatic must be above 0 and at most 1, got ${fraction}`,
+      "memFractionStatic",
+    );
+  }
+  return {
+    contextLength: whole("contextLength", modelContext, { min: 2, max: modelContext }),
+    maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {
+      min: 1,
+      max: maxRows,
+    }),
+    maxRunningIsGiven: options.maxRunningRequests !== undefined,
+    maxQueuedRequests: whole("maxQueuedRequests", Number.MAX_SAFE_INTEGER, { ...any, min: 0 }),
+    maxTotalTokens: options.maxTotalTokens && whole("maxTotalTokens", 1, any),
+    pageSize: whole("pageSize", 1, { min: 1, max: MAX_PAGE_SIZE }),
+    maxPrefillRows: Math.min(chunk, maxRows),
+    maxRows,
+    deviceMemory: whole("deviceMemory", 4 * GIB, any),
+    memFractionStatic: fraction,
+    cacheDtype: options.cacheDtype ?? "bf16",
+    quantizeActivations: options.quantizeActivations ?? true,
+  };
+}

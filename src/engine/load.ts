@@ -1,0 +1,145 @@
+/**
+ * From an opened checkpoint to a model that can run: config, memory plan, weights, plan, pipelines.
+ *
+ * @module
+ */
+import { DEFAULT_LAYOUT, type LinearLayout } from "../../kernels/linear/layout.ts";
+import { selfTest } from "../../kernels/self_test.ts";
+import { KvCache } from "../cache/kv_cache.ts";
+import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { readConfig } from "../checkpoint/config.ts";
+import { detectQuantization } from "../checkpoint/quantization.ts";
+import { DTYPE_BYTES, type Dtype } from "../dtype.ts";
+import { InvalidRequestError } from "../errors.ts";
+import { allocating } from "../gpu/device.ts";
+import { DeviceMemory } from "../gpu/memory.ts";
+import { Recorder } from "../gpu/recorder.ts";
+import {
+  architectureOf,
+  kvCacheShape,
+  type ModelDefinition,
+  type ModelOptions,
+} from "../models/model.ts";
+import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
+import { type MemoryPlan, planMemory } from "./memory_plan.ts";
+import { ModelRunner } from "./model_runner.ts";
+
+export interface LoadedModel {
+  readonly device: GPUDevice;
+  readonly definition: ModelDefinition;
+  readonly options: ResolvedOptions;
+  readonly memoryPlan: MemoryPlan;
+  readonly runner: ModelRunner;
+  /** Whether a sequence's bits are the same whatever it is batched with, on this adapter. */
+  readonly batchInvariant: boolean;
+  destroy(): void;
+}
+
+export interface LoadOptions extends EngineOptions {
+  /** Rows of a batch whose logits may be wanted. Default `maxRunningRequests`. */
+  readonly maxLogitRows?: number;
+}
+
+/** Checks everything that can be checked before the device is touched, then loads. */
+export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadedModel> {
+  const { source } = checkpoint;
+  const config = await readConfig(source);
+  const quantization = await detectQuantization(source, config);
+  const definition = architectureOf(config).define(config, quantization);
+  const { shape } = definition;
+  const wanted = resolveOptions(given, shape.contextLength);
+
+  const device = typeof given.device === "function" ? await given.device() : given.device;
+  const { limits } = device;
+  const counting = new DeviceMemory(limits);
+  const options = fitRows(wanted, shape.maxRowBytes, counting.maxTensorBytes);
+  const dtypeOf = (name: string) => knownDtype(checkpoint.tensors.get(name)?.dtype);
+  const modelOptions = (memory: DeviceMemory, layout: LinearLayout): ModelOptions => ({
+    ...options,
+    memory,
+    layout,
+    dtypeOf,
+    maxDecodeRows: options.maxRunningRequests,
+  });
+  const measured = definition.create(modelOptions(counting, DEFAULT_LAYOUT));
+  checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
+  const cacheShape = kvCacheShape(shape, options.cacheDtype);
+  const memoryPlan = planMemory({
+    ...options,
+    weightBytes: counting.bytes("weights"),
+    cache: cacheShape,
+    wantedTokens: options.maxTotalTokens ?? options.maxRunningRequests * options.contextLength,
+    wantedIsGiven: options.maxTotalTokens !== undefined,
+    maxTensorBytes: counting.maxTensorBytes,
+  });
+
+  const { fp8Decode, batchInvariant } = await selfTest(device);
+  const memory = new DeviceMemory(limits, device);
+  const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
+  const recorder = new Recorder(device);
+  const model = await allocating(device, "weights", () =>
+    definition.create({ ...modelOptions(memory, { ...DEFAULT_LAYOUT, fp8Decode }), contextLength }),
+  );
+  await checkpoint.load(model.specs, {
+    onProgress: ({ loadedBytes, totalBytes }) =>
+      given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
+  });
+  const { cache, runner } = await allocating(device, "KV cache and activations", () => {
+    const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
+    const runner = new ModelRunner({
+      recorder,
+      memory,
+      model,
+      shape,
+      cache,
+      pageSize: options.pageSize,
+      contextLength,
+      maxRows: options.maxRows,
+      maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
+      maxSequences: options.maxRunningRequests,
+    });
+    return { cache, runner };
+  });
+  await recorder.pipelines.ready((done, total) =>
+    given.onProgress?.({ phase: "pipelines", done, total }),
+  );
+  const destroy = () => {
+    runner.destroy();
+    cache.destroy();
+    memory.destroy();
+  };
+  return { device, definition, options, memoryPlan, runner, batchInvariant, destroy };
+}
+
+/** Takes back rows and sequences until the widest activations fit one binding. */
+function fitRows(
+  options: ResolvedOptions,
+  widest: { readonly row: number; decodeRow(contextLength: number): number },
+  maxTensorBytes: number,
+): ResolvedOptions {
+  const maxRows = Math.min(options.maxRows, Math.floor(maxTensorBytes / widest.row));
+  const decodeRow = widest.decodeRow(options.contextLength);
+  const running = Math.min(
+    options.maxRunningRequests,
+    maxRows,
+    Math.floor(maxTensorBytes / decodeRow),
+  );
+  if (running < 1 || (options.maxRunningIsGiven && running < options.maxRunningRequests)) {
+    throw new InvalidRequestError(
+      `maxRunningRequests ${options.maxRunningRequests} is too many: with a context of ` +
+        `${options.contextLength} tokens this adapter's bindings of ${maxTensorBytes} bytes hold ${running}`,
+      "maxRunningRequests",
+    );
+  }
+  return {
+    ...options,
+    maxRows,
+    maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
+    maxRunningRequests: running,
+  };
+}
+
+/** Spellings that this engine can read; others are refused when the tensor is wanted. */
+function knownDtype(dtype: string | undefined): Dtype | undefined {
+  return dtype !== undefined && Object.hasOwn(DTYPE_BYTES, dtype) ? (dtype as Dtype) : undefined;
+}

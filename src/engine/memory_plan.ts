@@ -1,0 +1,74 @@
+/**
+ * How much of the device's memory goes to weights, and how many tokens the rest can cache.
+ *
+ * @module
+ */
+import { bytesPerToken, entryBytes, type KvCacheShape } from "../cache/kv_cache.ts";
+import { DeviceError } from "../errors.ts";
+
+export interface MemoryPlan {
+  readonly deviceMemory: number;
+  /** Bytes for weights and cache together. */
+  readonly budget: number;
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
+  /** Slots of the cache, a multiple of the page size. */
+  readonly cacheTokens: number;
+  readonly bytesPerToken: number;
+}
+
+export interface MemoryPlanOptions {
+  readonly deviceMemory: number;
+  readonly memFractionStatic: number;
+  readonly weightBytes: number;
+  readonly cache: KvCacheShape;
+  readonly pageSize: number;
+  /** Slots wanted at most. */
+  readonly wantedTokens: number;
+  /** Whether fewer slots than wanted are an error. */
+  readonly wantedIsGiven: boolean;
+  /** Bytes of one binding: a layer's cache is one. */
+  readonly maxTensorBytes: number;
+}
+
+/** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
+export function planMemory(options: MemoryPlanOptions): MemoryPlan {
+  const { deviceMemory, memFractionStatic, weightBytes, cache, pageSize } = options;
+  const { wantedTokens, wantedIsGiven, maxTensorBytes } = options;
+  const budget = Math.floor(deviceMemory * memFractionStatic);
+  const share = `${memFractionStatic} of ${megabytes(deviceMemory)}`;
+  if (weightBytes > budget) {
+    throw new DeviceError(
+      `Cannot load the model: its weights take ${megabytes(weightBytes)}, but only ` +
+        `${megabytes(budget)} (${share}) may be used; raise --device-memory or --mem-fraction-static`,
+    );
+  }
+  const perToken = bytesPerToken(cache);
+  const fits = Math.min(
+    Math.floor((budget - weightBytes) / perToken),
+    Math.floor(maxTensorBytes / entryBytes(cache)),
+  );
+  const pagesWanted = Math.ceil(wantedTokens / pageSize);
+  const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
+  if (pages === 0 || (wantedIsGiven && pages < pagesWanted)) {
+    throw new DeviceError(
+      `Cannot cache ${pagesWanted * pageSize} tokens of ${perToken} bytes: beside weights of ` +
+        `${megabytes(weightBytes)} there is room for ${fits} (${share})`,
+    );
+  }
+  const cacheTokens = pages * pageSize;
+  return {
+    deviceMemory,
+    budget,
+    weightBytes,
+    cacheBytes: cacheTokens * perToken,
+    cacheTokens,
+    bytesPerToken: perToken,
+  };
+}
+
+/** Two figures are enough for a person. */
+export function megabytes(bytes: number): string {
+  if (bytes >= 2 ** 30) return `${(bytes / 2 ** 30).toFixed(2)} GiB`;
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}

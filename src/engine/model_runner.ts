@@ -1,0 +1,141 @@
+/**
+ * Runs batches on the GPU: writes a batch, replays the plan, brings the sampled ids back.
+ *
+ * @module
+ */
+import type { KvCache } from "../cache/kv_cache.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import { Plan } from "../gpu/plan.ts";
+import { Readback } from "../gpu/readback.ts";
+import type { Recorder } from "../gpu/recorder.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { Batch, Step } from "../layers/batch.ts";
+import { StepInputs } from "../layers/step_tensors.ts";
+import type { Model, ModelShape } from "../models/model.ts";
+import { type SampledRow, Sampler } from "./sampler.ts";
+
+export interface ModelRunnerOptions {
+  readonly recorder: Recorder;
+  readonly memory: DeviceMemory;
+  readonly model: Model;
+  readonly shape: ModelShape;
+  readonly cache: KvCache;
+  readonly pageSize: number;
+  readonly contextLength: number;
+  /** Rows of a batch, and rows of it whose logits may be wanted. */
+  readonly maxRows: number;
+  readonly maxLogitRows: number;
+  readonly maxSequences: number;
+}
+
+/** What tests and tools may see of a step. */
+export interface RunOptions {
+  readonly onTap?: (name: string, tensor: Tensor) => void;
+}
+
+export class ModelRunner {
+  readonly recorder: Recorder;
+  /** `[maxLogitRows, logitsStride]` f32, valid until the next step. */
+  readonly logits: Tensor;
+  readonly logitsStride: number;
+  readonly plan: Plan<Step>;
+  readonly #inputs: StepInputs;
+  readonly #sampler: Sampler;
+  readonly #readback: Readback;
+  readonly #splitLength: number;
+  readonly #step: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
+  #read: (() => Promise<ArrayBuffer>) | undefined;
+
+  constructor(options: ModelRunnerOptions) {
+    const { recorder, memory, model, shape, cache, maxRows, maxLogitRows } = options;
+    const { contextLength, pageSize, maxSequences } = options;
+    this.recorder = recorder;
+    this.plan = new Plan<Step>(recorder);
+    this.#splitLength = shape.splitLength;
+    this.#inputs = new StepInputs(recorder.device, memory, {
+      pageSize,
+      splitLength: shape.splitLength,
+      capacity: shape.prefillCapacity,
+      rowTile: shape.prefillRowTile,
+      maxRows,
+      maxKeys: maxPrefillKeys(contextLength, maxRows),
+      maxPageEntries: maxSequences * Math.ceil(contextLength / pageSize),
+    });
+    this.#step.passes = this.#inputs.prefill.passes;
+    this.logitsStride = Math.ceil(shape.vocabularySize / 4) * 4;
+    const logitBytes = maxLogitRows * this.logitsStride * 4;
+    this.logits = memory.allocate("activations", logitBytes, "logits");
+    const { tensors } = this.#inputs;
+    const { logits, logitsStride } = this;
+    model.compile(this.plan, { inputs: tensors, cache, logits, logitsStride });
+    this.#sampler = new Sampler(memory, {
+      maxRows: maxLogitRows,
+      vocabularySize: shape.vocabularySize,
+      logits,
+      logitsStride,
+      sampled: tensors.sampled,
+    });
+    this.#sampler.compile(this.plan);
+    this.#readback = new Readback(recorder.device, maxLogitRows * 4);
+    this.plan.add(({ logitRows }) => {
+      this.#read = this.#readback.record(recorder, tensors.sampled, logitRows * 4);
+    });
+  }
+
+  /**
+   * Computes one step.
+   *
+   * @param sampling How each logit row is sampled, in order.
+   * @returns The sampled ids; resolves when the GPU has finished the step.
+   * @throws {DeviceError} when the device is lost.
+   */
+  async run(
+    batch: Batch,
+    sampling: readonly SampledRow[],
+    options: RunOptions = {},
+  ): Promise<Uint32Array> {
+    this.#prepare(batch, sampling);
+    await this.plan.run(this.#step, options);
+    const read = this.#read;
+    this.#read = undefined;
+    return read === undefined ? new Uint32Array(0) : new Uint32Array(await read());
+  }
+
+  /** Launches that a batch records, by part of the model. Runs the batch. */
+  async countLaunches(
+    batch: Batch,
+    sampling: readonly SampledRow[],
+  ): Promise<ReadonlyMap<string, number>> {
+    this.#prepare(batch, sampling);
+    const counts = await this.plan.countLaunches(this.#step);
+    await this.#read?.();
+    this.#read = undefined;
+    return counts;
+  }
+
+  #prepare(batch: Batch, sampling: readonly SampledRow[]): void {
+    const step = this.#step;
+    step.rows = batch.sources.length;
+    step.logitRows = batch.logitRows.length;
+    step.decodeRows = 0;
+    let longest = 1;
+    for (const { phase, position, queryLength } of batch.sequences) {
+      if (phase === "prefill") continue;
+      step.decodeRows += queryLength;
+      longest = Math.max(longest, position + queryLength);
+    }
+    step.decodeSplits = Math.ceil(longest / this.#splitLength);
+    this.#inputs.write(batch);
+    this.#sampler.prepare(sampling);
+  }
+
+  destroy(): void {
+    this.#readback.destroy();
+    this.recorder.destroy();
+  }
+}
+
+/** Keys that the prompt rows of one batch may look at: one long prefix, or many short prompts. */
+export function maxPrefillKeys(contextLength: number, maxRows: number): number {
+  return contextLength + 2 * maxRows;
+}

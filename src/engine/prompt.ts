@@ -1,0 +1,99 @@
+/**
+ * From a request to prompt tokens.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { GenerationRequest } from "../generation.ts";
+import type { ChatRenderer } from "../text/chat_template_choice.ts";
+import type { Tokenizer } from "../text/tokenizer.ts";
+
+export interface PromptOptions {
+  readonly tokenizer: Tokenizer;
+  readonly chat: ChatRenderer;
+  readonly vocabularySize: number;
+  readonly contextLength: number;
+  /** Bytes of the vocabulary's longest token. */
+  readonly longestToken: number;
+}
+
+/**
+ * The prompt's token ids, at least one and fewer than the context holds.
+ *
+ * @throws {InvalidRequestError} naming the field.
+ */
+export function promptTokens(request: GenerationRequest, options: PromptOptions): number[] {
+  const { prompt, messages, tokens } = request;
+  const given = [prompt, messages, tokens].filter((form) => form !== undefined);
+  if (given.length !== 1) {
+    throw new InvalidRequestError(
+      `a request needs exactly one of prompt, messages and tokens, got ${given.length}`,
+    );
+  }
+  for (const field of ["tools", "templateVariables"] as const) {
+    if (messages === undefined && request[field] !== undefined) {
+      throw new InvalidRequestError(`${field} needs messages`, field);
+    }
+  }
+  const ids = tokens ?? encode(request, options);
+  const { vocabularySize, contextLength } = options;
+  if (ids.length === 0) throw new InvalidRequestError("the prompt is empty", "prompt");
+  const wrong = ids.find((id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize));
+  if (wrong !== undefined) {
+    throw new InvalidRequestError(
+      `token id ${wrong} is not in the vocabulary of ${vocabularySize}`,
+      "tokens",
+    );
+  }
+  if (ids.length >= contextLength) throw tooLong(ids.length, contextLength);
+  return [...ids];
+}
+
+function encode(request: GenerationRequest, options: PromptOptions): number[] {
+  const { tokenizer, chat, contextLength, longestToken } = options;
+  const { prompt, messages, tools, templateVariables } = request;
+  const text =
+    prompt ??
+    chat.render({
+      messages: messages!,
+      ...(tools !== undefined && { tools }),
+      addGenerationPrompt: true,
+      ...(templateVariables !== undefined && { variables: templateVariables }),
+    });
+  // Encoding takes time; a text that cannot fit is not worth it.
+  const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
+  if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
+  return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
+}
+
+function tooLong(tokens: number | string, contextLength: number): InvalidRequestError {
+  return new InvalidRequestError(
+    `The input (${tokens} tokens) is longer than the model's context length (${contextLength} tokens)`,
+    "prompt",
+  );
+}
+
+/**
+ * Completion tokens a request gets.
+ *
+ * @param wanted `undefined` is the default, cut to what fits; `null` is all that fits.
+ * @throws {InvalidRequestError} when the request asks for more than the context holds.
+ */
+export function completionLimit(
+  promptLength: number,
+  wanted: number | null | undefined,
+  { contextLength, fallback }: { readonly contextLength: number; readonly fallback: number },
+): number {
+  const room = contextLength - promptLength;
+  if (wanted === null) return room;
+  if (wanted === undefined) return Math.min(fallback, room);
+  if (wanted > room) {
+    throw new InvalidRequestError(
+      `Requested token count exceeds the model's maximum context length of ${contextLength} tokens. ` +
+        `You requested a total of ${promptLength + wanted} tokens: ${promptLength} tokens from the ` +
+        `input and ${wanted} tokens for the completion`,
+      "maxNewTokens",
+    );
+  }
+  return wanted;
+}

@@ -1,0 +1,408 @@
+/**
+ * Multi-head latent attention over the paged cache.
+ *
+ * The cache holds one latent and one rotated key part a token, shared by all heads. Rows of
+ * generated tokens run absorbed (queries go into the latent space), rows of prompts run expanded
+ * (cached latents become keys and values): the form belongs to the token, so that chunking, prefix
+ * reuse and neighbours change no bit. Both read cached entries only, a row's own included.
+ *
+ * Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1 and appendix C.
+ *
+ * @module
+ */
+import { mlaDecode } from "../../kernels/attention/mla_decode.ts";
+import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
+import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
+import { mlaGather } from "../../kernels/cache/mla_gather.ts";
+import { mlaWrite } from "../../kernels/cache/mla_write.ts";
+import {
+  type LinearLayout,
+  type LinearWeight,
+  segments,
+  type WeightDtype,
+} from "../../kernels/linear/layout.ts";
+import { linear } from "../../kernels/linear/linear.ts";
+import { quantize } from "../../kernels/norm/quantize.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { Plan } from "../gpu/plan.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { PrefillPass, Step } from "./batch.ts";
+import { KeyValueUp } from "./key_value_up.ts";
+import { allocateMatrix } from "./matrix_destination.ts";
+import type { StepTensors } from "./step_tensors.ts";
+import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
+
+export interface MlaShape {
+  readonly hiddenSize: number;
+  readonly heads: number;
+  /** Width of the query latent; `null` projects queries in one step. */
+  readonly queryLatent: number | null;
+  readonly latent: number;
+  /** Elements per head without and with rotation, and of a value. */
+  readonly nope: number;
+  readonly rope: number;
+  readonly value: number;
+  readonly eps: number;
+  /** Multiplies scores before the softmax. */
+  readonly softmaxScale: number;
+  readonly splitLength: number;
+}
+
+/** Working memory that the attention of every layer shares. */
+export interface MlaScratch {
+  /** `[maxRows, firstStride]`: the fused first projections */
+  readonly first: Tensor;
+  /** `[maxRows, queryLatent]`; absent without a query latent */
+  readonly queryLatent: Tensor | undefined;
+  /** `[maxRows, queryStride]`; the same as `first` without a query latent */
+  readonly query: Tensor;
+  /** `[maxDecodeRows, heads, latent]`, twice */
+  readonly absorbed: Tensor;
+  readonly attended: Tensor;
+  /** `[maxDecodeRows, splits, heads, latent + 2]` */
+  readonly partials: Tensor;
+  /** `[maxRows, heads * value]` */
+  readonly context: Tensor;
+  /** Workspace of one prefill pass: `[capacity, latent]`, `[capacity, rope]`, expanded entries */
+  readonly latents: Tensor;
+  readonly ropes: Tensor;
+  readonly expanded: Tensor;
+  /** `[maxRows, heads, value + 2]` */
+  readonly state: Tensor;
+}
+
+export interface MlaScratchOptions {
+  readonly maxRows: number;
+  readonly maxDecodeRows: number;
+  readonly contextLength: number;
+  readonly prefillCapacity: number;
+  readonly layout: LinearLayout;
+}
+
+const FLOAT_BYTES = 4;
+const padTo = (size: number, unit: number) => Math.ceil(size / unit) * unit;
+
+/** Where the outputs of the fused first projections stand. */
+function firstColumns(shape: MlaShape, { lanes }: LinearLayout) {
+  const queryWidth = shape.queryLatent ?? shape.heads * (shape.nope + shape.rope);
+  const latentOffset = padTo(queryWidth, lanes);
+  const ropeOffset = latentOffset + shape.latent;
+  return { queryWidth, latentOffset, ropeOffset, stride: padTo(ropeOffset + shape.rope, 4) };
+}
+
+export function allocateMlaScratch(
+  memory: DeviceMemory,
+  shape: MlaShape,
+  options: MlaScratchOptions,
+): MlaScratch {
+  const { heads, latent, nope, rope, value, queryLatent, splitLength } = shape;
+  const { maxRows, maxDecodeRows, contextLength, prefillCapacity, layout } = options;
+  const allocate = (rows: number, width: number, label: string) =>
+    memory.allocate("activations", rows * width * FLOAT_BYTES, label);
+  const first = allocate(maxRows, firstColumns(shape, layout).stride, "first projections");
+  const splits = Math.ceil(contextLength / splitLength);
+  return {
+    first,
+    queryLatent:
+      queryLatent === null ? undefined : allocate(maxRows, padTo(queryLatent, 4), "query latent"),
+    query:
+      queryLatent === null ? first : allocate(maxRows, padTo(heads * (nope + rope), 4), "query"),
+    absorbed: allocate(maxDecodeRows, heads * latent, "absorbed query"),
+    attended: allocate(maxDecodeRows, heads * latent, "attended latents"),
+    partials: allocate(maxDecodeRows * splits, heads * (latent + 2), "attention partials"),
+    context: allocate(maxRows, padTo(heads * value, 4), "attention context"),
+    latents: allocate(prefillCapacity, padTo(latent, 4), "gathered latents"),
+    ropes: allocate(prefillCapacity, rope, "gathered rope parts"),
+    expanded: allocate(prefillCapacity, heads * (nope + value), "expanded keys and values"),
+    state: allocate(maxRows, heads * (value + 2), "attention state"),
+  };
+}
+
+export interface MlaBinding {
+  readonly scratch: MlaScratch;
+  readonly inputs: StepTensors;
+  /** `[positions, rope]` f32 */
+  readonly ropeTable: Tensor;
+  /** This layer's cache, `[slots, latent + rope]` */
+  readonly cache: Tensor;
+  readonly cacheDtype: CacheDtype;
+  readonly pageSize: number;
+  readonly prefillCapacity: number;
+  /** `[maxRows, hiddenStride]`: normed hidden rows, quantized where linears want them so */
+  readonly input: Tensor;
+  /** `[maxRows, hiddenStride]` */
+  readonly output: Tensor;
+  readonly hiddenStride: number;
+  /** Quantizes the inputs of the second projections too. */
+  readonly quantizeActivations: boolean;
+}
+
+export class MlaAttention {
+  readonly specs: readonly WeightSpec[];
+  readonly #shape: MlaShape;
+  readonly #layout: LinearLayout;
+  readonly #first: LinearWeight;
+  readonly #second: LinearWeight | undefined;
+  readonly #queryNorm: VectorWeight | undefined;
+  readonly #latentNorm: VectorWeight;
+  readonly #up: KeyValueUp;
+  readonly #output: LinearWeight;
+
+  /** @param name Prefix of its tensors, "model.layers.0.self_attn". */
+  constructor(
+    memory: DeviceMemory,
+    shape: MlaShape,
+    options: {
+      readonly name: string;
+      readonly layout: LinearLayout;
+      readonly dtypeOf: (name: string) => WeightDtype;
+    },
+  ) {
+    const { heads, hiddenSize, queryLatent, latent, nope, rope, value } = shape;
+    const { name, layout, dtypeOf } = options;
+    const queryRows = heads * (nope + rope);
+    const queryName = queryLatent === null ? "q_proj" : "q_a_proj";
+    const first = allocateMatrix(memory, `${name} first projections`, {
+      dtype: dtypeOf(`${name}.${queryName}`),
+      columns: hiddenSize,
+      parts: [queryLatent ?? queryRows, latent + rope],
+      layout,
+    });
+    const output = allocateMatrix(memory, `${name}.o_proj`, {
+      dtype: dtypeOf(`${name}.o_proj`),
+      columns: heads * value,
+      parts: [hiddenSize],
+      layout,
+    });
+    this.#shape = shape;
+    this.#layout = layout;
+    this.#first = first.weight;
+    this.#output = output.weight;
+    this.#latentNorm = vectorWeight(memory, `${name}.kv_a_layernorm.weight`, latent);
+    this.#up = new KeyValueUp(memory, {
+      ...shape,
+      name: `${name}.kv_b_proj`,
+      dtype: dtypeOf(`${name}.kv_b_proj`),
+      layout,
+    });
+    const specs = [
+      ...first.place.specs(0, {
+        name: `${name}.${queryName}`,
+        split: queryLatent ? "none" : "heads",
+      }),
+      ...first.place.specs(1, { name: `${name}.kv_a_proj_with_mqa`, split: "none" }),
+      this.#latentNorm.spec,
+      ...this.#up.specs,
+      ...output.place.specs(0, { name: `${name}.o_proj`, split: "columns" }),
+    ];
+    if (queryLatent !== null) {
+      const second = allocateMatrix(memory, `${name}.q_b_proj`, {
+        dtype: dtypeOf(`${name}.q_b_proj`),
+        columns: queryLatent,
+        parts: [queryRows],
+        layout,
+      });
+      this.#second = second.weight;
+      this.#queryNorm = vectorWeight(memory, `${name}.q_a_layernorm.weight`, queryLatent);
+      specs.push(this.#queryNorm.spec);
+      specs.push(...second.place.specs(0, { name: `${name}.q_b_proj`, split: "heads" }));
+    }
+    this.specs = specs;
+  }
+
+  /** Adds the layer's launches: 8 for rows of generated tokens, 9 beyond one split of keys. */
+  compile(plan: Plan<Step>, binding: MlaBinding): void {
+    this.#projections(plan, binding);
+    this.#decode(plan, binding);
+    this.#prefill(plan, binding);
+    const { recorder } = plan;
+    const { scratch, output, hiddenStride, quantizeActivations } = binding;
+    const { heads, value } = this.#shape;
+    const contextStride = padTo(heads * value, 4);
+    if (quantizeActivations && this.#output.dtype === "fp8") {
+      const rounded = quantize(recorder, {
+        x: scratch.context,
+        cols: heads * value,
+        stride: contextStride,
+      });
+      plan.add((step) => rounded(step.rows));
+    }
+    const project = linear(recorder, {
+      x: scratch.context,
+      xStride: contextStride,
+      weight: this.#output,
+      out: output,
+      outStride: hiddenStride,
+      segments: segments(heads * value),
+    });
+    plan.add((step) => project(step.rows));
+  }
+
+  /** Queries of every row, and its cache entry. */
+  #projections(plan: Plan<Step>, binding: MlaBinding): void {
+    const { recorder } = plan;
+    const { scratch, inputs, quantizeActivations } = binding;
+    const { latent, rope, eps, queryLatent } = this.#shape;
+    const columns = firstColumns(this.#shape, this.#layout);
+    const project = linear(recorder, {
+      x: binding.input,
+      xStride: binding.hiddenStride,
+      weight: this.#first,
+      out: scratch.first,
+      outStride: columns.stride,
+    });
+    const write = mlaWrite(recorder, {
+      a: scratch.first,
+      aStride: columns.stride,
+      ...(queryLatent !== null && {
+        query: {
+          offset: 0,
+          width: queryLatent,
+          weight: this.#queryNorm!.tensor,
+          out: scratch.queryLatent!,
+          outStride: padTo(queryLatent, 4),
+          quantize: quantizeActivations && this.#second!.dtype === "fp8",
+        },
+      }),
+      latentOffset: columns.latentOffset,
+      latent,
+      latentWeight: this.#latentNorm.tensor,
+      ropeOffset: columns.ropeOffset,
+      rope,
+      rows: inputs.rows,
+      ropeTable: binding.ropeTable,
+      cache: binding.cache,
+      cacheDtype: binding.cacheDtype,
+      eps,
+    });
+    plan.add((step) => project(step.rows));
+    plan.add((step) => write(step.rows));
+    if (this.#second === undefined) return;
+    const query = linear(recorder, {
+      x: scratch.queryLatent!,
+      xStride: padTo(queryLatent!, 4),
+      weight: this.#second,
+      out: scratch.query,
+      outStride: this.#queryStride,
+    });
+    plan.add((step) => query(step.rows));
+  }
+
+  get #queryStride(): number {
+    const { heads, nope, rope, queryLatent } = this.#shape;
+    if (queryLatent === null) return firstColumns(this.#shape, this.#layout).stride;
+    return padTo(heads * (nope + rope), 4);
+  }
+
+  /** The absorbed form, for rows `[0, decodeRows)`. */
+  #decode(plan: Plan<Step>, binding: MlaBinding): void {
+    const { recorder } = plan;
+    const { scratch, inputs } = binding;
+    const { heads, latent, nope, rope, value, softmaxScale, splitLength } = this.#shape;
+    const absorb = linear(recorder, {
+      x: scratch.query,
+      xStride: this.#queryStride,
+      weight: this.#up.keys,
+      out: scratch.absorbed,
+      outStride: heads * latent,
+      groups: { rows: latent, xStride: nope + rope },
+    });
+    const attend = mlaDecode(recorder, {
+      queryAbsorbed: scratch.absorbed,
+      query: scratch.query,
+      queryStride: this.#queryStride,
+      cache: binding.cache,
+      cacheDtype: binding.cacheDtype,
+      rows: inputs.rows,
+      pageTables: inputs.pageTables,
+      ropeTable: binding.ropeTable,
+      partials: scratch.partials,
+      out: scratch.attended,
+      heads,
+      latent,
+      nope,
+      rope,
+      pageSize: binding.pageSize,
+      splitLength,
+      scale: softmaxScale,
+    });
+    const values = linear(recorder, {
+      x: scratch.attended,
+      xStride: heads * latent,
+      weight: this.#up.values,
+      out: scratch.context,
+      outStride: padTo(heads * value, 4),
+      groups: { rows: value, xStride: latent },
+    });
+    plan.add((step) => {
+      if (step.decodeRows === 0) return;
+      absorb(step.decodeRows);
+      attend(step.decodeRows, step.decodeSplits);
+      values(step.decodeRows);
+    });
+  }
+
+  /** The expanded form, pass by pass; every pass has launches of its own, bound when first met. */
+  #prefill(plan: Plan<Step>, binding: MlaBinding): void {
+    const passes = [this.#bindPass(plan, binding, 0)];
+    plan.add((step) => {
+      for (let i = 0; i < step.passes.length; i++) {
+        passes[i] ??= this.#bindPass(plan, binding, i);
+        passes[i]!(step.passes[i]!);
+      }
+    });
+  }
+
+  #bindPass(
+    { recorder }: Plan<Step>,
+    binding: MlaBinding,
+    index: number,
+  ): (pass: PrefillPass) => void {
+    const { scratch, inputs, prefillCapacity } = binding;
+    const { heads, latent, nope, rope, value, softmaxScale, splitLength } = this.#shape;
+    const latentStride = padTo(latent, 4);
+    const { buffer, offset } = inputs.keySlots;
+    const passBytes = prefillCapacity * FLOAT_BYTES;
+    const gather = mlaGather(recorder, {
+      keySlots: { buffer, offset: offset + index * passBytes, size: passBytes },
+      cache: binding.cache,
+      cacheDtype: binding.cacheDtype,
+      latents: scratch.latents,
+      latentStride,
+      ropes: scratch.ropes,
+      latent,
+      rope,
+    });
+    const expand = linear(recorder, {
+      x: scratch.latents,
+      xStride: latentStride,
+      weight: this.#up.expanded,
+      out: scratch.expanded,
+      outStride: heads * (nope + value),
+    });
+    const attend = mlaPrefill(recorder, {
+      query: scratch.query,
+      queryStride: this.#queryStride,
+      keyValues: scratch.expanded,
+      ropes: scratch.ropes,
+      rows: inputs.rows,
+      items: inputs.items,
+      ropeTable: binding.ropeTable,
+      state: scratch.state,
+      out: scratch.context,
+      outStride: padTo(heads * value, 4),
+      heads,
+      nope,
+      rope,
+      value,
+      splitLength,
+      scale: softmaxScale,
+    });
+    return ({ keys, firstItem, items }) => {
+      gather(keys);
+      expand(keys);
+      attend(firstItem, items);
+    };
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * What an architecture is to the engine: a config it understands, weights it wants, and a plan.
+ *
+ * Adding one: a file beside this one that exports a `ModelArchitecture`, and a line in the list.
+ *
+ * @module
+ */
+
+import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import type { CacheDtype, KvCache, KvCacheShape } from "../cache/kv_cache.ts";
+import type { ConfigReader } from "../checkpoint/config.ts";
+import type { Quantization } from "../checkpoint/quantization.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { Dtype } from "../dtype.ts";
+import { UnsupportedError } from "../errors.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { Plan } from "../gpu/plan.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { Step } from "../layers/batch.ts";
+import type { StepTensors } from "../layers/step_tensors.ts";
+import { deepseekV2 } from "./deepseek_v2.ts";
+import { deepseekV3 } from "./deepseek_v3.ts";
+
+/** Numbers that the engine plans with. */
+export interface ModelShape {
+  readonly vocabularySize: number;
+  /** Positions the model is defined for. */
+  readonly contextLength: number;
+  readonly layers: number;
+  /** Elements of one token's cache entry in one layer. */
+  readonly cacheEntryWidth: number;
+  /** Keys of one attention split: a function of the shape alone (see kernels.md on invariance). */
+  readonly splitLength: number;
+  /** Cached entries that prompt attention expands at once, a multiple of `splitLength`. */
+  readonly prefillCapacity: number;
+  /** Rows of one work item of prompt attention. */
+  readonly prefillRowTile: number;
+  /** Bytes of the widest activations of one row, and of one row of generated tokens. */
+  readonly maxRowBytes: { readonly row: number; decodeRow(contextLength: number): number };
+}
+
+export interface ModelOptions {
+  readonly memory: DeviceMemory;
+  readonly layout: LinearLayout;
+  /** Element type of a tensor in the checkpoint; `undefined` when it is not there. */
+  readonly dtypeOf: (name: string) => Dtype | undefined;
+  /** Rows of one step at most, and those of generated tokens among them. */
+  readonly maxRows: number;
+  readonly maxDecodeRows: number;
+  /** Positions a sequence may have. */
+  readonly contextLength: number;
+  readonly pageSize: number;
+  readonly cacheDtype: CacheDtype;
+  /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
+  readonly quantizeActivations: boolean;
+}
+
+/** Where a plan reads from and writes to besides the model's own tensors. */
+export interface PlanTensors {
+  readonly inputs: StepTensors;
+  readonly cache: KvCache;
+  /** `[maxLogitRows, logitsStride]` f32 */
+  readonly logits: Tensor;
+  readonly logitsStride: number;
+}
+
+/** A model laid out in memory. Weights are undefined until its specs are loaded. */
+export interface Model {
+  readonly specs: readonly WeightSpec[];
+  /** Tensors of the checkpoint that are known and not wanted. */
+  ignores(name: string): boolean;
+  /** Binds the launches of one step. */
+  compile(plan: Plan<Step>, tensors: PlanTensors): void;
+}
+
+/** A checkpoint's config, understood. */
+export interface ModelDefinition {
+  readonly architecture: string;
+  readonly shape: ModelShape;
+  create(options: ModelOptions): Model;
+}
+
+export interface ModelArchitecture {
+  /** Class names in `architectures` of config.json. */
+  readonly names: readonly string[];
+  /** @throws {CheckpointError | UnsupportedError} naming the field. */
+  define(config: ConfigReader, quantization: Quantization): ModelDefinition;
+}
+
+const ARCHITECTURES: readonly ModelArchitecture[] = [deepseekV2, deepseekV3];
+
+/**
+ * The architecture that config.json names.
+ *
+ * @throws {UnsupportedError} naming it and the known ones.
+ */
+export function architectureOf(config: ConfigReader): ModelArchitecture {
+  const names = config.strings("architectures");
+  const known = ARCHITECTURES.find((one) => names.some((name) => one.names.includes(name)));
+  if (known !== undefined) return known;
+  const list = ARCHITECTURES.flatMap((one) => one.names).join(", ");
+  throw new UnsupportedError(`architecture ${names.join(", ") || "none"}`, `known are ${list}`);
+}
+
+export function kvCacheShape(shape: ModelShape, dtype: CacheDtype): KvCacheShape {
+  return { layers: shape.layers, entryWidth: shape.cacheEntryWidth, dtype };
+}

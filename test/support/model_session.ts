@@ -1,0 +1,137 @@
+/**
+ * Drives a loaded model without an engine: sequences, pages and batches are the test's own, and
+ * every row's logits can be read.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { PagePool } from "../../src/cache/page_pool.ts";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import { type LoadedModel, loadModel } from "../../src/engine/load.ts";
+import type { RunOptions } from "../../src/engine/model_runner.ts";
+import type { Batch, BatchSequence } from "../../src/layers/batch.ts";
+import { folderSource, SHARED_MODELS } from "./folder_source.ts";
+import { device, download } from "./gpu.ts";
+
+const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
+
+/** A sequence and how much of it is in the cache. */
+export interface SessionSequence {
+  readonly tokens: number[];
+  computed: number;
+  readonly pageTable: number[];
+}
+
+/** Rows of one sequence in a batch. */
+export interface Rows {
+  readonly sequence: SessionSequence;
+  readonly phase: "prefill" | "decode";
+  readonly count: number;
+}
+
+export class ModelSession {
+  readonly loaded: LoadedModel;
+  readonly #pool: PagePool;
+  readonly #vocabularySize: number;
+
+  constructor(loaded: LoadedModel) {
+    const { memoryPlan, options, definition } = loaded;
+    this.loaded = loaded;
+    this.#pool = new PagePool(memoryPlan.cacheTokens / options.pageSize, options.pageSize);
+    this.#vocabularySize = definition.shape.vocabularySize;
+  }
+
+  /** Loads a model of the shared data, or any source, with every row's logits available. */
+  static async open(
+    model: string | WeightSource,
+    options: Partial<EngineOptions> = {},
+  ): Promise<ModelSession> {
+    const source = typeof model === "string" ? folderSource(join(SHARED_MODELS!, model)) : model;
+    const maxLogitRows = options.maxRowsPerStep ?? 256;
+    const checkpoint = await Checkpoint.open(source);
+    const given = { device, maxRowsPerStep: 256, maxTotalTokens: 4096, ...options, maxLogitRows };
+    return new ModelSession(await loadModel(checkpoint, given));
+  }
+
+  /** A sequence with nothing computed. `skip` pages are wasted first, so that tables differ. */
+  sequence(tokens: readonly number[], skip = 0): SessionSequence {
+    this.#pool.allocate(skip);
+    return { tokens: [...tokens], computed: 0, pageTable: [] };
+  }
+
+  release({ pageTable }: SessionSequence): void {
+    this.#pool.release(pageTable);
+    pageTable.length = 0;
+  }
+
+  /** Computes rows, generated ones first, and returns the logits of every row in order. */
+  async run(parts: readonly Rows[], options?: RunOptions): Promise<Float32Array[]> {
+    const sources: number[] = [];
+    const sequences: BatchSequence[] = parts.map(({ sequence, phase, count }) => {
+      const { tokens, computed, pageTable } = sequence;
+      const missing = this.#pool.pagesFor(computed + count) - pageTable.length;
+      if (missing > 0) pageTable.push(...this.#pool.allocate(missing));
+      const queryStart = sources.length;
+      sources.push(...tokens.slice(computed, computed + count));
+      sequence.computed += count;
+      return { phase, queryStart, queryLength: count, position: computed, pageTable };
+    });
+    const batch: Batch = {
+      sequences,
+      sources: Uint32Array.from(sources),
+      logitRows: Uint32Array.from(sources, (_, i) => i),
+    };
+    const { runner } = this.loaded;
+    const sampled = sources.map(() => ({ sampling: GREEDY, position: 0 }));
+    await runner.run(batch, sampled, options);
+    const stride = runner.logitsStride;
+    const bytes = await download(runner.logits.buffer, 0, sources.length * stride * 4);
+    const all = new Float32Array(bytes);
+    return sources.map((_, i) => all.slice(i * stride, i * stride + this.#vocabularySize));
+  }
+
+  /** The whole prompt in chunks of at most `chunk` tokens; logits of every position. */
+  async prefill(
+    sequence: SessionSequence,
+    chunk = Number.POSITIVE_INFINITY,
+  ): Promise<Float32Array[]> {
+    const logits: Float32Array[] = [];
+    const most = Math.min(chunk, this.loaded.options.maxRows);
+    while (sequence.computed < sequence.tokens.length) {
+      const count = Math.min(most, sequence.tokens.length - sequence.computed);
+      logits.push(...(await this.run([{ sequence, phase: "prefill", count }])));
+    }
+    return logits;
+  }
+
+  /** One token more for each sequence, together; the logits after it. */
+  decode(sequences: readonly SessionSequence[], options?: RunOptions): Promise<Float32Array[]> {
+    return this.run(
+      sequences.map((sequence) => ({ sequence, phase: "decode", count: 1 })),
+      options,
+    );
+  }
+
+  close(): void {
+    this.loaded.destroy();
+  }
+}
+
+/** Natural logarithms of the probabilities. */
+export function logSoftmax(logits: Float32Array): Float64Array {
+  let most = Number.NEGATIVE_INFINITY;
+  for (const value of logits) most = Math.max(most, value);
+  let sum = 0;
+  for (const value of logits) sum += Math.exp(value - most);
+  const shift = most + Math.log(sum);
+  return Float64Array.from(logits, (value) => value - shift);
+}
+
+/** Index of the largest value, the lowest of equals. */
+export function best(values: ArrayLike<number>): number {
+  let at = 0;
+  for (let i = 1; i < values.length; i++) if (values[i]! > values[at]!) at = i;
+  return at;
+}
