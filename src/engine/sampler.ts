@@ -8,7 +8,7 @@
  * @module
  */
 import { argmax } from "../../kernels/sampling/argmax.ts";
-import { SAMPLE_PARAM_WORDS, sample, writeSampleParams } from "../../kernels/sampling/sample.ts";
+import { DRAW_WORDS, sample, writeDraw } from "../../kernels/sampling/sample.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -35,16 +35,16 @@ export interface SamplerOptions {
 export class Sampler {
   readonly #options: SamplerOptions;
   readonly #memory: DeviceMemory;
-  readonly #params: Tensor;
+  readonly #draws: Tensor;
   readonly #host: ArrayBuffer;
   readonly #view: DataView<ArrayBuffer>;
   #greedy = true;
 
   constructor(memory: DeviceMemory, options: SamplerOptions) {
-    const bytes = options.maxRows * SAMPLE_PARAM_WORDS * 4;
+    const bytes = options.maxRows * DRAW_WORDS * 4;
     this.#options = options;
     this.#memory = memory;
-    this.#params = memory.allocate("activations", bytes, "sampling parameters");
+    this.#draws = memory.allocate("activations", bytes, "draws");
     this.#host = new ArrayBuffer(bytes);
     this.#view = new DataView(this.#host);
   }
@@ -54,7 +54,7 @@ export class Sampler {
     const { logits, logitsStride: stride, vocabularySize: vocabulary, sampled } = this.#options;
     const shape = { logits, stride, vocabulary, ids: sampled };
     const best = argmax(plan.recorder, shape);
-    const draw = sample(plan.recorder, { ...shape, params: this.#params });
+    const draw = sample(plan.recorder, { ...shape, draws: this.#draws });
     plan.group("sampling");
     plan.add(({ logitRows }) => {
       if (this.#greedy) best(logitRows);
@@ -67,9 +67,9 @@ export class Sampler {
     this.#greedy = rows.every(({ sampling }) => sampling.temperature === 0);
     if (this.#greedy) return;
     rows.forEach(({ sampling, position }, i) => {
-      writeSampleParams(this.#view, i, { ...sampling, position });
+      writeDraw(this.#view, i, { ...sampling, position });
     });
-    const used = new Uint8Array(this.#host, 0, rows.length * SAMPLE_PARAM_WORDS * 4);
-    this.#memory.write(this.#params, 0, used);
+    const used = new Uint8Array(this.#host, 0, rows.length * DRAW_WORDS * 4);
+    this.#memory.write(this.#draws, 0, used);
   }
 }

@@ -1,0 +1,114 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { SHARED_MODELS } from "../support/folder_source.ts";
+import { download, smallestCaseOnly } from "../support/gpu.ts";
+import { ModelSession } from "../support/model_session.ts";
+
+interface Recorded {
+  readonly model: string;
+  readonly input_ids: readonly number[];
+  readonly order: readonly string[];
+  readonly tensors: Readonly<
+    Record<
+      string,
+      { readonly dtype: string; readonly shape: readonly number[]; readonly b64: string }
+    >
+  >;
+}
+
+const FILES = [
+  "intermediates-fp8.json",
+  "intermediates-bf16.json",
+  "mini-deepseek-v3-fp8.intermediates.json",
+  "mini-deepseek-v2-lite.intermediates.json",
+];
+
+/** Largest difference relative to the largest value. */
+function error(got: Float32Array, want: Float32Array): number {
+  const largest = want.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  return want.reduce((most, value, i) => Math.max(most, Math.abs(got[i]! - value)), 0) / largest;
+}
+
+describe.skipIf(SHARED_MODELS === undefined)("activations (needs ../shared/data)", () => {
+  test.each(smallestCaseOnly ? FILES.slice(2, 3) : FILES)(
+    "%s: every recorded tensor",
+    async (file) => {
+      const path = join(SHARED_MODELS!, "../golden", file);
+      const recorded = JSON.parse(readFileSync(path, "utf8")) as Recorded;
+      const { model, input_ids: ids, tensors } = recorded;
+      const session = await ModelSession.open(model, { quantizeActivations: false });
+      const { runner } = session.loaded;
+      const taps = new Map<string, GPUBuffer>();
+      const sequence = session.sequence(ids);
+      const logits = await session.run([{ sequence, phase: "prefill", count: ids.length }], {
+        onTap(name, tensor) {
+          const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+          const buffer = runner.recorder.device.createBuffer({ size: tensor.size, usage });
+          runner.recorder.copy(tensor, { buffer, offset: 0, size: tensor.size }, tensor.size);
+          taps.set(name, buffer);
+        },
+      });
+
+      const values = async (name: string) => new Float32Array(await download(taps.get(name)!));
+      const integers = async (name: string) => new Uint32Array(await download(taps.get(name)!));
+      const compared: string[] = [];
+      for (const name of recorded.order) {
+        const { shape, b64 } = tensors[name]!;
+        const bytes = Buffer.from(b64, "base64");
+        const [rows, width] = [shape.length > 1 ? shape[0]! : 1, shape.at(-1)!];
+        const floats = () => new Float32Array(Uint8Array.from(bytes).buffer);
+        // 1e-4 in the first layer, growing no faster than 10x over the model.
+        const bound = name.startsWith("layer0") || name === "embedding" ? 1e-4 : 1e-3;
+        const [, layer, what] = /^(layer\d+)\.(\w+)$/.exec(name) ?? [];
+        if (what === "topk_indices" || what === "topk_weights") {
+          const routed = width;
+          const tap = `${layer}.${what === "topk_indices" ? "experts" : "expert_weights"}`;
+          if (!taps.has(tap)) continue;
+          // Behind the routed choices of a row stand its shared experts.
+          const slots = routed + (model.includes("lite") ? 2 : 1);
+          const pick = (all: ArrayLike<number>) =>
+            Array.from(
+              { length: rows * routed },
+              (_, i) => all[Math.floor(i / routed) * slots + (i % routed)]!,
+            );
+          if (what === "topk_weights") {
+            expect(error(Float32Array.from(pick(await values(tap))), floats()), name).toBeLessThan(
+              bound,
+            );
+          } else {
+            const want =
+              shape.length === 2 && bytes.length === rows * routed * 4
+                ? Array.from(new Int32Array(Uint8Array.from(bytes).buffer))
+                : Array.from(new BigInt64Array(Uint8Array.from(bytes).buffer), Number);
+            expect(pick(await integers(tap)), name).toEqual(want);
+          }
+          compared.push(name);
+          continue;
+        }
+        if (name === "logits_last") {
+          expect(error(logits.at(-1)!, floats()), name).toBeLessThan(bound);
+          compared.push(name);
+          continue;
+        }
+        if (!taps.has(name)) continue;
+        const got = await values(name);
+        // A tap has the stride of its buffer; every recorded width here is a multiple of 4.
+        expect(width % 4).toBe(0);
+        expect(error(got.subarray(0, rows * width), floats()), name).toBeLessThan(bound);
+        compared.push(name);
+      }
+      // What is not compared: the last layer's sum, which the final norm takes in, router scores (a
+      // function of the logits), and the multi-token-prediction layer.
+      const skipped = recorded.order.filter((name) => !compared.includes(name));
+      const layers = session.loaded.definition.shape.layers;
+      for (const name of skipped) {
+        expect(name).toMatch(
+          new RegExp(`router_scores|^layer${layers - 1}.out$|^layer${layers}\\.|mtp`),
+        );
+      }
+      session.close();
+      for (const buffer of taps.values()) buffer.destroy();
+    },
+  );
+});
