@@ -1,0 +1,40 @@
+/**
+ * The real engine on the embedded model, for tests.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+import { Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
+import { folderSource } from "./folder_source.ts";
+import { device } from "./gpu.ts";
+
+export const EMBEDDED_MODEL = fileURLToPath(
+  new URL("../../examples/tiny-deepseek-v3", import.meta.url),
+);
+
+export function openEngine(options: Partial<EngineOptions> = {}): Promise<Engine> {
+  return Engine.load(folderSource(EMBEDDED_MODEL), { device, maxTotalTokens: 8192, ...options });
+}
+
+export interface Completion {
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly last: GenerationChunk;
+}
+
+/** The whole answer to one request. */
+export async function complete(engine: Engine, request: GenerationRequest): Promise<Completion> {
+  let text = "";
+  const tokens: number[] = [];
+  let last: GenerationChunk | undefined;
+  for await (const chunk of engine.generate(request)) {
+    text += chunk.text;
+    tokens.push(...chunk.tokens);
+    last = chunk;
+  }
+  return { text, tokens, last: last! };
+}
+
+export const chat = (content: string) => [{ role: "user", content }] as const;
