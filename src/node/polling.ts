@@ -30,8 +30,8 @@ type AnyFunction = (...args: unknown[]) => unknown;
 interface Throttle {
   spinMs: number;
   waitStarted: number;
-  /** The one native callback that waits for its timer. */
-  paused: { readonly timer: NodeJS.Timeout; readonly poll: () => void } | undefined;
+  /** Polls that wait for their timers: one for each copy of Dawn in use. */
+  readonly paused: Map<NodeJS.Timeout, () => void>;
   readonly watched: WeakSet<object>;
 }
 
@@ -60,18 +60,17 @@ function install(): Throttle {
   const throttle: Throttle = {
     spinMs: SPIN_ON_CPU_MS,
     waitStarted: 0,
-    paused: undefined,
+    paused: new Map(),
     watched: new WeakSet(),
   };
   const throttled = (callback: AnyFunction, ...args: unknown[]): unknown => {
     const mayPause = performance.now() - throttle.waitStarted >= throttle.spinMs;
     if (!mayPause || !isNativePoll(callback)) return original(callback, ...args);
-    const poll = () => {
-      throttle.paused = undefined;
+    const timer = setTimeout(() => {
+      throttle.paused.delete(timer);
       callback(...args);
-    };
-    const timer = setTimeout(poll, PAUSE_MS);
-    throttle.paused = { timer, poll };
+    }, PAUSE_MS);
+    throttle.paused.set(timer, () => original(callback, ...args));
     return timer;
   };
   // Keeps util.promisify(setImmediate) working.
@@ -103,9 +102,9 @@ function watch(globals: object, throttle: Throttle): void {
 
 function startWait(throttle: Throttle): void {
   throttle.waitStarted = performance.now();
-  if (throttle.paused === undefined) return;
-  const { timer, poll } = throttle.paused;
-  clearTimeout(timer);
-  // `poll` is JavaScript, so the throttle lets it through.
-  setImmediate(poll);
+  for (const [timer, pollNow] of throttle.paused) {
+    clearTimeout(timer);
+    pollNow();
+  }
+  throttle.paused.clear();
 }
