@@ -64,6 +64,13 @@ interface Candidate {
 const keptAlive: object[] = [];
 const openGpus = new Map<AdapterPreference, GPU>();
 
+/** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
+const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
+const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
+  darwin: "Metal",
+  win32: "D3D12",
+};
+
 const MANIFEST_FOLDERS = [
   "/usr/share/vulkan/icd.d",
   "/etc/vulkan/icd.d",
@@ -102,12 +109,13 @@ export function deviceFactory(options: OpenDeviceOptions = {}): () => Promise<GP
 export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
   const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info;
   const words = `${architecture} ${device} ${description}`;
+  const cpuDriver = CPU_DRIVERS.find((name) => words.toLowerCase().includes(name.toLowerCase()));
   return {
-    name: device || architecture || vendor || "unknown adapter",
+    name: cpuDriver ?? (device || architecture || vendor || "unknown adapter"),
     driver: description,
-    backend: { darwin: "Metal", win32: "D3D12" }[process.platform as string] ?? "Vulkan",
-    isCpu: isFallbackAdapter || /llvmpipe|swiftshader|software/i.test(words),
-  } as AdapterDescription;
+    backend: BACKENDS[process.platform] ?? "Vulkan",
+    isCpu: isFallbackAdapter || cpuDriver !== undefined,
+  };
 }
 
 function preferenceFromEnvironment(): AdapterPreference {
