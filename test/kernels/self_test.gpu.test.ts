@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { selfTest } from "../../kernels/self_test.ts";
+import { DeviceError } from "../../src/errors.ts";
+import { Recorder } from "../../src/gpu/recorder.ts";
+import { device } from "../support/gpu.ts";
+
+/** The report on this adapter with a fault planted in every kernel that holds the text. */
+async function withFault(fault: string, instead: string, kernel = /./) {
+  let planted = false;
+  const rewrite = (name: string, code: string) => {
+    if (!kernel.test(name) || !code.includes(fault)) return code;
+    planted = true;
+    return code.replaceAll(fault, () => instead);
+  };
+  const recorder = new Recorder(device, { maxLaunches: 256, rewrite });
+  try {
+    return await selfTest(device, { recorder, dtypes: ["fp8"], subgroups: false });
+  } finally {
+    recorder.destroy();
+    expect(planted, "the text to replace is not there").toBe(true);
+  }
+}
+
+test("finds nothing wrong with this adapter", async () => {
+  const report = await selfTest(device);
+  expect(report.failures).toEqual([]);
+  expect(report).toMatchObject({ fp8Decode: "half", batchInvariant: true });
+});
+
+test("chooses the other FP8 decoder where the first one is wrong", async () => {
+  const report = await withFault("word & 0x007f007fu", "word & 0x00780078u", /probe/);
+  expect(report.fp8Decode).toBe("bits");
+  expect(report.batchInvariant).toBe(true);
+  expect(report.failures).toEqual([expect.stringContaining("of 256 codes wrong")]);
+});
+
+test("reports linears whose bits depend on the rows at once", async () => {
+  // With several rows at once, another order of the last additions.
+  const order = "(chains.x + chains.y) + (chains.z + chains.w)";
+  const other =
+    "select((chains.x + chains.z) + (chains.y + chains.w), " + order + ", TOKENS == 1u)";
+  const report = await withFault(order, other, /linear/);
+  expect(report.batchInvariant).toBe(false);
+  expect(report.failures).toContainEqual(expect.stringContaining("rows at once than for one"));
+});
+
+test("reports experts whose bits depend on the form", async () => {
+  const order = "(chains.x + chains.y) + (chains.z + chains.w)";
+  const other =
+    "select((chains.x + chains.z) + (chains.y + chains.w), " + order + ", TOKENS == 1u)";
+  const report = await withFault(order, other, /expert/);
+  expect(report.batchInvariant).toBe(false);
+  expect(report.failures).toContainEqual(expect.stringContaining("by tile than by pair"));
+});
+
+test.each([
+  ["a broken reduction", "half > 0u", "half > 1u", /probe/],
+  ["wrong numbers from the base kernels", "return 256.0 *", "return 255.0 *", /linear/],
+  ["a kernel that does not compile", "fn main", "fn man", /linear/],
+] as const)("refuses the adapter for %s", async (_, fault, instead, kernel) => {
+  const failure = withFault(fault, instead, kernel);
+  await expect(failure).rejects.toThrow(DeviceError);
+  await expect(failure).rejects.toThrow(/^Cannot use this adapter: /);
+});
