@@ -6,6 +6,7 @@
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
+import type { MemoryPlan } from "./memory_plan.ts";
 
 export interface LoadingProgress {
   readonly phase: "weights" | "pipelines";
@@ -48,6 +49,8 @@ export interface EngineOptions {
   readonly chatTemplate?: string | undefined;
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */
   readonly randomSeed?: number | undefined;
+  /** Called once it is known where the memory goes, before any weight is read. */
+  readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
   /** Called while weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { DEFAULT_LAYOUT, type LinearLayout } from "../../kernels/linear/layout.ts";
+import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { readConfig } from "../checkpoint/config.ts";
@@ -29,14 +30,16 @@ export interface LoadedModel {
   readonly options: ResolvedOptions;
   readonly memoryPlan: MemoryPlan;
   readonly runner: ModelRunner;
-  /** Whether a sequence's bits are the same whatever it is batched with, on this adapter. */
-  readonly batchInvariant: boolean;
+  /** What the start-up self-test found on this adapter. */
+  readonly selfTest: SelfTestReport;
   destroy(): void;
 }
 
 export interface LoadOptions extends EngineOptions {
   /** Rows of a batch whose logits may be wanted. Default `maxRunningRequests`. */
   readonly maxLogitRows?: number;
+  /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
+  readonly maxBindingSize?: number;
 }
 
 /** Checks everything that can be checked before the device is touched, then loads. */
@@ -49,7 +52,14 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
   const wanted = resolveOptions(given, shape.contextLength);
 
   const device = typeof given.device === "function" ? await given.device() : given.device;
-  const { limits } = device;
+  const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
+  const limits = {
+    maxBufferSize,
+    maxStorageBufferBindingSize: Math.min(
+      maxStorageBufferBindingSize,
+      given.maxBindingSize ?? Number.POSITIVE_INFINITY,
+    ),
+  };
   const counting = new DeviceMemory(limits);
   const options = fitRows(wanted, shape.maxRowBytes, counting.maxTensorBytes);
   const dtypeOf = (name: string) => knownDtype(checkpoint.tensors.get(name)?.dtype);
@@ -72,12 +82,19 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     maxTensorBytes: counting.maxTensorBytes,
   });
 
-  const { fp8Decode, batchInvariant } = { fp8Decode: "half" as const, batchInvariant: true };
+  given.onPlan?.(memoryPlan);
+  const recorder = new Recorder(device);
+  const report = await selfTest(device, { recorder });
+  const { fp8Decode, subgroupSize } = report;
+  const layout = {
+    ...DEFAULT_LAYOUT,
+    fp8Decode,
+    ...(subgroupSize !== undefined && { subgroupSize }),
+  };
   const memory = new DeviceMemory(limits, device);
   const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
-  const recorder = new Recorder(device);
   const model = await allocating(device, "weights", () =>
-    definition.create({ ...modelOptions(memory, { ...DEFAULT_LAYOUT, fp8Decode }), contextLength }),
+    definition.create({ ...modelOptions(memory, layout), contextLength }),
   );
   await checkpoint.load(model.specs, {
     onProgress: ({ loadedBytes, totalBytes }) =>
@@ -107,7 +124,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     cache.destroy();
     memory.destroy();
   };
-  return { device, definition, options, memoryPlan, runner, batchInvariant, destroy };
+  return { device, definition, options, memoryPlan, runner, selfTest: report, destroy };
 }
 
 /** Takes back rows and sequences until the widest activations fit one binding. */

@@ -1,0 +1,119 @@
+/**
+ * What a step of the embedded model costs: tokens per second, launches, host time, loading.
+ *
+ * @module
+ */
+import { performance } from "node:perf_hooks";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Engine } from "../src/engine/engine.ts";
+import { chat, complete, EMBEDDED_MODEL, openEngine } from "../test/support/engine.ts";
+import { folderSource } from "../test/support/folder_source.ts";
+import { adapter } from "../test/support/gpu.ts";
+import { best, ModelSession } from "../test/support/model_session.ts";
+
+const GREEDY = { temperature: 0, ignoreEos: true };
+const DECODED = 200;
+
+let engine: Engine;
+let session: ModelSession;
+
+beforeAll(async () => {
+  console.log(`adapter: ${adapter.name}`);
+  const started = performance.now();
+  engine = await openEngine();
+  console.log(`load to ready, this process: ${(performance.now() - started).toFixed(0)} ms`);
+  session = await ModelSession.open(folderSource(EMBEDDED_MODEL));
+}, 120_000);
+
+afterAll(async () => {
+  await engine.close();
+  session.close();
+});
+
+/** Seconds of the best of `rounds`: other load only ever adds. */
+async function best_of(rounds: number, work: () => Promise<unknown>): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < rounds; i++) {
+    const started = performance.now();
+    await work();
+    least = Math.min(least, (performance.now() - started) / 1000);
+  }
+  return least;
+}
+
+test("decode, one sequence and eight", async () => {
+  const messages = chat("What is the capital of Japan?");
+  const one = async () => {
+    const { text, tokens } = await complete(engine, {
+      messages,
+      sampling: { ...GREEDY, maxNewTokens: DECODED },
+    });
+    expect(text.startsWith("The capital of Japan is Tokyo.")).toBe(true);
+    expect(tokens).toHaveLength(DECODED);
+  };
+  await one();
+  const alone = await best_of(4, one);
+  const together = await best_of(3, () => Promise.all(Array.from({ length: 8 }, one)));
+  console.log(`decode, batch 1: ${(DECODED / alone).toFixed(0)} tokens/s`);
+  console.log(
+    `decode, batch 8: ${((8 * DECODED) / together).toFixed(0)} tokens/s, ` +
+      `${((8 * alone) / together).toFixed(2)} times batch 1`,
+  );
+}, 120_000);
+
+test("prefill, 512 tokens", async () => {
+  const tokens = Array.from({ length: 512 }, (_, i) => 3 + ((i * 31) % 2000));
+  const one = () => complete(engine, { tokens, sampling: { ...GREEDY, maxNewTokens: 1 } });
+  const first = (await one()).tokens;
+  const seconds = await best_of(4, async () => expect((await one()).tokens).toEqual(first));
+  console.log(`prefill, 512 tokens: ${(512 / seconds).toFixed(0)} tokens/s`);
+}, 120_000);
+
+test("launches and host time of a decode step", async () => {
+  const { runner } = session.loaded;
+  const sequence = session.sequence([0, 2027, 559, 36, 2028]);
+  let last = (await session.prefill(sequence)).at(-1)!;
+  const sampling = [
+    { sampling: { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 }, position: 0 },
+  ];
+  const batch = () => ({
+    sequences: [
+      {
+        phase: "decode" as const,
+        queryStart: 0,
+        queryLength: 1,
+        position: sequence.computed,
+        pageTable: sequence.pageTable,
+      },
+    ],
+    sources: Uint32Array.of(best(last)),
+    logitRows: Uint32Array.of(0),
+  });
+  sequence.tokens.push(best(last));
+  last = (await session.decode([sequence]))[0]!;
+  const counts = await runner.countLaunches(batch(), sampling);
+  let total = 0;
+  for (const [group, launches] of counts) {
+    total += launches;
+    console.log(`launches, ${group}: ${launches}`);
+  }
+  console.log(`launches, one decode step: ${total}`);
+  for (const [group, launches] of counts) {
+    if (group.startsWith("layer")) expect(launches).toBeLessThanOrEqual(14);
+  }
+
+  // Host work of a step: everything before the GPU is waited for.
+  const steps = 300;
+  let host = 0;
+  const submits = runner.recorder.submits;
+  for (let i = 0; i < steps; i++) {
+    const next = batch();
+    const started = performance.now();
+    const done = runner.run(next, sampling);
+    host += performance.now() - started;
+    const [id] = await done;
+    expect(id).toBeLessThan(2048);
+  }
+  expect(runner.recorder.submits - submits).toBe(steps);
+  console.log(`host time to record and submit a decode step: ${(host / steps).toFixed(3)} ms`);
+}, 60_000);
