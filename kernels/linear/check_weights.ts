@@ -127,13 +127,6 @@ export function randomRows(
   );
 }
 
-/** The layout's subgroup size on a device whose subgroups are all of one size, else nothing. */
-export function subgroupsOf(device: GPUDevice): { readonly subgroupSize?: number } {
-  const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
-  if (!device.features.has("subgroups") || smallest !== largest || smallest < 4) return {};
-  return { subgroupSize: smallest };
-}
-
 /** `silu(gate) * up` of the `count` outputs whose dot products these are. */
 export function gatedRow(
   count: number,

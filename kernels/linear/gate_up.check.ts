@@ -5,11 +5,10 @@ import {
   quantizeRow,
   randomRows,
   randomWeight,
-  subgroupsOf,
   unpackWeight,
 } from "./check_weights.ts";
 import { gateUp } from "./gate_up.ts";
-import { gateUpRows, type WeightDtype, weightBytes } from "./layout.ts";
+import { gateUpRows, layoutFor, type WeightDtype, weightBytes } from "./layout.ts";
 
 interface Shape {
   readonly dtype: WeightDtype;
@@ -138,7 +137,7 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
         lanes,
-        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+        ...(subgroups === 1 && layoutFor(recorder.device)),
       },
       intermediate,
       out: out!,

@@ -24,12 +24,19 @@ export interface LinearLayout {
   readonly fp8Decode?: Fp8Decode;
   /**
    * Invocations of a subgroup, at least 4, where every workgroup is known to be cut in subgroups
-   * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
+   * of this size, in order. FP8 kernels then share loads of `x`; the bits stay the same.
    */
   readonly subgroupSize?: number;
 }
 
 export const DEFAULT_LAYOUT: LinearLayout = { lanes: 8 };
+
+/** The default layout, with the subgroup size of a device whose subgroups are all of one size. */
+export function layoutFor(device: GPUDevice): LinearLayout {
+  const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
+  const known = device.features.has("subgroups") && smallest === largest && smallest >= 4;
+  return { ...DEFAULT_LAYOUT, ...(known && { subgroupSize: smallest }) };
+}
 
 /** A weight matrix on the GPU. */
 export interface LinearWeight extends LinearLayout {

@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
-import { randomRows, randomWeight, subgroupsOf, unpackWeight } from "./check_weights.ts";
-import { paddedRows, segments, type WeightDtype, weightBytes } from "./layout.ts";
+import { randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import { layoutFor, paddedRows, segments, type WeightDtype, weightBytes } from "./layout.ts";
 import { linear } from "./linear.ts";
 
 interface Shape {
@@ -155,6 +155,7 @@ export default defineCheck<Shape>({
       x: x!,
       xStride: slices(shape) * sliceStride(shape),
       weight: {
+        ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
         dtype,
         rows: outputs,
         columns,
@@ -162,7 +163,6 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
         lanes,
-        ...(tuning.subgroups === 1 && subgroupsOf(recorder.device)),
         fp8Decode: bits === 1 ? "bits" : "half",
       },
       out: out!,

@@ -32,31 +32,38 @@ export function weightKernels<B extends string, P extends string>(
   definition: KernelDefinition<B, P>,
 ): WeightKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
-  return ({ dtype, subgroupSize }) => {
-    const key = `${dtype} ${subgroupSize !== undefined}`;
+  return (form) => {
+    const { dtype } = form;
+    const shares = sharesLoads(form);
+    const key = `${dtype} ${shares}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
     const parts = [definition.source, dotRows, DECODERS[dtype]];
-    const source =
-      subgroupSize === undefined
-        ? [...parts, blockSums]
-        : ["enable subgroups;", ...parts, blockSumsBroadcast];
+    const source = shares
+      ? ["enable subgroups;", ...parts, blockSumsBroadcast]
+      : [...parts, blockSums];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
     return kernel;
   };
 }
 
+/** Only FP8 gains: with more granules for the same columns, the unrolled loads get too many. */
+function sharesLoads({ dtype, subgroupSize }: WeightForm): boolean {
+  return dtype === "fp8" && subgroupSize !== undefined;
+}
+
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
-  { dtype, lanes, fp8Decode = "half", subgroupSize }: WeightForm,
+  form: WeightForm,
   { tokens, segments }: { readonly tokens: number; readonly segments: number },
 ): Constants {
+  const { dtype, lanes, fp8Decode = "half", subgroupSize } = form;
   return {
     TOKENS: tokens,
     LANES: lanes,
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
-    ...(subgroupSize !== undefined && { SUBGROUP_SIZE: subgroupSize }),
+    ...(sharesLoads(form) && { SUBGROUP_SIZE: subgroupSize! }),
     ...(dtype === "fp8" && { HALF_DECODE: fp8Decode === "half" }),
   };
 }

@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
-import { dot, randomRows, subgroupsOf } from "../linear/check_weights.ts";
-import { segments, weightBytes } from "../linear/layout.ts";
+import { dot, randomRows } from "../linear/check_weights.ts";
+import { layoutFor, segments, weightBytes } from "../linear/layout.ts";
 import {
   type ExpertShape,
   expertWeights,
@@ -123,7 +123,7 @@ export default defineCheck<Shape>({
       tiles: tensors.tiles!,
       weights: {
         ...expertWeights(shape, matrixOf(shape), tensors),
-        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+        ...(subgroups === 1 && layoutFor(recorder.device)),
       },
       out: tensors.out!,
       outStride: strideOf(outputs),

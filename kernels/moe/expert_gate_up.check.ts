@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
-import { dot, gatedRow, quantizeRow, randomRows, subgroupsOf } from "../linear/check_weights.ts";
-import { gateUpRows, weightBytes } from "../linear/layout.ts";
+import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
+import { gateUpRows, layoutFor, weightBytes } from "../linear/layout.ts";
 import {
   type ExpertShape,
   expertWeights,
@@ -142,7 +142,7 @@ export default defineCheck<Shape>({
       tiles: tensors.tiles!,
       weights: {
         ...expertWeights(shape, matrixOf(shape), tensors),
-        ...(subgroups === 1 && subgroupsOf(recorder.device)),
+        ...(subgroups === 1 && layoutFor(recorder.device)),
       },
       intermediate,
       out: tensors.out!,
