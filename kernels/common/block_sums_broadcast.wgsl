@@ -12,7 +12,7 @@ const BLOCK_TILES = BLOCK_COLUMNS / (4u * TILE_VECTORS);
 const_assert SUBGROUP_SIZE >= 4u && (SUBGROUP_SIZE & (SUBGROUP_SIZE - 1u)) == 0u;
 
 alias Tile = array<vec4f, TILE_VECTORS>;
-// One vector for each chain set: the four weight rows of one activation row.
+// The chains of the four weight rows, for one activation row.
 alias Chains = array<vec4f, 4>;
 
 fn block_sums(block: u32, first_granule: vec4u, x_first: XRows, invocation: u32) -> Sums {
