@@ -12,8 +12,15 @@ import { DeviceError } from "../src/errors.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { dot, gatedRow, randomWeight, subgroupsOf, unpackWeight } from "./linear/check_weights.ts";
-import { type Fp8Decode, gateUpRows, paddedRows, type WeightDtype } from "./linear/layout.ts";
+import { dot, gatedRow, randomWeight, unpackWeight } from "./linear/check_weights.ts";
+import {
+  type Fp8Decode,
+  gateUpRows,
+  type LinearLayout,
+  layoutFor,
+  paddedRows,
+  type WeightDtype,
+} from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
 import { DEFAULT_TOKENS } from "./linear/weight_kernel.ts";
 import { expertGateUp } from "./moe/expert_gate_up.ts";
@@ -34,10 +41,8 @@ export interface SelfTestReport {
 export interface SelfTestOptions {
   /** Weights that the model has. Default BF16 and FP8. */
   readonly dtypes?: readonly WeightDtype[];
-  /** The layout's lanes. Default 8. */
-  readonly lanes?: number;
-  /** Try the kernels that use subgroups too, where the device has them. Default true. */
-  readonly subgroups?: boolean;
+  /** What to try: its subgroup size is in the report if it works. Default `layoutFor(device)`. */
+  readonly layout?: LinearLayout;
   /** Where the launches are bound: the engine's own shares its pipelines. Default a new one. */
   readonly recorder?: Recorder;
 }
@@ -60,8 +65,8 @@ export async function selfTest(
   device: GPUDevice,
   options: SelfTestOptions = {},
 ): Promise<SelfTestReport> {
-  const { dtypes = ["bf16", "fp8"], lanes = 8, subgroups = true } = options;
-  const { recorder = new Recorder(device) } = options;
+  const { dtypes = ["bf16", "fp8"], recorder = new Recorder(device) } = options;
+  const { lanes, subgroupSize: wanted } = options.layout ?? layoutFor(device);
   const bench = new Bench(recorder);
   const failures: string[] = [];
   const unequal: string[] = [];
@@ -76,7 +81,7 @@ export async function selfTest(
       unequal.push(...results.unequal);
       plain.push(results);
     }
-    const subgroupSize = subgroups ? await probeSubgroups(bench, plain) : undefined;
+    const subgroupSize = (await subgroupsWork(bench, plain, wanted)) ? wanted : undefined;
     failures.push(...unequal);
     return { fp8Decode, subgroupSize, batchInvariant: unequal.length === 0, failures };
   } finally {
@@ -275,24 +280,24 @@ async function runForms(bench: Bench, form: Form): Promise<FormResults> {
   return { form, error, unequal, bytes };
 }
 
-/** The subgroup size with which kernels give the same bits as without, if there is one. */
-async function probeSubgroups(
+/** Whether the kernels give the same bits with subgroups of this size as without. */
+async function subgroupsWork(
   bench: Bench,
   plain: readonly FormResults[],
-): Promise<number | undefined> {
-  const { subgroupSize } = subgroupsOf(bench.recorder.device);
-  if (subgroupSize === undefined) return undefined;
+  subgroupSize: number | undefined,
+): Promise<boolean> {
+  if (subgroupSize === undefined) return false;
   try {
     for (const { form, bytes } of plain) {
       const shared = await runForms(bench, { ...form, subgroupSize });
-      if (!bytes.every((result, i) => sameBits(result, shared.bytes[i]!))) return undefined;
+      if (!bytes.every((result, i) => sameBits(result, shared.bytes[i]!))) return false;
     }
   } catch (error) {
     // Subgroups are only a faster way: an adapter that cannot do it does without.
-    if (error instanceof DeviceError) return undefined;
+    if (error instanceof DeviceError) return false;
     throw error;
   }
-  return subgroupSize;
+  return true;
 }
 
 function joined<A extends Float32Array | Uint32Array>(parts: readonly A[]): A {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { DEFAULT_LAYOUT, layoutFor } from "../../kernels/linear/layout.ts";
 import { selfTest } from "../../kernels/self_test.ts";
 import { DeviceError } from "../../src/errors.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
@@ -14,7 +15,7 @@ async function withFault(fault: string, instead: string, kernel = /./) {
   };
   const recorder = new Recorder(device, { maxLaunches: 256, rewrite });
   try {
-    return await selfTest(device, { recorder, dtypes: ["fp8"], subgroups: false });
+    return await selfTest(device, { recorder, dtypes: ["fp8"], layout: DEFAULT_LAYOUT });
   } finally {
     recorder.destroy();
     expect(planted, "the text to replace is not there").toBe(true);
@@ -25,6 +26,7 @@ test("finds nothing wrong with this adapter", async () => {
   const report = await selfTest(device);
   expect(report.failures).toEqual([]);
   expect(report).toMatchObject({ fp8Decode: "half", batchInvariant: true });
+  expect(report.subgroupSize).toBe(layoutFor(device).subgroupSize);
 });
 
 test("chooses the other FP8 decoder where the first one is wrong", async () => {
@@ -32,6 +34,15 @@ test("chooses the other FP8 decoder where the first one is wrong", async () => {
   expect(report.fp8Decode).toBe("bits");
   expect(report.batchInvariant).toBe(true);
   expect(report.failures).toEqual([expect.stringContaining("of 256 codes wrong")]);
+});
+
+test("does without subgroups where they give other bits", async () => {
+  const rewrite = (_: string, code: string) =>
+    code.includes("enable subgroups") ? code.replaceAll("return 256.0 *", "return 255.0 *") : code;
+  const recorder = new Recorder(device, { maxLaunches: 256, rewrite });
+  const report = await selfTest(device, { recorder, dtypes: ["fp8"] });
+  recorder.destroy();
+  expect(report).toMatchObject({ subgroupSize: undefined, batchInvariant: true, failures: [] });
 });
 
 test("reports linears whose bits depend on the rows at once", async () => {
