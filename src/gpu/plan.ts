@@ -68,7 +68,10 @@ export class Plan<Step> {
   async countLaunches(step: Step): Promise<Map<string, number>> {
     const counts = new Map<string, number>();
     for (const item of this.#items) {
-      if (item.kind === "exchange") await item.run(step);
+      if (item.kind === "exchange") {
+        this.recorder.submit();
+        await item.run(step);
+      }
       if (item.kind !== "launches") continue;
       const before = this.recorder.launches;
       item.record(step);

@@ -8,8 +8,7 @@ import { join } from "node:path";
 import { PagePool } from "../../src/cache/page_pool.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import { type LoadedModel, loadModel } from "../../src/engine/load.ts";
+import { type LoadedModel, type LoadOptions, loadModel } from "../../src/engine/load.ts";
 import type { RunOptions } from "../../src/engine/model_runner.ts";
 import type { Batch, BatchSequence } from "../../src/layers/batch.ts";
 import { folderSource, SHARED_MODELS } from "./folder_source.ts";
@@ -46,7 +45,7 @@ export class ModelSession {
   /** Loads a model of the shared data, or any source, with every row's logits available. */
   static async open(
     model: string | WeightSource,
-    options: Partial<EngineOptions> = {},
+    options: Partial<LoadOptions> = {},
   ): Promise<ModelSession> {
     const source = typeof model === "string" ? folderSource(join(SHARED_MODELS!, model)) : model;
     const maxLogitRows = options.maxRowsPerStep ?? 256;
