@@ -35,7 +35,7 @@ export const startEngine: StartEngine = async (options, report) => {
   const { device, adapter } = await openDevice(deviceOptions);
   report.adapter(adapter);
   try {
-    const engine = await Engine.load(source, {
+    return await Engine.load(source, {
       device: firstThenNew(device, deviceOptions),
       chatTemplate,
       contextLength: options.contextLength,
@@ -47,10 +47,9 @@ export const startEngine: StartEngine = async (options, report) => {
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
       quantizeActivations: !options.disableActivationQuantization,
       randomSeed: options.randomSeed,
+      onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
     });
-    report.plan(describePlan(engine.memoryPlan));
-    return engine;
   } catch (error) {
     throw asOptionError(error);
   }

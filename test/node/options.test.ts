@@ -68,7 +68,7 @@ describe("parseOptions", () => {
     [["--port", "x"], "option --port x: it must be a whole number from 0 to 65535"],
     [["--port", "1.5"], "it must be a whole number from 0 to 65535"],
     [["--port", "65536"], "it must be a whole number from 0 to 65535"],
-    [["--page-size", "0"], "it must be a whole number, 1 or more"],
+    [["--page-size", "0"], "it must be a whole number from 1 to 256"],
     [["--mem-fraction-static", "1.5"], "it must be a number from 0.01 to 1"],
     [["--adapter", "cuda"], "it must be auto, lavapipe or swiftshader"],
     [["--model-path="], "it must be a text that is not empty"],

@@ -1,0 +1,88 @@
+import { existsSync } from "node:fs";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runCommand } from "../../src/node/command.ts";
+import { defaultModelPath } from "../../src/node/package_root.ts";
+import { startEngine } from "../../src/node/start_engine.ts";
+
+/** The real program, from the command line to the GPU and back over a socket. */
+describe.skipIf(!existsSync(defaultModelPath()))(
+  "wisp launch_server with the default model",
+  () => {
+    let stdout = "";
+    let stderr = "";
+    let code: Promise<number>;
+    let url: string;
+
+    beforeAll(async () => {
+      let ready = () => {};
+      const isReady = new Promise<void>((resolve) => {
+        ready = resolve;
+      });
+      const write = (text: string) => {
+        stdout += text;
+        if (stdout.endsWith("The server is fired up and ready to roll!\n")) ready();
+      };
+      const failed = { write: (text: string) => (stderr += text) };
+      const args = ["launch_server", "--port", "0", "--context-length", "512"];
+      code = runCommand(args, { startEngine, stdout: { write }, stderr: failed });
+      await Promise.race([isReady, code]);
+      expect(stderr).toBe("");
+      url = /Listening on (\S+)/.exec(stdout)![1]!;
+    }, 120_000);
+
+    afterAll(async () => {
+      (process.listeners("SIGTERM").at(-1) as (name: string, number: number) => void)(
+        "SIGTERM",
+        15,
+      );
+      expect(await code).toBe(0);
+    });
+
+    const client = () => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none" });
+    const request = {
+      model: "default",
+      messages: [{ role: "user" as const, content: "What is 2 + 3?" }],
+      temperature: 0,
+      max_tokens: 24,
+    };
+
+    test("says model, adapter, memory, progress and address in this order", () => {
+      const wanted = ["Model", "Adapter", "Memory", "Loading weights", "Compiling kernels"];
+      const heads = stdout.split("\n").map((line) => line.replace(/:.*| on .*/, ""));
+      const order = [...wanted, "Listening"].map((head) => heads.indexOf(head));
+      expect(order).not.toContain(-1);
+      expect(order).toEqual(order.toSorted((x, y) => x - y));
+    });
+
+    test("the openai client gets the same answer at once and in pieces", async () => {
+      const whole = await client().chat.completions.create(request);
+      const text = whole.choices[0]!.message.content!;
+      expect(text.length).toBeGreaterThan(0);
+      expect(whole.usage!.completion_tokens).toBeLessThanOrEqual(24);
+      let streamed = "";
+      let finish: string | null = null;
+      for await (const chunk of await client().chat.completions.create({
+        ...request,
+        stream: true,
+      })) {
+        streamed += chunk.choices[0]?.delta.content ?? "";
+        finish = chunk.choices[0]?.finish_reason ?? finish;
+      }
+      expect(streamed).toBe(text);
+      expect(finish).toBe(whole.choices[0]!.finish_reason);
+    });
+
+    test("a client that leaves stops its generation", async () => {
+      const stream = await client().chat.completions.create({
+        ...request,
+        max_tokens: 400,
+        stream: true,
+      });
+      for await (const _ of stream) break;
+      stream.controller.abort();
+      const next = await client().chat.completions.create({ ...request, max_tokens: 1 });
+      expect(next.choices).toHaveLength(1);
+    });
+  },
+);
