@@ -101,6 +101,14 @@ export const ENGINE_OPTIONS = {
     help: "prompt tokens of one step at most; -1 is as many as a step takes",
     group: MEMORY,
   },
+  adapter: {
+    flags: ["--adapter"],
+    kind: "string",
+    choices: ADAPTER_PREFERENCES,
+    defaultText: "the variable WISP_ADAPTER, else auto",
+    help: "GPU adapter: the best there is, or one of the drivers for the CPU",
+    group: DEVICE,
+  },
   randomSeed: {
     flags: ["--random-seed"],
     kind: "integer",
@@ -109,14 +117,6 @@ export const ENGINE_OPTIONS = {
     defaultText: "a different one at every start",
     help: "where the seeds of requests without a seed come from",
     group: OTHER,
-  },
-  adapter: {
-    flags: ["--adapter"],
-    kind: "string",
-    choices: ADAPTER_PREFERENCES,
-    defaultText: "the variable WISP_ADAPTER, else auto",
-    help: "GPU adapter: the best there is, or one of the drivers for the CPU",
-    group: DEVICE,
   },
   help: {
     flags: ["--help"],

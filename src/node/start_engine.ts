@@ -80,7 +80,7 @@ function asOptionError(error: unknown): unknown {
   const row = Object.entries(ENGINE_OPTIONS).find(([key]) => key === error.field)?.[1];
   if (row === undefined) return error;
   const message = error.message.replaceAll(error.field, row.flags[0]);
-  return new OptionError(message, { cause: error });
+  return new OptionError(`Cannot start: ${message}`, { cause: error });
 }
 
 function describePlan(plan: MemoryPlan): readonly string[] {
