@@ -4,6 +4,7 @@
  * @module
  */
 
+export type { SelfTestReport } from "../kernels/self_test.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { PagePool } from "../cache/page_pool.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
@@ -30,6 +31,8 @@ export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
   /** Where the memory went. */
   readonly memoryPlan: MemoryPlan;
+  /** What the start-up self-test found on this adapter. */
+  readonly selfTest: SelfTestReport;
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
   readonly #pool: PagePool;
@@ -53,6 +56,7 @@ export class Engine implements GenerationEngine {
     this.#loaded = loaded;
     this.#text = text;
     this.memoryPlan = memoryPlan;
+    this.selfTest = loaded.selfTest;
     this.model = {
       path: source.name,
       architecture: definition.architecture,

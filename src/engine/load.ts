@@ -3,17 +3,23 @@
  *
  * @module
  */
-import { DEFAULT_LAYOUT, type LinearLayout } from "../../kernels/linear/layout.ts";
+import {
+  DEFAULT_LAYOUT,
+  type LinearLayout,
+  type WeightDtype,
+} from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { readConfig } from "../checkpoint/config.ts";
 import { detectQuantization } from "../checkpoint/quantization.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { DTYPE_BYTES, type Dtype } from "../dtype.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import { Recorder } from "../gpu/recorder.ts";
+import { storedDtype } from "../layers/matrix_destination.ts";
 import {
   architectureOf,
   kvCacheShape,
@@ -84,7 +90,8 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
 
   given.onPlan?.(memoryPlan);
   const recorder = new Recorder(device);
-  const report = await selfTest(device, { recorder });
+  const dtypes = storedDtypes(measured.specs);
+  const report = await selfTest(device, { recorder, dtypes });
   const { fp8Decode, subgroupSize } = report;
   const layout = {
     ...DEFAULT_LAYOUT,
@@ -153,6 +160,12 @@ function fitRows(
     maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
     maxRunningRequests: running,
   };
+}
+
+/** How the matrices of a model are kept on the GPU: what the self-test has to cover. */
+function storedDtypes(specs: readonly WeightSpec[]): WeightDtype[] {
+  const matrices = specs.filter(({ shape, dtypes }) => shape.length === 2 && dtypes.length === 1);
+  return [...new Set(matrices.map(({ name, dtypes }) => storedDtype(name, dtypes[0]!)))];
 }
 
 /** Spellings that this engine can read; others are refused when the tensor is wanted. */

@@ -30,94 +30,9 @@ import type { Tensor } from "../gpu/tensor.ts";
 import type { PrefillPass, Step } from "./batch.ts";
 import { KeyValueUp } from "./key_value_up.ts";
 import { allocateMatrix } from "./matrix_destination.ts";
+import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
-
-export interface MlaShape {
-  readonly hiddenSize: number;
-  readonly heads: number;
-  /** Width of the query latent; `null` projects queries in one step. */
-  readonly queryLatent: number | null;
-  readonly latent: number;
-  /** Elements per head without and with rotation, and of a value. */
-  readonly nope: number;
-  readonly rope: number;
-  readonly value: number;
-  readonly eps: number;
-  /** Multiplies scores before the softmax. */
-  readonly softmaxScale: number;
-  readonly splitLength: number;
-}
-
-/** Working memory that the attention of every layer shares. */
-export interface MlaScratch {
-  /** `[maxRows, firstStride]`: the fused first projections */
-  readonly first: Tensor;
-  /** `[maxRows, queryLatent]`; absent without a query latent */
-  readonly queryLatent: Tensor | undefined;
-  /** `[maxRows, queryStride]`; the same as `first` without a query latent */
-  readonly query: Tensor;
-  /** `[maxDecodeRows, heads, latent]`, twice */
-  readonly absorbed: Tensor;
-  readonly attended: Tensor;
-  /** `[maxDecodeRows, splits, heads, latent + 2]` */
-  readonly partials: Tensor;
-  /** `[maxRows, heads * value]` */
-  readonly context: Tensor;
-  /** Workspace of one prefill pass: `[capacity, latent]`, `[capacity, rope]`, expanded entries */
-  readonly latents: Tensor;
-  readonly ropes: Tensor;
-  readonly expanded: Tensor;
-  /** `[maxRows, heads, value + 2]` */
-  readonly state: Tensor;
-}
-
-export interface MlaScratchOptions {
-  readonly maxRows: number;
-  readonly maxDecodeRows: number;
-  readonly contextLength: number;
-  readonly prefillCapacity: number;
-  readonly layout: LinearLayout;
-}
-
-const FLOAT_BYTES = 4;
-const padTo = (size: number, unit: number) => Math.ceil(size / unit) * unit;
-
-/** Where the outputs of the fused first projections stand. */
-function firstColumns(shape: MlaShape, { lanes }: LinearLayout) {
-  const queryWidth = shape.queryLatent ?? shape.heads * (shape.nope + shape.rope);
-  const latentOffset = padTo(queryWidth, lanes);
-  const ropeOffset = latentOffset + shape.latent;
-  return { queryWidth, latentOffset, ropeOffset, stride: padTo(ropeOffset + shape.rope, 4) };
-}
-
-export function allocateMlaScratch(
-  memory: DeviceMemory,
-  shape: MlaShape,
-  options: MlaScratchOptions,
-): MlaScratch {
-  const { heads, latent, nope, rope, value, queryLatent, splitLength } = shape;
-  const { maxRows, maxDecodeRows, contextLength, prefillCapacity, layout } = options;
-  const allocate = (rows: number, width: number, label: string) =>
-    memory.allocate("activations", rows * width * FLOAT_BYTES, label);
-  const first = allocate(maxRows, firstColumns(shape, layout).stride, "first projections");
-  const splits = Math.ceil(contextLength / splitLength);
-  return {
-    first,
-    queryLatent:
-      queryLatent === null ? undefined : allocate(maxRows, padTo(queryLatent, 4), "query latent"),
-    query:
-      queryLatent === null ? first : allocate(maxRows, padTo(heads * (nope + rope), 4), "query"),
-    absorbed: allocate(maxDecodeRows, heads * latent, "absorbed query"),
-    attended: allocate(maxDecodeRows, heads * latent, "attended latents"),
-    partials: allocate(maxDecodeRows * splits, heads * (latent + 2), "attention partials"),
-    context: allocate(maxRows, padTo(heads * value, 4), "attention context"),
-    latents: allocate(prefillCapacity, padTo(latent, 4), "gathered latents"),
-    ropes: allocate(prefillCapacity, rope, "gathered rope parts"),
-    expanded: allocate(prefillCapacity, heads * (nope + value), "expanded keys and values"),
-    state: allocate(maxRows, heads * (value + 2), "attention state"),
-  };
-}
 
 export interface MlaBinding {
   readonly scratch: MlaScratch;

@@ -1,3 +1,8 @@
+/**
+ * Small weights that kernels read as float32.
+ *
+ * @module
+ */
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";

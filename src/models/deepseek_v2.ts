@@ -1,7 +1,11 @@
+/**
+ * DeepSeek-V2 and V2-Lite: softmax router, queries with or without a latent.
+ *
+ * @module
+ */
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
-/** DeepSeek-V2 and V2-Lite: softmax router, queries with or without a latent. */
 export const deepseekV2: ModelArchitecture = {
   names: ["DeepseekV2ForCausalLM"],
   define: (config, quantization) => defineDeepseek("v2", config, quantization),

@@ -1,7 +1,11 @@
+/**
+ * DeepSeek-V3 and R1: sigmoid router with correction bias, FP8 blocks, an MTP layer to skip.
+ *
+ * @module
+ */
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
-/** DeepSeek-V3 and R1: sigmoid router with correction bias, FP8 blocks, an MTP layer to skip. */
 export const deepseekV3: ModelArchitecture = {
   names: ["DeepseekV3ForCausalLM"],
   define: (config, quantization) => defineDeepseek("v3", config, quantization),
