@@ -5,3 +5,4 @@
  */
 
 export { openDevice } from "./device.ts";
+export { type UrlSourceOptions, urlSource } from "./url_source.ts";
