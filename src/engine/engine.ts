@@ -39,7 +39,6 @@ export class Engine implements GenerationEngine {
   readonly #scheduler: Scheduler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
-  #requests = 0;
   #loop: Promise<void> | undefined;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
@@ -145,9 +144,8 @@ export class Engine implements GenerationEngine {
     const seed = this.#nextSeed();
     const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
     const prompt = promptTokens(request, this.#prompt);
-    this.#requests += 1;
     return new Sequence({
-      requestId: request.requestId ?? `request-${this.#requests}`,
+      requestId: request.requestId ?? newRequestId(),
       prompt,
       sampling,
       maxNewTokens: completionLimit(prompt.length, sampling.maxNewTokens, {
@@ -191,6 +189,12 @@ export class Engine implements GenerationEngine {
       sequence.fail(error);
     }
   }
+}
+
+/** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
+function newRequestId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function abortError(): DOMException {
