@@ -6,12 +6,16 @@ import { defineConfig } from "vitest/config";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
+const timeout = process.env.WISP_TEST_FULL === "1" ? 600_000 : 120_000;
+
 /** What a run of tests shares. One process keeps its device over many test files. */
 const shared = {
   pool: "forks" as const,
   maxWorkers: 2,
   isolate: false,
-  testTimeout: process.env.WISP_TEST_FULL === "1" ? 600_000 : 120_000,
+  testTimeout: timeout,
+  // A model is loaded in a hook, which takes a while on SwiftShader.
+  hookTimeout: timeout,
   setupFiles: ["test/support/setup.ts"],
 };
 
