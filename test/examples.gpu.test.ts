@@ -1,0 +1,84 @@
+/**
+ * Runs the examples and the README's one in processes of their own, against the built package.
+ *
+ * @module
+ */
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, transformWithOxc } from "vite";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+
+/** Inside the project, so that the package's dependencies are found as if they were installed. */
+const consumer = join(root, ".cache", `examples-${process.pid}`);
+const installed = join(consumer, "node_modules", "wisp-llm");
+
+beforeAll(async () => {
+  mkdirSync(installed, { recursive: true });
+  writeFileSync(join(consumer, "package.json"), '{ "type": "module" }');
+  for (const path of ["package.json", "examples/tiny-deepseek-v3"]) {
+    cpSync(join(root, path), join(installed, path), { recursive: true });
+  }
+  const outDir = join(installed, "dist");
+  await build({ root, logLevel: "error", build: { outDir, emptyOutDir: true } });
+});
+
+afterAll(() => rmSync(consumer, { recursive: true, force: true }));
+
+interface Ended {
+  readonly status: number | null;
+  readonly output: string;
+  /** What it and the driver wrote to the error stream. */
+  readonly errors: string;
+}
+
+/** Runs TypeScript as a module of the consumer, until it ends by itself. */
+async function run(name: string, source: string): Promise<Ended> {
+  const path = join(consumer, `${name}.js`);
+  const { code } = await transformWithOxc(source, `${name}.ts`);
+  writeFileSync(path, code);
+  const child = spawn(process.execPath, [path], { cwd: consumer });
+  let output = "";
+  let errors = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+  const status = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { status, output, errors };
+}
+
+test("the README's library example runs and ends by itself", async () => {
+  const block = /## Library\s+```\w+\n(.*?)```/s.exec(read("README.md"));
+  const { status, output, errors } = await run("readme", block![1]!);
+  expect(status, errors).toBe(0);
+  expect(output.trim()).not.toBe("");
+});
+
+// The examples take minutes on SwiftShader, which the README's stands for.
+test.skipIf(process.env.WISP_TEST_SMALLEST === "1")(
+  "examples/library answers one, several and an aborted request",
+  async () => {
+    const { status, output, errors } = await run("library", read("examples/library/main.ts"));
+    expect(status, errors).toBe(0);
+    expect(output).toMatch(/^DeepseekV3ForCausalLM on .+\nThe capital of Japan is Tokyo\.\n/);
+    expect(output).toContain("What is the capital of France?\n  The capital of France is Paris.\n");
+    expect(output).toContain("What is 12 + 35?\n");
+    expect(output).toMatch(/\nAborted: 0 tokens are held\n$/);
+  },
+);
+
+test.skipIf(process.env.WISP_TEST_SMALLEST === "1")(
+  "examples/server answers /generate and a streamed chat",
+  async () => {
+    const { status, output, errors } = await run("server", read("examples/server/main.ts"));
+    expect(status, errors).toBe(0);
+    const [about, story, chat, ...rest] = output.split("\n");
+    expect(about).toBe("DeepseekV3ForCausalLM, ready");
+    expect(story).toMatch(/^Once upon a time.+ \(12 tokens\)$/);
+    expect(chat).toBe("The capital of Japan is Tokyo.");
+    expect(rest).toEqual([""]);
+  },
+);
