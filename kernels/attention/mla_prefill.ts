@@ -4,23 +4,23 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { requireMultiples } from "../cache/cache_kernel.ts";
 import softmax from "../common/online_softmax.wgsl?raw";
+import prefillRows from "../common/prefill_rows.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
-import piece from "../common/softmax_piece.wgsl?raw";
 import source from "./mla_prefill.wgsl?raw";
 
 const NAME = "attention/mla_prefill";
 const WORKGROUP_BYTES = 16384;
 
-/** Rows of an item at most. */
+/** Rows of an item at most; their positions ascend. */
 export const PREFILL_ROW_TILE = 8;
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
 export const PREFILL_KEY_TILE = 64;
 
 const kernel = new Kernel({
   name: NAME,
-  source: softmax + piece + rotate + source,
+  source: softmax + rotate + prefillRows + source,
   buffers: ["q", "kv", "ropes", "items", "rows", "rope_table", "state", "out"],
-  params: ["heads", "q_stride", "out_stride", "split_length", "first_item", "scale"],
+  params: ["heads", "q_stride", "out_stride", "split_length", "first_item", "key_quads", "scale"],
 });
 
 export interface MlaPrefillOptions {
@@ -97,6 +97,7 @@ export function mlaPrefill(
         q_stride: options.queryStride,
         out_stride: options.outStride,
         split_length: splitLength,
+        key_quads: (nope + rope) / 4,
         scale: options.scale,
       },
     },
