@@ -3,18 +3,13 @@
  *
  * @module
  */
-
-/** Bits of the nearest BF16 value, ties to even. */
-export function bf16Bits(value: number): number {
-  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
-}
+import { encodeBf16 } from "../../src/dtype.ts";
 
 /** BF16 elements as the cache holds them: two in a word, the even one in the low half. */
 export function bf16Words(values: ArrayLike<number>): Uint32Array {
   return Uint32Array.from(
     { length: values.length / 2 },
-    (_, i) => (bf16Bits(values[2 * i]!) | (bf16Bits(values[2 * i + 1]!) << 16)) >>> 0,
+    (_, i) => (encodeBf16(values[2 * i]!) | (encodeBf16(values[2 * i + 1]!) << 16)) >>> 0,
   );
 }
 

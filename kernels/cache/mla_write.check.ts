@@ -1,5 +1,5 @@
+import { encodeBf16 } from "../../src/dtype.ts";
 import { defineCheck, type HostArrays } from "../check.ts";
-import { bf16Bits } from "./host_cache.ts";
 import { mlaWrite } from "./mla_write.ts";
 
 interface Shape {
@@ -234,7 +234,7 @@ export default defineCheck<Shape>({
       const written = entry(shape, inputs, r);
       values.set(written, at);
       for (let i = 0; i < width; i += 2) {
-        words[(at + i) / 2] = (bf16Bits(written[i]!) | (bf16Bits(written[i + 1]!) << 16)) >>> 0;
+        words[(at + i) / 2] = (encodeBf16(written[i]!) | (encodeBf16(written[i + 1]!) << 16)) >>> 0;
       }
       const normed = normedQuery(shape, inputs, r);
       const step = steps(normed);
