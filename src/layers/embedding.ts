@@ -1,23 +1,17 @@
 /**
- * The token table and the output head, each in slabs of rows that one binding can hold.
+ * The token table, in slabs of rows that one binding can hold.
  *
  * @module
  */
 import { type EmbeddingSlab, embedding } from "../../kernels/embedding/embedding.ts";
-import {
-  type LinearLayout,
-  type LinearWeight,
-  WEIGHT_BYTES,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
-import { linear } from "../../kernels/linear/linear.ts";
+import { WEIGHT_BYTES, type WeightDtype } from "../../kernels/linear/layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { allocateMatrix, checkpointDtype, fanOut, placeBytes } from "./matrix_destination.ts";
+import { checkpointDtype } from "./matrix_destination.ts";
 import type { StepTensors } from "./step_tensors.ts";
 
 /** Rows of tokens, kept as the checkpoint holds them. */
@@ -90,66 +84,5 @@ export class Embedding {
       dtype: this.#dtype,
     });
     plan.add((step) => record(step.rows));
-  }
-}
-
-/** The last projection, to one logit a token of the vocabulary. */
-export class OutputHead {
-  readonly #weights: readonly { readonly weight: LinearWeight; readonly firstRow: number }[];
-  readonly spec: WeightSpec;
-
-  /** @param options `name` is the tensor's without ".weight". */
-  constructor(
-    memory: DeviceMemory,
-    options: {
-      readonly name: string;
-      readonly vocabularySize: number;
-      readonly hiddenSize: number;
-      readonly dtype: WeightDtype;
-      readonly layout: LinearLayout;
-    },
-  ) {
-    const { name, vocabularySize, hiddenSize, dtype, layout } = options;
-    if (dtype === "fp8") throw new UnsupportedError(`${name} in FP8`);
-    const shape = { dtype, columns: hiddenSize, layout };
-    const rowBytes = placeBytes({ ...shape, parts: [layout.lanes] }).words / layout.lanes;
-    const fits = Math.floor(memory.maxTensorBytes / rowBytes / layout.lanes) * layout.lanes;
-    const slabRows = Math.min(vocabularySize, fits);
-    const weights: { weight: LinearWeight; firstRow: number }[] = [];
-    const specs: WeightSpec[] = [];
-    for (let firstRow = 0; firstRow < vocabularySize; firstRow += slabRows) {
-      const parts = [Math.min(slabRows, vocabularySize - firstRow)];
-      const slab = allocateMatrix(memory, `${name} from row ${firstRow}`, { ...shape, parts });
-      weights.push({ weight: slab.weight, firstRow });
-      const source = { sourceRow: firstRow, shape: [vocabularySize, hiddenSize] } as const;
-      specs.push(...slab.place.specs(0, { name, split: "rows", ...source }));
-    }
-    this.#weights = weights;
-    this.spec = { ...specs[0]!, destination: fanOut(specs.map((spec) => spec.destination)) };
-  }
-
-  /** Adds one launch a slab, over the rows whose logits are wanted. */
-  compile(
-    plan: Plan<Step>,
-    options: {
-      readonly input: Tensor;
-      readonly inputStride: number;
-      readonly logits: Tensor;
-      readonly logitsStride: number;
-    },
-  ): void {
-    for (const { weight, firstRow } of this.#weights) {
-      const record = linear(plan.recorder, {
-        x: options.input,
-        xStride: options.inputStride,
-        weight,
-        out: options.logits,
-        outStride: options.logitsStride,
-        outColumn: firstRow,
-      });
-      plan.add((step) => {
-        if (step.logitRows > 0) record(step.logitRows);
-      });
-    }
   }
 }

@@ -276,3 +276,11 @@ export function fanOut(destinations: readonly Destination[]): Destination {
     },
   };
 }
+
+/** One list of specs for several slices of the same tensors. */
+export function mergeSpecs(slices: readonly (readonly WeightSpec[])[]): WeightSpec[] {
+  return slices[0]!.map((spec, i) => {
+    if (slices.length === 1) return spec;
+    return { ...spec, destination: fanOut(slices.map((slice) => slice[i]!.destination)) };
+  });
+}

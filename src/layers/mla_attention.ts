@@ -29,6 +29,7 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { PrefillPass, Step } from "./batch.ts";
 import { KeyValueUp } from "./key_value_up.ts";
+import { Linear, type LinearShape } from "./linear.ts";
 import { allocateMatrix } from "./matrix_destination.ts";
 import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
 import type { StepTensors } from "./step_tensors.ts";
@@ -58,11 +59,11 @@ export class MlaAttention {
   readonly #shape: MlaShape;
   readonly #layout: LinearLayout;
   readonly #first: LinearWeight;
-  readonly #second: LinearWeight | undefined;
+  readonly #second: Linear | undefined;
   readonly #queryNorm: VectorWeight | undefined;
   readonly #latentNorm: VectorWeight;
   readonly #up: KeyValueUp;
-  readonly #output: LinearWeight;
+  readonly #output: Linear;
 
   /** @param name Prefix of its tensors, "model.layers.0.self_attn". */
   constructor(
@@ -84,16 +85,18 @@ export class MlaAttention {
       parts: [queryLatent ?? queryRows, latent + rope],
       layout,
     });
-    const output = allocateMatrix(memory, `${name}.o_proj`, {
-      dtype: dtypeOf(`${name}.o_proj`),
-      columns: heads * value,
-      parts: [hiddenSize],
-      layout,
-    });
+    const ownLinear = (matrix: string, sizes: Pick<LinearShape, "rows" | "columns" | "split">) => {
+      const own = `${name}.${matrix}`;
+      return new Linear(memory, { name: own, dtype: dtypeOf(own), layout, ...sizes });
+    };
     this.#shape = shape;
     this.#layout = layout;
     this.#first = first.weight;
-    this.#output = output.weight;
+    this.#output = ownLinear("o_proj", {
+      rows: hiddenSize,
+      columns: heads * value,
+      split: "columns",
+    });
     this.#latentNorm = vectorWeight(memory, `${name}.kv_a_layernorm.weight`, latent);
     this.#up = new KeyValueUp(memory, {
       ...shape,
@@ -109,19 +112,16 @@ export class MlaAttention {
       ...first.place.specs(1, { name: `${name}.kv_a_proj_with_mqa`, split: "none" }),
       this.#latentNorm.spec,
       ...this.#up.specs,
-      ...output.place.specs(0, { name: `${name}.o_proj`, split: "columns" }),
+      ...this.#output.specs,
     ];
     if (queryLatent !== null) {
-      const second = allocateMatrix(memory, `${name}.q_b_proj`, {
-        dtype: dtypeOf(`${name}.q_b_proj`),
+      this.#second = ownLinear("q_b_proj", {
+        rows: queryRows,
         columns: queryLatent,
-        parts: [queryRows],
-        layout,
+        split: "heads",
       });
-      this.#second = second.weight;
       this.#queryNorm = vectorWeight(memory, `${name}.q_a_layernorm.weight`, queryLatent);
-      specs.push(this.#queryNorm.spec);
-      specs.push(...second.place.specs(0, { name: `${name}.q_b_proj`, split: "heads" }));
+      specs.push(this.#queryNorm.spec, ...this.#second.specs);
     }
     this.specs = specs;
   }
@@ -143,10 +143,9 @@ export class MlaAttention {
       });
       plan.add((step) => rounded(step.rows));
     }
-    const project = linear(recorder, {
+    const project = this.#output.bind(recorder, {
       x: scratch.context,
       xStride: contextStride,
-      weight: this.#output,
       out: output,
       outStride: hiddenStride,
       segments: segments(heads * value),
@@ -194,10 +193,9 @@ export class MlaAttention {
     plan.add((step) => project(step.rows));
     plan.add((step) => write(step.rows));
     if (this.#second === undefined) return;
-    const query = linear(recorder, {
+    const query = this.#second.bind(recorder, {
       x: scratch.queryLatent!,
       xStride: padTo(queryLatent!, 4),
-      weight: this.#second,
       out: scratch.query,
       outStride: this.#queryStride,
     });

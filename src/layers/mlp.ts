@@ -10,13 +10,16 @@ import {
   segments,
   type WeightDtype,
 } from "../../kernels/linear/layout.ts";
-import { linear } from "../../kernels/linear/linear.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { allocateMatrix } from "./matrix_destination.ts";
+import { Linear, rowsThatFit } from "./linear.ts";
+import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
+
+/** Outputs that are quantized together. */
+const QUANTIZED_GROUP = 128;
 
 export interface MlpBinding {
   /** `[maxRows, hiddenStride]`: normed hidden rows, quantized where linears want them so */
@@ -33,8 +36,13 @@ export interface MlpBinding {
 export class Mlp {
   readonly specs: readonly WeightSpec[];
   readonly #intermediate: number;
-  readonly #gateUp: LinearWeight;
-  readonly #down: LinearWeight;
+  /** Slabs of the fused gate and up halves, each for outputs from `first` on. */
+  readonly #gateUp: readonly {
+    readonly weight: LinearWeight;
+    readonly first: number;
+    readonly count: number;
+  }[];
+  readonly #down: Linear;
 
   /** @param options `name` is the prefix of its tensors, "model.layers.0.mlp". */
   constructor(
@@ -48,50 +56,66 @@ export class Mlp {
     },
   ) {
     const { name, hiddenSize, intermediate, layout, dtypeOf } = options;
-    const gateUpMatrix = allocateMatrix(memory, `${name} gate and up`, {
-      dtype: dtypeOf(`${name}.gate_proj`),
-      columns: hiddenSize,
-      parts: [intermediate, intermediate],
-      layout,
-    });
-    const down = allocateMatrix(memory, `${name}.down_proj`, {
-      dtype: dtypeOf(`${name}.down_proj`),
-      columns: intermediate,
-      parts: [hiddenSize],
-      layout,
-    });
+    const shape = { columns: hiddenSize, dtype: dtypeOf(`${name}.gate_proj`), layout };
+    // Both halves of an output stand in one slab, and a slab holds whole groups of 128 outputs.
+    const unit = 2 * QUANTIZED_GROUP;
+    const most = rowsThatFit(memory, { ...shape, rows: 2 * intermediate, unit }) / 2;
+    const slabs: { weight: LinearWeight; first: number; count: number }[] = [];
+    const specs: WeightSpec[][] = [];
+    for (let first = 0; first < intermediate; first += most) {
+      const count = Math.min(most, intermediate - first);
+      const label = `${name} gate and up from row ${first}`;
+      const parts = [count, count];
+      const { place, weight } = allocateMatrix(memory, label, { ...shape, parts });
+      const source = {
+        split: "rows",
+        sourceRow: first,
+        shape: [intermediate, hiddenSize],
+      } as const;
+      slabs.push({ weight, first, count });
+      specs.push([
+        ...place.specs(0, { name: `${name}.gate_proj`, ...source }),
+        ...place.specs(1, { name: `${name}.up_proj`, ...source }),
+      ]);
+    }
     this.#intermediate = intermediate;
-    this.#gateUp = gateUpMatrix.weight;
-    this.#down = down.weight;
-    this.specs = [
-      ...gateUpMatrix.place.specs(0, { name: `${name}.gate_proj`, split: "rows" }),
-      ...gateUpMatrix.place.specs(1, { name: `${name}.up_proj`, split: "rows" }),
-      ...down.place.specs(0, { name: `${name}.down_proj`, split: "columns" }),
-    ];
+    this.#gateUp = slabs;
+    this.#down = new Linear(memory, {
+      name: `${name}.down_proj`,
+      rows: hiddenSize,
+      columns: intermediate,
+      dtype: dtypeOf(`${name}.down_proj`),
+      split: "columns",
+      layout,
+    });
+    this.specs = [...mergeSpecs(specs), ...this.#down.specs];
   }
 
-  /** Adds two launches. */
+  /** Adds two launches, more where a binding is too small for a weight. */
   compile(plan: Plan<Step>, binding: MlpBinding): void {
     const { recorder } = plan;
     const { input, hiddenStride, intermediate, intermediateStride, output } = binding;
-    const first = gateUp(recorder, {
-      x: input,
-      xStride: hiddenStride,
-      weight: this.#gateUp,
-      intermediate: this.#intermediate,
-      out: intermediate,
-      outStride: intermediateStride,
-      quantize: binding.quantizeActivations && this.#down.dtype === "fp8",
-    });
-    const second = linear(recorder, {
+    const { buffer, offset, size } = intermediate;
+    for (const { weight, first, count } of this.#gateUp) {
+      const out = { buffer, offset: offset + first * 4, size: size - first * 4 };
+      const halves = gateUp(recorder, {
+        x: input,
+        xStride: hiddenStride,
+        weight,
+        intermediate: count,
+        out,
+        outStride: intermediateStride,
+        quantize: binding.quantizeActivations && this.#down.dtype === "fp8",
+      });
+      plan.add((step) => halves(step.rows));
+    }
+    const down = this.#down.bind(recorder, {
       x: intermediate,
       xStride: intermediateStride,
-      weight: this.#down,
       out: output,
       outStride: hiddenStride,
       segments: segments(this.#intermediate),
     });
-    plan.add((step) => first(step.rows));
-    plan.add((step) => second(step.rows));
+    plan.add((step) => down(step.rows));
   }
 }

@@ -27,7 +27,7 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
 import { ExpertMatrices } from "./expert_matrices.ts";
-import { allocateMatrix, fanOut } from "./matrix_destination.ts";
+import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface MoeShape {
@@ -292,11 +292,4 @@ export class Moe {
       second(step.rows, sorted);
     });
   }
-}
-
-/** One spec for several destinations of the same tensor. */
-function mergeSpecs(slices: readonly (readonly WeightSpec[])[]): WeightSpec[] {
-  return slices[0]!.map((spec, i) => {
-    return { ...spec, destination: fanOut(slices.map((slice) => slice[i]!.destination)) };
-  });
 }

@@ -18,8 +18,9 @@ import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import { Embedding, OutputHead } from "../layers/embedding.ts";
-import { fanOut, storedDtype } from "../layers/matrix_destination.ts";
+import { Embedding } from "../layers/embedding.ts";
+import { Linear } from "../layers/linear.ts";
+import { mergeSpecs, storedDtype } from "../layers/matrix_destination.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
 import { allocateMlaScratch, type MlaShape } from "../layers/mla_scratch.ts";
 import { Mlp } from "../layers/mlp.ts";
@@ -93,7 +94,7 @@ class Deepseek implements Model {
   readonly #embedding: Embedding;
   readonly #layers: readonly Layer[];
   readonly #norm: VectorWeight;
-  readonly #head: OutputHead;
+  readonly #head: Linear;
 
   constructor(config: DeepseekConfig, shape: ModelShape, options: ModelOptions) {
     const { hiddenSize, vocabularySize, yarn: scaling, nope, rope } = config;
@@ -115,10 +116,13 @@ class Deepseek implements Model {
       name: "model.embed_tokens",
       dtype: this.#dtypeOf("model.embed_tokens"),
     });
-    this.#head = new OutputHead(memory, {
-      ...common,
+    this.#head = new Linear(memory, {
       name: headName,
+      rows: vocabularySize,
+      columns: hiddenSize,
       dtype: this.#dtypeOf(headName),
+      split: "rows",
+      layout,
     });
     this.#norm = vectorWeight(memory, "model.norm.weight", hiddenSize);
     this.#layers = Array.from({ length: config.layers }, (_, i) => this.#createLayer(i));
@@ -138,9 +142,8 @@ class Deepseek implements Model {
 
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
-    if (!this.#config.tiedEmbeddings) return [table!, this.#head.spec];
-    const destination = fanOut([table!.destination, this.#head.spec.destination]);
-    return [{ ...table!, destination }];
+    if (!this.#config.tiedEmbeddings) return [table!, ...this.#head.specs];
+    return mergeSpecs([[table!], this.#head.specs]);
   }
 
   #createLayer(index: number): Layer {
@@ -245,12 +248,13 @@ class Deepseek implements Model {
     });
     plan.add((step) => record(step.logitRows));
     plan.tap("final_norm", normed);
-    this.#head.compile(plan, {
-      input: normed,
-      inputStride: stride,
-      logits: tensors.logits,
-      logitsStride: tensors.logitsStride,
+    const head = this.#head.bind(recorder, {
+      x: normed,
+      xStride: stride,
+      out: tensors.logits,
+      outStride: tensors.logitsStride,
     });
+    plan.add((step) => head(step.logitRows));
     plan.tap("logits", tensors.logits);
   }
 
