@@ -101,7 +101,9 @@ test("a kernel that does not compile is named with the compiler's words", async 
   });
   const x = allocateTensor(device, 16, "x");
   new Kernel(definition).bind(recorder, { x, out: allocateTensor(device, 16, "out") });
-  await expect(recorder.pipelines.ready()).rejects.toThrow(/Cannot use kernel "scale.*no matching overload/s);
+  await expect(recorder.pipelines.ready()).rejects.toThrow(
+    /Cannot use kernel "scale.*no matching overload/s,
+  );
 });
 
 test("Plan cuts segments at exchanges and awaits them", async () => {
