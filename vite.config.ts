@@ -61,6 +61,8 @@ function lavapipeProjects() {
 const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
 
 export default defineConfig({
+  // The examples import this package by its name; tsconfig.json says where that is.
+  resolve: { tsconfigPaths: true },
   build: {
     target: "es2022",
     minify: false,

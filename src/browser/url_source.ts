@@ -144,7 +144,8 @@ class RemoteFolder implements WeightSource {
 
   /** Bytes of a file of weights, or undefined when the server has none. */
   async #probe(file: string): Promise<number | undefined> {
-    const response = await this.#request(file, { range: "bytes=0-0" });
+    // Eight bytes, because some servers take 0-0 for the whole file.
+    const response = await this.#request(file, { range: "bytes=0-7" });
     await response.body?.cancel();
     if (isMissing(response)) return undefined;
     if (response.status !== 206 && response.status !== 416) await refuse(file, response);

@@ -199,16 +199,16 @@ test.each<[string, (response: ServerResponse) => void]>([
   ["the server answers 503", (response) => response.writeHead(503).end()],
   [
     "the server's file is not the one that was opened",
-    (response) => response.writeHead(206, { "content-range": "bytes 0-7/9" }).end("abcdefgh"),
+    (response) => response.writeHead(206, { "content-range": "bytes 8-15/16" }).end("abcdefgh"),
   ],
 ])("read says when %s", async (problem, respond) => {
   const intercept = onlyFor(SHARDS[0], (response, request) =>
-    request.headers.range === "bytes=0-0"
-      ? response.writeHead(206, { "content-range": "bytes 0-0/100" }).end("a")
+    request.headers.range === "bytes=0-7"
+      ? response.writeHead(206, { "content-range": "bytes 0-7/100" }).end("12345678")
       : respond(response),
   );
   const source = await (await serving({ intercept })).source();
-  expect(await failure(source.read(SHARDS[0], 0, 8))).toContain(
+  expect(await failure(source.read(SHARDS[0], 8, 8))).toContain(
     `Cannot load ${SHARDS[0]}: ${problem}`,
   );
 });
