@@ -27,7 +27,7 @@ import {
   type ModelOptions,
 } from "../models/model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
-import { type MemoryPlan, planMemory } from "./memory_plan.ts";
+import { type MemoryPlan, megabytes, planMemory } from "./memory_plan.ts";
 import { ModelRunner } from "./model_runner.ts";
 
 export interface LoadedModel {
@@ -100,29 +100,34 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
   };
   const memory = new DeviceMemory(limits, device);
   const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
-  const model = await allocating(device, "weights", () =>
+  const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
+  const model = await allocating(device, weights, () =>
     definition.create({ ...modelOptions(memory, layout), contextLength }),
   );
   await checkpoint.load(model.specs, {
     onProgress: ({ loadedBytes, totalBytes }) =>
       given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
   });
-  const { cache, runner } = await allocating(device, "KV cache and activations", () => {
-    const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
-    const runner = new ModelRunner({
-      recorder,
-      memory,
-      model,
-      shape,
-      cache,
-      pageSize: options.pageSize,
-      contextLength,
-      maxRows: options.maxRows,
-      maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
-      maxSequences: options.maxRunningRequests,
-    });
-    return { cache, runner };
-  });
+  const { cache, runner } = await allocating(
+    device,
+    `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
+    () => {
+      const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
+      const runner = new ModelRunner({
+        recorder,
+        memory,
+        model,
+        shape,
+        cache,
+        pageSize: options.pageSize,
+        contextLength,
+        maxRows: options.maxRows,
+        maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
+        maxSequences: options.maxRunningRequests,
+      });
+      return { cache, runner };
+    },
+  );
   await recorder.pipelines.ready((done, total) =>
     given.onProgress?.({ phase: "pipelines", done, total }),
   );

@@ -35,7 +35,7 @@ export const startEngine: StartEngine = async (options, report) => {
   const { device, adapter } = await openDevice(deviceOptions);
   report.adapter(adapter);
   try {
-    return await Engine.load(source, {
+    const engine = await Engine.load(source, {
       device: firstThenNew(device, deviceOptions),
       chatTemplate,
       contextLength: options.contextLength,
@@ -50,6 +50,8 @@ export const startEngine: StartEngine = async (options, report) => {
       onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
     });
+    report.warnings(engine.selfTest.failures);
+    return engine;
   } catch (error) {
     throw asOptionError(error);
   }

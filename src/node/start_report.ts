@@ -19,6 +19,8 @@ export interface StartReport {
   adapter(adapter: AdapterDescription): void;
   plan(lines: readonly string[]): void;
   progress(progress: LoadProgress): void;
+  /** What the adapter gets wrong, one sentence each. */
+  warnings(sentences: readonly string[]): void;
 }
 
 /** The part of a stream that a report needs: `process.stdout`, or a list in a test. */
@@ -49,6 +51,9 @@ export function lineReport(output: Output): StartReport {
     },
     plan: (lines) => lines.forEach(line),
     progress: output.isTTY ? barProgress(output) : lineProgress(line),
+    warnings: (sentences) => {
+      for (const sentence of sentences) line(`Warning: ${sentence}`);
+    },
   };
 }
 
@@ -59,6 +64,7 @@ export function quietReport(output: Output): StartReport {
     adapter: () => {},
     plan: () => {},
     progress: output.isTTY ? barProgress(output) : () => {},
+    warnings: () => {},
   };
 }
 
