@@ -13,6 +13,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
 
+/** Milliseconds after which an example is ended. SwiftShader takes 10,000 to 20,000. */
+const TIMEOUT = 100_000;
+
 /** Inside the project, so that the package's dependencies are found as if they were installed. */
 const consumer = join(root, ".cache", `examples-${process.pid}`);
 const installed = join(consumer, "node_modules", "wisp-llm");
@@ -41,7 +44,7 @@ async function run(name: string, source: string): Promise<Ended> {
   const path = join(consumer, `${name}.js`);
   const { code } = await transformWithOxc(source, `${name}.ts`);
   writeFileSync(path, code);
-  const child = spawn(process.execPath, [path], { cwd: consumer });
+  const child = spawn(process.execPath, [path], { cwd: consumer, timeout: TIMEOUT });
   let output = "";
   let errors = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
@@ -57,28 +60,21 @@ test("the README's library example runs and ends by itself", async () => {
   expect(output.trim()).not.toBe("");
 });
 
-// The examples take minutes on SwiftShader, which the README's stands for.
-test.skipIf(process.env.WISP_TEST_SMALLEST === "1")(
-  "examples/library answers one, several and an aborted request",
-  async () => {
-    const { status, output, errors } = await run("library", read("examples/library/main.ts"));
-    expect(status, errors).toBe(0);
-    expect(output).toMatch(/^DeepseekV3ForCausalLM on .+\nThe capital of Japan is Tokyo\.\n/);
-    expect(output).toContain("What is the capital of France?\n  The capital of France is Paris.\n");
-    expect(output).toContain("What is 12 + 35?\n");
-    expect(output).toMatch(/\nAborted: 0 tokens are held\n$/);
-  },
-);
+test("examples/library answers one, several and an aborted request", async () => {
+  const { status, output, errors } = await run("library", read("examples/library/main.ts"));
+  expect(status, errors).toBe(0);
+  expect(output).toMatch(/^DeepseekV3ForCausalLM on .+\nThe capital of Japan is Tokyo\.\n/);
+  expect(output).toContain("What is the capital of France?\n  The capital of France is Paris.\n");
+  expect(output).toContain("What is 12 + 35?\n");
+  expect(output).toMatch(/\nAborted: 0 tokens are held\n$/);
+});
 
-test.skipIf(process.env.WISP_TEST_SMALLEST === "1")(
-  "examples/server answers /generate and a streamed chat",
-  async () => {
-    const { status, output, errors } = await run("server", read("examples/server/main.ts"));
-    expect(status, errors).toBe(0);
-    const [about, story, chat, ...rest] = output.split("\n");
-    expect(about).toBe("DeepseekV3ForCausalLM, ready");
-    expect(story).toMatch(/^Once upon a time.+ \(12 tokens\)$/);
-    expect(chat).toBe("The capital of Japan is Tokyo.");
-    expect(rest).toEqual([""]);
-  },
-);
+test("examples/server answers /generate and a streamed chat", async () => {
+  const { status, output, errors } = await run("server", read("examples/server/main.ts"));
+  expect(status, errors).toBe(0);
+  const [about, story, chat, ...rest] = output.split("\n");
+  expect(about).toBe("DeepseekV3ForCausalLM, ready");
+  expect(story).toMatch(/^Once upon a time.+ \(12 tokens\)$/);
+  expect(chat).toBe("The capital of Japan is Tokyo.");
+  expect(rest).toEqual([""]);
+});
