@@ -47,10 +47,10 @@ export class Linear {
   /** Binds one launch a slab; the returned function records them over `rows` rows. */
   bind(
     recorder: Recorder,
-    options: Omit<LinearOptions, "weight" | "outColumn" | "groups">,
+    options: Omit<LinearOptions, "weight" | "groups">,
   ): (rows: number) => void {
     const launches = this.#slabs.map(({ weight, firstRow }) =>
-      linear(recorder, { ...options, weight, outColumn: firstRow }),
+      linear(recorder, { ...options, weight, outColumn: (options.outColumn ?? 0) + firstRow }),
     );
     return (rows) => {
       for (const launch of launches) launch(rows);

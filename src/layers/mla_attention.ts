@@ -28,6 +28,7 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { PrefillPass, Step } from "./batch.ts";
+import { type BlockRows, rowsFor } from "./block_rows.ts";
 import { KeyValueUp } from "./key_value_up.ts";
 import { Linear, type LinearShape } from "./linear.ts";
 import { allocateMatrix } from "./matrix_destination.ts";
@@ -35,7 +36,7 @@ import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
-export interface MlaBinding {
+export interface MlaBinding extends BlockRows {
   readonly scratch: MlaScratch;
   readonly inputs: StepTensors;
   /** `[positions, rope]` f32 */
@@ -45,13 +46,6 @@ export interface MlaBinding {
   readonly cacheDtype: CacheDtype;
   readonly pageSize: number;
   readonly prefillCapacity: number;
-  /** `[maxRows, hiddenStride]`: normed hidden rows, quantized where linears want them so */
-  readonly input: Tensor;
-  /** `[maxRows, hiddenStride]` */
-  readonly output: Tensor;
-  readonly hiddenStride: number;
-  /** Quantizes the inputs of the second projections too. */
-  readonly quantizeActivations: boolean;
 }
 
 export class MlaAttention {
@@ -132,10 +126,10 @@ export class MlaAttention {
     this.#decode(plan, binding);
     this.#prefill(plan, binding);
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, quantizeActivations } = binding;
+    const { scratch, output, hiddenStride, quantized } = binding;
     const { heads, value } = this.#shape;
     const contextStride = padTo(heads * value, 4);
-    if (quantizeActivations && this.#output.dtype === "fp8") {
+    if (quantized !== undefined && this.#output.dtype === "fp8") {
       const rounded = quantize(recorder, {
         x: scratch.context,
         cols: heads * value,
@@ -156,11 +150,11 @@ export class MlaAttention {
   /** Queries of every row, and its cache entry. */
   #projections(plan: Plan<Step>, binding: MlaBinding): void {
     const { recorder } = plan;
-    const { scratch, inputs, quantizeActivations } = binding;
+    const { scratch, inputs, quantized } = binding;
     const { latent, rope, eps, queryLatent } = this.#shape;
     const columns = firstColumns(this.#shape, this.#layout);
     const project = linear(recorder, {
-      x: binding.input,
+      x: rowsFor(binding, this.#first),
       xStride: binding.hiddenStride,
       weight: this.#first,
       out: scratch.first,
@@ -176,7 +170,7 @@ export class MlaAttention {
           weight: this.#queryNorm!.tensor,
           out: scratch.queryLatent!,
           outStride: padTo(queryLatent, 4),
-          quantize: quantizeActivations && this.#second!.dtype === "fp8",
+          quantize: quantized !== undefined && this.#second!.dtype === "fp8",
         },
       }),
       latentOffset: columns.latentOffset,

@@ -15,22 +15,20 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
+import { type BlockRows, rowsFor } from "./block_rows.ts";
 import { Linear, rowsThatFit } from "./linear.ts";
 import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
 
 /** Outputs that are quantized together. */
 const QUANTIZED_GROUP = 128;
 
-export interface MlpBinding {
-  /** `[maxRows, hiddenStride]`: normed hidden rows, quantized where linears want them so */
-  readonly input: Tensor;
-  readonly hiddenStride: number;
+export interface MlpBinding extends BlockRows {
   /** `[maxRows, intermediateStride]` */
   readonly intermediate: Tensor;
   readonly intermediateStride: number;
-  /** `[maxRows, hiddenStride]` */
-  readonly output: Tensor;
-  readonly quantizeActivations: boolean;
+  /** Elements from one row of `output` to the next, and the first of them. */
+  readonly outputStride?: number;
+  readonly outputColumn?: number;
 }
 
 export class Mlp {
@@ -94,18 +92,19 @@ export class Mlp {
   /** Adds two launches, more where a binding is too small for a weight. */
   compile(plan: Plan<Step>, binding: MlpBinding): void {
     const { recorder } = plan;
-    const { input, hiddenStride, intermediate, intermediateStride, output } = binding;
+    const { hiddenStride, intermediate, intermediateStride, output } = binding;
+    const { outputStride = hiddenStride, outputColumn = 0 } = binding;
     const { buffer, offset, size } = intermediate;
     for (const { weight, first, count } of this.#gateUp) {
       const out = { buffer, offset: offset + first * 4, size: size - first * 4 };
       const halves = gateUp(recorder, {
-        x: input,
+        x: rowsFor(binding, weight),
         xStride: hiddenStride,
         weight,
         intermediate: count,
         out,
         outStride: intermediateStride,
-        quantize: binding.quantizeActivations && this.#down.dtype === "fp8",
+        quantize: binding.quantized !== undefined && this.#down.dtype === "fp8",
       });
       plan.add((step) => halves(step.rows));
     }
@@ -113,7 +112,8 @@ export class Mlp {
       x: intermediate,
       xStride: intermediateStride,
       out: output,
-      outStride: hiddenStride,
+      outStride: outputStride,
+      outColumn: outputColumn,
       segments: segments(this.#intermediate),
     });
     plan.add((step) => down(step.rows));

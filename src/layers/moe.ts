@@ -2,14 +2,17 @@
  * Mixture of experts: route, dispatch each row to its experts, run them, leave the results in slot
  * order for the next norm to combine.
  *
- * Shared experts are further slots of weight 1 behind the routed ones. `placement` maps a logical
- * expert to the physical slot whose weights it runs on, and `hits` counts choices.
+ * Shared experts are further slots of weight 1 behind the routed ones. Where they cannot be cut
+ * into experts of their own (their blocks overlap, their dtype is another) they stay one wide MLP
+ * that fills one slot. `placement` maps a logical expert to the physical slot whose weights it runs
+ * on, and `hits` counts choices.
  *
  * Source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 2.1.2.
  *
  * @module
  */
 import {
+  BLOCK_COLUMNS,
   type LinearLayout,
   type LinearWeight,
   segments,
@@ -21,13 +24,14 @@ import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../errors.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
+import { type BlockRows, rowsFor } from "./block_rows.ts";
 import { ExpertMatrices } from "./expert_matrices.ts";
 import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
+import { Mlp } from "./mlp.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface MoeShape {
@@ -43,9 +47,6 @@ export interface MoeShape {
   readonly normalize: boolean;
   readonly scalingFactor: number;
 }
-
-/** Slots of a row: routed choices, then shared experts. */
-export const slotsOf = ({ perToken, shared }: MoeShape): number => perToken + shared;
 
 /** Pairs of one tile of the sorted form. */
 export const PAIR_TILE = 4;
@@ -66,6 +67,9 @@ export interface MoeScratch {
   readonly intermediateStride: number;
   /** `[maxRows * slots, hiddenStride]` */
   readonly output: Tensor;
+  /** `[maxRows, sharedStride]`: of shared experts that are one MLP */
+  readonly sharedIntermediate: Tensor;
+  readonly sharedStride: number;
 }
 
 export function allocateMoeScratch(
@@ -75,10 +79,11 @@ export function allocateMoeScratch(
 ): MoeScratch {
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
-  const pairs = maxRows * slotsOf(shape);
+  const pairs = maxRows * (shape.perToken + shape.shared);
   const experts = shape.routed + shape.shared;
   const logitsStride = Math.ceil(shape.routed / 4) * 4;
   const intermediateStride = Math.ceil(shape.intermediate / 4) * 4;
+  const sharedStride = Math.ceil((shape.shared * shape.intermediate) / 4) * 4;
   return {
     routerLogits: allocate(maxRows * logitsStride, "router logits"),
     logitsStride,
@@ -90,6 +95,8 @@ export function allocateMoeScratch(
     intermediate: allocate(pairs * intermediateStride, "expert intermediates"),
     intermediateStride,
     output: allocate(pairs * hiddenStride, "expert outputs"),
+    sharedIntermediate: allocate(maxRows * sharedStride, "shared intermediates"),
+    sharedStride,
   };
 }
 
@@ -109,24 +116,23 @@ function routingRule(shape: MoeShape): RoutingRule {
   };
 }
 
-export interface MoeBinding {
+/** The result is the scratch's `output`, to be combined. */
+export interface MoeBinding extends Omit<BlockRows, "output"> {
   readonly scratch: MoeScratch;
-  /** `[maxRows, hiddenStride]`: normed hidden rows as the router reads them */
-  readonly normed: Tensor;
-  /** The same, quantized where linears want them so */
-  readonly input: Tensor;
-  readonly hiddenStride: number;
-  readonly quantizeActivations: boolean;
 }
 
 export class Moe {
   readonly specs: readonly WeightSpec[];
+  /** Slots of a row: routed choices, then shared experts. */
+  readonly slots: number;
   readonly #shape: MoeShape;
   readonly #memory: DeviceMemory;
   readonly #router: LinearWeight;
   readonly #bias: VectorWeight | undefined;
   readonly #gateUp: ExpertMatrices;
   readonly #down: ExpertMatrices;
+  /** The shared experts, where they are one MLP. */
+  readonly #wide: Mlp | undefined;
   /** `[routed]` u32: the physical expert of each logical one */
   readonly #placement: Tensor;
   /** `[routed]` u32: how often each logical expert was chosen */
@@ -142,15 +148,11 @@ export class Moe {
       readonly dtypeOf: (name: string) => WeightDtype;
     },
   ) {
-    const { hiddenSize, routed, shared, intermediate, selection } = shape;
+    const { hiddenSize, routed, shared, perToken, intermediate, selection } = shape;
     const { name, layout, dtypeOf } = options;
     const dtype = dtypeOf(`${name}.experts.0.gate_proj`);
-    if (shared > 1 && dtype === "fp8" && intermediate % 128 !== 0) {
-      throw new UnsupportedError(
-        `${shared} shared experts of width ${intermediate} in FP8`,
-        "they cut a block of 128 columns",
-      );
-    }
+    const cut = shared > 1 && dtype === "fp8" && intermediate % BLOCK_COLUMNS !== 0;
+    const wide = shared > 0 && (cut || dtypeOf(`${name}.shared_experts.gate_proj`) !== dtype);
     const router = allocateMatrix(memory, `${name}.gate`, {
       dtype: dtypeOf(`${name}.gate`),
       columns: hiddenSize,
@@ -164,7 +166,17 @@ export class Moe {
       selection === "noaux_tc"
         ? vectorWeight(memory, `${name}.gate.e_score_correction_bias`, routed)
         : undefined;
-    const count = routed + shared;
+    this.slots = perToken + (wide ? 1 : shared);
+    this.#wide = wide
+      ? new Mlp(memory, {
+          name: `${name}.shared_experts`,
+          hiddenSize,
+          intermediate: shared * intermediate,
+          layout,
+          dtypeOf,
+        })
+      : undefined;
+    const count = routed + (wide ? 0 : shared);
     this.#gateUp = new ExpertMatrices(memory, `${name} experts gate and up`, {
       count,
       dtype,
@@ -185,7 +197,7 @@ export class Moe {
       ...router.place.specs(0, { name: `${name}.gate`, split: "none" }),
       ...(this.#bias === undefined ? [] : [this.#bias.spec]),
       ...this.#routedSpecs(name),
-      ...(shared > 0 ? this.#sharedSpecs(name) : []),
+      ...(this.#wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])),
     ];
   }
 
@@ -220,12 +232,14 @@ export class Moe {
     );
   }
 
-  /** Adds four launches (five with many rows) and returns what the next norm combines. */
+  /** Adds four launches, five with many rows. */
   compile(plan: Plan<Step>, binding: MoeBinding): void {
     const { recorder } = plan;
-    const { scratch, normed, input, hiddenStride, quantizeActivations } = binding;
-    const { routed, shared, intermediate } = this.#shape;
-    const slots = slotsOf(this.#shape);
+    const { scratch, normed, quantized, hiddenStride } = binding;
+    const { routed, perToken, intermediate } = this.#shape;
+    const { slots } = this;
+    // The slot of a wide MLP has an expert number too, which no slab holds.
+    const shared = slots - perToken;
     this.#memory.write(
       this.#placement,
       0,
@@ -258,7 +272,7 @@ export class Moe {
       tileSize: PAIR_TILE,
     });
     const first = expertGateUp(recorder, {
-      x: input,
+      x: rowsFor(binding, this.#gateUp.weights),
       xStride: hiddenStride,
       slots,
       experts: scratch.experts,
@@ -268,7 +282,7 @@ export class Moe {
       intermediate,
       out: scratch.intermediate,
       outStride: scratch.intermediateStride,
-      quantize: quantizeActivations && this.#down.weights.dtype === "fp8",
+      quantize: quantized !== undefined && this.#down.weights.dtype === "fp8",
     });
     const second = expertDown(recorder, {
       x: scratch.intermediate,
@@ -290,6 +304,14 @@ export class Moe {
       if (sorted) arrange(step.rows * slots);
       first(step.rows, sorted);
       second(step.rows, sorted);
+    });
+    this.#wide?.compile(plan, {
+      ...binding,
+      intermediate: scratch.sharedIntermediate,
+      intermediateStride: scratch.sharedStride,
+      output: scratch.output,
+      outputStride: slots * hiddenStride,
+      outputColumn: perToken * hiddenStride,
     });
   }
 }

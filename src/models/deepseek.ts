@@ -16,15 +16,15 @@ import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
-import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
+import type { BlockRows } from "../layers/block_rows.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { Linear } from "../layers/linear.ts";
 import { mergeSpecs, storedDtype } from "../layers/matrix_destination.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
 import { allocateMlaScratch, type MlaShape } from "../layers/mla_scratch.ts";
 import { Mlp } from "../layers/mlp.ts";
-import { allocateMoeScratch, Moe, type MoeShape, slotsOf } from "../layers/moe.ts";
+import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
 import { ropeTable, softmaxScale } from "../layers/rope_table.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./deepseek_config.ts";
@@ -184,16 +184,13 @@ class Deepseek implements Model {
     const hidden = rows("hidden rows");
     const normed = rows("normed rows");
     const quantized = quantizeActivations ? rows("quantized rows") : undefined;
-    const input = quantized ?? normed;
     const output = rows("block output");
-    const attention = this.#attentionBinding(tensors, { input, output, stride });
-    const dense = this.#denseBinding({ input, output, stride });
+    const blockRows: BlockRows = { normed, quantized, output, hiddenStride: stride };
+    const attention = this.#attentionBinding(tensors, blockRows);
+    const dense = this.#denseBinding(blockRows);
     const moe = this.#moeShape && {
       scratch: allocateMoeScratch(memory, this.#moeShape, { maxRows, hiddenStride: stride }),
-      normed,
-      input,
-      hiddenStride: stride,
-      quantizeActivations,
+      ...blockRows,
     };
 
     plan.group("embedding");
@@ -227,12 +224,13 @@ class Deepseek implements Model {
         return;
       }
       const { scratch } = moe!;
-      layer.feedForward.experts.compile(plan, moe!);
+      const { experts } = layer.feedForward;
+      experts.compile(plan, moe!);
       plan.tap(`layer${i}.router_logits`, scratch.routerLogits);
       plan.tap(`layer${i}.experts`, scratch.experts);
       plan.tap(`layer${i}.expert_weights`, scratch.weights);
-      const slots = slotsOf(this.#moeShape!);
-      addend = { kind: "combine", y: scratch.output, weights: scratch.weights, slots };
+      const { output: y, weights } = scratch;
+      addend = { kind: "combine", y, weights, slots: experts.slots };
     });
 
     plan.group("output head");
@@ -258,12 +256,9 @@ class Deepseek implements Model {
     plan.tap("logits", tensors.logits);
   }
 
-  #attentionBinding(
-    { inputs, cache }: PlanTensors,
-    rows: { readonly input: Tensor; readonly output: Tensor; readonly stride: number },
-  ) {
+  #attentionBinding({ inputs, cache }: PlanTensors, rows: BlockRows) {
     const { rope, ropeTheta, yarn } = this.#config;
-    const { memory, contextLength, quantizeActivations, pageSize } = this.#options;
+    const { memory, contextLength, pageSize } = this.#options;
     const table = memory.allocate("weights", contextLength * rope * 4, "rope table");
     const angles = { theta: ropeTheta, dim: rope, scaling: yarn, positions: contextLength };
     memory.write(table, 0, ropeTable(angles) as Float32Array<ArrayBuffer>);
@@ -278,31 +273,21 @@ class Deepseek implements Model {
       cacheDtype: cache.shape.dtype,
       pageSize,
       prefillCapacity,
-      input: rows.input,
-      output: rows.output,
-      hiddenStride: rows.stride,
-      quantizeActivations,
+      ...rows,
     };
   }
 
-  #denseBinding(rows: {
-    readonly input: Tensor;
-    readonly output: Tensor;
-    readonly stride: number;
-  }) {
-    const { memory, maxRows, quantizeActivations } = this.#options;
+  #denseBinding(rows: BlockRows) {
+    const { memory, maxRows } = this.#options;
     const intermediateStride = Math.ceil(this.#config.denseIntermediate / 4) * 4;
     return {
-      input: rows.input,
-      output: rows.output,
-      hiddenStride: rows.stride,
+      ...rows,
       intermediate: memory.allocate(
         "activations",
         maxRows * intermediateStride * 4,
         "dense intermediates",
       ),
       intermediateStride,
-      quantizeActivations,
     };
   }
 }

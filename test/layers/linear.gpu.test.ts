@@ -53,12 +53,12 @@ async function run(fp8: boolean, limit: number) {
   device.queue.writeBuffer(output.buffer, 0, new Float32Array(ROWS * HIDDEN).fill(Number.NaN));
   const plan = new Plan<Step>(recorder);
   mlp.compile(plan, {
-    input,
+    normed: input,
+    quantized: fp8 ? input : undefined,
     hiddenStride: HIDDEN,
     intermediate,
     intermediateStride: INTERMEDIATE,
     output,
-    quantizeActivations: fp8,
   });
   await recorder.pipelines.ready();
   await plan.run(STEP);

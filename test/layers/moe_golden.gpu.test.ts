@@ -1,0 +1,105 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { addNorm } from "../../kernels/norm/add_norm.ts";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import { memorySource } from "../../src/checkpoint/memory_source.ts";
+import { DeviceMemory } from "../../src/gpu/memory.ts";
+import { Plan } from "../../src/gpu/plan.ts";
+import { Recorder } from "../../src/gpu/recorder.ts";
+import { allocateTensor } from "../../src/gpu/tensor.ts";
+import type { Step } from "../../src/layers/batch.ts";
+import { allocateMoeScratch, Moe, type MoeShape } from "../../src/layers/moe.ts";
+import { SHARED_MODELS } from "../support/folder_source.ts";
+import { device, download } from "../support/gpu.ts";
+import { checkpointFiles } from "../support/write_checkpoint.ts";
+
+interface Recorded {
+  readonly shape: readonly number[];
+  readonly b64: string;
+}
+
+const floats = ({ b64 }: Recorded) =>
+  new Float32Array(Uint8Array.from(Buffer.from(b64, "base64")).buffer);
+
+describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () => {
+  test.each([1, 0])("gives the golden block's rows (%i row a step; 0 is all)", async (perStep) => {
+    const path = join(SHARED_MODELS!, "../golden/kernels.json");
+    const { config, weights, x, y } = JSON.parse(readFileSync(path, "utf8")).moe_block;
+    const tensors = Object.entries<Recorded>(weights).map(([name, recorded]) => ({
+      name: `mlp.${name}`,
+      shape: recorded.shape,
+      dtype: "F32" as const,
+      values: floats(recorded),
+    }));
+    const [routed, hiddenSize] = weights["gate.weight"].shape;
+    const shape: MoeShape = {
+      hiddenSize,
+      routed,
+      shared: config.n_shared_experts,
+      perToken: config.num_experts_per_tok,
+      intermediate: weights["experts.0.gate_proj.weight"].shape[0],
+      scoring: config.scoring_func,
+      selection: config.topk_method,
+      groups: config.n_group,
+      groupsKept: config.topk_group,
+      normalize: config.norm_topk_prob,
+      scalingFactor: config.routed_scaling_factor,
+    };
+    const memory = new DeviceMemory(device.limits, device);
+    const moe = new Moe(memory, shape, {
+      name: "mlp",
+      layout: DEFAULT_LAYOUT,
+      dtypeOf: () => "f32",
+    });
+    const checkpoint = await Checkpoint.open(memorySource(checkpointFiles({ tensors })));
+    checkpoint.check(moe.specs);
+    await checkpoint.load(moe.specs);
+
+    const rows = x.shape[0] as number;
+    const recorder = new Recorder(device);
+    const plan = new Plan<Step>(recorder);
+    const scratch = allocateMoeScratch(memory, shape, { maxRows: rows, hiddenStride: hiddenSize });
+    const make = (label: string) => allocateTensor(device, rows * hiddenSize * 4, label);
+    const [input, sum, normed] = [make("input"), make("sum"), make("normed")];
+    moe.compile(plan, {
+      scratch,
+      normed: input,
+      quantized: undefined,
+      hiddenStride: hiddenSize,
+    });
+    // The residual stream starts at zero, so that after the combining norm it holds the block's result.
+    const combine = addNorm(recorder, {
+      x: sum,
+      addend: {
+        kind: "combine",
+        y: scratch.output,
+        weights: scratch.weights,
+        slots: moe.slots,
+      },
+      weight: input,
+      normed,
+      cols: hiddenSize,
+      eps: 1e-6,
+    });
+    plan.add((step) => combine(step.rows));
+    await recorder.pipelines.ready();
+
+    const given = floats(x);
+    const want = floats(y);
+    const largest = Math.max(...want.map(Math.abs));
+    const step = perStep === 0 ? rows : perStep;
+    for (let first = 0; first < rows; first += step) {
+      const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
+      device.queue.writeBuffer(input.buffer, 0, part);
+      device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
+      await plan.run({ rows: step, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 });
+      const got = new Float32Array(await download(sum.buffer));
+      for (let i = 0; i < part.length; i++) {
+        expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);
+      }
+    }
+    memory.destroy();
+  });
+});
