@@ -14,6 +14,12 @@ const WORKGROUP_BYTES = 16384;
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
 export const MLA_DECODE_KEY_TILE = 128;
 
+/** Lanes and bytes of workgroup memory beside the entry. */
+const MAX_LANES = 64;
+const TILE_BYTES = 40 * MLA_DECODE_KEY_TILE;
+/** Elements of a cache entry at most, whatever the lanes. */
+export const MLA_DECODE_MAX_ENTRY = (WORKGROUP_BYTES - TILE_BYTES) / 16 - MAX_LANES;
+
 const kernels = cacheKernels({
   name: NAME,
   source: softmax + rotate + source,
@@ -80,7 +86,7 @@ export function mlaDecode(
   const { lanes = defaultLanes(recorder, latent), keys = 4 } = options;
   requireMultiples(NAME, 4, { latent, rope });
   requireMultiples(NAME, MLA_DECODE_KEY_TILE, { splitLength });
-  const bytes = 16 * (latent + rope + lanes) + 40 * MLA_DECODE_KEY_TILE;
+  const bytes = 16 * (latent + rope + lanes) + TILE_BYTES;
   if (bytes > WORKGROUP_BYTES) {
     throw new KernelError(NAME, `an entry of ${latent + rope} elements needs ${bytes} bytes`);
   }
@@ -132,5 +138,5 @@ export function mlaDecode(
 function defaultLanes({ device }: Recorder, latent: number): number {
   const { subgroupMaxSize = 0 } = device.adapterInfo;
   if (subgroupMaxSize > 0 && subgroupMaxSize <= 8) return 8;
-  return Math.min(64, Math.max(16, 2 ** Math.ceil(Math.log2(latent / 4))));
+  return Math.min(MAX_LANES, Math.max(16, 2 ** Math.ceil(Math.log2(latent / 4))));
 }

@@ -16,6 +16,11 @@ export const PREFILL_ROW_TILE = 8;
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
 export const PREFILL_KEY_TILE = 64;
 
+const MAX_LANES = 32;
+/** Elements of a head's query at most, whatever the lanes. */
+export const MLA_PREFILL_MAX_QUERY =
+  WORKGROUP_BYTES / (4 * PREFILL_ROW_TILE) - 2 * PREFILL_KEY_TILE - MAX_LANES - 3;
+
 const kernel = new Kernel({
   name: NAME,
   source: softmax + rotate + prefillRows + source,
@@ -74,7 +79,7 @@ export function mlaPrefill(
   const { lanes = defaultLanes(value), keys = Math.min(4, PREFILL_KEY_TILE / lanes) } = options;
   requireMultiples(NAME, 4, { nope, rope, value });
   requireMultiples(NAME, PREFILL_KEY_TILE, { splitLength });
-  const bytes = 4 * PREFILL_ROW_TILE * (nope + rope + 2 * PREFILL_KEY_TILE + lanes);
+  const bytes = 4 * PREFILL_ROW_TILE * (nope + rope + 2 * PREFILL_KEY_TILE + lanes + 3);
   if (bytes > WORKGROUP_BYTES) {
     throw new KernelError(NAME, `a query of ${nope + rope} elements needs ${bytes} bytes`);
   }
@@ -110,5 +115,5 @@ export function mlaPrefill(
 
 /** One invocation for four columns of a value, a software adapter's eight at least. */
 function defaultLanes(value: number): number {
-  return Math.min(32, Math.max(8, 2 ** Math.ceil(Math.log2(value / 4))));
+  return Math.min(MAX_LANES, Math.max(8, 2 ** Math.ceil(Math.log2(value / 4))));
 }

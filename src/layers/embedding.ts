@@ -34,7 +34,10 @@ export class Embedding {
     const { name, vocabularySize, hiddenSize, dtype } = options;
     if (dtype === "fp8") throw new UnsupportedError(`${name} in FP8`);
     const rowBytes = hiddenSize * WEIGHT_BYTES[dtype];
-    if (rowBytes % 4 !== 0) throw new UnsupportedError(`${name} with ${hiddenSize} columns`);
+    if (rowBytes % 4 !== 0) {
+      const feature = `hidden_size ${hiddenSize} with ${name} in ${checkpointDtype(dtype)}`;
+      throw new UnsupportedError(feature, "it must be even");
+    }
     const slabRows = Math.min(vocabularySize, Math.floor(memory.maxTensorBytes / rowBytes));
     const slabs: EmbeddingSlab[] = [];
     for (let firstRow = 0; firstRow < vocabularySize; firstRow += slabRows) {

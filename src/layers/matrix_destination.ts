@@ -131,14 +131,15 @@ export class MatrixPlace {
     const rows = parts[part]!;
     const newPacker = () =>
       new RowPacker({ dtype, columns, lanes, firstRow: this.partRows[part]! });
-    let packer = newPacker();
+    // Made when bytes come: a large model has tens of thousands of destinations.
+    let packer: RowPacker | undefined;
     const upload = (run: ReturnType<RowPacker["push"]>) => {
       if (run === undefined) return;
       this.#memory.write(this.#words, this.#wordsOffset + run.byteOffset, run.words);
     };
     return {
       write: (chunk) => {
-        if (chunk.rowStart === 0) packer = newPacker();
+        if (packer === undefined || chunk.rowStart === 0) packer = newPacker();
         const first = Math.max(chunk.rowStart, sourceRow);
         const end = Math.min(chunk.rowStart + chunk.rows, sourceRow + rows);
         if (first >= end) return;
@@ -146,7 +147,10 @@ export class MatrixPlace {
           packer.push(pickRows(chunk, first, end, columns, shape?.[1], sourceColumn), end - first),
         );
       },
-      finish: () => upload(packer.finish()),
+      finish: () => {
+        upload(packer?.finish());
+        packer = undefined;
+      },
     };
   }
 

@@ -130,6 +130,7 @@ class Deepseek implements Model {
   }
 
   ignores(name: string): boolean {
+    if (name === "lm_head.weight" && this.#config.tiedEmbeddings) return true;
     // Layers beyond the last are the multi-token-prediction module.
     return (layerIndex(name) ?? -1) >= this.#config.layers;
   }

@@ -3,7 +3,10 @@
  *
  * @module
  */
+import { MLA_DECODE_MAX_ENTRY } from "../../kernels/attention/mla_decode.ts";
+import { MLA_PREFILL_MAX_QUERY } from "../../kernels/attention/mla_prefill.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { YarnScaling } from "../layers/rope_table.ts";
 
 export interface DeepseekConfig {
@@ -51,22 +54,40 @@ export const ROUTER_DEFAULTS = {
   v3: { scoring: ["sigmoid", "softmax"], selection: "noaux_tc", normalize: true },
 } as const;
 
+/** Sizes from which on a kernel does not fit into a workgroup's memory. */
+const LIMITS = { hiddenSize: 16384, queryLatent: 8192, experts: 1024, perToken: 64, groups: 64 };
+/** Elements that kernels load at once. */
+const VECTOR = 4;
+
 /** @throws {CheckpointError | UnsupportedError} naming the field. */
 export function readDeepseekConfig(
   config: ConfigReader,
   generation: keyof typeof ROUTER_DEFAULTS,
 ): DeepseekConfig {
   const size = (field: string) => config.integer(field, { min: 1 });
+  const vectors = (field: string) => {
+    const elements = size(field);
+    if (elements % VECTOR === 0) return elements;
+    const feature = `${field} ${elements} of ${config.file}`;
+    throw new UnsupportedError(feature, `only multiples of ${VECTOR} are supported`);
+  };
   config.only("attention_bias", [false]);
+  config.only("mlp_bias", [false]);
   config.only("hidden_act", ["silu"]);
   config.only("rope_interleave", [true]);
   const heads = size("num_attention_heads");
   if (config.integer("num_key_value_heads", { fallback: heads }) !== heads) {
     throw config.error("num_key_value_heads", `it must equal num_attention_heads, ${heads}`);
   }
-  const rope = size("qk_rope_head_dim");
-  if (rope % 2 !== 0) throw config.error("qk_rope_head_dim", `${rope} is odd`);
-  const nope = size("qk_nope_head_dim");
+  const rope = vectors("qk_rope_head_dim");
+  const nope = vectors("qk_nope_head_dim");
+  const latent = vectors("kv_lora_rank");
+  if (nope + rope > MLA_PREFILL_MAX_QUERY) {
+    throw config.error("qk_nope_head_dim", `a query may have ${MLA_PREFILL_MAX_QUERY} elements`);
+  }
+  if (latent + rope > MLA_DECODE_MAX_ENTRY) {
+    throw config.error("kv_lora_rank", `a cache entry may have ${MLA_DECODE_MAX_ENTRY} elements`);
+  }
   // Some files repeat what follows from the others.
   for (const [field, value] of [
     ["head_dim", [rope, nope + rope]],
@@ -78,19 +99,22 @@ export function readDeepseekConfig(
     }
   }
   const parsed: DeepseekConfig = {
-    hiddenSize: size("hidden_size"),
+    hiddenSize: config.integer("hidden_size", { min: 1, max: LIMITS.hiddenSize }),
     vocabularySize: size("vocab_size"),
     layers: size("num_hidden_layers"),
     contextLength: config.integer("max_position_embeddings", { min: 1 }),
     normEps: config.number("rms_norm_eps", { min: 0, fallback: 1e-6 }),
     heads,
-    queryLatent: config.integer("q_lora_rank", { min: 1, fallback: null }),
-    latent: size("kv_lora_rank"),
+    queryLatent: config.integer("q_lora_rank", {
+      min: 1,
+      max: LIMITS.queryLatent,
+      fallback: null,
+    }),
+    latent,
     nope,
     rope,
-    value: size("v_head_dim"),
-    ropeTheta: config.number("rope_theta", { min: 1, fallback: 10000 }),
-    yarn: readYarn(config),
+    value: vectors("v_head_dim"),
+    ...readRope(config),
     denseIntermediate: size("intermediate_size"),
     experts: readExperts(config, generation),
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
@@ -99,19 +123,30 @@ export function readDeepseekConfig(
   return parsed;
 }
 
-function readYarn(config: ConfigReader): YarnScaling | undefined {
-  const section = config.section("rope_scaling", { fallback: undefined });
-  if (section === undefined) return undefined;
-  // Older files say "type", newer ones "rope_type", some both.
-  const field = section.has("rope_type") ? "rope_type" : "type";
-  section.only(field, ["yarn"]);
-  if (section.has("type")) section.only("type", ["yarn"]);
-  if (section.has("rope_theta")) {
-    const theta = section.number("rope_theta");
-    if (theta !== config.number("rope_theta", { fallback: 10000 })) {
-      throw section.error("rope_theta", `it is ${theta}, which contradicts the field outside`);
-    }
+/** Newer files hold everything about positions in one section, older ones leave theta outside. */
+function readRope(config: ConfigReader): Pick<DeepseekConfig, "ropeTheta" | "yarn"> {
+  const parameters = config.section("rope_parameters", { fallback: undefined });
+  const scaling = config.section("rope_scaling", { fallback: undefined });
+  if (parameters !== undefined && scaling !== undefined) {
+    throw config.error("rope_scaling", "rope_parameters is there too, one of them must go");
   }
+  const section = parameters ?? scaling;
+  const inside = section?.number("rope_theta", { min: 1, fallback: undefined });
+  const outside = config.number("rope_theta", { min: 1, fallback: undefined });
+  if (inside !== undefined && outside !== undefined && inside !== outside) {
+    throw section!.error("rope_theta", `it is ${inside}, the field outside says ${outside}`);
+  }
+  return { ropeTheta: inside ?? outside ?? 10000, yarn: section && readYarn(section) };
+}
+
+function readYarn(section: ConfigReader): YarnScaling | undefined {
+  // Older files say "type", newer ones "rope_type", some both.
+  const fields = ["rope_type", "type"].filter((field) => section.has(field));
+  const types = fields.map((field) => section.only(field, ["yarn", "default"]));
+  if (types.length === 0) section.string("rope_type");
+  if (new Set(types).size > 1) throw section.error("type", "rope_type says something else");
+  if (types[0] === "default") return undefined;
+  section.only("truncate", [true]);
   return {
     factor: section.number("factor", { min: 1 }),
     originalMaxPosition: section.integer("original_max_position_embeddings", { min: 1 }),
@@ -127,10 +162,14 @@ function readExperts(
   generation: keyof typeof ROUTER_DEFAULTS,
 ): ExpertConfig | undefined {
   const defaults = ROUTER_DEFAULTS[generation];
-  const routed = config.integer("n_routed_experts", { min: 1, fallback: undefined });
+  const most = (max: number) => ({ min: 1, max });
+  const routed = config.integer("n_routed_experts", {
+    ...most(LIMITS.experts),
+    fallback: undefined,
+  });
   const numbers = {
     shared: config.integer("n_shared_experts", { min: 0, fallback: 0 }),
-    perToken: config.integer("num_experts_per_tok", { min: 1, fallback: 1 }),
+    perToken: config.integer("num_experts_per_tok", { ...most(LIMITS.perToken), fallback: 1 }),
     intermediate: config.integer("moe_intermediate_size", { min: 1, fallback: 1 }),
     firstLayer: config.integer("first_k_dense_replace", { min: 0, fallback: 0 }),
     layerPeriod: config.integer("moe_layer_freq", { min: 1, fallback: 1 }),
@@ -144,7 +183,7 @@ function readExperts(
     "noaux_tc",
   ]);
   const normalize = config.boolean("norm_topk_prob", { fallback: defaults.normalize });
-  const groups = config.integer("n_group", { min: 1, fallback: 1 });
+  const groups = config.integer("n_group", { ...most(LIMITS.groups), fallback: 1 });
   const groupsKept = config.integer("topk_group", { min: 1, fallback: 1 });
   if (routed === undefined) return undefined;
   if (numbers.perToken > routed) {
