@@ -24,7 +24,7 @@ export interface LinearLayout {
   readonly fp8Decode?: Fp8Decode;
   /**
    * Invocations of a subgroup, at least 4, where every workgroup is known to be cut in subgroups
-   * of this size, in order. FP8 kernels then share loads of `x`; the bits stay the same.
+   * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
    */
   readonly subgroupSize?: number;
 }

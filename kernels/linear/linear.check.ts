@@ -113,6 +113,12 @@ export default defineCheck<Shape>({
       with: "vec4u(g)",
     },
     {
+      name: "invocations hand round the x of the first row only",
+      replace: "reader = t % ROWS_AT_ONCE * GRANULE_VECTORS",
+      with: "reader = 0u",
+      tuning: 4,
+    },
+    {
       name: "bf16 halves are swapped",
       replace: "even.x, odd.x",
       with: "odd.x, even.x",

@@ -8,7 +8,7 @@ import { KernelError } from "../../src/errors.ts";
 import { type Constants, Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import blockSums from "../common/block_sums.wgsl?raw";
-import blockSumsBroadcast from "../common/block_sums_broadcast.wgsl?raw";
+import blockSumsShuffle from "../common/block_sums_shuffle.wgsl?raw";
 import dotRows from "../common/dot_rows.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
@@ -40,7 +40,7 @@ export function weightKernels<B extends string, P extends string>(
     if (known !== undefined) return known;
     const parts = [definition.source, dotRows, DECODERS[dtype]];
     const source = shares
-      ? ["enable subgroups;", ...parts, blockSumsBroadcast]
+      ? ["enable subgroups;", ...parts, blockSumsShuffle]
       : [...parts, blockSums];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
@@ -48,9 +48,9 @@ export function weightKernels<B extends string, P extends string>(
   };
 }
 
-/** Only FP8 gains: with more granules for the same columns, the unrolled loads get too many. */
+/** F32 weights gain with several rows only, and lose with one: their granule takes one vector of x. */
 function sharesLoads({ dtype, subgroupSize }: WeightForm): boolean {
-  return dtype === "fp8" && subgroupSize !== undefined;
+  return dtype !== "f32" && subgroupSize !== undefined;
 }
 
 /** The constants that every kernel over weights takes. */
