@@ -6,18 +6,28 @@
  * shaders. It looks the function up at every call, so replacing the global is enough. Only the
  * binding's own callbacks are delayed; all others pass through.
  *
- * Every wait polls without a pause at first, so that short work is seen at once, then once a
- * millisecond. A wait begins when one of `WAITING_METHODS` is called, which also ends a pause that
- * an earlier wait is in: the binding has one polling chain for all waits.
+ * | time since the wait began | polls |
+ * |---|---|
+ * | `[0, spinMs)` | without a pause |
+ * | `[spinMs, NAPPING_MS)` | after a nap of the whole thread: far shorter than a timer can be |
+ * | `[NAPPING_MS, ...)` | after a timer of a millisecond, so that a long wait leaves the thread free |
+ *
+ * A wait begins when one of `WAITING_METHODS` is called, which also ends a pause that an earlier
+ * wait is in: the binding has one polling chain for all waits.
  *
  * @module
  */
 
 /** Milliseconds of polling without a pause where the shaders need the core themselves. */
-const SPIN_ON_CPU_MS = 0.3;
+const SPIN_ON_CPU_MS = 0;
 /** The same where a step of a model takes a few milliseconds on a GPU of its own. */
 const SPIN_ON_GPU_MS = 3;
+const NAPPING_MS = 8;
+const NAP_MS = 0.05;
 const PAUSE_MS = 1;
+
+/** Never notified: waiting for it is a sleep. */
+const pillow = new Int32Array(new SharedArrayBuffer(4));
 
 const WAITING_METHODS: readonly (readonly [className: string, method: string])[] = [
   ["GPUBuffer", "mapAsync"],
@@ -64,8 +74,12 @@ function install(): Throttle {
     watched: new WeakSet(),
   };
   const throttled = (callback: AnyFunction, ...args: unknown[]): unknown => {
-    const mayPause = performance.now() - throttle.waitStarted >= throttle.spinMs;
-    if (!mayPause || !isNativePoll(callback)) return original(callback, ...args);
+    const waited = performance.now() - throttle.waitStarted;
+    if (waited < throttle.spinMs || !isNativePoll(callback)) return original(callback, ...args);
+    if (waited < NAPPING_MS) {
+      Atomics.wait(pillow, 0, 0, NAP_MS);
+      return original(callback, ...args);
+    }
     const timer = setTimeout(() => {
       throttle.paused.delete(timer);
       callback(...args);
