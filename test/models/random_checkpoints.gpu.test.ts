@@ -23,8 +23,7 @@ const CASES: readonly Case[] = [
   { name: "FP8", dtype: "FP8" },
   { name: "F16", dtype: "F16" },
   { name: "F32", dtype: "F32" },
-  { name: "FP8, BF16 scales", dtype: "FP8", scaleDtype: "BF16" },
-  { name: "FP8, shards", dtype: "FP8", shards: 3 },
+  { name: "FP8, BF16 scales, shards", dtype: "FP8", scaleDtype: "BF16", shards: 3 },
   { name: "FP8, kv_b_proj BF16", dtype: "FP8", unquantized: ["kv_b_proj"] },
   { name: "FP8, a layer BF16", dtype: "FP8", unquantized: ["layers.1."] },
   { name: "FP8, shared experts BF16", dtype: "FP8", unquantized: ["shared_experts"] },
@@ -33,7 +32,6 @@ const CASES: readonly Case[] = [
   { name: "tied embeddings", config: { tie_word_embeddings: true } },
 
   { name: "no rope_scaling", config: { rope_scaling: undefined } },
-  { name: "rope_scaling null", config: { rope_scaling: null } },
   { name: "rope_type", config: { rope_scaling: { ...yarn, type: undefined, rope_type: "yarn" } } },
   {
     name: "rope_type default",
@@ -46,7 +44,6 @@ const CASES: readonly Case[] = [
   },
   { name: "yarn factor 1", config: { rope_scaling: { ...yarn, factor: 1 } } },
   { name: "beta", config: { rope_scaling: { ...yarn, beta_fast: 4, beta_slow: 0.5 } } },
-  { name: "rope_theta 50000", config: { rope_theta: 50000 } },
   {
     name: "rope_parameters",
     config: {
@@ -64,7 +61,7 @@ const CASES: readonly Case[] = [
     name: "no experts",
     config: { n_routed_experts: undefined, n_shared_experts: undefined, topk_method: undefined },
   },
-  ...[0, undefined, 2, 3].map((shared) => ({
+  ...[0, undefined, 3].map((shared) => ({
     name: `shared experts ${shared}`,
     config: { n_shared_experts: shared },
   })),
@@ -91,7 +88,7 @@ const CASES: readonly Case[] = [
   { name: "every expert", config: { num_experts_per_tok: 16, topk_group: 4 } },
   ...[1, 2, 8].map((n_group) => ({
     name: `groups ${n_group}`,
-    config: { n_group, topk_group: 1 },
+    config: { n_group, topk_group: Math.ceil(n_group / 2) },
   })),
   { name: "every group", config: { topk_group: 4 } },
   { name: "70 experts", config: { n_routed_experts: 70, n_group: 5, num_experts_per_tok: 6 } },
@@ -125,14 +122,13 @@ const CASES: readonly Case[] = [
   { name: "hidden 132", config: { hidden_size: 132 } },
   { name: "FP8, hidden 130", dtype: "FP8", config: { hidden_size: 130 } },
   { name: "F32, hidden 131", dtype: "F32", config: { hidden_size: 131 } },
-  { name: "hidden 131", config: { hidden_size: 131 } },
   { name: "odd intermediates", config: { intermediate_size: 77, moe_intermediate_size: 19 } },
   {
     name: "FP8, odd intermediates",
     dtype: "FP8",
     config: { intermediate_size: 145, moe_intermediate_size: 131 },
   },
-  ...[1, 3, 5].map((heads) => ({
+  ...[1, 5].map((heads) => ({
     name: `FP8, heads ${heads}`,
     dtype: "FP8" as const,
     config: { num_attention_heads: heads, num_key_value_heads: heads },
@@ -174,48 +170,127 @@ const CASES: readonly Case[] = [
 ];
 
 const SMALLEST = ["FP8", "V2"];
+const QUANTIZING = [
+  "FP8",
+  "FP8, a layer BF16",
+  "FP8, shared experts BF16",
+  "FP8, shared experts of 96",
+  "FP8, nope 64 value 64",
+];
 
-async function worstError(one: Case): Promise<number> {
-  const { prompt = 21, chunk = 8, decode = 3, options = {}, config } = one;
-  const source = randomDeepseek(one);
-  const { vocab_size = SMALL_DEEPSEEK.vocab_size } = (config ?? {}) as { vocab_size?: number };
-  const random = seeded(7);
-  const tokens = Array.from({ length: prompt + decode }, () => Math.floor(random() * vocab_size));
-  const reference = await ReferenceDeepseek.open(source);
-  const want = reference.logProbabilities(tokens);
+/** Rounding in f32 moves no log-probability further; ten times what is measured. */
+const TOLERANCE = 5e-5;
 
-  const session = await ModelSession.open(source, {
-    cacheDtype: "f32",
-    quantizeActivations: false,
+function tokensOf({ config }: RandomDeepseek, count: number, seed = 7): number[] {
+  const { vocab_size: size } = { ...SMALL_DEEPSEEK, ...config } as typeof SMALL_DEEPSEEK;
+  const random = seeded(seed);
+  return Array.from({ length: count }, () => Math.floor(random() * size));
+}
+
+/** |difference| of every log-probability; infinite where one of them is no number. */
+function differences(logits: readonly Float32Array[], want: readonly Float64Array[]): number[] {
+  expect(logits).toHaveLength(want.length);
+  return logits.flatMap((row, i) =>
+    [...logSoftmax(row)].map((x, token) => {
+      const difference = Math.abs(x - want[i]![token]!);
+      return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
+    }),
+  );
+}
+
+const largest = (values: readonly number[]) =>
+  values.reduce((most, value) => Math.max(most, value), 0);
+
+const middle = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[values.length >> 1]!;
+
+/** Logits of a prompt in chunks, then of generated tokens one by one. */
+async function run(one: Case, options: Partial<LoadOptions>, tokens: readonly number[]) {
+  const { chunk = 8, decode = 3 } = one;
+  const session = await ModelSession.open(randomDeepseek(one), {
     maxTotalTokens: 1024,
     maxRunningRequests: 4,
+    cacheDtype: "f32",
     ...options,
+    ...one.options,
   });
-  const sequence = session.sequence(tokens.slice(0, prompt), 1);
+  const sequence = session.sequence(tokens.slice(0, -decode), 1);
   const logits = await session.prefill(sequence, chunk);
-  for (const token of tokens.slice(prompt)) {
+  for (const token of tokens.slice(-decode)) {
     sequence.tokens.push(token);
     logits.push(...(await session.decode([sequence])));
   }
   session.close();
-  expect(logits).toHaveLength(want.length);
-  let worst = 0;
-  logits.forEach((row, i) => {
-    logSoftmax(row).forEach((x, token) => {
-      const error = Math.abs(x - want[i]![token]!);
-      // Anything but a number is as wrong as can be.
-      worst = error <= worst ? worst : Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;
-    });
-  });
-  return worst;
+  return logits;
 }
 
 describe("random checkpoints", () => {
   const cases = smallestCaseOnly ? CASES.filter(({ name }) => SMALLEST.includes(name)) : CASES;
 
-  test.each(cases)("$name: log-probabilities like the reference's", async (one) => {
-    const worst = await worstError(one);
-    console.log("WORST", one.name, worst.toExponential(2));
-    expect(worst).toBeLessThanOrEqual(3e-4);
+  test.each(cases)("$name: the reference's log-probabilities", async (one) => {
+    const { prompt = 21, decode = 3 } = one;
+    const tokens = tokensOf(one, prompt + decode);
+    const reference = await ReferenceDeepseek.open(randomDeepseek(one));
+    const logits = await run(one, { quantizeActivations: false }, tokens);
+    const errors = differences(logits, reference.logProbabilities(tokens));
+    expect(largest(errors)).toBeLessThan(TOLERANCE);
+  });
+
+  const quantizing = CASES.filter(({ name }) => QUANTIZING.includes(name));
+  test.skipIf(smallestCaseOnly).each(quantizing)(
+    "$name, activations quantized: near the reference",
+    async (one) => {
+      const tokens = tokensOf(one, 40);
+      const source = randomDeepseek(one);
+      const reference = await ReferenceDeepseek.open(source, { quantizeActivations: true });
+      const want = reference.logProbabilities(tokens);
+      const errors = differences(await run(one, { quantizeActivations: true }, tokens), want);
+      // Without any rounding of activations the answers are elsewhere.
+      const plain = reference.with({}).logProbabilities(tokens);
+      const moved = plain.flatMap((row, i) => [...row].map((x, k) => Math.abs(x - want[i]![k]!)));
+      expect(middle(errors)).toBeLessThan(1e-4);
+      expect(middle(moved)).toBeGreaterThan(1e-2);
+    },
+  );
+
+  test.skipIf(smallestCaseOnly)("several sequences of different pasts in one step", async () => {
+    const one: Case = { name: "", dtype: "FP8" };
+    const source = randomDeepseek(one);
+    const reference = await ReferenceDeepseek.open(source);
+    const session = await ModelSession.open(source, {
+      maxTotalTokens: 1600,
+      maxRunningRequests: 4,
+      cacheDtype: "f32",
+      quantizeActivations: false,
+      pageSize: 4,
+      maxRowsPerStep: 300,
+    });
+    // Tokens in the cache, and rows of the step in question.
+    const plans = [
+      { past: 6, rows: 1, phase: "decode" },
+      { past: 270, rows: 1, phase: "decode" },
+      { past: 290, rows: 60, phase: "prefill" },
+      { past: 10, rows: 100, phase: "prefill" },
+      { past: 0, rows: 37, phase: "prefill" },
+      { past: 255, rows: 2, phase: "prefill" },
+    ] as const;
+    const sequences = plans.map(({ past, rows }, i) =>
+      session.sequence(tokensOf(one, past + rows, 20 + i), i),
+    );
+    for (const [i, { past }] of plans.entries()) {
+      if (past > 0) await session.run([{ sequence: sequences[i]!, phase: "prefill", count: past }]);
+    }
+    const parts = plans.map(({ rows, phase }, i) => ({
+      sequence: sequences[i]!,
+      phase,
+      count: rows,
+    }));
+    const logits = await session.run(parts);
+    session.close();
+    const want = plans.flatMap(({ past }, i) =>
+      reference.logProbabilities(sequences[i]!.tokens).slice(past),
+    );
+    const errors = differences(logits, want);
+    expect(largest(errors)).toBeLessThan(TOLERANCE);
   });
 });
