@@ -12,15 +12,15 @@ interface Shape {
 export default defineCheck<Shape>({
   name: "moe/sort",
   cases: [
-    { pairs: 700, expertCount: 70, tileSize: 8, skew: 1 }, // three passes, runs of three pairs
+    { pairs: 700, expertCount: 70, tileSize: 8, skew: 1 }, // two passes, runs of 11 pairs
     { pairs: 1, expertCount: 1, tileSize: 4, skew: 1 },
     { pairs: 9, expertCount: 8, tileSize: 4, skew: 1 }, // one pass
-    { pairs: 255, expertCount: 9, tileSize: 1, skew: 3 }, // two passes
+    { pairs: 255, expertCount: 9, tileSize: 1, skew: 3 },
     { pairs: 257, expertCount: 257, tileSize: 64, skew: 1 },
-    { pairs: 3000, expertCount: 1280, tileSize: 16, skew: 2 }, // four passes
+    { pairs: 3000, expertCount: 1280, tileSize: 16, skew: 2 }, // four passes of the form for many
     { pairs: 8192 * 9, expertCount: 257, tileSize: 32, skew: 1 },
   ],
-  tunings: [{}],
+  tunings: [{ fewPairs: 1024 }, { fewPairs: 0 }],
   tolerance: 0,
   bytes: ({ pairs }) => pairs * 8,
   flops: () => 0,
@@ -52,6 +52,7 @@ export default defineCheck<Shape>({
       name: "every pass reads the same buffer",
       replace: "return sorted_pairs[i];",
       with: "return scratch[i];",
+      case: 5,
     },
   ],
 
@@ -83,7 +84,7 @@ export default defineCheck<Shape>({
     return { sorted_pairs, tiles };
   },
 
-  bind(recorder, { pairs, expertCount, tileSize }, tensors) {
+  bind(recorder, { pairs, expertCount, tileSize }, tensors, tuning) {
     const launch = sortPairs(recorder, {
       experts: tensors.experts!,
       expertCount,
@@ -91,6 +92,7 @@ export default defineCheck<Shape>({
       sortedPairs: tensors.sorted_pairs!,
       scratch: tensors.scratch!,
       tiles: tensors.tiles!,
+      ...tuning,
     });
     return () => launch(pairs);
   },

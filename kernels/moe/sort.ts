@@ -12,7 +12,13 @@ const kernel = new Kernel({
 });
 
 const MAX_EXPERTS = 1280;
-const DIGIT_BITS = 3;
+/** Barriers cost by the invocation on software adapters, so few pairs are sorted by few. */
+const FORMS = {
+  few: { WORKGROUP_SIZE: 64, SCAN_BLOCK: 8, DIGIT_BITS: 4 },
+  many: { WORKGROUP_SIZE: 256, SCAN_BLOCK: 16, DIGIT_BITS: 3 },
+} as const;
+/** Pairs that an invocation of the small form sorts at most, by default. */
+const FEW_EACH = 16;
 
 /** The most tiles that `pairs` pairs over `expertCount` experts can make. */
 export function tileLimit(pairs: number, expertCount: number, tileSize: number): number {
@@ -36,6 +42,8 @@ export interface SortPairsOptions {
    * tiles; then (expert, first index in `sortedPairs`, pairs, 0) for every tile.
    */
   readonly tiles: Tensor;
+  /** Pairs up to which the form with fewer invocations is used. Default 1024. */
+  readonly fewPairs?: number;
 }
 
 /**
@@ -47,15 +55,23 @@ export interface SortPairsOptions {
  */
 export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs: number) => void {
   const { experts, expertCount, tileSize, sortedPairs, scratch, tiles } = options;
+  const { fewPairs = FEW_EACH * FORMS.few.WORKGROUP_SIZE } = options;
   if (expertCount > MAX_EXPERTS) throw new UnsupportedError(`${expertCount} physical experts`);
   const bits = Math.max(Math.ceil(Math.log2(expertCount)), 1);
-  const bound = kernel.bind(
-    recorder,
-    { experts, sorted_pairs: sortedPairs, scratch, tiles },
-    { params: { tile_size: tileSize, passes: Math.ceil(bits / DIGIT_BITS) } },
-  );
+  const bind = (form: (typeof FORMS)[keyof typeof FORMS]) =>
+    kernel.bind(
+      recorder,
+      { experts, sorted_pairs: sortedPairs, scratch, tiles },
+      {
+        constants: form,
+        params: { tile_size: tileSize, passes: Math.ceil(bits / form.DIGIT_BITS) },
+      },
+    );
+  const few = bind(FORMS.few);
+  const many = bind(FORMS.many);
   return (pairs) => {
     if (pairs === 0) return;
+    const bound = pairs <= fewPairs ? few : many;
     bound.set("pairs", pairs);
     bound.record(1);
   };

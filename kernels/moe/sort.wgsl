@@ -15,7 +15,7 @@
 const WORKGROUP_SIZE = 256u;
 const SCAN_BLOCK = 16u;
 const DIGIT_BITS = 3u;
-const DIGITS = 8u;
+const DIGITS = 1u << DIGIT_BITS;
 const MAX_EXPERTS = 1280u;
 const EXPERTS_EACH = MAX_EXPERTS / WORKGROUP_SIZE;
 
@@ -32,7 +32,7 @@ struct Params {
 @group(0) @binding(4) var<uniform> params: Params;
 
 const_assert SCAN_BLOCK * SCAN_BLOCK == WORKGROUP_SIZE;
-const_assert 1u << DIGIT_BITS == DIGITS;
+const_assert MAX_EXPERTS % WORKGROUP_SIZE == 0u;
 
 // Digit-major: the count of digit d in the run of invocation i is at d * WORKGROUP_SIZE + i.
 var<workgroup> counts: array<u32, DIGITS * WORKGROUP_SIZE>;
