@@ -124,7 +124,7 @@ export function requireString(value: unknown, path: string): string {
   return value;
 }
 
-export function requireInteger(value: unknown, path: string): number {
+function requireInteger(value: unknown, path: string): number {
   if (!Number.isSafeInteger(value)) throw wrongType(path, "an integer", value);
   return value as number;
 }
@@ -134,13 +134,14 @@ export function requireList(value: unknown, path: string): readonly unknown[] {
   return value;
 }
 
-/** Integers of at least 0, such as token ids. Paths of elements are written only for errors. */
-export function requireIds(value: unknown, path: string): readonly number[] {
+/** Integers in `[0, count)`, such as token ids. Paths of elements are written only for errors. */
+export function requireIds(value: unknown, path: string, count: number): readonly number[] {
   const list = requireList(value, path);
+  const range = { min: 0, max: count - 1 };
   for (let i = 0; i < list.length; i++) {
     const id = list[i];
-    if (Number.isSafeInteger(id) && (id as number) >= 0) continue;
-    requireRange(requireInteger(id, `${path}[${i}]`), `${path}[${i}]`, { min: 0 });
+    if (Number.isSafeInteger(id) && (id as number) >= 0 && (id as number) < count) continue;
+    requireRange(requireInteger(id, `${path}[${i}]`), `${path}[${i}]`, range);
   }
   return list as readonly number[];
 }

@@ -60,10 +60,11 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   return { request, model: modelName, stream, includeUsage };
 }
 
-function readSampling(fields: Fields, { defaults }: ModelDescription): SamplingParams {
+function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
+  const { defaults } = model;
   const older = fields.integer("max_tokens", { min: 1 });
   const newer = fields.integer("max_completion_tokens", { min: 1 });
-  const shared = readSharedSampling(fields);
+  const shared = readSharedSampling(fields, model);
   return present<SamplingParams>({
     ...shared,
     temperature: shared.temperature ?? defaults.temperature ?? 1,

@@ -14,7 +14,8 @@ import type { ServerContext } from "./server_context.ts";
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
-  const body = readGenerateBody(await readJsonBody(request, context.maxBodyBytes));
+  const json = await readJsonBody(request, context.maxBodyBytes);
+  const body = readGenerateBody(json, context.engine.model);
   const group = await GenerationGroup.start(context.engine, body.requests, request.signal);
   const completions = body.requests.map(() => new Completion(startTime));
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationRequest, SamplingParams } from "../generation.ts";
+import type { GenerationRequest, ModelDescription, SamplingParams } from "../generation.ts";
 import {
   Fields,
   present,
@@ -26,11 +26,11 @@ export interface GenerateBody {
 type Prompt = Pick<GenerationRequest, "prompt" | "tokens">;
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readGenerateBody(body: unknown): GenerateBody {
+export function readGenerateBody(body: unknown, model: ModelDescription): GenerateBody {
   const fields = new Fields(body);
   fields.refuse(UNSUPPORTED_GENERATE_FIELDS);
-  const { prompts, batch } = readPrompts(fields);
-  const sampling = readSampling(fields, prompts.length, batch);
+  const { prompts, batch } = readPrompts(fields, model);
+  const sampling = readSampling(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const stream = fields.boolean("stream") ?? false;
   fields.end();
@@ -40,7 +40,10 @@ export function readGenerateBody(body: unknown): GenerateBody {
   return { requests, batch, stream };
 }
 
-function readPrompts(fields: Fields): { prompts: readonly Prompt[]; batch: boolean } {
+function readPrompts(
+  fields: Fields,
+  { vocabularySize }: ModelDescription,
+): { prompts: readonly Prompt[]; batch: boolean } {
   const text = fields.value("text");
   const ids = fields.value("input_ids");
   if (text === undefined && ids === undefined) {
@@ -55,6 +58,9 @@ function readPrompts(fields: Fields): { prompts: readonly Prompt[]; batch: boole
     return { prompts, batch: true };
   }
   const list = requireItems(requireList(ids, "input_ids"), "input_ids");
+  const readIds = (ids: unknown, path: string): Prompt => ({
+    tokens: requireIds(requireItems(requireList(ids, path), path), path, vocabularySize),
+  });
   if (!Array.isArray(list[0])) return { prompts: [readIds(list, "input_ids")], batch: false };
   return { prompts: list.map((item, i) => readIds(item, `input_ids[${i}]`)), batch: true };
 }
@@ -65,10 +71,6 @@ function readText(value: unknown, path: string): Prompt {
   return { prompt };
 }
 
-function readIds(value: unknown, path: string): Prompt {
-  return { tokens: requireIds(requireItems(requireList(value, path), path), path) };
-}
-
 function requireItems(list: readonly unknown[], path: string): readonly unknown[] {
   if (list.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
   return list;
@@ -77,18 +79,23 @@ function requireItems(list: readonly unknown[], path: string): readonly unknown[
 /** One object for all prompts, or a list with one for each. */
 function readSampling(
   fields: Fields,
-  count: number,
-  batch: boolean,
+  {
+    count,
+    batch,
+    model,
+  }: { readonly count: number; readonly batch: boolean; readonly model: ModelDescription },
 ): readonly (SamplingParams | undefined)[] {
   const value = fields.value("sampling_params");
   if (value === undefined) return [];
   if (!batch || !Array.isArray(value)) {
-    const shared = readSamplingParams(new Fields(value, "sampling_params"));
+    const shared = readSamplingParams(new Fields(value, "sampling_params"), model);
     return new Array<SamplingParams>(count).fill(shared);
   }
   requireCount(value, count, "sampling_params");
   return value.map((item, i) =>
-    item === null ? undefined : readSamplingParams(new Fields(item, `sampling_params[${i}]`)),
+    item === null
+      ? undefined
+      : readSamplingParams(new Fields(item, `sampling_params[${i}]`), model),
   );
 }
 

@@ -19,7 +19,8 @@ export interface GroupChunk {
  */
 export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   readonly #iterators: readonly AsyncIterator<GenerationChunk>[];
-  readonly #abort: AbortController;
+  /** One for each generation: platforms warn of many listeners on one signal. */
+  readonly #aborts: readonly AbortController[];
   readonly #clientSignal: AbortSignal;
   /** At most one chunk of each generation; its next one is asked for when this one is handed on. */
   readonly #arrived: GroupChunk[] = [];
@@ -33,11 +34,11 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   private constructor(
     iterators: readonly AsyncIterator<GenerationChunk>[],
-    abort: AbortController,
+    aborts: readonly AbortController[],
     clientSignal: AbortSignal,
   ) {
     this.#iterators = iterators;
-    this.#abort = abort;
+    this.#aborts = aborts;
     this.#clientSignal = clientSignal;
     this.#unheard = new Set(iterators.keys());
     this.#open = new Set(iterators.keys());
@@ -58,11 +59,11 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     clientSignal: AbortSignal,
   ): Promise<GenerationGroup> {
     if (clientSignal.aborted) throw clientLeft();
-    const abort = new AbortController();
-    const iterators = requests.map((request) =>
-      engine.generate({ ...request, signal: abort.signal })[Symbol.asyncIterator](),
+    const aborts = requests.map(() => new AbortController());
+    const iterators = requests.map((request, i) =>
+      engine.generate({ ...request, signal: aborts[i]!.signal })[Symbol.asyncIterator](),
     );
-    const group = new GenerationGroup(iterators, abort, clientSignal);
+    const group = new GenerationGroup(iterators, aborts, clientSignal);
     while (group.#unheard.size > 0 && group.#failure === null) await group.#news();
     await group.#throwFailure();
     return group;
@@ -133,7 +134,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   async #stopAll(): Promise<void> {
     this.#clientSignal.removeEventListener("abort", this.#onClientLeft);
-    this.#abort.abort();
+    for (const abort of this.#aborts) abort.abort();
     // Settled, not all: an iterator that rejects while it is stopped has stopped.
     await Promise.allSettled(
       [...this.#open].map(async (index) => this.#iterators[index]!.return?.()),

@@ -7,12 +7,12 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { SamplingParams } from "../generation.ts";
+import type { ModelDescription, SamplingParams } from "../generation.ts";
 import { type Fields, outOfRange, present, requireIds, requireString } from "../http/fields.ts";
 import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
 
 /** The object `sampling_params` of `/generate`. */
-export function readSamplingParams(fields: Fields): SamplingParams {
+export function readSamplingParams(fields: Fields, model: ModelDescription): SamplingParams {
   refuseSecondGrammar(fields);
   fields.refuse(UNSUPPORTED_SAMPLING_FIELDS);
   const maxNewTokens = fields.isNull("max_new_tokens")
@@ -21,7 +21,7 @@ export function readSamplingParams(fields: Fields): SamplingParams {
   // Reading the field also marks it as known, which a null needs too.
   fields.value("max_new_tokens");
   const sampling = present<SamplingParams>({
-    ...readSharedSampling(fields),
+    ...readSharedSampling(fields, model),
     maxNewTokens,
     seed: readSeed(fields, "sampling_seed"),
   });
@@ -30,13 +30,13 @@ export function readSamplingParams(fields: Fields): SamplingParams {
 }
 
 /** The fields that `sampling_params` and chat requests spell the same. */
-export function readSharedSampling(fields: Fields): SamplingParams {
+export function readSharedSampling(fields: Fields, model: ModelDescription): SamplingParams {
   return present<SamplingParams>({
     temperature: fields.number("temperature", { min: 0 }),
     topP: fields.number("top_p", { above: 0, max: 1 }),
     topK: readTopK(fields),
     stop: readStop(fields),
-    stopTokenIds: readStopTokenIds(fields),
+    stopTokenIds: readStopTokenIds(fields, model),
     ignoreEos: fields.boolean("ignore_eos"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
   });
@@ -77,9 +77,13 @@ function readStop(fields: Fields): string | readonly string[] | undefined {
   );
 }
 
-function readStopTokenIds(fields: Fields): readonly number[] | undefined {
+function readStopTokenIds(
+  fields: Fields,
+  { vocabularySize }: ModelDescription,
+): readonly number[] | undefined {
   const value = fields.value("stop_token_ids");
-  return value === undefined ? undefined : requireIds(value, fields.path("stop_token_ids"));
+  if (value === undefined) return undefined;
+  return requireIds(value, fields.path("stop_token_ids"), vocabularySize);
 }
 
 function requireFilled(text: string, path: string): string {

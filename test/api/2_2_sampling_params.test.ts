@@ -76,7 +76,14 @@ describe("sampling_params", () => {
     [{ stop: ["x", ""] }, "sampling_params.stop[1] cannot be empty"],
     [{ stop: [1] }, "sampling_params.stop[0] must be a string, got 1"],
     [{ stop_token_ids: [1, "2"] }, 'sampling_params.stop_token_ids[1] must be an integer, got "2"'],
-    [{ stop_token_ids: [-1] }, "sampling_params.stop_token_ids[0] must be at least 0, got -1"],
+    [
+      { stop_token_ids: [99_999] },
+      "sampling_params.stop_token_ids[0] must be at least 0 and at most 65535, got 99999",
+    ],
+    [
+      { stop_token_ids: [-1] },
+      "sampling_params.stop_token_ids[0] must be at least 0 and at most 65535, got -1",
+    ],
   ])("%j is refused by the element", async (params, message) => {
     const response = await generate(new ScriptedEngine(), params);
     expect(response.status).toBe(400);

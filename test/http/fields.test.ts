@@ -86,10 +86,13 @@ describe("Fields", () => {
 });
 
 test("requireIds names the element to blame", () => {
-  expect(requireIds([0, 5], "ids")).toEqual([0, 5]);
-  expect(() => requireIds([0, -1], "ids")).toThrow("ids[1] must be at least 0, got -1");
-  expect(() => requireIds([0, "1"], "ids")).toThrow('ids[1] must be an integer, got "1"');
-  expect(() => requireIds([[1]], "ids")).toThrow("ids[0] must be an integer, got a list");
+  expect(requireIds([0, 5], "ids", 6)).toEqual([0, 5]);
+  expect(() => requireIds([0, -1], "ids", 6)).toThrow(
+    "ids[1] must be at least 0 and at most 5, got -1",
+  );
+  expect(() => requireIds([6], "ids", 6)).toThrow("ids[0] must be at least 0 and at most 5, got 6");
+  expect(() => requireIds([0, "1"], "ids", 6)).toThrow('ids[1] must be an integer, got "1"');
+  expect(() => requireIds([[1]], "ids", 6)).toThrow("ids[0] must be an integer, got a list");
 });
 
 test("present keeps null and drops undefined", () => {

@@ -114,3 +114,17 @@ test("GenerationGroup leaves no listener on the client's signal", async () => {
   await textOf(group, 1);
   expect(listeners.size).toBe(0);
 });
+
+test("GenerationGroup puts no more than one listener on a signal, however many prompts", async () => {
+  const engine = new ScriptedEngine();
+  const signals = new Set<AbortSignal | undefined>();
+  const generate = engine.generate.bind(engine);
+  engine.generate = (request) => {
+    signals.add(request.signal);
+    return generate(request);
+  };
+  const requests = Array.from({ length: 20 }, () => ({ prompt: "a" }));
+  const group = await GenerationGroup.start(engine, requests, forever);
+  await textOf(group, 20);
+  expect(signals.size).toBe(20);
+});
