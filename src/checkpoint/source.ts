@@ -22,4 +22,6 @@ export interface WeightSource {
    * @throws {CheckpointError} when the file is missing or ends early.
    */
   read(file: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** Lets go of what reading holds, such as open files. A later read takes it again. */
+  close?(): Promise<void>;
 }

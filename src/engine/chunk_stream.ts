@@ -7,23 +7,24 @@ import type { GenerationChunk } from "../generation.ts";
 
 type Result = IteratorResult<GenerationChunk, undefined>;
 
+export interface ChunkStreamOptions {
+  /** Called once, at the first `next`; what it throws ends the stream. */
+  readonly start: () => void;
+  /** Called once, when the stream that was started ends: by its last chunk, an error, or a consumer that leaves. */
+  readonly stop: () => void;
+}
+
 /** One request's iterator. It starts nothing until the first `next`. */
 export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undefined> {
-  readonly #start: (stream: ChunkStream) => void;
-  readonly #stop: () => void;
+  readonly #options: ChunkStreamOptions;
   readonly #ready: GenerationChunk[] = [];
   #waiting: { resolve(result: Result): void; reject(error: unknown): void } | undefined;
   #started = false;
   #ended = false;
   #error: { readonly reason: unknown } | undefined;
 
-  /**
-   * @param start Called once, at the first `next`; what it throws ends the stream.
-   * @param stop Called once, when the consumer leaves before the last chunk.
-   */
-  constructor(start: (stream: ChunkStream) => void, stop: () => void) {
-    this.#start = start;
-    this.#stop = stop;
+  constructor(options: ChunkStreamOptions) {
+    this.#options = options;
   }
 
   [Symbol.asyncIterator](): this {
@@ -32,7 +33,7 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
 
   push(chunk: GenerationChunk): void {
     if (this.#ended) return;
-    this.#ended = chunk.finish !== null;
+    if (chunk.finish !== null) this.#end();
     if (this.#waiting === undefined) {
       this.#ready.push(chunk);
       return;
@@ -44,7 +45,7 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   /** Ends the stream with an error, after what is ready. */
   fail(reason: unknown): void {
     if (this.#ended) return;
-    this.#ended = true;
+    this.#end();
     if (this.#waiting === undefined) this.#error = { reason };
     else this.#waiting.reject(reason);
     this.#waiting = undefined;
@@ -54,7 +55,7 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
     if (!this.#started) {
       this.#started = true;
       try {
-        this.#start(this);
+        this.#options.start();
       } catch (error) {
         this.fail(error);
       }
@@ -73,13 +74,19 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   }
 
   return(): Promise<Result> {
-    const left = this.#started && !this.#ended;
+    const running = this.#started && !this.#ended;
     this.#started = true;
     this.#ended = true;
+    this.#error = undefined;
     this.#ready.length = 0;
     this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;
-    if (left) this.#stop();
+    if (running) this.#options.stop();
     return Promise.resolve({ done: true, value: undefined });
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#options.stop();
   }
 }

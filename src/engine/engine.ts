@@ -79,17 +79,22 @@ export class Engine implements GenerationEngine {
   }
 
   /**
-   * Reads a checkpoint onto the device and compiles its plan.
+   * Reads a checkpoint onto the device and compiles its plan. A load that fails leaves nothing on
+   * the device. The source is closed either way.
    *
    * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
    * @throws {DeviceError} with figures when it does not fit.
    * @throws {InvalidRequestError} naming an option that is out of range.
    */
   static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
-    const checkpoint = await Checkpoint.open(source);
-    const text = await loadText(source, options.chatTemplate);
-    const loaded = await loadModel(checkpoint, options);
-    return new Engine(source, loaded, text, options);
+    try {
+      const checkpoint = await Checkpoint.open(source);
+      const text = await loadText(source, options.chatTemplate);
+      const loaded = await loadModel(checkpoint, options);
+      return new Engine(source, loaded, text, options);
+    } finally {
+      await source.close?.();
+    }
   }
 
   generate(
@@ -97,22 +102,21 @@ export class Engine implements GenerationEngine {
   ): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
-    const stop = () => {
-      signal?.removeEventListener("abort", onAbort);
-      if (sequence !== undefined) this.#scheduler.remove(sequence);
-    };
-    const onAbort = () => {
-      stop();
-      stream.fail(abortError());
-    };
-    const stream = new ChunkStream(() => {
-      if (signal?.aborted) throw abortError();
-      sequence = this.#createSequence(request, stream);
-      this.#scheduler.add(sequence);
-      signal?.addEventListener("abort", onAbort, { once: true });
-      sequence.announce();
-      this.#loop ??= this.#run();
-    }, stop);
+    const onAbort = () => stream.fail(abortError());
+    const stream = new ChunkStream({
+      start: () => {
+        if (signal?.aborted) throw abortError();
+        sequence = this.#createSequence(request, stream);
+        this.#scheduler.add(sequence);
+        signal?.addEventListener("abort", onAbort);
+        sequence.announce();
+        this.#loop ??= this.#run();
+      },
+      stop: () => {
+        signal?.removeEventListener("abort", onAbort);
+        if (sequence !== undefined) this.#scheduler.remove(sequence);
+      },
+    });
     return stream;
   }
 

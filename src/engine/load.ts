@@ -90,53 +90,58 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
 
   given.onPlan?.(memoryPlan);
   const recorder = new Recorder(device);
-  const dtypes = storedDtypes(measured.specs);
-  const report = await selfTest(device, { recorder, dtypes });
-  const { fp8Decode, subgroupSize } = report;
-  const layout = {
-    ...DEFAULT_LAYOUT,
-    fp8Decode,
-    ...(subgroupSize !== undefined && { subgroupSize }),
-  };
   const memory = new DeviceMemory(limits, device);
-  const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
-  const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
-  const model = await allocating(device, weights, () =>
-    definition.create({ ...modelOptions(memory, layout), contextLength }),
-  );
-  await checkpoint.load(model.specs, {
-    onProgress: ({ loadedBytes, totalBytes }) =>
-      given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
-  });
-  const { cache, runner } = await allocating(
-    device,
-    `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
-    () => {
-      const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
-      const runner = new ModelRunner({
-        recorder,
-        memory,
-        model,
-        shape,
-        cache,
-        pageSize: options.pageSize,
-        contextLength,
-        maxRows: options.maxRows,
-        maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
-        maxSequences: options.maxRunningRequests,
-      });
-      return { cache, runner };
-    },
-  );
-  await recorder.pipelines.ready((done, total) =>
-    given.onProgress?.({ phase: "pipelines", done, total }),
-  );
+  const owned: { destroy(): void }[] = [recorder, memory];
   const destroy = () => {
-    runner.destroy();
-    cache.destroy();
-    memory.destroy();
+    for (const one of owned) one.destroy();
   };
-  return { device, definition, options, memoryPlan, runner, selfTest: report, destroy };
+  try {
+    const report = await selfTest(device, { recorder, dtypes: storedDtypes(measured.specs) });
+    const { fp8Decode, subgroupSize } = report;
+    const layout = {
+      ...DEFAULT_LAYOUT,
+      fp8Decode,
+      ...(subgroupSize !== undefined && { subgroupSize }),
+    };
+    const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
+    const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
+    const model = await allocating(device, weights, () =>
+      definition.create({ ...modelOptions(memory, layout), contextLength }),
+    );
+    await checkpoint.load(model.specs, {
+      onProgress: ({ loadedBytes, totalBytes }) =>
+        given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
+    });
+    const runner = await allocating(
+      device,
+      `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
+      () => {
+        const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
+        owned.push(cache);
+        const runner = new ModelRunner({
+          recorder,
+          memory,
+          model,
+          shape,
+          cache,
+          pageSize: options.pageSize,
+          contextLength,
+          maxRows: options.maxRows,
+          maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
+          maxSequences: options.maxRunningRequests,
+        });
+        owned.push(runner);
+        return runner;
+      },
+    );
+    await recorder.pipelines.ready((done, total) =>
+      given.onProgress?.({ phase: "pipelines", done, total }),
+    );
+    return { device, definition, options, memoryPlan, runner, selfTest: report, destroy };
+  } catch (error) {
+    destroy();
+    throw error;
+  }
 }
 
 /** Takes back rows and sequences until the widest activations fit one binding. */

@@ -71,7 +71,7 @@ export class Scheduler {
     this.#waiting.push(sequence);
   }
 
-  /** Forgets a sequence wherever it stands and frees its pages. */
+  /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
   remove(sequence: Sequence): void {
     const waiting = this.#waiting.indexOf(sequence);
     if (waiting >= 0) this.#waiting.splice(waiting, 1);
@@ -112,7 +112,7 @@ export class Scheduler {
     step.sampled.forEach((sequence, i) => {
       if (sequence.finish !== null) return; // aborted while the step ran
       sequence.append(tokens[i]!);
-      if (sequence.finish !== null) this.#release(sequence);
+      if (sequence.finish !== null) this.remove(sequence);
     });
   }
 

@@ -9,13 +9,11 @@ import { join, resolve } from "node:path";
 import type { SourceFile, WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 
-export interface FolderSource extends WeightSource {
-  /** Closes the files. A later read opens its file again. */
-  close(): Promise<void>;
-}
+export type FolderSource = Required<WeightSource>;
 
 /**
- * Opens a folder of checkpoint files. Nothing is read yet; files stay open between reads.
+ * Opens a folder of checkpoint files. Nothing is read yet; files stay open between reads, until
+ * `close`, which loading an engine calls.
  *
  * @throws {CheckpointError} when there is no such folder.
  */
