@@ -10,11 +10,6 @@ import type { WeightSource } from "./source.ts";
 /** Room for the largest vocabulary and the longest list of tensors, not for weights. */
 const MAX_TEXT_BYTES = 100_000_000;
 
-/** Bytes of `file`, or undefined when the source has none of that name. */
-export async function fileSize(source: WeightSource, file: string): Promise<number | undefined> {
-  return (await source.list()).find(({ name }) => name === file)?.size;
-}
-
 /**
  * A UTF-8 file as a string.
  *
@@ -31,8 +26,9 @@ export async function readOptionalText(
   source: WeightSource,
   file: string,
 ): Promise<string | undefined> {
-  const size = await fileSize(source, file);
-  if (size === undefined) return undefined;
+  const found = (await source.list()).find(({ name }) => name === file);
+  if (found === undefined) return undefined;
+  const { size } = found;
   if (size > MAX_TEXT_BYTES) {
     const limit = `over the limit of ${MAX_TEXT_BYTES} for a text file`;
     throw new CheckpointError(file, `it has ${size} bytes, ${limit}`);
@@ -64,7 +60,8 @@ function parseJson(file: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const problem = cause instanceof Error ? cause.message : String(cause);
+    // The message quotes the file, whose line breaks would tear the sentence apart.
+    const problem = (cause instanceof Error ? cause.message : String(cause)).replace(/\s+/g, " ");
     throw new CheckpointError(file, `it is not valid JSON: ${problem}`, undefined, { cause });
   }
 }

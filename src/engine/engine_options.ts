@@ -74,6 +74,8 @@ export interface ResolvedOptions {
 
 const GIB = 2 ** 30;
 const MAX_PAGE_SIZE = 256;
+/** Tokens of the shortest sequence: one of a prompt and one of a completion. */
+export const MIN_CONTEXT = 2;
 
 /**
  * @param modelContext Positions the model is defined for.
@@ -89,7 +91,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) {
       return value;
     }
-    const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `from ${min} to ${max}`;
+    const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
     throw new InvalidRequestError(`${name} must be a whole number ${range}, got ${value}`, name);
   };
   const any = { min: 1, max: Number.MAX_SAFE_INTEGER };
@@ -104,14 +106,17 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     );
   }
   return {
-    contextLength: whole("contextLength", modelContext, { min: 2, max: modelContext }),
+    contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
     maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {
       min: 1,
       max: maxRows,
     }),
     maxRunningIsGiven: options.maxRunningRequests !== undefined,
     maxQueuedRequests: whole("maxQueuedRequests", Number.MAX_SAFE_INTEGER, { ...any, min: 0 }),
-    maxTotalTokens: options.maxTotalTokens && whole("maxTotalTokens", 1, any),
+    maxTotalTokens:
+      options.maxTotalTokens === undefined
+        ? undefined
+        : whole("maxTotalTokens", MIN_CONTEXT, { ...any, min: MIN_CONTEXT }),
     pageSize: whole("pageSize", 1, { min: 1, max: MAX_PAGE_SIZE }),
     maxPrefillRows: Math.min(chunk, maxRows),
     maxRows,

@@ -5,6 +5,7 @@
  */
 import { bytesPerToken, entryBytes, type KvCacheShape } from "../cache/kv_cache.ts";
 import { DeviceError } from "../errors.ts";
+import { MIN_CONTEXT } from "./engine_options.ts";
 
 export interface MemoryPlan {
   readonly deviceMemory: number;
@@ -44,16 +45,17 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
     );
   }
   const perToken = bytesPerToken(cache);
-  const fits = Math.min(
-    Math.floor((budget - weightBytes) / perToken),
-    Math.floor(maxTensorBytes / entryBytes(cache)),
-  );
+  const bound = Math.floor(maxTensorBytes / entryBytes(cache));
+  const fits = Math.min(Math.floor((budget - weightBytes) / perToken), bound);
   const pagesWanted = Math.ceil(wantedTokens / pageSize);
   const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
-  if (pages === 0 || (wantedIsGiven && pages < pagesWanted)) {
+  if (pages * pageSize < MIN_CONTEXT || (wantedIsGiven && pages < pagesWanted)) {
+    const reason =
+      fits === bound
+        ? `the ${megabytes(maxTensorBytes)} that this adapter binds at once hold a layer's keys and values for ${fits}`
+        : `beside weights of ${megabytes(weightBytes)} there is room for ${fits} (${share})`;
     throw new DeviceError(
-      `Cannot cache ${pagesWanted * pageSize} tokens of ${perToken} bytes: beside weights of ` +
-        `${megabytes(weightBytes)} there is room for ${fits} (${share})`,
+      `Cannot cache ${pagesWanted * pageSize} tokens of ${perToken} bytes: ${reason}`,
     );
   }
   const cacheTokens = pages * pageSize;

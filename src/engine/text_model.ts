@@ -8,14 +8,12 @@ import {
   readJson,
   readOptionalJson,
   readOptionalText,
-  readText,
 } from "../checkpoint/json_file.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 import type { ModelDescription } from "../generation.ts";
 import { type ChatRenderer, createChatRenderer } from "../text/chat_template_choice.ts";
 import { createTokenizer, type Tokenizer } from "../text/tokenizer.ts";
-import { parseTokenizerFile } from "../text/tokenizer_config.ts";
 
 export interface TextModel {
   readonly tokenizer: Tokenizer;
@@ -35,9 +33,8 @@ const GENERATION_FILE = "generation_config.json";
  * @throws {CheckpointError} naming the file that is malformed or missing.
  */
 export async function loadText(source: WeightSource, chatTemplate?: string): Promise<TextModel> {
-  const file = await readText(source, TOKENIZER_FILE);
   const tokenizerConfig = await readOptionalJson(source, "tokenizer_config.json");
-  const tokenizer = createTokenizer(parseTokenizerFile(TOKENIZER_FILE, file), tokenizerConfig);
+  const tokenizer = createTokenizer(await readJson(source, TOKENIZER_FILE), tokenizerConfig);
   const jinjaFile = await readOptionalText(source, "chat_template.jinja");
   const chat = createChatRenderer({ tokenizerConfig, jinjaFile, override: chatTemplate });
   const generation = (await readOptionalJson(source, GENERATION_FILE)) ?? {};

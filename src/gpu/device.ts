@@ -5,7 +5,7 @@
  */
 import { DeviceError } from "../errors.ts";
 
-/** A device, or a way to get one; with the latter a lost device can be replaced. */
+/** A device, or a way to get one, which is used once everything else has been checked. */
 export type DeviceSource = GPUDevice | (() => Promise<GPUDevice>);
 
 // What kernels can use, at most: asking for more only costs portability between machines.

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { EventEmitter } from "node:events";
 import { generateCommand } from "./generate_command.ts";
 import { type CommandContext, launchServer } from "./launch_server.ts";
 import { OptionError } from "./option_parser.ts";
@@ -43,6 +44,14 @@ export async function runCommand(
     context.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return error instanceof OptionError ? 2 : 1;
   }
+}
+
+/** Ends the program once nobody reads its output any more, as after `wisp generate ... | head`. */
+export function exitOnBrokenPipe(output: EventEmitter, exit: (code: number) => void): void {
+  output.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    exit(0);
+  });
 }
 
 async function run([name, ...args]: readonly string[], context: CommandContext): Promise<void> {

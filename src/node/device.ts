@@ -101,7 +101,7 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   }
 }
 
-/** A factory for `Engine.load`, which can replace a lost device: each call opens a new one. */
+/** A factory for `Engine.load`: each call opens a new device. */
 export function deviceFactory(options: OpenDeviceOptions = {}): () => Promise<GPUDevice> {
   return async () => (await openDevice(options)).device;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { GenerationRequest } from "../generation.ts";
+import type { GenerationRequest, SamplingParams } from "../generation.ts";
 import type { CommandContext } from "./launch_server.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
 import { GENERATE_OPTIONS, type GenerateOptions } from "./options.ts";
@@ -50,9 +50,13 @@ export async function generateCommand(
 function requestFor(
   prompt: string,
   { raw, maxNewTokens, temperature }: GenerateOptions,
-  defaults: NonNullable<GenerationRequest["sampling"]>,
+  defaults: SamplingParams,
 ): GenerationRequest {
-  const sampling = { ...defaults, maxNewTokens, ...(temperature !== undefined && { temperature }) };
+  const sampling = {
+    ...defaults,
+    maxNewTokens: maxNewTokens ?? null,
+    ...(temperature !== undefined && { temperature }),
+  };
   if (raw) return { prompt, sampling };
   return { messages: [{ role: "user", content: prompt }], sampling };
 }

@@ -49,7 +49,7 @@ export async function serve(app: App, { host, port }: ServeOptions): Promise<Run
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", (cause: NodeJS.ErrnoException) => {
+    const onError = (cause: NodeJS.ErrnoException) => {
       const problems: Readonly<Record<string, string>> = {
         EADDRINUSE: "the port is in use",
         EACCES: "this user may not use the port",
@@ -58,8 +58,14 @@ function listen(server: Server, host: string, port: number): Promise<void> {
       };
       const problem = problems[cause.code ?? ""] ?? cause.message;
       reject(new Error(`Cannot listen on ${host}:${port}: ${problem}`, { cause }));
+    };
+    server.once("error", onError);
+    server.listen(port, host, () => {
+      server.off("error", onError);
+      // Such as a connection that could not be accepted for want of file handles; others will be.
+      server.on("error", (error) => console.error(error));
+      resolve();
     });
-    server.listen(port, host, resolve);
   });
 }
 

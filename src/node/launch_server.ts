@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { GenerationEngine } from "../generation.ts";
+import type { FinishReason, GenerationEngine } from "../generation.ts";
 import { createApp } from "../server/app.ts";
 import { type RunningServer, serve } from "./http.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
@@ -52,16 +52,24 @@ export async function launchServer(
   const server = await serve(app, options);
   const stopped = stopOnSignal(server, engine);
   context.stdout.write(`Listening on ${server.url}\n`);
-  await warmUp(engine);
-  context.stdout.write("The server is fired up and ready to roll!\n");
+  if (await warmUp(engine)) {
+    context.stdout.write("The server is fired up and ready to roll!\n");
+  }
   await stopped;
 }
 
-/** The first request compiles what is left to compile, and shows that the model works. */
-async function warmUp(engine: GenerationEngine): Promise<void> {
-  const sampling = { maxNewTokens: WARM_UP_TOKENS, temperature: 0, ignoreEos: true };
-  const chunks = engine.generate({ prompt: "Hello", sampling });
-  for await (const _ of chunks);
+/**
+ * The first request compiles what is left to compile, and shows that the model works.
+ *
+ * @returns Whether it came to its end, which a signal may prevent.
+ */
+async function warmUp(engine: GenerationEngine): Promise<boolean> {
+  // Token 0 is in every vocabulary, and one token fits into every context.
+  const maxNewTokens = Math.min(WARM_UP_TOKENS, engine.model.contextLength - 1);
+  const sampling = { maxNewTokens, temperature: 0, ignoreEos: true };
+  let finish: FinishReason | null = null;
+  for await (const chunk of engine.generate({ tokens: [0], sampling })) finish = chunk.finish;
+  return finish !== null && finish.type !== "abort";
 }
 
 /** Resolves once a signal has come and everything that ran then has finished. */

@@ -37,7 +37,7 @@ export const ENGINE_OPTIONS = {
   contextLength: {
     flags: ["--context-length"],
     kind: "integer",
-    min: 1,
+    min: 2,
     defaultText: "the model's",
     help: "tokens a sequence may have, prompt and completion together",
     group: MODEL,
@@ -71,7 +71,7 @@ export const ENGINE_OPTIONS = {
   maxTotalTokens: {
     flags: ["--max-total-tokens"],
     kind: "integer",
-    min: 1,
+    min: 2,
     defaultText: "what fits",
     help: "tokens in the KV cache",
     group: MEMORY,
@@ -162,7 +162,7 @@ export const GENERATE_OPTIONS = {
     flags: ["--max-new-tokens"],
     kind: "integer",
     min: 1,
-    default: 512,
+    defaultText: "what the context holds",
     help: "completion tokens at most",
     group: SAMPLING,
   },
@@ -186,5 +186,4 @@ export const GENERATE_OPTIONS = {
 } as const satisfies OptionTable;
 
 export type EngineLaunchOptions = OptionValues<typeof ENGINE_OPTIONS>;
-export type LaunchOptions = OptionValues<typeof LAUNCH_OPTIONS>;
 export type GenerateOptions = OptionValues<typeof GENERATE_OPTIONS>;

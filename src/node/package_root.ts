@@ -16,7 +16,7 @@ interface Manifest {
 const NAME = "wisp-llm";
 
 /** Folder of this package's package.json. */
-export function packageRoot(): string {
+function packageRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (readManifest(folder)?.name !== NAME) {
     const parent = dirname(folder);

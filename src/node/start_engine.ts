@@ -6,10 +6,10 @@
 
 import { readFile } from "node:fs/promises";
 import { Engine } from "../engine/engine.ts";
-import type { MemoryPlan } from "../engine/memory_plan.ts";
+import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
-import { deviceFactory, type OpenDeviceOptions, openDevice } from "./device.ts";
+import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { openFolder } from "./files.ts";
 import { OptionError } from "./option_parser.ts";
@@ -31,12 +31,13 @@ export const startEngine: StartEngine = async (options, report) => {
   const source = await openFolder(options.modelPath ?? defaultModelPath());
   report.model(source.name);
   const chatTemplate = await readTemplate(options.chatTemplate);
-  const deviceOptions = options.adapter === undefined ? {} : { adapter: options.adapter };
-  const { device, adapter } = await openDevice(deviceOptions);
+  const { device, adapter } = await openDevice(
+    options.adapter === undefined ? {} : { adapter: options.adapter },
+  );
   report.adapter(adapter);
   try {
     const engine = await Engine.load(source, {
-      device: firstThenNew(device, deviceOptions),
+      device,
       chatTemplate,
       contextLength: options.contextLength,
       maxRunningRequests: options.maxRunningRequests,
@@ -57,21 +58,14 @@ export const startEngine: StartEngine = async (options, report) => {
   }
 };
 
-/** The device that is open already, and a new one for each time that it is lost. */
-function firstThenNew(device: GPUDevice, options: OpenDeviceOptions): () => Promise<GPUDevice> {
-  const openNext = deviceFactory(options);
-  let first: GPUDevice | undefined = device;
-  return async () => {
-    const opened = first ?? (await openNext());
-    first = undefined;
-    return opened;
-  };
-}
-
 async function readTemplate(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined;
   return readFile(path, "utf8").catch((cause: NodeJS.ErrnoException) => {
-    const problem = cause.code === "ENOENT" ? "there is no such file" : cause.message;
+    const problems: Readonly<Record<string, string>> = {
+      ENOENT: "there is no such file",
+      EISDIR: "it is a folder",
+    };
+    const problem = problems[cause.code ?? ""] ?? cause.message;
     throw new OptionError(`Cannot use option --chat-template ${path}: ${problem}`, { cause });
   });
 }
@@ -88,12 +82,7 @@ function asOptionError(error: unknown): unknown {
 function describePlan(plan: MemoryPlan): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
   return [
-    `Memory: ${size(weightBytes)} of weights, ${size(cacheBytes)} of KV cache for ${cacheTokens}` +
-      ` tokens, of ${size(budget)} (device: ${size(deviceMemory)})`,
+    `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
+      `${cacheTokens} tokens, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
   ];
-}
-
-function size(bytes: number): string {
-  if (bytes >= 2 ** 30) return `${(bytes / 2 ** 30).toFixed(2)} GiB`;
-  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }

@@ -4,21 +4,14 @@
  * @module
  */
 
+import type { LoadingProgress } from "../engine/engine_options.ts";
 import type { AdapterDescription } from "./device.ts";
-
-/** How far a phase of loading has come. */
-export interface LoadProgress {
-  readonly phase: "weights" | "pipelines";
-  /** Bytes of weights, or pipelines. */
-  readonly done: number;
-  readonly total: number;
-}
 
 export interface StartReport {
   model(path: string): void;
   adapter(adapter: AdapterDescription): void;
   plan(lines: readonly string[]): void;
-  progress(progress: LoadProgress): void;
+  progress(progress: LoadingProgress): void;
   /** What the adapter gets wrong, one sentence each. */
   warnings(sentences: readonly string[]): void;
 }
@@ -33,7 +26,7 @@ const BAR_WIDTH = 30;
 /** Lines of progress for each phase where there is no terminal to draw a bar on. */
 const STEPS = 4;
 
-const PHASES: Readonly<Record<LoadProgress["phase"], string>> = {
+const PHASES: Readonly<Record<LoadingProgress["phase"], string>> = {
   weights: "Loading weights",
   pipelines: "Compiling kernels",
 };

@@ -64,22 +64,6 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /**
- * Parses the text of a tokenizer file.
- *
- * @param file Name inside the checkpoint folder, for the error.
- * @throws {CheckpointError} when the text is not JSON.
- */
-export function parseTokenizerFile(file: string, text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new CheckpointError(file, `it is not JSON (${(error as Error).message})`, undefined, {
-      cause: error,
-    });
-  }
-}
-
-/**
  * Reads a parsed tokenizer_config.json; `undefined` stands for a checkpoint without the file.
  *
  * @throws {CheckpointError} when a field has the wrong type.

@@ -216,7 +216,8 @@ describe("Engine with little room", () => {
 
   test("the start fails with figures when weights do not fit, or more is asked than there is", async () => {
     await expect(openEngine({ deviceMemory: 2 ** 20 })).rejects.toThrow(/weights take .* MiB/);
-    await expect(openEngine({ maxTotalTokens: 2 ** 40 })).rejects.toThrow(/there is room for/);
+    await expect(openEngine({ maxTotalTokens: 2 ** 40 })).rejects.toThrow(/Cannot cache/);
+    await expect(openEngine({ maxTotalTokens: 0 })).rejects.toThrow(/of at least 2, got 0/);
     await expect(openEngine({ contextLength: 4096 })).rejects.toThrow(/contextLength/);
   });
 });

@@ -1,6 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { EventEmitter } from "node:events";
+import { describe, expect, test, vi } from "vitest";
 import { CheckpointError } from "../../src/errors.ts";
-import { runCommand } from "../../src/node/command.ts";
+import { exitOnBrokenPipe, runCommand } from "../../src/node/command.ts";
 import type { StartEngine } from "../../src/node/start_engine.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
@@ -96,6 +97,31 @@ describe("wisp launch_server", () => {
     expect(await command.code).toBe(0);
   });
 
+  test("a signal during the first request ends it, and nothing says that the server is ready", async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const finish = { type: "abort", message: "the engine is closed" } as const;
+    const engine = new ScriptedEngine({
+      script: () => ({ pieces: ["a"], finish, gate: () => gate }),
+    });
+    const command = run(["launch_server", "--port", "0"], engine);
+    while (engine.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    signal("SIGTERM");
+    release();
+    expect(await command.code).toBe(0);
+    expect(command.stdout()).not.toContain(READY);
+  });
+
+  test("the first request fits into the shortest context", async () => {
+    const engine = new ScriptedEngine({ model: { contextLength: 2 } });
+    const command = run(["launch_server", "--port", "0"], engine);
+    await command.isReady;
+    signal("SIGTERM");
+    expect(await command.code).toBe(0);
+  });
+
   test("a start that fails prints one sentence and ends with 1", async () => {
     const command = run(["launch_server"], undefined, async () => {
       throw new CheckpointError("config.json", "there is no such file");
@@ -140,6 +166,12 @@ describe("wisp generate", () => {
     });
   });
 
+  test("without --max-new-tokens the answer may fill a context of any length", async () => {
+    const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
+    expect(await run(["generate", "Hi"], engine).code).toBe(0);
+    expect(engine.requests[0]!.sampling!.maxNewTokens).toBeNull();
+  });
+
   test("--raw continues the prompt, --temperature wins over the model's", async () => {
     const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
     const command = run(["generate", "--raw", "--temperature=0", "Once"], engine);
@@ -170,4 +202,13 @@ test.each([[[]], [["toString"]], [["serve"]]])("wisp %j ends with 2", async (arg
   const command = run(args);
   expect(await command.code).toBe(2);
   expect(command.stderr()).toContain("launch_server");
+});
+
+test("a reader that leaves ends the program instead of a stack trace", () => {
+  const output = new EventEmitter();
+  const exit = vi.fn();
+  exitOnBrokenPipe(output, exit);
+  output.emit("error", Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
+  expect(exit).toHaveBeenCalledWith(0);
+  expect(() => output.emit("error", new Error("disk full"))).toThrow("disk full");
 });

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { createTokenizer, type Tokenizer } from "../../src/text/tokenizer.ts";
-import { parseTokenizerFile } from "../../src/text/tokenizer_config.ts";
 import { hasSharedData, sharedJson, skipNote } from "./shared_data.ts";
 import { byteLevelJson, llamaJson } from "./small_tokenizers.ts";
 
@@ -184,13 +183,6 @@ describe("createTokenizer, malformed files", () => {
       );
     },
   );
-
-  test("parseTokenizerFile names the file that is not JSON", () => {
-    expect(() => parseTokenizerFile("tokenizer.json", '{"model":')).toThrow(
-      /Cannot load tokenizer\.json: it is not JSON/,
-    );
-    expect(parseTokenizerFile("tokenizer.json", "{}")).toEqual({});
-  });
 
   test("encode refuses text that the vocabulary cannot express", () => {
     const { vocab } = json.model;
