@@ -151,8 +151,12 @@ export class Moe {
     const { hiddenSize, routed, shared, perToken, intermediate, selection } = shape;
     const { name, layout, dtypeOf } = options;
     const dtype = dtypeOf(`${name}.experts.0.gate_proj`);
-    const cut = shared > 1 && dtype === "fp8" && intermediate % BLOCK_COLUMNS !== 0;
-    const wide = shared > 0 && (cut || dtypeOf(`${name}.shared_experts.gate_proj`) !== dtype);
+    const downDtype = dtypeOf(`${name}.experts.0.down_proj`);
+    const cut = shared > 1 && downDtype === "fp8" && intermediate % BLOCK_COLUMNS !== 0;
+    const sameDtypes =
+      dtypeOf(`${name}.shared_experts.gate_proj`) === dtype &&
+      dtypeOf(`${name}.shared_experts.down_proj`) === downDtype;
+    const wide = shared > 0 && (cut || !sameDtypes);
     const router = allocateMatrix(memory, `${name}.gate`, {
       dtype: dtypeOf(`${name}.gate`),
       columns: hiddenSize,
@@ -186,7 +190,7 @@ export class Moe {
     });
     this.#down = new ExpertMatrices(memory, `${name} experts down`, {
       count,
-      dtype,
+      dtype: downDtype,
       columns: intermediate,
       parts: [hiddenSize],
       layout,

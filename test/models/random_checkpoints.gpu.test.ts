@@ -27,6 +27,8 @@ const CASES: readonly Case[] = [
   { name: "FP8, kv_b_proj BF16", dtype: "FP8", unquantized: ["kv_b_proj"] },
   { name: "FP8, a layer BF16", dtype: "FP8", unquantized: ["layers.1."] },
   { name: "FP8, shared experts BF16", dtype: "FP8", unquantized: ["shared_experts"] },
+  { name: "FP8, down_proj BF16", dtype: "FP8", unquantized: ["down_proj"] },
+  { name: "FP8, shared down_proj BF16", dtype: "FP8", unquantized: ["shared_experts.down_proj"] },
   { name: "no q_lora", config: { q_lora_rank: null } },
   { name: "FP8, no q_lora", dtype: "FP8", config: { q_lora_rank: null } },
   { name: "tied embeddings", config: { tie_word_embeddings: true } },
