@@ -4,7 +4,7 @@
 import { createApp, Engine } from "wisp-llm";
 import { defaultModelPath, deviceFactory, openFolder, serve } from "wisp-llm/node";
 
-// With a factory in place of a device, the engine can open another one when the first is lost.
+// A factory in place of a device is called once the checkpoint is known to be one.
 const engine = await Engine.load(await openFolder(defaultModelPath()), { device: deviceFactory() });
 const app = createApp(engine, { servedModelName: "tiny" });
 // The app is a function of Request: routes of your own may stand beside it.

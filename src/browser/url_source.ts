@@ -152,8 +152,9 @@ class RemoteFolder implements WeightSource {
     const size = contentRange(response)?.size;
     if (size !== undefined) return size;
     // Another origin's server may hide Content-Range from a page, but not Content-Length.
-    const { headers } = await this.#request(file, {}, "HEAD");
-    const length = headers.get("content-length");
+    const head = await this.#request(file, {}, "HEAD");
+    if (!head.ok) await refuse(file, head);
+    const length = head.headers.get("content-length");
     if (length === null) throw new CheckpointError(file, "the server does not tell its size");
     return Number(length);
   }

@@ -74,7 +74,8 @@ export class PipelineCache {
     const device = this.#device;
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ label: kernel, code });
-    const scope = device.popErrorScope();
+    // Rejects when the device is lost, which says nothing about the code.
+    const scope = device.popErrorScope().catch(() => null);
     try {
       entry.pipeline = await device.createComputePipelineAsync({
         label,
@@ -83,7 +84,7 @@ export class PipelineCache {
       });
       this.#compiled += 1;
     } catch (cause) {
-      const invalid = await scope.catch(() => null);
+      const invalid = await scope;
       const message = invalid?.message ?? (cause instanceof Error ? cause.message : String(cause));
       this.#failures.push(new KernelError(label, message, { cause }));
     }

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from "vitest";
 import { type UrlSourceOptions, urlSource } from "../../src/browser/url_source.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { CheckpointError } from "../../src/errors.ts";
+import { checkpointFailure } from "../support/checkpoint_failure.ts";
 import { type Collector, spec, TENSORS } from "../support/collect_weights.ts";
 import { type FileServer, type FileServerOptions, serveFiles } from "../support/file_server.ts";
 import { checkpointFiles, encodeTensor, jsonFile } from "../support/write_checkpoint.ts";
@@ -44,12 +44,7 @@ async function serving(
 }
 
 async function failure(work: Promise<unknown>): Promise<string> {
-  const error = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(CheckpointError);
-  return (error as CheckpointError).message;
+  return (await checkpointFailure(work)).message;
 }
 
 /** Answers requests for `file` with a range (or without) by `respond`. */
@@ -125,6 +120,16 @@ test("urlSource finds the size where Content-Range is hidden", async () => {
   const source = await server.source();
   const checkpoint = await Checkpoint.open(source);
   expect([...checkpoint.tensors.keys()].sort()).toEqual(TENSORS.map(({ name }) => name).sort());
+});
+
+test("urlSource does not take the length of an error page for that of a file", async () => {
+  const server = await serving({
+    intercept: onlyFor(SHARDS[0], (response, { method }) => {
+      if (method === "HEAD") response.writeHead(405, { "content-length": "9" }).end();
+      else response.writeHead(206, { "content-length": "8" }).end("12345678");
+    }),
+  });
+  expect(await failure(server.source())).toContain("the server answers 405");
 });
 
 test("urlSource takes a page in place of a file for a missing file", async () => {

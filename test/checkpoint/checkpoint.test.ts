@@ -3,6 +3,7 @@ import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { layerIndex, type WeightSpec } from "../../src/checkpoint/weight_spec.ts";
 import { CheckpointError } from "../../src/errors.ts";
+import { checkpointFailure } from "../support/checkpoint_failure.ts";
 import { type Collector, spec, TENSORS } from "../support/collect_weights.ts";
 import {
   checkpointFiles,
@@ -15,15 +16,6 @@ const INDEX = "model.safetensors.index.json";
 
 async function open(files: Record<string, Uint8Array>): Promise<Checkpoint> {
   return Checkpoint.open(memorySource(files));
-}
-
-async function failure(work: Promise<unknown>): Promise<CheckpointError> {
-  const error = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(CheckpointError);
-  return error as CheckpointError;
 }
 
 describe("Checkpoint.check", () => {
@@ -115,13 +107,13 @@ describe("Checkpoint.open", () => {
   const shard = "model-00002-of-00003.safetensors";
 
   test("says when there are no weights at all", async () => {
-    const error = await failure(open({ "config.json": jsonFile({}) }));
+    const error = await checkpointFailure(open({ "config.json": jsonFile({}) }));
     expect(error.message).toContain("weights not fully downloaded: memory has neither");
   });
 
   test("lists every missing shard", async () => {
     const { [INDEX]: index, [shard]: second } = files;
-    const error = await failure(open({ [INDEX]: index!, [shard]: second! }));
+    const error = await checkpointFailure(open({ [INDEX]: index!, [shard]: second! }));
     expect(error.file).toBe(INDEX);
     expect(error.message).toContain(
       "weights not fully downloaded: missing model-00001-of-00003.safetensors, model-00003-of-00003.safetensors",
@@ -130,13 +122,15 @@ describe("Checkpoint.open", () => {
 
   test("takes a shard's name for a file name only", async () => {
     const index = jsonFile({ weight_map: { a: "../../etc/passwd" } });
-    expect((await failure(open({ [INDEX]: index }))).message).toContain("missing ../../etc/passwd");
+    expect((await checkpointFailure(open({ [INDEX]: index }))).message).toContain(
+      "missing ../../etc/passwd",
+    );
   });
 
   test("names a shard that is cut short", async () => {
     for (const lost of [1, 20, files[shard]!.length - 4]) {
       const bytes = files[shard]!.slice(0, -lost);
-      const error = await failure(open({ ...files, [shard]: bytes }));
+      const error = await checkpointFailure(open({ ...files, [shard]: bytes }));
       expect(error.file).toBe(shard);
       expect(error.message).toContain("weights not fully downloaded");
     }
@@ -145,7 +139,7 @@ describe("Checkpoint.open", () => {
   test("names a tensor that is not in the shard the index says", async () => {
     const index = JSON.parse(new TextDecoder().decode(files[INDEX]!));
     index.weight_map[TENSORS[0]!.name] = shard;
-    const error = await failure(open({ ...files, [INDEX]: jsonFile(index) }));
+    const error = await checkpointFailure(open({ ...files, [INDEX]: jsonFile(index) }));
     expect([error.file, error.tensor]).toEqual([shard, TENSORS[0]!.name]);
     expect(error.message).toContain("says it is here, but it is not");
   });
@@ -164,13 +158,15 @@ describe("Checkpoint.open", () => {
     ["a list for weight_map", '{"weight_map":[]}', "no object of this name", "weight_map"],
     ["a shard that is no string", '{"weight_map":{"a":1}}', "not a string", "a"],
   ])("refuses an index with %s", async (_, text, say, tensor) => {
-    const error = await failure(open({ ...files, [INDEX]: new TextEncoder().encode(text) }));
+    const error = await checkpointFailure(
+      open({ ...files, [INDEX]: new TextEncoder().encode(text) }),
+    );
     expect([error.file, error.tensor]).toEqual([INDEX, tensor]);
     expect(error.message).toContain(say);
   });
 
   test("names a damaged shard", async () => {
-    const error = await failure(open({ ...files, [shard]: joinFile('{"a":1}', []) }));
+    const error = await checkpointFailure(open({ ...files, [shard]: joinFile('{"a":1}', []) }));
     expect([error.file, error.tensor]).toEqual([shard, "a"]);
   });
 });

@@ -3,7 +3,7 @@ import { Checkpoint, type LoadProgress } from "../../src/checkpoint/checkpoint.t
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { WeightChunk } from "../../src/checkpoint/weight_spec.ts";
-import { CheckpointError } from "../../src/errors.ts";
+import { checkpointFailure } from "../support/checkpoint_failure.ts";
 import { Collector, decode, spec, TENSORS } from "../support/collect_weights.ts";
 import {
   checkpointFiles,
@@ -14,15 +14,6 @@ import {
 
 async function open(files: Record<string, Uint8Array>): Promise<Checkpoint> {
   return Checkpoint.open(memorySource(files));
-}
-
-async function failure(work: Promise<unknown>): Promise<CheckpointError> {
-  const error = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(CheckpointError);
-  return error as CheckpointError;
 }
 
 describe("Checkpoint.load", () => {
@@ -146,7 +137,7 @@ describe("Checkpoint.load", () => {
         (await source.read(file, offset, length)).subarray(opened ? 1 : 0),
     });
     opened = true;
-    const error = await failure(checkpoint.load([spec(TENSORS[0]!)]));
+    const error = await checkpointFailure(checkpoint.load([spec(TENSORS[0]!)]));
     expect(error.tensor).toBe(TENSORS[0]!.name);
     expect(error.message).toContain("gave 47 bytes instead of 48");
   });
@@ -154,7 +145,7 @@ describe("Checkpoint.load", () => {
   test("checks every tensor before the first write", async () => {
     const checkpoint = await open(checkpointFiles({ tensors: TENSORS }));
     const first = spec(TENSORS[0]!);
-    await failure(checkpoint.load([first, spec(TENSORS[1]!, { shape: [4, 3] })]));
+    await checkpointFailure(checkpoint.load([first, spec(TENSORS[1]!, { shape: [4, 3] })]));
     expect((first.destination as Collector).chunks).toEqual([]);
   });
 

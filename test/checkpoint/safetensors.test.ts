@@ -3,6 +3,7 @@ import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { readSafetensorsHeader, type TensorEntry } from "../../src/checkpoint/safetensors.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { CheckpointError } from "../../src/errors.ts";
+import { checkpointFailure } from "../support/checkpoint_failure.ts";
 import { joinFile, safetensorsFile } from "../support/write_checkpoint.ts";
 
 const FILE = "model.safetensors";
@@ -13,13 +14,9 @@ function read(bytes: Uint8Array): Promise<Map<string, TensorEntry>> {
 }
 
 async function failure(bytes: Uint8Array): Promise<CheckpointError> {
-  const error = await read(bytes).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(CheckpointError);
-  expect((error as CheckpointError).file).toBe(FILE);
-  return error as CheckpointError;
+  const error = await checkpointFailure(read(bytes));
+  expect(error.file).toBe(FILE);
+  return error;
 }
 
 /** A file with this header text and `dataBytes` bytes of data. */
