@@ -1,5 +1,6 @@
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
 import { defineCheck } from "../check.ts";
+import { layoutFor } from "../linear/layout.ts";
 import { mlaDecode } from "./mla_decode.ts";
 
 interface Shape {
@@ -67,12 +68,18 @@ export default defineCheck<Shape>({
       dtype: "bf16",
     },
   ],
-  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 64, keys: 2 }],
+  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 64, keys: 2 }, { subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: (shape) => sum([...shape.lengths]) * (shape.latent + shape.rope) * 2,
   flops: ({ lengths, heads, latent, rope }) => 2 * sum([...lengths]) * heads * (2 * latent + rope),
   mutants: [
+    {
+      name: "what the first invocation read is taken for everything",
+      replace: "subgroupShuffle(mine, reader)",
+      with: "subgroupShuffle(mine, 0u)",
+      tuning: 3,
+    },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     {
       name: "keys are not looked up",
@@ -242,6 +249,9 @@ export default defineCheck<Shape>({
       splitLength,
       scale: SCALE,
       ...tuning,
+      ...(tuning.subgroups === 1 && {
+        subgroupSize: layoutFor(recorder.device).subgroupSize,
+      }),
     });
     return () => launch(lengths.length, splitsOf(shape));
   },

@@ -6,6 +6,7 @@ import softmax from "../common/online_softmax.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
 import source from "./mla_decode.wgsl?raw";
 import { mlaReduce } from "./mla_reduce.ts";
+import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/mla_decode";
 const HEAD_TILE = 4;
@@ -20,9 +21,9 @@ const TILE_BYTES = 40 * MLA_DECODE_KEY_TILE;
 /** Elements of a cache entry at most, whatever the lanes. */
 export const MLA_DECODE_MAX_ENTRY = (WORKGROUP_BYTES - TILE_BYTES) / 16 - MAX_LANES;
 
-const kernels = cacheKernels({
+const texts = withSharedReads(softmax + rotate + source);
+const definition = {
   name: NAME,
-  source: softmax + rotate + source,
   buffers: ["q_absorbed", "q", "cache", "rows", "page_tables", "rope_table", "out"],
   params: [
     "heads",
@@ -34,9 +35,11 @@ const kernels = cacheKernels({
     "direct",
     "scale",
   ],
-});
+} as const;
+const kernels = cacheKernels({ ...definition, source: texts.plain });
+const sharingKernels = cacheKernels({ ...definition, source: texts.shuffle });
 
-export interface MlaDecodeOptions {
+export interface MlaDecodeOptions extends SharingOptions {
   /** `[rows, heads * latent]` f32: queries times the key up-projection */
   readonly queryAbsorbed: Tensor;
   /** `[rows, queryStride]` f32: per head `nope + rope` elements, the rope part not yet rotated */
@@ -91,7 +94,7 @@ export function mlaDecode(
     throw new KernelError(NAME, `an entry of ${latent + rope} elements needs ${bytes} bytes`);
   }
   const bind = (target: Tensor, direct: boolean) =>
-    kernels[cacheDtype].bind(
+    (options.subgroupSize === undefined ? kernels : sharingKernels)[cacheDtype].bind(
       recorder,
       {
         q_absorbed: options.queryAbsorbed,
@@ -103,7 +106,10 @@ export function mlaDecode(
         out: target,
       },
       {
-        constants: { LATENT: latent, ROPE: rope, LANES: lanes, KEYS: keys },
+        constants: {
+          ...{ LATENT: latent, ROPE: rope, LANES: lanes, KEYS: keys },
+          ...sharingConstants(options),
+        },
         params: {
           heads,
           nope,

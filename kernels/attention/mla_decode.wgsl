@@ -110,10 +110,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
       }
       var sums = array<vec4f, KEYS>();
       for (var quad = 0u; quad < ENTRY_QUADS; quad++) {
-        let q0 = queries[4u * quad];
-        let q1 = queries[4u * quad + 1u];
-        let q2 = queries[4u * quad + 2u];
-        let q3 = queries[4u * quad + 3u];
+        let mine = queries[4u * quad + lane % 4u];
+        let q0 = shared_read(mine, 0u, queries[4u * quad]);
+        let q1 = shared_read(mine, 1u, queries[4u * quad + 1u]);
+        let q2 = shared_read(mine, 2u, queries[4u * quad + 2u]);
+        let q3 = shared_read(mine, 3u, queries[4u * quad + 3u]);
         for (var k = 0u; k < KEYS; k++) {
           let x = decode_quad(cache[at[k] + quad]);
           sums[k] = fma(vec4f(x.x), q0, sums[k]);
@@ -145,14 +146,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
       for (var h = 0u; h < 4u; h++) { acc[4u * c + h] *= shrink[h]; }
     }
     var added = vec4f();
-    for (var i = 0u; i < count; i++) {
-      let weight = weights[buffer + i];
-      added += weight;
-      for (var c = 0u; c < COLUMNS; c++) {
-        let quad = min(c * LANES + lane, LATENT_QUADS - 1u);
-        let x = decode_quad(cache[entries[buffer + i] + quad]);
-        for (var h = 0u; h < 4u; h++) {
-          acc[4u * c + h] = fma(vec4f(weight[h]), x, acc[4u * c + h]);
+    for (var first = 0u; first < count; first += SHARERS) {
+      let mine = weights[buffer + first + lane % SHARERS];
+      for (var k = 0u; k < SHARERS; k++) {
+        if first + k >= count { break; }
+        let i = buffer + first + k;
+        let weight = shared_read(mine, k, weights[i]);
+        added += weight;
+        for (var c = 0u; c < COLUMNS; c++) {
+          let quad = min(c * LANES + lane, LATENT_QUADS - 1u);
+          let x = decode_quad(cache[entries[i] + quad]);
+          for (var h = 0u; h < 4u; h++) {
+            acc[4u * c + h] = fma(vec4f(weight[h]), x, acc[4u * c + h]);
+          }
         }
       }
     }

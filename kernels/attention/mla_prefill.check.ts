@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { layoutFor } from "../linear/layout.ts";
 import { mlaPrefill, PREFILL_ROW_TILE } from "./mla_prefill.ts";
 
 interface Shape {
@@ -104,7 +105,7 @@ export default defineCheck<Shape>({
       passKeys: 2048,
     },
   ],
-  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 32, keys: 2 }],
+  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 32, keys: 2 }, { subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: (shape) =>
@@ -113,6 +114,12 @@ export default defineCheck<Shape>({
     4,
   flops: (shape) => 2 * pairs(shape) * shape.heads * (shape.nope + shape.rope + shape.value),
   mutants: [
+    {
+      name: "what the first invocation read is taken for everything",
+      replace: "subgroupShuffle(mine, reader)",
+      with: "subgroupShuffle(mine, 0u)",
+      tuning: 3,
+    },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     { name: "every item is the first", replace: "params.first_item + group.x", with: "group.x" },
     {
@@ -282,6 +289,9 @@ export default defineCheck<Shape>({
         splitLength,
         scale: SCALE,
         ...tuning,
+        ...(tuning.subgroups === 1 && {
+          subgroupSize: layoutFor(recorder.device).subgroupSize,
+        }),
       });
       return () => launch(firstItem, items);
     });

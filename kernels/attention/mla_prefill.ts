@@ -7,6 +7,7 @@ import softmax from "../common/online_softmax.wgsl?raw";
 import prefillRows from "../common/prefill_rows.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
 import source from "./mla_prefill.wgsl?raw";
+import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/mla_prefill";
 const WORKGROUP_BYTES = 16384;
@@ -21,14 +22,16 @@ const MAX_LANES = 32;
 export const MLA_PREFILL_MAX_QUERY =
   WORKGROUP_BYTES / (4 * PREFILL_ROW_TILE) - 2 * PREFILL_KEY_TILE - MAX_LANES - 3;
 
-const kernel = new Kernel({
+const texts = withSharedReads(softmax + rotate + prefillRows + source);
+const definition = {
   name: NAME,
-  source: softmax + rotate + prefillRows + source,
   buffers: ["q", "kv", "ropes", "items", "rows", "rope_table", "state", "out"],
   params: ["heads", "q_stride", "out_stride", "split_length", "first_item", "key_quads", "scale"],
-});
+} as const;
+const kernel = new Kernel({ ...definition, source: texts.plain });
+const sharingKernel = new Kernel({ ...definition, source: texts.shuffle });
 
-export interface MlaPrefillOptions {
+export interface MlaPrefillOptions extends SharingOptions {
   /** `[rows, queryStride]` f32: per head `nope + rope` elements, the rope part not yet rotated */
   readonly query: Tensor;
   readonly queryStride: number;
@@ -83,7 +86,7 @@ export function mlaPrefill(
   if (bytes > WORKGROUP_BYTES) {
     throw new KernelError(NAME, `a query of ${nope + rope} elements needs ${bytes} bytes`);
   }
-  const bound = kernel.bind(
+  const bound = (options.subgroupSize === undefined ? kernel : sharingKernel).bind(
     recorder,
     {
       q: options.query,
@@ -96,7 +99,10 @@ export function mlaPrefill(
       out,
     },
     {
-      constants: { NOPE: nope, ROPE: rope, VALUE: value, LANES: lanes, KEYS: keys },
+      constants: {
+        ...{ NOPE: nope, ROPE: rope, VALUE: value, LANES: lanes, KEYS: keys },
+        ...sharingConstants(options),
+      },
       params: {
         heads,
         q_stride: options.queryStride,

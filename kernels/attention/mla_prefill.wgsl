@@ -55,7 +55,6 @@ struct Params {
 
 const_assert NOPE % 4u == 0u && ROPE % 4u == 0u && VALUE % 4u == 0u;
 const_assert KEY_TILE % (LANES * KEYS) == 0u && LANES >= ROW_TILE;
-
 // Two tiles in turns: one is filled while slow invocations still read the other.
 var<workgroup> weights: array<vec4f, 2u * KEY_TILE * FOURS>;
 var<workgroup> highest: array<vec4f, LANES * FOURS>;
@@ -67,7 +66,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let flags = items[2u * (params.first_item + group.x) + 1u];
   load_rows(item, flags, head, lane);
   workgroupBarrier();
-
   // The last row sees the most.
   let end = min(max(rows[item.x + item.y - 1u].y + 1u, item.w) - item.w, flags.x);
   var limits = array<vec4u, FOURS>();
@@ -100,13 +98,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
         }
         var sums = array<vec4f, KEYS * FOURS>();
         for (var quad = 0u; quad < params.key_quads; quad++) {
-          var block = array<vec4f, 4u * FOURS>();
-          for (var i = 0u; i < 4u * FOURS; i++) { block[i] = queries[quad * 4u * FOURS + i]; }
+          let block = query_block(quad, lane);
           for (var k = 0u; k < KEYS; k++) {
             var x = vec4f();
-            if quad < NOPE / 4u { x = kv[key_at[k] + quad]; } else {
-              x = ropes[rope_at[k] + quad - NOPE / 4u];
-            }
+            if quad < NOPE / 4u { x = kv[key_at[k] + quad]; }
+            else { x = ropes[rope_at[k] + quad - NOPE / 4u]; }
             for (var i = 0u; i < 4u * FOURS; i++) {
               let f = k * FOURS + i % FOURS;
               sums[f] = fma(vec4f(x[i / FOURS]), block[i], sums[f]);
@@ -134,24 +130,28 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
         }
       }
       workgroupBarrier();
-
       for (var f = 0u; f < FOURS; f++) { shrinks[f] = rescale(m[f], tops[f]); }
       for (var a = 0u; a < ROW_TILE * COLUMNS; a++) {
         acc[a] *= shrinks[a / COLUMNS / 4u][a / COLUMNS % 4u];
       }
       var added = array<vec4f, FOURS>();
-      for (var i = 0u; i < count; i++) {
-        let value_at = ((item.z + tile + i) * params.heads + head) * HEAD_QUADS + NOPE / 4u;
-        var rows_weights = array<vec4f, FOURS>();
-        for (var f = 0u; f < FOURS; f++) {
-          rows_weights[f] = weights[buffer + i * FOURS + f];
-          added[f] += rows_weights[f];
-        }
-        for (var c = 0u; c < COLUMNS; c++) {
-          let value = kv[value_at + min(c * LANES + lane, VALUE_QUADS - 1u)];
-          for (var r = 0u; r < ROW_TILE; r++) {
-            let a = r * COLUMNS + c;
-            acc[a] = fma(vec4f(rows_weights[r / 4u][r % 4u]), value, acc[a]);
+      for (var first = 0u; first < count; first += SHARERS / FOURS) {
+        let mine = weights[buffer + first * FOURS + lane % SHARERS];
+        for (var k = 0u; k < SHARERS / FOURS; k++) {
+          if first + k >= count { break; }
+          let key = (item.z + tile + first + k) * params.heads + head;
+          var rows_weights = array<vec4f, FOURS>();
+          for (var f = 0u; f < FOURS; f++) {
+            let own = weights[buffer + (first + k) * FOURS + f];
+            rows_weights[f] = shared_read(mine, k * FOURS + f, own);
+            added[f] += rows_weights[f];
+          }
+          for (var c = 0u; c < COLUMNS; c++) {
+            let value = kv[key * HEAD_QUADS + NOPE / 4u + min(c * LANES + lane, VALUE_QUADS - 1u)];
+            for (var r = 0u; r < ROW_TILE; r++) {
+              let a = r * COLUMNS + c;
+              acc[a] = fma(vec4f(rows_weights[r / 4u][r % 4u]), value, acc[a]);
+            }
           }
         }
       }

@@ -20,8 +20,8 @@ export function cacheKernels<B extends string, P extends string>(
 ): CacheKernels<B, P> {
   const { source } = definition;
   return {
-    bf16: new Kernel<B, P>({ ...definition, source: bf16 + source }),
-    f32: new Kernel<B, P>({ ...definition, source: f32 + source }),
+    bf16: new Kernel<B, P>({ ...definition, source: `${source}\n${bf16}` }),
+    f32: new Kernel<B, P>({ ...definition, source: `${source}\n${f32}` }),
   };
 }
 

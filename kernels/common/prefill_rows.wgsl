@@ -29,6 +29,20 @@ fn load_rows(item: vec4u, flags: vec4u, head: u32, lane: u32) {
   }
 }
 
+const BLOCK_READS = (4u * FOURS + SHARERS - 1u) / SHARERS;
+
+// Four elements of the queries of all rows.
+fn query_block(quad: u32, lane: u32) -> array<vec4f, 4u * FOURS> {
+  let first = quad * 4u * FOURS;
+  var mine = array<vec4f, BLOCK_READS>();
+  for (var i = 0u; i < BLOCK_READS; i++) { mine[i] = queries[first + i * SHARERS + lane % SHARERS]; }
+  var block = array<vec4f, 4u * FOURS>();
+  for (var i = 0u; i < 4u * FOURS; i++) {
+    block[i] = shared_read(mine[i / SHARERS], i % SHARERS, queries[first + i]);
+  }
+  return block;
+}
+
 // Number r of the tile's rows, without indexing registers by a variable.
 fn of_row(values: array<vec4f, FOURS>, r: u32) -> f32 {
   var four = vec4f();

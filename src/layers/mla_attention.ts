@@ -233,6 +233,7 @@ export class MlaAttention {
       pageSize: binding.pageSize,
       splitLength,
       scale: softmaxScale,
+      subgroupSize: this.#layout.subgroupSize,
     });
     const values = linear(recorder, {
       x: scratch.attended,
@@ -305,6 +306,7 @@ export class MlaAttention {
       value,
       splitLength,
       scale: softmaxScale,
+      subgroupSize: this.#layout.subgroupSize,
     });
     return ({ keys, firstItem, items }) => {
       gather(keys);
