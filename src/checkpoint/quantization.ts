@@ -19,8 +19,6 @@ export interface Fp8BlockQuantization {
   readonly blockColumns: number;
   /** A linear's input is quantized too, with scales found at run time. */
   readonly activationScheme: "dynamic";
-  /** Modules left as they were; `isQuantized` knows how to compare. */
-  readonly ignored: readonly string[];
 }
 
 export type Quantization = { readonly method: "none" } | Fp8BlockQuantization;
@@ -57,15 +55,6 @@ export async function detectQuantization(
   return { method: "none" };
 }
 
-/** Whether a module's weight is quantized; `module` is the tensor's name without ".weight". */
-export function isQuantized(quantization: Quantization, module: string): boolean {
-  if (quantization.method === "none") return false;
-  // Writers list whole names ("model.layers.0.mlp.gate"), their beginnings, or their last parts
-  // ("lm_head"). Whole components are compared: "mlp.gate" must not catch "mlp.gate_proj".
-  const parts = `.${module}.`;
-  return !quantization.ignored.some((name) => parts.includes(`.${name}.`));
-}
-
 function readSection(section: ConfigReader): Quantization {
   const method = section.string("quant_method");
   if (method !== "fp8") {
@@ -95,10 +84,9 @@ function readSection(section: ConfigReader): Quantization {
     );
   }
   const activationScheme = section.only("activation_scheme", ["dynamic"]);
-  const ignored = [
-    ...section.strings("modules_to_not_convert", { fallback: [] }),
-    ...section.strings("ignored_layers", { fallback: [] }),
-  ];
+  // The modules left as they were: the element types of their tensors say the same.
+  section.strings("modules_to_not_convert", { fallback: [] });
+  section.strings("ignored_layers", { fallback: [] });
   section.finish();
-  return { method: "fp8_block", blockRows, blockColumns, activationScheme, ignored };
+  return { method: "fp8_block", blockRows, blockColumns, activationScheme };
 }

@@ -1,11 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ConfigReader } from "../../src/checkpoint/config.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
-import {
-  detectQuantization,
-  isQuantized,
-  type Quantization,
-} from "../../src/checkpoint/quantization.ts";
+import { detectQuantization, type Quantization } from "../../src/checkpoint/quantization.ts";
 import { CheckpointError, UnsupportedError } from "../../src/errors.ts";
 import { jsonFile } from "../support/write_checkpoint.ts";
 
@@ -34,7 +30,6 @@ describe("detectQuantization", () => {
     blockRows: 128,
     blockColumns: 128,
     activationScheme: "dynamic",
-    ignored: [],
   };
 
   test.each(["quantization_config", "compression_config"])(
@@ -46,7 +41,7 @@ describe("detectQuantization", () => {
     },
   );
 
-  test("needs neither fmt nor activation_scheme, and reads both lists of modules", async () => {
+  test("needs neither fmt nor activation_scheme, and knows both lists of modules", async () => {
     const { quant_method, weight_block_size } = FP8;
     expect(await detect({ quantization_config: { quant_method, weight_block_size } })).toEqual(
       block,
@@ -55,10 +50,7 @@ describe("detectQuantization", () => {
       modules_to_not_convert: ["lm_head"],
       ignored_layers: ["model.layers.0.mlp.gate"],
     };
-    expect(await detect({ quantization_config: { ...FP8, ...lists } })).toEqual({
-      ...block,
-      ignored: ["lm_head", "model.layers.0.mlp.gate"],
-    });
+    expect(await detect({ quantization_config: { ...FP8, ...lists } })).toEqual(block);
     expect(await detect({ quantization_config: { ...FP8, modules_to_not_convert: null } })).toEqual(
       block,
     );
@@ -108,27 +100,5 @@ describe("detectQuantization", () => {
     ["fp8"],
   ])("refuses the malformed section %j", async (section) => {
     await expect(detect({ quantization_config: section })).rejects.toThrow(CheckpointError);
-  });
-});
-
-describe("isQuantized", () => {
-  const quantization: Quantization = {
-    method: "fp8_block",
-    blockRows: 128,
-    blockColumns: 128,
-    activationScheme: "dynamic",
-    ignored: ["lm_head", "model.layers.0.mlp.gate", "model.layers.1"],
-  };
-
-  test.each([
-    ["lm_head", false],
-    ["model.layers.0.mlp.gate", false],
-    ["model.layers.0.mlp.gate_proj", true],
-    ["model.layers.1.mlp.up_proj", false],
-    ["model.layers.10.mlp.up_proj", true],
-    ["model.layers.2.shared_lm_head", true],
-  ])("%s: %s", (module, quantized) => {
-    expect(isQuantized(quantization, module)).toBe(quantized);
-    expect(isQuantized({ method: "none" }, module)).toBe(false);
   });
 });
