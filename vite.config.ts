@@ -98,7 +98,11 @@ export default defineConfig({
           sequence: { groupOrder: 2 },
         },
       },
-      { extends: true, test: { ...shared, name: "bench", include: ["bench/**/*.bench.ts"] } },
+      {
+        extends: true,
+        // One file after another: two at once would take each other's time.
+        test: { ...shared, name: "bench", include: ["bench/**/*.bench.ts"], maxWorkers: 1 },
+      },
     ],
   },
 });
