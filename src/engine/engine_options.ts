@@ -41,8 +41,8 @@ export interface EngineOptions {
   /** How the cache stores keys and values. f32 is for tests. Default BF16. */
   readonly cacheDtype?: CacheDtype | undefined;
   /**
-   * Quantizes the inputs of FP8 linears as the checkpoint's scheme says (specification, section
-   * 4.3, rule 4). Default true.
+   * Quantizes the inputs of FP8 linears where the checkpoint says `activation_scheme: dynamic`.
+   * Default true.
    */
   readonly quantizeActivations?: boolean | undefined;
   /** Text of a chat template that replaces the checkpoint's. */

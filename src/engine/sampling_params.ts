@@ -1,8 +1,6 @@
 /**
  * Checks a request's sampling parameters and fills in their defaults.
  *
- * Names and ranges are those of the specification's section 2.2.
- *
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";

@@ -1,5 +1,5 @@
 /**
- * Sampling fields of a request -> `SamplingParams`, with the ranges of the specification.
+ * Sampling fields of a request -> `SamplingParams`, each checked for its range.
  *
  * Absent fields stay absent: the engine has the documented defaults, and it tells a limit that was
  * asked for from one that was not.
