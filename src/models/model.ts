@@ -29,7 +29,7 @@ export interface ModelShape {
   readonly layers: number;
   /** Elements of one token's cache entry in one layer. */
   readonly cacheEntryWidth: number;
-  /** Keys of one attention split: a function of the shape alone (see kernels.md on invariance). */
+  /** Keys of one attention split: a function of the shape alone. */
   readonly splitLength: number;
   /** Cached entries that prompt attention expands at once, a multiple of `splitLength`. */
   readonly prefillCapacity: number;
