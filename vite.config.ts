@@ -100,8 +100,15 @@ export default defineConfig({
       },
       {
         extends: true,
-        // One file after another: two at once would take each other's time.
-        test: { ...shared, name: "bench", include: ["bench/**/*.bench.ts"], maxWorkers: 1 },
+        // One file after another, as two at once would take each other's time, and each in a process
+        // of its own, as the first device of a process decides how the driver works.
+        test: {
+          ...shared,
+          name: "bench",
+          include: ["bench/**/*.bench.ts"],
+          maxWorkers: 1,
+          isolate: true,
+        },
       },
     ],
   },

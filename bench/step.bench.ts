@@ -3,6 +3,7 @@
  *
  * @module
  */
+import "./driver_threads.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Engine } from "../src/engine/engine.ts";

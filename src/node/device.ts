@@ -28,6 +28,11 @@ export const ADAPTER_PREFERENCES: readonly AdapterPreference[] = [
 export interface OpenDeviceOptions {
   /** Default: the environment variable `WISP_ADAPTER`, else `auto`. */
   readonly adapter?: AdapterPreference;
+  /**
+   * Threads that lavapipe hands workgroups to; 0 runs them on the driver's own thread. The first
+   * device of a process decides, and the variable `LP_NUM_THREADS` before it. Default: one a core.
+   */
+  readonly driverThreads?: number | undefined;
 }
 
 /** What an adapter is, in words for a person. */
@@ -87,6 +92,9 @@ const NO_ADAPTER =
  */
 export async function openDevice(options: OpenDeviceOptions = {}): Promise<OpenedDevice> {
   const preference = options.adapter ?? preferenceFromEnvironment();
+  if (options.driverThreads !== undefined) {
+    process.env.LP_NUM_THREADS ??= String(options.driverThreads);
+  }
   const adapter = await findAdapter(preference);
   keptAlive.push(adapter);
   try {

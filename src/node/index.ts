@@ -13,6 +13,7 @@ export {
   type OpenedDevice,
   openDevice,
 } from "./device.ts";
+export { driverThreadsFor } from "./driver_threads.ts";
 export { type FolderSource, openFolder } from "./files.ts";
 export { type App, type RunningServer, type ServeOptions, serve } from "./http.ts";
 export { defaultModelPath } from "./package_root.ts";

@@ -11,6 +11,7 @@ import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
+import { driverThreadsFor } from "./driver_threads.ts";
 import { openFolder } from "./files.ts";
 import { OptionError } from "./option_parser.ts";
 import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
@@ -31,9 +32,11 @@ export const startEngine: StartEngine = async (options, report) => {
   const source = await openFolder(options.modelPath ?? defaultModelPath());
   report.model(source.name);
   const chatTemplate = await readTemplate(options.chatTemplate);
-  const { device, adapter } = await openDevice(
-    options.adapter === undefined ? {} : { adapter: options.adapter },
-  );
+  const driverThreads = await driverThreadsFor(source);
+  const { device, adapter } = await openDevice({
+    driverThreads,
+    ...(options.adapter !== undefined && { adapter: options.adapter }),
+  });
   report.adapter(adapter);
   try {
     const engine = await Engine.load(source, {

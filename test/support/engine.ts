@@ -3,16 +3,14 @@
  *
  * @module
  */
-import { fileURLToPath } from "node:url";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
+import { EMBEDDED_MODEL } from "./embedded_model.ts";
 import { folderSource } from "./folder_source.ts";
 import { device } from "./gpu.ts";
 
-export const EMBEDDED_MODEL = fileURLToPath(
-  new URL("../../examples/tiny-deepseek-v3", import.meta.url),
-);
+export { EMBEDDED_MODEL };
 
 export function openEngine(options: Partial<EngineOptions> = {}): Promise<Engine> {
   return Engine.load(folderSource(EMBEDDED_MODEL), { device, maxTotalTokens: 8192, ...options });
