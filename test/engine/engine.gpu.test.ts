@@ -182,6 +182,31 @@ describe("Engine", () => {
   );
 });
 
+test.skipIf(smallestCaseOnly)(
+  "chunks, pages and places change no token of any request",
+  async () => {
+    const requests = [40, 7, 150, 23].map(
+      (length, i): GenerationRequest => ({
+        tokens: Array.from({ length }, (_, j) => 3 + ((i * 97 + j * 31) % 2000)),
+        sampling: { temperature: i % 2, seed: i, maxNewTokens: 12, ignoreEos: true },
+      }),
+    );
+    const answers: (readonly number[])[][] = [];
+    for (const options of [
+      {},
+      { chunkedPrefillSize: 16, pageSize: 64 },
+      { chunkedPrefillSize: 7, pageSize: 3, maxRunningRequests: 2, maxRowsPerStep: 10 },
+    ]) {
+      const engine = await openEngine(options);
+      const all = await Promise.all(requests.map((request) => complete(engine, request)));
+      answers.push(all.map(({ tokens }) => tokens));
+      await engine.close();
+    }
+    expect(answers[1]).toEqual(answers[0]);
+    expect(answers[2]).toEqual(answers[0]);
+  },
+);
+
 describe("Engine with little room", () => {
   test("requests wait for pages and all finish", async () => {
     const engine = await openEngine({ maxTotalTokens: 96, pageSize: 16, maxRunningRequests: 4 });

@@ -1,0 +1,62 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const running: ChildProcess[] = [];
+
+afterEach(() => {
+  for (const child of running.splice(0)) if (child.exitCode === null) child.kill("SIGKILL");
+});
+
+/** `npm start`, and its output up to a line that matches. */
+async function start(args: readonly string[], last: RegExp) {
+  // As a person's shell has it, not as the test runner's.
+  const env = { ...process.env, VITEST: undefined, NODE_ENV: undefined };
+  const child = spawn("npm", ["start", "--", ...args], { cwd: root, env });
+  running.push(child);
+  let output = "";
+  child.stderr.on("data", (data) => {
+    output += data;
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on("data", (data) => {
+      output += data;
+      if (last.test(output)) resolve();
+    });
+    child.once("exit", () => reject(new Error(`npm start ended: ${output}`)));
+  });
+  return { child, output: () => output };
+}
+
+test("npm start tells what it does, takes options, and drains at SIGTERM", async () => {
+  const { child, output } = await start(["--port", "0", "--max-running", "4"], /ready to roll!/);
+  const order = [
+    /^Model: .*tiny-deepseek-v3$/m,
+    /^Adapter: .+$/m,
+    /^Memory: .+ of weights, .+ of KV cache for 8192 tokens/m,
+    /^Loading weights: 100%$/m,
+    /^Listening on http:\/\/127\.0\.0\.1:\d+$/m,
+    /^The server is fired up and ready to roll!$/m,
+  ].map((line) => output().search(line));
+  expect(order).not.toContain(-1);
+  expect(order).toEqual([...order].sort((a, b) => a - b));
+
+  const [, url] = /Listening on (\S+)/.exec(output())!;
+  const answer = await fetch(`${url}/generate`, {
+    method: "POST",
+    body: JSON.stringify({
+      text: "Hello",
+      stream: true,
+      sampling_params: { max_new_tokens: 40, temperature: 0, ignore_eos: true },
+    }),
+  });
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = (await reader.read()).value ?? "";
+  child.kill("SIGTERM");
+  for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value;
+  expect(text).toMatch(/"completion_tokens":40.*data: \[DONE\]\n\n$/s);
+  const [code] = await once(child, "exit");
+  expect(code).toBe(0);
+}, 180_000);
