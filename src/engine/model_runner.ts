@@ -44,6 +44,7 @@ export class ModelRunner {
   readonly #readback: Readback;
   readonly #splitLength: number;
   readonly #step: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
+  /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
   constructor(options: ModelRunnerOptions) {
@@ -78,7 +79,8 @@ export class ModelRunner {
     this.#sampler.compile(this.plan);
     this.#readback = new Readback(recorder.device, maxLogitRows * 4);
     this.plan.add(({ logitRows }) => {
-      this.#read = this.#readback.record(recorder, tensors.sampled, logitRows * 4);
+      // A step without logits is waited for too, so that steps never pile up on the queue.
+      this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(logitRows, 1) * 4);
     });
   }
 
@@ -96,9 +98,7 @@ export class ModelRunner {
   ): Promise<Uint32Array> {
     this.#prepare(batch, sampling);
     await this.plan.run(this.#step, options);
-    const read = this.#read;
-    this.#read = undefined;
-    return read === undefined ? new Uint32Array(0) : new Uint32Array(await read());
+    return new Uint32Array(await this.#read!(), 0, batch.logitRows.length);
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */
@@ -108,8 +108,7 @@ export class ModelRunner {
   ): Promise<ReadonlyMap<string, number>> {
     this.#prepare(batch, sampling);
     const counts = await this.plan.countLaunches(this.#step);
-    await this.#read?.();
-    this.#read = undefined;
+    await this.#read!();
     return counts;
   }
 
