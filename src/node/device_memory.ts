@@ -16,8 +16,9 @@ const GIB = 2 ** 30;
 const KNOWN: readonly (readonly [name: RegExp, gib: number])[] = [
   [/b200/, 180],
   [/h200/, 139],
-  [/h100|a100/, 80],
+  [/h100/, 80],
   [/l40|a6000|a40\b|6000-ada/, 48],
+  [/a100/, 40],
   [/rtx-5090/, 32],
   [/rtx-(3090|4090)|\bl4\b|a10\b|7900-xtx/, 24],
   [/rtx-(4080|5080|5070-ti)|\bt4\b|v100|7900-xt\b/, 16],
