@@ -4,8 +4,9 @@
  *
  * @module
  */
+
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { HostArrays } from "../check.ts";
+import type { HostArrays, Mutant } from "../check.ts";
 import { randomWeight, unpackWeight } from "../linear/check_weights.ts";
 import type { ExpertWeights, WeightDtype, WeightShape } from "../linear/layout.ts";
 
@@ -96,3 +97,41 @@ export function randomPairs(
   const list = Uint32Array.from([tiles.length / 4, 0, 0, 0, ...tiles, ...stale, ...stale]);
   return { experts, sorted_pairs: Uint32Array.from(sorted), tiles: list };
 }
+
+/** Faults in what both expert kernels share: the work list and where an expert's weights lie. */
+export const TILE_MUTANTS: readonly Mutant[] = [
+  { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
+  {
+    name: "every expert is in every slab",
+    replace: "tile.expert >= params.expert_count",
+    with: "tile.expert >= 3u",
+  },
+  { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
+  {
+    name: "pairs are not looked up",
+    replace: "return sorted_pairs[index];",
+    with: "return index;",
+  },
+  { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
+  {
+    name: "granules of expert 0",
+    replace: "tile.expert * expert_granules()",
+    with: "0u * expert_granules()",
+  },
+  {
+    name: "scales of expert 0",
+    replace: "tile.expert * expert_scales()",
+    with: "0u * expert_scales()",
+  },
+  {
+    name: "experts are not padded",
+    replace: "return params.rows_padded / LANES *",
+    with: "return params.outputs / LANES *",
+  },
+  {
+    name: "pairs of another expert",
+    replace: "experts[index] - params",
+    with: "experts[0] - params",
+    tuning: 1,
+  },
+];

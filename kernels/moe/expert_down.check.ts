@@ -7,6 +7,7 @@ import {
   LANES,
   randomExperts,
   randomPairs,
+  TILE_MUTANTS,
   TILE_SIZE,
   unpackExperts,
 } from "./check_experts.ts";
@@ -39,34 +40,7 @@ export default defineCheck<Shape>({
   bytes: (shape) => weightBytes(matrixOf(shape)).words * shape.rows * shape.slots,
   flops: ({ rows, slots, columns, outputs }) => 2 * rows * slots * columns * outputs,
   mutants: [
-    { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
-    {
-      name: "every expert is in every slab",
-      replace: "tile.expert >= params.expert_count",
-      with: "tile.expert >= 3u",
-    },
-    { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
-    {
-      name: "pairs are not looked up",
-      replace: "return sorted_pairs[index];",
-      with: "return index;",
-    },
-    { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
-    {
-      name: "granules of expert 0",
-      replace: "tile.expert * expert_granules()",
-      with: "0u * expert_granules()",
-    },
-    {
-      name: "scales of expert 0",
-      replace: "tile.expert * expert_scales()",
-      with: "0u * expert_scales()",
-    },
-    {
-      name: "experts are not padded",
-      replace: "return params.rows_padded / LANES *",
-      with: "return params.outputs / LANES *",
-    },
+    ...TILE_MUTANTS,
     { name: "a segment is lost", replace: "= stack[level][t] + total[t]", with: "= total[t]" },
     { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
     {
@@ -78,12 +52,6 @@ export default defineCheck<Shape>({
       name: "outputs beyond the last are written",
       replace: "output[i] < params.outputs",
       with: "true",
-    },
-    {
-      name: "pairs of another expert",
-      replace: "experts[index] - params",
-      with: "experts[0] - params",
-      tuning: 1,
     },
   ],
 

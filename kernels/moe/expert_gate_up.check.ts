@@ -7,6 +7,7 @@ import {
   LANES,
   randomExperts,
   randomPairs,
+  TILE_MUTANTS,
   TILE_SIZE,
   unpackExperts,
 } from "./check_experts.ts";
@@ -50,34 +51,7 @@ export default defineCheck<Shape>({
   flops: ({ rows, slots, columns, intermediate }) => 4 * rows * slots * columns * intermediate,
   mutants: [
     { name: "every pair has its own x", replace: "/ params.slots * params", with: "* params" },
-    { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
-    {
-      name: "every expert is in every slab",
-      replace: "tile.expert >= params.expert_count",
-      with: "tile.expert >= 3u",
-    },
-    { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
-    {
-      name: "pairs are not looked up",
-      replace: "return sorted_pairs[index];",
-      with: "return index;",
-    },
-    { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
-    {
-      name: "granules of expert 0",
-      replace: "tile.expert * expert_granules()",
-      with: "0u * expert_granules()",
-    },
-    {
-      name: "scales of expert 0",
-      replace: "tile.expert * expert_scales()",
-      with: "0u * expert_scales()",
-    },
-    {
-      name: "experts are not padded",
-      replace: "return params.rows_padded / LANES *",
-      with: "return params.outputs / LANES *",
-    },
+    ...TILE_MUTANTS,
     {
       name: "up rows start elsewhere",
       replace: "vec2u(params.up_row)",
@@ -91,12 +65,6 @@ export default defineCheck<Shape>({
       with: "* params.outputs",
     },
     { name: "outputs beyond the last are written", replace: "if valid.y", with: "if true" },
-    {
-      name: "pairs of another expert",
-      replace: "experts[index] - params",
-      with: "experts[0] - params",
-      tuning: 1,
-    },
   ],
 
   inputs(shape, random) {
