@@ -13,7 +13,7 @@ const HEAD_TILE = 4;
 const WORKGROUP_BYTES = 16384;
 
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
-export const MLA_DECODE_KEY_TILE = 128;
+const MLA_DECODE_KEY_TILE = 128;
 
 /** Lanes and bytes of workgroup memory beside the entry. */
 const MAX_LANES = 64;

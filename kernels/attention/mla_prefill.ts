@@ -15,7 +15,7 @@ const WORKGROUP_BYTES = 16384;
 /** Rows of an item at most; their positions ascend. */
 export const PREFILL_ROW_TILE = 8;
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
-export const PREFILL_KEY_TILE = 64;
+const PREFILL_KEY_TILE = 64;
 
 const MAX_LANES = 32;
 /** Elements of a head's query at most, whatever the lanes. */

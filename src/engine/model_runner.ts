@@ -5,7 +5,7 @@
  */
 import type { KvCache } from "../cache/kv_cache.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
-import { Plan } from "../gpu/plan.ts";
+import { Plan, type RunOptions } from "../gpu/plan.ts";
 import { Readback } from "../gpu/readback.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -26,11 +26,6 @@ export interface ModelRunnerOptions {
   readonly maxRows: number;
   readonly maxLogitRows: number;
   readonly maxSequences: number;
-}
-
-/** What tests and tools may see of a step. */
-export interface RunOptions {
-  readonly onTap?: (name: string, tensor: Tensor) => void;
 }
 
 export class ModelRunner {

@@ -159,7 +159,7 @@ export class BoundKernel<P extends string> {
     const { word, type } = this.#words.get(param)!;
     const changed =
       type === "f32" ? this.#recorder.setF32(word, value) : this.#recorder.setU32(word, value);
-    if (changed && this.#recordedIn === this.#recorder.submitIndex) {
+    if (changed && this.#recordedIn === this.#recorder.submits) {
       throw new KernelError(this.name, `${param} changes between two records of one submit`);
     }
   }
@@ -175,6 +175,6 @@ export class BoundKernel<P extends string> {
     pass.setBindGroup(0, this.#group);
     pass.dispatchWorkgroups(x, y, z);
     this.#recorder.launches += 1;
-    this.#recordedIn = this.#recorder.submitIndex;
+    this.#recordedIn = this.#recorder.submits;
   }
 }

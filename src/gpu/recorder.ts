@@ -57,11 +57,6 @@ export class Recorder {
     this.#uniforms = device.createBuffer({ label: "uniforms", size, usage: UNIFORM_USAGE });
   }
 
-  /** Number of the submit that is being recorded. */
-  get submitIndex(): number {
-    return this.submits;
-  }
-
   /** Reserves `words` 32-bit words for one launch. They start as zero. */
   reserveUniforms(words: number): UniformBlock {
     const size = Math.max(Math.ceil(words / 4) * 16, 16);

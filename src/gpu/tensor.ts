@@ -22,7 +22,7 @@ const COPY_DST = 0x8;
 const STORAGE = 0x80;
 
 /** Usage of every buffer that kernels read or write. */
-export const STORAGE_USAGE = STORAGE | COPY_SRC | COPY_DST;
+const STORAGE_USAGE = STORAGE | COPY_SRC | COPY_DST;
 
 /** A new storage tensor of at least `bytes` bytes, zero-filled. */
 export function allocateTensor(device: GPUDevice, bytes: number, label: string): Tensor {

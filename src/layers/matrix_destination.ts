@@ -258,7 +258,7 @@ export function collectFloats(take: (values: Float32Array<ArrayBuffer>) => void)
 }
 
 /** The numbers of a chunk of F32, F16 or BF16. */
-export function toFloats({ dtype, bytes }: WeightChunk): Float32Array {
+function toFloats({ dtype, bytes }: WeightChunk): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (dtype === "F32") {
     return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(i * 4, true));
@@ -270,7 +270,7 @@ export function toFloats({ dtype, bytes }: WeightChunk): Float32Array {
 }
 
 /** Gives every chunk to each of several destinations. */
-export function fanOut(destinations: readonly Destination[]): Destination {
+function fanOut(destinations: readonly Destination[]): Destination {
   return {
     async write(chunk) {
       for (const destination of destinations) await destination.write(chunk);

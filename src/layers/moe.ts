@@ -49,7 +49,7 @@ export interface MoeShape {
 }
 
 /** Pairs of one tile of the sorted form. */
-export const PAIR_TILE = 4;
+const PAIR_TILE = 4;
 
 export interface MoeScratch {
   /** `[maxRows, logitsStride]` */

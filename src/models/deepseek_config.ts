@@ -49,7 +49,7 @@ export interface ExpertConfig {
 }
 
 /** What an absent field of the router means in each generation of the family. */
-export const ROUTER_DEFAULTS = {
+const ROUTER_DEFAULTS = {
   v2: { scoring: ["softmax", "sigmoid"], selection: "greedy", normalize: false },
   v3: { scoring: ["sigmoid", "softmax"], selection: "noaux_tc", normalize: true },
 } as const;

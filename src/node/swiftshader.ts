@@ -85,7 +85,7 @@ function packageVersion(folder: string): string {
  *
  * @throws {DeviceError} when the archive has no such file.
  */
-export function fileInTar(tar: Buffer, wanted: string): Buffer {
+function fileInTar(tar: Buffer, wanted: string): Buffer {
   // Header: name in bytes 0-99, size in octal in bytes 124-135; contents padded to whole blocks.
   for (let offset = 0; offset + TAR_BLOCK <= tar.length; ) {
     const name = tar.toString("latin1", offset, offset + 100).replace(/\0.*$/s, "");

@@ -9,7 +9,7 @@ import { PagePool } from "../../src/cache/page_pool.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadedModel, type LoadOptions, loadModel } from "../../src/engine/load.ts";
-import type { RunOptions } from "../../src/engine/model_runner.ts";
+import type { RunOptions } from "../../src/gpu/plan.ts";
 import type { Batch, BatchSequence } from "../../src/layers/batch.ts";
 import { folderSource, SHARED_MODELS } from "./folder_source.ts";
 import { device, download } from "./gpu.ts";
