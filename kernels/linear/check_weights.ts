@@ -112,6 +112,10 @@ function decodeElement(dtype: WeightDtype, word: number, byte: number): number {
       return decodeF16((word >>> (8 * byte)) & 0xffff);
     case "fp8":
       return E4M3[(word >>> (8 * byte)) & 0xff]!;
+    case "int8":
+    case "int4":
+    case "mxfp4":
+      return Number.NaN;
     default:
       return dtype satisfies never;
   }

@@ -4,14 +4,29 @@
  * Rows are padded with zeros to a multiple of `lanes`, columns to a multiple of 128. A row is cut
  * into granules of 16 bytes; the granules of `lanes` neighbouring rows lie side by side:
  * granule g of row r is number `(floor(r / lanes) * granulesPerRow + g) * lanes + r % lanes`.
- * FP8 scales are spread to one f32 for each 128 columns of every row: `scales[block * rowsPadded + r]`.
+ * Scales are spread to words for every row, `scales[group * rowsPadded + r]`:
+ *
+ * | dtype | group | word |
+ * |---|---|---|
+ * | fp8, int8 | 128 columns | f32 scale |
+ * | int4 | `groupColumns` | `int4ScaleWord()`: f32 scale and zero point |
+ * | mxfp4 | 128 columns | byte i: E8M0 exponent of columns 32 i to 32 i + 31 |
+ *
+ * A code of 4 bits lies in bits 4 i of its word, in the order of the columns.
  *
  * @module
  */
 import { KernelError } from "../../src/errors.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 
-export type WeightDtype = "bf16" | "f16" | "f32" | "fp8";
+/**
+ * `int8`: two's complement codes, value = code * scale. `int4`: codes 0 to 15, value =
+ * (code - zero) * scale. `mxfp4`: E2M1 codes, value = code's number * 2^(exponent - 127).
+ */
+export type WeightDtype = "bf16" | "f16" | "f32" | "fp8" | "int8" | "int4" | "mxfp4";
+
+/** Neighbouring columns of a row that share a scale in int4. */
+export type GroupColumns = 32 | 64 | 128;
 
 /** How FP8 codes become numbers: through f16, or bit by bit where f16 subnormals are flushed. */
 export type Fp8Decode = "half" | "bits";
@@ -46,10 +61,14 @@ export interface LinearWeight extends LinearLayout {
   /** Inputs. */
   readonly columns: number;
   readonly rowsPadded: number;
+  /** int4 only. Default 128. */
+  readonly groupColumns?: GroupColumns;
   /** Interleaved granules. */
   readonly words: Tensor;
-  /** `[128-column blocks, rowsPadded]` f32; FP8 only. */
+  /** `[groups, rowsPadded]` u32; only where the dtype has scales. */
   readonly scales?: Tensor;
+  /** `[rowsPadded]` f32, added to each output once. */
+  readonly bias?: Tensor;
 }
 
 /**
@@ -64,6 +83,8 @@ export interface ExpertWeights extends LinearLayout {
   readonly rows: number;
   /** Inputs of one expert. */
   readonly columns: number;
+  /** int4 only. Default 128. */
+  readonly groupColumns?: GroupColumns;
   readonly slabs: readonly ExpertSlab[];
 }
 
@@ -71,23 +92,66 @@ export interface ExpertSlab {
   readonly firstExpert: number;
   readonly expertCount: number;
   readonly words: Tensor;
-  /** FP8 only. */
+  /** Only where the dtype has scales. */
   readonly scales?: Tensor;
+  /** `[expertCount, rowsPadded]` f32, added to each output once. */
+  readonly bias?: Tensor;
 }
 
-/** Columns that share a scale, and that are summed before anything else is. */
+/** Columns that a row is padded to a multiple of, and that row-parallel linears are cut at. */
 export const BLOCK_COLUMNS = 128;
 const GRANULE_BYTES = 16;
 const GRANULE_WORDS = 4;
 /** Segments that a row-parallel linear is cut in at most. */
 const MOST_SEGMENTS = 32;
 
+/** Bytes of an element; a half where two share a byte. */
 export const WEIGHT_BYTES: Readonly<Record<WeightDtype, number>> = {
   f32: 4,
   bf16: 2,
   f16: 2,
   fp8: 1,
+  int8: 1,
+  int4: 0.5,
+  mxfp4: 0.5,
 };
+
+/** Words of scales that a row of `columns` elements takes; 0 where the dtype has no scales. */
+export function scaleWords(shape: Pick<WeightShape, "dtype" | "columns" | "groupColumns">): number {
+  const { dtype, columns, groupColumns = BLOCK_COLUMNS } = shape;
+  const blocks = Math.ceil(columns / BLOCK_COLUMNS);
+  switch (dtype) {
+    case "bf16":
+    case "f16":
+    case "f32":
+      return 0;
+    case "fp8":
+    case "int8":
+    case "mxfp4":
+      return blocks;
+    case "int4":
+      return blocks * (BLOCK_COLUMNS / groupColumns);
+    default:
+      return dtype satisfies never;
+  }
+}
+
+const scratchFloat = new Float32Array(1);
+const scratchBits = new Uint32Array(scratchFloat.buffer);
+const ZERO_BITS = 5;
+
+/**
+ * The scale word of an int4 group: the bits of `scale`, rounded to nearest with the low 5 bits
+ * zero (exact for what F16 and BF16 hold), and `zero` in those.
+ *
+ * @param zero 0 to 31: the code that stands for 0.
+ */
+export function int4ScaleWord(scale: number, zero: number): number {
+  scratchFloat[0] = scale;
+  const bits = scratchBits[0]!;
+  const rounded = bits + 15 + ((bits >>> ZERO_BITS) & 1);
+  return (((rounded >>> ZERO_BITS) << ZERO_BITS) | zero) >>> 0;
+}
 
 /** Segments in which a row-parallel linear of `columns` inputs adds its 128-column blocks. */
 export function segments(columns: number): number {
@@ -112,18 +176,21 @@ export interface WeightShape {
   readonly rows: number;
   readonly columns: number;
   readonly lanes: number;
+  /** int4 only. Default 128. */
+  readonly groupColumns?: GroupColumns;
 }
 
 /** Bytes that a matrix takes on the GPU. */
-export function weightBytes({ dtype, rows, columns, lanes }: WeightShape): {
+export function weightBytes(shape: WeightShape): {
   readonly words: number;
   readonly scales: number;
 } {
+  const { dtype, rows, columns, lanes } = shape;
   const blocks = Math.ceil(columns / BLOCK_COLUMNS);
   const padded = paddedRows(rows, lanes);
   return {
     words: padded * blocks * BLOCK_COLUMNS * WEIGHT_BYTES[dtype],
-    scales: dtype === "fp8" ? padded * blocks * 4 : 0,
+    scales: padded * scaleWords(shape) * 4,
   };
 }
 
@@ -136,7 +203,10 @@ export interface PackedRun {
   readonly words: Uint32Array<ArrayBuffer>;
 }
 
-/** Turns row-major bytes, in pieces of any number of rows, into packed runs. */
+/**
+ * Turns row-major bytes, in pieces of any number of rows, into packed runs. Two codes of 4 bits
+ * share a byte, the even column in its low half.
+ */
 export class RowPacker {
   readonly #rowBytes: number;
   readonly #lanes: number;
@@ -157,7 +227,7 @@ export class RowPacker {
     if (firstRow % lanes !== 0) {
       throw new KernelError("linear/layout", `row ${firstRow} is not a multiple of ${lanes}`);
     }
-    this.#rowBytes = columns * WEIGHT_BYTES[dtype];
+    this.#rowBytes = Math.ceil(columns * WEIGHT_BYTES[dtype]);
     this.#lanes = lanes;
     const blockBytes = BLOCK_COLUMNS * WEIGHT_BYTES[dtype];
     this.#granules = (Math.ceil(columns / BLOCK_COLUMNS) * blockBytes) / GRANULE_BYTES;

@@ -16,7 +16,7 @@ import f32 from "../common/weights_f32.wgsl?raw";
 import fp8 from "../common/weights_fp8.wgsl?raw";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
 
-const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8 };
+const DECODERS: Readonly<Partial<Record<WeightDtype, string>>> = { bf16, f16, f32, fp8 };
 /** Activation rows that one weight load serves once there are several. */
 export const DEFAULT_TOKENS = 4;
 /** Levels of the segment tree for 32 segments. */
@@ -38,7 +38,7 @@ export function weightKernels<B extends string, P extends string>(
     const key = `${dtype} ${shares}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
-    const parts = [definition.source, dotRows, DECODERS[dtype]];
+    const parts = [definition.source, dotRows, DECODERS[dtype] ?? ""];
     const source = shares
       ? ["enable subgroups;", ...parts, blockSumsShuffle]
       : [...parts, blockSums];

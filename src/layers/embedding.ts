@@ -32,7 +32,9 @@ export class Embedding {
     },
   ) {
     const { name, vocabularySize, hiddenSize, dtype } = options;
-    if (dtype === "fp8") throw new UnsupportedError(`${name} in FP8`);
+    if (dtype !== "bf16" && dtype !== "f16" && dtype !== "f32") {
+      throw new UnsupportedError(`${name} in ${dtype.toUpperCase()}`);
+    }
     const rowBytes = hiddenSize * WEIGHT_BYTES[dtype];
     if (rowBytes % 4 !== 0) {
       const feature = `hidden_size ${hiddenSize} with ${name} in ${checkpointDtype(dtype)}`;
