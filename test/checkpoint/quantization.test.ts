@@ -27,9 +27,11 @@ describe("detectQuantization", () => {
 
   const block = {
     method: "fp8_block",
+    name: "fp8",
     blockRows: 128,
     blockColumns: 128,
-    activationScheme: "dynamic",
+    activations: "dynamic",
+    unconverted: [],
   };
 
   test.each(["quantization_config", "compression_config"])(
@@ -50,7 +52,10 @@ describe("detectQuantization", () => {
       modules_to_not_convert: ["lm_head"],
       ignored_layers: ["model.layers.0.mlp.gate"],
     };
-    expect(await detect({ quantization_config: { ...FP8, ...lists } })).toEqual(block);
+    expect(await detect({ quantization_config: { ...FP8, ...lists } })).toEqual({
+      ...block,
+      unconverted: ["lm_head", "model.layers.0.mlp.gate"],
+    });
     expect(await detect({ quantization_config: { ...FP8, modules_to_not_convert: null } })).toEqual(
       block,
     );
