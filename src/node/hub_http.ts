@@ -1,0 +1,205 @@
+/**
+ * Requests to a model hub and to the stores it points to.
+ *
+ * The access token goes to the hub alone, never to where it redirects. A connection on which nothing
+ * comes for a while is given up. Failures become two kinds: those that may pass, and the rest.
+ *
+ * @module
+ */
+
+import { DownloadError, PassingError, readRetryAfter } from "./hub_retry.ts";
+
+export interface HubHttpOptions {
+  readonly endpoint: string;
+  readonly token: string | undefined;
+  readonly signal: AbortSignal;
+  /** Milliseconds without a byte after which a connection is given up. */
+  readonly idleTimeout: number;
+}
+
+export interface HubRequest {
+  /** For messages. */
+  readonly subject: string;
+  /** Behind the endpoint, with its slash. */
+  readonly path: string;
+  readonly method?: "GET" | "HEAD";
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Statuses that are answers and no failures. */
+  readonly expected: readonly number[];
+}
+
+export interface HubReply {
+  readonly status: number;
+  /** Of the server that gave the answer. */
+  readonly headers: Headers;
+  /** A header of the hub's own, wherever it has redirected to. */
+  hubHeader(name: string): string | null;
+  /** The body. Leaving the loop ends the connection. */
+  chunks(): AsyncGenerator<Uint8Array>;
+}
+
+interface Exchange {
+  readonly request: HubRequest;
+  readonly signal: AbortSignal;
+  /** Says that the connection is alive. */
+  readonly touch: () => void;
+  /** What a failure of the connection means. */
+  readonly failure: (problem: string, cause: unknown) => unknown;
+}
+
+const MOST_REDIRECTS = 10;
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+/** Statuses below 500 that may pass: a timeout, too early, too many requests. */
+const PASSING: readonly number[] = [408, 425, 429];
+
+export class HubHttp {
+  readonly #options: HubHttpOptions;
+
+  constructor(options: HubHttpOptions) {
+    this.#options = options;
+  }
+
+  get endpoint(): string {
+    return this.#options.endpoint;
+  }
+
+  /**
+   * Sends one request, follows its redirects and gives the answer to `use`. The connection ends
+   * with `use`.
+   *
+   * @throws {PassingError} when a retry may help.
+   * @throws {DownloadError} when it would not.
+   */
+  async exchange<T>(request: HubRequest, use: (reply: HubReply) => Promise<T>): Promise<T> {
+    const { signal, idleTimeout } = this.#options;
+    signal.throwIfAborted();
+    const ending = new AbortController();
+    let isIdle = false;
+    const timer = setTimeout(() => {
+      isIdle = true;
+      ending.abort();
+    }, idleTimeout);
+    const stop = () => ending.abort();
+    signal.addEventListener("abort", stop);
+    const failure = (problem: string, cause: unknown) => {
+      if (signal.aborted) return signal.reason;
+      const silence = `nothing came for ${Math.round(idleTimeout / 100) / 10} s`;
+      return connectionFailure(request.subject, isIdle ? silence : problem, isIdle ? null : cause);
+    };
+    const touch = () => timer.refresh();
+    try {
+      const exchange = { request, signal: ending.signal, touch, failure };
+      return await use(await this.#follow(exchange));
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+      ending.abort();
+    }
+  }
+
+  async #follow(exchange: Exchange): Promise<HubReply> {
+    const { subject, path, expected } = exchange.request;
+    const hub = new URL(this.#options.endpoint);
+    const hubHeaders: Headers[] = [];
+    let url = new URL(this.#options.endpoint + path);
+    for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+      const response = await this.#send(url, exchange);
+      exchange.touch();
+      const { status, headers } = response;
+      if (url.origin === hub.origin) hubHeaders.unshift(headers);
+      const location = headers.get("location");
+      if (!REDIRECTS.includes(status) || location === null) {
+        if (!expected.includes(status)) throw this.#refusal(subject, url, response);
+        return {
+          status,
+          headers,
+          hubHeader: (name) => hubHeaders.find((each) => each.has(name))?.get(name) ?? null,
+          chunks: () => chunks(response, exchange),
+        };
+      }
+      await response.body?.cancel().catch(() => {});
+      url = redirected(subject, url, location);
+    }
+    throw new DownloadError(subject, `${hub.origin} redirects in circles`);
+  }
+
+  async #send(url: URL, { request, signal, failure }: Exchange): Promise<Response> {
+    const { endpoint, token } = this.#options;
+    const headers = new Headers(request.headers);
+    // Ranges and lengths are about the file itself, so it must not come compressed.
+    headers.set("accept-encoding", "identity");
+    if (token !== undefined && url.origin === new URL(endpoint).origin) {
+      headers.set("authorization", `Bearer ${token}`);
+    }
+    const { method = "GET" } = request;
+    try {
+      return await fetch(url, { method, headers, signal, redirect: "manual" });
+    } catch (cause) {
+      throw failure(`${url.origin} cannot be reached`, cause);
+    }
+  }
+
+  #refusal(subject: string, url: URL, { status, headers }: Response): Error {
+    const retryAfter = readRetryAfter(headers.get("retry-after"));
+    const answers = `${url.origin} answers ${status}`;
+    if (status >= 500 || PASSING.includes(status)) return new PassingError(answers, retryAfter);
+    const { token } = this.#options;
+    const reasons: Readonly<Record<number, string>> = {
+      401:
+        token === undefined
+          ? "it does not exist, or is private or gated: HF_TOKEN has to hold a token that may read it"
+          : "the token is not valid, or may not read it",
+      403:
+        token === undefined
+          ? "it is gated: ask for access on its page, and put a token into HF_TOKEN"
+          : "the token may not read it: ask for access on its page",
+      404: notFound(headers.get("x-error-code")),
+      416: "it is shorter than it was listed",
+    };
+    const reason = reasons[status] ?? headers.get("x-error-message");
+    return new DownloadError(subject, reason ? `${answers}: ${reason}` : answers);
+  }
+}
+
+async function* chunks(response: Response, exchange: Exchange): AsyncGenerator<Uint8Array> {
+  if (response.body === null) return;
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read().catch((cause: unknown) => {
+      throw exchange.failure("the transfer broke off", cause);
+    });
+    if (done) return;
+    exchange.touch();
+    yield value;
+  }
+}
+
+function redirected(subject: string, from: URL, location: string): URL {
+  if (!URL.canParse(location, from)) {
+    throw new DownloadError(subject, `${from.origin} redirects to "${location}"`);
+  }
+  const to = new URL(location, from);
+  const isSafe = to.protocol === "https:" || (to.protocol === "http:" && from.protocol === "http:");
+  if (isSafe) return to;
+  throw new DownloadError(subject, `${from.origin} redirects to ${to.origin}, which is not safe`);
+}
+
+function connectionFailure(subject: string, problem: string, cause: unknown): Error {
+  const inner = (cause as Error | null)?.cause ?? cause;
+  const { code, message } = (inner ?? {}) as { readonly code?: string; readonly message?: string };
+  const text = inner === null ? problem : `${problem} (${code ?? message ?? inner})`;
+  // No certificate becomes valid by asking again.
+  const isLasting = /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL/.test(code ?? "");
+  return isLasting
+    ? new DownloadError(subject, text, { cause })
+    : new PassingError(text, undefined, { cause });
+}
+
+function notFound(code: string | null): string {
+  const known: Readonly<Record<string, string>> = {
+    RepoNotFound: "there is no such model, or it is private",
+    RevisionNotFound: "there is no such revision",
+    EntryNotFound: "there is no such file",
+  };
+  return known[code ?? ""] ?? "there is no such model, revision or file";
+}
