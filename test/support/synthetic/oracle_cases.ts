@@ -1,0 +1,76 @@
+/**
+ * Models that an independent engine answered for, and what it was asked. The answers are in
+ * test/models/oracle, one file a case; bench/peers/oracle.ts writes them.
+ *
+ * @module
+ */
+import { deepseekV2 } from "./deepseek_v2.ts";
+import { gptOss } from "./gpt_oss.ts";
+import { llama } from "./llama.ts";
+import { qwen3, qwen3Moe } from "./qwen3.ts";
+import type { SyntheticModel } from "./source.ts";
+
+export interface OracleCase {
+  /** Of the answers' file. */
+  readonly name: string;
+  readonly model: () => SyntheticModel;
+  readonly seed: number;
+  readonly promptLengths: readonly number[];
+  /** True for those with every expert of the published model: gigabytes. */
+  readonly large?: boolean;
+}
+
+const SHORT = [40, 24] as const;
+/** Some positions are behind a sliding window of 128. */
+const PAST_WINDOW = [150, 24] as const;
+
+/** gpt-oss reads a rotation whose ramp llama.cpp always rounds to whole dimensions. */
+const truncated = (fields: Parameters<typeof gptOss>[0] = {}) => {
+  const rope = gptOss().config.rope_scaling as { truncate: boolean };
+  const rope_scaling = { ...rope, truncate: true } as never;
+  return gptOss({ ...fields, rope_scaling });
+};
+
+export const ORACLE_CASES: readonly OracleCase[] = [
+  { name: "qwen3-0.6b", model: () => qwen3(), seed: 1, promptLengths: SHORT },
+  { name: "llama-3.2-1b", model: () => llama(), seed: 2, promptLengths: SHORT },
+  {
+    name: "qwen3-30b-a3b-16-experts",
+    model: () => qwen3Moe({ num_experts: 16 }),
+    seed: 3,
+    promptLengths: SHORT,
+  },
+  {
+    name: "deepseek-v2-lite-8-experts",
+    model: () => deepseekV2({ n_routed_experts: 8 }),
+    seed: 4,
+    promptLengths: SHORT,
+  },
+  {
+    name: "gpt-oss-20b-8-experts",
+    model: () => truncated({ num_local_experts: 8 }),
+    seed: 5,
+    promptLengths: PAST_WINDOW,
+  },
+  {
+    name: "qwen3-30b-a3b",
+    model: () => qwen3Moe(),
+    seed: 6,
+    promptLengths: SHORT,
+    large: true,
+  },
+  {
+    name: "deepseek-v2-lite",
+    model: () => deepseekV2(),
+    seed: 7,
+    promptLengths: SHORT,
+    large: true,
+  },
+  {
+    name: "gpt-oss-20b",
+    model: () => truncated(),
+    seed: 8,
+    promptLengths: PAST_WINDOW,
+    large: true,
+  },
+];
