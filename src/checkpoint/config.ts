@@ -24,6 +24,11 @@ export interface NumberOptions<F> extends FieldOptions<F> {
   readonly max?: number;
 }
 
+export interface OnlyOptions {
+  /** Whether the field must be there. Default false. */
+  readonly required?: boolean;
+}
+
 export interface FinishOptions {
   /** Further fields that this model knows and needs no value of. */
   readonly ignored?: readonly string[];
@@ -54,6 +59,16 @@ export class ConfigReader {
   /** Whether the field is there and not null. Does not count as reading it. */
   has(field: string): boolean {
     return Object.hasOwn(this.#fields, field) && this.#fields[field] !== null;
+  }
+
+  /** Names of the fields that are there and not null. */
+  names(): string[] {
+    return Object.keys(this.#fields).filter((field) => this.has(field));
+  }
+
+  /** Counts fields as read, of any type: nothing here depends on their values. */
+  skip(...fields: string[]): void {
+    for (const field of fields) this.#asked.add(field);
   }
 
   /** A whole number, exact in a double. */
@@ -103,6 +118,15 @@ export class ConfigReader {
     });
   }
 
+  /** A list of finite numbers. */
+  numbers<F = never>(field: string, options: FieldOptions<F> = {}): readonly number[] | F {
+    return this.#read(field, options, {
+      what: "a list of numbers",
+      accepts: (value): value is number[] =>
+        Array.isArray(value) && value.every((item) => Number.isFinite(item)),
+    });
+  }
+
   /** An object inside this one. `finish` of this reader finishes it too. */
   section<F = never>(field: string, options: FieldOptions<F> = {}): ConfigReader | F {
     const fields = this.#read(field, options, { what: "an object", accepts: isJsonObject });
@@ -115,16 +139,24 @@ export class ConfigReader {
   /**
    * A field of which only some values are supported.
    *
-   * @returns The value, or the first of `values` when the field is absent.
+   * @returns The value, or the first of `values` when the field is absent and not required.
    * @throws {UnsupportedError} naming the field and its value.
+   * @throws {CheckpointError} when the field is required and absent.
    */
-  only<T extends string | number | boolean>(field: string, values: readonly [T, ...T[]]): T {
+  only<T extends string | number | boolean>(
+    field: string,
+    values: readonly [T, ...T[]],
+    { required = false }: OnlyOptions = {},
+  ): T {
     this.#asked.add(field);
-    if (!this.has(field)) return values[0];
+    const wanted = values.map((one) => JSON.stringify(one)).join(" or ");
+    if (!this.has(field)) {
+      if (required) throw this.error(field, `the field is missing, it must be ${wanted}`);
+      return values[0];
+    }
     const value = this.#fields[field];
     const supported = values.find((one) => one === value);
     if (supported === undefined) {
-      const wanted = values.map((one) => JSON.stringify(one)).join(" or ");
       throw new UnsupportedError(
         `${this.#path}${field} ${show(value)} of ${this.file}`,
         `only ${wanted} is supported`,

@@ -4,9 +4,19 @@
  * @module
  */
 
-import { CheckpointError, UnsupportedError } from "../errors.ts";
+import { UnsupportedError } from "../errors.ts";
+import { readCompressedTensors } from "./compressed_tensors.ts";
 import { ConfigReader } from "./config.ts";
 import { readOptionalJson } from "./json_file.ts";
+import { readModelopt, readModeloptFile } from "./modelopt.ts";
+import {
+  readAwq,
+  readFp8,
+  readGptq,
+  readInt8Block,
+  readInt8Channel,
+  readMxfp4,
+} from "./quantization_sections.ts";
 import type { WeightSource } from "./source.ts";
 
 /** What every quantization of a checkpoint has. */
@@ -102,10 +112,23 @@ export type Quantization =
   | Int8BlockQuantization
   | Mxfp4Quantization;
 
-/** The kernels' block, in both dimensions. */
-const BLOCK = 128;
-
 const MODELOPT_FILE = "hf_quant_config.json";
+
+/** By `quant_method`. */
+const READERS: ReadonlyMap<string, (section: ConfigReader, name: string) => Quantization> = new Map(
+  Object.entries({
+    fp8: readFp8,
+    awq: readAwq,
+    awq_marlin: readAwq,
+    gptq: readGptq,
+    gptq_marlin: readGptq,
+    w8a8_int8: readInt8Channel,
+    blockwise_int8: readInt8Block,
+    "compressed-tensors": readCompressedTensors,
+    modelopt: readModelopt,
+    mxfp4: readMxfp4,
+  }),
+);
 
 /**
  * Reads `quantization_config`, else `compression_config`, else the file hf_quant_config.json.
@@ -124,49 +147,20 @@ export async function detectQuantization(
 
   const modelopt = await readOptionalJson(source, MODELOPT_FILE);
   if (modelopt === undefined) return { method: "none" };
-  const fields = new ConfigReader(modelopt, { file: MODELOPT_FILE }).section("quantization");
-  for (const field of ["quant_algo", "kv_cache_quant_algo"]) {
-    const algorithm = fields.string(field, { fallback: undefined });
-    if (algorithm !== undefined) {
-      throw new UnsupportedError(`${field} "${algorithm}" of ${MODELOPT_FILE}`);
-    }
-  }
-  return { method: "none" };
+  return readModeloptFile(new ConfigReader(modelopt, { file: MODELOPT_FILE }));
 }
 
 function readSection(section: ConfigReader): Quantization {
-  const method = section.string("quant_method");
-  if (method !== "fp8") {
-    throw new UnsupportedError(`quantization method "${method}" of ${section.file}`);
-  }
-  section.only("fmt", ["e4m3"]);
-  section.only("dequantize", [false]);
-  const block = section.integers("weight_block_size", { fallback: undefined });
-  if (block === undefined) {
+  const name = section.string("quant_method");
+  const isInt8Block = name.includes("int8") && section.has("weight_block_size");
+  const read = READERS.get(name) ?? (isInt8Block ? readInt8Block : undefined);
+  if (read === undefined) {
     throw new UnsupportedError(
-      `quantization method "fp8" with one scale for each tensor of ${section.file}`,
-      `only a weight_block_size of [${BLOCK}, ${BLOCK}] is supported`,
+      `quantization method "${name}" of ${section.file}`,
+      `known are ${[...READERS.keys()].join(", ")}`,
     );
   }
-  const [blockRows, blockColumns] = block;
-  if (block.length !== 2 || blockRows === undefined || blockColumns === undefined) {
-    throw new CheckpointError(
-      section.file,
-      `it must be two whole numbers, not [${block.join(", ")}]`,
-      "quantization_config.weight_block_size",
-    );
-  }
-  if (blockRows !== BLOCK || blockColumns !== BLOCK) {
-    throw new UnsupportedError(
-      `weight_block_size [${block.join(", ")}] of ${section.file}`,
-      `only [${BLOCK}, ${BLOCK}] is supported`,
-    );
-  }
-  const activations = section.only("activation_scheme", ["dynamic"]);
-  const unconverted = [
-    ...section.strings("modules_to_not_convert", { fallback: [] }),
-    ...section.strings("ignored_layers", { fallback: [] }),
-  ];
+  const quantization = read(section, name);
   section.finish();
-  return { method: "fp8_block", name: method, blockRows, blockColumns, activations, unconverted };
+  return quantization;
 }

@@ -15,6 +15,7 @@ import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Step } from "../layers/batch.ts";
 import type { BlockRows } from "../layers/block_rows.ts";
@@ -57,7 +58,11 @@ export function defineDeepseek(
     prefillRowTile: PREFILL_ROW_TILE,
     maxRowBytes: maxRowBytes(config, splitLength),
   };
-  const quantized = quantization.method === "fp8_block";
+  const { method } = quantization;
+  if (method !== "none" && method !== "fp8_block") {
+    throw new UnsupportedError(`quantization method "${quantization.name}" of ${reader.file}`);
+  }
+  const quantized = method === "fp8_block";
   return {
     architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
     shape,

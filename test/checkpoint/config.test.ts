@@ -20,13 +20,23 @@ function thrown(work: () => unknown): Error {
 
 describe("ConfigReader", () => {
   test("reads each type", () => {
-    const config = reader({ i: 3, n: 1e-6, b: false, s: "x", l: ["a"], m: [1, 2], o: { i: 4 } });
+    const config = reader({
+      i: 3,
+      n: 1e-6,
+      b: false,
+      s: "x",
+      l: ["a"],
+      m: [1, 2],
+      f: [1, 1.5],
+      o: { i: 4 },
+    });
     expect(config.integer("i", { min: 3, max: 3 })).toBe(3);
     expect(config.number("n")).toBe(1e-6);
     expect(config.boolean("b")).toBe(false);
     expect(config.string("s")).toBe("x");
     expect(config.strings("l")).toEqual(["a"]);
     expect(config.integers("m")).toEqual([1, 2]);
+    expect(config.numbers("f")).toEqual([1, 1.5]);
     expect(config.section("o").integer("i")).toBe(4);
     config.finish();
   });
@@ -56,6 +66,8 @@ describe("ConfigReader", () => {
     ["strings", [1]],
     ["integers", [1.5]],
     ["integers", {}],
+    ["numbers", [1, "2"]],
+    ["numbers", 1.5],
     ["section", []],
     ["section", "yarn"],
   ] as const)("%s refuses %j, naming file and field", (method, value) => {
@@ -83,6 +95,19 @@ describe("ConfigReader", () => {
       'Cannot use hidden_act "gelu" of config.json: only "silu" is supported',
     );
     expect(thrown(() => config.only("bias", [false]))).toBeInstanceOf(UnsupportedError);
+  });
+
+  test("only refuses the absence of a required field", () => {
+    const error = thrown(() => reader({}).only("bits", [4, 8], { required: true }));
+    expect(error).toBeInstanceOf(CheckpointError);
+    expect(error.message).toContain("(bits): the field is missing, it must be 4 or 8");
+  });
+
+  test("names lists the fields that are there, skip counts them as read", () => {
+    const config = reader({ a: 1, b: null, c: [] });
+    expect(config.names()).toEqual(["a", "c"]);
+    config.skip("a", "d");
+    expect(thrown(() => config.finish()).message).toContain("Cannot use c [] of config.json");
   });
 
   test("finish refuses what nobody read, by name, in sections too", () => {

@@ -6,7 +6,6 @@ import { readConfig } from "../../src/checkpoint/config.ts";
 import { detectQuantization } from "../../src/checkpoint/quantization.ts";
 import type { WeightChunk, WeightSpec } from "../../src/checkpoint/weight_spec.ts";
 import { DTYPE_BYTES, type Dtype } from "../../src/dtype.ts";
-import { UnsupportedError } from "../../src/errors.ts";
 import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
 
 const MODELS =
@@ -37,13 +36,16 @@ describe.skipIf(SHARED_MODELS === undefined)("shared checkpoints (../shared/data
     expect(written).toBe(total);
   });
 
-  test.each(MODELS)("%s has a quantization that is known or refused by name", async (model) => {
+  test.each(MODELS)("%s has the quantization of its name", async (model) => {
     const source = folderSource(join(SHARED_MODELS!, model));
-    const found = detectQuantization(source, await readConfig(source));
-    if (model.endsWith("-int8") || model.endsWith("-awq")) {
-      await expect(found).rejects.toThrow(UnsupportedError);
-    } else {
-      expect((await found).method).toBe(model.endsWith("-fp8") ? "fp8_block" : "none");
-    }
+    const found = await detectQuantization(source, await readConfig(source));
+    const ending = ["fp8", "int8", "awq"].find((one) => model.endsWith(`-${one}`));
+    const expected = {
+      fp8: { method: "fp8_block", name: "fp8", unconverted: [] },
+      int8: { method: "int8_channel", name: "w8a8_int8", unconverted: ["lm_head"] },
+      awq: { method: "awq", groupSize: model.startsWith("tiny") ? 64 : 32 },
+      none: { method: "none" },
+    };
+    expect(found).toMatchObject(expected[(ending ?? "none") as keyof typeof expected]);
   });
 });

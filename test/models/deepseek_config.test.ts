@@ -177,7 +177,7 @@ describe("refused by name", () => {
     ["quantization_config.fmt", quantized({ fmt: "e5m2" })],
     ["activation_scheme", quantized({ activation_scheme: "static" })],
     ["weight_block_size", quantized({ weight_block_size: [64, 64] })],
-    ["awq", { quantization_config: { quant_method: "awq", bits: 4 } }],
+    ["bitsandbytes", { quantization_config: { quant_method: "bitsandbytes" } }],
   ];
 
   test.each(refusals)("%s, when the config says %o", async (field, change) => {
