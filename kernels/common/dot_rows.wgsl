@@ -2,16 +2,18 @@
 // of every linear kernel (numeric class fma128).
 //
 //   total   = sum of the segment sums, by a binary tree over the next power of two of segments
-//   segment = sum over its 128-column blocks, ascending, of scale * partial, by fma from 0.0
-//   partial = (c0 + c1) + (c2 + c3), where chain c adds the columns k = c mod 4 of the block,
+//   segment = sum over its groups of SCALE_COLUMNS columns, ascending, of scale * partial, by fma
+//             from 0.0
+//   partial = (c0 + c1) + (c2 + c3), where chain c adds the columns k = c mod 4 of the group,
 //             ascending, by fma from 0.0
 //
-// Segment s of S holds the blocks [floor(s * blocks / S), floor((s + 1) * blocks / S)). The order
-// depends on `columns` and S alone, never on TOKENS.
+// A segment is a run of whole 128-column blocks: number s of S holds the blocks
+// [floor(s * blocks / S), floor((s + 1) * blocks / S)). The order depends on `columns`, S and
+// SCALE_COLUMNS alone, never on TOKENS.
 //
-// Needs one of the files weights_*.wgsl, one of block_sums*.wgsl, the bindings
-// `weights: array<vec4u>` (granules of 16 bytes, interleaved over LANES rows) and
-// `x: array<vec4f>`, the fields `columns` and `segments` of `params`. The columns of `x` at and
+// Needs one of the files weights_*.wgsl, one of group_sums*.wgsl, the bindings
+// `weights: array<vec4u>` (granules of 16 bytes, interleaved over LANES rows), `scales: array<u32>`
+// and `x: array<vec4f>`, the fields `columns` and `segments` of `params`. The columns of `x` at and
 // beyond `columns` may hold anything.
 
 const TOKENS = 1u;
@@ -22,6 +24,11 @@ const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
 const GRANULE_COLUMNS = 4u * GRANULE_VECTORS;
 const BLOCK_GRANULES = BLOCK_COLUMNS / GRANULE_COLUMNS;
+const BLOCK_GROUPS = BLOCK_COLUMNS / SCALE_COLUMNS;
+const GROUP_GRANULES = SCALE_COLUMNS / GRANULE_COLUMNS;
+// Granules of many codes are decoded in parts of four vectors.
+const PART_VECTORS = min(GRANULE_VECTORS, 4u);
+const PARTS = GRANULE_VECTORS / PART_VECTORS;
 
 // One sum for each of the four weight rows, for each activation row.
 alias Sums = array<vec4f, TOKENS>;
@@ -29,18 +36,20 @@ alias XRows = array<u32, TOKENS>;
 
 // first_granule: index of the first granule of each weight row; row: index of its first scale;
 // x_first: index of the first vec4f of each activation row, the same for the whole workgroup;
-// invocation: index in the workgroup, for the form of block_sums that shares loads.
+// invocation: index in the workgroup, for the form of group_sums that shares loads.
 fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -> Sums {
   let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
+  let groups = (params.columns + SCALE_COLUMNS - 1u) / SCALE_COLUMNS;
   let leaves = 1u << firstLeadingBit(2u * params.segments - 1u);
   var total = Sums();
   var stack = array<Sums, LEVELS>();
   for (var leaf = 0u; leaf < leaves; leaf++) {
-    let end = min(leaf + 1u, params.segments) * blocks / params.segments;
+    let end = min(first_block(leaf + 1u, blocks) * BLOCK_GROUPS, groups);
     total = Sums();
-    for (var block = min(leaf, params.segments) * blocks / params.segments; block < end; block++) {
-      let partial = block_sums(block, first_granule, x_first, invocation);
-      let scale = block_scale(block, row);
+    for (var group = first_block(leaf, blocks) * BLOCK_GROUPS; group < end; group++) {
+      let words = scale_words(group, row);
+      let partial = group_sums(group, first_granule, words, x_first, invocation);
+      let scale = scale_values(group, words);
       for (var t = 0u; t < TOKENS; t++) {
         total[t] = fma(scale, partial[t], total[t]);
       }
@@ -60,6 +69,21 @@ fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -
     }
   }
   return total;
+}
+
+// Adds bias[row] to the sums of each activation row. Needs the constant and the binding BIAS, bias.
+fn add_bias(sums: Sums, row: vec4u) -> Sums {
+  if !BIAS { return sums; }
+  let addend = vec4f(bias[row.x], bias[row.y], bias[row.z], bias[row.w]);
+  var added = Sums();
+  for (var t = 0u; t < TOKENS; t++) {
+    added[t] = sums[t] + addend;
+  }
+  return added;
+}
+
+fn first_block(segment: u32, blocks: u32) -> u32 {
+  return min(segment, params.segments) * blocks / params.segments;
 }
 
 // Index of the first granule of a weight row of `columns` columns.

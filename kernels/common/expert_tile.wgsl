@@ -33,5 +33,6 @@ fn expert_granules() -> u32 {
 }
 
 fn expert_scales() -> u32 {
-  return params.rows_padded * ((params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS);
+  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
+  return params.rows_padded * (blocks * BLOCK_SCALE_WORDS);
 }

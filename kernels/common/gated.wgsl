@@ -1,8 +1,13 @@
-// The end of a gate-and-up projection: h = silu(gate) * up, and its rounding to E4M3. An
-// invocation holds two outputs of TOKENS activation rows.
+// The end of a gate-and-up projection, and its rounding to E4M3. An invocation holds two outputs of
+// TOKENS activation rows.
 //
-// Needs quantize_e4m3.wgsl and the constants TOKENS and QUANTIZE. With QUANTIZE the workgroup
-// computes the outputs of exactly one group, which share a scale.
+//   h = silu(gate) * up, silu(v) = v / (1 + exp(-v))
+//   with CLAMPED: h = (u + 1) * g / (1 + exp(-alpha * g)), where g = min(gate, limit) and
+//   u = clamp(up, -limit, limit)
+//
+// Needs quantize_e4m3.wgsl, the fields `alpha` and `limit` of `params`, and the constants TOKENS,
+// CLAMPED and QUANTIZE. With QUANTIZE the workgroup computes the outputs of exactly one group,
+// which share a scale.
 
 // Bits of the largest magnitude of each activation row; zero when the workgroup starts. As bits,
 // magnitudes have the order of the numbers, and a largest one does not depend on any order.
@@ -14,7 +19,7 @@ alias Gated = array<vec2f, TOKENS>;
 fn gated(sums: array<vec4f, TOKENS>, valid: vec2<bool>) -> Gated {
   var h = Gated();
   for (var t = 0u; t < TOKENS; t++) {
-    h[t] = silu(sums[t].xy) * sums[t].zw;
+    h[t] = activation(sums[t].xy, sums[t].zw);
   }
   if QUANTIZE {
     for (var t = 0u; t < TOKENS; t++) {
@@ -28,6 +33,15 @@ fn gated(sums: array<vec4f, TOKENS>, valid: vec2<bool>) -> Gated {
     }
   }
   return h;
+}
+
+fn activation(gate: vec2f, up: vec2f) -> vec2f {
+  if CLAMPED {
+    let g = min(gate, vec2f(params.limit));
+    let u = clamp(up, vec2f(-params.limit), vec2f(params.limit));
+    return (u + 1.0) * (g / (1.0 + exp(-params.alpha * g)));
+  }
+  return silu(gate) * up;
 }
 
 fn silu(value: vec2f) -> vec2f {

@@ -8,3 +8,8 @@ const SHARERS = 8u;
 fn shared_read(mine: vec4f, reader: u32, own: vec4f) -> vec4f {
   return own;
 }
+
+// The same for whole numbers.
+fn shared_index(mine: u32, reader: u32, own: u32) -> u32 {
+  return own;
+}

@@ -12,3 +12,7 @@ const_assert SHARERS >= 4u && (SHARERS & (SHARERS - 1u)) == 0u;
 fn shared_read(mine: vec4f, reader: u32, own: vec4f) -> vec4f {
   return subgroupShuffle(mine, reader);
 }
+
+fn shared_index(mine: u32, reader: u32, own: u32) -> u32 {
+  return subgroupShuffle(mine, reader);
+}

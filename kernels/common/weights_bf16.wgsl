@@ -1,14 +1,20 @@
 // BF16 weights: eight in a granule, the even one of a pair in the low half of its word.
 
 const GRANULE_VECTORS = 2u;
-alias Decoded = array<vec4f, GRANULE_VECTORS>;
+const SCALE_COLUMNS = 128u;
+const BLOCK_SCALE_WORDS = 1u;
+alias Decoded = array<vec4f, PART_VECTORS>;
 
-fn decode(granule: vec4u) -> Decoded {
+fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
   let even = bitcast<vec4f>(granule << vec4u(16u));
   let odd = bitcast<vec4f>(granule & vec4u(0xffff0000u));
   return Decoded(vec4f(even.x, odd.x, even.y, odd.y), vec4f(even.z, odd.z, even.w, odd.w));
 }
 
-fn block_scale(block: u32, row: vec4u) -> vec4f {
+fn scale_words(group: u32, row: vec4u) -> vec4u {
+  return vec4u();
+}
+
+fn scale_values(group: u32, words: vec4u) -> vec4f {
   return vec4f(1.0);
 }

@@ -1,16 +1,18 @@
 // FP8 E4M3 weights: sixteen in a granule, four in a word from the low byte up, and one scale for
 // each 128 columns of a row. Needs the bindings `scales` and `params.rows_padded`.
 //
-// A code decodes to its value / 256, exactly; block_scale() multiplies the 256 back. With
+// A code decodes to its value / 256, exactly; scale_values() multiplies the 256 back. With
 // HALF_DECODE an E4M3 code is moved into an f16 of the same exponent field, whose bias is larger
 // by 8. Codes below 2^-6 become f16 subnormals, which some drivers flush to zero: there, the
 // other form, which builds the f32 from bits, is the one to choose. NaN codes give a number.
 
 const GRANULE_VECTORS = 4u;
+const SCALE_COLUMNS = 128u;
+const BLOCK_SCALE_WORDS = 1u;
 const HALF_DECODE = true;
-alias Decoded = array<vec4f, GRANULE_VECTORS>;
+alias Decoded = array<vec4f, PART_VECTORS>;
 
-fn decode(granule: vec4u) -> Decoded {
+fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
   return Decoded(
     decode_word(granule.x),
     decode_word(granule.y),
@@ -33,7 +35,11 @@ fn decode_word(word: u32) -> vec4f {
   return bitcast<vec4f>(bits | ((codes & vec4u(0x80u)) << vec4u(24u)));
 }
 
-fn block_scale(block: u32, row: vec4u) -> vec4f {
-  let first = vec4u(block * params.rows_padded) + row;
-  return 256.0 * vec4f(scales[first.x], scales[first.y], scales[first.z], scales[first.w]);
+fn scale_words(group: u32, row: vec4u) -> vec4u {
+  let at = vec4u(group * params.rows_padded) + row;
+  return vec4u(scales[at.x], scales[at.y], scales[at.z], scales[at.w]);
+}
+
+fn scale_values(group: u32, words: vec4u) -> vec4f {
+  return 256.0 * bitcast<vec4f>(words);
 }

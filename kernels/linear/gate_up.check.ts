@@ -51,8 +51,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "gate and up change roles",
-      replace: "silu(sums[t].xy) * sums[t].zw",
-      with: "silu(sums[t].zw) * sums[t].xy",
+      replace: "activation(sums[t].xy, sums[t].zw)",
+      with: "activation(sums[t].zw, sums[t].xy)",
     },
     { name: "silu is a sigmoid", replace: "return value / (1.0", with: "return vec2f(1.0) / (1.0" },
     { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },

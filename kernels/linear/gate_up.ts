@@ -3,13 +3,14 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import source from "./gate_up.wgsl?raw";
+import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
-  scalesOf,
   weightConstants,
   weightKernels,
+  weightTensors,
 } from "./weight_kernel.ts";
 
 const NAME = "linear/gate_up";
@@ -20,7 +21,7 @@ const QUANTIZING_WORKGROUP = 64;
 const kernels = weightKernels({
   name: NAME,
   source: `${source}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "out"],
+  buffers: ["x", "weights", "scales", "bias", "out"],
   params: [
     "rows",
     "outputs",
@@ -30,6 +31,8 @@ const kernels = weightKernels({
     "segments",
     "x_stride",
     "out_stride",
+    "alpha",
+    "limit",
   ],
 });
 
@@ -47,30 +50,38 @@ export interface GateUpOptions {
   readonly outStride: number;
   /** Rounds each 128 outputs of a row to E4M3 with a scale of their own, as FP8 layers expect. */
   readonly quantize: boolean;
+  /** Default silu. */
+  readonly activation?: GatedActivation;
   /** Activation rows of an invocation when there are several; never changes a bit. Default 4. */
   readonly tokens?: number;
 }
 
 /**
- * `out[r, i] = silu(gate_i . x_r) * (up_i . x_r)`: the first half of a gated MLP.
+ * `out[r, i] = silu(gate_i . x_r) * (up_i . x_r)`, or another activation of the two: the first half
+ * of a gated MLP.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows. A row's bits
  * depend on that row alone.
  */
 export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: number) => void {
   const { x, xStride, weight, intermediate, out, outStride, quantize } = options;
-  const { tokens = DEFAULT_TOKENS } = options;
+  const { activation = SILU, tokens = DEFAULT_TOKENS } = options;
   requireMultiplesOf4(NAME, { xStride });
   const workgroupSize = quantize ? QUANTIZING_WORKGROUP : weight.lanes;
   const bind = (rowsPerLane: number) =>
     kernels(weight).bind(
       recorder,
-      { x, weights: weight.words, scales: scalesOf(NAME, weight), out },
+      { x, ...weightTensors(NAME, weight), out },
       {
         constants: {
-          ...weightConstants(weight, { tokens: rowsPerLane, segments: 1 }),
+          ...weightConstants(weight, {
+            tokens: rowsPerLane,
+            segments: 1,
+            bias: weight.bias !== undefined,
+          }),
           WORKGROUP_SIZE: workgroupSize,
           QUANTIZE: quantize,
+          CLAMPED: activation.kind === "clamped",
         },
         params: {
           outputs: intermediate,
@@ -80,6 +91,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
           segments: 1,
           x_stride: xStride,
           out_stride: outStride,
+          ...activationParams(activation),
         },
       },
     );

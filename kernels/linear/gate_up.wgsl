@@ -1,9 +1,11 @@
-// gate_up: out[r, i] = silu(gate_i . x_r) * (up_i . x_r), silu(v) = v / (1 + exp(-v)); with
-// QUANTIZE each group of 128 outputs of a row is rounded to E4M3 with a scale of its own.
+// gate_up: out[r, i] = activation(gate_i . x_r + bias, up_i . x_r + bias): silu(gate) * up, or the
+// one of common/gated.wgsl with CLAMPED; with QUANTIZE each group of 128 outputs of a row is
+// rounded to E4M3 with a scale of its own.
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
-//   scales   [128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   scales   [groups, rows_padded]              words    read   where W has any, else any buffer
+//   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes two outputs of TOKENS rows, LANES apart, from four weight rows. Order of
@@ -14,6 +16,8 @@
 const WORKGROUP_SIZE = 64u;
 const WORKGROUP_OUTPUTS = 2u * WORKGROUP_SIZE;
 const QUANTIZE = false;
+const CLAMPED = false;
+const BIAS = false;
 
 struct Params {
   rows: u32,
@@ -24,13 +28,16 @@ struct Params {
   segments: u32,
   x_stride: u32,
   out_stride: u32,
+  alpha: f32,
+  limit: f32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<vec4u>;
-@group(0) @binding(2) var<storage, read> scales: array<f32>;
-@group(0) @binding(3) var<storage, read_write> out: array<f32>;
-@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
@@ -48,7 +55,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;
   }
 
-  let h = gated(dot_rows(row_granules(row), row, x_first, invocation), valid);
+  let sums = add_bias(dot_rows(row_granules(row), row, x_first, invocation), row);
+  let h = gated(sums, valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride;

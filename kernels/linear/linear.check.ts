@@ -68,7 +68,7 @@ export default defineCheck<Shape>({
       with: "value",
     },
     { name: "one vec4f too few is read", replace: "+ GRANULE_COLUMNS - 1u", with: "" },
-    { name: "the last block is left out", replace: "+ BLOCK_COLUMNS - 1u) /", with: ") /" },
+    { name: "the last block is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
     {
       name: "scale of the wrong row",
       replace: "dot_rows(row_granules(row), row,",
@@ -76,7 +76,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "scale of the wrong block",
-      replace: "vec4u(block * params",
+      replace: "vec4u(group * params",
       with: "vec4u(0u * params",
     },
     { name: "the 256 is dropped", replace: "return 256.0 *", with: "return" },
@@ -114,7 +114,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "invocations hand round the x of the first row only",
-      replace: "reader = t % ROWS_AT_ONCE * GRANULE_VECTORS",
+      replace: "reader = t % ROWS_AT_ONCE * PART_VECTORS",
       with: "reader = 0u",
       // BF16 needs two invocations a row: so subgroups of 4 serve two rows as well.
       case: 1,

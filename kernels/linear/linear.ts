@@ -5,9 +5,9 @@ import source from "./linear.wgsl?raw";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
-  scalesOf,
   weightConstants,
   weightKernels,
+  weightTensors,
 } from "./weight_kernel.ts";
 
 const NAME = "linear/linear";
@@ -16,7 +16,7 @@ const ROWS_PER_LANE = 4;
 const kernels = weightKernels({
   name: NAME,
   source,
-  buffers: ["x", "weights", "scales", "out"],
+  buffers: ["x", "weights", "scales", "bias", "out"],
   params: [
     "rows",
     "outputs",
@@ -58,7 +58,7 @@ export interface LinearOptions {
 }
 
 /**
- * `out[r, n] = sum over k of x[r, k] * W[n, k]`.
+ * `out[r, n] = sum over k of x[r, k] * W[n, k]`, `+ bias[n]` where the weight has one.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows. A row's bits
  * depend on that row alone.
@@ -72,10 +72,14 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   const bind = (rowsPerLane: number) =>
     kernels(weight).bind(
       recorder,
-      { x, weights: weight.words, scales: scalesOf(NAME, weight), out },
+      { x, ...weightTensors(NAME, weight), out },
       {
         constants: {
-          ...weightConstants(weight, { tokens: rowsPerLane, segments }),
+          ...weightConstants(weight, {
+            tokens: rowsPerLane,
+            segments,
+            bias: weight.bias !== undefined,
+          }),
           WORKGROUP_SIZE: workgroupSize,
         },
         params: {

@@ -1,9 +1,10 @@
-// linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k]
+// linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k], + bias[n]
 //         slice(n) = n / group_rows * group_stride
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
-//   scales   [128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   scales   [groups, rows_padded]              words    read   where W has any, else any buffer
+//   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
@@ -12,6 +13,7 @@
 
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * WORKGROUP_SIZE;
+const BIAS = false;
 
 struct Params {
   rows: u32,
@@ -28,9 +30,10 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<vec4u>;
-@group(0) @binding(2) var<storage, read> scales: array<f32>;
-@group(0) @binding(3) var<storage, read_write> out: array<f32>;
-@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 
@@ -50,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = (x_row * params.x_stride + slice * params.group_stride) / 4u;
   }
 
-  let sums = dot_rows(row_granules(row), row, x_first, invocation);
+  let sums = add_bias(dot_rows(row_granules(row), row, x_first, invocation), row);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride + params.out_column;

@@ -7,23 +7,35 @@
 import { KernelError } from "../../src/errors.ts";
 import { type Constants, Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import blockSums from "../common/block_sums.wgsl?raw";
-import blockSumsShuffle from "../common/block_sums_shuffle.wgsl?raw";
 import dotRows from "../common/dot_rows.wgsl?raw";
+import groupSums from "../common/group_sums.wgsl?raw";
+import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
 import f32 from "../common/weights_f32.wgsl?raw";
 import fp8 from "../common/weights_fp8.wgsl?raw";
-import type { LinearLayout, WeightDtype } from "./layout.ts";
+import int4 from "../common/weights_int4.wgsl?raw";
+import int8 from "../common/weights_int8.wgsl?raw";
+import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
+import {
+  BLOCK_COLUMNS,
+  type GroupColumns,
+  type LinearLayout,
+  scaleWords,
+  type WeightDtype,
+} from "./layout.ts";
 
-const DECODERS: Readonly<Partial<Record<WeightDtype, string>>> = { bf16, f16, f32, fp8 };
+const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8, int8, int4, mxfp4 };
 /** Activation rows that one weight load serves once there are several. */
 export const DEFAULT_TOKENS = 4;
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
 
 /** What decides which text a kernel over weights is made of. */
-type WeightForm = LinearLayout & { readonly dtype: WeightDtype };
+type WeightForm = LinearLayout & {
+  readonly dtype: WeightDtype;
+  readonly groupColumns?: GroupColumns;
+};
 
 /** The kernel for weights of this form; asked for twice, the same one. */
 export type WeightKernels<B extends string, P extends string> = (form: WeightForm) => Kernel<B, P>;
@@ -38,10 +50,10 @@ export function weightKernels<B extends string, P extends string>(
     const key = `${dtype} ${shares}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
-    const parts = [definition.source, dotRows, DECODERS[dtype] ?? ""];
+    const parts = [definition.source, dotRows, DECODERS[dtype]];
     const source = shares
-      ? ["enable subgroups;", ...parts, blockSumsShuffle]
-      : [...parts, blockSums];
+      ? ["enable subgroups;", ...parts, groupSumsShuffle]
+      : [...parts, groupSums];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
     return kernel;
@@ -56,26 +68,41 @@ function sharesLoads({ dtype, subgroupSize }: WeightForm): boolean {
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
   form: WeightForm,
-  { tokens, segments }: { readonly tokens: number; readonly segments: number },
+  options: { readonly tokens: number; readonly segments: number; readonly bias: boolean },
 ): Constants {
-  const { dtype, lanes, fp8Decode = "half", subgroupSize } = form;
+  const { tokens, segments, bias } = options;
+  const { dtype, lanes, groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = form;
+  const halves = dtype === "fp8" || dtype === "mxfp4";
   return {
     TOKENS: tokens,
     LANES: lanes,
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
     ...(sharesLoads(form) && { SUBGROUP_SIZE: subgroupSize! }),
-    ...(dtype === "fp8" && { HALF_DECODE: fp8Decode === "half" }),
+    BIAS: bias,
+    ...(halves && { HALF_DECODE: fp8Decode === "half" }),
+    ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
   };
 }
 
-/** What to bind as `scales`: weights without scales bind their words, which nobody reads there. */
-export function scalesOf(
+/** A matrix, or a slab of them, as a kernel binds it. */
+interface StoredWeight {
+  readonly dtype: WeightDtype;
+  readonly words: Tensor;
+  readonly scales?: Tensor;
+  readonly bias?: Tensor;
+}
+
+/** What to bind for a weight: where it has no scales or bias, its words, which nobody reads there. */
+export function weightTensors(
   kernel: string,
-  weight: { readonly dtype: WeightDtype; readonly words: Tensor; readonly scales?: Tensor },
-): Tensor {
-  if (weight.dtype !== "fp8") return weight.words;
-  if (weight.scales === undefined) throw new KernelError(kernel, "fp8 weights come without scales");
-  return weight.scales;
+  weight: StoredWeight,
+): Readonly<Record<"weights" | "scales" | "bias", Tensor>> {
+  const { dtype, words, scales, bias = words } = weight;
+  const scaled = scaleWords({ dtype, columns: 1 }) > 0;
+  if (scaled && scales === undefined) {
+    throw new KernelError(kernel, `${dtype} weights come without scales`);
+  }
+  return { weights: words, scales: scaled ? scales! : words, bias };
 }
 
 /** Throws unless every named number is a multiple of 4, as rows read as `vec4f` must be. */

@@ -5,9 +5,9 @@ import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
-  scalesOf,
   weightConstants,
   weightKernels,
+  weightTensors,
 } from "../linear/weight_kernel.ts";
 import source from "./expert_down.wgsl?raw";
 import { recordTiles } from "./expert_tiles.ts";
@@ -18,7 +18,7 @@ const OUTPUTS_PER_LANE = 4;
 const kernels = weightKernels({
   name: NAME,
   source: `${source}\n${expertTile}`,
-  buffers: ["x", "weights", "scales", "experts", "tiles", "sorted_pairs", "out"],
+  buffers: ["x", "weights", "scales", "bias", "experts", "tiles", "sorted_pairs", "out"],
   params: [
     "first_expert",
     "expert_count",
@@ -55,7 +55,8 @@ export interface ExpertDownOptions {
 }
 
 /**
- * `out[p, n] = sum over k of x[p, k] * W[n, k]` with the weights of the expert of pair `p`.
+ * `out[p, n] = sum over k of x[p, k] * W[n, k]`, `+ bias[n]` where there is one, with the weights of
+ * the expert of pair `p`.
  *
  * Binds the tensors now; the returned function records one launch for each slab, over the tiles
  * when `sorted`, else over `experts`. The bits are the same either way.
@@ -73,8 +74,7 @@ export function expertDown(
       recorder,
       {
         x,
-        weights: slab.words,
-        scales: scalesOf(NAME, { dtype: weights.dtype, ...slab }),
+        ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
         experts,
         tiles,
         sorted_pairs: sortedPairs,
@@ -82,7 +82,11 @@ export function expertDown(
       },
       {
         constants: {
-          ...weightConstants(weights, { tokens: sorted ? tileSize : 1, segments }),
+          ...weightConstants(weights, {
+            tokens: sorted ? tileSize : 1,
+            segments,
+            bias: slab.bias !== undefined,
+          }),
           WORKGROUP_SIZE: lanes,
           SORTED: sorted,
         },

@@ -1,9 +1,10 @@
-// expert_down: out[p, n] = sum over k < columns of x[p, k] * W[n, k] with the weights of the expert
-// of pair p.
+// expert_down: out[p, n] = sum over k < columns of x[p, k] * W[n, k], + bias[n], with the weights
+// of the expert of pair p.
 //
 //   x             [pairs, x_stride]                           f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read
-//   scales        [experts, 128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   scales        [experts, groups, rows_padded]              words    read   where W has any, else any buffer
+//   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   experts       [pairs]                                     u32      read   unless SORTED
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED
 //   sorted_pairs  [pairs]                                     u32      read   if SORTED
@@ -16,6 +17,7 @@
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * WORKGROUP_SIZE;
 const SORTED = false;
+const BIAS = false;
 
 struct Params {
   first_expert: u32,
@@ -30,12 +32,13 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<vec4u>;
-@group(0) @binding(2) var<storage, read> scales: array<f32>;
-@group(0) @binding(3) var<storage, read> experts: array<u32>;
-@group(0) @binding(4) var<storage, read> tiles: array<vec4u>;
-@group(0) @binding(5) var<storage, read> sorted_pairs: array<u32>;
-@group(0) @binding(6) var<storage, read_write> out: array<f32>;
-@group(0) @binding(7) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read> experts: array<u32>;
+@group(0) @binding(5) var<storage, read> tiles: array<vec4u>;
+@group(0) @binding(6) var<storage, read> sorted_pairs: array<u32>;
+@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(8) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert SORTED || TOKENS == 1u;
@@ -56,7 +59,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
   let scale = vec4u(tile.expert * expert_scales()) + row;
-  let sums = dot_rows(granule, scale, x_first, invocation);
+  let addend = vec4u(tile.expert * params.rows_padded) + row;
+  let sums = add_bias(dot_rows(granule, scale, x_first, invocation), addend);
   for (var t = 0u; t < TOKENS; t++) {
     if t < tile.count {
       let at = tile_pair(tile, t) * params.out_stride;

@@ -3,13 +3,14 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
-  scalesOf,
   weightConstants,
   weightKernels,
+  weightTensors,
 } from "../linear/weight_kernel.ts";
 import source from "./expert_gate_up.wgsl?raw";
 import { recordTiles } from "./expert_tiles.ts";
@@ -22,7 +23,7 @@ const QUANTIZING_WORKGROUP = 64;
 const kernels = weightKernels({
   name: NAME,
   source: `${source}\n${expertTile}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "experts", "tiles", "sorted_pairs", "out"],
+  buffers: ["x", "weights", "scales", "bias", "experts", "tiles", "sorted_pairs", "out"],
   params: [
     "slots",
     "first_expert",
@@ -34,6 +35,8 @@ const kernels = weightKernels({
     "segments",
     "x_stride",
     "out_stride",
+    "alpha",
+    "limit",
   ],
 });
 
@@ -59,12 +62,15 @@ export interface ExpertGateUpOptions {
   readonly outStride: number;
   /** Rounds each 128 outputs of a pair to E4M3 with a scale of their own, as FP8 layers expect. */
   readonly quantize: boolean;
+  /** Default silu. */
+  readonly activation?: GatedActivation;
   /** Pairs of a tile, at most. Default 4. */
   readonly tileSize?: number;
 }
 
 /**
- * `out[p, i] = silu(gate_i . x_r) * (up_i . x_r)`: the first half of the MLP of every chosen expert.
+ * `out[p, i] = silu(gate_i . x_r) * (up_i . x_r)`, or another activation of the two: the first half
+ * of the MLP of every chosen expert.
  *
  * Binds the tensors now; the returned function records one launch for each slab, over the tiles
  * when `sorted`, else over `experts`. The bits are the same either way.
@@ -74,7 +80,7 @@ export function expertGateUp(
   options: ExpertGateUpOptions,
 ): (rows: number, sorted: boolean) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
-  const { out, outStride, quantize, tileSize = DEFAULT_TOKENS } = options;
+  const { out, outStride, quantize, activation = SILU, tileSize = DEFAULT_TOKENS } = options;
   const { lanes, columns } = weights;
   requireMultiplesOf4(NAME, { xStride });
   const workgroupSize = quantize ? QUANTIZING_WORKGROUP : lanes;
@@ -83,8 +89,7 @@ export function expertGateUp(
       recorder,
       {
         x,
-        weights: slab.words,
-        scales: scalesOf(NAME, { dtype: weights.dtype, ...slab }),
+        ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
         experts,
         tiles,
         sorted_pairs: sortedPairs,
@@ -92,9 +97,14 @@ export function expertGateUp(
       },
       {
         constants: {
-          ...weightConstants(weights, { tokens: sorted ? tileSize : 1, segments: 1 }),
+          ...weightConstants(weights, {
+            tokens: sorted ? tileSize : 1,
+            segments: 1,
+            bias: slab.bias !== undefined,
+          }),
           WORKGROUP_SIZE: workgroupSize,
           QUANTIZE: quantize,
+          CLAMPED: activation.kind === "clamped",
           SORTED: sorted,
         },
         params: {
@@ -108,6 +118,7 @@ export function expertGateUp(
           segments: 1,
           x_stride: xStride,
           out_stride: outStride,
+          ...activationParams(activation),
         },
       },
     );

@@ -1,10 +1,11 @@
-// expert_gate_up: out[p, i] = silu(gate_i . x_r) * (up_i . x_r) with the weights of the expert of
-// pair p = r * slots + slot; with QUANTIZE each group of 128 outputs is rounded to E4M3 with a
-// scale of its own.
+// expert_gate_up: out[p, i] = activation(gate_i . x_r + bias, up_i . x_r + bias) with the weights of
+// the expert of pair p = r * slots + slot: silu(gate) * up, or the one of common/gated.wgsl with
+// CLAMPED; with QUANTIZE each group of 128 outputs is rounded to E4M3 with a scale of its own.
 //
 //   x             [rows, x_stride]                            f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
-//   scales        [experts, 128-column blocks, rows_padded]   f32      read   FP8 only, else any buffer
+//   scales        [experts, groups, rows_padded]              words    read   where W has any, else any buffer
+//   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   experts       [pairs]                                     u32      read   unless SORTED
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED
 //   sorted_pairs  [pairs]                                     u32      read   if SORTED
@@ -17,7 +18,9 @@
 const WORKGROUP_SIZE = 64u;
 const WORKGROUP_OUTPUTS = 2u * WORKGROUP_SIZE;
 const QUANTIZE = false;
+const CLAMPED = false;
 const SORTED = false;
+const BIAS = false;
 
 struct Params {
   slots: u32,
@@ -30,16 +33,19 @@ struct Params {
   segments: u32,
   x_stride: u32,
   out_stride: u32,
+  alpha: f32,
+  limit: f32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<vec4u>;
-@group(0) @binding(2) var<storage, read> scales: array<f32>;
-@group(0) @binding(3) var<storage, read> experts: array<u32>;
-@group(0) @binding(4) var<storage, read> tiles: array<vec4u>;
-@group(0) @binding(5) var<storage, read> sorted_pairs: array<u32>;
-@group(0) @binding(6) var<storage, read_write> out: array<f32>;
-@group(0) @binding(7) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read> experts: array<u32>;
+@group(0) @binding(5) var<storage, read> tiles: array<vec4u>;
+@group(0) @binding(6) var<storage, read> sorted_pairs: array<u32>;
+@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(8) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert SORTED || TOKENS == 1u;
@@ -62,7 +68,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
   let scale = vec4u(tile.expert * expert_scales()) + row;
-  let h = gated(dot_rows(granule, scale, x_first, invocation), valid);
+  let addend = vec4u(tile.expert * params.rows_padded) + row;
+  let h = gated(add_bias(dot_rows(granule, scale, x_first, invocation), addend), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if t < tile.count {
       let at = tile_pair(tile, t) * params.out_stride;

@@ -1,15 +1,33 @@
 import { defineCheck } from "../check.ts";
-import { quantize } from "./quantize.ts";
+import { type ActivationRounding, quantize } from "./quantize.ts";
 import { quantizeGroups } from "./reference.ts";
 
-export default defineCheck({
+interface Shape extends ActivationRounding {
+  readonly rows: number;
+  readonly cols: number;
+  readonly padding: number;
+  readonly scale: number;
+  /** More columns of padding in an output of its own; none: in place. */
+  readonly outPadding?: number;
+}
+
+const e4m3 = { format: "e4m3", group: "block" } as const;
+const int8 = { format: "int8", group: "row" } as const;
+const outStrideOf = ({ cols, padding, outPadding = 0 }: Shape) => cols + padding + outPadding;
+
+export default defineCheck<Shape>({
   name: "norm/quantize",
   cases: [
-    { rows: 2, cols: 141, padding: 3, scale: 1 }, // a short last group
-    { rows: 1, cols: 1, padding: 3, scale: 1 },
-    { rows: 1, cols: 256, padding: 0, scale: 1e-6 }, // below the least scale
-    { rows: 2, cols: 128, padding: 0, scale: 1e20 },
-    { rows: 64, cols: 7168, padding: 0, scale: 1 }, // 671B model
+    { ...e4m3, rows: 2, cols: 141, padding: 3, scale: 1 }, // a short last group
+    { ...e4m3, rows: 1, cols: 1, padding: 3, scale: 1 },
+    { ...e4m3, rows: 1, cols: 256, padding: 0, scale: 1e-6 }, // below the least scale
+    { ...int8, rows: 3, cols: 333, padding: 3, scale: 1, outPadding: 4 },
+    { ...int8, group: "block", rows: 2, cols: 141, padding: 3, scale: 1, outPadding: 0 },
+    { ...e4m3, group: "row", rows: 2, cols: 141, padding: 3, scale: 1 },
+    { ...int8, rows: 2, cols: 65, padding: 3, scale: 0 }, // zeros have no scale
+    { ...int8, rows: 2, cols: 65_000, padding: 0, scale: 1e20 }, // the widest rows
+    { ...e4m3, rows: 2, cols: 128, padding: 0, scale: 1e20 },
+    { ...e4m3, rows: 64, cols: 7168, padding: 0, scale: 1 }, // 671B model
   ],
   tunings: [{}],
   tolerance: 1e-6,
@@ -19,15 +37,19 @@ export default defineCheck({
     { name: "ties and halves are cut", replace: "+ 0x0007ffffu + ((bits >> 20u) & 1u)", with: "" },
     {
       name: "one scale for the whole row",
-      replace: "group_scale(bitcast<f32>(most))",
-      with: "group_scale(1.0)",
+      replace: "return group_scale(magnitude)",
+      with: "return group_scale(1.0)",
     },
     {
       name: "the last columns are left out",
-      replace: "min(first + QUANTIZE_GROUP, params.cols)",
+      replace: "min(first + params.group_columns, params.cols)",
       with: "first + 96u",
     },
-    { name: "the largest of a few", replace: "i < WORKGROUP_SIZE; i++", with: "i < 8u; i++" },
+    {
+      name: "the last of the largest",
+      replace: "atomicMax(&largest, most)",
+      with: "atomicStore(&largest, most)",
+    },
     {
       name: "no least scale",
       replace: "max(largest, SMALLEST_MAGNITUDE)",
@@ -40,10 +62,31 @@ export default defineCheck({
       with: "group.y * params.cols",
     },
     {
-      name: "the end of the row is ignored",
-      replace: "min(first + QUANTIZE_GROUP, params.cols)",
-      with: "first + QUANTIZE_GROUP",
+      name: "rows are written where they are read",
+      replace: "row * params.out_stride",
+      with: "row * params.stride",
+      case: 3,
     },
+    {
+      name: "the end of the row is ignored",
+      replace: "min(first + params.group_columns, params.cols)",
+      with: "first + params.group_columns",
+    },
+    { name: "int8 reaches 128", replace: "/ INT8_MAX", with: "/ 128.0", case: 3 },
+    { name: "int8 is cut off", replace: "round(value)", with: "trunc(value)", case: 3 },
+    {
+      name: "int8 is e4m3",
+      replace: "if INT8 { return round",
+      with: "if false { return round",
+      case: 3,
+    },
+    {
+      name: "a row is cut in groups",
+      replace: "min(first + params.group_columns,",
+      with: "min(first + 128u,",
+      case: 3,
+    },
+    { name: "0 is divided by 0", replace: "if scale == 0.0", with: "if false", case: 6 },
   ],
 
   inputs: ({ rows, cols, padding, scale }, random) => ({
@@ -53,17 +96,30 @@ export default defineCheck({
     }),
   }),
 
-  reference({ rows, cols, padding }, inputs) {
+  reference(shape, inputs) {
+    const { rows, cols, padding, outPadding } = shape;
     const stride = cols + padding;
     const x = Float64Array.from(inputs.x!);
+    const outStride = outStrideOf(shape);
+    const apart = outPadding !== undefined;
+    const out = apart ? new Float64Array(rows * outStride).fill(Number.NaN) : x;
     for (let r = 0; r < rows; r++) {
-      x.set(quantizeGroups(x.slice(r * stride, r * stride + cols)), r * stride);
+      const row = x.slice(r * stride, r * stride + cols);
+      out.set(quantizeGroups(row, shape), r * outStride);
     }
-    return { x };
+    return apart ? { out } : { x };
   },
 
-  bind(recorder, { rows, cols, padding }, { x }) {
-    const launch = quantize(recorder, { x: x!, cols, stride: cols + padding });
+  bind(recorder, shape, { x, out }) {
+    const { rows, cols, padding, format, group } = shape;
+    const launch = quantize(recorder, {
+      x: x!,
+      cols,
+      stride: cols + padding,
+      out,
+      outStride: outStrideOf(shape),
+      rounding: { format, group },
+    });
     return () => launch(rows);
   },
 });

@@ -1,32 +1,76 @@
-import { Kernel } from "../../src/gpu/kernel.ts";
+import { type BoundKernel, Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import apartBindings from "../common/quantize_apart.wgsl?raw";
 import e4m3 from "../common/quantize_e4m3.wgsl?raw";
+import inPlaceBindings from "../common/quantize_in_place.wgsl?raw";
+import int8 from "../common/quantize_int8.wgsl?raw";
 import source from "./quantize.wgsl?raw";
 
-const kernel = new Kernel({
-  name: "norm/quantize",
-  source: e4m3 + source,
+const NAME = "norm/quantize";
+const PARAMS = ["cols", "group_columns", "stride", "out_stride"] as const;
+const BLOCK_COLUMNS = 128;
+/** Invocations for a group of 128 columns, and for a whole row. */
+const BLOCK_WORKGROUP = 32;
+const ROW_WORKGROUP = 256;
+
+const inPlace = new Kernel({
+  name: NAME,
+  source: e4m3 + int8 + inPlaceBindings + source,
   buffers: ["x"],
-  params: ["cols", "stride"],
+  params: PARAMS,
+});
+const apart = new Kernel({
+  name: NAME,
+  source: e4m3 + int8 + apartBindings + source,
+  buffers: ["x", "out"],
+  params: PARAMS,
 });
 
+/** How activations are rounded before they meet quantized weights. */
+export interface ActivationRounding {
+  readonly format: "e4m3" | "int8";
+  /** What shares a scale: 128 columns of a row, or the whole row. */
+  readonly group: "block" | "row";
+}
+
+export const E4M3_BLOCKS: ActivationRounding = { format: "e4m3", group: "block" };
+
 export interface QuantizeOptions {
-  /** `[rows, stride]` f32, changed in place */
+  /** `[rows, stride]` f32; changed in place unless there is `out` */
   readonly x: Tensor;
   readonly cols: number;
   /** Elements from one row to the next. Default `cols`. */
   readonly stride?: number;
+  /** `[rows, outStride]` f32; not the same buffer as `x` */
+  readonly out?: Tensor | undefined;
+  /** Default `stride`. */
+  readonly outStride?: number;
+  /** Default `E4M3_BLOCKS`. */
+  readonly rounding?: ActivationRounding;
 }
 
 /**
- * Takes `x` through E4M3 and back in place, one scale per row and 128 columns.
+ * Takes `x` through a narrower number format and back, with one scale for each group of a row:
+ * e4m3 `max(largest magnitude, 1e-4) / 448`, int8 `largest magnitude / 127`.
  *
- * Binds the tensor now; the returned function records one launch over `rows` rows.
+ * Binds the tensors now; the returned function records one launch over `rows` rows.
  */
 export function quantize(recorder: Recorder, options: QuantizeOptions): (rows: number) => void {
-  const { x, cols, stride = cols } = options;
-  const bound = kernel.bind(recorder, { x }, { params: { cols, stride } });
-  const groups = Math.ceil(cols / 128);
+  const { x, cols, stride = cols, out, outStride = stride, rounding = E4M3_BLOCKS } = options;
+  const byRow = rounding.group === "row";
+  const groupColumns = byRow ? cols : BLOCK_COLUMNS;
+  const values = {
+    constants: {
+      WORKGROUP_SIZE: byRow ? ROW_WORKGROUP : BLOCK_WORKGROUP,
+      INT8: rounding.format === "int8",
+    },
+    params: { cols, group_columns: groupColumns, stride, out_stride: outStride },
+  };
+  const bound: BoundKernel<(typeof PARAMS)[number]> =
+    out === undefined
+      ? inPlace.bind(recorder, { x }, values)
+      : apart.bind(recorder, { x, out }, values);
+  const groups = Math.ceil(cols / groupColumns);
   return (rows) => bound.record(groups, rows);
 }

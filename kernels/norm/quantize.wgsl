@@ -1,40 +1,52 @@
-// quantize: x[r, :] goes through E4M3 and back, one scale per row and 128 columns
+// quantize: x[r, :] goes through E4M3, or int8 with INT8, and back; one scale per group, which is a
+// run of group_columns columns of a row
 //
-//   x  [rows, stride]  f32  read and write
+// Bindings: common/quantize_in_place.wgsl or common/quantize_apart.wgsl.
 //
-// One workgroup of 32 per (group, row). Each invocation holds the columns i, i + 32, i + 64 and
-// i + 96 of its group; a value's scale is the largest magnitude of its group, so no order matters.
+// One workgroup per (group, row). Each invocation holds every WORKGROUP_SIZE-th column of its
+// group; a value's scale is the largest magnitude of its group, so no order matters.
 
 const WORKGROUP_SIZE = 32u;
-const QUANTIZE_GROUP = 128u;
+const INT8 = false;
 
 struct Params {
   cols: u32,
+  group_columns: u32,
   stride: u32,
+  out_stride: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-@group(0) @binding(1) var<uniform> params: Params;
-
-// Bits, which are ordered as the magnitudes are and keep a NaN the largest of all.
-var<workgroup> largest: array<u32, WORKGROUP_SIZE>;
+// Bits, which are ordered as the magnitudes are and keep a NaN the largest of all; zero when the
+// workgroup starts.
+var<workgroup> largest: atomic<u32>;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
-  let first = group.x * QUANTIZE_GROUP;
-  let end = min(first + QUANTIZE_GROUP, params.cols);
+  let first = group.x * params.group_columns;
+  let end = min(first + params.group_columns, params.cols);
   let row = group.y * params.stride;
 
   var most = 0u;
   for (var c = first + invocation; c < end; c += WORKGROUP_SIZE) {
     most = max(most, bitcast<u32>(abs(x[row + c])));
   }
-  largest[invocation] = most;
+  atomicMax(&largest, most);
   workgroupBarrier();
 
-  for (var i = 0u; i < WORKGROUP_SIZE; i++) { most = max(most, largest[i]); }
-  let scale = group_scale(bitcast<f32>(most));
+  let magnitude = bitcast<f32>(atomicLoad(&largest));
+  let scale = scale_of(magnitude);
   for (var c = first + invocation; c < end; c += WORKGROUP_SIZE) {
-    x[row + c] = round_e4m3(x[row + c] / scale) * scale;
+    write_rounded(group.y, c, rounded(x[row + c], scale));
   }
+}
+
+fn scale_of(magnitude: f32) -> f32 {
+  if INT8 { return int8_scale(magnitude); }
+  return group_scale(magnitude);
+}
+
+fn rounded(value: f32, scale: f32) -> f32 {
+  if scale == 0.0 { return 0.0; }
+  if INT8 { return round_int8(value / scale) * scale; }
+  return round_e4m3(value / scale) * scale;
 }

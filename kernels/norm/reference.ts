@@ -7,6 +7,7 @@ import { decodeE4m3, encodeE4m3 } from "../../src/dtype.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays } from "../check.ts";
 import type { Addend } from "./addend.ts";
+import { type ActivationRounding, E4M3_BLOCKS } from "./quantize.ts";
 
 /** What the inputs of a norm with an addend depend on. */
 export interface AddendShape {
@@ -31,19 +32,33 @@ export function addendOf(form: number, inputs: HostArrays, r: number, c: number,
   return sum;
 }
 
-/** Rounds through E4M3 the way the kernel does: in f32, so that ties fall alike. */
-export function quantizeGroups(row: Float64Array): Float64Array {
+/** Rounds the way the kernels do: in f32, so that ties fall alike. */
+export function quantizeGroups(
+  row: Float64Array,
+  { format, group }: ActivationRounding = E4M3_BLOCKS,
+): Float64Array {
   const out = new Float64Array(row.length);
-  for (let first = 0; first < row.length; first += 128) {
-    const group = row.subarray(first, first + 128);
-    const amax = group.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-4);
-    const scale = Math.fround(Math.fround(amax) / 448);
-    group.forEach((value, i) => {
-      const code = encodeE4m3(Math.fround(Math.fround(value) / scale));
-      out[first + i] = decodeE4m3(code) * scale;
+  const columns = group === "row" ? Math.max(row.length, 1) : 128;
+  for (let first = 0; first < row.length; first += columns) {
+    const values = row.subarray(first, first + columns);
+    const least = format === "e4m3" ? 1e-4 : 0;
+    const amax = values.reduce((most, value) => Math.max(most, Math.abs(value)), least);
+    const scale = Math.fround(Math.fround(amax) / (format === "e4m3" ? 448 : 127));
+    values.forEach((value, i) => {
+      const quotient = Math.fround(Math.fround(value) / scale);
+      const rounded = format === "e4m3" ? decodeE4m3(encodeE4m3(quotient)) : nearest(quotient);
+      out[first + i] = scale === 0 ? 0 : rounded * scale;
     });
   }
   return out;
+}
+
+/** The nearest whole number from -127 to 127, ties to even. */
+function nearest(value: number): number {
+  const below = Math.floor(value);
+  const above = value - below - 0.5;
+  const up = above > 0 || (above === 0 && below % 2 !== 0);
+  return Math.min(Math.max(below + (up ? 1 : 0), -127), 127);
 }
 
 export const addendInputs = (

@@ -25,8 +25,8 @@ export default defineCheck({
     },
     {
       name: "the scale of the first row",
-      replace: "block_scale(0u, row)",
-      with: "block_scale(0u, vec4u(0u))",
+      replace: "scale_words(0u, row)",
+      with: "scale_words(0u, vec4u(0u))",
     },
     { name: "the tree stops early", replace: "half > 0u", with: "half > 1u" },
     {

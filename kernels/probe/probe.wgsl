@@ -1,7 +1,7 @@
 // probe: what every kernel here relies on, in one launch of one workgroup
 //
 //   codes     [64]   u32    read   every FP8 code once, four to a word
-//   scales    [256]  f32    read   what the decoder of FP8 weights binds
+//   scales    [256]  words  read   what the decoder of FP8 weights binds
 //   halves    [256]  u32    read   pairs of f16
 //   left      [256]  f32    read
 //   right     [256]  f32    read
@@ -13,13 +13,15 @@
 // sum exact. Uses common/weights_fp8.wgsl.
 
 const WORKGROUP_SIZE = 256u;
+// Vectors of a granule, as dot_rows.wgsl says it.
+const PART_VECTORS = GRANULE_VECTORS;
 
 struct Params {
   rows_padded: u32,
 }
 
 @group(0) @binding(0) var<storage, read> codes: array<u32>;
-@group(0) @binding(1) var<storage, read> scales: array<f32>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
 @group(0) @binding(2) var<storage, read> halves: array<u32>;
 @group(0) @binding(3) var<storage, read> left: array<f32>;
 @group(0) @binding(4) var<storage, read> right: array<f32>;
@@ -35,7 +37,8 @@ var<workgroup> counted: atomic<u32>;
 fn main(@builtin(local_invocation_index) invocation: u32) {
   if invocation < WORKGROUP_SIZE / 4u {
     let row = vec4u(4u * invocation) + vec4u(0u, 1u, 2u, 3u);
-    decoded[invocation] = block_scale(0u, row) * decode_word(codes[invocation]);
+    let scale = scale_values(0u, scale_words(0u, row));
+    decoded[invocation] = scale * decode_word(codes[invocation]);
   }
   unpacked[invocation] = unpack2x16float(halves[invocation]);
 

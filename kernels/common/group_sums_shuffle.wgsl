@@ -1,0 +1,87 @@
+// The partial sums of one group of columns, bit for bit those of group_sums.wgsl. The invocations
+// of a subgroup all need the same x, so each reads one vector of it for all of them: vector
+// `i % PART_VECTORS` of activation row `i / PART_VECTORS`, of as many rows as there are
+// invocations for. Needs subgroups of SUBGROUP_SIZE >= 4 invocations, in the order of the
+// invocations, and workgroups of whole runs of LANES.
+
+const SUBGROUP_SIZE = 8u;
+// Invocations that certainly share a subgroup.
+const SHARERS = min(SUBGROUP_SIZE, LANES);
+const ROWS_AT_ONCE = min(TOKENS, SHARERS / PART_VECTORS);
+const LOADS = (TOKENS + ROWS_AT_ONCE - 1u) / ROWS_AT_ONCE;
+
+const_assert SHARERS >= 4u && (SHARERS & (SHARERS - 1u)) == 0u;
+
+// Vectors of a part, or the first one in place of those it does not have.
+const V1 = 1u % PART_VECTORS;
+const V2 = 2u % PART_VECTORS;
+const V3 = 3u % PART_VECTORS;
+
+// The chains of the four weight rows, for one activation row.
+alias Chains = array<vec4f, 4>;
+
+fn group_sums(
+  group: u32,
+  first_granule: vec4u,
+  words: vec4u,
+  x_first: XRows,
+  invocation: u32,
+) -> Sums {
+  let column = invocation % PART_VECTORS;
+  var my_first = array<u32, LOADS>();
+  for (var t = 0u; t < TOKENS; t++) {
+    if invocation / PART_VECTORS % ROWS_AT_ONCE == t % ROWS_AT_ONCE {
+      my_first[t / ROWS_AT_ONCE] = x_first[t] + column;
+    }
+  }
+  var chains = array<Chains, TOKENS>();
+  let used = (params.columns + GRANULE_COLUMNS - 1u) / GRANULE_COLUMNS;
+  let end = min((group + 1u) * GROUP_GRANULES, used);
+  for (var g = group * GROUP_GRANULES; g < end; g++) {
+    let at = first_granule + vec4u(g * LANES);
+    let granule0 = weights[at.x];
+    let granule1 = weights[at.y];
+    let granule2 = weights[at.z];
+    let granule3 = weights[at.w];
+    for (var part = 0u; part < PARTS; part++) {
+      let w0 = decode(granule0, part, words.x);
+      let w1 = decode(granule1, part, words.y);
+      let w2 = decode(granule2, part, words.z);
+      let w3 = decode(granule3, part, words.w);
+      let first = g * GRANULE_VECTORS + part * PART_VECTORS;
+      var mine = array<vec4f, LOADS>();
+      for (var i = 0u; i < LOADS; i++) {
+        mine[i] = masked(x[my_first[i] + first], first + column);
+      }
+      // Unrolled by hand as far as may be, because not every driver does. Where a driver unrolls
+      // the loop as well, it sees constant invocations.
+      for (var t = 0u; t < TOKENS; t++) {
+        let shared_x = mine[t / ROWS_AT_ONCE];
+        let reader = t % ROWS_AT_ONCE * PART_VECTORS;
+        var c = chains[t];
+        c = step(c, w0[0], w1[0], w2[0], w3[0], subgroupShuffle(shared_x, reader));
+        if PART_VECTORS > 1u {
+          let x1 = subgroupShuffle(shared_x, reader + V1);
+          c = step(c, w0[V1], w1[V1], w2[V1], w3[V1], x1);
+        }
+        if PART_VECTORS > 2u {
+          let x2 = subgroupShuffle(shared_x, reader + V2);
+          let x3 = subgroupShuffle(shared_x, reader + V3);
+          c = step(c, w0[V2], w1[V2], w2[V2], w3[V2], x2);
+          c = step(c, w0[V3], w1[V3], w2[V3], w3[V3], x3);
+        }
+        chains[t] = c;
+      }
+    }
+  }
+  var sums = Sums();
+  for (var t = 0u; t < TOKENS; t++) {
+    let c = chains[t];
+    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3]));
+  }
+  return sums;
+}
+
+fn step(c: Chains, w0: vec4f, w1: vec4f, w2: vec4f, w3: vec4f, xv: vec4f) -> Chains {
+  return Chains(fma(w0, xv, c[0]), fma(w1, xv, c[1]), fma(w2, xv, c[2]), fma(w3, xv, c[3]));
+}
