@@ -38,6 +38,8 @@ export interface ChatToolCall {
 export interface ChatMessage {
   readonly role: string;
   readonly content: string | null;
+  /** What an assistant thought before it answered, for templates that show it again. */
+  readonly reasoning_content?: string;
   readonly name?: string;
   readonly tool_calls?: readonly ChatToolCall[];
   readonly tool_call_id?: string;
@@ -89,6 +91,8 @@ export interface ModelDescription {
   readonly path: string;
   /** Class name in config.json. */
   readonly architecture: string;
+  /** Name of the family whose way to write conversations it follows, or "unknown". */
+  readonly family: string;
   /** Tokens a sequence may have, prompt and completion together. */
   readonly contextLength: number;
   readonly vocabularySize: number;

@@ -1,9 +1,9 @@
 /**
  * A conversation -> the prompt text a model was trained on, by the model's own Jinja template.
  *
- * Templates disagree about what they are given: some print tool calls only when `content` is null
- * and others fail on null; some paste the arguments' JSON text and others print an object. So the
- * conversation is tried in the forms that are in use, the most faithful first.
+ * Templates disagree about the form of what they are given (`message_forms.ts`). Which form one
+ * wants is found by rendering with marked texts and looking for the marks: a form under which the
+ * template leaves out a call or an instruction is not taken where another shows it.
  *
  * `tojson` prints as Python's `json.dumps(ensure_ascii=False)` does, except for numbers that a
  * JavaScript number cannot tell apart or spells differently (1.0 prints 1, 1e-07 prints 1e-7).
@@ -11,11 +11,23 @@
  * @module
  */
 
-import { Template } from "@huggingface/jinja";
 import { CheckpointError, InvalidRequestError } from "../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../generation.ts";
 import { completeTool } from "./chat_tools.ts";
-import { isRecord, type RoleTokens } from "./tokenizer_config.ts";
+import { detectFamily, type ModelFamily } from "./families.ts";
+import { JinjaTemplate, TemplateRefusal } from "./jinja.ts";
+import {
+  type CallForm,
+  callForms,
+  checkArguments,
+  formMessages,
+  hasToolCalls,
+  instructionForms,
+  isInstruction,
+  PLAIN_FORM,
+  rewriteCallIds,
+} from "./message_forms.ts";
+import type { RoleTokens } from "./tokenizer_config.ts";
 
 export interface ChatTemplateInput {
   readonly messages: readonly ChatMessage[];
@@ -27,28 +39,34 @@ export interface ChatTemplateInput {
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** How a template wants the arguments of a tool call. */
-type ArgumentsForm = "text" | "object";
-
-/** What the template is given as a call's arguments; `field` is the call's place, for an error. */
-type ArgumentsOf = (call: ChatToolCall, field: string) => unknown;
+export interface ChatTemplateOptions {
+  /** Where the source is from, for the error. Default chat_template.jinja. */
+  readonly file?: string;
+  /** Clock of `strftime_now`. Default the system's. */
+  readonly now?: (() => Date) | undefined;
+}
 
 const RESERVED = ["messages", "tools", "add_generation_prompt"];
 
 export class ChatTemplate {
-  readonly #template: Template;
+  readonly #template: JinjaTemplate;
   readonly #tokens: RoleTokens;
-  #argumentsForm: ArgumentsForm | undefined;
+  readonly #family: ModelFamily;
+  readonly #now: () => Date;
+  /** What was found out, by the kind of conversation it was found with. */
+  readonly #callForms = new Map<string, CallForm>();
 
   /**
    * @param tokens Become variables of the template: `bos_token` and so on.
-   * @param file Where the source is from, for the error.
    * @throws {CheckpointError} when the source does not parse.
    */
-  constructor(source: string, tokens: RoleTokens, file = "chat_template.jinja") {
+  constructor(source: string, tokens: RoleTokens, options: ChatTemplateOptions = {}) {
+    const { file = "chat_template.jinja", now = () => new Date() } = options;
     this.#tokens = tokens;
+    this.#family = detectFamily({ template: source });
+    this.#now = now;
     try {
-      this.#template = new Template(source);
+      this.#template = new JinjaTemplate(source);
     } catch (error) {
       const problem = `the chat template does not parse (${(error as Error).message})`;
       throw new CheckpointError(file, problem, undefined, { cause: error });
@@ -71,65 +89,120 @@ export class ChatTemplate {
       throw new InvalidRequestError(`Cannot set template variable "${name}": it has its own field`);
     }
 
-    if (!messages.some(hasToolCalls)) return this.#renderWith(input, textOf);
-    this.#argumentsForm ??= this.#findArgumentsForm(input);
-    return this.#renderWith(input, this.#argumentsForm === "object" ? objectOf : textOf);
+    const { callIds } = this.#family;
+    const named = callIds === undefined ? messages : rewriteCallIds(messages, callIds);
+    const given = { ...input, messages: named };
+    const form = this.#callForm(given);
+    if (form.args === "object") checkArguments(messages);
+    const placed = this.#placeInstructions(given, form);
+    return this.#renderWith({ ...given, messages: placed }, form);
   }
 
-  /** Tries the conversation's forms in order; `argumentsOf` gives what stands for a call's arguments. */
-  #renderWith(input: ChatTemplateInput, argumentsOf: ArgumentsOf): string {
-    const emptyContents = input.messages.some(hasToolCalls)
-      ? ([null, ""] as const)
-      : ([""] as const);
-    let failure: unknown;
+  #renderWith(input: ChatTemplateInput, form: CallForm): string {
+    const messages = formMessages(input.messages, form, this.#family.reasoningField);
+    const failures: unknown[] = [];
     for (const tools of toolForms(input.tools)) {
-      for (const emptyContent of emptyContents) {
-        const messages = input.messages.map((message, index) =>
-          normalizeMessage(message, { index, argumentsOf, emptyContent }),
-        );
-        try {
-          return this.#template.render({
+      try {
+        return this.#template.render(
+          {
             ...this.#tokens,
             ...input.variables,
             ...(tools === undefined ? {} : { tools }),
             messages,
             add_generation_prompt: input.addGenerationPrompt,
-          });
-        } catch (error) {
-          failure = error;
-        }
+          },
+          this.#now(),
+        );
+      } catch (error) {
+        failures.push(error);
       }
     }
-    const reason = failure instanceof Error ? failure.message : String(failure);
+    const cause = failures.find((error) => error instanceof TemplateRefusal) ?? failures.at(-1);
+    const reason = cause instanceof Error ? cause.message : String(cause);
     throw new InvalidRequestError(`Cannot render the chat template: ${reason}`, "messages", {
-      cause: failure,
+      cause,
     });
   }
 
-  /**
-   * Finds the form by rendering the conversation with marked arguments. Undefined when it cannot
-   * be told from this conversation, because the calls are not printed or it does not render.
-   */
-  #findArgumentsForm(input: ChatTemplateInput): ArgumentsForm | undefined {
-    // The answer is kept for later requests, so no message may be able to fake the mark.
-    const given = JSON.stringify(input);
-    let mark = "mark";
-    for (let i = 0; given.includes(mark); i++) mark = `mark${i}`;
-    const text = `{"${mark}": 1}`;
-    const prints = (args: unknown, what: string): boolean => {
-      try {
-        return this.#renderWith(input, () => args).includes(what);
-      } catch {
-        return false; // not in this form, or not at all: then rendering it for real says why
-      }
+  /** The form under which the template prints most of the calls' arguments. */
+  #callForm(input: ChatTemplateInput): CallForm {
+    const { messages } = input;
+    const calling = messages.filter(hasToolCalls);
+    if (calling.length === 0) return PLAIN_FORM;
+    const forms = callForms(messages);
+    // These decide which forms there are and what a template may refuse.
+    const thinks = calling.some(({ reasoning_content: text }) => text);
+    const kind = `${forms.length} ${thinks} ${toolForms(input.tools).length}`;
+    const known = this.#callForms.get(kind);
+    if (known !== undefined) return known;
+
+    // The answer is kept for later requests, so no message may be able to fake a mark.
+    const mark = unusedMark(input);
+    let count = 0;
+    const markCall = (call: ChatToolCall): ChatToolCall => ({
+      ...call,
+      function: { ...call.function, arguments: `{"${mark}${count++}_": 1}` },
+    });
+    const marked = messages.map((message) =>
+      hasToolCalls(message)
+        ? { ...message, tool_calls: message.tool_calls!.map(markCall) }
+        : message,
+    );
+    const shown = (form: CallForm): number => {
+      const prompt = this.#tryRender({ ...input, messages: marked }, form);
+      const wanted = (i: number) => (form.args === "text" ? `{"${mark}${i}_": 1}` : `${mark}${i}_`);
+      return prompt === undefined
+        ? -1
+        : Array.from({ length: count }, (_, i) => wanted(i)).filter((text) => prompt.includes(text))
+            .length;
     };
-    if (prints(text, text)) return "text";
-    return prints({ [mark]: 1 }, mark) ? "object" : undefined;
+    let best = PLAIN_FORM;
+    let most = -1;
+    for (const form of forms) {
+      const number = shown(form);
+      if (number > most) [best, most] = [form, number];
+      if (most === count) break;
+    }
+    // Nothing is learned from calls that are not printed at all.
+    if (most > 0) this.#callForms.set(kind, best);
+    return best;
+  }
+
+  /** Moves the instructions to where the template prints all of them. */
+  #placeInstructions(input: ChatTemplateInput, form: CallForm): readonly ChatMessage[] {
+    const { messages } = input;
+    const instructions = messages.filter(isInstruction);
+    const simple = instructions.length === 1 && messages[0]!.role === "system";
+    if (instructions.length === 0 || simple) return messages;
+
+    const mark = unusedMark(input);
+    const marks = instructions.map((_, i) => `${mark}${i}_`);
+    let next = 0;
+    const marked = messages.map((message) =>
+      isInstruction(message) ? { ...message, content: marks[next++]! } : message,
+    );
+    const placed = instructionForms(marked).findIndex((candidate) => {
+      const prompt = this.#tryRender({ ...input, messages: candidate }, form);
+      return prompt !== undefined && marks.every((one) => prompt.includes(one));
+    });
+    return instructionForms(messages)[Math.max(placed, 0)]!;
+  }
+
+  #tryRender(input: ChatTemplateInput, form: CallForm): string | undefined {
+    try {
+      return this.#renderWith(input, form);
+    } catch {
+      return undefined; // not in this form, or not at all: then rendering it for real says why
+    }
   }
 }
 
-function hasToolCalls(message: ChatMessage): boolean {
-  return (message.tool_calls?.length ?? 0) > 0;
+/** A word that stands nowhere in the input. */
+function unusedMark(input: ChatTemplateInput): string {
+  const given = JSON.stringify(input);
+  let mark = "mark";
+  for (let i = 0; given.includes(mark); i++) mark = `mark${i}`;
+  return mark;
 }
 
 /**
@@ -140,48 +213,4 @@ function toolForms(tools: readonly unknown[] | undefined): (readonly unknown[] |
   return tools === undefined || tools.length === 0
     ? [undefined, []]
     : [tools, tools.map(completeTool)];
-}
-
-interface MessageForm {
-  readonly index: number;
-  readonly argumentsOf: ArgumentsOf;
-  /** Stands for the missing or empty content of a message with tool calls. */
-  readonly emptyContent: null | "";
-}
-
-/** Templates ask whether a field is there, so those that are empty must not be. */
-function normalizeMessage(message: ChatMessage, how: MessageForm): Record<string, unknown> {
-  const normalized: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(message)) {
-    if (value !== undefined && value !== null) normalized[key] = value;
-  }
-  delete normalized.tool_calls;
-  normalized.content = message.content ?? "";
-  if (hasToolCalls(message)) {
-    if (normalized.content === "") normalized.content = how.emptyContent;
-    normalized.tool_calls = message.tool_calls?.map((call, position) => {
-      const field = `messages[${how.index}].tool_calls[${position}].function.arguments`;
-      const given = how.argumentsOf(call, field);
-      return { ...call, function: { ...call.function, arguments: given } };
-    });
-  }
-  return normalized;
-}
-
-function textOf(call: ChatToolCall): string {
-  return call.function.arguments;
-}
-
-function objectOf(call: ChatToolCall, field: string): Readonly<Record<string, unknown>> {
-  const text = call.function.arguments;
-  let args: unknown;
-  try {
-    args = text.trim() === "" ? {} : JSON.parse(text);
-  } catch (error) {
-    throw new InvalidRequestError(`Cannot read ${field}: it is not JSON`, field, { cause: error });
-  }
-  if (!isRecord(args)) {
-    throw new InvalidRequestError(`Cannot read ${field}: it is not a JSON object`, field);
-  }
-  return args;
 }

@@ -3,14 +3,17 @@
  *
  * In falling order: the one the user gives, `chat_template.jinja` beside the weights, and
  * `chat_template` in tokenizer_config.json, which may be several by name: "tool_use" serves
- * requests with tools, "default" all others.
+ * requests with tools, "default" all others. Last comes the fallback of the model's family.
  *
  * @module
  */
 
 import { InvalidRequestError } from "../errors.ts";
 import { ChatTemplate, type ChatTemplateInput } from "./chat_template.ts";
-import { readTokenizerConfig } from "./tokenizer_config.ts";
+import { type NamedTemplate, readTokenizerConfig } from "./tokenizer_config.ts";
+
+const DEFAULT = "default";
+const TOOL_USE = "tool_use";
 
 /** Anything that turns a conversation into a prompt. */
 export interface ChatRenderer {
@@ -25,6 +28,10 @@ export interface ChatTemplateSources {
   readonly jinjaFile?: string | undefined;
   /** Text of the file that the user gave instead. */
   readonly override?: string | undefined;
+  /** Text of a template of ours, for a checkpoint without any. */
+  readonly fallback?: string | undefined;
+  /** Clock for templates that print the date. Default the system's. */
+  readonly now?: (() => Date) | undefined;
 }
 
 /**
@@ -36,21 +43,18 @@ export interface ChatTemplateSources {
  * @throws {CheckpointError} when a template does not parse or tokenizer_config.json is malformed.
  */
 export function createChatRenderer(sources: ChatTemplateSources): ChatRenderer {
-  const { roles, chatTemplate } = readTokenizerConfig(sources.tokenizerConfig);
-  if (sources.override !== undefined) {
-    return new ChatTemplate(sources.override, roles, "--chat-template");
-  }
-  if (sources.jinjaFile !== undefined) return new ChatTemplate(sources.jinjaFile, roles);
-
-  const file = "tokenizer_config.json";
-  if (typeof chatTemplate === "string") return new ChatTemplate(chatTemplate, roles, file);
+  const { roles } = readTokenizerConfig(sources.tokenizerConfig);
+  const { file, templates } = chooseTemplates(sources);
   const named = new Map(
-    chatTemplate?.map(({ name, template }) => [name, new ChatTemplate(template, roles, file)]),
+    templates.map(({ name, template }) => [
+      name,
+      new ChatTemplate(template, roles, { file, now: sources.now }),
+    ]),
   );
   return {
     render(input) {
       const hasTools = (input.tools?.length ?? 0) > 0;
-      const template = (hasTools ? named.get("tool_use") : undefined) ?? named.get("default");
+      const template = (hasTools ? named.get(TOOL_USE) : undefined) ?? named.get(DEFAULT);
       if (template !== undefined) return template.render(input);
       const state =
         named.size === 0
@@ -59,4 +63,31 @@ export function createChatRenderer(sources: ChatTemplateSources): ChatRenderer {
       throw new InvalidRequestError(`Cannot render messages: ${state}`, "messages");
     },
   };
+}
+
+/** The source that tells most about the model: the one for tools, where there are several. */
+export function chatTemplateSource(sources: ChatTemplateSources): string | undefined {
+  const { templates } = chooseTemplates(sources);
+  const [first] = templates;
+  const tools = templates.find(({ name }) => name === TOOL_USE);
+  return (tools ?? templates.find(({ name }) => name === DEFAULT) ?? first)?.template;
+}
+
+interface ChosenTemplates {
+  /** Where they are from, for errors. */
+  readonly file: string;
+  readonly templates: readonly NamedTemplate[];
+}
+
+function chooseTemplates(sources: ChatTemplateSources): ChosenTemplates {
+  const { override, jinjaFile, fallback } = sources;
+  const one = (template: string) => [{ name: DEFAULT, template }];
+  if (override !== undefined) return { file: "--chat-template", templates: one(override) };
+  if (jinjaFile !== undefined) return { file: "chat_template.jinja", templates: one(jinjaFile) };
+
+  const { chatTemplate } = readTokenizerConfig(sources.tokenizerConfig);
+  const file = "tokenizer_config.json";
+  if (typeof chatTemplate === "string") return { file, templates: one(chatTemplate) };
+  if (chatTemplate !== undefined) return { file, templates: chatTemplate };
+  return { file: "the built-in template", templates: fallback === undefined ? [] : one(fallback) };
 }

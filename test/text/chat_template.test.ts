@@ -299,7 +299,7 @@ describe("ChatTemplate", () => {
 
   test("a template that does not parse is the checkpoint's fault", () => {
     for (const source of ["{% if %}", "{{ x", "{% for a in b %}"]) {
-      expect(() => new ChatTemplate(source, ROLES, "mine.jinja")).toThrow(
+      expect(() => new ChatTemplate(source, ROLES, { file: "mine.jinja" })).toThrow(
         expect.objectContaining({ code: "invalid_checkpoint", file: "mine.jinja" }),
       );
     }
