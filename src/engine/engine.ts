@@ -59,6 +59,7 @@ export class Engine implements GenerationEngine {
     this.model = {
       path: source.name,
       architecture: definition.architecture,
+      family: text.family.name,
       contextLength,
       vocabularySize: definition.shape.vocabularySize,
       defaults: text.defaults,

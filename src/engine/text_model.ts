@@ -12,12 +12,20 @@ import {
 import type { WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 import type { ModelDescription } from "../generation.ts";
-import { type ChatRenderer, createChatRenderer } from "../text/chat_template_choice.ts";
-import { createTokenizer, type Tokenizer } from "../text/tokenizer.ts";
+import {
+  type ChatRenderer,
+  type ChatTemplateSources,
+  chatTemplateSource,
+  createChatRenderer,
+} from "../text/chat_template_choice.ts";
+import { detectFamily, type ModelFamily } from "../text/families.ts";
+import type { Tokenizer } from "../text/tokenizer.ts";
+import { loadTokenizer } from "./tokenizer_files.ts";
 
 export interface TextModel {
   readonly tokenizer: Tokenizer;
   readonly chat: ChatRenderer;
+  readonly family: ModelFamily;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly defaults: ModelDescription["defaults"];
   /** Bytes of the vocabulary's longest token. */
@@ -25,7 +33,6 @@ export interface TextModel {
 }
 
 const CONFIG_FILE = "config.json";
-const TOKENIZER_FILE = "tokenizer.json";
 const GENERATION_FILE = "generation_config.json";
 
 /**
@@ -33,26 +40,57 @@ const GENERATION_FILE = "generation_config.json";
  * @throws {CheckpointError} naming the file that is malformed or missing.
  */
 export async function loadText(source: WeightSource, chatTemplate?: string): Promise<TextModel> {
-  const tokenizerConfig = await readOptionalJson(source, "tokenizer_config.json");
-  const tokenizer = createTokenizer(await readJson(source, TOKENIZER_FILE), tokenizerConfig);
-  const jinjaFile = await readOptionalText(source, "chat_template.jinja");
-  const chat = createChatRenderer({ tokenizerConfig, jinjaFile, override: chatTemplate });
+  const config = await readJson(source, CONFIG_FILE);
+  const given: ChatTemplateSources = {
+    tokenizerConfig: await readTokenizerConfigFile(source),
+    jinjaFile: await readTemplateFile(source),
+    override: chatTemplate,
+  };
+  const template = chatTemplateSource(given);
+  const { fallbackEncoding } = detectFamily({ template, config });
+  const { tokenizerConfig } = given;
+  const tokenizer = await loadTokenizer(source, { tokenizerConfig, fallbackEncoding });
+
+  const { vocabulary } = tokenizer;
+  const hasToken = (content: string) => vocabulary.id(content) !== undefined;
+  const family = detectFamily({ template, config, hasToken });
+  const { fallbackTemplate, turnEnds = [] } = family;
+  const fallback = fallbackTemplate?.tokens.every(hasToken) ? fallbackTemplate.source : undefined;
+  const chat = createChatRenderer({ ...given, fallback });
+
   const generation = (await readOptionalJson(source, GENERATION_FILE)) ?? {};
   if (!isJsonObject(generation)) throw new CheckpointError(GENERATION_FILE, "it is not an object");
-  const config = await readJson(source, CONFIG_FILE);
   const eosTokenIds = new Set([
     ...tokenIds(CONFIG_FILE, isJsonObject(config) ? config.eos_token_id : undefined),
     ...tokenIds(GENERATION_FILE, generation.eos_token_id),
     ...(tokenizer.eosTokenId === undefined ? [] : [tokenizer.eosTokenId]),
+    ...turnEnds.map((content) => vocabulary.id(content)).filter((id) => id !== undefined),
   ]);
-  const { vocabulary } = tokenizer;
   let longestToken = 1;
   for (let id = 0; id < vocabulary.size; id++) {
     longestToken = Math.max(longestToken, vocabulary.bytes(id).length);
   }
-  return { tokenizer, chat, eosTokenIds, defaults: defaults(generation), longestToken };
+  return { tokenizer, chat, family, eosTokenIds, defaults: defaults(generation), longestToken };
 }
 
+/** tokenizer_config.json; roles that it does not name are looked up in the older file for them. */
+async function readTokenizerConfigFile(source: WeightSource): Promise<unknown> {
+  const config = await readOptionalJson(source, "tokenizer_config.json");
+  const roles = await readOptionalJson(source, "special_tokens_map.json");
+  if (!isJsonObject(roles) || (config !== undefined && !isJsonObject(config))) return config;
+  return { ...roles, ...config };
+}
+
+/** chat_template.jinja, or the one field of the older chat_template.json. */
+async function readTemplateFile(source: WeightSource): Promise<string | undefined> {
+  const text = await readOptionalText(source, "chat_template.jinja");
+  if (text !== undefined) return text;
+  const file = "chat_template.json";
+  const json = await readOptionalJson(source, file);
+  if (json === undefined) return undefined;
+  if (isJsonObject(json) && typeof json.chat_template === "string") return json.chat_template;
+  throw new CheckpointError(file, "it has no text", "chat_template");
+}
 /** Ids of `eos_token_id`, which is a number, a list or absent. */
 function tokenIds(file: string, value: unknown): number[] {
   if (value === undefined || value === null) return [];

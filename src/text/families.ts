@@ -10,6 +10,7 @@
  */
 
 import { FALLBACK_TEMPLATES } from "./fallback_templates.ts";
+import type { RoleTokens } from "./tokenizer_config.ts";
 
 /** How a model writes its tool calls; the names are those of the option `--tool-call-parser`. */
 export type ToolCallFormat =
@@ -80,6 +81,8 @@ export interface ModelFamily {
   readonly reasoningField?: "thinking";
   /** Ids of calls that the template takes; others are rewritten. Default any. */
   readonly callIds?: CallIds;
+  /** Tokens that end the model's turn, beside those that the checkpoint names. */
+  readonly turnEnds?: readonly string[];
   /** Serves a checkpoint without a chat template. */
   readonly fallbackTemplate?: FallbackTemplate;
   /** Encoding of a checkpoint without tokenizer.json. */
@@ -100,10 +103,8 @@ export interface FallbackTemplate {
 
 export interface FallbackEncoding {
   readonly name: "o200k_harmony";
-  /** Stands for the tokenizer_config.json that is missing as well. */
-  readonly bosToken: string;
-  /** End a turn; the first is the one a configuration would name. */
-  readonly eosTokens: readonly [string, ...string[]];
+  /** Stand for what tokenizer_config.json does not say. */
+  readonly roles: RoleTokens;
 }
 
 /** What is at hand to tell a family by. */
@@ -150,9 +151,13 @@ const FAMILIES: readonly FamilyRow[] = [
     fallbackTemplate: FALLBACK_TEMPLATES.harmony,
     fallbackEncoding: {
       name: "o200k_harmony",
-      bosToken: "<|startoftext|>",
-      eosTokens: ["<|return|>", "<|call|>"],
+      roles: {
+        bos_token: "<|startoftext|>",
+        eos_token: "<|return|>",
+        pad_token: "<|endoftext|>",
+      },
     },
+    turnEnds: ["<|return|>", "<|call|>"],
   },
   {
     name: "deepseek-v3.1",
@@ -222,6 +227,7 @@ const FAMILIES: readonly FamilyRow[] = [
     config: ["qwen2", "Qwen2ForCausalLM"],
     token: "<tool_call>",
     toolCalls: "qwen25",
+    turnEnds: ["<|im_end|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.chatml,
   },
   {
@@ -234,6 +240,7 @@ const FAMILIES: readonly FamilyRow[] = [
     name: "chatml",
     template: has("<|im_start|>"),
     config: ["qwen2", "Qwen2ForCausalLM"],
+    turnEnds: ["<|im_end|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.chatml,
   },
   {
@@ -248,6 +255,7 @@ const FAMILIES: readonly FamilyRow[] = [
     config: ["llama", "LlamaForCausalLM"],
     token: "<|python_tag|>",
     toolCalls: "llama3",
+    turnEnds: ["<|eot_id|>", "<|eom_id|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.llama3,
   },
   {
@@ -255,6 +263,7 @@ const FAMILIES: readonly FamilyRow[] = [
     template: has("<|start_header_id|>"),
     config: ["llama", "LlamaForCausalLM"],
     token: "<|start_header_id|>",
+    turnEnds: ["<|eot_id|>", "<|eom_id|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.llama3,
   },
   {
@@ -278,6 +287,7 @@ const FAMILIES: readonly FamilyRow[] = [
     config: ["qwen3", "Qwen3ForCausalLM", "qwen3_moe", "Qwen3MoeForCausalLM"],
     toolCalls: "qwen25",
     reasoning: "qwen3",
+    turnEnds: ["<|im_end|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.chatml,
   },
 ];

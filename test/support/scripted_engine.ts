@@ -53,6 +53,7 @@ export class ScriptedEngine implements GenerationEngine {
     this.model = {
       path: "models/scripted",
       architecture: "ScriptedForCausalLM",
+      family: "unknown",
       contextLength: 4096,
       vocabularySize: 65536,
       defaults: {},
