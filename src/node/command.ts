@@ -5,14 +5,18 @@
  */
 
 import type { EventEmitter } from "node:events";
+import { downloadCommand, StoppedError } from "./download_command.ts";
 import { generateCommand } from "./generate_command.ts";
 import { type CommandContext, launchServer } from "./launch_server.ts";
 import { OptionError } from "./option_parser.ts";
 import { packageVersion } from "./package_root.ts";
+import { serveCommand } from "./serve_command.ts";
 
 const USAGE = `Usage: wisp COMMAND [options]
 
 Commands:
+  serve ID|DIR                  serve a model over HTTP, downloaded first when it is not here
+  download ID                   fetch a model from a model hub
   launch_server                 serve a model over HTTP
   generate "prompt"             stream one answer into the terminal
 
@@ -24,6 +28,8 @@ Options:
 const COMMANDS: Readonly<
   Record<string, (args: readonly string[], context: CommandContext) => Promise<void>>
 > = {
+  serve: serveCommand,
+  download: downloadCommand,
   launch_server: launchServer,
   generate: generateCommand,
 };
@@ -31,7 +37,8 @@ const COMMANDS: Readonly<
 /**
  * Runs one command line, without the program's name.
  *
- * @returns The exit code: 0, 1 when something failed, 2 when the command line is wrong.
+ * @returns The exit code: 0, 1 when something failed, 2 when the command line is wrong, 128 and its
+ * number when a signal has ended a download.
  */
 export async function runCommand(
   args: readonly string[],
@@ -42,6 +49,7 @@ export async function runCommand(
     return 0;
   } catch (error) {
     context.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    if (error instanceof StoppedError) return error.exitCode;
     return error instanceof OptionError ? 2 : 1;
   }
 }

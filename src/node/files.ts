@@ -15,9 +15,10 @@ export type FolderSource = Required<WeightSource>;
  * Opens a folder of checkpoint files. Nothing is read yet; files stay open between reads, until
  * `close`, which loading an engine calls.
  *
+ * @param name What messages call it. Default its path.
  * @throws {CheckpointError} when there is no such folder.
  */
-export async function openFolder(path: string): Promise<FolderSource> {
+export async function openFolder(path: string, name?: string): Promise<FolderSource> {
   const folder = resolve(path);
   const found = await stat(folder).catch((cause: Error) => {
     throw new CheckpointError(path, `there is no such folder on this machine`, undefined, {
@@ -25,22 +26,24 @@ export async function openFolder(path: string): Promise<FolderSource> {
     });
   });
   if (!found.isDirectory()) throw new CheckpointError(path, "it is not a folder");
-  return new Folder(folder);
+  return new Folder(folder, name ?? folder);
 }
 
 class Folder implements FolderSource {
   readonly name: string;
+  readonly #path: string;
   readonly #handles = new Map<string, Promise<FileHandle>>();
 
-  constructor(name: string) {
+  constructor(path: string, name: string) {
+    this.#path = path;
     this.name = name;
   }
 
   /** Links count as what they point to: caches of downloaded models are made of links. */
   async list(): Promise<readonly SourceFile[]> {
     const files: SourceFile[] = [];
-    for (const name of (await readdir(this.name)).sort()) {
-      const found = await stat(join(this.name, name)).catch(() => undefined);
+    for (const name of (await readdir(this.#path)).sort()) {
+      const found = await stat(join(this.#path, name)).catch(() => undefined);
       if (found?.isFile()) files.push({ name, size: found.size });
     }
     return files;
@@ -85,10 +88,10 @@ class Folder implements FolderSource {
     if (/[/\\]|^\.\.?$/.test(file))
       throw new CheckpointError(file, "its name is not a plain file name");
     try {
-      return await open(join(this.name, file), "r");
+      return await open(join(this.#path, file), "r");
     } catch (cause) {
       const missing = (cause as NodeJS.ErrnoException).code === "ENOENT";
-      const problem = missing ? `there is no such file in ${this.name}` : (cause as Error).message;
+      const problem = missing ? `there is no such file in ${this.#path}` : (cause as Error).message;
       throw new CheckpointError(file, problem, undefined, { cause });
     }
   }

@@ -94,7 +94,8 @@ export class HubClient {
     const request = { subject, path, method: "HEAD", expected: [200] } as const;
     return this.#retried(subject, () =>
       this.#http.exchange(request, async (reply) => {
-        const length = reply.hubHeader("x-linked-size") ?? reply.headers.get("content-length");
+        const ownLength = reply.status === 200 ? reply.headers.get("content-length") : null;
+        const length = reply.hubHeader("x-linked-size") ?? ownLength;
         const etag = reply.hubHeader("x-linked-etag") ?? reply.hubHeader("etag");
         const found = { name, size: size ?? Number(length ?? Number.NaN), digest: plainTag(etag) };
         if (found.digest !== undefined && isDigest(found.digest) && isSize(found.size)) {
@@ -121,7 +122,7 @@ export class HubClient {
     const request = {
       subject,
       path: resolvePath(id, commit, file.name),
-      expected: [200, 206],
+      expected: [200, 206, 416],
       headers: {
         ...(position > 0 && { range: `bytes=${position}-` }),
         ...(position > 0 && version !== undefined && { "if-range": version }),
@@ -134,7 +135,7 @@ export class HubClient {
         start: bodyStart(reply, position, file.size),
         // If-Range takes no weak tags.
         version: tag?.startsWith('"') ? tag : undefined,
-        chunks: () => reply.chunks(),
+        chunks: () => (reply.status === 416 ? nothing() : reply.chunks()),
       });
     });
   }
@@ -148,6 +149,8 @@ export class HubClient {
 function resolvePath(id: string, commit: string, file: string): string {
   return `/${id}/resolve/${commit}/${encodeURIComponent(file)}`;
 }
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 async function whole(reply: HubReply, subject: string): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
@@ -177,7 +180,8 @@ function readSibling(value: unknown): ListedFile | undefined {
   const name = value.rfilename;
   if (/[/\\:\0]|^\.{0,2}$/.test(name)) return undefined;
   const lfs = isJsonObject(value.lfs) ? value.lfs : undefined;
-  const digest = plainTag(lfs?.sha256 ?? lfs?.oid ?? value.blobId);
+  // The git blob of a large file is only a pointer to it.
+  const digest = plainTag(lfs === undefined ? value.blobId : lfs.sha256);
   const size = lfs?.size ?? value.size;
   return {
     name,
@@ -205,7 +209,9 @@ function checkIdentity(subject: string, reply: HubReply, commit: string, file: H
     new DownloadError(subject, `it is not the file that was listed: ${what} ${now}, not ${before}`);
   const repoCommit = reply.hubHeader("x-repo-commit");
   if (repoCommit !== null && repoCommit !== commit) throw changed("commit", repoCommit, commit);
-  const tag = plainTag(reply.hubHeader("x-linked-etag") ?? reply.hubHeader("etag"));
+  // Other servers' tags may be anything.
+  const ownTag = repoCommit === null ? null : reply.hubHeader("etag");
+  const tag = plainTag(reply.hubHeader("x-linked-etag") ?? ownTag);
   if (tag !== undefined && isDigest(tag) && tag !== file.digest) {
     // A tag of the other kind says nothing about the bytes.
     if (tag.length === file.digest.length) throw changed("ETag", tag, file.digest);
@@ -217,6 +223,8 @@ function checkIdentity(subject: string, reply: HubReply, commit: string, file: H
 /** Where the body begins, by what the server says, which has to fit what was asked for. */
 function bodyStart({ status, headers }: HubReply, position: number, size: number): number {
   const length = headers.get("content-length");
+  // Nothing that is here fits the server's file.
+  if (status === 416) return 0;
   if (status === 200) {
     if (length === null || Number(length) === size) return 0;
     throw new PassingError(`the server sends ${length} bytes instead of ${size}`);

@@ -1,5 +1,5 @@
 /**
- * The parts of the library that need Node: an adapter, a folder of files, a socket.
+ * The parts of the library that need Node: an adapter, files and model hubs, a socket.
  *
  * @module
  */
@@ -13,7 +13,21 @@ export {
   type OpenedDevice,
   openDevice,
 } from "./device.ts";
+export {
+  type DownloadedModel,
+  type DownloadOptions,
+  type DownloadReport,
+  downloadModel,
+} from "./download_model.ts";
 export { driverThreadsFor } from "./driver_threads.ts";
 export { type FolderSource, openFolder } from "./files.ts";
 export { type App, type RunningServer, type ServeOptions, serve } from "./http.ts";
+export { DownloadError, type RetryPolicy } from "./hub_retry.ts";
+export type { Environment } from "./hub_settings.ts";
 export { defaultModelPath } from "./package_root.ts";
+export {
+  MissingModelError,
+  type ResolvedModel,
+  type ResolveOptions,
+  resolveModel,
+} from "./resolve_model.ts";

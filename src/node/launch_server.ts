@@ -8,7 +8,7 @@ import type { FinishReason, GenerationEngine } from "../generation.ts";
 import { createApp } from "../server/app.ts";
 import { type RunningServer, serve } from "./http.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
-import { LAUNCH_OPTIONS } from "./options.ts";
+import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
 import type { StartEngine } from "./start_engine.ts";
 import { lineReport, type Output } from "./start_report.ts";
 
@@ -20,7 +20,9 @@ export interface CommandContext {
 
 const USAGE = `Usage: wisp launch_server [options]
 
-Serves a model over HTTP. An option may be shortened to any prefix that is not ambiguous.
+Serves a model over HTTP. An option may be shortened to any prefix that is not ambiguous. Nothing is
+downloaded: a model from a hub has to be complete before the start ("wisp download ID"), while
+"wisp serve ID" fetches what is missing.
 `;
 
 /** Tokens of the request that the server sends itself before it says that it is ready. */
@@ -46,6 +48,11 @@ export async function launchServer(
   if (positionals.length > 0) {
     throw new OptionError(`Cannot use argument "${positionals[0]}": only options are expected`);
   }
+  await serveModel(options, context);
+}
+
+/** Loads the model and serves it until a signal comes. */
+export async function serveModel(options: LaunchOptions, context: CommandContext): Promise<void> {
   const engine = await context.startEngine(options, lineReport(context.stdout));
   const { servedModelName } = options;
   const app = createApp(engine, servedModelName === undefined ? {} : { servedModelName });

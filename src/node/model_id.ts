@@ -40,7 +40,7 @@ export function isCommit(text: string): boolean {
 }
 
 /** The command that fetches a model, for messages. */
-export function downloadCommand(id: string, revision: string | undefined): string {
+export function downloadHint(id: string, revision: string | undefined): string {
   const suffix = revision === undefined || revision === DEFAULT_REVISION ? "" : `@${revision}`;
   return `"wisp download ${id}${suffix}"`;
 }

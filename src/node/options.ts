@@ -6,7 +6,7 @@
  */
 
 import { ADAPTER_PREFERENCES } from "./device.ts";
-import type { OptionTable, OptionValues } from "./option_parser.ts";
+import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PLANNED_OPTIONS } from "./planned_options.ts";
 
 const MODEL = "Model";
@@ -16,16 +16,43 @@ const DEVICE = "Device";
 const SAMPLING = "Generation";
 const OTHER = "Other";
 
+const REVISION = {
+  flags: ["--revision"],
+  kind: "string",
+  value: "REVISION",
+  defaultText: "main, or what stands behind @ in the id",
+  help: "branch, tag or commit of a model from a hub",
+  group: MODEL,
+} as const satisfies OptionRow;
+
+const ENDPOINT = {
+  flags: ["--endpoint"],
+  kind: "string",
+  value: "URL",
+  defaultText: "the variable HF_ENDPOINT, else https://huggingface.co",
+  help: "address of the model hub",
+  group: MODEL,
+} as const satisfies OptionRow;
+
+const HELP = {
+  flags: ["--help"],
+  kind: "flag",
+  default: false,
+  help: "print this help",
+  group: OTHER,
+} as const satisfies OptionRow;
+
 /** What an engine is started with, whichever command starts it. */
 export const ENGINE_OPTIONS = {
   modelPath: {
     flags: ["--model-path", "--model"],
     kind: "string",
-    value: "DIR",
+    value: "DIR|ID",
     defaultText: "the small model that comes with the package",
-    help: "folder of a checkpoint in the Hugging Face layout",
+    help: "folder of a checkpoint in the Hugging Face layout, or the id of a model that was downloaded",
     group: MODEL,
   },
+  revision: REVISION,
   chatTemplate: {
     flags: ["--chat-template"],
     kind: "string",
@@ -118,13 +145,7 @@ export const ENGINE_OPTIONS = {
     help: "where the seeds of requests without a seed come from",
     group: OTHER,
   },
-  help: {
-    flags: ["--help"],
-    kind: "flag",
-    default: false,
-    help: "print this help",
-    group: OTHER,
-  },
+  help: HELP,
 } as const satisfies OptionTable;
 
 export const LAUNCH_OPTIONS = {
@@ -157,6 +178,25 @@ export const LAUNCH_OPTIONS = {
   ...PLANNED_OPTIONS,
 } as const satisfies OptionTable;
 
+/** Of `wisp serve`: those of `launch_server`, and what its download needs. */
+export const SERVE_OPTIONS = {
+  ...LAUNCH_OPTIONS,
+  endpoint: ENDPOINT,
+  offline: {
+    flags: ["--offline"],
+    kind: "flag",
+    default: false,
+    help: "download nothing, like HF_HUB_OFFLINE=1",
+    group: MODEL,
+  },
+} as const satisfies OptionTable;
+
+export const DOWNLOAD_OPTIONS = {
+  revision: REVISION,
+  endpoint: ENDPOINT,
+  help: HELP,
+} as const satisfies OptionTable;
+
 export const GENERATE_OPTIONS = {
   maxNewTokens: {
     flags: ["--max-new-tokens"],
@@ -186,4 +226,5 @@ export const GENERATE_OPTIONS = {
 } as const satisfies OptionTable;
 
 export type EngineLaunchOptions = OptionValues<typeof ENGINE_OPTIONS>;
+export type LaunchOptions = OptionValues<typeof LAUNCH_OPTIONS>;
 export type GenerateOptions = OptionValues<typeof GENERATE_OPTIONS>;

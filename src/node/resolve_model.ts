@@ -10,7 +10,7 @@ import { CheckpointError, EngineError } from "../errors.ts";
 import { CachedModel } from "./hub_cache.ts";
 import { type Environment, hubSettings } from "./hub_settings.ts";
 import { missingFiles } from "./model_files.ts";
-import { DEFAULT_REVISION, downloadCommand, isRevision, parseModelId } from "./model_id.ts";
+import { DEFAULT_REVISION, downloadHint, isRevision, parseModelId } from "./model_id.ts";
 import { OptionError } from "./option_parser.ts";
 
 export interface ResolvedModel {
@@ -64,7 +64,7 @@ export async function resolveModel(
   const { cacheFolder } = hubSettings(options.env ?? process.env);
   const cached = new CachedModel(cacheFolder, id);
   const commit = await cached.commitOf(revision);
-  const command = downloadCommand(id, revision);
+  const command = downloadHint(id, revision);
   if (commit === undefined) {
     const looked = `revision ${revision} is not in ${cacheFolder}`;
     const problem = `there is no such folder, and ${looked}; ${command} fetches it`;

@@ -12,10 +12,11 @@ import type { GenerationEngine } from "../generation.ts";
 import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
-import { openFolder } from "./files.ts";
+import { type FolderSource, openFolder } from "./files.ts";
 import { OptionError } from "./option_parser.ts";
 import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
+import { resolveModel } from "./resolve_model.ts";
 import type { StartReport } from "./start_report.ts";
 
 export type StartEngine = (
@@ -26,10 +27,11 @@ export type StartEngine = (
 /**
  * @throws {OptionError} when an option does not fit the model.
  * @throws {CheckpointError} when the folder is not a checkpoint.
+ * @throws {MissingModelError} when a model from a hub is not here, or not all of it.
  * @throws {DeviceError} when there is no adapter, or not enough memory.
  */
 export const startEngine: StartEngine = async (options, report) => {
-  const source = await openFolder(options.modelPath ?? defaultModelPath());
+  const source = await openModel(options);
   report.model(source.name);
   const chatTemplate = await readTemplate(options.chatTemplate);
   const driverThreads = await driverThreadsFor(source);
@@ -60,6 +62,14 @@ export const startEngine: StartEngine = async (options, report) => {
     throw asOptionError(error);
   }
 };
+
+async function openModel({ modelPath, revision }: EngineLaunchOptions): Promise<FolderSource> {
+  const { name, folder, commit } = await resolveModel(modelPath ?? defaultModelPath(), {
+    revision,
+  });
+  // A model from a hub is known by its id, not by where the cache has put it.
+  return openFolder(folder, commit === undefined ? undefined : name);
+}
 
 async function readTemplate(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined;

@@ -1,0 +1,83 @@
+/**
+ * What a download tells the person who waits for it: one line that changes on a terminal, a line
+ * every few seconds elsewhere.
+ *
+ * @module
+ */
+
+import type { DownloadReport } from "./download_model.ts";
+import type { Output } from "./start_report.ts";
+
+export interface ProgressOptions {
+  /** Milliseconds. */
+  readonly now?: () => number;
+}
+
+const TERMINAL_INTERVAL = 200;
+const LINE_INTERVAL = 5000;
+/** Milliseconds over which the rate is taken. */
+const WINDOW = 10_000;
+const CLEAR_LINE = "\r\x1b[K";
+
+interface Sample {
+  readonly time: number;
+  readonly done: number;
+}
+
+/** Writes what is here, how fast the rest comes, and how long it will take. */
+export function downloadReport(
+  id: string,
+  output: Output,
+  { now = () => performance.now() }: ProgressOptions = {},
+): DownloadReport {
+  const interval = output.isTTY ? TERMINAL_INTERVAL : LINE_INTERVAL;
+  let samples: readonly Sample[] = [];
+  let shown = Number.NEGATIVE_INFINITY;
+  let isComplete = false;
+  const clear = () => {
+    if (output.isTTY) output.write(CLEAR_LINE);
+  };
+  return {
+    progress(done, total) {
+      const time = now();
+      const wasComplete = isComplete;
+      isComplete = done >= total;
+      const isNews = isComplete && !wasComplete;
+      if (time - shown < interval && !isNews) return;
+      shown = time;
+      const recent = samples.filter((sample) => time - sample.time <= WINDOW);
+      samples = [...(done < (samples.at(-1)?.done ?? 0) ? [] : recent), { time, done }];
+      const text = `Downloading ${id}: ${describe(samples, total)}`;
+      if (!output.isTTY) output.write(`${text}\n`);
+      else output.write(`${CLEAR_LINE}${text}${isComplete ? "\n" : ""}`);
+    },
+    note(sentence) {
+      clear();
+      output.write(`${sentence}\n`);
+    },
+  };
+}
+
+function describe(samples: readonly Sample[], total: number): string {
+  const first = samples[0]!;
+  const last = samples.at(-1)!;
+  const percent = total === 0 ? 100 : Math.floor((last.done / total) * 100);
+  const amount = `${megabytes(last.done)} of ${megabytes(total)} MB (${percent}%)`;
+  const rate = ((last.done - first.done) / (last.time - first.time)) * 1000;
+  if (!(rate > 0) || last.done >= total) return amount;
+  const left = duration((total - last.done) / rate);
+  return `${amount}, ${megabytes(rate)} MB/s, ${left} left`;
+}
+
+function megabytes(bytes: number): string {
+  const value = bytes / 1e6;
+  return value.toFixed(value < 100 ? 1 : 0);
+}
+
+function duration(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
