@@ -8,6 +8,7 @@ import { deepseekV2 } from "./deepseek_v2.ts";
 import { gptOss } from "./gpt_oss.ts";
 import { llama } from "./llama.ts";
 import { qwen3, qwen3Moe } from "./qwen3.ts";
+import { fillOf } from "./random_words.ts";
 import type { SyntheticModel } from "./source.ts";
 
 export interface OracleCase {
@@ -74,3 +75,44 @@ export const ORACLE_CASES: readonly OracleCase[] = [
     large: true,
   },
 ];
+
+/** What an oracle said about one prompt. */
+export interface OraclePrompt {
+  readonly tokens: readonly number[];
+  /** Where the rest was recorded. */
+  readonly positions: readonly number[];
+  /** Log-probability of the token that follows, `null` behind the last. */
+  readonly next: readonly (number | null)[];
+  /** The likeliest tokens, best first. */
+  readonly top: readonly (readonly number[])[];
+  readonly topLogprobs: readonly (readonly number[])[];
+  /** Log-probabilities of `FIXED_TOKENS`. */
+  readonly fixed: readonly (readonly number[])[];
+}
+
+export interface OracleAnswers {
+  readonly engine: string;
+  readonly seed: number;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly prompts: readonly OraclePrompt[];
+}
+
+export const FIXED_TOKENS = [0, 7, 100, 255, 300, 511];
+export const TOP_TOKENS = 20;
+
+/** Prompts longer than this are recorded densely at their end only. */
+const DENSE_POSITIONS = 40;
+const SPARSE_STEP = 8;
+
+export function promptTokens({ seed, model }: OracleCase, length: number): number[] {
+  const bytes = new Uint8Array(length * 4);
+  fillOf(seed, `prompt of ${length}`, { kind: "nibbles" })(bytes, 0);
+  const vocabulary = model().config.vocab_size as number;
+  return Array.from(new Uint32Array(bytes.buffer), (word) => word % vocabulary);
+}
+
+export function recordedPositions(length: number): number[] {
+  return Array.from({ length }, (_, position) => position).filter(
+    (position) => position >= length - DENSE_POSITIONS || position % SPARSE_STEP === 0,
+  );
+}

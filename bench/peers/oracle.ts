@@ -1,0 +1,81 @@
+/**
+ * Asks llama.cpp about the models of test/support/synthetic/oracle_cases.ts and writes its answers
+ * to test/models/oracle: `node bench/peers/run.mjs oracle [NAME..]`.
+ *
+ * @module
+ */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import {
+  FIXED_TOKENS,
+  ORACLE_CASES,
+  type OracleAnswers,
+  type OracleCase,
+  type OraclePrompt,
+  promptTokens,
+  recordedPositions,
+  TOP_TOKENS,
+} from "../../test/support/synthetic/oracle_cases.ts";
+import { syntheticSource } from "../../test/support/synthetic/source.ts";
+import { CheckpointRows } from "./checkpoint_rows.ts";
+import { ggufModel } from "./gguf_model.ts";
+import { writeGguf } from "./gguf_writer.ts";
+import { ENGINE, logProbabilities } from "./llama_cpp.ts";
+
+const FOLDER = fileURLToPath(new URL("../../test/models/oracle", import.meta.url));
+const DIGITS = 6;
+
+/** @param names Of cases; all when none is given. */
+export async function main(names: readonly string[]): Promise<void> {
+  await mkdir(FOLDER, { recursive: true });
+  for (const one of ORACLE_CASES) {
+    if (names.length > 0 && !names.includes(one.name)) continue;
+    const answers = await ask(one);
+    const text = JSON.stringify(answers).replaceAll('],"', '],\n"').replaceAll("},{", "},\n{");
+    await writeFile(join(FOLDER, `${one.name}.json`), `${text}\n`);
+    const best = answers.prompts[0]!.topLogprobs.map((logprobs) => logprobs[0]!.toFixed(2));
+    console.log(`${one.name}: ${text.length} characters, best tokens ${best.slice(-8).join(" ")}`);
+  }
+}
+
+async function ask(one: OracleCase): Promise<OracleAnswers> {
+  const folder = await mkdtemp(join(tmpdir(), "wisp-oracle-"));
+  try {
+    const path = join(folder, "model.gguf");
+    const model = one.model();
+    const weights = await CheckpointRows.open(syntheticSource(model, one.seed));
+    await writeGguf(path, ggufModel(model, weights));
+    const prompts = one.promptLengths.map((length) => promptTokens(one, length));
+    const answers = await logProbabilities(path, prompts);
+    return {
+      engine: ENGINE,
+      seed: one.seed,
+      config: model.config,
+      prompts: prompts.map((tokens, i) => record(tokens, answers[i]!)),
+    };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+function record(tokens: readonly number[], rows: readonly Float64Array[]): OraclePrompt {
+  const positions = recordedPositions(tokens.length);
+  const rounded = (position: number, ids: readonly number[]) =>
+    ids.map((id) => Number(rows[position]![id]!.toFixed(DIGITS)));
+  const top = positions.map((position) => {
+    const row = rows[position]!;
+    return [...row.keys()].sort((a, b) => row[b]! - row[a]!).slice(0, TOP_TOKENS);
+  });
+  return {
+    tokens,
+    positions,
+    next: positions.map((at) =>
+      at + 1 < tokens.length ? rounded(at, [tokens[at + 1]!])[0]! : null,
+    ),
+    top,
+    topLogprobs: positions.map((at, i) => rounded(at, top[i]!)),
+    fixed: positions.map((at) => rounded(at, FIXED_TOKENS)),
+  };
+}
