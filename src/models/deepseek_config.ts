@@ -7,7 +7,8 @@ import { MLA_DECODE_MAX_ENTRY } from "../../kernels/attention/mla_decode.ts";
 import { MLA_PREFILL_MAX_QUERY } from "../../kernels/attention/mla_prefill.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { YarnScaling } from "../layers/rope_table.ts";
+import type { YarnScaling } from "../layers/rope_scaling.ts";
+import { readRopeSection } from "./rope_config.ts";
 
 export interface DeepseekConfig {
   readonly hiddenSize: number;
@@ -114,7 +115,7 @@ export function readDeepseekConfig(
     nope,
     rope,
     value: vectors("v_head_dim"),
-    ...readRope(config),
+    ...readDeepseekRope(config),
     denseIntermediate: size("intermediate_size"),
     experts: readExperts(config, generation),
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
@@ -123,31 +124,13 @@ export function readDeepseekConfig(
   return parsed;
 }
 
-/** Newer files hold everything about positions in one section, older ones leave theta outside. */
-function readRope(config: ConfigReader): Pick<DeepseekConfig, "ropeTheta" | "yarn"> {
-  const parameters = config.section("rope_parameters", { fallback: undefined });
-  const scaling = config.section("rope_scaling", { fallback: undefined });
-  if (parameters !== undefined && scaling !== undefined) {
-    throw config.error("rope_scaling", "rope_parameters is there too, one of them must go");
-  }
-  const section = parameters ?? scaling;
-  const inside = section?.number("rope_theta", { min: 1, fallback: undefined });
-  const outside = config.number("rope_theta", { min: 1, fallback: undefined });
-  if (inside !== undefined && outside !== undefined && inside !== outside) {
-    throw section!.error("rope_theta", `it is ${inside}, the field outside says ${outside}`);
-  }
-  return { ropeTheta: inside ?? outside ?? 10000, yarn: section && readYarn(section) };
-}
-
-function readYarn(section: ConfigReader): YarnScaling | undefined {
-  // Older files say "type", newer ones "rope_type", some both.
-  const fields = ["rope_type", "type"].filter((field) => section.has(field));
-  const types = fields.map((field) => section.only(field, ["yarn", "default"]));
-  if (types.length === 0) section.string("rope_type");
-  if (new Set(types).size > 1) throw section.error("type", "rope_type says something else");
-  if (types[0] === "default") return undefined;
+/** Only what the public code of the family has: YaRN with its own two mscale fields. */
+function readDeepseekRope(config: ConfigReader): Pick<DeepseekConfig, "ropeTheta" | "yarn"> {
+  const { theta = 10000, section, type } = readRopeSection(config, ["default", "yarn"]);
+  if (section === undefined || type === "default") return { ropeTheta: theta, yarn: undefined };
   section.only("truncate", [true]);
-  return {
+  const yarn: YarnScaling = {
+    type,
     factor: section.number("factor", { min: 1 }),
     originalMaxPosition: section.integer("original_max_position_embeddings", { min: 1 }),
     betaFast: section.number("beta_fast", { fallback: 32 }),
@@ -155,6 +138,7 @@ function readYarn(section: ConfigReader): YarnScaling | undefined {
     mscale: section.number("mscale", { fallback: 1 }),
     mscaleAllDim: section.number("mscale_all_dim", { fallback: 0 }),
   };
+  return { ropeTheta: theta, yarn };
 }
 
 function readExperts(

@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { PREFILL_ROW_TILE } from "../../kernels/attention/mla_prefill.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
-import { ropeTable, softmaxScale, type YarnScaling } from "../../src/layers/rope_table.ts";
+import type { YarnScaling } from "../../src/layers/rope_scaling.ts";
+import { ropeTable, softmaxScale } from "../../src/layers/rope_table.ts";
 import { seeded } from "../support/gpu.ts";
 import {
   absorb,
@@ -63,6 +64,7 @@ describe.skipIf(missing)("the golden MLA layer (needs ../shared/data)", () => {
     const { config, weights } = golden;
     const { rope_scaling: section } = config;
     const scaling: YarnScaling = {
+      type: "yarn",
       factor: section.factor!,
       originalMaxPosition: section.original_max_position_embeddings!,
       betaFast: section.beta_fast!,

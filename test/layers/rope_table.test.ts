@@ -2,10 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {
   inverseFrequencies,
-  ropeTable,
-  softmaxScale,
+  type RopeScaling,
   type YarnScaling,
-} from "../../src/layers/rope_table.ts";
+} from "../../src/layers/rope_scaling.ts";
+import { ropeTable, softmaxScale } from "../../src/layers/rope_table.ts";
 
 const GOLDEN = "../shared/data/golden/kernels.json";
 
@@ -26,6 +26,7 @@ interface GoldenRope {
   readonly positions: readonly number[];
   readonly x: GoldenTensor;
   readonly y_interleaved: GoldenTensor;
+  readonly y_half: GoldenTensor;
   readonly softmax_scale_factor?: number;
 }
 
@@ -34,12 +35,24 @@ function floats({ b64 }: GoldenTensor): Float32Array {
   return new Float32Array(bytes.buffer);
 }
 
-function yarn({ config }: GoldenRope): YarnScaling | undefined {
+function scalingOf({ config }: GoldenRope): RopeScaling | undefined {
   const scaling = config.rope_scaling;
   if (scaling === undefined) return undefined;
+  const factor = Number(scaling.factor);
+  const originalMaxPosition = Number(scaling.original_max_position_embeddings);
+  if (scaling.rope_type === "llama3") {
+    return {
+      type: "llama3",
+      factor,
+      originalMaxPosition,
+      lowFrequencyFactor: Number(scaling.low_freq_factor),
+      highFrequencyFactor: Number(scaling.high_freq_factor),
+    };
+  }
   return {
-    factor: Number(scaling.factor),
-    originalMaxPosition: Number(scaling.original_max_position_embeddings),
+    type: "yarn",
+    factor,
+    originalMaxPosition,
     betaFast: Number(scaling.beta_fast ?? 32),
     betaSlow: Number(scaling.beta_slow ?? 1),
     mscale: Number(scaling.mscale ?? 1),
@@ -48,38 +61,49 @@ function yarn({ config }: GoldenRope): YarnScaling | undefined {
 }
 
 const missing = !existsSync(GOLDEN);
-const cases: GoldenRope[] = missing
-  ? []
-  : JSON.parse(readFileSync(GOLDEN, "utf8")).rope.filter(
-      ({ config }: GoldenRope) => config.rope_scaling?.rope_type !== "llama3",
-    );
+const cases: GoldenRope[] = missing ? [] : JSON.parse(readFileSync(GOLDEN, "utf8")).rope;
 
 describe.skipIf(missing)("ropeTable against the golden cases (needs ../shared/data)", () => {
   test.each(cases)("$name", (golden) => {
     const { dim, config, positions } = golden;
-    const options = { theta: config.rope_theta, dim, scaling: yarn(golden) };
+    const scaling = scalingOf(golden);
+    const rows = Math.max(...positions) + 1;
+    const options = { theta: config.rope_theta, dim, scaling, positions: rows };
     const frequencies = inverseFrequencies(options);
     expect([...frequencies]).toEqual(golden.inv_freq.map(Math.fround));
-    const table = ropeTable({ ...options, positions: Math.max(...positions) + 1 });
+    const table = ropeTable(options);
     expect(table[0]).toBeCloseTo(golden.cos_sin_factor, 6);
     const x = floats(golden.x);
-    const want = floats(golden.y_interleaved);
-    const perPosition = x.length / positions.length;
-    let worst = 0;
-    for (let i = 0; i < x.length; i += 2) {
-      const position = positions[Math.floor(i / perPosition)]!;
-      const at = position * dim + (i % dim);
-      const [cos, sin] = [table[at]!, table[at + 1]!];
-      worst = Math.max(worst, Math.abs(x[i]! * cos - x[i + 1]! * sin - want[i]!));
-      worst = Math.max(worst, Math.abs(x[i]! * sin + x[i + 1]! * cos - want[i + 1]!));
+    const vectors = x.length / dim;
+    const layouts = [
+      { want: floats(golden.y_interleaved), first: (pair: number) => 2 * pair, step: 1 },
+      { want: floats(golden.y_half), first: (pair: number) => pair, step: dim / 2 },
+    ];
+    for (const { want, first, step } of layouts) {
+      let worst = 0;
+      for (let vector = 0; vector < vectors; vector++) {
+        const position = positions[Math.floor((vector * positions.length) / vectors)]!;
+        for (let pair = 0; pair < dim / 2; pair++) {
+          const at = vector * dim + first(pair);
+          const cos = table[position * dim + 2 * pair]!;
+          const sin = table[position * dim + 2 * pair + 1]!;
+          worst = Math.max(worst, Math.abs(x[at]! * cos - x[at + step]! * sin - want[at]!));
+          const other = x[at]! * sin + x[at + step]! * cos;
+          worst = Math.max(worst, Math.abs(other - want[at + step]!));
+        }
+      }
+      expect(worst).toBeLessThanOrEqual(1e-6);
     }
-    expect(worst).toBeLessThanOrEqual(1e-6);
   });
 
   test.each(cases.filter((golden) => golden.softmax_scale_factor !== undefined))(
     "softmaxScale: $name",
     (golden) => {
-      const scale = softmaxScale({ nope: 16, rope: 9, scaling: yarn(golden) });
+      const scale = softmaxScale({
+        nope: 16,
+        rope: 9,
+        scaling: scalingOf(golden) as YarnScaling,
+      });
       expect(scale * 5).toBeCloseTo(golden.softmax_scale_factor!, 6);
     },
   );

@@ -17,6 +17,7 @@ import {
   fp8ReleaseDtype,
   KIMI_K2,
 } from "../support/deepseek_configs.ts";
+import { formatsOf } from "../support/formats.ts";
 
 const readerOf = (config: object) => new ConfigReader(config, { file: "config.json" });
 
@@ -34,7 +35,7 @@ function create(definition: ModelDefinition, dtypeOf: (name: string) => Dtype) {
   const model = definition.create({
     memory,
     layout: DEFAULT_LAYOUT,
-    dtypeOf,
+    formats: formatsOf(dtypeOf),
     maxRows: 128,
     maxDecodeRows: 32,
     contextLength: 4096,
@@ -72,6 +73,7 @@ describe("published configs", () => {
       value: 128,
       ropeTheta: 10000,
       yarn: {
+        type: "yarn",
         factor: 40,
         originalMaxPosition: 4096,
         betaFast: 32,
