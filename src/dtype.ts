@@ -5,7 +5,7 @@
  */
 
 /** Element types a checkpoint may hold, in safetensors' spelling. */
-export type Dtype = "F32" | "F16" | "BF16" | "F8_E4M3" | "I8" | "I32";
+export type Dtype = "F32" | "F16" | "BF16" | "F8_E4M3" | "I8" | "U8" | "I32";
 
 /** Bytes of one element. */
 export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = {
@@ -14,6 +14,7 @@ export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = {
   BF16: 2,
   F8_E4M3: 1,
   I8: 1,
+  U8: 1,
   I32: 4,
 };
 

@@ -41,10 +41,17 @@ export interface EngineOptions {
   /** How the cache stores keys and values. f32 is for tests. Default BF16. */
   readonly cacheDtype?: CacheDtype | undefined;
   /**
-   * Quantizes the inputs of FP8 linears where the checkpoint says `activation_scheme: dynamic`.
+   * Rounds the inputs of quantized linears where the checkpoint's scheme says so: E4M3 or int8
+   * with scales found at run time.
    * Default true.
    */
   readonly quantizeActivations?: boolean | undefined;
+  /**
+   * The quantization a checkpoint has, to be checked, or what to quantize plain BF16, F16 or F32
+   * weights to while they are uploaded: `int4` (in groups of 64), `int4-g32`, `int4-g64`,
+   * `int4-g128`, `int8`, `fp8`. Default: weights stay as the checkpoint has them.
+   */
+  readonly quantization?: string | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */

@@ -3,29 +3,18 @@
  *
  * @module
  */
-import {
-  DEFAULT_LAYOUT,
-  type LinearLayout,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
-import { readConfig } from "../checkpoint/config.ts";
-import { detectQuantization } from "../checkpoint/quantization.ts";
-import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import { DTYPE_BYTES, type Dtype } from "../dtype.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import { Recorder } from "../gpu/recorder.ts";
-import { storedDtype } from "../layers/matrix_destination.ts";
-import {
-  architectureOf,
-  kvCacheShape,
-  type ModelDefinition,
-  type ModelOptions,
-} from "../models/model.ts";
+import type { LayerContext } from "../layers/layer_context.ts";
+import { type QuantizationError, QuantizingUpload } from "../layers/quantizing_upload.ts";
+import { kvCacheShape, type ModelDefinition, type ModelOptions } from "../models/model.ts";
+import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, megabytes, planMemory } from "./memory_plan.ts";
 import { ModelRunner } from "./model_runner.ts";
@@ -38,6 +27,8 @@ export interface LoadedModel {
   readonly runner: ModelRunner;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
+  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
+  readonly quantizationErrors: readonly QuantizationError[];
   destroy(): void;
 }
 
@@ -50,10 +41,7 @@ export interface LoadOptions extends EngineOptions {
 
 /** Checks everything that can be checked before the device is touched, then loads. */
 export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadedModel> {
-  const { source } = checkpoint;
-  const config = await readConfig(source);
-  const quantization = await detectQuantization(source, config);
-  const definition = architectureOf(config).define(config, quantization);
+  const { definition, uploadTo, formats } = await defineModel(checkpoint, given.quantization);
   const { shape } = definition;
   const wanted = resolveOptions(given, shape.contextLength);
 
@@ -68,15 +56,13 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
   };
   const counting = new DeviceMemory(limits);
   const options = fitRows(wanted, shape.maxRowBytes, counting.maxTensorBytes);
-  const dtypeOf = (name: string) => knownDtype(checkpoint.tensors.get(name)?.dtype);
-  const modelOptions = (memory: DeviceMemory, layout: LinearLayout): ModelOptions => ({
+  const modelOptions = (context: Omit<LayerContext, "formats">): ModelOptions => ({
     ...options,
-    memory,
-    layout,
-    dtypeOf,
+    ...context,
+    formats: formats(),
     maxDecodeRows: options.maxRunningRequests,
   });
-  const measured = definition.create(modelOptions(counting, DEFAULT_LAYOUT));
+  const measured = definition.create(modelOptions({ memory: counting, layout: DEFAULT_LAYOUT }));
   checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
   const cacheShape = kvCacheShape(shape, options.cacheDtype);
   const memoryPlan = planMemory({
@@ -96,7 +82,8 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     for (const one of owned) one.destroy();
   };
   try {
-    const report = await selfTest(device, { recorder, dtypes: storedDtypes(measured.specs) });
+    const dtypes = [...measured.weightDtypes];
+    const report = await selfTest(device, { recorder, dtypes });
     const { fp8Decode, subgroupSize } = report;
     const layout = {
       ...DEFAULT_LAYOUT,
@@ -105,13 +92,17 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     };
     const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
     const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
+    const upload = uploadTo && new QuantizingUpload(device);
+    if (upload !== undefined) owned.push(upload);
     const model = await allocating(device, weights, () =>
-      definition.create({ ...modelOptions(memory, layout), contextLength }),
+      definition.create({ ...modelOptions({ memory, layout, upload }), contextLength }),
     );
     await checkpoint.load(model.specs, {
       onProgress: ({ loadedBytes, totalBytes }) =>
         given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
     });
+    const quantizationErrors = (await upload?.report()) ?? [];
+    upload?.destroy();
     const runner = await allocating(
       device,
       `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
@@ -137,7 +128,8 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     await recorder.pipelines.ready((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
-    return { device, definition, options, memoryPlan, runner, selfTest: report, destroy };
+    const loaded = { device, definition, options, memoryPlan, runner, destroy };
+    return { ...loaded, selfTest: report, quantizationErrors };
   } catch (error) {
     destroy();
     throw error;
@@ -170,15 +162,4 @@ function fitRows(
     maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
     maxRunningRequests: running,
   };
-}
-
-/** How the matrices of a model are kept on the GPU: what the self-test has to cover. */
-function storedDtypes(specs: readonly WeightSpec[]): WeightDtype[] {
-  const matrices = specs.filter(({ shape, dtypes }) => shape.length === 2 && dtypes.length === 1);
-  return [...new Set(matrices.map(({ name, dtypes }) => storedDtype(name, dtypes[0]!)))];
-}
-
-/** Spellings that this engine can read; others are refused when the tensor is wanted. */
-function knownDtype(dtype: string | undefined): Dtype | undefined {
-  return dtype !== undefined && Object.hasOwn(DTYPE_BYTES, dtype) ? (dtype as Dtype) : undefined;
 }

@@ -4,14 +4,13 @@
  * @module
  */
 import { type EmbeddingSlab, embedding } from "../../kernels/embedding/embedding.ts";
-import { WEIGHT_BYTES, type WeightDtype } from "../../kernels/linear/layout.ts";
+import { WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { checkpointDtype } from "./matrix_destination.ts";
+import type { LayerContext } from "./layer_context.ts";
 import type { StepTensors } from "./step_tensors.ts";
 
 /** Rows of tokens, kept as the checkpoint holds them. */
@@ -23,21 +22,21 @@ export class Embedding {
 
   /** @param options `name` is the tensor's without ".weight". */
   constructor(
-    memory: DeviceMemory,
+    { memory, formats }: Pick<LayerContext, "memory" | "formats">,
     options: {
       readonly name: string;
       readonly vocabularySize: number;
       readonly hiddenSize: number;
-      readonly dtype: WeightDtype;
     },
   ) {
-    const { name, vocabularySize, hiddenSize, dtype } = options;
-    if (dtype !== "bf16" && dtype !== "f16" && dtype !== "f32") {
+    const { name, vocabularySize, hiddenSize } = options;
+    const { dtype, encoding } = formats.published(name);
+    if (encoding.kind !== "plain" || (dtype !== "bf16" && dtype !== "f16" && dtype !== "f32")) {
       throw new UnsupportedError(`${name} in ${dtype.toUpperCase()}`);
     }
     const rowBytes = hiddenSize * WEIGHT_BYTES[dtype];
     if (rowBytes % 4 !== 0) {
-      const feature = `hidden_size ${hiddenSize} with ${name} in ${checkpointDtype(dtype)}`;
+      const feature = `hidden_size ${hiddenSize} with ${name} in ${encoding.dtype}`;
       throw new UnsupportedError(feature, "it must be even");
     }
     const slabRows = Math.min(vocabularySize, Math.floor(memory.maxTensorBytes / rowBytes));
@@ -54,7 +53,7 @@ export class Embedding {
       {
         name: `${name}.weight`,
         shape: [vocabularySize, hiddenSize],
-        dtypes: [checkpointDtype(dtype)],
+        dtypes: [encoding.dtype],
         split: "rows",
         destination: {
           write: ({ rowStart, rows, bytes }) => {

@@ -11,16 +11,19 @@
  */
 import {
   BLOCK_COLUMNS,
-  type LinearLayout,
   type LinearWeight,
   RowPacker,
   WEIGHT_BYTES,
   type WeightDtype,
 } from "../../kernels/linear/layout.ts";
 import type { Destination, WeightSpec } from "../checkpoint/weight_spec.ts";
-import { decodeE4m3 } from "../dtype.ts";
+import { type Dtype, decodeE4m3 } from "../dtype.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
-import { allocateMatrix, checkpointDtype, collectFloats } from "./matrix_destination.ts";
+import { denseSpecs } from "./dense_matrix.ts";
+import { collectFloats } from "./destinations.ts";
+import type { LayerContext } from "./layer_context.ts";
+import { type MatrixFormat, plainFormat } from "./matrix_format.ts";
+import { allocateMatrix } from "./matrix_place.ts";
 
 export interface KeyValueUpShape {
   readonly heads: number;
@@ -51,32 +54,49 @@ export class KeyValueUp {
 
   /** @param options `name` is the tensor's without ".weight". */
   constructor(
-    memory: DeviceMemory,
-    options: KeyValueUpShape & {
-      readonly name: string;
-      readonly dtype: WeightDtype;
-      readonly layout: LinearLayout;
-    },
+    { memory, layout, formats }: LayerContext,
+    options: KeyValueUpShape & { readonly name: string },
   ) {
-    const { heads, nope, value, latent, name, dtype, layout } = options;
+    const { heads, nope, value, latent, name } = options;
     const rows = heads * (nope + value);
-    const allocate = (what: string, rows: number, columns: number, stored: WeightDtype) =>
-      allocateMatrix(memory, `${name} ${what}`, { dtype: stored, columns, parts: [rows], layout })
+    const published = formats.published(name);
+    const { encoding } = published;
+    const blocks = encoding.kind === "scaled" && encoding.scales.per === "block";
+    const kept = encoding.kind === "plain" || (blocks && published.dtype === "fp8");
+    // Codes whose scales do not follow a transposition become the numbers they stand for.
+    const format: MatrixFormat = kept ? published : formats.use(plainFormat("F32"));
+    const allocate = (what: string, rows: number, columns: number, as: MatrixFormat) =>
+      allocateMatrix(memory, `${name} ${what}`, { format: as, columns, parts: [rows], layout })
         .weight;
     this.#shape = options;
-    this.#dtype = dtype;
+    this.#dtype = format.dtype;
     this.#memory = memory;
-    this.expanded = allocate("expanded", rows, latent, dtype);
-    this.values = allocate("values", heads * value, latent, dtype);
+    this.expanded = allocate("expanded", rows, latent, format);
+    this.values = allocate("values", heads * value, latent, format);
     // Transposed, 128 columns of a row need one common scale; else the exact products are kept.
-    const exact = dtype === "fp8" && !scalesFollow(options);
-    this.keys = allocate("keys", heads * latent, nope, exact ? "f32" : dtype);
+    const exact = format.dtype === "fp8" && !scalesFollow(options);
+    this.keys = allocate(
+      "keys",
+      heads * latent,
+      nope,
+      exact ? formats.use(plainFormat("F32")) : format,
+    );
+    this.specs = kept
+      ? this.#specs(name, encoding.dtype)
+      : denseSpecs({ name, rows, columns: latent, split: "heads", encoding }, (values) =>
+          this.#upload(new Uint8Array(values.buffer)),
+        );
+  }
+
+  #specs(name: string, dtype: Dtype): WeightSpec[] {
+    const { heads, nope, value, latent } = this.#shape;
+    const rows = heads * (nope + value);
     const weight: WeightSpec = {
       name: `${name}.weight`,
       shape: [rows, latent],
-      dtypes: [checkpointDtype(dtype)],
+      dtypes: [dtype],
       split: "heads",
-      destination: this.#collect(rows * latent * WEIGHT_BYTES[dtype]),
+      destination: this.#collect(rows * latent * WEIGHT_BYTES[this.#dtype]),
     };
     const scale: WeightSpec = {
       name: `${name}.weight_scale_inv`,
@@ -87,7 +107,7 @@ export class KeyValueUp {
         this.#blockScales = values;
       }),
     };
-    this.specs = dtype === "fp8" ? [scale, weight] : [weight];
+    return this.#dtype === "fp8" ? [scale, weight] : [weight];
   }
 
   #collect(byteLength: number): Destination {

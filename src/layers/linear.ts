@@ -3,12 +3,16 @@
  *
  * @module
  */
-import type { LinearLayout, LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
+import type { LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
-import { allocateMatrix, mergeSpecs, placeBytes } from "./matrix_destination.ts";
+import { mergeSpecs } from "./destinations.ts";
+import type { LayerContext } from "./layer_context.ts";
+import type { MatrixFormat } from "./matrix_format.ts";
+import { allocateMatrix, type MatrixShape, placeBytes } from "./matrix_place.ts";
+import { matrixSpecs } from "./matrix_specs.ts";
 
 export interface LinearShape {
   /** Tensor name without ".weight". */
@@ -17,9 +21,11 @@ export interface LinearShape {
   readonly rows: number;
   /** Inputs. */
   readonly columns: number;
-  readonly dtype: WeightDtype;
   readonly split: WeightSplit;
-  readonly layout: LinearLayout;
+  /** Default: what the checkpoint's formats say of `name`. */
+  readonly format?: MatrixFormat;
+  /** Whether the checkpoint has a bias for it. */
+  readonly bias?: boolean;
 }
 
 export class Linear {
@@ -27,19 +33,22 @@ export class Linear {
   readonly dtype: WeightDtype;
   readonly #slabs: readonly { readonly weight: LinearWeight; readonly firstRow: number }[];
 
-  constructor(memory: DeviceMemory, shape: LinearShape) {
-    const { name, rows, columns, split, layout } = shape;
-    const most = rowsThatFit(memory, { ...shape, unit: layout.lanes });
+  constructor({ memory, layout, formats, upload }: LayerContext, linearShape: LinearShape) {
+    const { name, rows, columns, split, bias = false } = linearShape;
+    const format = linearShape.format ?? formats.linear(name);
+    const shape = { format, columns, layout, bias };
+    const most = rowsThatFit(memory, { ...shape, rows, unit: layout.lanes });
     const slabs: { weight: LinearWeight; firstRow: number }[] = [];
     const specs: WeightSpec[][] = [];
     for (let firstRow = 0; firstRow < rows; firstRow += most) {
       const parts = [Math.min(most, rows - firstRow)];
       const label = `${name} from row ${firstRow}`;
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts });
+      const source = { name, split, sourceRow: firstRow, shape: [rows, columns] } as const;
       slabs.push({ weight, firstRow });
-      specs.push(place.specs(0, { name, split, sourceRow: firstRow, shape: [rows, columns] }));
+      specs.push(matrixSpecs(place, 0, source, upload));
     }
-    this.dtype = shape.dtype;
+    this.dtype = format.dtype;
     this.#slabs = slabs;
     this.specs = mergeSpecs(specs);
   }
@@ -65,9 +74,13 @@ export function rowsThatFit(
     rows,
     unit,
     ...shape
-  }: Pick<LinearShape, "rows" | "columns" | "dtype" | "layout"> & { unit: number },
+  }: Pick<MatrixShape, "format" | "columns" | "layout"> & {
+    readonly rows: number;
+    readonly unit: number;
+  },
 ): number {
-  const unitBytes = placeBytes({ ...shape, parts: [unit] }).words;
+  const bytes = placeBytes({ ...shape, parts: [unit] });
+  const unitBytes = Math.max(bytes.words, bytes.scales);
   // One unit at least: the allocation then says what is too large.
   return Math.min(rows, Math.max(Math.floor(memory.maxTensorBytes / unitBytes), 1) * unit);
 }

@@ -15,23 +15,18 @@ import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
-import {
-  type LinearLayout,
-  type LinearWeight,
-  segments,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
+import { type LinearLayout, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { PrefillPass, Step } from "./batch.ts";
-import { type BlockRows, rowsFor } from "./block_rows.ts";
+import { type BlockRows, isFused, takesRounded } from "./block_rows.ts";
+import { FusedLinear } from "./fused_linear.ts";
 import { KeyValueUp } from "./key_value_up.ts";
-import { Linear, type LinearShape } from "./linear.ts";
-import { allocateMatrix } from "./matrix_destination.ts";
+import type { LayerContext } from "./layer_context.ts";
+import { Linear } from "./linear.ts";
 import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
@@ -52,7 +47,7 @@ export class MlaAttention {
   readonly specs: readonly WeightSpec[];
   readonly #shape: MlaShape;
   readonly #layout: LinearLayout;
-  readonly #first: LinearWeight;
+  readonly #first: FusedLinear;
   readonly #second: Linear | undefined;
   readonly #queryNorm: VectorWeight | undefined;
   readonly #latentNorm: VectorWeight;
@@ -60,56 +55,39 @@ export class MlaAttention {
   readonly #output: Linear;
 
   /** @param name Prefix of its tensors, "model.layers.0.self_attn". */
-  constructor(
-    memory: DeviceMemory,
-    shape: MlaShape,
-    options: {
-      readonly name: string;
-      readonly layout: LinearLayout;
-      readonly dtypeOf: (name: string) => WeightDtype;
-    },
-  ) {
+  constructor(context: LayerContext, shape: MlaShape, name: string) {
+    const { memory, layout } = context;
     const { heads, hiddenSize, queryLatent, latent, nope, rope, value } = shape;
-    const { name, layout, dtypeOf } = options;
     const queryRows = heads * (nope + rope);
-    const queryName = queryLatent === null ? "q_proj" : "q_a_proj";
-    const first = allocateMatrix(memory, `${name} first projections`, {
-      dtype: dtypeOf(`${name}.${queryName}`),
-      columns: hiddenSize,
-      parts: [queryLatent ?? queryRows, latent + rope],
-      layout,
+    const first = new FusedLinear(context, {
+      label: `${name} first projections`,
+      parts: [
+        queryLatent === null
+          ? { name: `${name}.q_proj`, rows: queryRows, columns: hiddenSize, split: "heads" }
+          : { name: `${name}.q_a_proj`, rows: queryLatent, columns: hiddenSize, split: "none" },
+        {
+          name: `${name}.kv_a_proj_with_mqa`,
+          rows: latent + rope,
+          columns: hiddenSize,
+          split: "none",
+        },
+      ],
     });
-    const ownLinear = (matrix: string, sizes: Pick<LinearShape, "rows" | "columns" | "split">) => {
-      const own = `${name}.${matrix}`;
-      return new Linear(memory, { name: own, dtype: dtypeOf(own), layout, ...sizes });
-    };
     this.#shape = shape;
     this.#layout = layout;
-    this.#first = first.weight;
-    this.#output = ownLinear("o_proj", {
+    this.#first = first;
+    this.#output = new Linear(context, {
+      name: `${name}.o_proj`,
       rows: hiddenSize,
       columns: heads * value,
       split: "columns",
     });
     this.#latentNorm = vectorWeight(memory, `${name}.kv_a_layernorm.weight`, latent);
-    this.#up = new KeyValueUp(memory, {
-      ...shape,
-      name: `${name}.kv_b_proj`,
-      dtype: dtypeOf(`${name}.kv_b_proj`),
-      layout,
-    });
-    const specs = [
-      ...first.place.specs(0, {
-        name: `${name}.${queryName}`,
-        split: queryLatent ? "none" : "heads",
-      }),
-      ...first.place.specs(1, { name: `${name}.kv_a_proj_with_mqa`, split: "none" }),
-      this.#latentNorm.spec,
-      ...this.#up.specs,
-      ...this.#output.specs,
-    ];
+    this.#up = new KeyValueUp(context, { ...shape, name: `${name}.kv_b_proj` });
+    const specs = [...first.specs, this.#latentNorm.spec, ...this.#up.specs, ...this.#output.specs];
     if (queryLatent !== null) {
-      this.#second = ownLinear("q_b_proj", {
+      this.#second = new Linear(context, {
+        name: `${name}.q_b_proj`,
         rows: queryRows,
         columns: queryLatent,
         split: "heads",
@@ -126,14 +104,15 @@ export class MlaAttention {
     this.#decode(plan, binding);
     this.#prefill(plan, binding);
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, quantized } = binding;
+    const { scratch, output, hiddenStride, rounding } = binding;
     const { heads, value } = this.#shape;
     const contextStride = padTo(heads * value, 4);
-    if (quantized !== undefined && this.#output.dtype === "fp8") {
+    if (rounding !== undefined && takesRounded(this.#output)) {
       const rounded = quantize(recorder, {
         x: scratch.context,
         cols: heads * value,
         stride: contextStride,
+        rounding,
       });
       plan.add((step) => rounded(step.rows));
     }
@@ -150,13 +129,12 @@ export class MlaAttention {
   /** Queries of every row, and its cache entry. */
   #projections(plan: Plan<Step>, binding: MlaBinding): void {
     const { recorder } = plan;
-    const { scratch, inputs, quantized } = binding;
+    const { scratch, inputs } = binding;
     const { latent, rope, eps, queryLatent } = this.#shape;
+    const second = this.#second;
+    const rounding = second && takesRounded(second) ? binding.rounding : undefined;
     const columns = firstColumns(this.#shape, this.#layout);
-    const project = linear(recorder, {
-      x: rowsFor(binding, this.#first),
-      xStride: binding.hiddenStride,
-      weight: this.#first,
+    const project = this.#first.bind(recorder, binding, {
       out: scratch.first,
       outStride: columns.stride,
     });
@@ -170,7 +148,7 @@ export class MlaAttention {
           weight: this.#queryNorm!.tensor,
           out: scratch.queryLatent!,
           outStride: padTo(queryLatent, 4),
-          quantize: quantized !== undefined && this.#second!.dtype === "fp8",
+          quantize: isFused(rounding),
         },
       }),
       latentOffset: columns.latentOffset,
@@ -186,10 +164,20 @@ export class MlaAttention {
     });
     plan.add((step) => project(step.rows));
     plan.add((step) => write(step.rows));
-    if (this.#second === undefined) return;
-    const query = this.#second.bind(recorder, {
+    if (second === undefined) return;
+    const stride = padTo(queryLatent!, 4);
+    if (rounding !== undefined && !isFused(rounding)) {
+      const round = quantize(recorder, {
+        x: scratch.queryLatent!,
+        cols: queryLatent!,
+        stride,
+        rounding,
+      });
+      plan.add((step) => round(step.rows));
+    }
+    const query = second.bind(recorder, {
       x: scratch.queryLatent!,
-      xStride: padTo(queryLatent!, 4),
+      xStride: stride,
       out: scratch.query,
       outStride: this.#queryStride,
     });

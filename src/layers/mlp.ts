@@ -4,20 +4,20 @@
  * @module
  */
 import { gateUp } from "../../kernels/linear/gate_up.ts";
-import {
-  type LinearLayout,
-  type LinearWeight,
-  segments,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
+import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
+import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, rowsFor } from "./block_rows.ts";
+import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
+import { mergeSpecs } from "./destinations.ts";
+import type { LayerContext } from "./layer_context.ts";
 import { Linear, rowsThatFit } from "./linear.ts";
-import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
+import { type MatrixFormat, type MatrixFormats, sameStorage } from "./matrix_format.ts";
+import { allocateMatrix } from "./matrix_place.ts";
+import { matrixSpecs } from "./matrix_specs.ts";
 
 /** Outputs that are quantized together. */
 const QUANTIZED_GROUP = 128;
@@ -44,17 +44,19 @@ export class Mlp {
 
   /** @param options `name` is the prefix of its tensors, "model.layers.0.mlp". */
   constructor(
-    memory: DeviceMemory,
+    context: LayerContext,
     options: {
       readonly name: string;
       readonly hiddenSize: number;
       readonly intermediate: number;
-      readonly layout: LinearLayout;
-      readonly dtypeOf: (name: string) => WeightDtype;
+      /** Whether the checkpoint has biases. */
+      readonly bias?: boolean;
     },
   ) {
-    const { name, hiddenSize, intermediate, layout, dtypeOf } = options;
-    const shape = { columns: hiddenSize, dtype: dtypeOf(`${name}.gate_proj`), layout };
+    const { memory, layout, formats, upload } = context;
+    const { name, hiddenSize, intermediate, bias = false } = options;
+    const { format, encodings } = gateUpFormat(formats, name);
+    const shape = { columns: hiddenSize, format, layout, bias };
     // Both halves of an output stand in one slab, and a slab holds whole groups of 128 outputs.
     const unit = 2 * QUANTIZED_GROUP;
     const most = rowsThatFit(memory, { ...shape, rows: 2 * intermediate, unit }) / 2;
@@ -71,29 +73,33 @@ export class Mlp {
         shape: [intermediate, hiddenSize],
       } as const;
       slabs.push({ weight, first, count });
-      specs.push([
-        ...place.specs(0, { name: `${name}.gate_proj`, ...source }),
-        ...place.specs(1, { name: `${name}.up_proj`, ...source }),
-      ]);
+      specs.push(
+        encodings.flatMap(({ name, encoding }, part) =>
+          matrixSpecs(place, part, { name, encoding, ...source }, upload),
+        ),
+      );
     }
     this.#intermediate = intermediate;
     this.#gateUp = slabs;
-    this.#down = new Linear(memory, {
+    this.#down = new Linear(context, {
       name: `${name}.down_proj`,
       rows: hiddenSize,
       columns: intermediate,
-      dtype: dtypeOf(`${name}.down_proj`),
       split: "columns",
-      layout,
+      bias,
     });
     this.specs = [...mergeSpecs(specs), ...this.#down.specs];
   }
 
-  /** Adds two launches, more where a binding is too small for a weight. */
+  /**
+   * Adds two launches; one more where a rounding has a launch of its own, and more where a binding
+   * is too small for a weight.
+   */
   compile(plan: Plan<Step>, binding: MlpBinding): void {
     const { recorder } = plan;
     const { hiddenStride, intermediate, intermediateStride, output } = binding;
     const { outputStride = hiddenStride, outputColumn = 0 } = binding;
+    const rounding = takesRounded(this.#down) ? binding.rounding : undefined;
     const { buffer, offset, size } = intermediate;
     for (const { weight, first, count } of this.#gateUp) {
       const out = { buffer, offset: offset + first * 4, size: size - first * 4 };
@@ -104,9 +110,18 @@ export class Mlp {
         intermediate: count,
         out,
         outStride: intermediateStride,
-        quantize: binding.quantized !== undefined && this.#down.dtype === "fp8",
+        quantize: isFused(rounding),
       });
       plan.add((step) => halves(step.rows));
+    }
+    if (rounding !== undefined && !isFused(rounding)) {
+      const round = quantize(recorder, {
+        x: intermediate,
+        cols: this.#intermediate,
+        stride: intermediateStride,
+        rounding,
+      });
+      plan.add((step) => round(step.rows));
     }
     const down = this.#down.bind(recorder, {
       x: intermediate,
@@ -118,4 +133,20 @@ export class Mlp {
     });
     plan.add((step) => down(step.rows));
   }
+}
+
+/** How the fused gate and up halves are kept, and how the checkpoint spells each. */
+export function gateUpFormat(formats: MatrixFormats, name: string) {
+  const encodings = ["gate_proj", "up_proj"].map((half) => {
+    const own = `${name}.${half}`;
+    return { name: own, ...formats.linear(own) };
+  });
+  const [gate, up] = encodings as [
+    MatrixFormat & { name: string },
+    MatrixFormat & { name: string },
+  ];
+  if (!sameStorage(gate, up)) {
+    throw new UnsupportedError(`${up.name} in ${up.dtype}`, `${gate.name} is in ${gate.dtype}`);
+  }
+  return { format: gate, encodings };
 }

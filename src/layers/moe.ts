@@ -11,27 +11,24 @@
  *
  * @module
  */
-import {
-  BLOCK_COLUMNS,
-  type LinearLayout,
-  type LinearWeight,
-  segments,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
+import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
+import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
+import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, rowsFor } from "./block_rows.ts";
-import { ExpertMatrices } from "./expert_matrices.ts";
-import { allocateMatrix, mergeSpecs } from "./matrix_destination.ts";
-import { Mlp } from "./mlp.ts";
+import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
+import { Experts } from "./experts.ts";
+import type { LayerContext } from "./layer_context.ts";
+import { allocateMatrix } from "./matrix_place.ts";
+import { matrixSpecs } from "./matrix_specs.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface MoeShape {
@@ -46,6 +43,11 @@ export interface MoeShape {
   readonly groupsKept: number;
   readonly normalize: boolean;
   readonly scalingFactor: number;
+  /** Default: a "gate" without a bias, experts each with tensors of their own, gated by SiLU. */
+  readonly router?: { readonly name: string; readonly bias: boolean };
+  /** All experts in one tensor of MXFP4 codes, with biases. */
+  readonly stackedMxfp4?: boolean;
+  readonly activation?: GatedActivation;
 }
 
 /** Pairs of one tile of the sorted form. */
@@ -129,119 +131,51 @@ export class Moe {
   readonly #memory: DeviceMemory;
   readonly #router: LinearWeight;
   readonly #bias: VectorWeight | undefined;
-  readonly #gateUp: ExpertMatrices;
-  readonly #down: ExpertMatrices;
-  /** The shared experts, where they are one MLP. */
-  readonly #wide: Mlp | undefined;
+  readonly #experts: Experts;
   /** `[routed]` u32: the physical expert of each logical one */
   readonly #placement: Tensor;
   /** `[routed]` u32: how often each logical expert was chosen */
   readonly #hits: Tensor;
 
-  /** @param options `name` is the prefix of its tensors, "model.layers.3.mlp". */
-  constructor(
-    memory: DeviceMemory,
-    shape: MoeShape,
-    options: {
-      readonly name: string;
-      readonly layout: LinearLayout;
-      readonly dtypeOf: (name: string) => WeightDtype;
-    },
-  ) {
-    const { hiddenSize, routed, shared, perToken, intermediate, selection } = shape;
-    const { name, layout, dtypeOf } = options;
-    const dtype = dtypeOf(`${name}.experts.0.gate_proj`);
-    const downDtype = dtypeOf(`${name}.experts.0.down_proj`);
-    const cut = shared > 1 && downDtype === "fp8" && intermediate % BLOCK_COLUMNS !== 0;
-    const sameDtypes =
-      dtypeOf(`${name}.shared_experts.gate_proj`) === dtype &&
-      dtypeOf(`${name}.shared_experts.down_proj`) === downDtype;
-    const wide = shared > 0 && (cut || !sameDtypes);
-    const router = allocateMatrix(memory, `${name}.gate`, {
-      dtype: dtypeOf(`${name}.gate`),
+  /** @param name Prefix of its tensors, "model.layers.3.mlp". */
+  constructor(context: LayerContext, shape: MoeShape, name: string) {
+    const { memory, layout, formats } = context;
+    const { hiddenSize, routed, perToken, selection } = shape;
+    const { name: routerName, bias } = shape.router ?? { name: "gate", bias: false };
+    const routerModule = `${name}.${routerName}`;
+    const router = allocateMatrix(memory, routerModule, {
+      format: formats.published(routerModule),
       columns: hiddenSize,
       parts: [routed],
       layout,
+      bias,
     });
     this.#shape = shape;
     this.#memory = memory;
     this.#router = router.weight;
     this.#bias =
       selection === "noaux_tc"
-        ? vectorWeight(memory, `${name}.gate.e_score_correction_bias`, routed)
+        ? vectorWeight(memory, `${routerModule}.e_score_correction_bias`, routed)
         : undefined;
-    this.slots = perToken + (wide ? 1 : shared);
-    this.#wide = wide
-      ? new Mlp(memory, {
-          name: `${name}.shared_experts`,
-          hiddenSize,
-          intermediate: shared * intermediate,
-          layout,
-          dtypeOf,
-        })
-      : undefined;
-    const count = routed + (wide ? 0 : shared);
-    this.#gateUp = new ExpertMatrices(memory, `${name} experts gate and up`, {
-      count,
-      dtype,
-      columns: hiddenSize,
-      parts: [intermediate, intermediate],
-      layout,
-    });
-    this.#down = new ExpertMatrices(memory, `${name} experts down`, {
-      count,
-      dtype: downDtype,
-      columns: intermediate,
-      parts: [hiddenSize],
-      layout,
-    });
+    this.#experts = new Experts(context, shape, name);
+    this.slots = perToken + this.#experts.sharedSlots;
     this.#placement = memory.allocate("weights", routed * 4, `${name} placement`);
     this.#hits = memory.allocate("activations", routed * 4, `${name} hits`);
     this.specs = [
-      ...router.place.specs(0, { name: `${name}.gate`, split: "none" }),
+      ...matrixSpecs(router.place, 0, { name: routerModule, split: "none" }),
       ...(this.#bias === undefined ? [] : [this.#bias.spec]),
-      ...this.#routedSpecs(name),
-      ...(this.#wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])),
+      ...this.#experts.specs,
     ];
   }
 
-  #routedSpecs(name: string): WeightSpec[] {
-    return Array.from({ length: this.#shape.routed }, (_, e) => {
-      const source = (matrix: string) =>
-        ({ name: `${name}.experts.${e}.${matrix}`, split: "experts" }) as const;
-      return [
-        ...this.#gateUp.places[e]!.specs(0, source("gate_proj")),
-        ...this.#gateUp.places[e]!.specs(1, source("up_proj")),
-        ...this.#down.places[e]!.specs(0, source("down_proj")),
-      ];
-    }).flat();
-  }
-
-  /** The checkpoint holds all shared experts as one wide MLP: a slice of it is one of them. */
-  #sharedSpecs(name: string): WeightSpec[] {
-    const { routed, shared, hiddenSize, intermediate } = this.#shape;
-    const slices = (matrix: "gate_proj" | "up_proj" | "down_proj") =>
-      Array.from({ length: shared }, (_, i) => {
-        const down = matrix === "down_proj";
-        const places = down ? this.#down.places : this.#gateUp.places;
-        return places[routed + i]!.specs(matrix === "up_proj" ? 1 : 0, {
-          name: `${name}.shared_experts.${matrix}`,
-          split: down ? "columns" : "rows",
-          shape: down ? [hiddenSize, shared * intermediate] : [shared * intermediate, hiddenSize],
-          ...(down ? { sourceColumn: i * intermediate } : { sourceRow: i * intermediate }),
-        });
-      });
-    return (["gate_proj", "up_proj", "down_proj"] as const).flatMap((matrix) =>
-      mergeSpecs(slices(matrix)),
-    );
-  }
-
-  /** Adds four launches, five with many rows. */
+  /** Adds four launches, five with many rows; one more where a rounding has a launch of its own. */
   compile(plan: Plan<Step>, binding: MoeBinding): void {
     const { recorder } = plan;
-    const { scratch, normed, quantized, hiddenStride } = binding;
-    const { routed, perToken, intermediate } = this.#shape;
+    const { scratch, normed, hiddenStride } = binding;
+    const { routed, perToken, intermediate, activation } = this.#shape;
     const { slots } = this;
+    const { gateUp, down, wide } = this.#experts;
+    const rounding = takesRounded(down.weights) ? binding.rounding : undefined;
     // The slot of a wide MLP has an expert number too, which no slab holds.
     const shared = slots - perToken;
     this.#memory.write(
@@ -276,18 +210,28 @@ export class Moe {
       tileSize: PAIR_TILE,
     });
     const first = expertGateUp(recorder, {
-      x: rowsFor(binding, this.#gateUp.weights),
+      x: rowsFor(binding, gateUp.weights),
       xStride: hiddenStride,
       slots,
       experts: scratch.experts,
       sortedPairs: scratch.sortedPairs,
       tiles: scratch.tiles,
-      weights: this.#gateUp.weights,
+      weights: gateUp.weights,
       intermediate,
+      ...(activation && { activation }),
       out: scratch.intermediate,
       outStride: scratch.intermediateStride,
-      quantize: quantized !== undefined && this.#down.weights.dtype === "fp8",
+      quantize: isFused(rounding),
     });
+    const round =
+      rounding === undefined || isFused(rounding)
+        ? undefined
+        : quantize(recorder, {
+            x: scratch.intermediate,
+            cols: intermediate,
+            stride: scratch.intermediateStride,
+            rounding,
+          });
     const second = expertDown(recorder, {
       x: scratch.intermediate,
       xStride: scratch.intermediateStride,
@@ -295,7 +239,7 @@ export class Moe {
       experts: scratch.experts,
       sortedPairs: scratch.sortedPairs,
       tiles: scratch.tiles,
-      weights: this.#down.weights,
+      weights: down.weights,
       out: scratch.output,
       outStride: hiddenStride,
       segments: segments(intermediate),
@@ -307,9 +251,10 @@ export class Moe {
       const sorted = step.rows * slots > 2 * (routed + shared);
       if (sorted) arrange(step.rows * slots);
       first(step.rows, sorted);
+      round?.(step.rows * slots);
       second(step.rows, sorted);
     });
-    this.#wide?.compile(plan, {
+    wide?.compile(plan, {
       ...binding,
       intermediate: scratch.sharedIntermediate,
       intermediateStride: scratch.sharedStride,

@@ -26,7 +26,10 @@ export interface PassGeometry {
   readonly pageSize: number;
   /** Keys of one split. */
   readonly splitLength: number;
-  /** Entries the workspace holds; a multiple of `splitLength`. */
+  /**
+   * Entries the workspace holds; a multiple of `splitLength`. 0: attention reads the cache itself,
+   * and one pass over all rows is enough.
+   */
   readonly capacity: number;
   /** Rows of one work item at most. */
   readonly rowTile: number;
@@ -38,6 +41,7 @@ export interface PassGeometry {
 
 /** Passes that `maxKeys` keys may take: every pass but the last is filled up to a split or more. */
 export function maxPasses({ capacity, splitLength, maxKeys }: PassGeometry): number {
+  if (capacity === 0) return 1;
   return Math.ceil(maxKeys / Math.max(capacity - splitLength, 1)) + 1;
 }
 
@@ -67,6 +71,11 @@ export class PrefillPasses {
     for (const sequence of sequences) {
       if (sequence.phase !== "prefill") continue;
       const total = sequence.position + sequence.queryLength;
+      if (capacity === 0) {
+        pass.keys = Math.max(pass.keys, total);
+        this.#addItems(sequence, pass, 0, total, true, true);
+        continue;
+      }
       for (let key = 0; key < total; ) {
         // As many whole splits as still fit; the sequence's last keys may be part of one.
         const room = capacity - pass.keys;

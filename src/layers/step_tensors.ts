@@ -16,7 +16,7 @@ export interface StepTensors {
   readonly rows: Tensor;
   /** Page numbers, one run for each sequence */
   readonly pageTables: Tensor;
-  /** `[maxPasses, capacity]` u32 */
+  /** `[maxPasses, capacity]` u32; without a workspace one unused word */
   readonly keySlots: Tensor;
   /** `[maxPasses * maxRows, 8]` u32 */
   readonly items: Tensor;
@@ -50,7 +50,7 @@ export class StepInputs {
     this.tensors = {
       rows: allocate(maxRows * ROW_WORDS, "step rows"),
       pageTables: allocate(maxPageEntries, "page tables"),
-      keySlots: allocate(passes * capacity, "key slots"),
+      keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
       items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
       logitRows: allocate(maxRows, "logit rows"),
       sampled: allocate(maxRows, "sampled ids"),
@@ -99,8 +99,10 @@ export class StepInputs {
     const { passes, keySlots, items, itemCount } = prefill;
     if (passes.length === 0) return;
     const last = passes.length - 1;
-    const keys = last * this.#capacity + passes[last]!.keys;
-    this.#send(tensors.keySlots, keySlots, keys);
+    if (this.#capacity > 0) {
+      const keys = last * this.#capacity + passes[last]!.keys;
+      this.#send(tensors.keySlots, keySlots, keys);
+    }
     this.#send(tensors.items, items, itemCount * ITEM_WORDS);
   }
 

@@ -6,7 +6,7 @@
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { collectFloats } from "./matrix_destination.ts";
+import { collectFloats } from "./destinations.ts";
 
 /** A small weight kept as float32: a norm, a bias. */
 export interface VectorWeight {

@@ -6,17 +6,16 @@
  * @module
  */
 
-import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import type { WeightDtype } from "../../kernels/linear/layout.ts";
 import type { CacheDtype, KvCache, KvCacheShape } from "../cache/kv_cache.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
+import type { LayerContext } from "../layers/layer_context.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
@@ -31,7 +30,10 @@ export interface ModelShape {
   readonly cacheEntryWidth: number;
   /** Keys of one attention split: a function of the shape alone. */
   readonly splitLength: number;
-  /** Cached entries that prompt attention expands at once, a multiple of `splitLength`. */
+  /**
+   * Cached entries that prompt attention expands at once, a multiple of `splitLength`; 0 when it
+   * reads the cache as it stands.
+   */
   readonly prefillCapacity: number;
   /** Rows of one work item of prompt attention. */
   readonly prefillRowTile: number;
@@ -39,11 +41,7 @@ export interface ModelShape {
   readonly maxRowBytes: { readonly row: number; decodeRow(contextLength: number): number };
 }
 
-export interface ModelOptions {
-  readonly memory: DeviceMemory;
-  readonly layout: LinearLayout;
-  /** Element type of a tensor in the checkpoint; `undefined` when it is not there. */
-  readonly dtypeOf: (name: string) => Dtype | undefined;
+export interface ModelOptions extends LayerContext {
   /** Rows of one step at most, and those of generated tokens among them. */
   readonly maxRows: number;
   readonly maxDecodeRows: number;
@@ -67,6 +65,8 @@ export interface PlanTensors {
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
+  /** How its matrices are kept on the GPU. */
+  readonly weightDtypes: ReadonlySet<WeightDtype>;
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
   /** Binds the launches of one step. */

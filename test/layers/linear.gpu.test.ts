@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { E4M3_BLOCKS } from "../../kernels/norm/quantize.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
@@ -8,6 +9,7 @@ import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import type { Step } from "../../src/layers/batch.ts";
 import { Mlp } from "../../src/layers/mlp.ts";
+import { formatsOf } from "../support/formats.ts";
 import { device, download, seeded } from "../support/gpu.ts";
 import { checkpointFiles, fp8BlockTensors, type TensorInput } from "../support/write_checkpoint.ts";
 
@@ -36,13 +38,11 @@ async function run(fp8: boolean, limit: number) {
     { maxBufferSize: limit, maxStorageBufferBindingSize: limit },
     device,
   );
-  const mlp = new Mlp(memory, {
-    name: "mlp",
-    hiddenSize: HIDDEN,
-    intermediate: INTERMEDIATE,
-    layout: DEFAULT_LAYOUT,
-    dtypeOf: () => (fp8 ? "fp8" : "bf16"),
-  });
+  const formats = formatsOf(fp8 ? "F8_E4M3" : "BF16");
+  const mlp = new Mlp(
+    { memory, layout: DEFAULT_LAYOUT, formats },
+    { name: "mlp", hiddenSize: HIDDEN, intermediate: INTERMEDIATE },
+  );
   await checkpoint.load(mlp.specs);
   const recorder = new Recorder(device);
   const rows = (width: number) => allocateTensor(device, ROWS * width * 4, "rows");
@@ -55,6 +55,7 @@ async function run(fp8: boolean, limit: number) {
   mlp.compile(plan, {
     normed: input,
     quantized: fp8 ? input : undefined,
+    rounding: fp8 ? E4M3_BLOCKS : undefined,
     hiddenStride: HIDDEN,
     intermediate,
     intermediateStride: INTERMEDIATE,

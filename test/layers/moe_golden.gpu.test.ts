@@ -12,6 +12,7 @@ import { allocateTensor } from "../../src/gpu/tensor.ts";
 import type { Step } from "../../src/layers/batch.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../../src/layers/moe.ts";
 import { SHARED_MODELS } from "../support/folder_source.ts";
+import { formatsOf } from "../support/formats.ts";
 import { device, download } from "../support/gpu.ts";
 import { checkpointFiles } from "../support/write_checkpoint.ts";
 
@@ -48,11 +49,8 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
       scalingFactor: config.routed_scaling_factor,
     };
     const memory = new DeviceMemory(device.limits, device);
-    const moe = new Moe(memory, shape, {
-      name: "mlp",
-      layout: DEFAULT_LAYOUT,
-      dtypeOf: () => "f32",
-    });
+    const context = { memory, layout: DEFAULT_LAYOUT, formats: formatsOf("F32") };
+    const moe = new Moe(context, shape, "mlp");
     const checkpoint = await Checkpoint.open(memorySource(checkpointFiles({ tensors })));
     checkpoint.check(moe.specs);
     await checkpoint.load(moe.specs);
@@ -67,6 +65,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
       scratch,
       normed: input,
       quantized: undefined,
+      rounding: undefined,
       hiddenStride: hiddenSize,
     });
     // The residual stream starts at zero, so that after the combining norm it holds the block's result.

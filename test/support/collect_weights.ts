@@ -71,6 +71,7 @@ export function decode(bytes: Uint8Array, dtype: Dtype): number[] {
     BF16: (at) => decodeBf16(view.getUint16(at, true)),
     F8_E4M3: (at) => decodeE4m3(view.getUint8(at)),
     I8: (at) => view.getInt8(at),
+    U8: (at) => view.getUint8(at),
     I32: (at) => view.getInt32(at, true),
   };
   const width = DTYPE_BYTES[dtype];

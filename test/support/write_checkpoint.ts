@@ -57,6 +57,9 @@ export function encodeTensor(values: ArrayLike<number>, dtype: Dtype): Uint8Arra
       case "I8":
         view.setInt8(at, value);
         break;
+      case "U8":
+        view.setUint8(at, value);
+        break;
       case "I32":
         view.setInt32(at, value, true);
         break;

@@ -1,0 +1,45 @@
+/**
+ * What a checkpoint's files say about its model, before anything is allocated or loaded.
+ *
+ * @module
+ */
+import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { readConfig } from "../checkpoint/config.ts";
+import { detectQuantization, type Quantization } from "../checkpoint/quantization.ts";
+import { checkQuantizationOption, type UploadTarget } from "../checkpoint/quantization_option.ts";
+import { MatrixFormats } from "../layers/matrix_format.ts";
+import { architectureOf, type ModelDefinition } from "../models/model.ts";
+
+export interface DefinedModel {
+  readonly definition: ModelDefinition;
+  readonly quantization: Quantization;
+  /** What plain weights are quantized to on their way to the GPU. */
+  readonly uploadTo: UploadTarget | undefined;
+  /** The formats of the checkpoint's matrices. */
+  formats(): MatrixFormats;
+}
+
+/**
+ * @param quantize The option `quantization`.
+ * @throws {CheckpointError | UnsupportedError} naming what is wrong with config.json, or not
+ * supported in it.
+ * @throws {InvalidRequestError} when the option contradicts the checkpoint.
+ */
+export async function defineModel(
+  checkpoint: Checkpoint,
+  quantize: string | undefined,
+): Promise<DefinedModel> {
+  const { source, tensors } = checkpoint;
+  const config = await readConfig(source);
+  const quantization = await detectQuantization(source, config);
+  const definition = architectureOf(config).define(config, quantization);
+  const matrix = [...tensors].find(([name]) => name.endsWith("_proj.weight"))?.[1];
+  const { uploadTo } = checkQuantizationOption(quantize, quantization, matrix?.dtype);
+  return {
+    definition,
+    quantization,
+    uploadTo,
+    formats: () =>
+      new MatrixFormats({ tensor: (name) => tensors.get(name), quantization, uploadTo }),
+  };
+}

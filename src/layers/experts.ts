@@ -1,0 +1,131 @@
+/**
+ * The matrices of a layer's experts.
+ *
+ * Shared experts follow the routed ones as experts of their own. Where they cannot be cut out of the
+ * wide MLP that the checkpoint holds (columns that share a scale would be torn apart, they are kept
+ * in another dtype) they stay one MLP that fills one slot.
+ *
+ * @module
+ */
+import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import { mergeSpecs } from "./destinations.ts";
+import { ExpertMatrices } from "./expert_matrices.ts";
+import type { LayerContext } from "./layer_context.ts";
+import { type MatrixFormat, sameStorage } from "./matrix_format.ts";
+import { type MatrixSource, matrixSpecs } from "./matrix_specs.ts";
+import { gateUpFormat, Mlp } from "./mlp.ts";
+import { MXFP4_FORMAT, mxfp4Specs } from "./mxfp4_experts.ts";
+
+export interface ExpertsShape {
+  readonly hiddenSize: number;
+  readonly routed: number;
+  readonly shared: number;
+  /** Of one expert. */
+  readonly intermediate: number;
+  readonly stackedMxfp4?: boolean;
+}
+
+type Half = "gate_proj" | "up_proj" | "down_proj";
+
+export class Experts {
+  readonly specs: readonly WeightSpec[];
+  readonly gateUp: ExpertMatrices;
+  readonly down: ExpertMatrices;
+  /** The shared experts, where they are one MLP. */
+  readonly wide: Mlp | undefined;
+  /** Slots of a row that shared experts fill. */
+  readonly sharedSlots: number;
+  readonly #context: LayerContext;
+  readonly #shape: ExpertsShape;
+
+  /** @param name Prefix of the layer's tensors, "model.layers.3.mlp". */
+  constructor(context: LayerContext, shape: ExpertsShape, name: string) {
+    const { memory, layout, formats } = context;
+    const { hiddenSize, routed, shared, intermediate, stackedMxfp4 = false } = shape;
+    this.#context = context;
+    this.#shape = shape;
+    const first = `${name}.experts.0`;
+    const stacked = stackedMxfp4 ? formats.use(MXFP4_FORMAT) : undefined;
+    const gateUpKept = stacked ?? gateUpFormat(formats, first).format;
+    const downKept = stacked ?? formats.linear(`${first}.down_proj`);
+    const whole = shared > 0 && !this.#canCut(name, gateUpKept, downKept);
+    const count = routed + (whole ? 0 : shared);
+    const common = { count, layout, bias: stackedMxfp4 };
+    this.gateUp = new ExpertMatrices(memory, `${name} experts gate and up`, {
+      ...common,
+      format: gateUpKept,
+      columns: hiddenSize,
+      parts: [intermediate, intermediate],
+    });
+    this.down = new ExpertMatrices(memory, `${name} experts down`, {
+      ...common,
+      format: downKept,
+      columns: intermediate,
+      parts: [hiddenSize],
+    });
+    const wideShape = { hiddenSize, intermediate: shared * intermediate };
+    this.wide = whole
+      ? new Mlp(context, { name: `${name}.shared_experts`, ...wideShape })
+      : undefined;
+    this.sharedSlots = whole ? 1 : shared;
+    this.specs = [
+      ...(stackedMxfp4
+        ? mxfp4Specs(`${name}.experts`, this.gateUp.places, this.down.places)
+        : this.#routedSpecs(name)),
+      ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])),
+    ];
+  }
+
+  /** Whether each shared expert can be an expert like the routed ones. */
+  #canCut(name: string, gateUp: MatrixFormat, down: MatrixFormat): boolean {
+    const { shared, intermediate } = this.#shape;
+    const { formats } = this.#context;
+    const of = (half: Half) => formats.linear(`${name}.shared_experts.${half}`);
+    const alike =
+      sameStorage(of("gate_proj"), gateUp) &&
+      sameStorage(of("up_proj"), gateUp) &&
+      sameStorage(of("down_proj"), down);
+    const tears = down.encoding.kind !== "plain" && intermediate % BLOCK_COLUMNS !== 0;
+    return alike && !(shared > 1 && tears);
+  }
+
+  #routedSpecs(name: string): WeightSpec[] {
+    return Array.from({ length: this.#shape.routed }, (_, e) => [
+      ...this.#specs(`${name}.experts.${e}`, "gate_proj", e),
+      ...this.#specs(`${name}.experts.${e}`, "up_proj", e),
+      ...this.#specs(`${name}.experts.${e}`, "down_proj", e),
+    ]).flat();
+  }
+
+  /** The checkpoint holds all shared experts as one wide MLP: a slice of it is one of them. */
+  #sharedSpecs(name: string): WeightSpec[] {
+    const { routed, shared } = this.#shape;
+    const slices = (half: Half) =>
+      Array.from({ length: shared }, (_, i) =>
+        this.#specs(`${name}.shared_experts`, half, routed + i, i),
+      );
+    return (["gate_proj", "up_proj", "down_proj"] as const).flatMap((half) =>
+      mergeSpecs(slices(half)),
+    );
+  }
+
+  /** @param slice Which of the shared experts it is. Default: a routed one, with tensors of its own. */
+  #specs(module: string, half: Half, expert: number, slice?: number): WeightSpec[] {
+    const { shared, hiddenSize, intermediate } = this.#shape;
+    const { formats, upload } = this.#context;
+    const down = half === "down_proj";
+    const place = (down ? this.down : this.gateUp).places[expert]!;
+    const name = `${module}.${half}`;
+    const { encoding } = formats.linear(name);
+    const part = half === "up_proj" ? 1 : 0;
+    if (slice === undefined) {
+      return matrixSpecs(place, part, { name, split: "experts", encoding }, upload);
+    }
+    const wide = shared * intermediate;
+    const source: MatrixSource = down
+      ? { name, split: "columns", shape: [hiddenSize, wide], sourceColumn: slice * intermediate }
+      : { name, split: "rows", shape: [wide, hiddenSize], sourceRow: slice * intermediate };
+    return matrixSpecs(place, part, { ...source, encoding }, upload);
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * Grouped-query attention over the paged cache.
+ *
+ * The cache holds the rotated keys and the values of all key heads of a token. Generated rows and
+ * prompt rows go through different kernels whose bits are the same: there is one form, so a token's
+ * result does not depend on the phase it was computed in.
+ *
+ * Source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
+ * Checkpoints" (2023).
+ *
+ * @module
+ */
+import { gqaDecode } from "../../kernels/attention/gqa_decode.ts";
+import { gqaPrefill } from "../../kernels/attention/gqa_prefill.ts";
+import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
+import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
+import { type LinearLayout, segments } from "../../kernels/linear/layout.ts";
+import { quantize } from "../../kernels/norm/quantize.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { Plan } from "../gpu/plan.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { Step } from "./batch.ts";
+import { type BlockRows, takesRounded } from "./block_rows.ts";
+import { FusedLinear } from "./fused_linear.ts";
+import type { LayerContext } from "./layer_context.ts";
+import { Linear } from "./linear.ts";
+import { fusedColumns } from "./matrix_place.ts";
+import type { StepTensors } from "./step_tensors.ts";
+import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
+
+export interface GqaShape {
+  readonly hiddenSize: number;
+  readonly heads: number;
+  /** Heads of keys and values; `heads` is a multiple of it. */
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Elements of a head that rotate. */
+  readonly rotary: number;
+  /** Whether queries and keys are normed head by head (Qwen3). */
+  readonly headNorms: boolean;
+  readonly bias: { readonly projections: boolean; readonly output: boolean };
+  /** Whether each head has a logit that joins the softmax's denominator only (gpt-oss). */
+  readonly sinks: boolean;
+  readonly eps: number;
+  /** Multiplies scores before the softmax. */
+  readonly softmaxScale: number;
+  readonly splitLength: number;
+}
+
+/** Working memory that the attention of every layer shares. */
+export interface GqaScratch {
+  /** `[maxRows, projectedStride]`: queries, keys and values side by side */
+  readonly projected: Tensor;
+  /** `[maxRows, heads * headDim]` */
+  readonly query: Tensor;
+  readonly context: Tensor;
+  /** `[maxDecodeRows, splits, heads, headDim + 2]` */
+  readonly partials: Tensor;
+}
+
+export interface GqaBinding extends BlockRows {
+  readonly scratch: GqaScratch;
+  readonly inputs: StepTensors;
+  /** `[positions, rotary]` f32 */
+  readonly ropeTable: Tensor;
+  /** This layer's cache, `[slots, 2 * kvHeads * headDim]` */
+  readonly cache: Tensor;
+  readonly cacheDtype: CacheDtype;
+  readonly pageSize: number;
+}
+
+const FLOAT_BYTES = 4;
+
+function projectedColumns({ heads, kvHeads, headDim }: GqaShape, layout: LinearLayout) {
+  return fusedColumns([heads * headDim, kvHeads * headDim, kvHeads * headDim], layout);
+}
+
+export function allocateGqaScratch(
+  memory: DeviceMemory,
+  shape: GqaShape,
+  options: {
+    readonly maxRows: number;
+    readonly maxDecodeRows: number;
+    readonly contextLength: number;
+    readonly layout: LinearLayout;
+  },
+): GqaScratch {
+  const { heads, headDim, splitLength } = shape;
+  const { maxRows, maxDecodeRows, contextLength, layout } = options;
+  const allocate = (rows: number, width: number, label: string) =>
+    memory.allocate("activations", rows * width * FLOAT_BYTES, label);
+  const splits = Math.ceil(contextLength / splitLength);
+  return {
+    projected: allocate(maxRows, projectedColumns(shape, layout).width, "projections"),
+    query: allocate(maxRows, heads * headDim, "query"),
+    context: allocate(maxRows, heads * headDim, "attention context"),
+    partials: allocate(maxDecodeRows * splits, heads * (headDim + 2), "attention partials"),
+  };
+}
+
+export class GqaAttention {
+  readonly specs: readonly WeightSpec[];
+  readonly #shape: GqaShape;
+  readonly #layout: LinearLayout;
+  /** Keys that a row sees; all of them when undefined. */
+  readonly #window: number | undefined;
+  readonly #projections: FusedLinear;
+  readonly #queryNorm: VectorWeight | undefined;
+  readonly #keyNorm: VectorWeight | undefined;
+  readonly #sinks: VectorWeight | undefined;
+  readonly #output: Linear;
+
+  /** @param options `name` is the prefix of its tensors, "model.layers.0.self_attn". */
+  constructor(
+    context: LayerContext,
+    shape: GqaShape,
+    { name, window }: { readonly name: string; readonly window?: number | undefined },
+  ) {
+    const { memory, layout } = context;
+    const { heads, kvHeads, headDim, hiddenSize, headNorms, bias, sinks } = shape;
+    const part = (which: string, count: number) => ({
+      name: `${name}.${which}_proj`,
+      rows: count * headDim,
+      columns: hiddenSize,
+      split: "heads" as const,
+      bias: bias.projections,
+    });
+    const norm = (which: string) => vectorWeight(memory, `${name}.${which}_norm.weight`, headDim);
+    this.#shape = shape;
+    this.#layout = layout;
+    this.#window = window;
+    this.#projections = new FusedLinear(context, {
+      label: `${name} projections`,
+      parts: [part("q", heads), part("k", kvHeads), part("v", kvHeads)],
+    });
+    this.#queryNorm = headNorms ? norm("q") : undefined;
+    this.#keyNorm = headNorms ? norm("k") : undefined;
+    this.#sinks = sinks ? vectorWeight(memory, `${name}.sinks`, heads) : undefined;
+    this.#output = new Linear(context, {
+      name: `${name}.o_proj`,
+      rows: hiddenSize,
+      columns: heads * headDim,
+      split: "columns",
+      bias: bias.output,
+    });
+    const vectors = [this.#queryNorm, this.#keyNorm, this.#sinks];
+    this.specs = [
+      ...this.#projections.specs,
+      ...vectors.flatMap((vector) => vector?.spec ?? []),
+      ...this.#output.specs,
+    ];
+  }
+
+  /** Adds four launches, five beyond one split of keys; one more where inputs are rounded. */
+  compile(plan: Plan<Step>, binding: GqaBinding): void {
+    const { recorder } = plan;
+    const { scratch, inputs, cache, cacheDtype, pageSize, ropeTable } = binding;
+    const { heads, kvHeads, headDim, rotary, eps, softmaxScale, splitLength } = this.#shape;
+    const { first, width } = projectedColumns(this.#shape, this.#layout);
+    const headsWidth = heads * headDim;
+    const project = this.#projections.bind(recorder, binding, {
+      out: scratch.projected,
+      outStride: width,
+    });
+    const write = gqaWrite(recorder, {
+      projected: scratch.projected,
+      projectedStride: width,
+      queryColumn: first[0]!,
+      keyColumn: first[1]!,
+      valueColumn: first[2]!,
+      queryNorm: this.#queryNorm?.tensor,
+      keyNorm: this.#keyNorm?.tensor,
+      eps,
+      rows: inputs.rows,
+      ropeTable,
+      rotary,
+      query: scratch.query,
+      queryStride: headsWidth,
+      cache,
+      cacheDtype,
+      heads,
+      kvHeads,
+      headDim,
+    });
+    const attention = {
+      query: scratch.query,
+      queryStride: headsWidth,
+      cache,
+      cacheDtype,
+      rows: inputs.rows,
+      pageTables: inputs.pageTables,
+      out: scratch.context,
+      outStride: headsWidth,
+      heads,
+      kvHeads,
+      headDim,
+      pageSize,
+      splitLength,
+      scale: softmaxScale,
+      window: this.#window,
+      sinks: this.#sinks?.tensor,
+      subgroupSize: this.#layout.subgroupSize,
+    };
+    const decode = gqaDecode(recorder, { ...attention, partials: scratch.partials });
+    const prefill = gqaPrefill(recorder, { ...attention, items: inputs.items });
+    plan.add((step) => project(step.rows));
+    plan.add((step) => write(step.rows));
+    plan.add((step) => {
+      if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits);
+      for (const { firstItem, items } of step.passes) prefill(firstItem, items);
+    });
+    this.#compileOutput(plan, binding);
+  }
+
+  #compileOutput(plan: Plan<Step>, binding: GqaBinding): void {
+    const { recorder } = plan;
+    const { scratch, output, hiddenStride, rounding } = binding;
+    const width = this.#shape.heads * this.#shape.headDim;
+    if (rounding !== undefined && takesRounded(this.#output)) {
+      const round = quantize(recorder, {
+        x: scratch.context,
+        cols: width,
+        stride: width,
+        rounding,
+      });
+      plan.add((step) => round(step.rows));
+    }
+    const project = this.#output.bind(recorder, {
+      x: scratch.context,
+      xStride: width,
+      out: output,
+      outStride: hiddenStride,
+      segments: segments(width),
+    });
+    plan.add((step) => project(step.rows));
+  }
+}

@@ -1,0 +1,17 @@
+/**
+ * What every layer that holds matrices is made with.
+ *
+ * @module
+ */
+import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { MatrixFormats } from "./matrix_format.ts";
+import type { QuantizingUpload } from "./quantizing_upload.ts";
+
+export interface LayerContext {
+  readonly memory: DeviceMemory;
+  readonly layout: LinearLayout;
+  readonly formats: MatrixFormats;
+  /** Needed when `formats` quantizes at upload, and not while memory is only counted. */
+  readonly upload?: QuantizingUpload | undefined;
+}

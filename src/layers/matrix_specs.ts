@@ -1,0 +1,200 @@
+/**
+ * The tensors of a checkpoint that one matrix is made of, and their way to its place on the GPU.
+ *
+ * @module
+ */
+import { BLOCK_COLUMNS, RowPacker, spreadScales } from "../../kernels/linear/layout.ts";
+import type {
+  Destination,
+  WeightChunk,
+  WeightSpec,
+  WeightSplit,
+} from "../checkpoint/weight_spec.ts";
+import { collectFloats } from "./destinations.ts";
+import { isPlain, type MatrixEncoding } from "./matrix_format.ts";
+import type { MatrixPlace } from "./matrix_place.ts";
+import { packedSpecs } from "./packed_specs.ts";
+import type { QuantizingUpload } from "./quantizing_upload.ts";
+
+/** Where a matrix of a checkpoint comes from. */
+export interface MatrixSource {
+  /** Tensor name without ".weight". */
+  readonly name: string;
+  readonly split: WeightSplit;
+  /** Rows `[sourceRow, sourceRow + rows of the part)` of it are meant. Default: all of it. */
+  readonly sourceRow?: number;
+  /** Its shape when that is not the part's. */
+  readonly shape?: readonly [rows: number, columns: number];
+  /** First column meant, a multiple of 128 when columns share scales. Default 0. */
+  readonly sourceColumn?: number;
+  /** How its tensors spell it. Default: as the place's format has it. */
+  readonly encoding?: MatrixEncoding;
+}
+
+/**
+ * What the checkpoint must hold for one part of a place: scales before the codes they belong to.
+ *
+ * @param upload Quantizes what is to be kept in fewer bits than it comes in. Without one, the specs
+ * are only good for checking a checkpoint.
+ */
+export function matrixSpecs(
+  place: MatrixPlace,
+  part: number,
+  source: MatrixSource,
+  upload?: QuantizingUpload,
+): WeightSpec[] {
+  const { format, bias } = place.shape;
+  const { encoding = format.encoding } = source;
+  const specs =
+    encoding.kind === "plain" || encoding.kind === "scaled"
+      ? weightSpecs(place, part, source, encoding, upload)
+      : packedSpecs(place, part, source, encoding);
+  if (bias) specs.push(biasSpec(place, part, source));
+  return specs;
+}
+
+type WeightEncoding = Extract<MatrixEncoding, { kind: "plain" | "scaled" }>;
+
+function weightSpecs(
+  place: MatrixPlace,
+  part: number,
+  source: MatrixSource,
+  encoding: WeightEncoding,
+  upload: QuantizingUpload | undefined,
+): WeightSpec[] {
+  const { format, columns, parts } = place.shape;
+  const shape = source.shape ?? [parts[part]!, columns];
+  const kept = encoding.kind === "scaled" || isPlain({ ...format, encoding });
+  const weight: WeightSpec = {
+    name: `${source.name}.weight`,
+    shape,
+    dtypes: [encoding.dtype],
+    split: source.split,
+    destination: kept ? packRows(place, part, source) : quantizeRows(place, part, source, upload),
+  };
+  return encoding.kind === "plain"
+    ? [weight]
+    : [scaleSpec(place, part, source, encoding.scales, shape), weight];
+}
+
+function packRows(place: MatrixPlace, part: number, source: MatrixSource): Destination {
+  const { format, columns, parts, layout } = place.shape;
+  const { dtype } = format;
+  const { sourceRow = 0 } = source;
+  const rows = parts[part]!;
+  const newPacker = () =>
+    new RowPacker({ dtype, columns, lanes: layout.lanes, firstRow: place.partRows[part]! });
+  // Made when bytes come: a large model has tens of thousands of destinations.
+  let packer: RowPacker | undefined;
+  return {
+    write: (chunk) => {
+      if (packer === undefined || chunk.rowStart === 0) packer = newPacker();
+      const first = Math.max(chunk.rowStart, sourceRow);
+      const end = Math.min(chunk.rowStart + chunk.rows, sourceRow + rows);
+      if (first >= end) return;
+      place.writeRun(packer.push(pickRows(chunk, first, end, columns, source), end - first));
+    },
+    finish: () => {
+      place.writeRun(packer?.finish());
+      packer = undefined;
+    },
+  };
+}
+
+/** Rows `[first, end)` of a chunk, and of each row `columns` elements from the source's column on. */
+function pickRows(
+  { bytes, rows, rowStart }: WeightChunk,
+  first: number,
+  end: number,
+  columns: number,
+  { shape, sourceColumn = 0 }: MatrixSource,
+): Uint8Array {
+  const rowBytes = bytes.length / rows;
+  const whole = bytes.subarray((first - rowStart) * rowBytes, (end - rowStart) * rowBytes);
+  const sourceColumns = shape?.[1] ?? columns;
+  if (sourceColumns === columns) return whole;
+  const element = rowBytes / sourceColumns;
+  const picked = new Uint8Array((end - first) * columns * element);
+  for (let r = 0; r < end - first; r++) {
+    const start = r * rowBytes + sourceColumn * element;
+    picked.set(whole.subarray(start, start + columns * element), r * columns * element);
+  }
+  return picked;
+}
+
+type ScaleTensor = Extract<MatrixEncoding, { kind: "scaled" }>["scales"];
+
+function scaleSpec(
+  place: MatrixPlace,
+  part: number,
+  source: MatrixSource,
+  scales: ScaleTensor,
+  [matrixRows, matrixColumns]: readonly [number, number] | readonly number[],
+): WeightSpec {
+  const { sourceRow = 0, sourceColumn = 0 } = source;
+  const rows = place.shape.parts[part]!;
+  const firstRow = place.partRows[part]!;
+  const { rowsPadded, scaleGroups } = place;
+  const columnBlocks = Math.ceil(matrixColumns! / BLOCK_COLUMNS);
+  const take = (values: Float32Array) =>
+    place.writeScales((words) => {
+      const into = new Float32Array(words.buffer);
+      if (scales.per === "block") {
+        spreadScales({
+          blockScales: values,
+          columnBlocks,
+          rows,
+          sourceRow,
+          firstColumnBlock: sourceColumn / BLOCK_COLUMNS,
+          columnBlockCount: scaleGroups,
+          into,
+          rowsPadded,
+          firstRow,
+        });
+        return;
+      }
+      for (let group = 0; group < scaleGroups; group++) {
+        const at = group * rowsPadded + firstRow;
+        if (scales.per === "tensor") into.fill(values[0]!, at, at + rows);
+        else into.set(values.subarray(sourceRow, sourceRow + rows), at);
+      }
+    });
+  const byRow = scales.shape?.length === 1 ? [matrixRows!] : [matrixRows!, 1];
+  const shapes = {
+    block: [Math.ceil(matrixRows! / BLOCK_COLUMNS), columnBlocks],
+    row: byRow,
+    tensor: scales.shape ?? [],
+  };
+  return {
+    name: `${source.name}.${scales.suffix}`,
+    shape: shapes[scales.per],
+    dtypes: ["F32", "BF16", "F16"],
+    // Scales of whole rows go with every slice of the columns.
+    split: scales.per === "row" && source.split === "columns" ? "none" : source.split,
+    destination: collectFloats(take),
+  };
+}
+
+function quantizeRows(
+  place: MatrixPlace,
+  part: number,
+  source: MatrixSource,
+  upload: QuantizingUpload | undefined,
+): Destination {
+  if (upload === undefined) return { write: () => {} };
+  return upload.destination({ place, part, source });
+}
+
+function biasSpec(place: MatrixPlace, part: number, source: MatrixSource): WeightSpec {
+  const rows = place.shape.parts[part]!;
+  const { sourceRow = 0, shape, split } = source;
+  return {
+    name: `${source.name}.bias`,
+    shape: [shape?.[0] ?? rows],
+    dtypes: ["F32", "BF16", "F16"],
+    split: split === "columns" ? "none" : split,
+    destination: collectFloats((values) =>
+      place.writeBias(part, values.slice(sourceRow, sourceRow + rows)),
+    ),
+  };
+}

@@ -1,0 +1,27 @@
+/**
+ * How a checkpoint's scheme rounds the inputs of its quantized linears.
+ *
+ * @module
+ */
+import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
+import type { Quantization } from "../checkpoint/quantization.ts";
+
+/**
+ * Undefined where inputs stay as they are: a scheme that quantizes weights only, and one with
+ * scales that somebody measured beforehand, whose rounding was made for kernels that cannot do
+ * without it.
+ */
+export function activationRounding(quantization: Quantization): ActivationRounding | undefined {
+  switch (quantization.method) {
+    case "fp8_block":
+      return { format: "e4m3", group: "block" };
+    case "int8_block":
+      return { format: "int8", group: "block" };
+    case "fp8":
+      return quantization.activations === "dynamic" ? { format: "e4m3", group: "row" } : undefined;
+    case "int8_channel":
+      return quantization.activations === "dynamic" ? { format: "int8", group: "row" } : undefined;
+    default:
+      return undefined;
+  }
+}
