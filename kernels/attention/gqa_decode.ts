@@ -1,10 +1,26 @@
 import { KernelError } from "../../src/errors.ts";
+import type { KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { CacheDtype } from "../cache/cache_kernel.ts";
-import type { SharingOptions } from "./shared_reads.ts";
+import {
+  type CacheDtype,
+  type CacheKernels,
+  cacheKernels,
+  requireMultiples,
+} from "../cache/cache_kernel.ts";
+import sink from "../common/attention_sink.wgsl?raw";
+import attend from "../common/gqa_split.wgsl?raw";
+import softmax from "../common/online_softmax.wgsl?raw";
+import ordered from "../common/ordered_bits.wgsl?raw";
+import source from "./gqa_decode.wgsl?raw";
+import { gqaReduce } from "./gqa_reduce.ts";
+import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/gqa_decode";
+const WORKGROUP_BYTES = 16384;
+const MAX_LANES = 32;
+/** Query heads that share the reads of a workgroup, at most. */
+const HEAD_TILE = 4;
 
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
 export const GQA_KEY_TILE = 128;
@@ -49,6 +65,79 @@ export interface GqaDecodeOptions extends GqaAttentionOptions {
   readonly partials?: Tensor | undefined;
 }
 
+/** One kernel per element type of the cache, in the two forms of shared reads. */
+export class GqaKernels<B extends string, P extends string> {
+  readonly #plain: CacheKernels<B, P>;
+  readonly #sharing: CacheKernels<B, P>;
+
+  constructor(definition: KernelDefinition<B, P>) {
+    const texts = withSharedReads(softmax + ordered + sink + attend + definition.source);
+    this.#plain = cacheKernels({ ...definition, source: texts.plain });
+    this.#sharing = cacheKernels({ ...definition, source: texts.shuffle });
+  }
+
+  for({ subgroupSize, cacheDtype }: GqaAttentionOptions) {
+    return (subgroupSize === undefined ? this.#plain : this.#sharing)[cacheDtype];
+  }
+}
+
+/**
+ * The constants of a kernel whose workgroups have `queries` queries.
+ *
+ * @throws {KernelError} when no workgroup of the portable kind holds them.
+ */
+export function gqaConstants(
+  kernel: string,
+  { queries, lanes }: { readonly queries: number; readonly lanes: number },
+  options: GqaAttentionOptions,
+): Readonly<Record<string, number>> {
+  const { heads, kvHeads, headDim, queryStride, outStride, splitLength } = options;
+  requireMultiples(kernel, 4, { headDim, queryStride, outStride });
+  requireMultiples(kernel, GQA_KEY_TILE, { splitLength });
+  requireMultiples(kernel, kvHeads, { heads });
+  const bytes = 4 * queries * (headDim + GQA_KEY_TILE + 8) + 4 * GQA_KEY_TILE + 512;
+  if (bytes > WORKGROUP_BYTES) {
+    throw new KernelError(kernel, `a head of ${headDim} elements needs ${bytes} bytes`);
+  }
+  return {
+    ...{ HEAD_DIM: headDim, QUERIES: queries, LANES: lanes },
+    ...sharingConstants(options),
+  };
+}
+
+/** The uniform values of both kernels. */
+export const gqaParams = (options: GqaAttentionOptions) => ({
+  heads: options.heads,
+  kv_heads: options.kvHeads,
+  q_stride: options.queryStride,
+  out_stride: options.outStride,
+  page_size: options.pageSize,
+  split_length: options.splitLength,
+  window: options.window ?? 0xffffffff,
+  has_sinks: options.sinks === undefined ? 0 : 1,
+  scale: options.scale,
+});
+
+const kernels = new GqaKernels({
+  name: NAME,
+  source,
+  buffers: ["q", "cache", "rows", "page_tables", "sinks", "out"],
+  params: [
+    "heads",
+    "kv_heads",
+    "head_tiles",
+    "q_stride",
+    "out_stride",
+    "page_size",
+    "split_length",
+    "max_splits",
+    "direct",
+    "window",
+    "has_sinks",
+    "scale",
+  ],
+});
+
 /**
  * Grouped-query attention of generated rows over the keys they see, with the bits of `gqaPrefill`.
  *
@@ -56,8 +145,49 @@ export interface GqaDecodeOptions extends GqaAttentionOptions {
  * longest has one split, else two.
  */
 export function gqaDecode(
-  _recorder: Recorder,
-  _options: GqaDecodeOptions,
+  recorder: Recorder,
+  options: GqaDecodeOptions,
 ): (rows: number, maxSplits: number) => void {
-  throw new KernelError(NAME, "it has no kernel");
+  const { query, cache, rows, pageTables, sinks, partials, out, heads, kvHeads } = options;
+  const { headDim, lanes = defaultLanes(recorder, headDim) } = options;
+  const groupSize = heads / kvHeads;
+  const headTiles = Math.ceil(groupSize / HEAD_TILE);
+  // Tiles of about one size: seven heads are four and three, five are three and two.
+  const queries = Math.ceil(groupSize / headTiles);
+  const constants = gqaConstants(NAME, { queries, lanes }, options);
+  const bind = (target: Tensor, direct: boolean) =>
+    kernels.for(options).bind(
+      recorder,
+      // A binding cannot stay empty.
+      { q: query, cache, rows, page_tables: pageTables, sinks: sinks ?? rows, out: target },
+      {
+        constants,
+        params: {
+          ...gqaParams(options),
+          ...{ head_tiles: headTiles, max_splits: 1, direct: direct ? 1 : 0 },
+        },
+      },
+    );
+  const direct = bind(out, true);
+  if (partials === undefined) {
+    return (rowCount, maxSplits) => {
+      if (maxSplits > 1) throw new KernelError(NAME, `${maxSplits} splits, but no partials`);
+      direct.record(rowCount, kvHeads * headTiles);
+    };
+  }
+  const split = bind(partials, false);
+  const reduce = gqaReduce(recorder, { ...options, partials });
+  return (rowCount, maxSplits) => {
+    if (maxSplits <= 1) return direct.record(rowCount, kvHeads * headTiles);
+    split.set("max_splits", maxSplits);
+    split.record(rowCount, kvHeads * headTiles, maxSplits);
+    reduce(rowCount, maxSplits);
+  };
+}
+
+/** Software adapters run few lanes at a time; a GPU wants one for four columns. */
+function defaultLanes({ device }: Recorder, headDim: number): number {
+  const { subgroupMaxSize = 0 } = device.adapterInfo;
+  if (subgroupMaxSize > 0 && subgroupMaxSize <= 8) return 8;
+  return Math.min(MAX_LANES, Math.max(8, 2 ** Math.ceil(Math.log2(headDim / 4))));
 }

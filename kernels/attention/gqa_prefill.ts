@@ -1,7 +1,7 @@
-import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { GqaAttentionOptions } from "./gqa_decode.ts";
+import { type GqaAttentionOptions, GqaKernels, gqaConstants, gqaParams } from "./gqa_decode.ts";
+import source from "./gqa_prefill.wgsl?raw";
 
 const NAME = "attention/gqa_prefill";
 
@@ -13,14 +13,52 @@ export interface GqaPrefillOptions extends GqaAttentionOptions {
   readonly items: Tensor;
 }
 
+const kernels = new GqaKernels({
+  name: NAME,
+  source,
+  buffers: ["q", "cache", "rows", "page_tables", "items", "sinks", "out"],
+  params: [
+    "heads",
+    "kv_heads",
+    "q_stride",
+    "out_stride",
+    "page_size",
+    "split_length",
+    "first_item",
+    "window",
+    "has_sinks",
+    "scale",
+  ],
+});
+
 /**
  * Grouped-query attention of prompt rows over the keys they see, with the bits of `gqaDecode`.
  *
  * Binds the tensors now; the returned function records one launch over `items` items of the list.
  */
 export function gqaPrefill(
-  _recorder: Recorder,
-  _options: GqaPrefillOptions,
+  recorder: Recorder,
+  options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
-  throw new KernelError(NAME, "it has no kernel");
+  const { query, cache, rows, pageTables, items, sinks, out, heads, headDim } = options;
+  const { lanes = defaultLanes(headDim) } = options;
+  const queries = GQA_PREFILL_ROW_TILE;
+  const bound = kernels.for(options).bind(
+    recorder,
+    // A binding cannot stay empty.
+    { q: query, cache, rows, page_tables: pageTables, items, sinks: sinks ?? rows, out },
+    {
+      constants: gqaConstants(NAME, { queries, lanes }, options),
+      params: gqaParams(options),
+    },
+  );
+  return (firstItem, itemCount) => {
+    bound.set("first_item", firstItem);
+    bound.record(itemCount, heads);
+  };
+}
+
+/** One invocation for four columns of a value, one for each row at least. */
+function defaultLanes(headDim: number): number {
+  return Math.min(32, Math.max(GQA_PREFILL_ROW_TILE, 2 ** Math.ceil(Math.log2(headDim / 4))));
 }

@@ -1,9 +1,28 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { CacheDtype } from "./cache_kernel.ts";
+import rotate from "../common/rotate.wgsl?raw";
+import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
+import source from "./gqa_write.wgsl?raw";
 
 const NAME = "cache/gqa_write";
+const MAX_NORMED_HEADS = 512;
+
+const kernels = cacheKernels({
+  name: NAME,
+  source: rotate + source,
+  buffers: ["projected", "query_norm", "key_norm", "rows", "rope_table", "query", "cache"],
+  params: [
+    "projected_stride",
+    "query_column",
+    "key_column",
+    "value_column",
+    "query_stride",
+    "heads",
+    "kv_heads",
+    "eps",
+  ],
+});
 
 export interface GqaWriteOptions {
   /** `[rows, projectedStride]` f32: output of the fused projection */
@@ -41,6 +60,43 @@ export interface GqaWriteOptions {
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows.
  */
-export function gqaWrite(_recorder: Recorder, _options: GqaWriteOptions): (rows: number) => void {
-  throw new KernelError(NAME, "it has no kernel");
+export function gqaWrite(recorder: Recorder, options: GqaWriteOptions): (rows: number) => void {
+  const { projected, projectedStride, queryColumn, keyColumn, valueColumn, eps } = options;
+  const { queryNorm, keyNorm, rows, ropeTable, rotary, query, queryStride } = options;
+  const { cache, cacheDtype, heads, kvHeads, headDim } = options;
+  requireMultiples(NAME, 2, { projectedStride, queryColumn, keyColumn, valueColumn, queryStride });
+  requireMultiples(NAME, 4, { rotary, headDim });
+  if ((queryNorm === undefined) !== (keyNorm === undefined)) {
+    throw new KernelError(NAME, "only one of queries and keys is normed");
+  }
+  if (queryNorm !== undefined && heads + kvHeads > MAX_NORMED_HEADS) {
+    throw new KernelError(NAME, `${heads + kvHeads} heads are too many to norm`);
+  }
+  const bound = kernels[cacheDtype].bind(
+    recorder,
+    {
+      projected,
+      // A binding cannot stay empty.
+      query_norm: queryNorm ?? ropeTable,
+      key_norm: keyNorm ?? ropeTable,
+      rows,
+      rope_table: ropeTable,
+      query,
+      cache,
+    },
+    {
+      constants: { HEAD_DIM: headDim, ROTARY: rotary, NORM: queryNorm !== undefined },
+      params: {
+        projected_stride: projectedStride,
+        query_column: queryColumn,
+        key_column: keyColumn,
+        value_column: valueColumn,
+        query_stride: queryStride,
+        heads,
+        kv_heads: kvHeads,
+        eps,
+      },
+    },
+  );
+  return (rowCount) => bound.record(rowCount);
 }

@@ -21,12 +21,12 @@ const FOUR_READS = (FOUR_BLOCK * QUERIES + SHARERS - 1u) / SHARERS;
 const ENTRY_READS = (FOUR_BLOCK * 4u + SHARERS - 1u) / SHARERS;
 
 const_assert HEAD_DIM % 4u == 0u && KEY_TILE % (4u * LANES) == 0u && LANES >= 8u && LANES >= QUERIES;
-// The queries' elements in quads, query by query within a quad.
-var<workgroup> queries: array<vec4f, HEAD_QUADS * QUERIES>;
+// The queries' elements in quads, query by query within a quad. The last block may be read past.
+var<workgroup> queries: array<vec4f, HEAD_QUADS * QUERIES + SHARERS>;
 // Scores of four keys, then their weights, query by query within a four.
-var<workgroup> weights: array<vec4f, TILE_FOURS * QUERIES>;
+var<workgroup> weights: array<vec4f, TILE_FOURS * QUERIES + SHARERS>;
 // Quads of the cache where the tile's keys start.
-var<workgroup> entries: array<u32, KEY_TILE>;
+var<workgroup> entries: array<u32, KEY_TILE + SHARERS>;
 var<workgroup> highest: array<atomic<u32>, QUERIES>;
 var<workgroup> shrinks: array<f32, QUERIES>;
 

@@ -1,0 +1,114 @@
+import { defineCheck } from "../check.ts";
+import { layoutFor } from "../linear/layout.ts";
+import { gqaDecode } from "./gqa_decode.ts";
+import {
+  type GqaShape,
+  gqaCacheBytes,
+  gqaInputs,
+  gqaOptions,
+  gqaPairs,
+  gqaReference,
+  gqaRows,
+  gqaSplits,
+} from "./gqa_reference.ts";
+
+/** One row of each sequence. */
+const lengths = (...keys: readonly number[]) => keys.map((n) => ({ first: n - 1, rows: 1 }));
+
+export default defineCheck<GqaShape>({
+  name: "attention/gqa_decode",
+  cases: [
+    // A tile and a bit; one key; three splits, the last one short. Tiles of three and two heads.
+    {
+      sequences: lengths(150, 1, 530),
+      heads: 10,
+      kvHeads: 2,
+      headDim: 20,
+      pageSize: 3,
+      splitLength: 256,
+      dtype: "bf16",
+      sinks: true,
+    },
+    // A window: of a part of a tile, of two tiles, of a split and a bit. Some splits are hidden.
+    {
+      sequences: lengths(140, 300, 700, 20),
+      heads: 2,
+      kvHeads: 2,
+      headDim: 32,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "f32",
+      window: 150,
+    },
+    // One split: written without a reduce. A group of seven, columns for more than every lane.
+    {
+      sequences: lengths(128, 129, 255),
+      heads: 14,
+      kvHeads: 2,
+      headDim: 68,
+      pageSize: 1,
+      splitLength: 256,
+      dtype: "f32",
+      sinks: true,
+    },
+    // The largest group and head.
+    {
+      sequences: lengths(300, 9),
+      heads: 16,
+      kvHeads: 1,
+      headDim: 256,
+      pageSize: 16,
+      splitLength: 256,
+      dtype: "bf16",
+      window: 40,
+      sinks: true,
+    },
+    {
+      sequences: lengths(512),
+      heads: 16,
+      kvHeads: 8,
+      headDim: 128,
+      pageSize: 64,
+      splitLength: 256,
+      dtype: "bf16",
+    },
+    {
+      sequences: lengths(8192),
+      heads: 16,
+      kvHeads: 8,
+      headDim: 128,
+      pageSize: 64,
+      splitLength: 256,
+      dtype: "bf16",
+    },
+  ],
+  tunings: [{}, { lanes: 16 }, { lanes: 32 }, { subgroups: 1 }, { subgroups: 1, lanes: 32 }],
+  exactAcrossTunings: true,
+  tolerance: 3e-5,
+  bytes: gqaCacheBytes,
+  flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
+  mutants: [],
+
+  inputs(shape, random) {
+    const { heads, headDim } = shape;
+    const partials = gqaRows(shape) * gqaSplits(shape) * heads * (2 + headDim);
+    return {
+      ...gqaInputs(shape, random),
+      // A record that is read without being written shows.
+      partials: new Float32Array(partials).fill(Number.NaN),
+    };
+  },
+
+  reference: (shape, inputs) => ({ out: gqaReference(shape, inputs) }),
+
+  bind(recorder, shape, tensors, tuning) {
+    const { subgroups, ...rest } = tuning;
+    const launch = gqaDecode(recorder, {
+      ...gqaOptions(shape, tensors),
+      partials: tensors.partials!,
+      ...rest,
+      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
+    });
+    return () => launch(gqaRows(shape), gqaSplits(shape));
+  },
+});

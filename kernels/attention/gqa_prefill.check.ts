@@ -1,0 +1,103 @@
+import { defineCheck } from "../check.ts";
+import { layoutFor } from "../linear/layout.ts";
+import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./gqa_prefill.ts";
+import {
+  type GqaShape,
+  gqaCacheBytes,
+  gqaInputs,
+  gqaOptions,
+  gqaPairs,
+  gqaReference,
+} from "./gqa_reference.ts";
+
+const ITEM_WORDS = 8;
+/** Items in front that are another launch's. */
+const OTHER_ITEMS = 1;
+
+function itemsOf({ sequences }: GqaShape): Uint32Array {
+  const items: number[] = new Array(OTHER_ITEMS * ITEM_WORDS).fill(0xffff);
+  let row = 0;
+  for (const { rows } of sequences) {
+    for (let r = 0; r < rows; r += GQA_PREFILL_ROW_TILE) {
+      items.push(row + r, Math.min(GQA_PREFILL_ROW_TILE, rows - r), 9, 9, 9, 9, 9, 9);
+    }
+    row += rows;
+  }
+  return Uint32Array.from(items);
+}
+
+export default defineCheck<GqaShape>({
+  name: "attention/gqa_prefill",
+  cases: [
+    // A prefix and a fresh prompt; two splits, the second one short; a short item.
+    {
+      sequences: [
+        { first: 139, rows: 10 },
+        { first: 0, rows: 3 },
+      ],
+      heads: 3,
+      kvHeads: 1,
+      headDim: 20,
+      pageSize: 3,
+      splitLength: 128,
+      dtype: "bf16",
+      sinks: true,
+    },
+    // A window that hides splits from some rows of an item, and ends inside tiles.
+    {
+      sequences: [
+        { first: 250, rows: 20 },
+        { first: 370, rows: 9 },
+      ],
+      heads: 4,
+      kvHeads: 2,
+      headDim: 68,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "f32",
+      window: 121,
+    },
+    {
+      sequences: [{ first: 300, rows: 12 }],
+      heads: 2,
+      kvHeads: 1,
+      headDim: 256,
+      pageSize: 16,
+      splitLength: 256,
+      dtype: "bf16",
+      window: 40,
+      sinks: true,
+    },
+    {
+      sequences: [{ first: 0, rows: 256 }],
+      heads: 16,
+      kvHeads: 8,
+      headDim: 128,
+      pageSize: 64,
+      splitLength: 256,
+      dtype: "bf16",
+    },
+  ],
+  tunings: [{}, { lanes: 8 }, { lanes: 16 }, { subgroups: 1 }, { subgroups: 1, lanes: 16 }],
+  exactAcrossTunings: true,
+  tolerance: 3e-5,
+  bytes: gqaCacheBytes,
+  flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
+  mutants: [],
+
+  inputs: (shape, random) => ({ ...gqaInputs(shape, random), items: itemsOf(shape) }),
+
+  reference: (shape, inputs) => ({ out: gqaReference(shape, inputs) }),
+
+  bind(recorder, shape, tensors, tuning) {
+    const { subgroups, ...rest } = tuning;
+    const launch = gqaPrefill(recorder, {
+      ...gqaOptions(shape, tensors),
+      items: tensors.items!,
+      ...rest,
+      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
+    });
+    const items = itemsOf(shape).length / ITEM_WORDS - OTHER_ITEMS;
+    return () => launch(OTHER_ITEMS, items);
+  },
+});

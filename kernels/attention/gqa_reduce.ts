@@ -1,0 +1,66 @@
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import sink from "../common/attention_sink.wgsl?raw";
+import softmax from "../common/online_softmax.wgsl?raw";
+import source from "./gqa_reduce.wgsl?raw";
+
+const LANES = 64;
+
+const kernel = new Kernel({
+  name: "attention/gqa_reduce",
+  source: softmax + sink + source,
+  buffers: ["partials", "rows", "sinks", "out"],
+  params: ["heads", "head_dim", "out_stride", "split_length", "max_splits", "window", "has_sinks"],
+});
+
+export interface GqaReduceOptions {
+  /** `[rows, maxSplits, heads, 2 + headDim]` f32: highest score, sum of weights, weighted sum */
+  readonly partials: Tensor;
+  /** `[rows]` vec4u: source, position, cache slot, first page */
+  readonly rows: Tensor;
+  /** `[rows, outStride]` f32; the first `heads * headDim` of a row are written */
+  readonly out: Tensor;
+  readonly outStride: number;
+  readonly heads: number;
+  readonly headDim: number;
+  /** Keys of a split. */
+  readonly splitLength: number;
+  /** Keys that a row sees, its own the last; splits without any are not read. Default all. */
+  readonly window?: number | undefined;
+  /** `[heads]` f32: logits that join the softmax's denominator only */
+  readonly sinks?: Tensor | undefined;
+}
+
+/**
+ * Merges the splits of each row in ascending order.
+ *
+ * Binds the tensors now; the returned function records one launch over `rows` rows, whose records
+ * lie `maxSplits` apart.
+ */
+export function gqaReduce(
+  recorder: Recorder,
+  options: GqaReduceOptions,
+): (rows: number, maxSplits: number) => void {
+  const { partials, rows, sinks, out, outStride, heads, headDim, splitLength, window } = options;
+  const bound = kernel.bind(
+    recorder,
+    // A binding cannot stay empty.
+    { partials, rows, sinks: sinks ?? rows, out },
+    {
+      params: {
+        heads,
+        head_dim: headDim,
+        out_stride: outStride,
+        split_length: splitLength,
+        window: window ?? 0xffffffff,
+        has_sinks: sinks === undefined ? 0 : 1,
+      },
+    },
+  );
+  const groups = Math.ceil((heads * headDim) / LANES);
+  return (rowCount, maxSplits) => {
+    bound.set("max_splits", maxSplits);
+    bound.record(groups, rowCount);
+  };
+}

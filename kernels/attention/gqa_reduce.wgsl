@@ -1,0 +1,55 @@
+// gqa_reduce: merges the splits that attention/gqa_decode left, in ascending order
+//
+//   partials  [rows, max_splits, heads]  f32    read   records m, l, acc[head_dim]
+//   rows      [rows]                     vec4u  read   y = position: it says which splits there are
+//   sinks     [heads]                    f32    read   when has_sinks
+//   out       [rows, out_stride]         f32    write
+//
+// Grid (LANES elements of a row, row). Every invocation walks the splits by itself.
+//
+// Source: Dao et al., "Flash-Decoding" (2023).
+
+const LANES = 64u;
+
+struct Params {
+  heads: u32,
+  head_dim: u32,
+  out_stride: u32,
+  split_length: u32,
+  max_splits: u32,
+  window: u32,
+  has_sinks: u32,
+}
+
+@group(0) @binding(0) var<storage, read> partials: array<f32>;
+@group(0) @binding(1) var<storage, read> rows: array<vec4u>;
+@group(0) @binding(2) var<storage, read> sinks: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let row = group.y;
+  let index = group.x * LANES + lane;
+  if index >= params.heads * params.head_dim { return; }
+  let head = index / params.head_dim;
+  let column = index % params.head_dim;
+
+  var m = vec4f(NO_SCORE);
+  var l = 0.0;
+  var acc = 0.0;
+  let seen = rows[row].y + 1u;
+  let first = (seen - min(seen, params.window)) / params.split_length;
+  for (var split = first; split * params.split_length < seen; split++) {
+    let record = (row * params.max_splits + split) * params.heads + head;
+    let at = record * (2u + params.head_dim);
+    let m_split = vec4f(partials[at]);
+    let top = max(m, m_split);
+    let a = rescale(m, top).x;
+    let b = rescale(m_split, top).x;
+    l = fma(partials[at + 1u], b, l * a);
+    acc = fma(partials[at + 2u + column], b, acc * a);
+    m = top;
+  }
+  out[row * params.out_stride + index] = acc / divisor(m.x, l, head);
+}
