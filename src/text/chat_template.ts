@@ -24,6 +24,7 @@ import {
   hasToolCalls,
   instructionForms,
   isInstruction,
+  joinLeadingInstructions,
   PLAIN_FORM,
   rewriteCallIds,
 } from "./message_forms.ts";
@@ -89,9 +90,10 @@ export class ChatTemplate {
       throw new InvalidRequestError(`Cannot set template variable "${name}": it has its own field`);
     }
 
-    const { callIds } = this.#family;
-    const named = callIds === undefined ? messages : rewriteCallIds(messages, callIds);
-    const given = { ...input, messages: named };
+    const { callIds, joinsInstructions } = this.#family;
+    let prepared = joinsInstructions ? joinLeadingInstructions(messages) : messages;
+    if (callIds !== undefined) prepared = rewriteCallIds(prepared, callIds);
+    const given = { ...input, messages: prepared };
     const form = this.#callForm(given);
     if (form.args === "object") checkArguments(messages);
     const placed = this.#placeInstructions(given, form);

@@ -79,6 +79,8 @@ export interface ModelFamily {
   readonly reasoning?: ReasoningFormat;
   /** Field of a message in which the template looks for the thinking. Default `reasoning_content`. */
   readonly reasoningField?: "thinking";
+  /** Whether the template takes a second system message in front for the user's. */
+  readonly joinsInstructions?: boolean;
   /** Ids of calls that the template takes; others are rewritten. Default any. */
   readonly callIds?: CallIds;
   /** Tokens that end the model's turn, beside those that the checkpoint names. */
@@ -255,6 +257,7 @@ const FAMILIES: readonly FamilyRow[] = [
     config: ["llama", "LlamaForCausalLM"],
     token: "<|python_tag|>",
     toolCalls: "llama3",
+    joinsInstructions: true,
     turnEnds: ["<|eot_id|>", "<|eom_id|>"],
     fallbackTemplate: FALLBACK_TEMPLATES.llama3,
   },

@@ -140,14 +140,29 @@ export function isInstruction({ role }: ChatMessage): boolean {
   return role === "system" || role === "developer";
 }
 
+/** Makes one system message of those in front. */
+export function joinLeadingInstructions(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const rest = messages.findIndex((message) => !isInstruction(message));
+  const count = rest < 0 ? messages.length : rest;
+  return count < 2
+    ? messages
+    : [joinInstructions(messages.slice(0, count)), ...messages.slice(count)];
+}
+
+function joinInstructions(instructions: readonly ChatMessage[]): ChatMessage {
+  const content = instructions.map((message) => message.content ?? "").join("\n\n");
+  return { role: "system", content };
+}
+
 /** Where instructions may stand, the most faithful first: as given, as `system`, joined in front. */
 export function instructionForms(messages: readonly ChatMessage[]): (readonly ChatMessage[])[] {
-  const instructions = messages.filter(isInstruction);
-  const content = instructions.map((message) => message.content ?? "").join("\n\n");
   return [
     messages,
     messages.map((message) => (isInstruction(message) ? { ...message, role: "system" } : message)),
-    [{ role: "system", content }, ...messages.filter((message) => !isInstruction(message))],
+    [
+      joinInstructions(messages.filter(isInstruction)),
+      ...messages.filter((message) => !isInstruction(message)),
+    ],
   ];
 }
 
