@@ -304,13 +304,16 @@ export function detectFamily(evidence: FamilyEvidence): ModelFamily {
     // A template of an unknown kind says more than config.json: the model was trained on it.
     return FAMILIES.find((row) => row.template?.(template)) ?? UNKNOWN;
   }
-  const names = configNames(config);
-  const found = FAMILIES.find(
-    (row) =>
-      row.config?.some((name) => names.includes(name)) &&
-      (row.token === undefined || hasToken(row.token)),
-  );
-  return found ?? UNKNOWN;
+  // The type says more than the class: Kimi K2 has the class of DeepSeek-V3.
+  for (const name of configNames(config)) {
+    const found = FAMILIES.find(
+      (row) =>
+        row.config?.some((known) => known === name) &&
+        (row.token === undefined || hasToken(row.token)),
+    );
+    if (found !== undefined) return found;
+  }
+  return UNKNOWN;
 }
 
 function configNames(config: unknown): unknown[] {

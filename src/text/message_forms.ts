@@ -169,9 +169,14 @@ export function instructionForms(messages: readonly ChatMessage[]): (readonly Ch
 /** Rewrites the ids of calls and results that are not of the kind; calls without one get one. */
 export function rewriteCallIds(messages: readonly ChatMessage[], kind: CallIds): ChatMessage[] {
   const rewritten = new Map<string, string>();
+  const used = new Set<string>();
   let count = 0;
   const rewrite = (call: ChatToolCall): ChatToolCall => {
-    const id = callId(call, kind, count++);
+    let id = callId(call, kind, count);
+    // Two ids may end alike.
+    if (used.has(id)) id = callId({ ...call, id: "" }, kind, count);
+    used.add(id);
+    count++;
     if (call.id !== undefined) rewritten.set(call.id, id);
     return { ...call, id };
   };
