@@ -5,8 +5,10 @@
  * @module
  */
 import { decodeBf16, decodeE4m3, decodeF16, encodeE4m3 } from "../../src/dtype.ts";
+import type { GatedActivation } from "./gated_activation.ts";
 import {
   BLOCK_COLUMNS,
+  int4ScaleWord,
   paddedRows,
   RowPacker,
   spreadScales,
@@ -18,13 +20,17 @@ import {
 
 export interface PackedWeight {
   readonly words: Uint32Array;
-  /** Empty but for FP8. */
-  readonly scales: Float32Array;
+  /** Words; a few that mean nothing where the dtype has no scales. */
+  readonly scales: Uint32Array;
 }
 
 /** Row-major bytes of a matrix with elements of about 1. */
 function randomBytes({ dtype, rows, columns }: WeightShape, random: () => number): Uint8Array {
-  const count = rows * columns;
+  const count =
+    dtype === "int4" || dtype === "mxfp4" ? rows * Math.ceil(columns / 2) : rows * columns;
+  if (dtype === "int8" || dtype === "int4" || dtype === "mxfp4") {
+    return Uint8Array.from({ length: count }, () => Math.floor(random() * 256));
+  }
   if (dtype === "fp8") {
     return Uint8Array.from({ length: count }, () => {
       const code = Math.floor(random() * 256);
@@ -51,7 +57,7 @@ export function packWeight(
   const size = weightBytes(shape);
   const words = new Uint32Array(size.words / 4);
   const packer = new RowPacker(shape);
-  const rowBytes = columns * WEIGHT_BYTES[dtype];
+  const rowBytes = Math.ceil(columns * WEIGHT_BYTES[dtype]);
   const write = (run: ReturnType<RowPacker["finish"]>) => {
     if (run !== undefined) words.set(run.words, run.byteOffset / 4);
   };
@@ -61,21 +67,43 @@ export function packWeight(
     r += count;
   }
   write(packer.finish());
-  const scales = new Float32Array(size.scales / 4);
+  const scales = new Uint32Array(size.scales / 4);
   if (blockScales !== undefined) {
     const rowsPadded = paddedRows(rows, lanes);
     const columnBlocks = Math.ceil(columns / BLOCK_COLUMNS);
-    spreadScales({ blockScales, columnBlocks, rows, into: scales, rowsPadded });
+    const into = new Float32Array(scales.buffer);
+    spreadScales({ blockScales, columnBlocks, rows, into, rowsPadded });
   }
   return { words, scales };
 }
 
 export function randomWeight(shape: WeightShape, random: () => number): PackedWeight {
-  const blocks = Math.ceil(shape.columns / BLOCK_COLUMNS);
-  // A scale for every row and block, as fused rows may have; 200 codes are about 1 in size.
-  const packed = packWeight(shape, randomBytes(shape, random));
-  const scales = packed.scales.map(() => (0.5 + random()) / 100);
-  return { words: packed.words, scales: shape.dtype === "fp8" ? scales : new Float32Array(blocks) };
+  // A scale for every row and group, as fused rows may have.
+  const { words, scales } = packWeight(shape, randomBytes(shape, random));
+  if (scales.length === 0) return { words, scales: new Uint32Array(4) };
+  return { words, scales: scales.map(() => randomScaleWord(shape.dtype, random)) };
+}
+
+/** Numbers in [-1, 1), for a row and the padding after it; for many experts, one after another. */
+export function randomBias(
+  { rows, lanes }: Pick<WeightShape, "rows" | "lanes">,
+  random: () => number,
+): Float32Array {
+  return Float32Array.from({ length: paddedRows(rows, lanes) }, () => random() * 2 - 1);
+}
+
+const scaleFloat = new Float32Array(1);
+const scaleBits = new Uint32Array(scaleFloat.buffer);
+
+/** Scales that bring elements to a size of about 1. */
+function randomScaleWord(dtype: WeightDtype, random: () => number): number {
+  if (dtype === "int4") return int4ScaleWord((0.5 + random()) / 8, Math.floor(random() * 17));
+  if (dtype === "mxfp4") {
+    return [0, 8, 16, 24].reduce((w, bit) => w + (124 + Math.floor(random() * 3)) * 2 ** bit, 0);
+  }
+  // 200 codes of FP8 are about 1 in size.
+  scaleFloat[0] = (0.5 + random()) / 100;
+  return scaleBits[0]!;
 }
 
 /** `[rows, columns]`: the numbers a packed matrix stands for. */
@@ -84,38 +112,53 @@ export function unpackWeight(shape: WeightShape, { words, scales }: PackedWeight
   const bytes = WEIGHT_BYTES[dtype];
   const granules = (Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS * bytes) / 16;
   const rowsPadded = paddedRows(rows, lanes);
+  const { groupColumns = BLOCK_COLUMNS } = shape;
+  const perScale = dtype === "int4" ? groupColumns : BLOCK_COLUMNS;
   const dense = new Float64Array(rows * columns);
   for (let r = 0; r < rows; r++) {
     for (let k = 0; k < columns; k++) {
-      const byte = k * bytes;
+      const byte = Math.floor(k * bytes);
       const granule = (Math.floor(r / lanes) * granules + (byte >> 4)) * lanes + (r % lanes);
       const word = words[granule * 4 + ((byte & 15) >> 2)]!;
-      const value = decodeElement(dtype, word, byte & 3);
-      const scale = dtype === "fp8" ? scales[Math.floor(k / BLOCK_COLUMNS) * rowsPadded + r]! : 1;
-      dense[r * columns + k] = value * scale;
+      const bits = bytes < 1 ? word >>> (4 * (k % 8)) : word >>> (8 * (byte & 3));
+      const scale = scales[Math.floor(k / perScale) * rowsPadded + r]!;
+      dense[r * columns + k] = decodeElement(dtype, bits, { scale, column: k });
     }
   }
   return dense;
 }
 
-const scratch = new DataView(new ArrayBuffer(4));
 const E4M3 = Float64Array.from({ length: 256 }, (_, code) => decodeE4m3(code));
+const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6];
 
-function decodeElement(dtype: WeightDtype, word: number, byte: number): number {
+function floatOf(bits: number): number {
+  scaleBits[0] = bits;
+  return scaleFloat[0]!;
+}
+
+/** @param bits the element in the low ones, others above. */
+function decodeElement(
+  dtype: WeightDtype,
+  bits: number,
+  { scale, column }: { readonly scale: number; readonly column: number },
+): number {
   switch (dtype) {
     case "f32":
-      scratch.setUint32(0, word);
-      return scratch.getFloat32(0);
+      return floatOf(bits);
     case "bf16":
-      return decodeBf16((word >>> (8 * byte)) & 0xffff);
+      return decodeBf16(bits & 0xffff);
     case "f16":
-      return decodeF16((word >>> (8 * byte)) & 0xffff);
+      return decodeF16(bits & 0xffff);
     case "fp8":
-      return E4M3[(word >>> (8 * byte)) & 0xff]!;
+      return E4M3[bits & 0xff]! * floatOf(scale);
     case "int8":
+      return ((bits << 24) >> 24) * floatOf(scale);
     case "int4":
-    case "mxfp4":
-      return Number.NaN;
+      return ((bits & 15) - (scale & 31)) * floatOf(scale - (scale & 31));
+    case "mxfp4": {
+      const exponent = (scale >>> (8 * (Math.floor(column / 32) % 4))) & 0xff;
+      return (bits & 8 ? -1 : 1) * E2M1[bits & 7]! * 2 ** (exponent - 127);
+    }
     default:
       return dtype satisfies never;
   }
@@ -131,16 +174,20 @@ export function randomRows(
   );
 }
 
-/** `silu(gate) * up` of the `count` outputs whose dot products these are. */
+/** Gate and up put together, for the `count` outputs whose dot products these are. */
 export function gatedRow(
   count: number,
   gate: (i: number) => number,
   up: (i: number) => number,
+  activation: GatedActivation = { kind: "silu" },
 ): Float64Array {
-  return Float64Array.from(
-    { length: count },
-    (_, i) => (gate(i) / (1 + Math.exp(-gate(i)))) * up(i),
-  );
+  return Float64Array.from({ length: count }, (_, i) => {
+    if (activation.kind === "silu") return (gate(i) / (1 + Math.exp(-gate(i)))) * up(i);
+    const { alpha, limit } = activation;
+    const g = Math.min(gate(i), limit);
+    const u = Math.min(Math.max(up(i), -limit), limit);
+    return ((u + 1) * g) / (1 + Math.exp(-alpha * g));
+  });
 }
 
 /** Rounds each 128 values to E4M3 with a scale of their own. */

@@ -3,12 +3,21 @@ import {
   dot,
   gatedRow,
   quantizeRow,
+  randomBias,
   randomRows,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
 import { gateUp } from "./gate_up.ts";
-import { gateUpRows, layoutFor, type WeightDtype, weightBytes } from "./layout.ts";
+import type { GatedActivation } from "./gated_activation.ts";
+import {
+  type GroupColumns,
+  gateUpRows,
+  layoutFor,
+  scaleWords,
+  type WeightDtype,
+  weightBytes,
+} from "./layout.ts";
 
 interface Shape {
   readonly dtype: WeightDtype;
@@ -17,11 +26,17 @@ interface Shape {
   readonly intermediate: number;
   readonly quantize: boolean;
   readonly scale: number;
+  readonly groupColumns?: GroupColumns;
+  readonly bias?: boolean;
+  readonly activation?: GatedActivation;
 }
 
 const lanes = 8;
-const weightShape = ({ dtype, intermediate, columns }: Shape) => ({
+/** A limit that some gates and ups of about 1 exceed. */
+const clamped = { kind: "clamped", alpha: 1.702, limit: 0.9 } as const;
+const weightShape = ({ dtype, groupColumns, intermediate, columns }: Shape) => ({
   dtype,
+  ...(groupColumns && { groupColumns }),
   rows: gateUpRows(intermediate, lanes).rows,
   columns,
   lanes,
@@ -36,6 +51,18 @@ export default defineCheck<Shape>({
     // Magnitudes below the smallest that a scale stands for.
     { dtype: "bf16", rows: 3, columns: 64, intermediate: 131, quantize: true, scale: 0.002 },
     { dtype: "f32", rows: 5, columns: 7, intermediate: 21, quantize: false, scale: 1 },
+    {
+      ...{ dtype: "int4", groupColumns: 32, rows: 5, columns: 141, intermediate: 133 },
+      ...{ quantize: true, scale: 0.1, bias: true, activation: clamped },
+    },
+    {
+      ...{ dtype: "mxfp4", rows: 2, columns: 70, intermediate: 21, quantize: false, scale: 0.1 },
+      ...{ bias: true },
+    },
+    {
+      ...{ dtype: "int8", rows: 3, columns: 130, intermediate: 21, quantize: false, scale: 0.1 },
+      activation: clamped,
+    },
     { dtype: "fp8", rows: 1, columns: 1024, intermediate: 2048, quantize: false, scale: 0.1 },
   ],
   tunings: [{ tokens: 4 }, { tokens: 1 }, { tokens: 8 }, { tokens: 4, subgroups: 1 }],
@@ -91,20 +118,52 @@ export default defineCheck<Shape>({
       with: "true",
     },
     { name: "a sign is lost", replace: "bitcast<f32>(sign |", with: "bitcast<f32>(" },
+    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]", case: 3 },
+    {
+      name: "the bias of up is that of gate",
+      replace: "bias[row.z], bias[row.w]",
+      with: "bias[row.x], bias[row.y]",
+      case: 3,
+    },
+    {
+      name: "the limit is ignored",
+      replace: "min(gate, vec2f(params.limit))",
+      with: "gate",
+      case: 3,
+    },
+    {
+      name: "gates have a lower limit",
+      replace: "min(gate, vec2f(params.limit))",
+      with: "clamp(gate, vec2f(-params.limit), vec2f(params.limit))",
+      case: 3,
+    },
+    {
+      name: "ups have no lower limit",
+      replace: "clamp(up, vec2f(-params.limit), vec2f(params.limit))",
+      with: "min(up, vec2f(params.limit))",
+      case: 3,
+    },
+    { name: "alpha is 1", replace: "-params.alpha * g", with: "-g", case: 3 },
+    { name: "up is not raised by 1", replace: "(u + 1.0)", with: "u", case: 3 },
   ],
 
   inputs(shape, random) {
-    const { rows, columns, dtype, scale } = shape;
+    const { rows, columns, scale } = shape;
     const x = randomRows({ rows, columns, stride: strideOf(columns) }, random);
     const { words, scales } = randomWeight(weightShape(shape), random);
-    return { x: x.map((value) => value * scale), words, ...(dtype === "fp8" && { scales }) };
+    return {
+      x: x.map((value) => value * scale),
+      words,
+      ...(scaleWords(shape) > 0 && { scales }),
+      ...(shape.bias && { bias: randomBias(weightShape(shape), random) }),
+    };
   },
 
-  reference(shape, { x, words, scales = new Float32Array() }) {
-    const { rows, columns, intermediate, quantize } = shape;
+  reference(shape, { x, words, scales = new Uint32Array(), bias }) {
+    const { rows, columns, intermediate, quantize, activation } = shape;
     const weight = unpackWeight(weightShape(shape), {
       words: words as Uint32Array,
-      scales: scales as Float32Array,
+      scales: scales as Uint32Array,
     });
     const { upRow } = gateUpRows(intermediate, lanes);
     const outStride = strideOf(intermediate);
@@ -114,8 +173,9 @@ export default defineCheck<Shape>({
       const first = r * strideOf(columns);
       const h = gatedRow(
         intermediate,
-        (i) => dot({ weight, columns, row: i }, x!, first),
-        (i) => dot({ weight, columns, row: upRow + i }, x!, first),
+        (i) => dot({ weight, columns, row: i }, x!, first) + (bias?.[i] ?? 0),
+        (i) => dot({ weight, columns, row: upRow + i }, x!, first) + (bias?.[upRow + i] ?? 0),
+        activation,
       );
       if (quantize) quantizeRow(h);
       out.set(h, r * outStride);
@@ -123,26 +183,24 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, { x, words, scales, out }, { tokens = 4, subgroups = 0 }) {
-    const { dtype, rows, columns, intermediate, quantize } = shape;
-    const { rows: weightRows } = gateUpRows(intermediate, lanes);
+  bind(recorder, shape, { x, words, scales, bias, out }, { tokens = 4, subgroups = 0 }) {
+    const { rows, columns, intermediate, quantize, activation } = shape;
     const launch = gateUp(recorder, {
       x: x!,
       xStride: strideOf(columns),
       weight: {
-        dtype,
-        rows: weightRows,
-        columns,
-        rowsPadded: weightRows,
+        ...weightShape(shape),
+        rowsPadded: weightShape(shape).rows,
         words: words!,
         ...(scales && { scales }),
-        lanes,
+        ...(bias && { bias }),
         ...(subgroups === 1 && layoutFor(recorder.device)),
       },
       intermediate,
       out: out!,
       outStride: strideOf(intermediate),
       quantize,
+      ...(activation && { activation }),
       tokens,
     });
     return () => launch(rows);

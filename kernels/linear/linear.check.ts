@@ -1,34 +1,8 @@
-import { defineCheck } from "../check.ts";
-import { randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
-import { layoutFor, paddedRows, segments, type WeightDtype, weightBytes } from "./layout.ts";
-import { linear } from "./linear.ts";
-
-interface Shape {
-  readonly dtype: WeightDtype;
-  readonly rows: number;
-  readonly columns: number;
-  readonly outputs: number;
-  readonly outColumn: number;
-  readonly segmented: boolean;
-  /** Outputs that share a slice of `x`. */
-  readonly groupRows: number;
-  readonly lanes: number;
-}
+import { linearCheck } from "./check_linear.ts";
 
 const typical = { outColumn: 0, segmented: false, lanes: 8 };
 
-const weightShape = ({ dtype, outputs, columns, lanes }: Shape) => ({
-  dtype,
-  rows: outputs,
-  columns,
-  lanes,
-});
-/** Distance of the slices of neighbouring groups: more than a slice, as it may be. */
-const sliceStride = ({ columns }: Shape) => Math.ceil(columns / 4) * 4 + 4;
-const slices = ({ outputs, groupRows }: Shape) => Math.ceil(outputs / groupRows);
-const outStrideOf = ({ outputs, outColumn }: Shape) => outColumn + outputs + 3;
-
-export default defineCheck<Shape>({
+export default linearCheck({
   name: "linear/linear",
   cases: [
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
@@ -50,17 +24,6 @@ export default defineCheck<Shape>({
     },
     { ...typical, dtype: "fp8", rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
   ],
-  tunings: [
-    { tokens: 4 },
-    { tokens: 1 },
-    { tokens: 8 },
-    { tokens: 4, bits: 1, workgroupSize: 32 },
-    { tokens: 4, subgroups: 1 },
-  ],
-  exactAcrossTunings: true,
-  tolerance: 5e-6,
-  bytes: (shape) => weightBytes(weightShape(shape)).words,
-  flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
   mutants: [
     {
       name: "x is not masked beyond its columns",
@@ -127,60 +90,4 @@ export default defineCheck<Shape>({
       case: 1,
     },
   ],
-
-  inputs(shape, random) {
-    const { rows, columns, dtype } = shape;
-    const stride = sliceStride(shape);
-    const x = randomRows({ rows: rows * slices(shape), columns, stride }, random);
-    const { words, scales } = randomWeight(weightShape(shape), random);
-    return { x, words, ...(dtype === "fp8" && { scales }) };
-  },
-
-  reference(shape, { x, words, scales = new Float32Array() }) {
-    const { rows, columns, outputs, groupRows, outColumn } = shape;
-    const weight = unpackWeight(weightShape(shape), {
-      words: words as Uint32Array,
-      scales: scales as Float32Array,
-    });
-    const outStride = outStrideOf(shape);
-    // One row more than is asked for: it must keep its poison.
-    const out = new Float64Array((rows + 1) * outStride).fill(Number.NaN);
-    for (let r = 0; r < rows; r++) {
-      for (let n = 0; n < outputs; n++) {
-        const slice = (r * slices(shape) + Math.floor(n / groupRows)) * sliceStride(shape);
-        let sum = 0;
-        for (let k = 0; k < columns; k++) sum += x![slice + k]! * weight[n * columns + k]!;
-        out[r * outStride + outColumn + n] = sum;
-      }
-    }
-    return { out };
-  },
-
-  bind(recorder, shape, { x, words, scales, out }, tuning) {
-    const { dtype, rows, columns, outputs, outColumn, segmented, groupRows, lanes } = shape;
-    const { tokens = 4, bits = 0, workgroupSize = lanes } = tuning;
-    const launch = linear(recorder, {
-      x: x!,
-      xStride: slices(shape) * sliceStride(shape),
-      weight: {
-        ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
-        dtype,
-        rows: outputs,
-        columns,
-        rowsPadded: paddedRows(outputs, lanes),
-        words: words!,
-        ...(scales && { scales }),
-        lanes,
-        fp8Decode: bits === 1 ? "bits" : "half",
-      },
-      out: out!,
-      outStride: outStrideOf(shape),
-      outColumn,
-      segments: segmented ? segments(columns) : 1,
-      ...(groupRows < outputs && { groups: { rows: groupRows, xStride: sliceStride(shape) } }),
-      tokens,
-      workgroupSize,
-    });
-    return () => launch(rows);
-  },
 });

@@ -7,8 +7,15 @@
 
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays, Mutant } from "../check.ts";
-import { randomWeight, unpackWeight } from "../linear/check_weights.ts";
-import type { ExpertWeights, WeightDtype, WeightShape } from "../linear/layout.ts";
+import { randomBias, randomWeight, unpackWeight } from "../linear/check_weights.ts";
+import {
+  type ExpertWeights,
+  type GroupColumns,
+  paddedRows,
+  scaleWords,
+  type WeightDtype,
+  type WeightShape,
+} from "../linear/layout.ts";
 
 /** Pairs of a tile. */
 export const TILE_SIZE = 4;
@@ -20,11 +27,13 @@ export interface ExpertShape {
   readonly slots: number;
   /** Experts of the two slabs. */
   readonly slabs: readonly [number, number];
+  readonly groupColumns?: GroupColumns;
+  readonly bias?: boolean;
 }
 
-/** `words0`, `words1` and, for FP8, `scales0`, `scales1`. */
+/** `words0`, `words1` and, where there are any, `scales0`, `scales1`, `bias0`, `bias1`. */
 export function randomExperts(
-  { slabs }: ExpertShape,
+  { slabs, bias }: ExpertShape,
   matrix: WeightShape,
   random: () => number,
 ): Record<string, Uint32Array | Float32Array> {
@@ -32,8 +41,12 @@ export function randomExperts(
   slabs.forEach((count, s) => {
     const parts = Array.from({ length: count }, () => randomWeight(matrix, random));
     arrays[`words${s}`] = Uint32Array.from(parts.flatMap(({ words }) => [...words]));
-    if (matrix.dtype !== "fp8") return;
-    arrays[`scales${s}`] = Float32Array.from(parts.flatMap(({ scales }) => [...scales]));
+    if (scaleWords(matrix) > 0) {
+      arrays[`scales${s}`] = Uint32Array.from(parts.flatMap(({ scales }) => [...scales]));
+    }
+    if (bias) {
+      arrays[`bias${s}`] = Float32Array.from(parts.flatMap(() => [...randomBias(matrix, random)]));
+    }
   });
   return arrays;
 }
@@ -46,7 +59,7 @@ export function unpackExperts(
 ): Float64Array[] {
   return slabs.flatMap((count, s) => {
     const words = inputs[`words${s}`] as Uint32Array;
-    const scales = (inputs[`scales${s}`] ?? new Float32Array()) as Float32Array;
+    const scales = (inputs[`scales${s}`] ?? new Uint32Array()) as Uint32Array;
     const size = words.length / count;
     const scaleCount = scales.length / count;
     return Array.from({ length: count }, (_, e) =>
@@ -58,21 +71,38 @@ export function unpackExperts(
   });
 }
 
+/** The bias of each expert's rows; zeros where there is none. */
+export function expertBiases(
+  { slabs }: ExpertShape,
+  { rows, lanes }: WeightShape,
+  inputs: HostArrays,
+): Float32Array[] {
+  const padded = paddedRows(rows, lanes);
+  return slabs.flatMap((count, s) =>
+    Array.from({ length: count }, (_, e) => {
+      const all = inputs[`bias${s}`] as Float32Array | undefined;
+      return all?.subarray(e * padded, (e + 1) * padded) ?? new Float32Array(padded);
+    }),
+  );
+}
+
 /** The slabs that `randomExperts` made. */
 export function expertWeights(
-  { slabs, dtype }: ExpertShape,
-  { rows, columns }: WeightShape,
+  { slabs }: ExpertShape,
+  matrix: WeightShape,
   tensors: Readonly<Record<string, Tensor>>,
 ): ExpertWeights {
   const [first, second] = slabs;
   const made = slabs.map((expertCount, s) => {
     const scales = tensors[`scales${s}`];
     const firstExpert = s === 0 ? 0 : first;
-    return { firstExpert, expertCount, words: tensors[`words${s}`]!, ...(scales && { scales }) };
+    const bias = tensors[`bias${s}`];
+    const words = tensors[`words${s}`]!;
+    return { firstExpert, expertCount, words, ...(scales && { scales }), ...(bias && { bias }) };
   });
   // The first slab comes last, so that what it writes in place of the other stays.
   const expertCount = first + second;
-  return { dtype, lanes: LANES, expertCount, rows, columns, slabs: made.reverse() };
+  return { ...matrix, expertCount, slabs: made.reverse() };
 }
 
 /** `experts` of every pair, and the same sorted and cut in tiles. */
@@ -98,7 +128,8 @@ export function randomPairs(
   return { experts, sorted_pairs: Uint32Array.from(sorted), tiles: list };
 }
 
-/** Faults in what both expert kernels share: the work list and where an expert's weights lie. */
+/** Faults in what both expert kernels share: the work list and where an expert's weights lie. Case 2
+ * has int4 weights and biases. */
 export const TILE_MUTANTS: readonly Mutant[] = [
   { name: "the first expert is 0", replace: "tile.x - params.first_expert", with: "tile.x" },
   {
@@ -123,6 +154,19 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     replace: "tile.expert * expert_scales()",
     with: "0u * expert_scales()",
   },
+  {
+    name: "the bias of expert 0",
+    replace: "tile.expert * params.rows_padded",
+    with: "0u * params.rows_padded",
+    case: 2,
+  },
+  {
+    name: "one word of scales for a block",
+    replace: "blocks * BLOCK_SCALE_WORDS",
+    with: "blocks",
+    case: 2,
+  },
+  { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]", case: 2 },
   {
     name: "experts are not padded",
     replace: "return params.rows_padded / LANES *",

@@ -3,6 +3,7 @@ import { dot, randomRows } from "../linear/check_weights.ts";
 import { layoutFor, segments, weightBytes } from "../linear/layout.ts";
 import {
   type ExpertShape,
+  expertBiases,
   expertWeights,
   LANES,
   randomExperts,
@@ -18,8 +19,9 @@ interface Shape extends ExpertShape {
   readonly outputs: number;
 }
 
-const matrixOf = ({ dtype, outputs, columns }: Shape) => ({
+const matrixOf = ({ dtype, groupColumns, outputs, columns }: Shape) => ({
   dtype,
+  ...(groupColumns && { groupColumns }),
   rows: outputs,
   columns,
   lanes: LANES,
@@ -32,6 +34,15 @@ export default defineCheck<Shape>({
     // Tiles that are full, short and absent; three segments, the last with a tail.
     { dtype: "fp8", rows: 7, slots: 2, slabs: [2, 1], columns: 269, outputs: 37 },
     { dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4], columns: 65, outputs: 5 },
+    {
+      ...{ dtype: "int4", groupColumns: 32, rows: 7, slots: 2, slabs: [2, 1], columns: 269 },
+      ...{ outputs: 37, bias: true },
+    },
+    {
+      ...{ dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4], columns: 269, outputs: 37 },
+      bias: true,
+    },
+    { dtype: "int8", rows: 3, slots: 3, slabs: [1, 4], columns: 130, outputs: 5 },
     { dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4], columns: 256, outputs: 512 },
   ],
   tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
@@ -67,14 +78,17 @@ export default defineCheck<Shape>({
   reference(shape, inputs) {
     const { rows, slots, columns, outputs } = shape;
     const weights = unpackExperts(shape, matrixOf(shape), inputs);
+    const biases = expertBiases(shape, matrixOf(shape), inputs);
     const outStride = strideOf(outputs);
     const pairs = rows * slots;
     const out = new Float64Array(pairs * outStride).fill(Number.NaN);
     for (let pair = 0; pair < pairs; pair++) {
-      const weight = weights[inputs.experts![pair]!]!;
+      const expert = inputs.experts![pair]!;
+      const weight = weights[expert]!;
       for (let n = 0; n < outputs; n++) {
         const row = { weight, columns, row: n };
-        out[pair * outStride + n] = dot(row, inputs.x!, pair * strideOf(columns));
+        const sum = dot(row, inputs.x!, pair * strideOf(columns));
+        out[pair * outStride + n] = sum + biases[expert]![n]!;
       }
     }
     return { out };

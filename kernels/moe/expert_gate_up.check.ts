@@ -1,8 +1,10 @@
 import { defineCheck } from "../check.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
+import type { GatedActivation } from "../linear/gated_activation.ts";
 import { gateUpRows, layoutFor, weightBytes } from "../linear/layout.ts";
 import {
   type ExpertShape,
+  expertBiases,
   expertWeights,
   LANES,
   randomExperts,
@@ -17,10 +19,14 @@ interface Shape extends ExpertShape {
   readonly columns: number;
   readonly intermediate: number;
   readonly quantize: boolean;
+  readonly activation?: GatedActivation;
 }
 
-const matrixOf = ({ dtype, intermediate, columns }: Shape) => ({
+/** A limit that some gates and ups of about 1 exceed. */
+const clamped = { kind: "clamped", alpha: 1.702, limit: 0.9 } as const;
+const matrixOf = ({ dtype, groupColumns, intermediate, columns }: Shape) => ({
   dtype,
+  ...(groupColumns && { groupColumns }),
   rows: gateUpRows(intermediate, LANES).rows,
   columns,
   lanes: LANES,
@@ -38,6 +44,18 @@ export default defineCheck<Shape>({
     {
       ...{ dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4] },
       ...{ columns: 65, intermediate: 21, quantize: false },
+    },
+    {
+      ...{ dtype: "int4", groupColumns: 64, rows: 7, slots: 2, slabs: [2, 1], bias: true },
+      ...{ columns: 141, intermediate: 133, quantize: true },
+    },
+    {
+      ...{ dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4], bias: true, activation: clamped },
+      ...{ columns: 141, intermediate: 21, quantize: false },
+    },
+    {
+      ...{ dtype: "int8", rows: 3, slots: 3, slabs: [1, 4] },
+      ...{ columns: 141, intermediate: 21, quantize: false },
     },
     {
       ...{ dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4] },
@@ -65,6 +83,13 @@ export default defineCheck<Shape>({
       with: "* params.outputs",
     },
     { name: "outputs beyond the last are written", replace: "if valid.y", with: "if true" },
+    {
+      name: "the limit is ignored",
+      replace: "min(gate, vec2f(params.limit))",
+      with: "gate",
+      case: 3,
+    },
+    { name: "alpha is 1", replace: "-params.alpha * g", with: "-g", case: 3 },
   ],
 
   inputs(shape, random) {
@@ -78,8 +103,9 @@ export default defineCheck<Shape>({
   },
 
   reference(shape, inputs) {
-    const { rows, slots, columns, intermediate, quantize } = shape;
+    const { rows, slots, columns, intermediate, quantize, activation } = shape;
     const weights = unpackExperts(shape, matrixOf(shape), inputs);
+    const biases = expertBiases(shape, matrixOf(shape), inputs);
     const { x, experts } = inputs;
     const { upRow } = gateUpRows(intermediate, LANES);
     const outStride = strideOf(intermediate);
@@ -87,11 +113,13 @@ export default defineCheck<Shape>({
     const out = new Float64Array(pairs * outStride).fill(Number.NaN);
     for (let pair = 0; pair < pairs; pair++) {
       const weight = weights[experts![pair]!]!;
+      const bias = biases[experts![pair]!]!;
       const first = Math.floor(pair / slots) * strideOf(columns);
       const h = gatedRow(
         intermediate,
-        (i) => dot({ weight, columns, row: i }, x!, first),
-        (i) => dot({ weight, columns, row: upRow + i }, x!, first),
+        (i) => dot({ weight, columns, row: i }, x!, first) + bias[i]!,
+        (i) => dot({ weight, columns, row: upRow + i }, x!, first) + bias[upRow + i]!,
+        activation,
       );
       if (quantize) quantizeRow(h);
       out.set(h, pair * outStride);
@@ -100,7 +128,7 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, { sorted = 0, subgroups = 0 }) {
-    const { rows, slots, columns, intermediate, quantize } = shape;
+    const { rows, slots, columns, intermediate, quantize, activation } = shape;
     const launch = expertGateUp(recorder, {
       x: tensors.x!,
       xStride: strideOf(columns),
@@ -116,6 +144,7 @@ export default defineCheck<Shape>({
       out: tensors.out!,
       outStride: strideOf(intermediate),
       quantize,
+      ...(activation && { activation }),
       tileSize: TILE_SIZE,
     });
     return () => launch(rows, sorted === 1);

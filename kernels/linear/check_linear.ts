@@ -1,0 +1,122 @@
+/**
+ * The check of `linear`, for weights of any dtype: a check file names its cases and its faults.
+ *
+ * @module
+ */
+import { defineCheck, type KernelCheck, type Mutant } from "../check.ts";
+import { randomBias, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import {
+  type GroupColumns,
+  layoutFor,
+  paddedRows,
+  scaleWords,
+  segments,
+  type WeightDtype,
+  weightBytes,
+} from "./layout.ts";
+import { linear } from "./linear.ts";
+
+export interface LinearShape {
+  readonly dtype: WeightDtype;
+  readonly groupColumns?: GroupColumns;
+  readonly rows: number;
+  readonly columns: number;
+  readonly outputs: number;
+  readonly outColumn: number;
+  readonly segmented: boolean;
+  /** Outputs that share a slice of `x`. */
+  readonly groupRows: number;
+  readonly lanes: number;
+  readonly bias?: boolean;
+}
+
+const weightShape = ({ dtype, groupColumns, outputs, columns, lanes }: LinearShape) => ({
+  dtype,
+  ...(groupColumns && { groupColumns }),
+  rows: outputs,
+  columns,
+  lanes,
+});
+/** Distance of the slices of neighbouring groups: more than a slice, as it may be. */
+const sliceStride = ({ columns }: LinearShape) => Math.ceil(columns / 4) * 4 + 4;
+const slices = ({ outputs, groupRows }: LinearShape) => Math.ceil(outputs / groupRows);
+const outStrideOf = ({ outputs, outColumn }: LinearShape) => outColumn + outputs + 3;
+
+export function linearCheck(options: {
+  readonly name: string;
+  readonly cases: readonly LinearShape[];
+  readonly mutants: readonly Mutant[];
+}): KernelCheck<LinearShape> {
+  return defineCheck<LinearShape>({
+    ...options,
+    tunings: [
+      { tokens: 4 },
+      { tokens: 1 },
+      { tokens: 8 },
+      { tokens: 4, bits: 1, workgroupSize: 32 },
+      { tokens: 4, subgroups: 1 },
+    ],
+    exactAcrossTunings: true,
+    tolerance: 5e-6,
+    bytes: (shape) => weightBytes(weightShape(shape)).words,
+    flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+    inputs(shape, random) {
+      const { rows, columns } = shape;
+      const stride = sliceStride(shape);
+      const x = randomRows({ rows: rows * slices(shape), columns, stride }, random);
+      const { words, scales } = randomWeight(weightShape(shape), random);
+      return {
+        x,
+        words,
+        ...(scaleWords(shape) > 0 && { scales }),
+        ...(shape.bias && { bias: randomBias(weightShape(shape), random) }),
+      };
+    },
+
+    reference(shape, { x, words, scales = new Uint32Array(), bias }) {
+      const { rows, columns, outputs, groupRows, outColumn } = shape;
+      const weight = unpackWeight(weightShape(shape), {
+        words: words as Uint32Array,
+        scales: scales as Uint32Array,
+      });
+      const outStride = outStrideOf(shape);
+      // One row more than is asked for: it must keep its poison.
+      const out = new Float64Array((rows + 1) * outStride).fill(Number.NaN);
+      for (let r = 0; r < rows; r++) {
+        for (let n = 0; n < outputs; n++) {
+          const slice = (r * slices(shape) + Math.floor(n / groupRows)) * sliceStride(shape);
+          let sum = bias?.[n] ?? 0;
+          for (let k = 0; k < columns; k++) sum += x![slice + k]! * weight[n * columns + k]!;
+          out[r * outStride + outColumn + n] = sum;
+        }
+      }
+      return { out };
+    },
+
+    bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
+      const { rows, columns, outputs, outColumn, segmented, groupRows, lanes } = shape;
+      const { tokens = 4, bits = 0, workgroupSize = lanes } = tuning;
+      const launch = linear(recorder, {
+        x: x!,
+        xStride: slices(shape) * sliceStride(shape),
+        weight: {
+          ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
+          ...weightShape(shape),
+          rowsPadded: paddedRows(outputs, lanes),
+          words: words!,
+          ...(scales && { scales }),
+          ...(bias && { bias }),
+          fp8Decode: bits === 1 ? "bits" : "half",
+        },
+        out: out!,
+        outStride: outStrideOf(shape),
+        outColumn,
+        segments: segmented ? segments(columns) : 1,
+        ...(groupRows < outputs && { groups: { rows: groupRows, xStride: sliceStride(shape) } }),
+        tokens,
+        workgroupSize,
+      });
+      return () => launch(rows);
+    },
+  });
+}

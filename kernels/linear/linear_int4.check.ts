@@ -1,0 +1,51 @@
+import { linearCheck } from "./check_linear.ts";
+
+const typical = { dtype: "int4", outColumn: 0, segmented: false, lanes: 8 } as const;
+
+export default linearCheck({
+  name: "linear/linear int4",
+  cases: [
+    // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
+    {
+      ...{ dtype: "int4", groupColumns: 32, rows: 5, columns: 269, outputs: 44, outColumn: 5 },
+      ...{ segmented: true, groupRows: 32, lanes: 8, bias: true },
+    },
+    { ...typical, groupColumns: 64, rows: 5, columns: 333, outputs: 37, groupRows: 37 },
+    { ...typical, groupColumns: 128, rows: 5, columns: 141, outputs: 37, groupRows: 37 },
+    { ...typical, groupColumns: 32, rows: 2, columns: 3, outputs: 70, groupRows: 70, lanes: 32 },
+    // More blocks than segments, and segments of unequal length.
+    {
+      ...{ dtype: "int4", groupColumns: 64, rows: 2, columns: 128 * 45, outputs: 8, outColumn: 0 },
+      ...{ segmented: true, groupRows: 8, lanes: 8 },
+    },
+    { ...typical, groupColumns: 64, rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
+  ],
+  mutants: [
+    { name: "no zero point", replace: "f32(scale_word & ZERO_MASK)", with: "0.0" },
+    { name: "zero points below 16", replace: "ZERO_MASK = 31u", with: "ZERO_MASK = 15u" },
+    {
+      name: "zero point of another row",
+      replace: "decode(granule1, part, words.y)",
+      with: "decode(granule1, part, words.x)",
+    },
+    { name: "the low codes twice", replace: "words.x >> 16u", with: "words.x" },
+    { name: "the halves of a granule change places", replace: "part == 1u", with: "part == 0u" },
+    { name: "only the first half of a granule", replace: "part < PARTS", with: "part < 1u" },
+    {
+      name: "scale of the wrong group",
+      replace: "vec4u(group * params",
+      with: "vec4u(group / 2u * params",
+    },
+    { name: "the last group is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
+    {
+      name: "segments are runs of groups",
+      replace: "first_block(leaf, blocks) * BLOCK_GROUPS",
+      with: "first_block(leaf, blocks)",
+    },
+    {
+      name: "one granule too many in a group",
+      replace: "(group + 1u) * GROUP_GRANULES",
+      with: "(group + 1u) * GROUP_GRANULES + 1u",
+    },
+  ],
+});
