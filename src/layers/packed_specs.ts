@@ -1,14 +1,118 @@
-import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+/**
+ * The tensors of a matrix in four bits, as AutoAWQ and GPTQ publish it.
+ *
+ * @module
+ */
+import { ColumnPacker, type ColumnSlice } from "../../kernels/linear/column_packer.ts";
+import { checkGroupOrder, packColumnScales } from "../../kernels/linear/column_scales.ts";
+import type { Destination, WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
+import { collectBytes } from "./destinations.ts";
 import type { MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import type { MatrixSource } from "./matrix_specs.ts";
 
+type PackedEncoding = Extract<MatrixEncoding, { kind: "awq" | "gptq" }>;
+
+/** Codes in a word. */
+const PER_WORD = 8;
+
+/** Scales and zero points first: `scales`, `qzeros`, `g_idx` of GPTQ, `qweight`. */
 export function packedSpecs(
-  _place: MatrixPlace,
-  _part: number,
+  place: MatrixPlace,
+  part: number,
   source: MatrixSource,
-  _encoding: Extract<MatrixEncoding, { kind: "awq" | "gptq" }>,
+  { kind, groupColumns, zeroOffset }: PackedEncoding,
 ): WeightSpec[] {
-  throw new UnsupportedError(source.name);
+  const { columns, parts, layout } = place.shape;
+  const { name, split, sourceRow = 0, sourceColumn = 0 } = source;
+  const [sourceRows, sourceColumns] = source.shape ?? [parts[part]!, columns];
+  const wordRows = kind === "awq" ? sourceRows : sourceColumns;
+  if (wordRows % PER_WORD !== 0 || sourceColumns % groupColumns !== 0) {
+    throw new UnsupportedError(
+      `${name} of ${sourceRows}x${sourceColumns} in ${kind} groups of ${groupColumns}`,
+      "its sizes must be multiples of a word's codes and of the group",
+    );
+  }
+  const groups = sourceColumns / groupColumns;
+  const slice: ColumnSlice = {
+    ...{ packing: kind, sourceRows, sourceColumns },
+    ...{ sourceRow, rows: parts[part]!, sourceColumn, columns },
+    firstRow: place.partRows[part]!,
+  };
+  let scales: { readonly bytes: Uint8Array; readonly dtype: Dtype } | undefined;
+  const takeZeros = (qzeros: Uint8Array) => {
+    const { bytes, dtype } = scales!;
+    scales = undefined;
+    const scalesDtype = dtype as "F16" | "BF16" | "F32";
+    const { rowsPadded } = place;
+    place.writeScales((into) =>
+      packColumnScales({
+        ...slice,
+        ...{ qzeros, scales: bytes, scalesDtype },
+        ...{ groupColumns, zeroOffset, into, rowsPadded },
+      }),
+    );
+  };
+  const spec = (
+    tensor: string,
+    shape: readonly number[],
+    destination: Destination,
+  ): WeightSpec => ({ name: `${name}.${tensor}`, shape, dtypes: ["I32"], split, destination });
+  const order: WeightSpec = {
+    ...spec(
+      "g_idx",
+      [sourceColumns],
+      collectBytes((bytes) => checkGroupOrder(`${name}.g_idx`, bytes, groupColumns)),
+    ),
+    optional: true,
+  };
+  return [
+    {
+      ...spec(
+        "scales",
+        [groups, sourceRows],
+        withDtype((bytes, dtype) => {
+          scales = { bytes, dtype };
+        }),
+      ),
+      dtypes: ["F16", "BF16", "F32"],
+    },
+    spec("qzeros", [groups, sourceRows / PER_WORD], collectBytes(takeZeros)),
+    ...(kind === "gptq" ? [order] : []),
+    spec(
+      "qweight",
+      kind === "awq"
+        ? [sourceColumns, sourceRows / PER_WORD]
+        : [sourceColumns / PER_WORD, sourceRows],
+      packColumns(place, () => new ColumnPacker({ ...slice, lanes: layout.lanes })),
+    ),
+  ];
+}
+
+function withDtype(take: (bytes: Uint8Array<ArrayBuffer>, dtype: Dtype) => void): Destination {
+  let dtype: Dtype = "F16";
+  const whole = collectBytes((bytes) => take(bytes, dtype));
+  return {
+    write(chunk) {
+      dtype = chunk.dtype;
+      return whole.write(chunk);
+    },
+    finish: () => whole.finish?.(),
+  };
+}
+
+function packColumns(place: MatrixPlace, newPacker: () => ColumnPacker): Destination {
+  // Made when bytes come: a large model has tens of thousands of destinations.
+  let packer: ColumnPacker | undefined;
+  return {
+    write: (chunk) => {
+      if (packer === undefined || chunk.rowStart === 0) packer = newPacker();
+      for (const run of packer.push(chunk.bytes)) place.writeRun(run);
+    },
+    finish: () => {
+      packer = undefined;
+    },
+  };
 }

@@ -8,6 +8,7 @@ import { MLA_PREFILL_MAX_QUERY } from "../../kernels/attention/mla_prefill.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { YarnScaling } from "../layers/rope_scaling.ts";
+import { MAX_EXPERT_GROUPS, MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN } from "./expert_limits.ts";
 import { readRopeSection } from "./rope_config.ts";
 
 export interface DeepseekConfig {
@@ -56,7 +57,7 @@ const ROUTER_DEFAULTS = {
 } as const;
 
 /** Sizes from which on a kernel does not fit into a workgroup's memory. */
-const LIMITS = { hiddenSize: 16384, queryLatent: 8192, experts: 1024, perToken: 64, groups: 64 };
+const LIMITS = { hiddenSize: 16384, queryLatent: 8192 };
 /** Elements that kernels load at once. */
 const VECTOR = 4;
 
@@ -148,12 +149,15 @@ function readExperts(
   const defaults = ROUTER_DEFAULTS[generation];
   const most = (max: number) => ({ min: 1, max });
   const routed = config.integer("n_routed_experts", {
-    ...most(LIMITS.experts),
+    ...most(MAX_EXPERTS),
     fallback: undefined,
   });
   const numbers = {
     shared: config.integer("n_shared_experts", { min: 0, fallback: 0 }),
-    perToken: config.integer("num_experts_per_tok", { ...most(LIMITS.perToken), fallback: 1 }),
+    perToken: config.integer("num_experts_per_tok", {
+      ...most(MAX_EXPERTS_PER_TOKEN),
+      fallback: 1,
+    }),
     intermediate: config.integer("moe_intermediate_size", { min: 1, fallback: 1 }),
     firstLayer: config.integer("first_k_dense_replace", { min: 0, fallback: 0 }),
     layerPeriod: config.integer("moe_layer_freq", { min: 1, fallback: 1 }),
@@ -167,7 +171,7 @@ function readExperts(
     "noaux_tc",
   ]);
   const normalize = config.boolean("norm_topk_prob", { fallback: defaults.normalize });
-  const groups = config.integer("n_group", { ...most(LIMITS.groups), fallback: 1 });
+  const groups = config.integer("n_group", { ...most(MAX_EXPERT_GROUPS), fallback: 1 });
   const groupsKept = config.integer("topk_group", { min: 1, fallback: 1 });
   if (routed === undefined) return undefined;
   if (numbers.perToken > routed) {

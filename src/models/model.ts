@@ -19,6 +19,12 @@ import type { LayerContext } from "../layers/layer_context.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
+import { gptOss } from "./gpt_oss.ts";
+import { llama } from "./llama.ts";
+import { mistral } from "./mistral.ts";
+import { qwen2 } from "./qwen2.ts";
+import { qwen3 } from "./qwen3.ts";
+import { qwen3Moe } from "./qwen3_moe.ts";
 
 /** Numbers that the engine plans with. */
 export interface ModelShape {
@@ -87,7 +93,16 @@ export interface ModelArchitecture {
   define(config: ConfigReader, quantization: Quantization): ModelDefinition;
 }
 
-const ARCHITECTURES: readonly ModelArchitecture[] = [deepseekV2, deepseekV3];
+const ARCHITECTURES: readonly ModelArchitecture[] = [
+  deepseekV2,
+  deepseekV3,
+  gptOss,
+  llama,
+  mistral,
+  qwen2,
+  qwen3,
+  qwen3Moe,
+];
 
 /**
  * The architecture that config.json names.
@@ -99,7 +114,13 @@ export function architectureOf(config: ConfigReader): ModelArchitecture {
   const known = ARCHITECTURES.find((one) => names.some((name) => one.names.includes(name)));
   if (known !== undefined) return known;
   const list = ARCHITECTURES.flatMap((one) => one.names).join(", ");
-  throw new UnsupportedError(`architecture ${names.join(", ") || "none"}`, `known are ${list}`);
+  const code = config.has("auto_map")
+    ? "it needs code of its own, and no remote code is ever run; "
+    : "";
+  throw new UnsupportedError(
+    `architecture ${names.join(", ") || "none"}`,
+    `${code}known are ${list}`,
+  );
 }
 
 export function kvCacheShape(shape: ModelShape, dtype: CacheDtype): KvCacheShape {

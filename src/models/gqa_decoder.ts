@@ -1,0 +1,97 @@
+/**
+ * Decoders with grouped-query attention: Llama, Mistral, Qwen and gpt-oss are this with different
+ * switches.
+ *
+ * @module
+ */
+import { GQA_PREFILL_ROW_TILE } from "../../kernels/attention/gqa_prefill.ts";
+import type { ConfigReader } from "../checkpoint/config.ts";
+import type { Quantization } from "../checkpoint/quantization.ts";
+import { allocateGqaScratch, GqaAttention, type GqaShape } from "../layers/gqa_attention.ts";
+import { ropeTable } from "../layers/rope_table.ts";
+import { activationRounding } from "./activation_rounding.ts";
+import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
+import { type GqaConfig, type GqaFamily, readGqaConfig } from "./gqa_config.ts";
+import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
+
+/** Keys of a split: its partials are small, and a long context gives many workgroups work. */
+const SPLIT_LENGTH = 256;
+
+export function gqaArchitecture(family: GqaFamily): ModelArchitecture {
+  return {
+    names: [family.architecture],
+    define: (reader, quantization) => define(family, reader, quantization),
+  };
+}
+
+function define(
+  family: GqaFamily,
+  reader: ConfigReader,
+  quantization: Quantization,
+): ModelDefinition {
+  const config = readGqaConfig(reader, family);
+  reader.finish({ ignored: ["quantization_config", "compression_config"] });
+  const { heads, kvHeads, headDim } = config;
+  const shape: ModelShape = {
+    vocabularySize: config.vocabularySize,
+    contextLength: config.rope.contextLength,
+    layers: config.layers,
+    cacheEntryWidth: 2 * kvHeads * headDim,
+    splitLength: SPLIT_LENGTH,
+    prefillCapacity: 0,
+    prefillRowTile: GQA_PREFILL_ROW_TILE,
+    maxRowBytes: {
+      row: widestRow(config) * 4,
+      decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
+    },
+  };
+  const { hiddenSize, intermediate, bias, experts } = config;
+  const decoder: DecoderShape = {
+    ...config,
+    mlp: { intermediate, bias: bias.mlp },
+    experts: experts && { hiddenSize, ...experts },
+    rounding: activationRounding(quantization),
+  };
+  return {
+    architecture: config.architecture,
+    shape,
+    create: (options) => new Decoder(decoder, gqaBlocks(config, options), options),
+  };
+}
+
+/** Elements of the widest activations of a row: what one binding holds bounds the rows of a step. */
+function widestRow({ heads, kvHeads, headDim, hiddenSize, intermediate, experts }: GqaConfig) {
+  const slots = experts === undefined ? 1 : experts.perToken;
+  return Math.max(
+    (heads + 2 * kvHeads) * headDim,
+    intermediate,
+    slots * Math.max(hiddenSize, experts?.intermediate ?? 0),
+  );
+}
+
+function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
+  const { rope, headDim, windows, layers: count } = config;
+  const shape: GqaShape = {
+    ...config,
+    rotary: rope.dim,
+    eps: config.normEps,
+    softmaxScale: headDim ** -0.5,
+    splitLength: SPLIT_LENGTH,
+  };
+  const layers = Array.from({ length: count }, (_, i) => {
+    const name = `model.layers.${i}.self_attn`;
+    return new GqaAttention(options, shape, { name, window: windows[i] });
+  });
+  return {
+    layers,
+    bind({ inputs, cache }, rows) {
+      const { memory, contextLength: positions, pageSize } = options;
+      const table = memory.allocate("weights", positions * rope.dim * 4, "rope table");
+      memory.write(table, 0, ropeTable({ ...rope, positions }) as Float32Array<ArrayBuffer>);
+      const scratch = allocateGqaScratch(memory, shape, options);
+      const cacheDtype = cache.shape.dtype;
+      const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };
+      return (plan, i) => layers[i]!.compile(plan, { ...binding, cache: cache.layers[i]! });
+    },
+  };
+}

@@ -1,0 +1,15 @@
+/**
+ * Qwen2 and Qwen2.5, and the distillations into them: queries, keys and values have biases.
+ *
+ * Source: Yang et al., "Qwen2 Technical Report" (2024).
+ *
+ * @module
+ */
+import { gqaArchitecture } from "./gqa_decoder.ts";
+import { qwenSlides } from "./qwen_window.ts";
+
+export const qwen2 = gqaArchitecture({
+  architecture: "Qwen2ForCausalLM",
+  projectionBias: true,
+  slides: qwenSlides,
+});

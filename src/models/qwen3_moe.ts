@@ -1,0 +1,37 @@
+/**
+ * Qwen3 with experts: a softmax over all of them chooses, and no expert is shared.
+ *
+ * Source: Yang et al., "Qwen3 Technical Report" (2025).
+ *
+ * @module
+ */
+import type { ConfigReader } from "../checkpoint/config.ts";
+import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./expert_limits.ts";
+import type { GqaConfig } from "./gqa_config.ts";
+import { gqaArchitecture } from "./gqa_decoder.ts";
+import { qwenSlides } from "./qwen_window.ts";
+
+export const qwen3Moe = gqaArchitecture({
+  architecture: "Qwen3MoeForCausalLM",
+  headNorms: true,
+  defaults: { headDim: 128 },
+  slides: qwenSlides,
+  experts: readExperts,
+});
+
+function readExperts(config: ConfigReader): GqaConfig["experts"] {
+  const routed = config.integer("num_experts", { min: 1, max: MAX_EXPERTS });
+  const period = config.integer("decoder_sparse_step", { min: 1, fallback: 1 });
+  const dense = new Set(config.integers("mlp_only_layers", { fallback: [] }));
+  return {
+    ...SOFTMAX_ROUTER,
+    routed,
+    perToken: config.integer("num_experts_per_tok", {
+      min: 1,
+      max: Math.min(MAX_EXPERTS_PER_TOKEN, routed),
+    }),
+    intermediate: config.integer("moe_intermediate_size", { min: 1 }),
+    normalize: config.boolean("norm_topk_prob", { fallback: false }),
+    isSparse: (layer) => !dense.has(layer) && (layer + 1) % period === 0,
+  };
+}
