@@ -61,3 +61,69 @@ export function llamaJson() {
     },
   };
 }
+
+/** `llamaJson` in the newer form: no normalizer, a pre-tokenizer that marks the first word only. */
+export function metaspaceJson() {
+  return {
+    ...llamaJson(),
+    normalizer: null,
+    pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false },
+  };
+}
+
+/** The same vocabulary without a mark in front of the text, as Gemma has it. */
+export function unprefixedJson() {
+  const json = llamaJson();
+  return {
+    ...json,
+    normalizer: { type: "Replace", pattern: { String: " " }, content: "▁" },
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        { type: "Replace", pattern: { String: "▁" }, content: " " },
+        { type: "ByteFallback" },
+        { type: "Fuse" },
+      ],
+    },
+  };
+}
+
+/** How published byte-level models cut text before merging. */
+export const SPLITS = {
+  llama3:
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  qwen2:
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  deepseekV3: [
+    "\\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  ],
+} as const;
+
+/** Every byte, and these pieces whole: text cut anywhere else falls into bytes. */
+export function splitJson(split: string | readonly string[], pieces: readonly string[]) {
+  const json = byteLevelJson();
+  const vocab = { ...json.model.vocab };
+  for (const [i, piece] of pieces.entries()) {
+    const characters = [...new TextEncoder().encode(piece)].map(characterOfByte);
+    vocab[characters.join("")] ??= 1000 + i;
+  }
+  const patterns = typeof split === "string" ? [split] : split;
+  return {
+    ...json,
+    pre_tokenizer: {
+      type: "Sequence",
+      pretokenizers: [
+        ...patterns.map((Regex) => ({
+          type: "Split",
+          pattern: { Regex },
+          behavior: "Isolated",
+          invert: false,
+        })),
+        { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: false },
+      ],
+    },
+    model: { ...json.model, vocab, merges: [], ignore_merges: true },
+  };
+}
