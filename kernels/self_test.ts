@@ -15,6 +15,7 @@ import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
 import { dot, gatedRow, randomWeight, unpackWeight } from "./linear/check_weights.ts";
 import {
   type Fp8Decode,
+  type GroupColumns,
   gateUpRows,
   type LinearLayout,
   layoutFor,
@@ -41,6 +42,8 @@ export interface SelfTestReport {
 export interface SelfTestOptions {
   /** Weights that the model has. Default BF16 and FP8. */
   readonly dtypes?: readonly WeightDtype[];
+  /** Columns of a group of int4 weights. Default 128. */
+  readonly groupColumns?: GroupColumns;
   /** What to try: its subgroup size is in the report if it works. Default `layoutFor(device)`. */
   readonly layout?: LinearLayout;
   /** Where the launches are bound: the engine's own shares its pipelines. Default a new one. */
@@ -65,7 +68,7 @@ export async function selfTest(
   device: GPUDevice,
   options: SelfTestOptions = {},
 ): Promise<SelfTestReport> {
-  const { dtypes = ["bf16", "fp8"], recorder = new Recorder(device) } = options;
+  const { dtypes = ["bf16", "fp8"], groupColumns, recorder = new Recorder(device) } = options;
   const { lanes, subgroupSize: wanted } = options.layout ?? layoutFor(device);
   const bench = new Bench(recorder);
   const failures: string[] = [];
@@ -74,7 +77,10 @@ export async function selfTest(
     const fp8Decode = await probeAdapter(bench, failures);
     const plain: FormResults[] = [];
     for (const dtype of dtypes) {
-      const results = await runForms(bench, { dtype, lanes, fp8Decode });
+      const results = await runForms(bench, {
+        ...{ dtype, lanes, fp8Decode },
+        ...(groupColumns && { groupColumns }),
+      });
       if (!(results.error <= TOLERANCE)) {
         throw new DeviceError(`Cannot use this adapter: the ${dtype} kernels give wrong numbers`);
       }
@@ -183,6 +189,7 @@ interface Form {
   readonly dtype: WeightDtype;
   readonly lanes: number;
   readonly fp8Decode: Fp8Decode;
+  readonly groupColumns?: GroupColumns;
   readonly subgroupSize?: number;
 }
 

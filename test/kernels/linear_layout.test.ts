@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { packWeight, unpackWeight } from "../../kernels/linear/check_weights.ts";
 import {
   gateUpRows,
+  int4ScaleWord,
   RowPacker,
+  scaleWords,
   segments,
   spreadScales,
   weightBytes,
@@ -18,6 +20,18 @@ describe("RowPacker", () => {
     const dense = unpackWeight(shape, packWeight(shape, bytes, blockScales));
     const want = Float64Array.from(bytes, (code, i) => decodeE4m3(code) * (i % 141 < 128 ? 1 : 2));
     expect(dense).toEqual(want);
+  });
+
+  test("keeps pairs of 4-bit codes in order, in rows of an odd number of columns", () => {
+    const four = { dtype: "int4", rows: 11, columns: 37, lanes: 8, groupColumns: 32 } as const;
+    const pairs = Uint8Array.from({ length: 11 * 19 }, (_, i) => (i * 37) % 256);
+    const { words } = packWeight(four, pairs);
+    const scales = new Uint32Array(4 * 16).fill(int4ScaleWord(0.5, 3));
+    const want = Float64Array.from({ length: 11 * 37 }, (_, i) => {
+      const byte = pairs[Math.floor(i / 37) * 19 + ((i % 37) >> 1)]!;
+      return ((i % 37) % 2 === 0 ? byte & 15 : byte >> 4) / 2 - 1.5;
+    });
+    expect(unpackWeight(four, { words, scales })).toEqual(want);
   });
 
   test("emits only whole groups of rows, in order, and pads the last", () => {
@@ -69,6 +83,30 @@ describe("RowPacker", () => {
 test("weightBytes counts padded rows and columns", () => {
   expect(weightBytes(shape)).toEqual({ words: 24 * 256, scales: 24 * 2 * 4 });
   expect(weightBytes({ ...shape, dtype: "bf16" })).toEqual({ words: 24 * 512, scales: 0 });
+});
+
+test("weightBytes counts half bytes and the scales of every group", () => {
+  const padded = { words: 24 * 256, scales: 24 * 2 * 4 };
+  expect(weightBytes({ ...shape, dtype: "int8" })).toEqual(padded);
+  expect(weightBytes({ ...shape, dtype: "mxfp4" })).toEqual({ ...padded, words: 24 * 128 });
+  expect(weightBytes({ ...shape, dtype: "int4", groupColumns: 32 })).toEqual({
+    words: 24 * 128,
+    scales: 24 * 8 * 4,
+  });
+  expect(scaleWords({ dtype: "int4", columns: 141 })).toBe(2);
+});
+
+test("int4ScaleWord keeps F16 and BF16 scales exactly and rounds others to nearest", () => {
+  const scaleOf = (word: number) => new Float32Array(Uint32Array.of(word - (word & 31)).buffer)[0];
+  const half = 0.00012153387069702148;
+  expect(scaleOf(int4ScaleWord(half, 16))).toBe(half);
+  expect(int4ScaleWord(half, 16) & 31).toBe(16);
+  expect(int4ScaleWord(0, 31)).toBe(31);
+  expect(scaleOf(int4ScaleWord(-1.5, 7))).toBe(-1.5);
+  const step = 2 ** -18;
+  expect(scaleOf(int4ScaleWord(1 + 0.49 * step, 31))).toBe(1);
+  expect(scaleOf(int4ScaleWord(1 + 0.51 * step, 31))).toBe(1 + step);
+  expect(scaleOf(int4ScaleWord(2 - 0.4 * step, 0))).toBe(2);
 });
 
 test("gateUpRows starts the up rows at a multiple of the lanes", () => {

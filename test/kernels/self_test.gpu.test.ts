@@ -29,6 +29,25 @@ test("finds nothing wrong with this adapter", async () => {
   expect(report.subgroupSize).toBe(layoutFor(device).subgroupSize);
 });
 
+test("finds nothing wrong with weights of 8 and 4 bits", async () => {
+  const report = await selfTest(device, { dtypes: ["int8", "int4", "mxfp4"], groupColumns: 32 });
+  expect(report.failures).toEqual([]);
+  expect(report.batchInvariant).toBe(true);
+  expect(report.subgroupSize).toBe(layoutFor(device).subgroupSize);
+});
+
+test.each([
+  ["int8", "bitcast<vec4i>(high) >>", "high >>"],
+  ["int4", "f32(scale_word & ZERO_MASK)", "0.0"],
+  ["mxfp4", "8u * (group % 4u)", "0u"],
+] as const)("refuses an adapter that gets %s weights wrong", async (dtype, fault, instead) => {
+  const rewrite = (_: string, code: string) => code.replaceAll(fault, () => instead);
+  const recorder = new Recorder(device, { maxLaunches: 256, rewrite });
+  const wrong = selfTest(device, { recorder, dtypes: [dtype], layout: DEFAULT_LAYOUT });
+  await expect(wrong).rejects.toThrow(`the ${dtype} kernels give wrong numbers`);
+  recorder.destroy();
+});
+
 test("chooses the other FP8 decoder where the first one is wrong", async () => {
   const report = await withFault("word & 0x007f007fu", "word & 0x00780078u", /probe/);
   expect(report.fp8Decode).toBe("bits");
