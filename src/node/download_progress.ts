@@ -48,8 +48,9 @@ export function downloadReport(
       const recent = samples.filter((sample) => time - sample.time <= WINDOW);
       samples = [...(done < (samples.at(-1)?.done ?? 0) ? [] : recent), { time, done }];
       const text = `Downloading ${id}: ${describe(samples, total)}`;
+      const end = isComplete ? "\n" : "";
       if (!output.isTTY) output.write(`${text}\n`);
-      else output.write(`${CLEAR_LINE}${text}${isComplete ? "\n" : ""}`);
+      else output.write(CLEAR_LINE + text.slice(0, (output.columns ?? 81) - 1) + end);
     },
     note(sentence) {
       clear();

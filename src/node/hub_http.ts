@@ -145,7 +145,9 @@ export class HubHttp {
     const retryAfter = readRetryAfter(headers.get("retry-after"));
     const answers = `${url.origin} answers ${status}`;
     if (status >= 500 || PASSING.includes(status)) return new PassingError(answers, retryAfter);
-    const { token } = this.#options;
+    const { endpoint, token } = this.#options;
+    // Of the store behind a hub no token gives access.
+    const isHub = url.origin === new URL(endpoint).origin;
     const reasons: Readonly<Record<number, string>> = {
       401:
         token === undefined
@@ -157,7 +159,7 @@ export class HubHttp {
           : "the token may not read it: ask for access on its page",
       404: notFound(headers.get("x-error-code")),
     };
-    const reason = reasons[status] ?? headers.get("x-error-message");
+    const reason = (isHub && reasons[status]) || headers.get("x-error-message");
     return new DownloadError(subject, reason ? `${answers}: ${reason}` : answers);
   }
 }

@@ -22,7 +22,7 @@ export interface LockOptions {
 }
 
 const DEFAULT_STALE_AFTER = 30_000;
-const LONGEST_POLL = 500;
+const LONGEST_POLL = 100;
 
 /** Runs `work` while holding the lock at `path`. */
 export async function withLock<T>(

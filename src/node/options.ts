@@ -47,7 +47,7 @@ export const ENGINE_OPTIONS = {
   modelPath: {
     flags: ["--model-path", "--model"],
     kind: "string",
-    value: "DIR|ID",
+    value: "MODEL",
     defaultText: "the small model that comes with the package",
     help: "folder of a checkpoint in the Hugging Face layout, or the id of a model that was downloaded",
     group: MODEL,

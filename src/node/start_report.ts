@@ -20,6 +20,8 @@ export interface StartReport {
 export interface Output {
   write(text: string): unknown;
   readonly isTTY?: boolean;
+  /** Width of the terminal. */
+  readonly columns?: number;
 }
 
 const BAR_WIDTH = 30;

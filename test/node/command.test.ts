@@ -147,7 +147,7 @@ describe("wisp launch_server", () => {
   test("--help prints the options", async () => {
     const command = run(["launch_server", "--help"]);
     expect(await command.code).toBe(0);
-    expect(command.stdout()).toContain("--model-path, --model DIR");
+    expect(command.stdout()).toContain("--model-path, --model MODEL");
   });
 });
 
@@ -190,7 +190,7 @@ describe("wisp generate", () => {
 });
 
 test.each([
-  [["--help"], 0, /^Usage: wisp/],
+  [["--help"], 0, /^Usage: wisp.*\n {2}serve ID\|DIR.*\n {2}download ID/s],
   [["--version"], 0, /^\d+\.\d+\.\d+\n$/],
 ])("wisp %j", async (args, code, pattern) => {
   const command = run(args);
@@ -198,7 +198,7 @@ test.each([
   expect(command.stdout()).toMatch(pattern);
 });
 
-test.each([[[]], [["toString"]], [["serve"]]])("wisp %j ends with 2", async (args) => {
+test.each([[[]], [["toString"]], [["server"]]])("wisp %j ends with 2", async (args) => {
   const command = run(args);
   expect(await command.code).toBe(2);
   expect(command.stderr()).toContain("launch_server");
