@@ -27,6 +27,8 @@ export const HARMLESS_FIELDS: ReadonlyMap<string, Allowed> = new Map<string, All
   ...any("dtype", "torch_dtype"),
   // Ids of special tokens; the tokenizer and the generation defaults decide.
   ...any("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
+  // OpenAI's own name for what rope_scaling repeats as original_max_position_embeddings.
+  ...any("initial_context_length"),
   // Training only.
   ...any("attention_dropout", "aux_loss_alpha", "dropout", "embd_pdrop", "hidden_dropout"),
   ...any("hidden_dropout_prob", "initializer_range", "resid_pdrop", "router_aux_loss_coef"),
