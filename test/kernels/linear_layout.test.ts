@@ -104,8 +104,8 @@ test("int4ScaleWord keeps F16 and BF16 scales exactly and rounds others to neare
   expect(int4ScaleWord(0, 31)).toBe(31);
   expect(scaleOf(int4ScaleWord(-1.5, 7))).toBe(-1.5);
   const step = 2 ** -18;
-  expect(scaleOf(int4ScaleWord(1 + 0.49 * step, 31))).toBe(1);
-  expect(scaleOf(int4ScaleWord(1 + 0.51 * step, 31))).toBe(1 + step);
+  expect(scaleOf(int4ScaleWord(1 + 0.45 * step, 31))).toBe(1);
+  expect(scaleOf(int4ScaleWord(1 + 0.55 * step, 31))).toBe(1 + step);
   expect(scaleOf(int4ScaleWord(2 - 0.4 * step, 0))).toBe(2);
 });
 
