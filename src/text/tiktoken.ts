@@ -9,6 +9,7 @@
  */
 
 import { CheckpointError, UnsupportedError } from "../errors.ts";
+import { spellOutSpaces } from "./split_pattern.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { type AddedToken, readTokenizerConfig } from "./tokenizer_config.ts";
 import { type TokenBytes, Vocabulary } from "./vocabulary.ts";
@@ -68,7 +69,7 @@ export async function createTiktokenTokenizer(
     }
   }
   const pattern = specialPattern([...specials.keys()]);
-  const split = tables.tokenSplitRegex;
+  const split = spellOutSpaces(tables.tokenSplitRegex);
   return new Tokenizer({
     vocabulary,
     encode: (text) =>

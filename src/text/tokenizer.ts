@@ -11,6 +11,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { CheckpointError, InvalidRequestError } from "../errors.ts";
 import { Detokenizer } from "./detokenizer.ts";
+import { spellOutCut } from "./split_pattern.ts";
 import {
   type AddedToken,
   isRecord,
@@ -193,10 +194,10 @@ function createLibraryTokenizer(
     return new HuggingFaceTokenizer(
       {
         normalizer: null,
-        pre_tokenizer: null,
         post_processor: null,
         decoder: null,
         ...tokenizerJson,
+        pre_tokenizer: spellOutCut(tokenizerJson.pre_tokenizer ?? null),
         added_tokens: added.map((token) => ({
           id: token.id,
           content: token.content,

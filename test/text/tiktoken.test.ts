@@ -63,6 +63,14 @@ describe("createTiktokenTokenizer", () => {
     expect(adding.encodePrompt("hello world")).toEqual([199998, 24912, 2375]);
   });
 
+  test("U+FEFF is no white space, so that it is cut off with what stands before a word", async () => {
+    const tokenizer = await tokenizerOf("o200k_harmony");
+    // " \ufeff" is one run of neither letters nor digits; " x" follows.
+    const apart = [...tokenizer.encode(" \ufeff"), ...tokenizer.encode(" x")];
+    expect(tokenizer.encode(" \ufeff x")).toEqual(apart);
+    expect(tokenizer.decode(apart)).toBe(" \ufeff x");
+  });
+
   test("an endless word is encoded in bounded time and comes back whole", async () => {
     const tokenizer = await tokenizerOf("cl100k_base");
     const text = `${"x".repeat(24_999)}😀${"yz".repeat(1000)}`;

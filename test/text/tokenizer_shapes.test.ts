@@ -77,6 +77,21 @@ describe("createTokenizer, byte-level cuts", () => {
     expect(found).toEqual(pieces);
   });
 
+  const spaces: [string, string | undefined, string[]][] = [
+    ["GPT-2", undefined, ["a", " \ufeff", "b"]],
+    ["GPT-2", undefined, ["a", "\u0085", " b"]],
+    ["Llama 3", SPLITS.llama3, ["a", " \ufeff!", " b"]],
+    ["Llama 3", SPLITS.llama3, ["a", "\u0085", " \u180e"]],
+    ["Llama 3", SPLITS.llama3, ["a", "\u2028\u00a0", "\u3000b"]],
+  ];
+  test.each(spaces)("%s takes for white space what Unicode does: %#", (_, split, pieces) => {
+    const json = splitJson(split ?? "", pieces);
+    const whole = { ...json, pre_tokenizer: byteLevelJson().pre_tokenizer };
+    const tokenizer = createTokenizer(split === undefined ? whole : json);
+    const found = tokenizer.encode(pieces.join("")).map((id) => tokenizer.vocabulary.text(id));
+    expect(found).toEqual(pieces);
+  });
+
   test("Qwen's normalizer composes, the others leave text as it is", () => {
     const json = splitJson(SPLITS.qwen2, ["é"]);
     expect(createTokenizer(json).encode("e\u0301")).toEqual([0x65, 0xcc, 0x81]);
