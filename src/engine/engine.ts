@@ -15,6 +15,7 @@ import type {
   GenerationRequest,
   ModelDescription,
 } from "../generation.ts";
+import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
 import { ChunkStream } from "./chunk_stream.ts";
 import type { EngineOptions } from "./engine_options.ts";
@@ -33,6 +34,8 @@ export class Engine implements GenerationEngine {
   readonly memoryPlan: MemoryPlan;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
+  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
+  readonly quantizationErrors: readonly QuantizationError[];
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
   readonly #pool: PagePool;
@@ -56,6 +59,7 @@ export class Engine implements GenerationEngine {
     this.#text = text;
     this.memoryPlan = memoryPlan;
     this.selfTest = loaded.selfTest;
+    this.quantizationErrors = loaded.quantizationErrors;
     this.model = {
       path: source.name,
       architecture: definition.architecture,

@@ -69,11 +69,28 @@ export const ENGINE_OPTIONS = {
     help: "tokens a sequence may have, prompt and completion together",
     group: MODEL,
   },
+  quantization: {
+    flags: ["--quantization"],
+    kind: "string",
+    value: "METHOD",
+    defaultText: "the checkpoint's",
+    help:
+      "int4, int4-g32, int4-g64, int4-g128, int8 or fp8: what plain weights become while they are " +
+      "loaded; any other must be what the checkpoint is. Not to be set for weights that are already FP8",
+    group: MODEL,
+  },
+  quantizationReport: {
+    flags: ["--quantization-report"],
+    kind: "flag",
+    default: false,
+    help: "print the error of every matrix that --quantization changes, not only the largest",
+    group: MODEL,
+  },
   disableActivationQuantization: {
     flags: ["--disable-activation-quantization"],
     kind: "flag",
     default: false,
-    help: "keep activations in full precision where an FP8 checkpoint asks to round them",
+    help: "keep activations in full precision where an FP8 or int8 checkpoint asks to round them",
     group: MODEL,
   },
   memFractionStatic: {

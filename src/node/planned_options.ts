@@ -48,7 +48,7 @@ export const PLANNED_OPTIONS = planned({
     flags: ["--trust-remote-code"],
     kind: "flag",
     neutral: [true],
-    help: "accepted and never needed: models are built in, a checkpoint's code is not run",
+    help: "accepted and never needed: models are built in, no remote code is ever run, and a model that needs it is refused",
   },
   attentionBackend: {
     flags: ["--attention-backend"],
@@ -61,7 +61,6 @@ export const PLANNED_OPTIONS = planned({
     neutral: [true],
     help: "accepted: there is no chunked prefix cache yet",
   },
-  quantization: { flags: ["--quantization"], kind: "string", help: "quantize while loading" },
   kvCacheDtype: {
     flags: ["--kv-cache-dtype"],
     kind: "string",

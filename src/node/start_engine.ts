@@ -9,6 +9,7 @@ import { Engine } from "../engine/engine.ts";
 import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
+import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
@@ -51,11 +52,13 @@ export const startEngine: StartEngine = async (options, report) => {
       chunkedPrefillSize: options.chunkedPrefillSize,
       memFractionStatic: options.memFractionStatic,
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
+      quantization: options.quantization,
       quantizeActivations: !options.disableActivationQuantization,
       randomSeed: options.randomSeed,
       onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
     });
+    report.quantized(describeErrors(engine.quantizationErrors, options.quantizationReport));
     report.warnings(engine.selfTest.failures);
     return engine;
   } catch (error) {
@@ -97,5 +100,20 @@ function describePlan(plan: MemoryPlan): readonly string[] {
   return [
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
       `${cacheTokens} tokens, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+  ];
+}
+
+/** Matrices named when not all of them are. */
+const WORST_SHOWN = 3;
+
+function describeErrors(errors: readonly QuantizationError[], all: boolean): readonly string[] {
+  if (errors.length === 0) return [];
+  const sorted = [...errors].sort((a, b) => b.relativeError - a.relativeError);
+  const shown = all ? errors : sorted.slice(0, WORST_SHOWN);
+  const middle = sorted[Math.floor(sorted.length / 2)]!;
+  const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
+  return [
+    `Quantized ${errors.length} matrices: half of them are off by ${percent(middle.relativeError)} or more`,
+    ...shown.map(({ name, relativeError }) => `  ${name}: ${percent(relativeError)}`),
   ];
 }

@@ -12,6 +12,8 @@ export interface StartReport {
   adapter(adapter: AdapterDescription): void;
   plan(lines: readonly string[]): void;
   progress(progress: LoadingProgress): void;
+  /** How far weights that were quantized are from their numbers. */
+  quantized(lines: readonly string[]): void;
   /** What the adapter gets wrong, one sentence each. */
   warnings(sentences: readonly string[]): void;
 }
@@ -46,6 +48,7 @@ export function lineReport(output: Output): StartReport {
     },
     plan: (lines) => lines.forEach(line),
     progress: output.isTTY ? barProgress(output) : lineProgress(line),
+    quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => {
       for (const sentence of sentences) line(`Warning: ${sentence}`);
     },
@@ -59,6 +62,7 @@ export function quietReport(output: Output): StartReport {
     adapter: () => {},
     plan: () => {},
     progress: output.isTTY ? barProgress(output) : () => {},
+    quantized: () => {},
     warnings: () => {},
   };
 }
