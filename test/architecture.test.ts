@@ -59,14 +59,18 @@ interface SourceFile {
 }
 
 function filesOf(folder: string, endings: readonly string[]): SourceFile[] {
-  return readdirSync(posix.join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => endings.some((ending) => name.endsWith(ending)))
-    .sort()
-    .map((name) => {
-      const path = posix.join(folder, name);
-      const text = readFileSync(posix.join(root, path), "utf8");
-      return { path, text, code: withoutComments(text) };
-    });
+  return (
+    readdirSync(posix.join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((name) => endings.some((ending) => name.endsWith(ending)))
+      // The peers that benches compare with are installed beside them.
+      .filter((name) => !name.includes("node_modules"))
+      .sort()
+      .map((name) => {
+        const path = posix.join(folder, name);
+        const text = readFileSync(posix.join(root, path), "utf8");
+        return { path, text, code: withoutComments(text) };
+      })
+  );
 }
 
 function withoutComments(text: string): string {
