@@ -1,0 +1,135 @@
+import { defineCheck } from "../check.ts";
+import { gqaReduce } from "./gqa_reduce.ts";
+
+interface Shape {
+  /** Keys in front of each row, its own included. */
+  readonly lengths: readonly number[];
+  readonly heads: number;
+  readonly headDim: number;
+  readonly splitLength: number;
+  /** 0: all keys are seen. */
+  readonly window: number;
+  readonly sinks: boolean;
+}
+
+const PAD = 4;
+const outStride = ({ heads, headDim }: Shape) => heads * headDim + PAD;
+const splitsOf = ({ lengths, splitLength }: Shape) => Math.ceil(Math.max(...lengths) / splitLength);
+
+/** Splits of a row: [first, end). */
+function seenSplits({ splitLength, window }: Shape, length: number): [number, number] {
+  const first = window === 0 ? 0 : Math.max(0, length - window);
+  return [Math.floor(first / splitLength), Math.ceil(length / splitLength)];
+}
+
+function floats(shape: Shape): number {
+  let splits = 0;
+  for (const length of shape.lengths) {
+    const [first, end] = seenSplits(shape, length);
+    splits += end - first;
+  }
+  return splits * shape.heads * (2 + shape.headDim);
+}
+
+export default defineCheck<Shape>({
+  name: "attention/gqa_reduce",
+  cases: [
+    // One key; one whole split; a key more; several. 66 elements are no multiple of the workgroup.
+    { lengths: [1, 8, 9, 30], heads: 3, headDim: 22, splitLength: 8, window: 0, sinks: true },
+    // A window of less than a split, at the start and at the end of one.
+    { lengths: [33, 32, 4], heads: 2, headDim: 8, splitLength: 8, window: 7, sinks: false },
+    { lengths: [8192], heads: 16, headDim: 128, splitLength: 256, window: 0, sinks: false },
+  ],
+  tunings: [{}],
+  tolerance: 1e-6,
+  bytes: (shape) => (floats(shape) + shape.lengths.length * shape.heads * shape.headDim) * 4,
+  flops: (shape) => 4 * floats(shape),
+  mutants: [
+    {
+      name: "sums are not rescaled",
+      replace: "fma(partials[at + 1u], b, l * a)",
+      with: "partials[at + 1u] + l",
+    },
+    { name: "what came before is not rescaled", replace: "acc * a)", with: "acc)" },
+    { name: "the output is not divided", replace: "acc / divisor", with: "acc + 0.0 * divisor" },
+    { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
+    { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
+    { name: "heads lie on each other", replace: "* params.heads + head;", with: "* params.heads;" },
+    {
+      name: "splits lie on each other",
+      replace: "params.max_splits + split)",
+      with: "params.max_splits)",
+    },
+    {
+      name: "rows lie on each other",
+      replace: "row * params.max_splits",
+      with: "0u * params.max_splits",
+    },
+    {
+      name: "the output's stride is ignored",
+      replace: "row * params.out_stride",
+      with: "row * params.heads * params.head_dim",
+    },
+    { name: "a split too many", replace: "split_length < seen", with: "split_length <= seen" },
+    { name: "hidden splits are read", replace: "min(seen, params.window)", with: "seen", case: 1 },
+  ],
+
+  inputs(shape, random) {
+    const { lengths, heads, headDim } = shape;
+    const maxSplits = splitsOf(shape);
+    // Records of splits that a row does not have are NaN.
+    const records = lengths.length * maxSplits * heads;
+    const partials = new Float32Array(records * (2 + headDim)).fill(Number.NaN);
+    const rows = new Uint32Array(lengths.length * 4);
+    lengths.forEach((length, r) => {
+      rows.set([5, length - 1, 6, 7], r * 4);
+      const [first, end] = seenSplits(shape, length);
+      for (let record = first * heads; record < end * heads; record++) {
+        const at = (r * maxSplits * heads + record) * (2 + headDim);
+        partials[at] = random() * 8 - 4;
+        partials[at + 1] = 1 + random();
+        for (let c = 0; c < headDim; c++) partials[at + 2 + c] = random() * 2 - 1;
+      }
+    });
+    return { partials, rows, sinks: Float32Array.from({ length: heads }, () => random() * 8 - 4) };
+  },
+
+  reference(shape, { partials, sinks }) {
+    const { lengths, heads, headDim } = shape;
+    const out = new Float64Array(lengths.length * outStride(shape)).fill(Number.NaN);
+    lengths.forEach((length, r) => {
+      for (let h = 0; h < heads; h++) {
+        const [first, end] = seenSplits(shape, length);
+        const splits = Array.from(
+          { length: end - first },
+          (_, s) => ((r * splitsOf(shape) + first + s) * heads + h) * (2 + headDim),
+        );
+        const top = Math.max(...splits.map((s) => partials![s]!));
+        let total = shape.sinks ? Math.exp(sinks![h]! - top) : 0;
+        for (const s of splits) total += partials![s + 1]! * Math.exp(partials![s]! - top);
+        for (let c = 0; c < headDim; c++) {
+          let sum = 0;
+          for (const s of splits) sum += partials![s + 2 + c]! * Math.exp(partials![s]! - top);
+          out[r * outStride(shape) + h * headDim + c] = sum / total;
+        }
+      }
+    });
+    return { out };
+  },
+
+  bind(recorder, shape, { partials, rows, sinks, out }) {
+    const { lengths, heads, headDim, splitLength, window } = shape;
+    const launch = gqaReduce(recorder, {
+      partials: partials!,
+      rows: rows!,
+      out: out!,
+      outStride: outStride(shape),
+      heads,
+      headDim,
+      splitLength,
+      window: window === 0 ? undefined : window,
+      sinks: shape.sinks ? sinks! : undefined,
+    });
+    return () => launch(lengths.length, splitsOf(shape));
+  },
+});

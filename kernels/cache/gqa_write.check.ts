@@ -1,0 +1,239 @@
+import { encodeBf16 } from "../../src/dtype.ts";
+import { defineCheck, type HostArrays } from "../check.ts";
+import { gqaWrite } from "./gqa_write.ts";
+
+interface Shape {
+  readonly rows: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly rotary: number;
+  readonly norm: boolean;
+  readonly scale: number;
+  readonly eps: number;
+  readonly dtype: "bf16" | "f32";
+}
+
+const PAD = 4;
+const POSITIONS = 50;
+
+/** Values, queries, keys, with columns of nobody between them. */
+function columns({ heads, kvHeads, headDim }: Shape) {
+  const value = 2;
+  const query = value + kvHeads * headDim + PAD;
+  const key = query + heads * headDim + 2;
+  return { value, query, key, stride: key + kvHeads * headDim + PAD };
+}
+
+const queryStride = ({ heads, headDim }: Shape) => heads * headDim + PAD;
+
+/** True where the error of a rotation in f32 could round to the other neighbour. */
+const nearTieOfBf16 = (value: number) => encodeBf16(value - 1e-6) !== encodeBf16(value + 1e-6);
+
+/** One head, normed and rotated in halves. */
+function turned(shape: Shape, inputs: HostArrays, r: number, column: number, weight: string) {
+  const { headDim, rotary, norm, eps } = shape;
+  const { projected, rows, rope_table } = inputs;
+  const at = r * columns(shape).stride + column;
+  let squares = 0;
+  for (let c = 0; c < headDim; c++) squares += projected![at + c]! ** 2;
+  const scale = 1 / Math.sqrt(squares / headDim + eps);
+  const x = Array.from({ length: headDim }, (_, c) =>
+    norm ? projected![at + c]! * scale * inputs[weight]![c]! : projected![at + c]!,
+  );
+  const half = rotary / 2;
+  return x.map((value, c) => {
+    if (c >= rotary) return value;
+    const turn = rows![r * 4 + 1]! * rotary + 2 * (c % half);
+    const [cos, sin] = [rope_table![turn]!, rope_table![turn + 1]!];
+    return c < half ? value * cos - x[c + half]! * sin : x[c - half]! * sin + value * cos;
+  });
+}
+
+/** The cache entry of one row before it is rounded. */
+function entry(shape: Shape, inputs: HostArrays, r: number): number[] {
+  const { kvHeads, headDim } = shape;
+  const { key, value, stride } = columns(shape);
+  const values: number[] = [];
+  for (let h = 0; h < kvHeads; h++) {
+    values.push(...turned(shape, inputs, r, key + h * headDim, "key_norm"));
+  }
+  const at = r * stride + value;
+  for (let c = 0; c < kvHeads * headDim; c++) values.push(inputs.projected![at + c]!);
+  return values;
+}
+
+export default defineCheck<Shape>({
+  name: "cache/gqa_write",
+  cases: [
+    // Part of a head rotates; parts of a sum of three pairs; more work than invocations.
+    {
+      ...{ rows: 3, heads: 6, kvHeads: 3, headDim: 20, rotary: 12 },
+      ...{ norm: true, scale: 1, eps: 1e-6, dtype: "bf16" },
+    },
+    // The smallest rotation; fewer units than parts.
+    {
+      ...{ rows: 2, heads: 5, kvHeads: 5, headDim: 8, rotary: 4 },
+      ...{ norm: true, scale: 1, eps: 1e-6, dtype: "f32" },
+    },
+    // Heads so small that eps decides the answer.
+    {
+      ...{ rows: 2, heads: 7, kvHeads: 1, headDim: 64, rotary: 64 },
+      ...{ norm: true, scale: 1e-3, eps: 1e-5, dtype: "f32" },
+    },
+    // No norm.
+    {
+      ...{ rows: 2, heads: 2, kvHeads: 2, headDim: 12, rotary: 12 },
+      ...{ norm: false, scale: 1, eps: 1e-6, dtype: "f32" },
+    },
+    {
+      ...{ rows: 64, heads: 16, kvHeads: 8, headDim: 128, rotary: 128 },
+      ...{ norm: true, scale: 1, eps: 1e-6, dtype: "bf16" },
+    },
+  ],
+  tunings: [{}],
+  tolerance: 2e-6,
+  bytes: ({ rows, heads, kvHeads, headDim, dtype }) =>
+    rows * headDim * (8 * heads + (dtype === "bf16" ? 12 : 16) * kvHeads),
+  flops: ({ rows, heads, kvHeads, headDim, rotary }) =>
+    rows * (heads + kvHeads) * (4 * headDim + 3 * rotary),
+  mutants: [
+    { name: "eps is dropped", replace: "+ params.eps", with: "", case: 2 },
+    { name: "a part is not squared", replace: "part < PARTS;", with: "part < PARTS - 1u;" },
+    { name: "odd elements are not squared", replace: "fma(x.y, x.y, ", with: "(" },
+    { name: "the query's weight is dropped", replace: "* query_norm[near]", with: "" },
+    { name: "the far query's weight is dropped", replace: "* query_norm[far]", with: "" },
+    { name: "the key's weight is dropped", replace: "* key_norm[near]", with: "" },
+    { name: "the far key's weight is dropped", replace: "* key_norm[far]", with: "" },
+    {
+      name: "rows are read too close",
+      replace: "row * params.projected_stride",
+      with: "row * (params.projected_stride - 2u)",
+    },
+    {
+      name: "rows are written too close",
+      replace: "(params.query_stride / 2u)",
+      with: "(params.heads * HEAD_PAIRS)",
+    },
+    { name: "queries start elsewhere", replace: "params.query_column +", with: "" },
+    { name: "keys start elsewhere", replace: "params.key_column +", with: "" },
+    { name: "values start elsewhere", replace: "params.value_column +", with: "" },
+    { name: "the position is ignored", replace: "rows[row].y *", with: "0u *" },
+    { name: "the slot is ignored", replace: "rows[row].z *", with: "row *" },
+    {
+      name: "entries lie too close",
+      replace: "(2u * params.kv_heads * HEAD_PAIRS)",
+      with: "(params.kv_heads * HEAD_PAIRS)",
+    },
+    { name: "the rotation turns back", replace: "-(pair.y * turn.y)", with: "pair.y * turn.y" },
+    {
+      name: "neighbours rotate",
+      replace: "vec2f(x.x, y.x), rope",
+      with: "vec2f(x.x, x.y), rope",
+    },
+    {
+      name: "both elements of a pair turn alike",
+      replace: "turns + 2u * unit + 1u",
+      with: "turns + 2u * unit",
+    },
+    { name: "nothing passes unchanged", replace: "unit < ROTARY / 4u", with: "true" },
+    {
+      name: "the values are not written",
+      replace: "2u * params.kv_heads) *",
+      with: "params.kv_heads) *",
+    },
+    { name: "BF16 is cut off", replace: "bits + 0x7fffu + ((bits >> 16u) & 1u)", with: "bits" },
+    {
+      name: "no barrier before the sums are joined",
+      replace: "workgroupBarrier();",
+      with: "",
+      case: 1,
+    },
+  ],
+
+  inputs(shape, random) {
+    const { rows, heads, kvHeads, headDim, rotary, scale } = shape;
+    const { key, value, query, stride } = columns(shape);
+    const draw = () => (random() * 2 - 1) * scale;
+    // What the kernel must not read is NaN.
+    const projected = new Float32Array(rows * stride).fill(Number.NaN);
+    const weight = () => Float32Array.from({ length: headDim }, () => 0.5 + random());
+    const inputs = {
+      projected,
+      query_norm: weight(),
+      key_norm: weight(),
+      rows: new Uint32Array(rows * 4),
+      rope_table: Float32Array.from({ length: POSITIONS * rotary }, () => random() * 2 - 1),
+    };
+    for (let r = 0; r < rows; r++) {
+      for (let c = 0; c < heads * headDim; c++) projected[r * stride + query + c] = draw();
+      for (let c = 0; c < kvHeads * headDim; c++) projected[r * stride + key + c] = draw();
+      for (let c = 0; c < kvHeads * headDim; c++) projected[r * stride + value + c] = draw();
+      // Slots in an order of their own, with holes.
+      inputs.rows.set([7, Math.floor(random() * POSITIONS), 2 * (rows - r) - 1, 9], r * 4);
+    }
+    // Draw again what lies so close to a tie that f32 and f64 may round it differently.
+    for (let again = true; again; ) {
+      again = false;
+      for (let r = 0; r < rows; r++) {
+        entry(shape, inputs, r).forEach((written, i) => {
+          if (!nearTieOfBf16(written)) return;
+          again = true;
+          const keys = kvHeads * headDim;
+          projected[r * stride + (i < keys ? key + i : value + i - keys)] = draw();
+        });
+      }
+    }
+    return inputs;
+  },
+
+  reference(shape, inputs) {
+    const { rows, heads, kvHeads, headDim, dtype } = shape;
+    const width = 2 * kvHeads * headDim;
+    const values = new Float64Array(2 * rows * width).fill(Number.NaN);
+    const words = new Uint32Array(rows * width).fill(0xdeadbeef);
+    const query = new Float64Array(rows * queryStride(shape)).fill(Number.NaN);
+    for (let r = 0; r < rows; r++) {
+      const at = inputs.rows![r * 4 + 2]! * width;
+      const written = entry(shape, inputs, r);
+      values.set(written, at);
+      for (let i = 0; i < width; i += 2) {
+        words[(at + i) / 2] = (encodeBf16(written[i]!) | (encodeBf16(written[i + 1]!) << 16)) >>> 0;
+      }
+      for (let h = 0; h < heads; h++) {
+        const column = columns(shape).query + h * headDim;
+        query.set(
+          turned(shape, inputs, r, column, "query_norm"),
+          r * queryStride(shape) + h * headDim,
+        );
+      }
+    }
+    return { query, cache: dtype === "bf16" ? words : values };
+  },
+
+  bind(recorder, shape, tensors) {
+    const { rows, heads, kvHeads, headDim, rotary, norm, eps, dtype } = shape;
+    const { key, value, query, stride } = columns(shape);
+    const launch = gqaWrite(recorder, {
+      projected: tensors.projected!,
+      projectedStride: stride,
+      queryColumn: query,
+      keyColumn: key,
+      valueColumn: value,
+      queryNorm: norm ? tensors.query_norm! : undefined,
+      keyNorm: norm ? tensors.key_norm! : undefined,
+      eps,
+      rows: tensors.rows!,
+      ropeTable: tensors.rope_table!,
+      rotary,
+      query: tensors.query!,
+      queryStride: queryStride(shape),
+      cache: tensors.cache!,
+      cacheDtype: dtype,
+      heads,
+      kvHeads,
+      headDim,
+    });
+    return () => launch(rows);
+  },
+});
