@@ -72,13 +72,13 @@ export function checkQuantizationOption(
   if (method === "none") {
     if (!PLAIN_DTYPES.includes(storedDtype)) {
       const held = `its weights are ${storedDtype ?? "missing"}`;
-      return refuse(given, `the checkpoint names no quantization and ${held}`);
+      return refuse(given, `the checkpoint names no method and ${held}`);
     }
     if (uploadTo !== undefined) return { uploadTo };
     const targets = [...UPLOAD_TARGETS.keys()].join(", ");
     return refuse(
       given,
-      `the checkpoint's weights are ${storedDtype}, without a quantization; ${targets} quantize them`,
+      `the checkpoint's weights are plain ${storedDtype}; ${targets} make less of them`,
     );
   }
   const { name } = quantization;
@@ -86,9 +86,9 @@ export function checkQuantizationOption(
   // Blocks of int8 go by several names, this one is the best known.
   if (given === "blockwise_int8" && method === "int8_block") return {};
   const already = uploadTo === undefined ? "" : ", and quantized weights are not quantized again";
-  return refuse(given, `the checkpoint's quantization is ${name}${already}`);
+  return refuse(given, `the checkpoint is ${name}${already}`);
 }
 
 function refuse(given: string, reason: string): never {
-  throw new InvalidRequestError(`Cannot use --quantization ${given}: ${reason}`, "quantization");
+  throw new InvalidRequestError(`quantization cannot be ${given}: ${reason}`, "quantization");
 }

@@ -94,7 +94,7 @@ export class Engine implements GenerationEngine {
   static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
     try {
       const checkpoint = await Checkpoint.open(source);
-      const text = await loadText(source, options.chatTemplate);
+      const text = await loadText(source, options);
       const loaded = await loadModel(checkpoint, options);
       return new Engine(source, loaded, text, options);
     } finally {

@@ -54,6 +54,11 @@ export interface EngineOptions {
   readonly quantization?: string | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
+  /**
+   * Name of the family whose way to write conversations the model follows: message forms, ends of
+   * turns, the template of a checkpoint without one. Default: what its template and config tell.
+   */
+  readonly chatFamily?: string | undefined;
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */
   readonly randomSeed?: number | undefined;
   /** Called once it is known where the memory goes, before any weight is read. */

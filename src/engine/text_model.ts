@@ -18,7 +18,7 @@ import {
   chatTemplateSource,
   createChatRenderer,
 } from "../text/chat_template_choice.ts";
-import { detectFamily, type ModelFamily } from "../text/families.ts";
+import { detectFamily, familyNamed, type ModelFamily } from "../text/families.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import { loadTokenizer } from "./tokenizer_files.ts";
 
@@ -35,25 +35,37 @@ export interface TextModel {
 const CONFIG_FILE = "config.json";
 const GENERATION_FILE = "generation_config.json";
 
+export interface TextOptions {
+  /** Replaces the checkpoint's own template. */
+  readonly chatTemplate?: string | undefined;
+  /** Name of the family, in place of the one that is recognised. */
+  readonly chatFamily?: string | undefined;
+}
+
 /**
- * @param chatTemplate Replaces the checkpoint's own.
  * @throws {CheckpointError} naming the file that is malformed or missing.
+ * @throws {InvalidRequestError} when there is no family of the name.
  */
-export async function loadText(source: WeightSource, chatTemplate?: string): Promise<TextModel> {
+export async function loadText(
+  source: WeightSource,
+  { chatTemplate, chatFamily }: TextOptions = {},
+): Promise<TextModel> {
+  const named = chatFamily === undefined ? undefined : familyNamed(chatFamily);
   const config = await readJson(source, CONFIG_FILE);
   const given: ChatTemplateSources = {
     tokenizerConfig: await readTokenizerConfigFile(source),
     jinjaFile: await readTemplateFile(source),
     override: chatTemplate,
+    family: named,
   };
   const template = chatTemplateSource(given);
-  const { fallbackEncoding } = detectFamily({ template, config });
+  const { fallbackEncoding } = named ?? detectFamily({ template, config });
   const { tokenizerConfig } = given;
   const tokenizer = await loadTokenizer(source, { tokenizerConfig, fallbackEncoding });
 
   const { vocabulary } = tokenizer;
   const hasToken = (content: string) => vocabulary.id(content) !== undefined;
-  const family = detectFamily({ template, config, hasToken });
+  const family = named ?? detectFamily({ template, config, hasToken });
   const { fallbackTemplate, turnEnds = [] } = family;
   const fallback = fallbackTemplate?.tokens.every(hasToken) ? fallbackTemplate.source : undefined;
   const chat = createChatRenderer({ ...given, fallback });

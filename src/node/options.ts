@@ -61,6 +61,14 @@ export const ENGINE_OPTIONS = {
     help: "file with a Jinja chat template",
     group: MODEL,
   },
+  chatFamily: {
+    flags: ["--chat-family"],
+    kind: "string",
+    value: "NAME",
+    defaultText: "what its chat template and config.json tell",
+    help: "whose way to write conversations the model follows",
+    group: MODEL,
+  },
   contextLength: {
     flags: ["--context-length"],
     kind: "integer",

@@ -45,6 +45,7 @@ export const startEngine: StartEngine = async (options, report) => {
     const engine = await Engine.load(source, {
       device,
       chatTemplate,
+      chatFamily: options.chatFamily,
       contextLength: options.contextLength,
       maxRunningRequests: options.maxRunningRequests,
       maxTotalTokens: options.maxTotalTokens,
@@ -58,6 +59,7 @@ export const startEngine: StartEngine = async (options, report) => {
       onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
     });
+    report.family(engine.model.family);
     report.quantized(describeErrors(engine.quantizationErrors, options.quantizationReport));
     report.warnings(engine.selfTest.failures);
     return engine;

@@ -12,6 +12,8 @@ export interface StartReport {
   adapter(adapter: AdapterDescription): void;
   plan(lines: readonly string[]): void;
   progress(progress: LoadingProgress): void;
+  /** Whose way to write conversations the model follows. */
+  family(name: string): void;
   /** How far weights that were quantized are from their numbers. */
   quantized(lines: readonly string[]): void;
   /** What the adapter gets wrong, one sentence each. */
@@ -48,6 +50,7 @@ export function lineReport(output: Output): StartReport {
     },
     plan: (lines) => lines.forEach(line),
     progress: output.isTTY ? barProgress(output) : lineProgress(line),
+    family: (name) => line(`Chat family: ${name}`),
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => {
       for (const sentence of sentences) line(`Warning: ${sentence}`);
@@ -62,6 +65,7 @@ export function quietReport(output: Output): StartReport {
     adapter: () => {},
     plan: () => {},
     progress: output.isTTY ? barProgress(output) : () => {},
+    family: () => {},
     quantized: () => {},
     warnings: () => {},
   };

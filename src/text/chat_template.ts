@@ -43,6 +43,8 @@ export interface ChatTemplateInput {
 export interface ChatTemplateOptions {
   /** Where the source is from, for the error. Default chat_template.jinja. */
   readonly file?: string;
+  /** Whose way to write conversations it follows. Default: the one its source is recognised as. */
+  readonly family?: ModelFamily | undefined;
   /** Clock of `strftime_now`. Default the system's. */
   readonly now?: (() => Date) | undefined;
 }
@@ -64,7 +66,7 @@ export class ChatTemplate {
   constructor(source: string, tokens: RoleTokens, options: ChatTemplateOptions = {}) {
     const { file = "chat_template.jinja", now = () => new Date() } = options;
     this.#tokens = tokens;
-    this.#family = detectFamily({ template: source });
+    this.#family = options.family ?? detectFamily({ template: source });
     this.#now = now;
     try {
       this.#template = new JinjaTemplate(source);

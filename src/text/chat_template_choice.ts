@@ -10,6 +10,7 @@
 
 import { InvalidRequestError } from "../errors.ts";
 import { ChatTemplate, type ChatTemplateInput } from "./chat_template.ts";
+import type { ModelFamily } from "./families.ts";
 import { type NamedTemplate, readTokenizerConfig } from "./tokenizer_config.ts";
 
 const DEFAULT = "default";
@@ -30,6 +31,8 @@ export interface ChatTemplateSources {
   readonly override?: string | undefined;
   /** Text of a template of ours, for a checkpoint without any. */
   readonly fallback?: string | undefined;
+  /** Default: the one each template is recognised as. */
+  readonly family?: ModelFamily | undefined;
   /** Clock for templates that print the date. Default the system's. */
   readonly now?: (() => Date) | undefined;
 }
@@ -48,7 +51,7 @@ export function createChatRenderer(sources: ChatTemplateSources): ChatRenderer {
   const named = new Map(
     templates.map(({ name, template }) => [
       name,
-      new ChatTemplate(template, roles, { file, now: sources.now }),
+      new ChatTemplate(template, roles, { file, now: sources.now, family: sources.family }),
     ]),
   );
   return {

@@ -9,6 +9,7 @@
  * @module
  */
 
+import { InvalidRequestError } from "../errors.ts";
 import { FALLBACK_TEMPLATES } from "./fallback_templates.ts";
 import type { RoleTokens } from "./tokenizer_config.ts";
 
@@ -314,6 +315,15 @@ export function detectFamily(evidence: FamilyEvidence): ModelFamily {
     if (found !== undefined) return found;
   }
   return UNKNOWN;
+}
+
+/** @throws {InvalidRequestError} listing the known names. */
+export function familyNamed(name: string): ModelFamily {
+  const rows = [...FAMILIES, UNKNOWN].filter((row) => row.name === name);
+  // A family has several rows where it is recognised in several ways; all make the same choices.
+  if (rows.length > 0) return Object.assign({}, ...rows) as ModelFamily;
+  const known = [...new Set([...FAMILIES, UNKNOWN].map((row) => row.name))].join(", ");
+  throw new InvalidRequestError(`chatFamily ${name} is unknown, known are ${known}`, "chatFamily");
 }
 
 function configNames(config: unknown): unknown[] {

@@ -79,14 +79,14 @@ describe("checkQuantizationOption", () => {
     ["int4", fp8("modelopt"), "F8_E4M3", "already FP8"],
     ["int4", NONE, "F8_E4M3", "already FP8"],
     ["awq", FP8_BLOCK, "F8_E4M3", "already FP8"],
-    ["awq", GPTQ, "I32", "quantization is gptq"],
-    ["gptq", AWQ, "I32", "quantization is awq"],
-    ["compressed-tensors", int8("w8a8_int8"), "I8", "quantization is w8a8_int8"],
-    ["mxfp4", int8("compressed-tensors"), "I8", "quantization is compressed-tensors"],
+    ["awq", GPTQ, "I32", "checkpoint is gptq"],
+    ["gptq", AWQ, "I32", "checkpoint is awq"],
+    ["compressed-tensors", int8("w8a8_int8"), "I8", "checkpoint is w8a8_int8"],
+    ["mxfp4", int8("compressed-tensors"), "I8", "checkpoint is compressed-tensors"],
     ["int8", int8("w8a8_int8"), "I8", "w8a8_int8, and quantized weights are not quantized again"],
     ["int4", AWQ, "I32", "not quantized again"],
-    ["fp8", MXFP4, "U8", "quantization is mxfp4"],
-    ["awq", NONE, "BF16", "weights are BF16, without a quantization; int4, "],
+    ["fp8", MXFP4, "U8", "checkpoint is mxfp4"],
+    ["awq", NONE, "BF16", "weights are plain BF16; int4, "],
     ["int4", NONE, "I8", "its weights are I8"],
     ["int4", NONE, undefined, "its weights are missing"],
     ["modelopt_fp4", NONE, "BF16", "known are int4, "],
@@ -95,7 +95,7 @@ describe("checkQuantizationOption", () => {
   ] as const)("refuses %s for %o with %s weights", (given, quantization, dtype, say) => {
     const run = () => checkQuantizationOption(given, quantization, dtype);
     expect(run).toThrow(InvalidRequestError);
-    expect(run).toThrow(`Cannot use --quantization ${given}: `);
+    expect(run).toThrow(`quantization cannot be ${given}: `);
     expect(run).toThrow(say);
   });
 

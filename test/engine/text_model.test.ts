@@ -6,13 +6,17 @@ import { byteLevelJson } from "../text/small_tokenizers.ts";
 const USER = [{ role: "user", content: "Hi" }];
 
 /** Loads the text part of a checkpoint of these files; objects are written as JSON. */
-function load(files: Readonly<Record<string, unknown>>, chatTemplate?: string) {
+function load(
+  files: Readonly<Record<string, unknown>>,
+  chatTemplate?: string,
+  chatFamily?: string,
+) {
   const encoder = new TextEncoder();
   const bytes = Object.entries({ "config.json": {}, ...files }).map(([name, content]) => [
     name,
     encoder.encode(typeof content === "string" ? content : JSON.stringify(content)),
   ]);
-  return loadText(memorySource(Object.fromEntries(bytes)), chatTemplate);
+  return loadText(memorySource(Object.fromEntries(bytes)), { chatTemplate, chatFamily });
 }
 
 function withTokens(...contents: string[]) {
@@ -50,6 +54,21 @@ describe("loadText, chat templates", () => {
     await expect(render({ "chat_template.json": {} })).rejects.toThrow(
       "Cannot load chat_template.json (chat_template): it has no text",
     );
+  });
+
+  test("the user's family stands in place of the one that is recognised", async () => {
+    const files = {
+      "config.json": { model_type: "llama" },
+      "tokenizer.json": withTokens("<|im_start|>", "<|im_end|>"),
+    };
+    const { family, chat, eosTokenIds } = await load(files, undefined, "qwen3");
+    expect(family.name).toBe("qwen3");
+    expect(chat.render({ messages: USER, addGenerationPrompt: true })).toContain(
+      "<|im_start|>user",
+    );
+    expect(eosTokenIds).toContain(301);
+    expect((await load(files)).eosTokenIds).not.toContain(301);
+    await expect(load(files, undefined, "qwen9")).rejects.toThrow("chatFamily qwen9 is unknown");
   });
 
   test("a checkpoint without one gets its family's, if it has the tokens", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ChatMessage } from "../../src/generation.ts";
 import { createChatRenderer } from "../../src/text/chat_template_choice.ts";
 import { FALLBACK_TEMPLATES } from "../../src/text/fallback_templates.ts";
-import { detectFamily } from "../../src/text/families.ts";
+import { detectFamily, familyNamed } from "../../src/text/families.ts";
 import { hasSharedData, sharedJson, sharedText, skipNote } from "./shared_data.ts";
 
 describe.skipIf(!hasSharedData)(`detectFamily, published templates${skipNote}`, () => {
@@ -233,4 +233,10 @@ describe("ids of calls", () => {
     const renderer = createChatRenderer({ jinjaFile: `{#${mark}#}${ids}` });
     expect(renderer.render({ messages, addGenerationPrompt: true })).toBe(prompt);
   });
+});
+
+test("a family can be named, and an unknown name lists the known ones", () => {
+  expect(familyNamed("qwen3").toolCalls).toBe("qwen25");
+  expect(familyNamed("unknown")).toEqual({ name: "unknown" });
+  expect(() => familyNamed("qwen9")).toThrow(/qwen9 is unknown, known are .*qwen3.*unknown/);
 });
