@@ -28,6 +28,10 @@ export class CheckpointRows {
     return new CheckpointRows(source, await readSafetensorsHeader(source, file));
   }
 
+  has(name: string): boolean {
+    return this.#tensors.has(name);
+  }
+
   shape(name: string): readonly number[] {
     return this.#entry(name).shape;
   }

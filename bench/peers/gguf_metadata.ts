@@ -30,8 +30,11 @@ export interface ModelConfig {
     readonly low_freq_factor?: number;
     readonly high_freq_factor?: number;
     readonly mscale_all_dim?: number;
+    readonly beta_fast?: number;
+    readonly beta_slow?: number;
     readonly truncate?: boolean;
   } | null;
+  readonly tie_word_embeddings: boolean;
   readonly kv_lora_rank?: number;
   readonly qk_nope_head_dim?: number;
   readonly qk_rope_head_dim?: number;
@@ -46,6 +49,8 @@ export interface ModelConfig {
   readonly routed_scaling_factor?: number;
   readonly norm_topk_prob?: boolean;
   readonly sliding_window?: number | null;
+  readonly layer_types?: readonly string[];
+  readonly swiglu_limit?: number;
 }
 
 const ARCHITECTURES = {

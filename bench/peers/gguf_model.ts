@@ -14,6 +14,7 @@ import type { SyntheticModel } from "../../test/support/synthetic/source.ts";
 import type { CheckpointRows } from "./checkpoint_rows.ts";
 import { ggufMetadata, type ModelConfig } from "./gguf_metadata.ts";
 import type { GgufMetadata, GgufTensor, GgufType } from "./gguf_writer.ts";
+import { llama3Factors } from "./reference_rope.ts";
 
 /** Tensors of a layer that only change their name. */
 const LAYER_NAMES: Readonly<Record<string, string>> = {
@@ -89,7 +90,11 @@ export function ggufModel(
     if (names.has("mlp.experts.0.gate_proj.weight")) tensors.push(...stackedExperts(context));
     if (names.has("mlp.experts.down_proj_blocks")) tensors.push(...mxfp4Experts(context));
   }
-  if (config.rope_scaling?.rope_type === "llama3") tensors.push(llama3Factors(config));
+  if (config.rope_scaling?.rope_type === "llama3") {
+    const factors = Float32Array.from(llama3Factors(config));
+    const rows = async () => factors;
+    tensors.push({ name: "rope_freqs.weight", shape: [factors.length], type: "f32", rows });
+  }
   return { metadata: ggufMetadata(config), tensors };
 }
 
@@ -286,22 +291,4 @@ function mxfp4Experts({ config, weights, type, from, to }: Layer): GgufTensor[] 
       rows: (first, count) => weights.rows(`${name}.down_proj_bias`, first, count),
     },
   ];
-}
-
-/** What each frequency is divided by. */
-function llama3Factors({ rope_scaling, rope_theta, head_dim }: ModelConfig): GgufTensor {
-  const { factor, low_freq_factor: low, high_freq_factor: high } = rope_scaling!;
-  const original = rope_scaling!.original_max_position_embeddings;
-  const factors = Float32Array.from({ length: head_dim! / 2 }, (_, i) => {
-    const waveLength = 2 * Math.PI * rope_theta ** ((2 * i) / head_dim!);
-    const smooth = (original / waveLength - low!) / (high! - low!);
-    if (smooth >= 1) return 1;
-    return smooth <= 0 ? factor : 1 / ((1 - smooth) / factor + smooth);
-  });
-  return {
-    name: "rope_freqs.weight",
-    shape: [factors.length],
-    type: "f32",
-    rows: async () => factors,
-  };
 }

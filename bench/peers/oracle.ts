@@ -1,6 +1,7 @@
 /**
- * Asks llama.cpp about the models of test/support/synthetic/oracle_cases.ts and writes its answers
- * to test/models/oracle: `node bench/peers/run.mjs oracle [NAME..]`.
+ * Asks llama.cpp, or the reference where llama.cpp cannot answer, about the models of
+ * test/support/synthetic/oracle_cases.ts and writes the answers to test/models/oracle:
+ * `npm run bench:peers -- oracle [NAME..]`.
  *
  * @module
  */
@@ -18,11 +19,13 @@ import {
   recordedPositions,
   TOP_TOKENS,
 } from "../../test/support/synthetic/oracle_cases.ts";
-import { syntheticSource } from "../../test/support/synthetic/source.ts";
+import { type SyntheticModel, syntheticSource } from "../../test/support/synthetic/source.ts";
 import { CheckpointRows } from "./checkpoint_rows.ts";
+import type { ModelConfig } from "./gguf_metadata.ts";
 import { ggufModel } from "./gguf_model.ts";
 import { writeGguf } from "./gguf_writer.ts";
 import { ENGINE, logProbabilities } from "./llama_cpp.ts";
+import { REFERENCE, referenceLogProbabilities } from "./reference.ts";
 
 const FOLDER = fileURLToPath(new URL("../../test/models/oracle", import.meta.url));
 const DIGITS = 6;
@@ -41,24 +44,46 @@ export async function main(names: readonly string[]): Promise<void> {
 }
 
 async function ask(one: OracleCase): Promise<OracleAnswers> {
+  const model = one.model();
+  const weights = await CheckpointRows.open(syntheticSource(model, one.seed));
+  const prompts = one.promptLengths.map((length) => promptTokens(one, length));
+  const byReference = one.oracle === "reference";
+  const answers = byReference
+    ? await askReference(model, weights, prompts)
+    : await askLlamaCpp(model, weights, prompts);
+  return {
+    engine: byReference ? REFERENCE : ENGINE,
+    seed: one.seed,
+    config: model.config,
+    prompts: prompts.map((tokens, i) => record(tokens, answers[i]!)),
+  };
+}
+
+type Ask = (
+  model: SyntheticModel,
+  weights: CheckpointRows,
+  prompts: readonly (readonly number[])[],
+) => Promise<Float64Array[][]>;
+
+const askReference: Ask = async ({ config }, weights, prompts) => {
+  const answers: Float64Array[][] = [];
+  for (const tokens of prompts) {
+    const known = config as unknown as ModelConfig;
+    answers.push(await referenceLogProbabilities(known, weights, tokens));
+  }
+  return answers;
+};
+
+const askLlamaCpp: Ask = async (model, weights, prompts) => {
   const folder = await mkdtemp(join(tmpdir(), "wisp-oracle-"));
   try {
     const path = join(folder, "model.gguf");
-    const model = one.model();
-    const weights = await CheckpointRows.open(syntheticSource(model, one.seed));
     await writeGguf(path, ggufModel(model, weights));
-    const prompts = one.promptLengths.map((length) => promptTokens(one, length));
-    const answers = await logProbabilities(path, prompts);
-    return {
-      engine: ENGINE,
-      seed: one.seed,
-      config: model.config,
-      prompts: prompts.map((tokens, i) => record(tokens, answers[i]!)),
-    };
+    return await logProbabilities(path, prompts);
   } finally {
     await rm(folder, { recursive: true });
   }
-}
+};
 
 function record(tokens: readonly number[], rows: readonly Float64Array[]): OraclePrompt {
   const positions = recordedPositions(tokens.length);

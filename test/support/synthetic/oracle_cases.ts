@@ -17,7 +17,9 @@ export interface OracleCase {
   readonly model: () => SyntheticModel;
   readonly seed: number;
   readonly promptLengths: readonly number[];
-  /** True for those with every expert of the published model: gigabytes. */
+  /** Who answers. Default llama.cpp. */
+  readonly oracle?: "reference";
+  /** True for those that take long: gigabytes of experts, for example. */
   readonly large?: boolean;
 }
 
@@ -25,7 +27,7 @@ const SHORT = [40, 24] as const;
 /** Some positions are behind a sliding window of 128. */
 const PAST_WINDOW = [150, 24] as const;
 
-/** gpt-oss reads a rotation whose ramp llama.cpp always rounds to whole dimensions. */
+/** llama.cpp always rounds the ramp of YaRN to whole dimensions, the published gpt-oss does not. */
 const truncated = (fields: Parameters<typeof gptOss>[0] = {}) => {
   const rope = gptOss().config.rope_scaling as { truncate: boolean };
   const rope_scaling = { ...rope, truncate: true } as never;
@@ -72,6 +74,14 @@ export const ORACLE_CASES: readonly OracleCase[] = [
     model: () => truncated(),
     seed: 8,
     promptLengths: PAST_WINDOW,
+    large: true,
+  },
+  {
+    name: "gpt-oss-20b-8-experts-not-truncated",
+    model: () => gptOss({ num_local_experts: 8 }),
+    seed: 5,
+    promptLengths: PAST_WINDOW,
+    oracle: "reference",
     large: true,
   },
 ];
