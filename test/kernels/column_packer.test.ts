@@ -84,7 +84,14 @@ describe.each(["awq", "gptq"] as const)("ColumnPacker of %s", (packing) => {
     const firstRow = lanes * upTo(3);
     const end = firstRow + Math.ceil(rows / lanes) * lanes;
     const shape: Shape = {
-      ...{ packing, lanes, sourceRows, sourceColumns, sourceRow, rows, sourceColumn, firstRow },
+      packing,
+      lanes,
+      sourceRows,
+      sourceColumns,
+      sourceRow,
+      rows,
+      sourceColumn,
+      firstRow,
       columns: packing === "awq" ? columns : Math.ceil(columns / 8) * 8,
       rowsPadded: end + lanes,
     };
@@ -141,12 +148,21 @@ describe.each(["awq", "gptq"] as const)("ColumnPacker of %s", (packing) => {
       const into = new Uint32Array(3 * rowsPadded).fill(1);
       const numbers = stored[scalesDtype];
       packColumnScales({
-        ...{ packing, sourceRows, sourceColumns, scalesDtype, into, rowsPadded },
+        packing,
+        sourceRows,
+        sourceColumns,
+        scalesDtype,
+        into,
+        rowsPadded,
         // GPTQ's zero points are packed by output as well, in plain order.
         qzeros: packing === "awq" ? packFile("awq", zeros) : packZeros(zeros),
         scales: new Uint8Array(numbers.buffer),
         groupColumns: 64,
-        ...{ sourceRow: 3, rows: 13, sourceColumn: 128, columns: 130, firstRow: 8 },
+        sourceRow: 3,
+        rows: 13,
+        sourceColumn: 128,
+        columns: 130,
+        firstRow: 8,
       });
       for (let group = 0; group < 3; group++) {
         for (let r = 0; r < rowsPadded; r++) {
