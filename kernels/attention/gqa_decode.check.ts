@@ -2,6 +2,7 @@ import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { gqaDecode } from "./gqa_decode.ts";
 import {
+  GQA_MUTANTS,
   type GqaShape,
   gqaCacheBytes,
   gqaInputs,
@@ -87,7 +88,27 @@ export default defineCheck<GqaShape>({
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
   flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
-  mutants: [],
+  mutants: [
+    ...GQA_MUTANTS,
+    { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
+    {
+      name: "splits lie on each other",
+      replace: "params.max_splits + group.z",
+      with: "params.max_splits",
+    },
+    { name: "the output is not divided", replace: "value / divisors[h]", with: "value", case: 2 },
+    {
+      name: "the output's stride is ignored",
+      replace: "row * params.out_stride",
+      with: "row * params.heads * HEAD_DIM",
+      case: 2,
+    },
+    {
+      name: "a split is written as if it were all",
+      replace: "params.direct == 0u",
+      with: "false",
+    },
+  ],
 
   inputs(shape, random) {
     const { heads, headDim } = shape;

@@ -17,7 +17,6 @@ import { gqaReduce } from "./gqa_reduce.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/gqa_decode";
-const WORKGROUP_BYTES = 16384;
 const MAX_LANES = 32;
 /** Query heads that share the reads of a workgroup, at most. */
 const HEAD_TILE = 4;
@@ -81,26 +80,30 @@ export class GqaKernels<B extends string, P extends string> {
   }
 }
 
-/**
- * The constants of a kernel whose workgroups have `queries` queries.
- *
- * @throws {KernelError} when no workgroup of the portable kind holds them.
- */
+/** The heads of a group are shared out among `tiles` workgroups, `heads` each at most. */
+export interface HeadTiles {
+  readonly heads: number;
+  readonly tiles: number;
+}
+
+/** Tiles of about one size: seven heads in tiles of at most four are four and three. */
+export function headTiles({ heads, kvHeads }: GqaAttentionOptions, most: number): HeadTiles {
+  const tiles = Math.ceil(heads / kvHeads / most);
+  return { heads: Math.ceil(heads / kvHeads / tiles), tiles };
+}
+
+/** The constants of a kernel whose workgroups hold `rows` rows, each with a tile of heads. */
 export function gqaConstants(
   kernel: string,
-  { queries, lanes }: { readonly queries: number; readonly lanes: number },
+  { rows, heads, lanes }: Readonly<Record<"rows" | "heads" | "lanes", number>>,
   options: GqaAttentionOptions,
 ): Readonly<Record<string, number>> {
-  const { heads, kvHeads, headDim, queryStride, outStride, splitLength } = options;
+  const { headDim, queryStride, outStride, splitLength } = options;
   requireMultiples(kernel, 4, { headDim, queryStride, outStride });
   requireMultiples(kernel, GQA_KEY_TILE, { splitLength });
-  requireMultiples(kernel, kvHeads, { heads });
-  const bytes = 4 * queries * (headDim + GQA_KEY_TILE + 8) + 4 * GQA_KEY_TILE + 512;
-  if (bytes > WORKGROUP_BYTES) {
-    throw new KernelError(kernel, `a head of ${headDim} elements needs ${bytes} bytes`);
-  }
+  requireMultiples(kernel, options.kvHeads, { heads: options.heads });
   return {
-    ...{ HEAD_DIM: headDim, QUERIES: queries, LANES: lanes },
+    ...{ HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes },
     ...sharingConstants(options),
   };
 }
@@ -148,13 +151,10 @@ export function gqaDecode(
   recorder: Recorder,
   options: GqaDecodeOptions,
 ): (rows: number, maxSplits: number) => void {
-  const { query, cache, rows, pageTables, sinks, partials, out, heads, kvHeads } = options;
+  const { query, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
   const { headDim, lanes = defaultLanes(recorder, headDim) } = options;
-  const groupSize = heads / kvHeads;
-  const headTiles = Math.ceil(groupSize / HEAD_TILE);
-  // Tiles of about one size: seven heads are four and three, five are three and two.
-  const queries = Math.ceil(groupSize / headTiles);
-  const constants = gqaConstants(NAME, { queries, lanes }, options);
+  const tile = headTiles(options, HEAD_TILE);
+  const constants = gqaConstants(NAME, { rows: 1, heads: tile.heads, lanes }, options);
   const bind = (target: Tensor, direct: boolean) =>
     kernels.for(options).bind(
       recorder,
@@ -164,7 +164,7 @@ export function gqaDecode(
         constants,
         params: {
           ...gqaParams(options),
-          ...{ head_tiles: headTiles, max_splits: 1, direct: direct ? 1 : 0 },
+          ...{ head_tiles: tile.tiles, max_splits: 1, direct: direct ? 1 : 0 },
         },
       },
     );
@@ -172,15 +172,15 @@ export function gqaDecode(
   if (partials === undefined) {
     return (rowCount, maxSplits) => {
       if (maxSplits > 1) throw new KernelError(NAME, `${maxSplits} splits, but no partials`);
-      direct.record(rowCount, kvHeads * headTiles);
+      direct.record(rowCount, kvHeads * tile.tiles);
     };
   }
   const split = bind(partials, false);
   const reduce = gqaReduce(recorder, { ...options, partials });
   return (rowCount, maxSplits) => {
-    if (maxSplits <= 1) return direct.record(rowCount, kvHeads * headTiles);
+    if (maxSplits <= 1) return direct.record(rowCount, kvHeads * tile.tiles);
     split.set("max_splits", maxSplits);
-    split.record(rowCount, kvHeads * headTiles, maxSplits);
+    split.record(rowCount, kvHeads * tile.tiles, maxSplits);
     reduce(rowCount, maxSplits);
   };
 }

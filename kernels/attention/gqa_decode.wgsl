@@ -11,14 +11,15 @@
 //   out          [rows, out_stride]             f32    write  when `direct`; else the records
 //                [rows, max_splits, heads]                    m, l, acc[HEAD_DIM]
 //
-// Grid (row, QUERIES heads of one group, split). The heads share every read of the cache; a tile
+// Grid (row, HEADS heads of one group, split). The heads share every read of the cache; a tile
 // past the group's end repeats its last head. A row sees the `window` keys up to its own. Splits
 // that it does not see are neither read nor written. Orders: see common/gqa_split.wgsl.
 //
 // Source: Ainslie et al., "GQA" (2023); Dao et al., "Flash-Decoding" (2023).
 
 const HEAD_DIM = 128u;
-const QUERIES = 2u;
+const ROWS = 1u;
+const HEADS = 2u;
 const LANES = 8u;
 
 struct Params {
@@ -44,46 +45,38 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 @group(0) @binding(6) var<uniform> params: Params;
 
-var<workgroup> divisors: array<f32, QUERIES>;
+var<workgroup> divisors: array<f32, HEADS>;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
   let row = group.x;
   let group_size = params.heads / params.kv_heads;
   let kv_head = group.y / params.head_tiles;
-  let first_in_group = group.y % params.head_tiles * QUERIES;
+  let first_in_group = group.y % params.head_tiles * HEADS;
   let first_head = kv_head * group_size + first_in_group;
-  let head_count = min(QUERIES, group_size - first_in_group);
+  let head_count = min(HEADS, group_size - first_in_group);
 
-  let seen = rows[row].y + 1u;
-  let first = seen - min(seen, params.window);
+  let length = rows[row].y + 1u;
+  let first = length - min(length, params.window);
   let split = group.z * params.split_length;
-  let end = min(seen, split + params.split_length);
+  let end = min(length, split + params.split_length);
   if split >= end || end <= first { return; }
 
-  for (var i = lane; i < HEAD_QUADS * QUERIES; i += LANES) {
-    let head = first_head + min(i / HEAD_QUADS, head_count - 1u);
-    let quad = i % HEAD_QUADS;
-    queries[quad * QUERIES + i / HEAD_QUADS] = q[row * (params.q_stride / 4u) + head * HEAD_QUADS + quad];
-  }
-  for (var h = 0u; h < QUERIES; h++) {
-    low[h] = first;
-    high[h] = seen;
-  }
-  let start = max(split, first / KEY_TILE * KEY_TILE);
-  attend_split(start, end, Keys(rows[row].w, kv_head, first, end), lane);
+  let of_row = Queries(row, 1u, first_head, head_count);
+  let keys = Keys(rows[row].w, kv_head, first, end);
+  attend_split(max(split, first / KEY_TILE * KEY_TILE), end, of_row, keys, lane);
 
   let record = (row * params.max_splits + group.z) * params.heads + first_head;
-  if lane < head_count {
-    divisors[lane] = divisor(m, l, first_head + lane);
+  for (var h = lane; h < head_count; h += LANES) {
+    divisors[h] = divisor(seen[h].x, seen[h].y, first_head + h);
     if params.direct == 0u {
-      let at = (record + lane) * (2u + HEAD_DIM);
-      out[at] = m;
-      out[at + 1u] = l;
+      let at = (record + h) * (2u + HEAD_DIM);
+      out[at] = seen[h].x;
+      out[at + 1u] = seen[h].y;
     }
   }
   workgroupBarrier();
-  for (var h = 0u; h < QUERIES; h++) {
+  for (var h = 0u; h < HEADS; h++) {
     if h >= head_count { continue; }
     var at = row * params.out_stride + (first_head + h) * HEAD_DIM;
     if params.direct == 0u { at = (record + h) * (2u + HEAD_DIM) + 2u; }

@@ -2,6 +2,7 @@ import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./gqa_prefill.ts";
 import {
+  GQA_MUTANTS,
   type GqaShape,
   gqaCacheBytes,
   gqaInputs,
@@ -83,7 +84,34 @@ export default defineCheck<GqaShape>({
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
   flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
-  mutants: [],
+  mutants: [
+    ...GQA_MUTANTS,
+    { name: "every item is the first", replace: "params.first_item + group.x", with: "group.x" },
+    { name: "every row is its item's first", replace: "query / HEADS", with: "0u" },
+    {
+      name: "every row sees what the last one sees",
+      replace: "rows[row_of(asked, i)].y + 1u",
+      with: "rows[asked.first_row + asked.row_count - 1u].y + 1u",
+    },
+    { name: "a split forgets those before it", replace: "earlier * merge.x", with: "vec4f()" },
+    { name: "the sum forgets the splits before", replace: "before.y * a", with: "0.0" },
+    {
+      name: "a split is not rescaled",
+      replace: "vec4f(merge.y), earlier",
+      with: "vec4f(1.0), earlier",
+    },
+    { name: "the output is not divided", replace: "merged / merge.z", with: "merged" },
+    {
+      name: "the output's stride is ignored",
+      replace: "(params.out_stride / 4u)",
+      with: "(params.heads * HEAD_QUADS)",
+    },
+    {
+      name: "the last split starts at key 0",
+      replace: "attend_split(max(split,",
+      with: "attend_split(max(0u,",
+    },
+  ],
 
   inputs: (shape, random) => ({ ...gqaInputs(shape, random), items: itemsOf(shape) }),
 

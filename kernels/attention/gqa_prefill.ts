@@ -1,12 +1,21 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { type GqaAttentionOptions, GqaKernels, gqaConstants, gqaParams } from "./gqa_decode.ts";
+import {
+  type GqaAttentionOptions,
+  GqaKernels,
+  gqaConstants,
+  gqaParams,
+  headTiles,
+} from "./gqa_decode.ts";
 import source from "./gqa_prefill.wgsl?raw";
 
 const NAME = "attention/gqa_prefill";
 
 /** Rows of an item at most; they are of one sequence and their positions consecutive. */
 export const GQA_PREFILL_ROW_TILE = 8;
+/** Query heads that share the reads of a workgroup, at most. */
+const HEAD_TILE = 2;
+const LANES = 8;
 
 export interface GqaPrefillOptions extends GqaAttentionOptions {
   /** `[items, 8]` u32: first row, row count (at most `GQA_PREFILL_ROW_TILE`), six unused */
@@ -20,6 +29,7 @@ const kernels = new GqaKernels({
   params: [
     "heads",
     "kv_heads",
+    "head_tiles",
     "q_stride",
     "out_stride",
     "page_size",
@@ -40,25 +50,20 @@ export function gqaPrefill(
   recorder: Recorder,
   options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
-  const { query, cache, rows, pageTables, items, sinks, out, heads, headDim } = options;
-  const { lanes = defaultLanes(headDim) } = options;
-  const queries = GQA_PREFILL_ROW_TILE;
+  const { query, cache, rows, pageTables, items, sinks, out, kvHeads, lanes = LANES } = options;
+  const tile = headTiles(options, HEAD_TILE);
+  const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
   const bound = kernels.for(options).bind(
     recorder,
     // A binding cannot stay empty.
     { q: query, cache, rows, page_tables: pageTables, items, sinks: sinks ?? rows, out },
     {
-      constants: gqaConstants(NAME, { queries, lanes }, options),
-      params: gqaParams(options),
+      constants: gqaConstants(NAME, shape, options),
+      params: { ...gqaParams(options), head_tiles: tile.tiles },
     },
   );
   return (firstItem, itemCount) => {
     bound.set("first_item", firstItem);
-    bound.record(itemCount, heads);
+    bound.record(itemCount, kvHeads * tile.tiles);
   };
-}
-
-/** One invocation for four columns of a value, one for each row at least. */
-function defaultLanes(headDim: number): number {
-  return Math.min(32, Math.max(GQA_PREFILL_ROW_TILE, 2 ** Math.ceil(Math.log2(headDim / 4))));
 }

@@ -11,7 +11,7 @@
 //   sinks        [heads]                        f32    read   when has_sinks
 //   out          [rows, out_stride]             vec4f  both   between two splits their sum so far
 //
-// Grid (item, head). QUERIES rows of one sequence, positions ascending one by one, share every read
+// Grid (item, HEADS heads of one group). ROWS rows of one sequence, positions ascending one by one, share every read
 // of the cache; a short item repeats its last row. A row sees the `window` keys up to its own.
 // Splits are walked in ascending order and put together as attention/gqa_reduce does, so the bits
 // of a row are those of attention/gqa_decode. Orders: see common/gqa_split.wgsl.
@@ -19,12 +19,14 @@
 // Source: Ainslie et al., "GQA" (2023); Dao, "FlashAttention-2" (2023).
 
 const HEAD_DIM = 128u;
-const QUERIES = 8u;
-const LANES = 32u;
+const ROWS = 8u;
+const HEADS = 2u;
+const LANES = 8u;
 
 struct Params {
   heads: u32,
   kv_heads: u32,
+  head_tiles: u32,
   q_stride: u32,
   out_stride: u32,
   page_size: u32,
@@ -44,52 +46,51 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> out: array<vec4f>;
 @group(0) @binding(7) var<uniform> params: Params;
 
-// Per query: what the splits before are multiplied with, what this one is, the divisor.
+// Per query the splits so far: highest score, sum of weights. Only invocation q % LANES looks.
+var<workgroup> totals: array<vec2f, QUERIES>;
+// What they and this split are multiplied with, and what the sum is divided by.
 var<workgroup> merges: array<vec3f, QUERIES>;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
-  let head = group.y;
   let item = items[2u * (params.first_item + group.x)];
-  for (var i = lane; i < HEAD_QUADS * QUERIES; i += LANES) {
-    let row = item.x + min(i / HEAD_QUADS, item.y - 1u);
-    let quad = i % HEAD_QUADS;
-    queries[quad * QUERIES + i / HEAD_QUADS] = q[row * (params.q_stride / 4u) + head * HEAD_QUADS + quad];
-  }
-  for (var r = 0u; r < QUERIES; r++) {
-    high[r] = rows[item.x + min(r, item.y - 1u)].y + 1u;
-    low[r] = high[r] - min(high[r], params.window);
-  }
+  let group_size = params.heads / params.kv_heads;
+  let kv_head = group.y / params.head_tiles;
+  let first_in_group = group.y % params.head_tiles * HEADS;
+  let of_item = Queries(
+    item.x, item.y,
+    kv_head * group_size + first_in_group, min(HEADS, group_size - first_in_group));
+  // The first row sees the first key, the last row the last.
   let end = rows[item.x + item.y - 1u].y + 1u;
   let first = rows[item.x].y + 1u - min(rows[item.x].y + 1u, params.window);
-  let keys = Keys(rows[item.x].w, head / (params.heads / params.kv_heads), first, end);
+  let keys = Keys(rows[item.x].w, kv_head, first, end);
 
-  var total_m = NO_SCORE;
-  var total_l = 0.0;
+  for (var i = lane; i < QUERIES; i += LANES) { totals[i] = vec2f(NO_SCORE, 0.0); }
   let first_split = first / params.split_length * params.split_length;
   for (var split = first_split; split < end; split += params.split_length) {
     let split_end = min(end, split + params.split_length);
-    attend_split(max(split, first / KEY_TILE * KEY_TILE), split_end, keys, lane);
-    if lane < QUERIES {
-      let top = max(total_m, m);
-      let a = rescale(vec4f(total_m), vec4f(top)).x;
-      let b = rescale(vec4f(m), vec4f(top)).x;
-      total_l = fma(l, b, total_l * a);
-      total_m = top;
-      merges[lane] = vec3f(a, b, divisor(total_m, total_l, head));
+    attend_split(max(split, first / KEY_TILE * KEY_TILE), split_end, of_item, keys, lane);
+    for (var i = lane; i < QUERIES; i += LANES) {
+      let before = totals[i];
+      let top = max(before.x, seen[i].x);
+      let a = rescale(vec4f(before.x), vec4f(top)).x;
+      let b = rescale(vec4f(seen[i].x), vec4f(top)).x;
+      let l = fma(seen[i].y, b, before.y * a);
+      totals[i] = vec2f(top, l);
+      merges[i] = vec3f(a, b, divisor(top, l, head_of(of_item, i)));
     }
     workgroupBarrier();
-    for (var r = 0u; r < QUERIES; r++) {
-      if r >= item.y { continue; }
-      let merge = merges[r];
+    for (var i = 0u; i < QUERIES; i++) {
+      if i / HEADS >= of_item.row_count || i % HEADS >= of_item.head_count { continue; }
+      let merge = merges[i];
+      let start = row_of(of_item, i) * (params.out_stride / 4u) + head_of(of_item, i) * HEAD_QUADS;
       for (var c = 0u; c < COLUMNS; c++) {
         let quad = c * LANES + lane;
         if quad >= HEAD_QUADS { continue; }
-        let at = (item.x + r) * (params.out_stride / 4u) + head * HEAD_QUADS + quad;
         var earlier = vec4f();
-        if split > first_split { earlier = out[at]; }
-        let merged = fma(acc[r * COLUMNS + c], vec4f(merge.y), earlier * merge.x);
-        out[at] = select(merged, merged / merge.z, split_end == end);
+        if split > first_split { earlier = out[start + quad]; }
+        let merged = fma(acc[i * COLUMNS + c], vec4f(merge.y), earlier * merge.x);
+        out[start + quad] = select(merged, merged / merge.z, split_end == end);
       }
     }
   }
