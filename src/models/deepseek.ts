@@ -16,7 +16,7 @@ import { ropeTable, softmaxScale } from "../layers/rope_table.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./deepseek_config.ts";
-import type { ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
+import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
 
 /** Heads times value width from which a split of keys is worth 2048: its partials are that large. */
 const WIDE_ATTENTION = 16384;
@@ -42,7 +42,19 @@ export function defineDeepseek(
   return {
     architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
     shape,
+    facts: factsOf(config),
     create: (options) => new Decoder(decoder, mlaBlocks(config, shape, options), options),
+  };
+}
+
+function factsOf(config: DeepseekConfig): ModelFacts {
+  const { hiddenSize, tiedEmbeddings, experts } = config;
+  const { heads, queryLatent, latent, nope, rope, value } = config;
+  return {
+    hiddenSize,
+    attention: { kind: "mla", heads, queryLatent, latent, nope, rope, value },
+    experts,
+    tiedEmbeddings,
   };
 }
 

@@ -55,6 +55,12 @@ function define(
   return {
     architecture: config.architecture,
     shape,
+    facts: {
+      hiddenSize,
+      attention: { kind: "gqa", heads, kvHeads, headDim },
+      experts,
+      tiedEmbeddings: config.tiedEmbeddings,
+    },
     create: (options) => new Decoder(decoder, gqaBlocks(config, options), options),
   };
 }

@@ -79,10 +79,43 @@ export interface Model {
   compile(plan: Plan<Step>, tensors: PlanTensors): void;
 }
 
+/** How a model attends, in the numbers its config has. */
+export type AttentionFacts =
+  | {
+      readonly kind: "mla";
+      readonly heads: number;
+      /** Width of the query's latent; `null` when queries are projected in one step. */
+      readonly queryLatent: number | null;
+      /** Width of the latent that keys and values share. */
+      readonly latent: number;
+      /** Elements per head without and with rotation, and of a value. */
+      readonly nope: number;
+      readonly rope: number;
+      readonly value: number;
+    }
+  | {
+      readonly kind: "gqa";
+      readonly heads: number;
+      readonly kvHeads: number;
+      readonly headDim: number;
+    };
+
+/** What people ask about a model; nothing is computed with it. */
+export interface ModelFacts {
+  readonly hiddenSize: number;
+  readonly attention: AttentionFacts;
+  readonly experts:
+    | { readonly routed: number; readonly perToken: number; readonly shared: number }
+    | undefined;
+  /** Whether the token table is the output head too. */
+  readonly tiedEmbeddings: boolean;
+}
+
 /** A checkpoint's config, understood. */
 export interface ModelDefinition {
   readonly architecture: string;
   readonly shape: ModelShape;
+  readonly facts: ModelFacts;
   create(options: ModelOptions): Model;
 }
 
