@@ -22,7 +22,20 @@ const FILES = [
   "intermediates-bf16.json",
   "mini-deepseek-v3-fp8.intermediates.json",
   "mini-deepseek-v2-lite.intermediates.json",
+  "mini-llama.intermediates.json",
+  "mini-llama-int8.intermediates.json",
+  "mini-llama-awq.intermediates.json",
+  "mini-qwen3.intermediates.json",
+  "mini-qwen3-moe.intermediates.json",
 ];
+
+const SMALLEST = /^mini-(deepseek-v2-lite|llama)\./;
+
+/** Shared experts that follow the routed choices of a row. */
+const SHARED_EXPERTS: Readonly<Record<string, number>> = {
+  "mini-deepseek-v2-lite": 2,
+  "mini-qwen3-moe": 0,
+};
 
 /** Largest difference relative to the largest value. */
 function error(got: Float32Array, want: Float32Array): number {
@@ -31,7 +44,7 @@ function error(got: Float32Array, want: Float32Array): number {
 }
 
 describe.skipIf(SHARED_MODELS === undefined)("activations (needs ../shared/data)", () => {
-  test.each(smallestCaseOnly ? FILES.slice(2, 3) : FILES)(
+  test.each(smallestCaseOnly ? FILES.filter((file) => SMALLEST.test(file)) : FILES)(
     "%s: every recorded tensor",
     async (file) => {
       const path = join(SHARED_MODELS!, "../golden", file);
@@ -65,8 +78,7 @@ describe.skipIf(SHARED_MODELS === undefined)("activations (needs ../shared/data)
           const routed = width;
           const tap = `${layer}.${what === "topk_indices" ? "experts" : "expert_weights"}`;
           if (!taps.has(tap)) continue;
-          // Behind the routed choices of a row stand its shared experts.
-          const slots = routed + (model.includes("lite") ? 2 : 1);
+          const slots = routed + (SHARED_EXPERTS[model] ?? 1);
           const pick = (all: ArrayLike<number>) =>
             Array.from(
               { length: rows * routed },
