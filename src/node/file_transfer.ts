@@ -58,14 +58,20 @@ class FileTransfer {
 
   async run(): Promise<void> {
     const { policy, signal, onRetry, partialPath } = this.#options;
-    await mkdir(dirname(partialPath), { recursive: true });
-    await withRetries(() => this.#attempt(), {
-      subject: this.#subject,
-      policy,
-      signal,
-      position: () => this.#position,
-      ...(onRetry && { onRetry }),
-    });
+    try {
+      await mkdir(dirname(partialPath), { recursive: true });
+      await withRetries(() => this.#attempt(), {
+        subject: this.#subject,
+        policy,
+        signal,
+        position: () => this.#position,
+        ...(onRetry && { onRetry }),
+      });
+    } catch (error) {
+      if (error instanceof DownloadError || signal.aborted) throw error;
+      // What the disk says names a blob, which tells nobody which file it is.
+      throw new DownloadError(this.#subject, (error as Error).message, { cause: error });
+    }
   }
 
   async #attempt(): Promise<void> {

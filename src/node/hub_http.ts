@@ -119,7 +119,8 @@ export class HubHttp {
           chunks: () => chunks(response, exchange),
         };
       }
-      await response.body?.cancel().catch(() => {});
+      // Its end is not awaited: it may never come once the request is ended from elsewhere.
+      response.body?.cancel().catch(() => {});
       url = redirected(subject, url, location);
     }
     throw new DownloadError(subject, `${hub.origin} redirects in circles`);
@@ -135,7 +136,7 @@ export class HubHttp {
     }
     const { method = "GET" } = request;
     try {
-      return await fetch(url, { method, headers, signal, redirect: "manual" });
+      return await untilEnded(fetch(url, { method, headers, signal, redirect: "manual" }), signal);
     } catch (cause) {
       throw failure(`${url.origin} cannot be reached`, cause);
     }
@@ -166,15 +167,33 @@ export class HubHttp {
 
 async function* chunks(response: Response, exchange: Exchange): AsyncGenerator<Uint8Array> {
   if (response.body === null) return;
+  const { signal, touch, failure } = exchange;
   const reader = response.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read().catch((cause: unknown) => {
-      throw exchange.failure("the transfer broke off", cause);
-    });
-    if (done) return;
-    exchange.touch();
-    yield value;
+  try {
+    for (;;) {
+      const { done, value } = await untilEnded(reader.read(), signal).catch((cause: unknown) => {
+        throw failure("the transfer broke off", cause);
+      });
+      if (done) return;
+      touch();
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
   }
+}
+
+/**
+ * What `work` comes to, or the signal's reason as soon as it is aborted. Node's fetch promises the
+ * same, but sometimes neither its promise nor that of a read ever settles after an abort.
+ */
+function untilEnded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = () => reject(signal.reason);
+    if (signal.aborted) end();
+    signal.addEventListener("abort", end);
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", end));
+  });
 }
 
 function redirected(subject: string, from: URL, location: string): URL {

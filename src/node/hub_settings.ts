@@ -35,11 +35,22 @@ export function hubSettings(env: Environment, endpoint?: string): HubSettings {
   };
 }
 
-/** The access token, which is never taken from the command line: process lists show those. */
+/**
+ * The access token, which is never taken from the command line: process lists show those.
+ *
+ * @throws {OptionError} when its file cannot be read, or it is none.
+ */
 export async function readToken(env: Environment): Promise<string | undefined> {
   const given = env.HF_TOKEN?.trim() || env.HUGGING_FACE_HUB_TOKEN?.trim();
-  if (given) return given;
   const path = env.HF_TOKEN_PATH ? expand(env.HF_TOKEN_PATH) : join(hubHome(env), "token");
+  const token = given || (await readTokenFile(path));
+  // The refusal of a header that cannot be sent would print it.
+  if (token === undefined || /^[\x21-\x7e]+$/.test(token)) return token;
+  const place = given ? "the environment" : path;
+  throw new OptionError(`Cannot use the access token of ${place}: it has a character no token has`);
+}
+
+async function readTokenFile(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, "utf8")).trim() || undefined;
   } catch (error) {

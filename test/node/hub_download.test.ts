@@ -258,6 +258,7 @@ describe("downloadModel", () => {
     await downloadModel(ID, fixture.options);
     expectComplete(fixture);
     expect(existsSync(lock)).toBe(false);
+    expect(fixture.notes).toEqual([]);
   });
 
   test("an abort leaves what has come, and the next download goes on there", async () => {

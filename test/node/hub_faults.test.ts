@@ -5,7 +5,13 @@ import { downloadModel } from "../../src/node/download_model.ts";
 import { DownloadError } from "../../src/node/hub_retry.ts";
 import { resolveModel } from "../../src/node/resolve_model.ts";
 import { COMMIT, type HubFixture, hubFixture, ID, SHARDS, WANTED } from "../support/hub_model.ts";
-import { type HubHit, type HubReply, type HubServerOptions, plain } from "../support/hub_server.ts";
+import {
+  type HubHit,
+  type HubReply,
+  type HubServerOptions,
+  plain,
+  sha256,
+} from "../support/hub_server.ts";
 
 const SHARD = SHARDS[0];
 const SIZE = WANTED.get(SHARD)!.length;
@@ -101,6 +107,14 @@ describe("a fault that passes", () => {
       second((r) => ({
         ...r,
         headers: { ...r.headers, "content-range": `bytes 0-${HALF - 1}/${SIZE}` },
+      })),
+      [undefined, RESUME, RESUME],
+    ],
+    [
+      "a range that begins elsewhere",
+      second((r) => ({
+        ...r,
+        headers: { ...r.headers, "content-range": `bytes ${HALF - 9}-${SIZE - 1}/${SIZE}` },
       })),
       [undefined, RESUME, RESUME],
     ],
@@ -371,6 +385,14 @@ describe("the access token", () => {
     await downloadModel(ID, { ...fixture.options, env: { ...fixture.options.env, ...path } });
   });
 
+  test("is not shown where it cannot be sent", async () => {
+    const fixture = await open();
+    const env = { ...fixture.options.env, HF_TOKEN: "a\u{1f511}b" };
+    await expect(downloadModel(ID, { ...fixture.options, env })).rejects.toThrow(
+      /^Cannot use the access token of the environment: it has a character no token has$/,
+    );
+  });
+
   test.each([
     [{}, "private or gated: HF_TOKEN has to hold a token"],
     [{ HUGGING_FACE_HUB_TOKEN: "wrong" }, "the token is not valid, or may not read it"],
@@ -381,6 +403,13 @@ describe("the access token", () => {
     expect(text).toContain(message);
     expect(text).not.toContain("wrong");
   });
+});
+
+test("a disk that takes no file: names the file", async () => {
+  const fixture = await open();
+  const digest = sha256(WANTED.get(SHARD)!);
+  mkdirSync(fixture.path("blobs", `${digest}.incomplete`), { recursive: true });
+  expect(await failure(fixture)).toMatch(`Cannot download ${SHARD} of ${ID}: EISDIR`);
 });
 
 test("HF_HUB_OFFLINE keeps a download from the network", async () => {
