@@ -2,7 +2,6 @@ import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { gqaDecode } from "./gqa_decode.ts";
 import {
-  GQA_MUTANTS,
   type GqaShape,
   gqaCacheBytes,
   gqaInputs,
@@ -83,13 +82,98 @@ export default defineCheck<GqaShape>({
       dtype: "bf16",
     },
   ],
-  tunings: [{}, { lanes: 16 }, { lanes: 32 }, { subgroups: 1 }, { subgroups: 1, lanes: 32 }],
+  tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { subgroups: 1, lanes: 16 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
   flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
   mutants: [
-    ...GQA_MUTANTS,
+    {
+      name: "what the first invocation read is taken for everything",
+      replace: "subgroupShuffle(mine, reader)",
+      with: "subgroupShuffle(mine, 0u)",
+    },
+    { name: "the scale is dropped", replace: "* params.scale", with: "" },
+    {
+      name: "pages are not looked up",
+      replace: "page_tables[page.x], page_tables[page.y]",
+      with: "page.x, page.y",
+    },
+    {
+      name: "the place in the page is ignored",
+      replace: "+ read % params.page_size",
+      with: "",
+    },
+    {
+      name: "every row reads the first table",
+      replace: "].w, kv_head, first",
+      with: "].w * 0u, kv_head, first",
+    },
+    {
+      name: "the newest key is not seen",
+      replace: "let end = asked.length +",
+      with: "let end = max(asked.length, 2u) - 1u +",
+    },
+    {
+      name: "a key too many is seen",
+      replace: "let end = asked.length +",
+      with: "let end = 1u + asked.length +",
+    },
+    {
+      name: "the window is ignored",
+      replace: "end - min(end, params.window)",
+      with: "0u",
+      case: 1,
+    },
+    {
+      name: "every head has the first one's keys",
+      replace: "+ keys.kv_head * HEAD_QUADS",
+      with: "",
+      case: 1,
+    },
+    {
+      name: "entries lie too close",
+      replace: "2u * params.kv_heads * HEAD_QUADS",
+      with: "params.kv_heads * HEAD_QUADS",
+    },
+    {
+      name: "keys are taken for values",
+      replace: "params.kv_heads * HEAD_QUADS + min(",
+      with: "min(",
+    },
+    {
+      name: "the query's stride is ignored",
+      replace: "(params.q_stride / 4u)",
+      with: "(params.heads * HEAD_QUADS)",
+    },
+    { name: "the heads of a tile are one", replace: "query % HEADS", with: "0u", case: 2 },
+    { name: "every tile has the same heads", replace: "% params.head_tiles", with: "* 0u" },
+    { name: "sums are not rescaled", replace: "c] * shrinks[i]", with: "c]", case: 2 },
+    {
+      name: "weights are not rescaled",
+      replace: "fma(seen[i].y, shrinks[i],",
+      with: "fma(seen[i].y, 1.0,",
+      case: 2,
+    },
+    {
+      name: "only the first columns are summed",
+      replace: "c * LANES + lane",
+      with: "lane",
+      case: 2,
+    },
+    {
+      name: "four chains are not joined",
+      replace: "(added.x + added.y) + (added.z + added.w)",
+      with: "added.x",
+    },
+    { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
+    { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
+    {
+      name: "no barrier before the weights are used",
+      replace: "vec4f(NO_SCORE));\n    }\n    workgroupBarrier();",
+      with: "vec4f(NO_SCORE));\n    }",
+      tuning: 2,
+    },
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {
       name: "splits lie on each other",
@@ -99,8 +183,8 @@ export default defineCheck<GqaShape>({
     { name: "the output is not divided", replace: "value / divisors[h]", with: "value", case: 2 },
     {
       name: "the output's stride is ignored",
-      replace: "row * params.out_stride",
-      with: "row * params.heads * HEAD_DIM",
+      replace: "var at = row * params.out_stride",
+      with: "var at = row * params.heads * HEAD_DIM",
       case: 2,
     },
     {

@@ -11,7 +11,6 @@ import {
 import sink from "../common/attention_sink.wgsl?raw";
 import attend from "../common/gqa_split.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
-import ordered from "../common/ordered_bits.wgsl?raw";
 import source from "./gqa_decode.wgsl?raw";
 import { gqaReduce } from "./gqa_reduce.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
@@ -70,7 +69,7 @@ export class GqaKernels<B extends string, P extends string> {
   readonly #sharing: CacheKernels<B, P>;
 
   constructor(definition: KernelDefinition<B, P>) {
-    const texts = withSharedReads(softmax + ordered + sink + attend + definition.source);
+    const texts = withSharedReads(softmax + sink + attend + definition.source);
     this.#plain = cacheKernels({ ...definition, source: texts.plain });
     this.#sharing = cacheKernels({ ...definition, source: texts.shuffle });
   }
@@ -102,8 +101,10 @@ export function gqaConstants(
   requireMultiples(kernel, 4, { headDim, queryStride, outStride });
   requireMultiples(kernel, GQA_KEY_TILE, { splitLength });
   requireMultiples(kernel, options.kvHeads, { heads: options.heads });
+  // More than two at once save few reads, and compile for long.
+  const shares = 2 * rows * heads <= Math.min(options.subgroupSize ?? 0, lanes, 8);
   return {
-    ...{ HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes },
+    ...{ HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes, BLOCK: shares ? 2 : 1 },
     ...sharingConstants(options),
   };
 }

@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let end = min(length, split + params.split_length);
   if split >= end || end <= first { return; }
 
-  let of_row = Queries(row, 1u, first_head, head_count);
+  let of_row = Queries(length, row, 1u, first_head, head_count);
   let keys = Keys(rows[row].w, kv_head, first, end);
   attend_split(max(split, first / KEY_TILE * KEY_TILE), end, of_row, keys, lane);
 

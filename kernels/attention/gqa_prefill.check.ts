@@ -2,7 +2,6 @@ import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./gqa_prefill.ts";
 import {
-  GQA_MUTANTS,
   type GqaShape,
   gqaCacheBytes,
   gqaInputs,
@@ -79,19 +78,38 @@ export default defineCheck<GqaShape>({
       dtype: "bf16",
     },
   ],
-  tunings: [{}, { lanes: 8 }, { lanes: 16 }, { subgroups: 1 }, { subgroups: 1, lanes: 16 }],
+  tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { subgroups: 1, lanes: 16 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
   flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,
+  // What is shared with decode is tried there.
   mutants: [
-    ...GQA_MUTANTS,
+    {
+      name: "the window is ignored",
+      replace: "end - min(end, params.window)",
+      with: "0u",
+      case: 1,
+    },
+    { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
+    { name: "every tile has the same heads", replace: "% params.head_tiles", with: "* 0u" },
+    {
+      name: "every group has the first one's keys",
+      replace: "group.y / params.head_tiles",
+      with: "0u * params.head_tiles",
+      case: 1,
+    },
+    {
+      name: "every row reads the first table",
+      replace: "].w, kv_head, first",
+      with: "].w * 0u, kv_head, first",
+    },
     { name: "every item is the first", replace: "params.first_item + group.x", with: "group.x" },
     { name: "every row is its item's first", replace: "query / HEADS", with: "0u" },
     {
       name: "every row sees what the last one sees",
-      replace: "rows[row_of(asked, i)].y + 1u",
-      with: "rows[asked.first_row + asked.row_count - 1u].y + 1u",
+      replace: "min(i / HEADS, asked.row_count - 1u)",
+      with: "asked.row_count - 1u",
     },
     { name: "a split forgets those before it", replace: "earlier * merge.x", with: "vec4f()" },
     { name: "the sum forgets the splits before", replace: "before.y * a", with: "0.0" },

@@ -13,7 +13,7 @@ const NAME = "attention/gqa_prefill";
 
 /** Rows of an item at most; they are of one sequence and their positions consecutive. */
 export const GQA_PREFILL_ROW_TILE = 8;
-/** Query heads that share the reads of a workgroup, at most. */
+/** Query heads that share the reads of a workgroup, at most, where queries are read once for all. */
 const HEAD_TILE = 2;
 const LANES = 8;
 
@@ -51,7 +51,7 @@ export function gqaPrefill(
   options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
   const { query, cache, rows, pageTables, items, sinks, out, kvHeads, lanes = LANES } = options;
-  const tile = headTiles(options, HEAD_TILE);
+  const tile = headTiles(options, options.subgroupSize === undefined ? 1 : HEAD_TILE);
   const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
   const bound = kernels.for(options).bind(
     recorder,

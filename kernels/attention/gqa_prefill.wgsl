@@ -57,12 +57,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let group_size = params.heads / params.kv_heads;
   let kv_head = group.y / params.head_tiles;
   let first_in_group = group.y % params.head_tiles * HEADS;
+  let length = rows[item.x].y + 1u;
   let of_item = Queries(
-    item.x, item.y,
+    length, item.x, item.y,
     kv_head * group_size + first_in_group, min(HEADS, group_size - first_in_group));
   // The first row sees the first key, the last row the last.
-  let end = rows[item.x + item.y - 1u].y + 1u;
-  let first = rows[item.x].y + 1u - min(rows[item.x].y + 1u, params.window);
+  let end = length + item.y - 1u;
+  let first = length - min(length, params.window);
   let keys = Keys(rows[item.x].w, kv_head, first, end);
 
   for (var i = lane; i < QUERIES; i += LANES) { totals[i] = vec2f(NO_SCORE, 0.0); }

@@ -5,7 +5,7 @@
  */
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
-import type { HostArrays, Mutant } from "../check.ts";
+import type { HostArrays } from "../check.ts";
 
 export interface GqaShape {
   /** Rows `[first, first + rows)` of each sequence. */
@@ -155,95 +155,3 @@ export function gqaOptions(shape: GqaShape, tensors: Readonly<Record<string, Ten
     sinks: shape.sinks === true ? tensors.sinks! : undefined,
   };
 }
-
-/** Faults in the text that both kernels share, of tunings in which subgroups are the fourth. */
-export const GQA_MUTANTS: readonly Mutant[] = [
-  {
-    name: "what the first invocation read is taken for everything",
-    replace: "subgroupShuffle(mine, reader)",
-    with: "subgroupShuffle(mine, 0u)",
-    tuning: 3,
-  },
-  { name: "the scale is dropped", replace: "* params.scale", with: "" },
-  {
-    name: "pages are not looked up",
-    replace: "page_tables[page.x], page_tables[page.y]",
-    with: "page.x, page.y",
-  },
-  {
-    name: "the place in the page is ignored",
-    replace: "+ read % params.page_size",
-    with: "",
-  },
-  {
-    name: "every row reads the first table",
-    replace: "].w, kv_head, first",
-    with: "].w * 0u, kv_head, first",
-  },
-  {
-    name: "the newest key is not seen",
-    replace: "rows[row_of(asked, i)].y + 1u",
-    with: "max(rows[row_of(asked, i)].y, 1u)",
-  },
-  {
-    name: "a key too many is seen",
-    replace: "rows[row_of(asked, i)].y + 1u",
-    with: "rows[row_of(asked, i)].y + 2u",
-  },
-  {
-    name: "the window is ignored",
-    replace: "end - min(end, params.window)",
-    with: "0u",
-    case: 1,
-  },
-  {
-    name: "every head has the first one's keys",
-    replace: "+ keys.kv_head * HEAD_QUADS",
-    with: "",
-    case: 1,
-  },
-  {
-    name: "entries lie too close",
-    replace: "2u * params.kv_heads * HEAD_QUADS",
-    with: "params.kv_heads * HEAD_QUADS",
-  },
-  {
-    name: "keys are taken for values",
-    replace: "params.kv_heads * HEAD_QUADS + min(",
-    with: "min(",
-  },
-  {
-    name: "the query's stride is ignored",
-    replace: "(params.q_stride / 4u)",
-    with: "(params.heads * HEAD_QUADS)",
-  },
-  { name: "the heads of a tile are one", replace: "query % HEADS", with: "0u", case: 2 },
-  { name: "every tile has the same heads", replace: "% params.head_tiles", with: "* 0u" },
-  { name: "sums are not rescaled", replace: "c] * shrinks[i]", with: "c]", case: 2 },
-  {
-    name: "weights are not rescaled",
-    replace: "fma(seen[i].y, shrinks[i],",
-    with: "fma(seen[i].y, 1.0,",
-    case: 2,
-  },
-  { name: "only the first columns are summed", replace: "c * LANES + lane", with: "lane", case: 2 },
-  {
-    name: "four chains are not joined",
-    replace: "(added.x + added.y) + (added.z + added.w)",
-    with: "added.x",
-  },
-  { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
-  { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
-  {
-    name: "no barrier before the highest score",
-    replace: "asked, keys, lane);\n    }\n    workgroupBarrier();",
-    with: "asked, keys, lane);\n    }",
-    tuning: 2,
-  },
-  {
-    name: "no barrier before the weights are used",
-    replace: "seen[i].x = top;\n    }\n    workgroupBarrier();",
-    with: "seen[i].x = top;\n    }",
-    tuning: 2,
-  },
-];

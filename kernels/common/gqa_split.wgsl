@@ -11,14 +11,12 @@ const QUERIES = ROWS * HEADS;
 const HEAD_QUADS = HEAD_DIM / 4u;
 const COLUMNS = (HEAD_QUADS + LANES - 1u) / LANES;
 
-// Blocks that SHARERS invocations read at once: of quads of the queries, of four keys' weights.
-const SHARED_BLOCK = select(1u, select(select(2u, 4u, 4u * QUERIES <= SHARERS), 8u,
-  8u * QUERIES <= SHARERS), 2u * QUERIES <= SHARERS);
-const QUAD_BLOCK = select(1u, SHARED_BLOCK, HEAD_QUADS % SHARED_BLOCK == 0u);
+// Quads of the queries, and fours of weights, that invocations read for one another at once.
+const BLOCK = 1u;
+const QUAD_BLOCK = select(1u, BLOCK, HEAD_QUADS % BLOCK == 0u);
 const QUAD_READS = (QUAD_BLOCK * QUERIES + SHARERS - 1u) / SHARERS;
-const FOUR_BLOCK = SHARED_BLOCK;
-const FOUR_READS = (FOUR_BLOCK * QUERIES + SHARERS - 1u) / SHARERS;
-const ENTRY_READS = (FOUR_BLOCK * 4u + SHARERS - 1u) / SHARERS;
+const FOUR_READS = (BLOCK * QUERIES + SHARERS - 1u) / SHARERS;
+const ENTRY_READS = (BLOCK * 4u + SHARERS - 1u) / SHARERS;
 
 const_assert HEAD_DIM % 4u == 0u && KEY_TILE % (4u * LANES) == 0u && LANES >= 8u;
 // Scores of four keys, then their weights, query by query within a four. SHARERS more, because the
@@ -26,15 +24,16 @@ const_assert HEAD_DIM % 4u == 0u && KEY_TILE % (4u * LANES) == 0u && LANES >= 8u
 var<workgroup> weights: array<vec4f, KEY_TILE / 4u * QUERIES + SHARERS>;
 // Quads of the cache where the tile's keys start.
 var<workgroup> entries: array<u32, KEY_TILE + SHARERS>;
-var<workgroup> highest: array<atomic<u32>, QUERIES>;
 var<workgroup> shrinks: array<f32, QUERIES>;
-// Per query the highest score and the sum of weights; only invocation q % LANES looks at them.
+// Per query the highest score and the sum of weights; invocation q % LANES writes them.
 var<workgroup> seen: array<vec2f, QUERIES>;
 // This invocation's columns of every query's weighted sum.
 var<private> acc: array<vec4f, QUERIES * COLUMNS>;
 
-// HEADS heads of a group in each of ROWS rows of one sequence; those past the counts repeat the last.
+// HEADS heads of a group in each of ROWS rows of one sequence, positions ascending one by one; those
+// past the counts repeat the last. `length` is the first row's position and one.
 struct Queries {
+  length: u32,
   first_row: u32,
   row_count: u32,
   first_head: u32,
@@ -68,26 +67,29 @@ fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
   for (var a = 0u; a < QUERIES * COLUMNS; a++) { acc[a] = vec4f(); }
   for (var i = lane; i < QUERIES; i += LANES) {
     seen[i] = vec2f(NO_SCORE, 0.0);
-    atomicStore(&highest[i], ordered_bits(NO_SCORE));
   }
   workgroupBarrier();
   for (var tile = start; tile < end; tile += KEY_TILE) {
     let count = min(KEY_TILE, end - tile);
-    let fours = (count + 4u * FOUR_BLOCK - 1u) / (4u * FOUR_BLOCK) * FOUR_BLOCK;
+    let fours = (count + 4u * BLOCK - 1u) / (4u * BLOCK) * BLOCK;
     for (var first = 0u; first < count; first += 4u * LANES) {
       score_fours(tile, first / 4u + lane, asked, keys, lane);
     }
     workgroupBarrier();
 
-    for (var i = lane; i < fours * QUERIES; i += LANES) {
-      let top = ordered_value(atomicLoad(&highest[i % QUERIES]));
-      let score = weights[i];
-      weights[i] = select(exp(score - top), vec4f(), score == vec4f(NO_SCORE));
-    }
     for (var i = lane; i < QUERIES; i += LANES) {
-      let top = ordered_value(atomicLoad(&highest[i]));
+      var tops = vec4f(seen[i].x);
+      for (var four = 0u; four < fours; four++) { tops = max(tops, weights[four * QUERIES + i]); }
+      let top = max(max(tops.x, tops.y), max(tops.z, tops.w));
       shrinks[i] = rescale(vec4f(seen[i].x), vec4f(top)).x;
       seen[i].x = top;
+    }
+    workgroupBarrier();
+
+    for (var i = lane; i < fours * QUERIES; i += LANES) {
+      let score = weights[i];
+      // Not left to the driver's exp, which may not give zero.
+      weights[i] = select(exp(score - seen[i % QUERIES].x), vec4f(), score == vec4f(NO_SCORE));
     }
     workgroupBarrier();
 
@@ -136,12 +138,9 @@ fn score_fours(tile: u32, four: u32, asked: Queries, keys: Keys, lane: u32) {
     }
   }
   for (var i = 0u; i < QUERIES; i++) {
-    let end = rows[row_of(asked, i)].y + 1u;
+    let end = asked.length + min(i / HEADS, asked.row_count - 1u);
     let visible = (key >= vec4u(end - min(end, params.window))) & (key < vec4u(end));
-    let score = select(vec4f(NO_SCORE), sums[i] * params.scale, visible);
-    weights[four * QUERIES + i] = score;
-    let top = max(max(score.x, score.y), max(score.z, score.w));
-    atomicMax(&highest[i], ordered_bits(top));
+    weights[four * QUERIES + i] = select(vec4f(NO_SCORE), sums[i] * params.scale, visible);
   }
 }
 
@@ -150,7 +149,7 @@ fn add_values(c: u32, fours: u32, lane: u32) {
   let column = params.kv_heads * HEAD_QUADS + min(c * LANES + lane, HEAD_QUADS - 1u);
   var sums = array<vec4f, QUERIES>();
   for (var i = 0u; i < QUERIES; i++) { sums[i] = acc[i * COLUMNS + c] * shrinks[i]; }
-  for (var four = 0u; four < fours; four += FOUR_BLOCK) {
+  for (var four = 0u; four < fours; four += BLOCK) {
     var mine = array<vec4f, FOUR_READS>();
     for (var r = 0u; r < FOUR_READS; r++) {
       mine[r] = weights[four * QUERIES + r * SHARERS + lane % SHARERS];
@@ -159,7 +158,7 @@ fn add_values(c: u32, fours: u32, lane: u32) {
     for (var r = 0u; r < ENTRY_READS; r++) {
       mine_at[r] = entries[4u * four + r * SHARERS + lane % SHARERS];
     }
-    for (var b = 0u; b < FOUR_BLOCK; b++) {
+    for (var b = 0u; b < BLOCK; b++) {
       var values = array<vec4f, 4>();
       for (var k = 0u; k < 4u; k++) {
         let j = 4u * b + k;
