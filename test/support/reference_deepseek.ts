@@ -15,7 +15,7 @@ import {
   magnitude,
   matrixTimes,
   type Row,
-  roundToE4m3,
+  roundInput,
   rowOf,
 } from "./reference_math.ts";
 import { type ReferenceTensor, referenceWeights } from "./reference_weights.ts";
@@ -23,7 +23,7 @@ import { type ReferenceTensor, referenceWeights } from "./reference_weights.ts";
 export interface ReferenceOptions {
   /** Rounds what a cache would hold to BF16. */
   readonly roundCache?: boolean;
-  /** Rounds the inputs of FP8 linears, all but `kv_b_proj`, to E4M3. */
+  /** Rounds the inputs of quantized linears, all but `kv_b_proj`, as their scheme says. */
   readonly quantizeActivations?: boolean;
   /** Relative size of random noise on every normed value: how sensitive the answer is. */
   readonly noise?: number;
@@ -226,9 +226,8 @@ export class ReferenceDeepseek {
 
   #linear(input: Row, name: string): Row {
     const weight = this.#tensor(`${name}.weight`);
-    const rounds =
-      this.#options.quantizeActivations && weight.quantized && !name.endsWith("kv_b_proj");
-    return matrixTimes(weight, rounds ? roundToE4m3(input) : input);
+    const rounds = this.#options.quantizeActivations && !name.endsWith("kv_b_proj");
+    return matrixTimes(weight, rounds ? roundInput(input, weight.rounding) : input);
   }
 
   #norm(row: Row, name: string): Row {
