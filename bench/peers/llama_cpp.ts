@@ -1,5 +1,5 @@
 /**
- * llama.cpp on the CPU: log-probabilities of every token after every token of a prompt.
+ * llama.cpp on the CPU: log-probabilities of every token after every token of a prompt, and speed.
  *
  * The package is no dependency of ours, so what is used of it is written down here.
  *
@@ -32,10 +32,14 @@ interface LlamaSequence {
 }
 
 interface Result {
-  readonly next: { readonly probabilities: ReadonlyMap<number, number> };
+  readonly next: {
+    readonly token: number;
+    readonly probabilities: ReadonlyMap<number, number>;
+  };
 }
 
 const CONTEXT = 256;
+const SIZES = { contextSize: CONTEXT, batchSize: CONTEXT, ignoreMemorySafetyChecks: true };
 
 /** Everything in f32: no quantized activations, no fused attention, no half-precision cache. */
 const EXACT = {
@@ -55,32 +59,88 @@ const EVERY_TOKEN = {
 export const ENGINE = "llama.cpp v0.5.0 through node-llama-cpp 3.22.1, CPU, f32";
 
 /** For each prompt and each of its positions the log-probabilities of all tokens. */
-export async function logProbabilities(
+export function logProbabilities(
   modelPath: string,
   prompts: readonly (readonly number[])[],
 ): Promise<Float64Array[][]> {
+  return withModel(modelPath, async (model) => {
+    const sequence = (await model.createContext({ ...SIZES, ...EXACT })).getSequence();
+    const answers: Float64Array[][] = [];
+    for (const tokens of prompts) {
+      await sequence.clearHistory();
+      const results = await sequence.controlledEvaluate(
+        tokens.map((token) => [token, EVERY_TOKEN] as const),
+      );
+      answers.push(
+        results.map(({ next: { probabilities } }) => {
+          const row = new Float64Array(probabilities.size);
+          for (const [token, probability] of probabilities) row[token] = Math.log(probability);
+          return row;
+        }),
+      );
+    }
+    return answers;
+  });
+}
+
+export interface Speed {
+  /** Tokens a second, each the best of the rounds. */
+  readonly prompt: number;
+  readonly generated: number;
+}
+
+export interface SpeedOptions {
+  readonly prompt: readonly number[];
+  /** Tokens to generate. */
+  readonly count: number;
+  readonly threads: number;
+  readonly rounds: number;
+}
+
+/** Its defaults but for the number of threads, whose barriers spin when a core is missing. */
+export function speed(modelPath: string, options: SpeedOptions): Promise<Speed> {
+  const { prompt, count, threads, rounds } = options;
+  return withModel(modelPath, async (model) => {
+    const sequence = (await model.createContext({ ...SIZES, threads })).getSequence();
+    let best: Speed = { prompt: 0, generated: 0 };
+    for (let round = 0; round < rounds; round++) {
+      await sequence.clearHistory();
+      const started = performance.now();
+      let last = await continued(sequence, prompt);
+      const read = performance.now();
+      for (let i = 0; i < count; i++) last = await continued(sequence, [last]);
+      const done = performance.now();
+      best = {
+        prompt: Math.max(best.prompt, (1000 * prompt.length) / (read - started)),
+        generated: Math.max(best.generated, (1000 * count) / (done - read)),
+      };
+    }
+    return best;
+  });
+}
+
+/** The likeliest token behind these. */
+async function continued(sequence: LlamaSequence, tokens: readonly number[]): Promise<number> {
+  const greedy = { generateNext: { token: true, options: { temperature: 0 } } };
+  const results = await sequence.controlledEvaluate(
+    tokens.map((token, i) => [token, i === tokens.length - 1 ? greedy : {}] as const),
+  );
+  return results.at(-1)!.next.token;
+}
+
+async function withModel<T>(
+  modelPath: string,
+  work: (model: LlamaModel) => Promise<T>,
+): Promise<T> {
   const { getLlama } = (await import(/* @vite-ignore */ PACKAGE)) as NodeLlamaCpp;
   const llama = await getLlama({ gpu: false, build: "never", logLevel: "error" });
-  const loading = { modelPath, gpuLayers: 0, ignoreMemorySafetyChecks: true };
-  const model = await llama.loadModel(loading);
-  const sizes = { contextSize: CONTEXT, batchSize: CONTEXT, ignoreMemorySafetyChecks: true };
-  const context = await model.createContext({ ...sizes, ...EXACT });
-  const sequence = context.getSequence();
-  const answers: Float64Array[][] = [];
-  for (const tokens of prompts) {
-    await sequence.clearHistory();
-    const results = await sequence.controlledEvaluate(
-      tokens.map((token) => [token, EVERY_TOKEN] as const),
-    );
-    answers.push(
-      results.map(({ next: { probabilities } }) => {
-        const row = new Float64Array(probabilities.size);
-        for (const [token, probability] of probabilities) row[token] = Math.log(probability);
-        return row;
-      }),
-    );
+  try {
+    const loading = { modelPath, gpuLayers: 0, ignoreMemorySafetyChecks: true };
+    const model = await llama.loadModel(loading);
+    const result = await work(model);
+    await model.dispose();
+    return result;
+  } finally {
+    await llama.dispose();
   }
-  await model.dispose();
-  await llama.dispose();
-  return answers;
 }

@@ -13,7 +13,7 @@ export const SMALL_FIELDS = {
   eos_token_id: EOS_TOKEN_ID,
   num_hidden_layers: 2,
   vocab_size: 512,
-} as const;
+};
 
 /** Logits' standard deviation, near that of a trained model. */
 const LOGIT_GAIN = 3;
