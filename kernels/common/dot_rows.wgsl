@@ -12,7 +12,7 @@
 // SCALE_COLUMNS alone, never on TOKENS.
 //
 // Needs one of the files weights_*.wgsl, one of group_sums*.wgsl, the bindings
-// `weights: array<vec4u>` (granules of 16 bytes, interleaved over LANES rows), `scales: array<u32>`
+// `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows), `scales: array<u32>`
 // and `x: array<vec4f>`, the fields `columns` and `segments` of `params`. The columns of `x` at and
 // beyond `columns` may hold anything.
 
@@ -22,13 +22,13 @@ const LANES = 8u;
 // Levels of the tree: 5 for up to 32 segments; 1 is enough for one segment.
 const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
-const GRANULE_COLUMNS = 4u * GRANULE_VECTORS;
-const BLOCK_GRANULES = BLOCK_COLUMNS / GRANULE_COLUMNS;
+const GRANULE_BYTES = 16u;
+// A granule is read in pieces of at most four vectors: more at once are slower to unpack.
+const PIECES = GRANULE_BYTES / PIECE_BYTES;
+const PIECE_COLUMNS = 4u * PIECE_VECTORS;
+const BLOCK_GRANULES = BLOCK_COLUMNS / (PIECES * PIECE_COLUMNS);
 const BLOCK_GROUPS = BLOCK_COLUMNS / SCALE_COLUMNS;
-const GROUP_GRANULES = SCALE_COLUMNS / GRANULE_COLUMNS;
-// Granules of many codes are decoded in parts of four vectors.
-const PART_VECTORS = min(GRANULE_VECTORS, 4u);
-const PARTS = GRANULE_VECTORS / PART_VECTORS;
+const GROUP_PIECES = SCALE_COLUMNS / PIECE_COLUMNS;
 
 // One sum for each of the four weight rows, for each activation row.
 alias Sums = array<vec4f, TOKENS>;
@@ -80,6 +80,11 @@ fn add_bias(sums: Sums, row: vec4u) -> Sums {
     added[t] = sums[t] + addend;
   }
   return added;
+}
+
+// Index of a piece of each weight row, which is one of the row's granule piece / PIECES.
+fn piece_at(first_granule: vec4u, piece: u32) -> vec4u {
+  return (first_granule + vec4u(piece / PIECES * LANES)) * PIECES + vec4u(piece % PIECES);
 }
 
 fn first_block(segment: u32, blocks: u32) -> u32 {

@@ -1,21 +1,21 @@
 // The partial sums of one group of columns, bit for bit those of group_sums.wgsl. The invocations
 // of a subgroup all need the same x, so each reads one vector of it for all of them: vector
-// `i % PART_VECTORS` of activation row `i / PART_VECTORS`, of as many rows as there are
+// `i % PIECE_VECTORS` of activation row `i / PIECE_VECTORS`, of as many rows as there are
 // invocations for. Needs subgroups of SUBGROUP_SIZE >= 4 invocations, in the order of the
 // invocations, and workgroups of whole runs of LANES.
 
 const SUBGROUP_SIZE = 8u;
 // Invocations that certainly share a subgroup.
 const SHARERS = min(SUBGROUP_SIZE, LANES);
-const ROWS_AT_ONCE = min(TOKENS, SHARERS / PART_VECTORS);
+const ROWS_AT_ONCE = min(TOKENS, SHARERS / PIECE_VECTORS);
 const LOADS = (TOKENS + ROWS_AT_ONCE - 1u) / ROWS_AT_ONCE;
 
 const_assert SHARERS >= 4u && (SHARERS & (SHARERS - 1u)) == 0u;
 
-// Vectors of a part, or the first one in place of those it does not have.
-const V1 = 1u % PART_VECTORS;
-const V2 = 2u % PART_VECTORS;
-const V3 = 3u % PART_VECTORS;
+// Vectors of a piece, or the first one in place of those it does not have.
+const V1 = 1u % PIECE_VECTORS;
+const V2 = 2u % PIECE_VECTORS;
+const V3 = 3u % PIECE_VECTORS;
 
 // The chains of the four weight rows, for one activation row.
 alias Chains = array<vec4f, 4>;
@@ -27,51 +27,45 @@ fn group_sums(
   x_first: XRows,
   invocation: u32,
 ) -> Sums {
-  let column = invocation % PART_VECTORS;
+  let column = invocation % PIECE_VECTORS;
   var my_first = array<u32, LOADS>();
   for (var t = 0u; t < TOKENS; t++) {
-    if invocation / PART_VECTORS % ROWS_AT_ONCE == t % ROWS_AT_ONCE {
+    if invocation / PIECE_VECTORS % ROWS_AT_ONCE == t % ROWS_AT_ONCE {
       my_first[t / ROWS_AT_ONCE] = x_first[t] + column;
     }
   }
   var chains = array<Chains, TOKENS>();
-  let used = (params.columns + GRANULE_COLUMNS - 1u) / GRANULE_COLUMNS;
-  let end = min((group + 1u) * GROUP_GRANULES, used);
-  for (var g = group * GROUP_GRANULES; g < end; g++) {
-    let at = first_granule + vec4u(g * LANES);
-    let granule0 = weights[at.x];
-    let granule1 = weights[at.y];
-    let granule2 = weights[at.z];
-    let granule3 = weights[at.w];
-    for (var part = 0u; part < PARTS; part++) {
-      let w0 = decode(granule0, part, words.x);
-      let w1 = decode(granule1, part, words.y);
-      let w2 = decode(granule2, part, words.z);
-      let w3 = decode(granule3, part, words.w);
-      let first = g * GRANULE_VECTORS + part * PART_VECTORS;
-      var mine = array<vec4f, LOADS>();
-      for (var i = 0u; i < LOADS; i++) {
-        mine[i] = masked(x[my_first[i] + first], first + column);
+  let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
+  let end = min((group + 1u) * GROUP_PIECES, used);
+  for (var piece = group * GROUP_PIECES; piece < end; piece++) {
+    let at = piece_at(first_granule, piece);
+    let w0 = decode(weights[at.x], words.x);
+    let w1 = decode(weights[at.y], words.y);
+    let w2 = decode(weights[at.z], words.z);
+    let w3 = decode(weights[at.w], words.w);
+    let first = piece * PIECE_VECTORS;
+    var mine = array<vec4f, LOADS>();
+    for (var i = 0u; i < LOADS; i++) {
+      mine[i] = masked(x[my_first[i] + first], first + column);
+    }
+    // Unrolled by hand as far as may be, because not every driver does. Where a driver unrolls
+    // the loop as well, it sees constant invocations.
+    for (var t = 0u; t < TOKENS; t++) {
+      let shared_x = mine[t / ROWS_AT_ONCE];
+      let reader = t % ROWS_AT_ONCE * PIECE_VECTORS;
+      var c = chains[t];
+      c = step(c, w0[0], w1[0], w2[0], w3[0], subgroupShuffle(shared_x, reader));
+      if PIECE_VECTORS > 1u {
+        let x1 = subgroupShuffle(shared_x, reader + V1);
+        c = step(c, w0[V1], w1[V1], w2[V1], w3[V1], x1);
       }
-      // Unrolled by hand as far as may be, because not every driver does. Where a driver unrolls
-      // the loop as well, it sees constant invocations.
-      for (var t = 0u; t < TOKENS; t++) {
-        let shared_x = mine[t / ROWS_AT_ONCE];
-        let reader = t % ROWS_AT_ONCE * PART_VECTORS;
-        var c = chains[t];
-        c = step(c, w0[0], w1[0], w2[0], w3[0], subgroupShuffle(shared_x, reader));
-        if PART_VECTORS > 1u {
-          let x1 = subgroupShuffle(shared_x, reader + V1);
-          c = step(c, w0[V1], w1[V1], w2[V1], w3[V1], x1);
-        }
-        if PART_VECTORS > 2u {
-          let x2 = subgroupShuffle(shared_x, reader + V2);
-          let x3 = subgroupShuffle(shared_x, reader + V3);
-          c = step(c, w0[V2], w1[V2], w2[V2], w3[V2], x2);
-          c = step(c, w0[V3], w1[V3], w2[V3], w3[V3], x3);
-        }
-        chains[t] = c;
+      if PIECE_VECTORS > 2u {
+        let x2 = subgroupShuffle(shared_x, reader + V2);
+        let x3 = subgroupShuffle(shared_x, reader + V3);
+        c = step(c, w0[V2], w1[V2], w2[V2], w3[V2], x2);
+        c = step(c, w0[V3], w1[V3], w2[V3], w3[V3], x3);
       }
+      chains[t] = c;
     }
   }
   var sums = Sums();

@@ -1,13 +1,15 @@
 // BF16 weights: eight in a granule, the even one of a pair in the low half of its word.
 
-const GRANULE_VECTORS = 2u;
+const PIECE_BYTES = 16u;
+const PIECE_VECTORS = 2u;
 const SCALE_COLUMNS = 128u;
 const BLOCK_SCALE_WORDS = 1u;
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec4u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
-  let even = bitcast<vec4f>(granule << vec4u(16u));
-  let odd = bitcast<vec4f>(granule & vec4u(0xffff0000u));
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
+  let even = bitcast<vec4f>(piece << vec4u(16u));
+  let odd = bitcast<vec4f>(piece & vec4u(0xffff0000u));
   return Decoded(vec4f(even.x, odd.x, even.y, odd.y), vec4f(even.z, odd.z, even.w, odd.w));
 }
 

@@ -1,15 +1,17 @@
 // F16 weights: eight in a granule, the even one of a pair in the low half of its word.
 
-const GRANULE_VECTORS = 2u;
+const PIECE_BYTES = 16u;
+const PIECE_VECTORS = 2u;
 const SCALE_COLUMNS = 128u;
 const BLOCK_SCALE_WORDS = 1u;
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec4u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
-  let x = unpack2x16float(granule.x);
-  let y = unpack2x16float(granule.y);
-  let z = unpack2x16float(granule.z);
-  let w = unpack2x16float(granule.w);
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
+  let x = unpack2x16float(piece.x);
+  let y = unpack2x16float(piece.y);
+  let z = unpack2x16float(piece.z);
+  let w = unpack2x16float(piece.w);
   return Decoded(vec4f(x, y), vec4f(z, w));
 }
 

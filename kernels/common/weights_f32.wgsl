@@ -1,12 +1,14 @@
-// Weights as stored: four f32 in a granule.
+// Weights as stored: four f32 in a piece.
 
-const GRANULE_VECTORS = 1u;
+const PIECE_BYTES = 16u;
+const PIECE_VECTORS = 1u;
 const SCALE_COLUMNS = 128u;
 const BLOCK_SCALE_WORDS = 1u;
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec4u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
-  return Decoded(bitcast<vec4f>(granule));
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
+  return Decoded(bitcast<vec4f>(piece));
 }
 
 fn scale_words(group: u32, row: vec4u) -> vec4u {

@@ -6,18 +6,20 @@
 // by 8. Codes below 2^-6 become f16 subnormals, which some drivers flush to zero: there, the
 // other form, which builds the f32 from bits, is the one to choose. NaN codes give a number.
 
-const GRANULE_VECTORS = 4u;
+const PIECE_BYTES = 16u;
+const PIECE_VECTORS = 4u;
 const SCALE_COLUMNS = 128u;
 const BLOCK_SCALE_WORDS = 1u;
 const HALF_DECODE = true;
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec4u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
   return Decoded(
-    decode_word(granule.x),
-    decode_word(granule.y),
-    decode_word(granule.z),
-    decode_word(granule.w),
+    decode_word(piece.x),
+    decode_word(piece.y),
+    decode_word(piece.z),
+    decode_word(piece.w),
   );
 }
 

@@ -1,12 +1,13 @@
-// int4 weights: 32 codes in a granule, eight in a word from the low bits up; value =
-// (code - zero) * scale. One word for each SCALE_COLUMNS columns of a row holds the f32 scale,
-// whose low 5 bits count as zero, and in those 5 bits the zero point. Needs the bindings `scales`
-// and `params.rows_padded`.
+// int4 weights: 32 codes in a granule, read as two pieces of 16, eight in a word from the low bits
+// up; value = (code - zero) * scale. One word for each SCALE_COLUMNS columns of a row holds the f32
+// scale, whose low 5 bits count as zero, and in those 5 bits the zero point. Needs the bindings
+// `scales` and `params.rows_padded`.
 //
 // A code becomes a number without a conversion: or-ed into the low bits of a power of two so
 // large that bit b of the word is worth 1 there, it is the excess over that power.
 
-const GRANULE_VECTORS = 8u;
+const PIECE_BYTES = 8u;
+const PIECE_VECTORS = 4u;
 const SCALE_COLUMNS = 128u;
 const BLOCK_SCALE_WORDS = BLOCK_COLUMNS / SCALE_COLUMNS;
 const ZERO_MASK = 31u;
@@ -14,17 +15,16 @@ const ZERO_MASK = 31u;
 const CODE_MASKS = vec4u(0x000fu, 0x00f0u, 0x0f00u, 0xf000u);
 const POWERS = vec4f(8388608.0, 524288.0, 32768.0, 2048.0);
 const POWER_BITS = vec4u(0x4b000000u, 0x49000000u, 0x47000000u, 0x45000000u);
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec2u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-// Half a granule: words x and y, then z and w.
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
-  let words = select(granule.xy, granule.zw, part == 1u);
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
   let zero = POWERS + vec4f(f32(scale_word & ZERO_MASK));
   return Decoded(
-    decode_half(words.x, zero),
-    decode_half(words.x >> 16u, zero),
-    decode_half(words.y, zero),
-    decode_half(words.y >> 16u, zero),
+    decode_half(piece.x, zero),
+    decode_half(piece.x >> 16u, zero),
+    decode_half(piece.y, zero),
+    decode_half(piece.y >> 16u, zero),
   );
 }
 

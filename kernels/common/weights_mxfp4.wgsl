@@ -1,5 +1,5 @@
-// MXFP4 weights (OCP Microscaling Formats v1.0): 32 E2M1 codes in a granule, eight in a word from
-// the low bits up, and an E8M0 scale 2^(byte - 127) for each 32 columns of a row; the four bytes
+// MXFP4 weights (OCP Microscaling Formats v1.0): 32 E2M1 codes in a granule, read as two pieces of
+// 16, eight in a word from the low bits up, and an E8M0 scale 2^(byte - 127) for each 32 columns of a row; the four bytes
 // of 128 columns are one word. Needs the bindings `scales` and `params.rows_padded`.
 //
 // A code decodes to its number / 2^14, exactly; scale_values() multiplies the 2^14 back, so that
@@ -7,21 +7,21 @@
 // HALF_DECODE a code is moved into an f16 of the same exponent field, as in weights_fp8.wgsl: 0.5
 // becomes a subnormal. The other form reads exponent field 0 as a normal number, from 1.0 on.
 
-const GRANULE_VECTORS = 8u;
+const PIECE_BYTES = 8u;
+const PIECE_VECTORS = 4u;
 const SCALE_COLUMNS = 32u;
 const BLOCK_SCALE_WORDS = 1u;
 const HALF_DECODE = true;
 const DECODE_EXPONENT = 14u;
 const LARGEST_EXPONENT = 254u;
-alias Decoded = array<vec4f, PART_VECTORS>;
+alias Piece = vec2u;
+alias Decoded = array<vec4f, PIECE_VECTORS>;
 
-// Half a granule: words x and y, then z and w.
-fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
-  let words = select(granule.xy, granule.zw, part == 1u);
+fn decode(piece: Piece, scale_word: u32) -> Decoded {
   if HALF_DECODE {
     // Codes i and i + 4 of a word are the halves of a pair.
-    let a = decode_pairs(words.x);
-    let b = decode_pairs(words.y);
+    let a = decode_pairs(piece.x);
+    let b = decode_pairs(piece.y);
     return Decoded(
       vec4f(a[0].x, a[1].x, a[2].x, a[3].x),
       vec4f(a[0].y, a[1].y, a[2].y, a[3].y),
@@ -30,10 +30,10 @@ fn decode(granule: vec4u, part: u32, scale_word: u32) -> Decoded {
     );
   }
   return Decoded(
-    decode_half(words.x),
-    decode_half(words.x >> 16u),
-    decode_half(words.y),
-    decode_half(words.y >> 16u),
+    decode_half(piece.x),
+    decode_half(piece.x >> 16u),
+    decode_half(piece.y),
+    decode_half(piece.y >> 16u),
   );
 }
 

@@ -30,7 +30,7 @@ export default linearCheck({
       replace: "select(vec4f(), value, column < vec4u(params.columns))",
       with: "value",
     },
-    { name: "one vec4f too few is read", replace: "+ GRANULE_COLUMNS - 1u", with: "" },
+    { name: "one vec4f too few is read", replace: "+ PIECE_COLUMNS - 1u", with: "" },
     { name: "the last block is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
     {
       name: "scale of the wrong row",
@@ -72,12 +72,12 @@ export default linearCheck({
     { name: "rows are not padded", replace: "row / LANES * (", with: "row / LANES * (16u + " },
     {
       name: "granules of a row follow one another",
-      replace: "vec4u(g * LANES)",
-      with: "vec4u(g)",
+      replace: "vec4u(piece / PIECES * LANES)",
+      with: "vec4u(piece / PIECES)",
     },
     {
       name: "invocations hand round the x of the first row only",
-      replace: "reader = t % ROWS_AT_ONCE * PART_VECTORS",
+      replace: "reader = t % ROWS_AT_ONCE * PIECE_VECTORS",
       with: "reader = 0u",
       // BF16 needs two invocations a row: so subgroups of 4 serve two rows as well.
       case: 1,

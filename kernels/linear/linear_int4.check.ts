@@ -25,12 +25,12 @@ export default linearCheck({
     { name: "zero points below 16", replace: "ZERO_MASK = 31u", with: "ZERO_MASK = 15u" },
     {
       name: "zero point of another row",
-      replace: "decode(granule1, part, words.y)",
-      with: "decode(granule1, part, words.x)",
+      replace: "decode(weights[at.y], words.y)",
+      with: "decode(weights[at.y], words.x)",
     },
-    { name: "the low codes twice", replace: "words.x >> 16u", with: "words.x" },
-    { name: "the halves of a granule change places", replace: "part == 1u", with: "part == 0u" },
-    { name: "only the first half of a granule", replace: "part < PARTS", with: "part < 1u" },
+    { name: "the low codes twice", replace: "piece.x >> 16u", with: "piece.x" },
+    { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },
+    { name: "granules are read too far apart", replace: "piece / PIECES *", with: "piece *" },
     {
       name: "scale of the wrong group",
       replace: "vec4u(group * params",
@@ -43,9 +43,9 @@ export default linearCheck({
       with: "first_block(leaf, blocks)",
     },
     {
-      name: "one granule too many in a group",
-      replace: "(group + 1u) * GROUP_GRANULES",
-      with: "(group + 1u) * GROUP_GRANULES + 1u",
+      name: "one piece too many in a group",
+      replace: "(group + 1u) * GROUP_PIECES",
+      with: "(group + 1u) * GROUP_PIECES + 1u",
     },
   ],
 });

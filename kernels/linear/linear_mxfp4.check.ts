@@ -21,7 +21,7 @@ export default linearCheck({
     { name: "the 2^14 is dropped", replace: "+ vec4u(DECODE_EXPONENT)", with: "" },
     { name: "a sign is lost", replace: "| (word & 0x80008000u)", with: "" },
     { name: "codes change places", replace: "a[0].y, a[1].y", with: "a[1].y, a[0].y" },
-    { name: "the halves of a granule change places", replace: "part == 1u", with: "part == 0u" },
+    { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },
     {
       name: "signs are lost bit by bit",
       replace: "(codes & vec4u(8u))",

@@ -13,8 +13,6 @@
 // sum exact. Uses common/weights_fp8.wgsl.
 
 const WORKGROUP_SIZE = 256u;
-// Vectors of a granule, as dot_rows.wgsl says it.
-const PART_VECTORS = GRANULE_VECTORS;
 
 struct Params {
   rows_padded: u32,
