@@ -113,6 +113,7 @@ export function gqaConstants(
 export const gqaParams = (options: GqaAttentionOptions) => ({
   heads: options.heads,
   kv_heads: options.kvHeads,
+  head_quads: options.headDim / 4,
   q_stride: options.queryStride,
   out_stride: options.outStride,
   page_size: options.pageSize,
@@ -130,6 +131,7 @@ const kernels = new GqaKernels({
     "heads",
     "kv_heads",
     "head_tiles",
+    "head_quads",
     "q_stride",
     "out_stride",
     "page_size",

@@ -30,6 +30,7 @@ const kernels = new GqaKernels({
     "heads",
     "kv_heads",
     "head_tiles",
+    "head_quads",
     "q_stride",
     "out_stride",
     "page_size",

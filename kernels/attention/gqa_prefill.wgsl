@@ -27,6 +27,7 @@ struct Params {
   heads: u32,
   kv_heads: u32,
   head_tiles: u32,
+  head_quads: u32,
   q_stride: u32,
   out_stride: u32,
   page_size: u32,

@@ -120,7 +120,8 @@ fn score_fours(tile: u32, four: u32, asked: Queries, keys: Keys, lane: u32) {
     starts[r] = query_start(asked, i % QUERIES) + i / QUERIES;
   }
   var sums = array<vec4f, QUERIES>();
-  for (var quad = 0u; quad < HEAD_QUADS; quad += QUAD_BLOCK) {
+  // HEAD_QUADS of them; a constant bound would be unrolled, which compiles for long.
+  for (var quad = 0u; quad < params.head_quads; quad += QUAD_BLOCK) {
     var mine = array<vec4f, QUAD_READS>();
     for (var r = 0u; r < QUAD_READS; r++) { mine[r] = q[starts[r] + quad]; }
     for (var b = 0u; b < QUAD_BLOCK; b++) {
