@@ -1,6 +1,7 @@
 // MXFP4 weights (OCP Microscaling Formats v1.0): 32 E2M1 codes in a granule, read as two pieces of
-// 16, eight in a word from the low bits up, and an E8M0 scale 2^(byte - 127) for each 32 columns of a row; the four bytes
-// of 128 columns are one word. Needs the bindings `scales` and `params.rows_padded`.
+// 16, eight in a word from the low bits up, and an E8M0 scale 2^(byte - 127) for each 32 columns of
+// a row; the four bytes of 128 columns are one word. Needs the bindings `scales` and
+// `params.rows_padded`.
 //
 // A code decodes to its number / 2^14, exactly; scale_values() multiplies the 2^14 back, so that
 // the smallest scales are normal numbers (those above 2^113, NaN included, count as 2^113). With
