@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
 import { ReferenceDeepseek } from "../support/reference_deepseek.ts";
+import { ReferenceGqa } from "../support/reference_gqa.ts";
 
 interface GoldenCase {
   readonly input_ids: readonly number[];
@@ -17,7 +18,8 @@ interface GoldenCase {
 async function differences(model: string, mode: string, cases: number): Promise<number[]> {
   const file = join(SHARED_MODELS!, "../golden", `${model}.${mode}.json`);
   const golden = JSON.parse(readFileSync(file, "utf8")) as { cases: GoldenCase[] };
-  const reference = await ReferenceDeepseek.open(folderSource(join(SHARED_MODELS!, model)), {
+  const Reference = model.includes("deepseek") ? ReferenceDeepseek : ReferenceGqa;
+  const reference = await Reference.open(folderSource(join(SHARED_MODELS!, model)), {
     roundCache: mode !== "w.f32kv",
     quantizeActivations: mode === "wa",
   });
@@ -42,13 +44,29 @@ describe.skipIf(SHARED_MODELS === undefined)("the reference (needs ../shared/dat
     ["mini-deepseek-v3-fp8", 8],
     ["mini-deepseek-v2-lite", 8],
     ["tiny-deepseek-v3-fp8", 1],
+    ["mini-llama", 8],
+    ["mini-qwen3", 8],
+    ["mini-qwen3-moe", 8],
   ])("gives the golden log-probabilities of %s", async (model, cases) => {
     const errors = await differences(model, "w.f32kv", cases);
     expect(errors.at(-1)).toBeLessThanOrEqual(3e-4);
   });
 
-  test("gives those with quantized activations", async () => {
-    const errors = await differences("mini-deepseek-v3-fp8", "wa", 8);
-    expect(errors[errors.length >> 1]).toBeLessThanOrEqual(1e-3);
+  test.each([
+    ["mini-llama-awq", 8],
+    ["mini-llama-int8", 8],
+    ["tiny-deepseek-v3-awq", 1],
+    ["tiny-deepseek-v3-int8", 1],
+  ])("gives those of %s, its cache rounded", async (model, cases) => {
+    const errors = await differences(model, "w", cases);
+    expect(errors.at(-1)).toBeLessThanOrEqual(5e-3);
   });
+
+  test.each(["mini-deepseek-v3-fp8", "mini-llama-int8"])(
+    "gives those of %s with quantized activations",
+    async (model) => {
+      const errors = await differences(model, "wa", 8);
+      expect(errors[errors.length >> 1]).toBeLessThanOrEqual(1e-3);
+    },
+  );
 });
