@@ -299,11 +299,15 @@ describe("a fault that stays", () => {
     const fixture = await open({
       change: (hit, reply) => {
         if (hit.kind !== "store") return reply;
-        return hit.name === SHARD ? plain(404) : { ...reply, stallAfter: 1000 };
+        return hit.name === SHARD ? plain(404) : plain(503);
       },
     });
-    const options = { ...fixture.options, idleTimeout: 60_000 };
+    const policy = { ...fixture.options.policy!, retries: 10_000, longestWait: 5 };
+    const options = { ...fixture.options, policy };
     expect(await failure({ ...fixture, options })).toContain(SHARD);
+    const before = fixture.hub.hits.length;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(fixture.hub.hits.length).toBeLessThanOrEqual(before + 1);
   });
 
   test("a hub that cannot be reached", async () => {

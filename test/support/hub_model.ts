@@ -52,7 +52,8 @@ const OTHERS: ReadonlyMap<string, Uint8Array> = new Map([
   ["consolidated.safetensors", noise(1000, 5)],
   ["original/consolidated.safetensors", noise(1000, 6)],
   ["onnx/config.json", text("{}")],
-  ["../../../outside.json", text("{}")],
+  ["onnx/ranks.tiktoken", text("{}")],
+  ["../../../outside.tiktoken", text("{}")],
 ]);
 
 export const MODEL: HubModel = { id: ID, commit: COMMIT, files: new Map([...WANTED, ...OTHERS]) };
