@@ -1,0 +1,146 @@
+// One start of the built library in a process of its own: loads a folder, decodes and prefills, and
+// prints what memory and time that took as one line of JSON.
+//
+//   node bench/qwen3_child.mjs '{"dist": DIST_FOLDER, "model": FOLDER, "options": ENGINE_OPTIONS,
+//     "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES}'
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { pathToFileURL } from "node:url";
+
+const SAMPLE_MS = 2;
+const { dist, model, options, prompt, generated, rounds } = JSON.parse(process.argv[2]);
+const library = (name) => import(pathToFileURL(join(dist, name)).href);
+const { Engine } = await library("index.js");
+const { openDevice, openFolder } = await library("node.js");
+
+/** Most bytes that the process has ever had in memory, as the system counts them. */
+function peakResident() {
+  // What getrusage says counts the process that started this one, too.
+  if (process.platform !== "linux") return process.resourceUsage().maxRSS * 1024;
+  const status = readFileSync("/proc/self/status", "utf8");
+  return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)[1]) * 1024;
+}
+
+/** Bytes of the device's buffers now, by label. */
+function countBuffers(device) {
+  const live = new Set();
+  const create = device.createBuffer;
+  device.createBuffer = (descriptor) => {
+    const buffer = create.call(device, descriptor);
+    const destroy = buffer.destroy;
+    live.add(buffer);
+    buffer.destroy = () => {
+      live.delete(buffer);
+      destroy.call(buffer);
+    };
+    return buffer;
+  };
+  return (counted = () => true) =>
+    [...live].reduce((sum, { label, size }) => sum + (counted(label) ? size : 0), 0);
+}
+
+let launches = 0;
+function countLaunches() {
+  const { prototype } = globalThis.GPUComputePassEncoder;
+  const dispatch = prototype.dispatchWorkgroups;
+  prototype.dispatchWorkgroups = function (...grid) {
+    launches += 1;
+    dispatch.apply(this, grid);
+  };
+}
+
+let peakHeap = 0;
+const sample = () => {
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  peakHeap = Math.max(peakHeap, heapUsed + arrayBuffers);
+};
+
+/** Other tokens in each round, so that nothing can be had from the round before. */
+const tokensOf = (count, round) =>
+  Array.from({ length: count }, (_, i) => 300 + ((i * 7919 + round * 104729) % 100_000));
+
+/** Processor seconds of all threads. */
+const cpu = () => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+};
+
+/** Tokens a second, and processor seconds a token, of the prompt and of what follows it. */
+async function generate(engine, round) {
+  const sampling = { temperature: 0, ignoreEos: true, maxNewTokens: generated };
+  const marks = [];
+  const mark = () => marks.push({ wall: performance.now(), cpu: cpu(), launches });
+  const tokens = [];
+  mark();
+  for await (const chunk of engine.generate({ tokens: tokensOf(prompt, round), sampling })) {
+    if (chunk.tokens.length === 0) continue;
+    tokens.push(...chunk.tokens);
+    mark();
+  }
+  const [started, first] = marks;
+  const last = marks.at(-1);
+  const decoded = tokens.length - 1;
+  return {
+    prefill: (1000 * prompt) / (first.wall - started.wall),
+    prefillCpu: (first.cpu - started.cpu) / prompt,
+    decode: (1000 * decoded) / (last.wall - first.wall),
+    decodeCpu: (last.cpu - first.cpu) / decoded,
+    // When a token comes the next step may be recorded already, but not after the last one.
+    launchesPerToken: marks[2] === undefined ? 0 : marks[2].launches - first.launches,
+    tokens,
+  };
+}
+
+const { device, adapter } = await openDevice();
+countLaunches();
+const bufferBytes = countBuffers(device);
+const timer = setInterval(sample, SAMPLE_MS);
+const started = performance.now();
+let weightsRead = started;
+let bytesWhileLoading = 0;
+const engine = await Engine.load(await openFolder(model), {
+  device,
+  ...options,
+  onProgress({ phase }) {
+    sample();
+    if (phase !== "weights") return;
+    weightsRead = performance.now();
+    bytesWhileLoading = bufferBytes();
+  },
+});
+sample();
+clearInterval(timer);
+const loaded = {
+  seconds: (performance.now() - started) / 1000,
+  weightsSeconds: (weightsRead - started) / 1000,
+  peakHeap,
+  peakResident: peakResident(),
+  // Buffers that come after the weights are not in memory before their first use.
+  bufferBytes: bytesWhileLoading,
+};
+
+const runs = [];
+for (let round = 0; round < rounds; round++) runs.push(await generate(engine, round));
+const { weightBytes, cacheBytes } = engine.memoryPlan;
+const config = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
+const errors = engine.quantizationErrors.map(({ relativeError }) => relativeError);
+console.log(
+  JSON.stringify({
+    adapter: adapter.name,
+    loaded,
+    after: { peakResident: peakResident(), bufferBytes: bufferBytes() },
+    weightBytes,
+    cacheBytes,
+    // Of the token table a token reads one row, of the table of angles too.
+    bytesPerToken:
+      weightBytes -
+      2 * config.vocab_size * config.hidden_size -
+      bufferBytes((label) => label === "rope table"),
+    quantized: errors.length,
+    worstError: Math.max(0, ...errors),
+    runs,
+  }),
+);
+await engine.close();
