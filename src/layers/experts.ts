@@ -117,7 +117,10 @@ export class Experts {
     const down = half === "down_proj";
     const place = (down ? this.down : this.gateUp).places[expert]!;
     const name = `${module}.${half}`;
-    const { encoding } = formats.linear(name);
+    const own = formats.linear(name);
+    const { format } = place.shape;
+    // Of another storage than the others: the checkpoint's check then says what is wrong with it.
+    const { encoding } = sameStorage(own, format) ? own : format;
     const part = half === "up_proj" ? 1 : 0;
     if (slice === undefined) {
       return matrixSpecs(place, part, { name, split: "experts", encoding }, upload);

@@ -150,18 +150,21 @@ export class MatrixFormats {
   }
 
   #scales(module: string, dtype: Dtype): ScaleTensor {
-    const { method } = this.#quantization;
-    if (method === "fp8_block" || method === "int8_block") {
+    const quantization = this.#quantization;
+    const { method } = quantization;
+    if (method === (dtype === "I8" ? "int8_block" : "fp8_block")) {
       return { suffix: "weight_scale_inv", per: "block" };
     }
-    if (method === "fp8" || method === "int8_channel") {
+    if (method === (dtype === "I8" ? "int8_channel" : "fp8")) {
       const shape = this.#tensor(`${module}.weight_scale`)?.shape ?? [];
       const one = shape.every((size) => size === 1);
       return { suffix: "weight_scale", per: one ? "tensor" : "row", shape };
     }
     throw new UnsupportedError(
       `${module}.weight of dtype ${dtype}`,
-      "config.json has no quantization_config that says how it is scaled",
+      method === "none"
+        ? "config.json has no quantization_config that says how it is scaled"
+        : `the quantization that config.json names is ${quantization.name}`,
     );
   }
 }
