@@ -123,7 +123,7 @@ function packedMatrix(
   storage: Extract<MatrixStorage, { kind: "AWQ" | "GPTQ" }>,
 ): TensorInput[] {
   const { kind, group } = storage;
-  const groups = columns / group;
+  const groups = Math.ceil(columns / group);
   // Any word is eight codes; zero points lie about the middle.
   const words = (count: number, word: () => number) => Int32Array.from({ length: count }, word);
   const zeros = () =>
