@@ -40,6 +40,7 @@ interface Config {
   readonly num_key_value_heads?: number;
   readonly head_dim?: number;
   readonly max_position_embeddings: number;
+  readonly original_max_position_embeddings?: number;
   readonly partial_rotary_factor?: number;
   readonly rms_norm_eps?: number;
   readonly rope_theta?: number;
@@ -88,6 +89,7 @@ export class ReferenceGqa {
       theta: section.rope_theta ?? config.rope_theta ?? 10000,
       dim: this.#rotary,
       positions: options.positions ?? maxPosition,
+      original: config.original_max_position_embeddings ?? maxPosition,
       maxPosition,
     });
   }

@@ -39,11 +39,13 @@ export function referenceRope(
     readonly theta: number;
     readonly dim: number;
     readonly positions: number;
+    /** Before any extension, where the section does not say. */
+    readonly original: number;
     readonly maxPosition: number;
   },
 ): RopeAngles {
   const { theta, dim, positions, maxPosition } = sizes;
-  const { factor = 1, original_max_position_embeddings: original = maxPosition } = section;
+  const { factor = 1, original_max_position_embeddings: original = sizes.original } = section;
   const speedsOf = (base: number) =>
     Array.from({ length: dim / 2 }, (_, i) => base ** ((-2 * i) / dim));
   const plain = speedsOf(theta);
