@@ -82,8 +82,13 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     for (const one of owned) one.destroy();
   };
   try {
-    const dtypes = [...measured.weightDtypes];
-    const report = await selfTest(device, { recorder, dtypes });
+    const { weightFormats } = measured;
+    const groupColumns = weightFormats.get("int4")?.groupColumns;
+    const report = await selfTest(device, {
+      recorder,
+      dtypes: [...weightFormats.keys()],
+      ...(groupColumns !== undefined && { groupColumns }),
+    });
     const { fp8Decode, subgroupSize } = report;
     const layout = {
       ...DEFAULT_LAYOUT,

@@ -85,7 +85,7 @@ export class MatrixFormats {
   readonly #tensor: (name: string) => TensorFacts | undefined;
   readonly #quantization: Quantization;
   readonly #uploadTo: UploadTarget | undefined;
-  readonly #used = new Set<WeightDtype>();
+  readonly #used = new Map<WeightDtype, MatrixFormat>();
 
   /** @param options `uploadTo`: what plain linears are quantized to while they are uploaded. */
   constructor(options: {
@@ -98,14 +98,14 @@ export class MatrixFormats {
     this.#uploadTo = options.uploadTo;
   }
 
-  /** Every dtype that a format given out here has: what kernels must be able to read. */
-  get used(): ReadonlySet<WeightDtype> {
+  /** A format of each dtype that was given out here: what kernels must be able to read. */
+  get used(): ReadonlyMap<WeightDtype, MatrixFormat> {
     return this.#used;
   }
 
   /** Gives out a format that the checkpoint's tensors do not say. */
   use(format: MatrixFormat): MatrixFormat {
-    this.#used.add(format.dtype);
+    this.#used.set(format.dtype, format);
     return format;
   }
 

@@ -18,6 +18,7 @@ import { type BlockRows, isFused } from "../layers/block_rows.ts";
 import { mergeSpecs } from "../layers/destinations.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { Linear } from "../layers/linear.ts";
+import type { MatrixFormat } from "../layers/matrix_format.ts";
 import { Mlp } from "../layers/mlp.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
@@ -87,7 +88,7 @@ export class Decoder implements Model {
     return (layerIndex(name) ?? -1) >= this.#shape.layers;
   }
 
-  get weightDtypes(): ReadonlySet<WeightDtype> {
+  get weightFormats(): ReadonlyMap<WeightDtype, MatrixFormat> {
     return this.#options.formats.used;
   }
 

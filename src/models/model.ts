@@ -16,6 +16,7 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
+import type { MatrixFormat } from "../layers/matrix_format.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
@@ -71,8 +72,8 @@ export interface PlanTensors {
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
-  /** How its matrices are kept on the GPU. */
-  readonly weightDtypes: ReadonlySet<WeightDtype>;
+  /** A format of each dtype that its matrices have on the GPU. */
+  readonly weightFormats: ReadonlyMap<WeightDtype, MatrixFormat>;
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
   /** Binds the launches of one step. */
