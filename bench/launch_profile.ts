@@ -5,7 +5,7 @@
  * @module
  */
 import type { Recorder } from "../src/gpu/recorder.ts";
-import { timeLaunch } from "./timing.ts";
+import { type LaunchTime, measureLaunch } from "./timing.ts";
 
 export interface CaughtLaunch {
   /** Kernel and constants, as the pipeline is labelled. */
@@ -52,12 +52,11 @@ export async function catchLaunches(
   return caught;
 }
 
-export interface LaunchCost {
+/** Times are of all launches of the kind. */
+export interface LaunchCost extends LaunchTime {
   readonly label: string;
   readonly grid: string;
   readonly count: number;
-  /** Of all of them. */
-  readonly seconds: number;
 }
 
 /** Cost by pipeline and grid, most expensive first. Equal launches are timed once. */
@@ -70,8 +69,10 @@ export async function costOfLaunches(launches: readonly CaughtLaunch[]): Promise
   const costs: LaunchCost[] = [];
   for (const same of kinds.values()) {
     const { label, grid, encode } = same[0]!;
-    const seconds = (await timeLaunch(encode)) * same.length;
-    costs.push({ label, grid: grid.join("x"), count: same.length, seconds });
+    const { seconds, cpuSeconds } = await measureLaunch(encode);
+    const count = same.length;
+    const all = { seconds: seconds * count, cpuSeconds: cpuSeconds * count };
+    costs.push({ label, grid: grid.join("x"), count, ...all });
   }
   return costs.sort((a, b) => b.seconds - a.seconds);
 }

@@ -24,8 +24,19 @@ export async function fastest(rounds: number, work: () => Promise<unknown>): Pro
   return least;
 }
 
+export interface LaunchTime {
+  readonly seconds: number;
+  /** Of all threads of the process: on an adapter that is the CPU, what other load changes least. */
+  readonly cpuSeconds: number;
+}
+
 /** Seconds that one launch takes among many of its kind in one submit. */
-export async function timeLaunch(encode: Encode, { rounds = 3 } = {}): Promise<number> {
+export async function timeLaunch(encode: Encode, options?: { rounds?: number }): Promise<number> {
+  return (await measureLaunch(encode, options)).seconds;
+}
+
+/** The same beside its processor time, each the least of the rounds. */
+export async function measureLaunch(encode: Encode, { rounds = 3 } = {}): Promise<LaunchTime> {
   const run = async (count: number) => {
     const encoder = device.createCommandEncoder();
     const pass = encoder.beginComputePass();
@@ -41,5 +52,12 @@ export async function timeLaunch(encode: Encode, { rounds = 3 } = {}): Promise<n
     if (seconds * 1000 >= ROUND_MS / 2 || count >= MOST_LAUNCHES) break;
     count = Math.min(count * Math.ceil(Math.min(ROUND_MS / 1000 / seconds, 16)), MOST_LAUNCHES);
   }
-  return (await fastest(rounds, () => run(count))) / count;
+  let least = Number.POSITIVE_INFINITY;
+  const seconds = await fastest(rounds, async () => {
+    const before = process.cpuUsage();
+    await run(count);
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1e6);
+  });
+  return { seconds: seconds / count, cpuSeconds: least / count };
 }
