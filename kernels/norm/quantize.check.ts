@@ -27,6 +27,7 @@ export default defineCheck<Shape>({
     { ...int8, rows: 2, cols: 65, padding: 3, scale: 0 }, // zeros have no scale
     { ...int8, rows: 2, cols: 65_000, padding: 0, scale: 1e20 }, // the widest rows
     { ...e4m3, rows: 2, cols: 128, padding: 0, scale: 1e20 },
+    { ...e4m3, powersOfTwo: true, rows: 5, cols: 301, padding: 3, scale: 1 },
     { ...e4m3, rows: 64, cols: 7168, padding: 0, scale: 1 }, // 671B model
   ],
   tunings: [{}],
@@ -37,8 +38,8 @@ export default defineCheck<Shape>({
     { name: "ties and halves are cut", replace: "+ 0x0007ffffu + ((bits >> 20u) & 1u)", with: "" },
     {
       name: "one scale for the whole row",
-      replace: "return group_scale(magnitude)",
-      with: "return group_scale(1.0)",
+      replace: "= group_scale(magnitude)",
+      with: "= group_scale(1.0)",
     },
     {
       name: "the last columns are left out",
@@ -86,6 +87,8 @@ export default defineCheck<Shape>({
       with: "min(first + 128u,",
       case: 3,
     },
+    { name: "scales of any size", replace: "if !POWERS_OF_TWO", with: "if true", case: 9 },
+    { name: "scales are rounded down", replace: "+ 0x007fffffu", with: "", case: 9 },
     { name: "0 is divided by 0", replace: "if scale == 0.0", with: "if false", case: 6 },
   ],
 
@@ -111,14 +114,14 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, { x, out }) {
-    const { rows, cols, padding, format, group } = shape;
+    const { rows, cols, padding, format, group, powersOfTwo = false } = shape;
     const launch = quantize(recorder, {
       x: x!,
       cols,
       stride: cols + padding,
       out,
       outStride: outStrideOf(shape),
-      rounding: { format, group },
+      rounding: { format, group, powersOfTwo },
     });
     return () => launch(rows);
   },

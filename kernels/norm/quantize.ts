@@ -32,6 +32,8 @@ export interface ActivationRounding {
   readonly format: "e4m3" | "int8";
   /** What shares a scale: 128 columns of a row, or the whole row. */
   readonly group: "block" | "row";
+  /** E4M3 only: each scale is rounded up to a power of two. */
+  readonly powersOfTwo?: boolean;
 }
 
 export const E4M3_BLOCKS: ActivationRounding = { format: "e4m3", group: "block" };
@@ -64,6 +66,7 @@ export function quantize(recorder: Recorder, options: QuantizeOptions): (rows: n
     constants: {
       WORKGROUP_SIZE: byRow ? ROW_WORKGROUP : BLOCK_WORKGROUP,
       INT8: rounding.format === "int8",
+      POWERS_OF_TWO: rounding.powersOfTwo ?? false,
     },
     params: { cols, group_columns: groupColumns, stride, out_stride: outStride },
   };

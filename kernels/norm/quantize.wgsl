@@ -8,6 +8,8 @@
 
 const WORKGROUP_SIZE = 32u;
 const INT8 = false;
+// E4M3 only: scales are rounded up to powers of two.
+const POWERS_OF_TWO = false;
 
 struct Params {
   cols: u32,
@@ -42,7 +44,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
 fn scale_of(magnitude: f32) -> f32 {
   if INT8 { return int8_scale(magnitude); }
-  return group_scale(magnitude);
+  let scale = group_scale(magnitude);
+  if !POWERS_OF_TWO { return scale; }
+  // Any fraction carries into the exponent; the least scale is far above the smallest exponent.
+  return bitcast<f32>((bitcast<u32>(scale) + 0x007fffffu) & 0x7f800000u);
 }
 
 fn rounded(value: f32, scale: f32) -> f32 {

@@ -35,7 +35,7 @@ export function addendOf(form: number, inputs: HostArrays, r: number, c: number,
 /** Rounds the way the kernels do: in f32, so that ties fall alike. */
 export function quantizeGroups(
   row: Float64Array,
-  { format, group }: ActivationRounding = E4M3_BLOCKS,
+  { format, group, powersOfTwo = false }: ActivationRounding = E4M3_BLOCKS,
 ): Float64Array {
   const out = new Float64Array(row.length);
   const columns = group === "row" ? Math.max(row.length, 1) : 128;
@@ -43,7 +43,8 @@ export function quantizeGroups(
     const values = row.subarray(first, first + columns);
     const least = format === "e4m3" ? 1e-4 : 0;
     const amax = values.reduce((most, value) => Math.max(most, Math.abs(value)), least);
-    const scale = Math.fround(Math.fround(amax) / (format === "e4m3" ? 448 : 127));
+    const exact = Math.fround(Math.fround(amax) / (format === "e4m3" ? 448 : 127));
+    const scale = powersOfTwo ? 2 ** Math.ceil(Math.log2(exact)) : exact;
     values.forEach((value, i) => {
       const quotient = Math.fround(Math.fround(value) / scale);
       const rounded = format === "e4m3" ? decodeE4m3(encodeE4m3(quotient)) : nearest(quotient);

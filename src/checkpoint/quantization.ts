@@ -40,6 +40,8 @@ export interface Fp8BlockQuantization extends Quantized {
   readonly blockColumns: 128;
   /** A linear's input is quantized too, with scales found at run time. */
   readonly activations: "dynamic";
+  /** Scales are powers of two ("ue8m0"): those of inputs are rounded up to one. */
+  readonly powersOfTwo?: true;
 }
 
 /**

@@ -36,7 +36,9 @@ export function readFp8(
   if (section.has("weight_block_size")) {
     readBlockSize(section);
     const activations = section.only("activation_scheme", ["dynamic"]);
-    return { method: "fp8_block", blockRows: BLOCK, blockColumns: BLOCK, activations, ...common };
+    const block = { blockRows: BLOCK, blockColumns: BLOCK, activations } as const;
+    const powersOfTwo = section.only("scale_fmt", ["float", "ue8m0"]) === "ue8m0";
+    return { method: "fp8_block", ...block, ...(powersOfTwo && { powersOfTwo }), ...common };
   }
   const activations = section.only("activation_scheme", ["dynamic", "static"]);
   return { method: "fp8", scales: "tensor", activations, ...common };

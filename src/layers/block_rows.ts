@@ -26,7 +26,7 @@ export function takesRounded({ dtype }: { readonly dtype: WeightDtype }): boolea
 
 /** Whether kernels round their own results this way; else it takes a launch of its own. */
 export function isFused(rounding: ActivationRounding | undefined): boolean {
-  return rounding?.format === "e4m3" && rounding.group === "block";
+  return rounding?.format === "e4m3" && rounding.group === "block" && !rounding.powersOfTwo;
 }
 
 /** A checkpoint may keep some linears as they were: those read their rows unrounded. */

@@ -14,7 +14,7 @@ import type { Quantization } from "../checkpoint/quantization.ts";
 export function activationRounding(quantization: Quantization): ActivationRounding | undefined {
   switch (quantization.method) {
     case "fp8_block":
-      return { format: "e4m3", group: "block" };
+      return { format: "e4m3", group: "block", powersOfTwo: quantization.powersOfTwo ?? false };
     case "int8_block":
       return { format: "int8", group: "block" };
     case "fp8":

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { bytesPerToken } from "../../src/cache/kv_cache.ts";
 import { ConfigReader } from "../../src/checkpoint/config.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { detectQuantization } from "../../src/checkpoint/quantization.ts";
@@ -7,13 +8,14 @@ import { DTYPE_BYTES, type Dtype } from "../../src/dtype.ts";
 import { CheckpointError, UnsupportedError } from "../../src/errors.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { readDeepseekConfig } from "../../src/models/deepseek_config.ts";
-import { architectureOf, type ModelDefinition } from "../../src/models/model.ts";
+import { architectureOf, kvCacheShape, type ModelDefinition } from "../../src/models/model.ts";
 import {
   DEEPSEEK_V2,
   DEEPSEEK_V2_LITE,
   DEEPSEEK_V3,
   DEEPSEEK_V3_NATIVE,
   DEEPSEEK_V3_ROPE_PARAMETERS,
+  DEEPSEEK_V31,
   fp8ReleaseDtype,
   KIMI_K2,
 } from "../support/deepseek_configs.ts";
@@ -56,6 +58,7 @@ function checkpointBytes({ specs }: ReturnType<typeof create>["model"]): number 
 describe("published configs", () => {
   test.each([
     ["DeepSeek-V3", DEEPSEEK_V3],
+    ["DeepSeek-V3.1", DEEPSEEK_V31],
     ["as transformers 4 writes it", DEEPSEEK_V3_NATIVE],
     ["as transformers 5 writes it", DEEPSEEK_V3_ROPE_PARAMETERS],
   ])("%s is understood", (_, config) => {
@@ -104,6 +107,22 @@ describe("published configs", () => {
     const { ropeTheta, heads, experts } = readDeepseekConfig(readerOf(KIMI_K2), "v3");
     expect({ ropeTheta, heads }).toEqual({ ropeTheta: 50000, heads: 64 });
     expect(experts).toMatchObject({ routed: 384, groups: 1, groupsKept: 1, scalingFactor: 2.827 });
+  });
+
+  test.each([
+    ["DeepSeek-V3", DEEPSEEK_V3, 671.0, 61 * 576 * 2],
+    ["DeepSeek-V3.1", DEEPSEEK_V31, 671.0, 61 * 576 * 2],
+    ["Kimi-K2", KIMI_K2, 1026.4, 61 * 576 * 2],
+  ])("%s: parameters, and bytes of a cached token", async (_, config, billions, bytes) => {
+    const definition = await define(config);
+    const { specs } = create(definition, fp8ReleaseDtype).model;
+    const parameters = specs.filter(({ name }) => !name.endsWith("weight_scale_inv"));
+    const counted = parameters.reduce(
+      (sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1),
+      0,
+    );
+    expect(counted / 1e9).toBeCloseTo(billions, 1);
+    expect(bytesPerToken(kvCacheShape(definition.shape, "bf16"))).toBe(bytes);
   });
 
   test("DeepSeek-V2 and V2-Lite are understood", () => {
@@ -175,7 +194,7 @@ describe("refused by name", () => {
     ["rope_scaling.rope_theta", { rope_scaling: { ...yarn(), rope_theta: 5 } }],
     ["rope_scaling", { rope_parameters: { ...yarn(), rope_theta: 5 } }],
     ["sliding_window", { sliding_window: 128 }],
-    ["quantization_config.scale_fmt", quantized({ scale_fmt: "ue8m0" })],
+    ["quantization_config.scale_fmt", quantized({ scale_fmt: "ue4m3" })],
     ["quantization_config.fmt", quantized({ fmt: "e5m2" })],
     ["activation_scheme", quantized({ activation_scheme: "static" })],
     ["weight_block_size", quantized({ weight_block_size: [64, 64] })],

@@ -24,6 +24,7 @@ const CASES: readonly Case[] = [
   { name: "F16", dtype: "F16" },
   { name: "F32", dtype: "F32" },
   { name: "FP8, BF16 scales, shards", dtype: "FP8", scaleDtype: "BF16", shards: 3 },
+  { name: "FP8, scales powers of two", dtype: "FP8", quantization: { scale_fmt: "ue8m0" } },
   { name: "FP8, kv_b_proj BF16", dtype: "FP8", unquantized: ["kv_b_proj"] },
   { name: "FP8, a layer BF16", dtype: "FP8", unquantized: ["layers.1."] },
   { name: "FP8, shared experts BF16", dtype: "FP8", unquantized: ["shared_experts"] },
@@ -174,6 +175,7 @@ const CASES: readonly Case[] = [
 const SMALLEST = ["FP8", "V2"];
 const QUANTIZING = [
   "FP8",
+  "FP8, scales powers of two",
   "FP8, a layer BF16",
   "FP8, shared experts BF16",
   "FP8, shared experts of 96",

@@ -76,6 +76,12 @@ export const DEEPSEEK_V3 = {
   vocab_size: 129280,
 };
 
+/** Scales of weights and of their inputs are powers of two. */
+export const DEEPSEEK_V31 = {
+  ...DEEPSEEK_V3,
+  quantization_config: { ...FP8, scale_fmt: "ue8m0" },
+};
+
 export const KIMI_K2 = {
   ...DEEPSEEK_V3,
   bos_token_id: 163584,

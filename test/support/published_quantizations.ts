@@ -120,6 +120,17 @@ export const PUBLISHED: readonly Published[] = [
     means: { method: "fp8_block", name: "fp8", ...BLOCKS, unconverted: [] },
   },
   {
+    where: "deepseek-ai/DeepSeek-V3.1",
+    section: {
+      activation_scheme: "dynamic",
+      fmt: "e4m3",
+      quant_method: "fp8",
+      scale_fmt: "ue8m0",
+      weight_block_size: [128, 128],
+    },
+    means: { method: "fp8_block", name: "fp8", ...BLOCKS, powersOfTwo: true, unconverted: [] },
+  },
+  {
     where: "Qwen/Qwen3-30B-A3B-Instruct-2507-FP8",
     section: {
       activation_scheme: "dynamic",

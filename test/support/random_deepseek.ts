@@ -14,6 +14,8 @@ export interface RandomDeepseek {
   /** Storage of the linears; embeddings, heads, norms and routers stay BF16 beside FP8. */
   readonly dtype?: "BF16" | "F16" | "F32" | "FP8";
   readonly scaleDtype?: "F32" | "BF16";
+  /** Fields of `quantization_config` besides those of V3. */
+  readonly quantization?: Readonly<Record<string, unknown>>;
   /** Linears that stay BF16 in an FP8 checkpoint: parts of their names. */
   readonly unquantized?: readonly string[];
   readonly shards?: number;
@@ -112,7 +114,10 @@ export function randomDeepseek(options: RandomDeepseek = {}): WeightSource {
   vector("model.norm.weight", config.hidden_size, 0.3, 1);
   if (!config.tie_word_embeddings) matrix("lm_head", config.vocab_size, config.hidden_size, 1.5);
 
-  const file = dtype === "FP8" ? { ...config, quantization_config: FP8_CONFIG } : config;
+  const file =
+    dtype === "FP8"
+      ? { ...config, quantization_config: { ...FP8_CONFIG, ...options.quantization } }
+      : config;
   const edited = options.edit?.(tensors) ?? tensors;
   return memorySource(checkpointFiles({ tensors: edited, config: file, shards }));
 }

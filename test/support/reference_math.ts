@@ -18,13 +18,14 @@ export function magnitude(factor: number, mscale: number): number {
  */
 export function roundInput(row: Row, rounding: ReferenceRounding | undefined): Row {
   if (rounding === undefined) return row;
-  const { format, group } = rounding;
+  const { format, group, powersOfTwo = false } = rounding;
   const out = new Float64Array(row.length);
   for (let start = 0; start < row.length; start += group) {
     const end = Math.min(start + group, row.length);
     let most = format === "int8" ? 0 : 1e-4;
     for (let i = start; i < end; i++) most = Math.max(most, Math.abs(row[i]!));
-    const scale = most / (format === "int8" ? 127 : 448);
+    const exact = most / (format === "int8" ? 127 : 448);
+    const scale = powersOfTwo ? 2 ** Math.ceil(Math.log2(exact)) : exact;
     for (let i = start; i < end && scale > 0; i++)
       out[i] = nearest(row[i]! / scale, format) * scale;
   }

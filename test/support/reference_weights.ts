@@ -14,6 +14,8 @@ export interface ReferenceRounding {
   readonly format: "e4m3" | "int8";
   /** Channels that share a scale. */
   readonly group: number;
+  /** Scales are rounded up to powers of two. */
+  readonly powersOfTwo?: boolean;
 }
 
 /** A tensor of any shape as rows of its last dimension. */
@@ -29,6 +31,7 @@ interface Section {
   readonly quant_method?: string;
   readonly group_size?: number;
   readonly checkpoint_format?: string;
+  readonly scale_fmt?: string;
 }
 
 const BLOCK = 128;
@@ -64,7 +67,9 @@ export async function referenceWeights(
       const scale = (await read(`${name}_scale_inv`)) ?? (await read(`${name}_scale`));
       const isStatic = tensors.has(name.replace(/weight$/, "input_scale"));
       const { rounding, ...tensor } = scaled(entry, values, scale);
-      all.set(name, rounding && !isStatic ? { ...tensor, rounding } : tensor);
+      const powersOfTwo = section.scale_fmt === "ue8m0";
+      const rounds = rounding && !isStatic;
+      all.set(name, rounds ? { ...tensor, rounding: { ...rounding, powersOfTwo } } : tensor);
     }
   }
   return all;
