@@ -50,7 +50,6 @@ interface Config {
   readonly use_sliding_window?: boolean;
   readonly max_window_layers?: number;
   readonly layer_types?: readonly string[];
-  readonly tie_word_embeddings?: boolean;
   readonly num_experts?: number;
   readonly num_experts_per_tok?: number;
   readonly norm_topk_prob?: boolean;
@@ -124,7 +123,8 @@ export class ReferenceGqa {
         addTo(row, this.#feedForward(input, layer), 1);
       }
     }
-    const head = this.#config.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
+    // A tied head may have been given numbers of its own.
+    const head = this.#weights.has("lm_head.weight") ? "lm_head" : "model.embed_tokens";
     return hidden.map((row) => logSoftmax(this.#linear(this.#norm(row, "model.norm"), head)));
   }
 
