@@ -62,6 +62,7 @@ export const HARMLESS_FIELDS: ReadonlyMap<string, Allowed> = new Map<string, All
   ["is_encoder_decoder", [false]],
   ["pruned_heads", [{}]],
   ["tie_encoder_decoder", [false]],
+  ["use_mrope", [false]],
   ["use_sliding_window", [false]],
 ]);
 

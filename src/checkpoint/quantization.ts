@@ -40,7 +40,7 @@ export interface Fp8BlockQuantization extends Quantized {
   readonly blockColumns: 128;
   /** A linear's input is quantized too, with scales found at run time. */
   readonly activations: "dynamic";
-  /** Scales are powers of two ("ue8m0"): those of inputs are rounded up to one. */
+  /** Scales of inputs are rounded up to powers of two ("ue8m0"); weights' are what files say. */
   readonly powersOfTwo?: true;
 }
 
