@@ -19,7 +19,7 @@ export function philox(key: number, counter: number): number {
 
 /** The distribution a token is drawn from; greedy is all on the best token. */
 export function distribution(logits: ArrayLike<number>, draw: Omit<Draw, "seed" | "position">) {
-  const { temperature, topP, topK } = draw;
+  const { temperature, topP, topK, minP = 0 } = draw;
   const finite = Array.from(logits, (logit) => (Number.isNaN(logit) ? -Infinity : logit));
   const largest = finite.reduce((most, logit) => Math.max(most, logit), -Infinity);
   const weights = finite.map((logit) => {
@@ -31,9 +31,10 @@ export function distribution(logits: ArrayLike<number>, draw: Omit<Draw, "seed" 
   const kept = new Float64Array(finite.length);
   let before = 0;
   order.forEach((token, rank) => {
-    const wanted = temperature > 0 ? rank < topK && before <= topP * total : rank === 0;
-    if (wanted) kept[token] = weights[token]!;
-    before += weights[token]!;
+    const weight = weights[token]!;
+    const random = rank < topK && before <= topP * total && weight >= minP;
+    if (temperature > 0 ? random : rank === 0) kept[token] = weight;
+    before += weight;
   });
   const mass = kept.reduce((sum, weight) => sum + weight, 0);
   return kept.map((weight) => weight / mass);

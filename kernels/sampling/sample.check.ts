@@ -21,11 +21,16 @@ const KINDS: Readonly<Record<Shape["kind"], readonly Omit<Draw, "seed" | "positi
     { temperature: 2, topP: 0.98, topK: 7 },
     { temperature: 1, topP: 1, topK: 1 },
     { temperature: 1, topP: 0, topK: Infinity },
+    { temperature: 2.5, topP: 1, topK: Infinity, minP: 0.3 },
+    { temperature: 3, topP: 0.9, topK: 30, minP: 0.2 },
+    { temperature: 3, topP: 0.4, topK: 40, minP: 0.001 },
+    { temperature: 1, topP: 1, topK: Infinity, minP: 1 },
   ],
   special: [
     { temperature: 1, topP: 1, topK: Infinity },
     { temperature: 1, topP: 1, topK: 4 },
     { temperature: 1e-30, topP: 0.9, topK: 4 },
+    { temperature: 1, topP: 1, topK: Infinity, minP: 0.2 },
     { temperature: 0, topP: 1, topK: Infinity },
   ],
   topP: [{ temperature: 1, topP: 0.9, topK: Infinity }],
@@ -40,7 +45,7 @@ function drawOf({ kind }: Shape, r: number): Draw {
 export default defineCheck<Shape>({
   name: "sampling/sample",
   cases: [
-    { rows: 64, vocabulary: 150, padding: 2, step: 0.125, kind: "mixed" },
+    { rows: 144, vocabulary: 150, padding: 2, step: 0.25, kind: "mixed" },
     { rows: 2, vocabulary: 1, padding: 0, step: 0, kind: "mixed" },
     { rows: 24, vocabulary: 9, padding: 3, step: 0, kind: "special" }, // NaN and -inf
     { rows: 32, vocabulary: 3001, padding: 3, step: 0, kind: "mixed" },
@@ -64,12 +69,22 @@ export default defineCheck<Shape>({
       name: "all ties are kept",
       replace: "var kept = min(ties, draw.top_k - count_before)",
       with: "return ties; var kept = 0u",
+      case: 4,
     },
     {
       name: "top-p keeps every tie",
       replace: "less64(room, mul_wide(middle - 1u, weight))",
       with: "false",
+      case: 4,
     },
+    { name: "min-p is ignored", replace: "&& floor_key > key", with: "&& false" },
+    {
+      name: "min-p forgets the temperature",
+      replace: "fma(draw.temperature, draw.log_min_p, largest)",
+      with: "draw.log_min_p + largest",
+    },
+    { name: "min-p always cuts", replace: "&& floor_key > key", with: "" },
+    { name: "min-p cuts its last one", replace: "floor_key - 1u,", with: "floor_key,", case: 4 },
     { name: "the seed is ignored", replace: "philox(draw.seed,", with: "philox(0u," },
     { name: "the position is ignored", replace: ", draw.position)", with: ", 0u)" },
     {

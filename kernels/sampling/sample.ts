@@ -3,6 +3,7 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
 import philox from "../common/philox.wgsl?raw";
+import softmaxWeight from "../common/softmax_weight.wgsl?raw";
 import u64 from "../common/u64.wgsl?raw";
 import workgroupBest from "../common/workgroup_best.wgsl?raw";
 import { rowWorkgroupSize } from "./argmax.ts";
@@ -10,7 +11,7 @@ import source from "./sample.wgsl?raw";
 
 const kernel = new Kernel({
   name: "sampling/sample",
-  source: orderedBits + workgroupBest + u64 + philox + source,
+  source: orderedBits + workgroupBest + softmaxWeight + u64 + philox + source,
   buffers: ["logits", "draws", "ids"],
   params: ["vocabulary", "stride"],
 });
@@ -23,6 +24,8 @@ export interface Draw {
   readonly topP: number;
   /** Keeps this many of the best tokens, at least 1. Infinity: all. */
   readonly topK: number;
+  /** Keeps a token when its probability is at least this share of the best token's. Default 0: all. */
+  readonly minP?: number;
   /** With `position`, what the random number is made of. */
   readonly seed: number;
   /** Of the drawn token in its sequence. */
@@ -30,7 +33,10 @@ export interface Draw {
 }
 
 /** 32-bit words of one row in the `draws` tensor. */
-export const DRAW_WORDS = 5;
+export const DRAW_WORDS = 6;
+
+/** Stands for log(0): the kernel's NO_MIN_P is above it. */
+const LOG_ZERO = -2e30;
 
 /** Writes `draw` as row `row` of the `draws` tensor's host copy. */
 export function writeDraw(words: DataView, row: number, draw: Draw): void {
@@ -38,8 +44,10 @@ export function writeDraw(words: DataView, row: number, draw: Draw): void {
   words.setFloat32(at, draw.temperature, true);
   words.setFloat32(at + 4, draw.topP, true);
   words.setUint32(at + 8, Math.min(draw.topK, 0xffffffff), true);
-  words.setUint32(at + 12, draw.seed, true);
-  words.setUint32(at + 16, draw.position, true);
+  const { minP = 0 } = draw;
+  words.setFloat32(at + 12, minP > 0 ? Math.log(minP) : LOG_ZERO, true);
+  words.setUint32(at + 16, draw.seed, true);
+  words.setUint32(at + 20, draw.position, true);
 }
 
 export interface SampleOptions {
@@ -58,7 +66,7 @@ export interface SampleOptions {
 }
 
 /**
- * Draws each row's token from its temperature softmax, cut by top-k and top-p together.
+ * Draws each row's token from its temperature softmax, cut by top-k, top-p and min-p together.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows.
  */

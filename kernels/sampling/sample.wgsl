@@ -4,25 +4,25 @@
 //   draws   [rows]          Draw  read
 //   ids     [rows]          u32   write
 //
-// In descending order, ties to the lowest index, a token is kept when its rank is below top_k and
-// the probability before it (of the uncut distribution) is at most top_p. Temperature 0 takes the
-// best token. The random number is a hash of seed and position; the draw walks the kept tokens in
-// index order. NaN and -inf have no probability.
+// In descending order, ties to the lowest index, a token is kept when its rank is below top_k, the
+// probability before it is at most top_p and its own is at least min_p times the best token's: all
+// three of the uncut distribution. Temperature 0 takes the best token. The random number is a hash
+// of seed and position; the draw walks the kept tokens in index order. NaN and -inf have no
+// probability.
 //
-// One workgroup per row. A weight exp((logit - largest) / temperature) becomes an integer of 31
-// fraction bits, so all sums are exact: no order of adding and no neighbour can change a draw. The
-// last kept logit is found by a radix select over its bits, most significant digit first, with
-// counts and masses of each digit from atomics. Ties with it are kept from the lowest index on.
+// One workgroup per row. Weights are whole numbers (softmax_weight.wgsl): no order of adding and no
+// neighbour can change a draw. The last logit that top_k and top_p keep is found by a radix select
+// over its bits, most significant digit first, with counts and masses of each digit from atomics.
+// Ties with it are kept from the lowest index on. min_p is a bound on the logit itself.
 
 const WORKGROUP_SIZE = 256u;
 const BEST_BLOCK = 16u;
 const DIGIT_BITS = 8u;
 const DIGITS = 256u;
 const PASSES = 32u / DIGIT_BITS;
-const WEIGHT_ONE = 2147483648.0;
 const FRACTION_ONE = 4294967296.0;
-const KEY_NEGATIVE_INFINITY = 0x00800000u;
 const NOBODY = 0xffffffffu;
+const NO_MIN_P = -1e30;
 
 struct Params {
   vocabulary: u32,
@@ -33,6 +33,8 @@ struct Draw {
   temperature: f32,
   top_p: f32,
   top_k: u32,
+  /// log(min_p), or less than any logit can be
+  log_min_p: f32,
   seed: u32,
   position: u32,
 }
@@ -59,12 +61,6 @@ var<workgroup> run_ties: array<u32, WORKGROUP_SIZE>;
 var<workgroup> owner: u32;
 var<workgroup> owner_target: vec2u;
 var<workgroup> owner_ties: u32;
-
-fn weight_of(logit: f32, largest: f32, temperature: f32) -> u32 {
-  if ordered_bits(logit) <= KEY_NEGATIVE_INFINITY { return 0u; }
-  if logit == largest { return u32(WEIGHT_ONE); }
-  return u32(round(min(exp((logit - largest) / temperature), 1.0) * WEIGHT_ONE));
-}
 
 /// The digit in which the last kept token lies, and what lies before it. Invocation 0 only.
 fn choose_digit(pass_index: u32, draw: Draw) {
@@ -160,7 +156,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     workgroupBarrier();
   }
 
-  // Without a cut the key is 0, which only NaN has: everything counts as above it.
+  // Kept are tokens above `above`, and ties with the key. Without a cut the key is 0, which only NaN
+  // has. Where min_p cuts deeper than the key, it leaves no ties with it.
+  let floor_key = ordered_bits(fma(draw.temperature, draw.log_min_p, largest));
+  let min_p_cuts = draw.log_min_p > NO_MIN_P && floor_key > key;
+  let above = select(key, floor_key - 1u, min_p_cuts);
   let run = (select(0u, params.vocabulary, random) + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
   let first = min(invocation * run, params.vocabulary);
   let end = min(first + run, params.vocabulary);
@@ -169,14 +169,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   for (var i = first; i < end; i++) {
     let logit = logits[row + i];
     let own_key = ordered_bits(logit);
-    if own_key > key { mass = add64(mass, vec2u(weight_of(logit, largest, draw.temperature), 0u)); }
-    ties += u32(own_key == key);
+    if own_key > above { mass = add64(mass, vec2u(weight_of(logit, largest, draw.temperature), 0u)); }
+    ties += u32(own_key == key && !min_p_cuts);
   }
   run_mass[invocation] = mass;
   run_ties[invocation] = ties;
   workgroupBarrier();
   let last_weight = weight_of(ordered_value(key), largest, draw.temperature);
-  if invocation == 0u { choose_run(select(last_weight, 0u, key == 0u), draw); }
+  if invocation == 0u { choose_run(select(last_weight, 0u, key == 0u || min_p_cuts), draw); }
   workgroupBarrier();
 
   if owner == NOBODY && invocation == 0u { ids[group.x] = best.y; }
@@ -186,7 +186,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     for (var i = first; i < end; i++) {
       let logit = logits[row + i];
       let own_key = ordered_bits(logit);
-      if own_key < key || (own_key == key && ties_left == 0u) { continue; }
+      if own_key <= above && (own_key != key || ties_left == 0u) { continue; }
       ties_left -= u32(own_key == key);
       let weight = vec2u(weight_of(logit, largest, draw.temperature), 0u);
       if less64(to_go, weight) {
