@@ -204,7 +204,11 @@ export class RadixCache {
     return this.evict(Number.POSITIVE_INFINITY);
   }
 
-  /** The node where the longest cached prefix ends, split off if need be; appends its pages. */
+  /**
+   * The node where the longest cached prefix ends, split off if need be; appends its pages.
+   *
+   * A node split off is in no list yet: a touch must follow.
+   */
   #walk(
     root: RadixNode,
     tokens: ArrayLike<number>,
@@ -218,17 +222,11 @@ export class RadixCache {
       if (child === undefined) break;
       const count = child.match(tokens, at, limit);
       child.listPages(count, pages);
-      if (count < child.pageCount) return this.#split(child, count);
+      if (count < child.pageCount) return child.split(count);
       node = child;
       at += count * pageSize;
     }
     return node;
-  }
-
-  #split(node: RadixNode, count: number): RadixNode {
-    const upper = node.split(count);
-    if (upper.locks === 0) linkAfter(node, upper);
-    return upper;
   }
 
   /** Makes a node the newest but for its ancestors. */

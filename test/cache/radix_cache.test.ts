@@ -278,6 +278,24 @@ test.each([1, 2])("content ids never alias tokens (page size %i)", (pageSize) =>
   expect(cache.match(mixed).pages).toEqual([0, 20, 21]);
 });
 
+test("pages with the same key are told apart, whichever of them goes", () => {
+  // Keys look at 32 bits of a token only.
+  const page = (i: number) => [7, 7 + i * 2 ** 32];
+  for (let gone = 0; gone < 5; gone++) {
+    const cache = new RadixCache({ pageSize: 2 });
+    for (let i = 0; i < 5; i++) cache.insert([...page(i), 1, 2], [i, 10 + i]);
+    const left = range(0, 5).filter((i) => i !== gone);
+    for (const i of left) cache.match([...page(i), 1, 2]);
+    expect(cache.evict(2)).toEqual([10 + gone, gone]);
+    expect(cache.match(page(gone)).tokens).toBe(0);
+    for (const i of left) expect(cache.match([...page(i), 1, 2]).pages).toEqual([i, 10 + i]);
+    // Splits put other nodes in their places.
+    for (const i of left) expect(cache.insert([...page(i), 3, 4], [i, 20 + i]).present).toBe(2);
+    for (const i of left) expect(cache.match([...page(i), 1, 2]).pages).toEqual([i, 10 + i]);
+    expect(cache.flush().length).toBe(12);
+  }
+});
+
 test.each([0, -1, 1.5, 257, Number.NaN])("page size %d is refused", (pageSize) => {
   expect(() => new RadixCache({ pageSize })).toThrow(InvalidRequestError);
 });
