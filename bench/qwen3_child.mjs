@@ -133,11 +133,8 @@ console.log(
     after: { peakResident: peakResident(), bufferBytes: bufferBytes() },
     weightBytes,
     cacheBytes,
-    // Of the token table a token reads one row, of the table of angles too.
-    bytesPerToken:
-      weightBytes -
-      2 * config.vocab_size * config.hidden_size -
-      bufferBytes((label) => label === "rope table"),
+    // Of the token table, in BF16, a token reads one row.
+    bytesPerToken: weightBytes - 2 * config.vocab_size * config.hidden_size,
     quantized: errors.length,
     worstError: Math.max(0, ...errors),
     runs,
