@@ -198,7 +198,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-const SMALLEST = ["llama", "gptOss", "AWQ, qwen3Moe"];
+const SMALLEST = ["gptOss", "AWQ, llama"];
 const QUICK = /^FP8 rows, qwen3Moe$|^AWQ, llama$|^GPTQ, qwen2$|^int8 blocks, qwen3$/;
 
 /** Rounding in f32 moves no log-probability further; ten times what is measured. */
