@@ -8,6 +8,12 @@ export type { SelfTestReport } from "../kernels/self_test.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
+export {
+  type CheckpointReport,
+  type InspectOptions,
+  inspectCheckpoint,
+  type WeightsReport,
+} from "./engine/inspect_checkpoint.ts";
 export type { MemoryPlan } from "./engine/memory_plan.ts";
 export {
   CapacityError,

@@ -7,6 +7,7 @@
 import type { EventEmitter } from "node:events";
 import { downloadCommand, StoppedError } from "./download_command.ts";
 import { generateCommand } from "./generate_command.ts";
+import { inspectCommand } from "./inspect_command.ts";
 import { type CommandContext, launchServer } from "./launch_server.ts";
 import { OptionError } from "./option_parser.ts";
 import { packageVersion } from "./package_root.ts";
@@ -17,6 +18,7 @@ const USAGE = `Usage: wisp COMMAND [options]
 Commands:
   serve ID|DIR                  serve a model over HTTP, downloaded first when it is not here
   download ID                   fetch a model from a model hub
+  inspect ID|DIR                tell how large a model is, and how many devices hold it
   launch_server                 serve a model over HTTP
   generate "prompt"             stream one answer into the terminal
 
@@ -30,6 +32,7 @@ const COMMANDS: Readonly<
 > = {
   serve: serveCommand,
   download: downloadCommand,
+  inspect: inspectCommand,
   launch_server: launchServer,
   generate: generateCommand,
 };

@@ -222,6 +222,33 @@ export const DOWNLOAD_OPTIONS = {
   help: HELP,
 } as const satisfies OptionTable;
 
+export const INSPECT_OPTIONS = {
+  revision: REVISION,
+  deviceMemory: {
+    ...ENGINE_OPTIONS.deviceMemory,
+    defaultText: "8G, 24G, 80G and 141G",
+    help: "memory of one device, as 80G",
+  },
+  memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
+  contextLength: ENGINE_OPTIONS.contextLength,
+  concurrency: {
+    flags: ["--concurrency"],
+    kind: "integer",
+    min: 1,
+    default: 1,
+    help: "sequences of that length to be cached at once",
+    group: MEMORY,
+  },
+  json: {
+    flags: ["--json"],
+    kind: "flag",
+    default: false,
+    help: "print JSON, with sizes in bytes",
+    group: OTHER,
+  },
+  help: HELP,
+} as const satisfies OptionTable;
+
 export const GENERATE_OPTIONS = {
   maxNewTokens: {
     flags: ["--max-new-tokens"],
