@@ -1,8 +1,9 @@
 /**
- * What the sampling kernel draws, in f64 and plain loops; the product does not use it.
+ * What the sampling kernels compute, in f64 and plain loops; the product does not use it.
  *
  * @module
  */
+import type { PenaltyStrengths } from "./adjust.ts";
 import type { Draw } from "./sample.ts";
 
 /** Philox2x32-10 with the counter (counter, 0): the first of the two words. */
@@ -51,4 +52,37 @@ export function drawToken(logits: ArrayLike<number>, draw: Draw) {
     before = after;
   }
   return { id: probabilities.length - 1, margin: 0 };
+}
+
+export interface RowHistory {
+  readonly prompt: readonly number[];
+  readonly generated: readonly number[];
+}
+
+/** A row of logits after the penalties, each step rounded to f32 as the kernel does. */
+export function penalized(
+  logits: ArrayLike<number>,
+  { repetition, frequency, presence }: PenaltyStrengths,
+  { prompt, generated }: RowHistory,
+): Float32Array {
+  const [r, f, p] = [repetition, frequency, presence].map(Math.fround) as [number, number, number];
+  const counts = new Map<number, number>();
+  for (const token of generated) counts.set(token, (counts.get(token) ?? 0) + 1);
+  const occurs = new Set([...prompt, ...generated]);
+  return Float32Array.from(logits, (logit, token) => {
+    let value = logit;
+    if (occurs.has(token)) value = Math.fround(value < 0 ? value * r : value / r);
+    const count = counts.get(token) ?? 0;
+    value = Math.fround(value - f * count);
+    return count > 0 ? value - p : value;
+  });
+}
+
+/** log softmax(logits / temperature); -inf and NaN give -inf. */
+export function logSoftmax(logits: ArrayLike<number>, temperature: number): Float64Array {
+  const finite = Array.from(logits, (logit) => (Number.isNaN(logit) ? -Infinity : logit));
+  const largest = finite.reduce((most, logit) => Math.max(most, logit), -Infinity);
+  const scaled = Float64Array.from(finite, (logit) => (logit - largest) / temperature);
+  const sum = scaled.reduce((total, value) => total + Math.exp(value), 0);
+  return scaled.map((value) => value - Math.log(sum));
 }

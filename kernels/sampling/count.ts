@@ -1,0 +1,42 @@
+import { Kernel } from "../../src/gpu/kernel.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import source from "./count.wgsl?raw";
+
+const kernel = new Kernel({
+  name: "sampling/count",
+  source,
+  buffers: ["items", "ids", "counts"],
+  params: ["items", "vocabulary"],
+});
+
+const WORKGROUP_SIZE = 64;
+
+export interface CountOptions {
+  /** `[items, ADJUST_WORDS]`, as `writeAdjustment` fills it; no slot twice */
+  readonly items: Tensor;
+  /** `[rows]` u32: the tokens that were sampled */
+  readonly ids: Tensor;
+  /** `[slots, vocabulary]` u32 */
+  readonly counts: Tensor;
+  readonly vocabulary: number;
+}
+
+/**
+ * Counts each sampled token in its row of `counts`, so that the next step need not wait for the
+ * host to have seen it.
+ *
+ * Binds the tensors now; the returned function records one launch over `items` items.
+ */
+export function count(recorder: Recorder, options: CountOptions): (items: number) => void {
+  const { items, ids, counts, vocabulary } = options;
+  const bound = kernel.bind(
+    recorder,
+    { items, ids, counts },
+    { constants: { WORKGROUP_SIZE }, params: { vocabulary } },
+  );
+  return (rows) => {
+    bound.set("items", rows);
+    bound.record(Math.ceil(rows / WORKGROUP_SIZE));
+  };
+}
