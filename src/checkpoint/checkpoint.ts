@@ -117,8 +117,11 @@ export class Checkpoint {
   }
 
   /**
-   * Streams tensors into their destinations, in the order of `specs`. While one chunk is written
-   * the next is read, so two chunks are held at a time. Any tensor can be loaded again later.
+   * Streams tensors into their destinations, in the order of `specs`, whatever the order of files
+   * and of tensors in them. Nothing else is read. While one chunk is written the next is read, so
+   * two chunks are held at a time: at most twice `chunkBytes`, or twice the longest row where that
+   * is longer (of gpt-oss's stacked experts a row is a whole expert, some 8 MB). What a destination
+   * collects before it lays it out comes on top. Any tensor can be loaded again later.
    *
    * @throws {CheckpointError} before the first write when a tensor is missing or has another shape
    * or dtype; what the source or a destination throws passes through.

@@ -34,6 +34,55 @@ describe("Checkpoint.load", () => {
     }
   });
 
+  test("delivers the same, whatever the order of files, of tensors in them and of the index", async () => {
+    const files = (order: readonly number[]) => {
+      const tensors = order.map((i) => TENSORS[i]!);
+      return Object.entries(checkpointFiles({ tensors, shards: 3 }));
+    };
+    const deliveries = async (entries: readonly (readonly [string, Uint8Array])[]) => {
+      const checkpoint = await open(Object.fromEntries(entries));
+      const log: string[] = [];
+      const specs = TENSORS.map((tensor) =>
+        spec(tensor, { destination: new Collector(tensor.name, log) }),
+      );
+      checkpoint.check(specs);
+      await checkpoint.load(specs, { chunkBytes: 16 });
+      return { log, bytes: specs.map(({ destination }) => (destination as Collector).bytes()) };
+    };
+    const expected = await deliveries(files([0, 1, 2, 3, 4, 5, 6, 7]));
+    for (const order of [
+      [7, 6, 5, 4, 3, 2, 1, 0],
+      [3, 0, 6, 1, 7, 2, 5, 4],
+      [5, 2, 7, 4, 0, 6, 3, 1],
+    ]) {
+      expect(await deliveries(files(order))).toEqual(expected);
+      expect(await deliveries(files(order).reverse())).toEqual(expected);
+    }
+  });
+
+  test("reads the bytes of the specs once, and no others", async () => {
+    const source = memorySource(checkpointFiles({ tensors: TENSORS, shards: 3 }));
+    const read: string[] = [];
+    const checkpoint = await Checkpoint.open({
+      ...source,
+      read(file, offset, length) {
+        for (let at = offset; at < offset + length; at++) read.push(`${file} ${at}`);
+        return source.read(file, offset, length);
+      },
+    });
+    read.length = 0;
+    const wanted = [5, 0, 3].map((i) => TENSORS[i]!);
+    await checkpoint.load(
+      wanted.map((tensor) => spec(tensor)),
+      { chunkBytes: 8 },
+    );
+    const bytes = wanted.flatMap(({ name }) => {
+      const { file, offset, byteLength } = checkpoint.tensors.get(name)!;
+      return Array.from({ length: byteLength }, (_, i) => `${file} ${offset + i}`);
+    });
+    expect(read).toEqual(bytes);
+  });
+
   test("cuts between rows, never inside one, in the order of the specs", async () => {
     const checkpoint = await open(checkpointFiles({ tensors: TENSORS }));
     const log: string[] = [];
