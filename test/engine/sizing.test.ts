@@ -114,6 +114,12 @@ describe("671 billion parameters of DeepSeek-V3", () => {
     ["awq", 80, 8, 1],
     ["int8", 80, 16, 2],
     ["int8", 40, 32, 4],
+    // The rest of README's table.
+    ["int8", 141, 8, 1],
+    ["fp8", 40, 32, 4],
+    ["bf16", 40, 64, 8],
+    ["awq", 40, 16, 2],
+    ["awq", 141, 4, 1],
   ];
 
   test.each(sizing)(
