@@ -13,6 +13,7 @@
  */
 import { BLOCK_COLUMNS, RowPacker } from "../../kernels/linear/layout.ts";
 import type { Destination, WeightChunk, WeightSpec } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
 import { toFloats } from "./destinations.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
@@ -40,7 +41,13 @@ export function mxfp4Specs(
 function stack(name: string, places: readonly MatrixPlace[]): WeightSpec[] {
   const { columns, parts } = places[0]!.shape;
   const rows = parts.reduce((sum, part) => sum + part, 0);
-  const groups = Math.ceil(columns / GROUP_COLUMNS);
+  if (columns % GROUP_COLUMNS !== 0) {
+    throw new UnsupportedError(
+      `${name} of ${columns} columns in MXFP4`,
+      `they must be a multiple of ${GROUP_COLUMNS}`,
+    );
+  }
+  const groups = columns / GROUP_COLUMNS;
   const spec = (
     suffix: string,
     shape: number[],
@@ -83,7 +90,7 @@ function byExpert(write: (expert: WeightChunk, e: number) => void): Destination 
 /** Row r of part p is row `r * parts + p` of the checkpoint. */
 function writeCodes(place: MatrixPlace, bytes: Uint8Array<ArrayBuffer>): void {
   const { columns, parts, layout } = place.shape;
-  const rowBytes = Math.ceil(columns / GROUP_COLUMNS) * GROUP_BYTES;
+  const rowBytes = (columns / GROUP_COLUMNS) * GROUP_BYTES;
   parts.forEach((rows, part) => {
     const firstRow = place.partRows[part]!;
     const packer = new RowPacker({ dtype: "mxfp4", columns, lanes: layout.lanes, firstRow });

@@ -190,6 +190,13 @@ const CASES: readonly Case[] = [
   },
   {
     family: "gptOss",
+    name: "MXFP4: columns that are no multiple of a group",
+    config: { intermediate_size: 45 },
+    tensor: "model.layers.0.mlp.experts.down_proj",
+    says: /of 45 columns in MXFP4: they must be a multiple of 32/,
+  },
+  {
+    family: "gptOss",
     name: "MXFP4: exponents are missing",
     tensor: `${stack}_scales`,
     says: /missing/,
