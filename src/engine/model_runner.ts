@@ -12,7 +12,8 @@ import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch, Step } from "../layers/batch.ts";
 import { StepInputs } from "../layers/step_tensors.ts";
 import type { Model, ModelShape } from "../models/model.ts";
-import { type SampledRow, Sampler } from "./sampler.ts";
+import type { SampledRow, ScoredRow } from "./sampled_row.ts";
+import { Sampler } from "./sampler.ts";
 
 export interface ModelRunnerOptions {
   readonly recorder: Recorder;
@@ -26,6 +27,11 @@ export interface ModelRunnerOptions {
   readonly maxRows: number;
   readonly maxLogitRows: number;
   readonly maxSequences: number;
+}
+
+export interface StepOptions extends RunOptions {
+  /** Prompt rows to score, whose logit rows come after those that are sampled. */
+  readonly scored?: readonly ScoredRow[];
 }
 
 export class ModelRunner {
@@ -80,7 +86,7 @@ export class ModelRunner {
   }
 
   /**
-   * Computes one step.
+   * Computes one step. The log-probabilities that rows ask for are delivered before it resolves.
    *
    * @param sampling How each logit row is sampled, in order.
    * @returns The sampled ids; resolves when the GPU has finished the step.
@@ -89,11 +95,16 @@ export class ModelRunner {
   async run(
     batch: Batch,
     sampling: readonly SampledRow[],
-    options: RunOptions = {},
+    { scored = [], ...options }: StepOptions = {},
   ): Promise<Uint32Array> {
-    this.#prepare(batch, sampling);
+    const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
+    if (room !== undefined) await room;
+    this.#prepare(batch, sampling, scored);
     await this.plan.run(this.#step, options);
-    return new Uint32Array(await this.#read!(), 0, batch.logitRows.length);
+    const deliver = this.#sampler.takeDelivery();
+    const ids = new Uint32Array(await this.#read!(), 0, sampling.length);
+    await deliver?.();
+    return ids;
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */
@@ -101,13 +112,13 @@ export class ModelRunner {
     batch: Batch,
     sampling: readonly SampledRow[],
   ): Promise<ReadonlyMap<string, number>> {
-    this.#prepare(batch, sampling);
+    this.#prepare(batch, sampling, []);
     const counts = await this.plan.countLaunches(this.#step);
     await this.#read!();
     return counts;
   }
 
-  #prepare(batch: Batch, sampling: readonly SampledRow[]): void {
+  #prepare(batch: Batch, sampling: readonly SampledRow[], scored: readonly ScoredRow[]): void {
     const step = this.#step;
     step.rows = batch.sources.length;
     step.logitRows = batch.logitRows.length;
@@ -120,11 +131,12 @@ export class ModelRunner {
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch);
-    this.#sampler.prepare(sampling);
+    this.#sampler.prepare(sampling, scored);
   }
 
   destroy(): void {
     this.#readback.destroy();
+    this.#sampler.destroy();
     this.recorder.destroy();
   }
 }

@@ -1,9 +1,11 @@
 /**
  * Chooses the next token of each row of logits, on the GPU.
  *
- * A step whose rows are all greedy launches the plain argmax; any other draws every row by its own
- * parameters, where a greedy row gives exactly the argmax. Randomness is counter-based: a row's
- * draw depends on its seed and position alone.
+ * In this order: penalties, token mask and biases (row_adjustments.ts), custom logit processors on
+ * the host, the draw, counting what was drawn, log-probabilities (logprob_gather.ts). What no row
+ * asks for is not launched. A step whose rows are all greedy launches the plain argmax; any other
+ * draws every row by its own parameters, where a greedy row gives exactly the argmax. Randomness is
+ * counter-based: a row's draw depends on its seed and position alone.
  *
  * @module
  */
@@ -11,18 +13,16 @@ import { argmax } from "../../kernels/sampling/argmax.ts";
 import { DRAW_WORDS, sample, writeDraw } from "../../kernels/sampling/sample.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
+import { Readback } from "../gpu/readback.ts";
+import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import type { Sampling } from "./sampling_params.ts";
-
-/** What one row of logits is sampled with. */
-export interface SampledRow {
-  readonly sampling: Pick<Sampling, "temperature" | "topP" | "topK" | "seed">;
-  /** Position that the sampled token will have. */
-  readonly position: number;
-}
+import { LogprobGather } from "./logprob_gather.ts";
+import { RowAdjustments } from "./row_adjustments.ts";
+import type { SampledRow, ScoredRow } from "./sampled_row.ts";
 
 export interface SamplerOptions {
+  /** Rows of logits of one step. */
   readonly maxRows: number;
   readonly vocabularySize: number;
   /** `[maxRows, logitsStride]` f32 */
@@ -32,13 +32,21 @@ export interface SamplerOptions {
   readonly sampled: Tensor;
 }
 
+/** Rows of logits that are brought to the host at once. */
+const PROCESSED_TOGETHER = 4;
+
 export class Sampler {
   readonly #options: SamplerOptions;
   readonly #memory: DeviceMemory;
   readonly #draws: Tensor;
   readonly #host: ArrayBuffer;
   readonly #view: DataView<ArrayBuffer>;
+  readonly #adjustments: RowAdjustments;
+  readonly #logprobs: LogprobGather;
+  #rowReadback: Readback | undefined;
+  #rows: readonly SampledRow[] = [];
   #greedy = true;
+  #processed = false;
 
   constructor(memory: DeviceMemory, options: SamplerOptions) {
     const bytes = options.maxRows * DRAW_WORDS * 4;
@@ -47,23 +55,55 @@ export class Sampler {
     this.#draws = memory.allocate("activations", bytes, "draws");
     this.#host = new ArrayBuffer(bytes);
     this.#view = new DataView(this.#host);
+    this.#adjustments = new RowAdjustments(memory, options);
+    this.#logprobs = new LogprobGather(memory, options);
   }
 
-  /** Adds one launch. */
+  /** Adds the launches: one in a step where nobody asks for more than a token. */
   compile(plan: Plan<Step>): void {
     const { logits, logitsStride: stride, vocabularySize: vocabulary, sampled } = this.#options;
+    const { recorder } = plan;
     const shape = { logits, stride, vocabulary, ids: sampled };
-    const best = argmax(plan.recorder, shape);
-    const draw = sample(plan.recorder, { ...shape, draws: this.#draws });
+    const best = argmax(recorder, shape);
+    const draw = sample(recorder, { ...shape, draws: this.#draws });
     plan.group("sampling");
-    plan.add(({ logitRows }) => {
-      if (this.#greedy) best(logitRows);
-      else draw(logitRows);
+    this.#adjustments.compile(plan);
+    plan.exchange(
+      "logit processors",
+      () => this.#process(recorder),
+      () => this.#processed,
+    );
+    plan.add(() => {
+      if (this.#greedy) best(this.#rows.length);
+      else draw(this.#rows.length);
     });
+    this.#adjustments.compileCounting(plan);
+    this.#logprobs.compile(plan);
   }
 
-  /** Takes the parameters of the next step's rows. */
-  prepare(rows: readonly SampledRow[]): void {
+  /**
+   * Allocates what the next step needs and is not there yet.
+   *
+   * @returns `undefined` when there is nothing to wait for.
+   * @throws {DeviceError} when the device has no memory for it.
+   */
+  makeRoom(
+    recorder: Recorder,
+    rows: readonly SampledRow[],
+    scored: readonly ScoredRow[],
+  ): Promise<unknown> | undefined {
+    const adjusting = this.#adjustments.makeRoom(recorder, rows);
+    const gathering = this.#logprobs.makeRoom(recorder, rows, scored);
+    if (adjusting === undefined) return gathering;
+    return Promise.all([adjusting, gathering]);
+  }
+
+  /** Takes the next step's rows of logits: first those to sample from, then those to score. */
+  prepare(rows: readonly SampledRow[], scored: readonly ScoredRow[]): void {
+    this.#rows = rows;
+    this.#processed = rows.some(({ processor }) => processor !== undefined);
+    this.#adjustments.prepare(rows);
+    this.#logprobs.prepare(rows, scored);
     this.#greedy = rows.every(({ sampling }) => sampling.temperature === 0);
     if (this.#greedy) return;
     rows.forEach(({ sampling, position }, i) => {
@@ -71,5 +111,36 @@ export class Sampler {
     });
     const used = new Uint8Array(this.#host, 0, rows.length * DRAW_WORDS * 4);
     this.#memory.write(this.#draws, 0, used);
+  }
+
+  /** What brings the recorded step's log-probabilities to those who asked, if anybody did. */
+  takeDelivery(): (() => Promise<void>) | undefined {
+    return this.#logprobs.takeDelivery();
+  }
+
+  destroy(): void {
+    this.#rowReadback?.destroy();
+    this.#logprobs.destroy();
+  }
+
+  /** Brings the logits of rows with a processor to the host and back. */
+  async #process(recorder: Recorder): Promise<void> {
+    const { logits, logitsStride, vocabularySize } = this.#options;
+    const bytes = vocabularySize * 4;
+    this.#rowReadback ??= new Readback(recorder.device, bytes, PROCESSED_TOGETHER);
+    const rows = [...this.#rows.entries()].filter(([, { processor }]) => processor !== undefined);
+    for (let first = 0; first < rows.length; first += PROCESSED_TOGETHER) {
+      const reads = rows.slice(first, first + PROCESSED_TOGETHER).map(([r, { processor }]) => {
+        const offset = r * logitsStride * 4;
+        const from = { ...logits, offset: logits.offset + offset };
+        return { offset, processor, read: this.#rowReadback!.record(recorder, from, bytes) };
+      });
+      recorder.submit();
+      for (const { offset, processor, read } of reads) {
+        const values = new Float32Array(await read());
+        processor!(values);
+        this.#memory.write(logits, offset, values);
+      }
+    }
   }
 }

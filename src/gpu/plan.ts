@@ -15,7 +15,12 @@ export type RecordLaunches<Step> = (step: Step) => void;
 
 type Item<Step> =
   | { readonly kind: "launches"; readonly group: string; readonly record: RecordLaunches<Step> }
-  | { readonly kind: "exchange"; readonly name: string; run(step: Step): Promise<void> }
+  | {
+      readonly kind: "exchange";
+      readonly name: string;
+      run(step: Step): Promise<void>;
+      needed(): boolean;
+    }
   | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor };
 
 export interface RunOptions {
@@ -41,9 +46,17 @@ export class Plan<Step> {
     this.#items.push({ kind: "launches", group: this.#group, record });
   }
 
-  /** Ends the segment; `run` is awaited before the next one is recorded. */
-  exchange(name: string, run: (step: Step) => Promise<void>): void {
-    this.#items.push({ kind: "exchange", name, run });
+  /**
+   * Ends the segment; `run` is awaited before the next one is recorded.
+   *
+   * @param needed Says whether this step has it; without it the segment goes on.
+   */
+  exchange(
+    name: string,
+    run: (step: Step) => Promise<void>,
+    needed: () => boolean = () => true,
+  ): void {
+    this.#items.push({ kind: "exchange", name, run, needed });
   }
 
   /** Marks a tensor that tests and tools may look at when the plan gets here. */
@@ -56,7 +69,7 @@ export class Plan<Step> {
     for (const item of this.#items) {
       if (item.kind === "launches") item.record(step);
       else if (item.kind === "tap") onTap?.(item.name, item.tensor);
-      else {
+      else if (item.needed()) {
         this.recorder.submit();
         await item.run(step);
       }
@@ -68,7 +81,7 @@ export class Plan<Step> {
   async countLaunches(step: Step): Promise<Map<string, number>> {
     const counts = new Map<string, number>();
     for (const item of this.#items) {
-      if (item.kind === "exchange") {
+      if (item.kind === "exchange" && item.needed()) {
         this.recorder.submit();
         await item.run(step);
       }
