@@ -148,6 +148,21 @@ const CASES: readonly Case[] = [
     { name: `AWQ, ${family}`, family, storage: AWQ_32, config: packed(family) },
     { name: `GPTQ, ${family}`, family, storage: GPTQ_32, config: packed(family) },
   ]),
+  {
+    name: "FP8 tensors, static activations",
+    storage: FP8_TENSOR,
+    config: {
+      ...BLOCKS,
+      quantization_config: { quant_method: "fp8", activation_scheme: "static" },
+    },
+    edit: (tensors) => [
+      ...tensors,
+      ...tensors
+        .filter(({ name }) => name.endsWith(".weight_scale"))
+        .map((tensor) => ({ ...tensor, name: tensor.name.replace("weight_scale", "input_scale") })),
+    ],
+    options: { quantizeActivations: true },
+  },
   { name: "AWQ of 64", storage: { kind: "AWQ", group: 64 }, config: WIDE_GROUP },
   { name: "AWQ of 128", storage: { kind: "AWQ", group: 128 }, config: WIDE_GROUP },
   {

@@ -164,7 +164,7 @@ export function randomGqa(options: RandomGqa = {}): WeightSource {
   if (!config.tie_word_embeddings) matrix("lm_head", config.vocab_size, config.hidden_size, 1.5);
 
   const section = quantizationSection(storage);
-  const file = section === undefined ? config : { ...config, quantization_config: section };
+  const file = section === undefined ? config : { quantization_config: section, ...config };
   const edited = options.edit?.(tensors) ?? tensors;
   return memorySource(checkpointFiles({ tensors: edited, config: file, shards }));
 }
