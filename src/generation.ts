@@ -11,22 +11,80 @@
 export interface SamplingParams {
   /** Completion tokens at most; `null` fills the context. Default 128. */
   readonly maxNewTokens?: number | null;
+  /**
+   * Completion tokens at least: until then neither the end-of-sequence token nor `stopTokenIds` can
+   * come. 0, or below `maxNewTokens`. Default 0.
+   */
+  readonly minNewTokens?: number;
   /** Divides the logits; 0 is greedy. Default 1. */
   readonly temperature?: number;
   /** Smallest set of tokens whose probability reaches this, in (0, 1]. Default 1. */
   readonly topP?: number;
   /** Number of likeliest tokens to draw from; -1 is all. Default -1. */
   readonly topK?: number;
+  /** Least probability, as a share of the likeliest token's, in [0, 1]. Default 0. */
+  readonly minP?: number;
+  /** Taken off a logit for each time the token was generated, in [-2, 2]. Default 0. */
+  readonly frequencyPenalty?: number;
+  /** Taken off a logit once the token was generated, in [-2, 2]. Default 0. */
+  readonly presencePenalty?: number;
+  /**
+   * Divides the logit of a token that occurs in the prompt or was generated, or multiplies it when
+   * it is negative; above 0 and at most 2. Default 1.
+   */
+  readonly repetitionPenalty?: number;
+  /** Token id -> what is added to its logit. Default none. */
+  readonly logitBias?: Readonly<Record<number, number>>;
   /** Ends the text before the first of these strings. Default none. */
   readonly stop?: string | readonly string[];
   /** Ends the sequence after any of these tokens. Default none. */
   readonly stopTokenIds?: readonly number[];
   /** Goes on after the end-of-sequence token and after `stopTokenIds`. Default false. */
   readonly ignoreEos?: boolean;
+  /** Leaves the stop string, or the text of the token that ended the sequence, in. Default false. */
+  readonly noStopTrim?: boolean;
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
+  /** Puts a space between special tokens that follow each other, where they are shown. Default true. */
+  readonly spacesBetweenSpecialTokens?: boolean;
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
+}
+
+/** Which log-probabilities chunks carry; those of completion tokens always. */
+export interface LogprobOptions {
+  /**
+   * First prompt token to tell about, by position; -1 is the last. Tokens from there on are computed
+   * even where a cache has them. Default: none.
+   */
+  readonly promptStart?: number;
+  /** How many of the likeliest tokens at each position, at most 1024. Default 0. */
+  readonly topCount?: number;
+  /** Tokens to tell about at each position, likely or not. Default none. */
+  readonly tokenIds?: readonly number[];
+  /** Adds each token's text. Default false. */
+  readonly text?: boolean;
+}
+
+export interface TokenLogprob {
+  readonly token: number;
+  /** Natural logarithm; the least finite f32 stands for minus infinity. */
+  readonly logprob: number;
+  readonly text?: string;
+}
+
+/**
+ * What is told about one token. Of a completion's token: after penalties, biases and temperature (a
+ * greedy request's is 1). Of the prompt's: as the model has it; null for the first one.
+ */
+export interface TokenLogprobs {
+  readonly token: number;
+  readonly logprob: number | null;
+  readonly text?: string;
+  /** The likeliest tokens, in descending order. */
+  readonly top: readonly TokenLogprob[] | null;
+  /** In the order of `tokenIds`. */
+  readonly given: readonly TokenLogprob[] | null;
 }
 
 export interface ChatToolCall {
@@ -58,8 +116,12 @@ export interface GenerationRequest {
   /** Further variables for the chat template. Only with `messages`. */
   readonly templateVariables?: Readonly<Record<string, unknown>>;
   readonly sampling?: SamplingParams;
+  /** Asks for log-probabilities. */
+  readonly logprobs?: LogprobOptions;
   /** Names the request in logs; the engine invents one when absent. */
   readonly requestId?: string;
+  /** Cached prefixes are shared among requests of the same salt only. */
+  readonly cacheSalt?: string;
 }
 
 /** Why a sequence ended. */
@@ -77,6 +139,10 @@ export interface GenerationChunk {
   readonly text: string;
   /** New completion tokens, the one that ended the sequence included. */
   readonly tokens: readonly number[];
+  /** One for each of `tokens`, when they were asked for. */
+  readonly logprobs?: readonly TokenLogprobs[];
+  /** On the chunk of the first token, when they were asked for. */
+  readonly promptLogprobs?: readonly TokenLogprobs[];
   readonly promptTokens: number;
   /** Completion tokens so far, this chunk's included. */
   readonly completionTokens: number;
@@ -112,6 +178,8 @@ export interface EngineStatus {
   /** Slots of the KV cache, and those in use. */
   readonly totalTokens: number;
   readonly usedTokens: number;
+  /** Slots whose contents nobody uses and a prompt may find again; they are free when needed. */
+  readonly cachedTokens: number;
 }
 
 export interface GenerationEngine {

@@ -5,6 +5,7 @@
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { PagePool } from "../cache/page_pool.ts";
+import { RadixCache } from "../cache/radix_cache.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
@@ -20,13 +21,23 @@ import { Detokenizer } from "../text/detokenizer.ts";
 import { ChunkStream } from "./chunk_stream.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import { type LoadedModel, loadModel } from "./load.ts";
+import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { maxPrefillKeys } from "./model_runner.ts";
 import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
-import { DEFAULT_MAX_NEW_TOKENS, resolveSampling } from "./sampling_params.ts";
+import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
+import { SequenceLogprobs } from "./sequence_logprobs.ts";
+import { SequencePages } from "./sequence_pages.ts";
 import { loadText, type TextModel } from "./text_model.ts";
+
+/** What only the engine itself takes, as it cannot cross a worker or a socket. */
+export interface LocalRequest extends GenerationRequest {
+  readonly signal?: AbortSignal;
+  /** Change the request's logits before each draw, in this order. */
+  readonly logitProcessors?: readonly LogitProcessor[];
+}
 
 export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
@@ -38,7 +49,7 @@ export class Engine implements GenerationEngine {
   readonly quantizationErrors: readonly QuantizationError[];
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
-  readonly #pool: PagePool;
+  readonly #pages: SequencePages;
   readonly #scheduler: Scheduler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
@@ -53,7 +64,7 @@ export class Engine implements GenerationEngine {
     options: EngineOptions,
   ) {
     const { definition, options: resolved, memoryPlan } = loaded;
-    const { pageSize, maxRows, maxPrefillRows, maxRunningRequests, maxQueuedRequests } = resolved;
+    const { pageSize, maxRows, schedulePolicy, scheduleConservativeness } = resolved;
     const contextLength = Math.min(resolved.contextLength, memoryPlan.cacheTokens);
     this.#loaded = loaded;
     this.#text = text;
@@ -69,13 +80,16 @@ export class Engine implements GenerationEngine {
       defaults: text.defaults,
     };
     this.#prompt = { ...text, ...this.model };
-    this.#pool = new PagePool(memoryPlan.cacheTokens / pageSize, pageSize);
-    this.#scheduler = new Scheduler(this.#pool, {
-      maxRunningRequests,
-      maxQueuedRequests,
-      maxRows,
-      maxPrefillRows,
+    this.#pages = new SequencePages(
+      new PagePool(memoryPlan.cacheTokens / pageSize, pageSize),
+      resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
+    );
+    this.#scheduler = new Scheduler(this.#pages, {
+      ...resolved,
+      policy: schedulePolicy,
+      conservativeness: scheduleConservativeness,
       maxPrefillKeys: maxPrefillKeys(contextLength, maxRows),
+      maxScoredRows: loaded.runner.maxScoredRows,
     });
     this.#nextSeed = seeds(options.randomSeed);
     loaded.device.lost.then(({ message }) => {
@@ -102,9 +116,7 @@ export class Engine implements GenerationEngine {
     }
   }
 
-  generate(
-    request: GenerationRequest & { readonly signal?: AbortSignal },
-  ): AsyncIterableIterator<GenerationChunk, undefined> {
+  generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
     const onAbort = () => stream.fail(abortError());
@@ -127,13 +139,15 @@ export class Engine implements GenerationEngine {
 
   status(): EngineStatus {
     const { runningCount, waitingCount } = this.#scheduler;
-    const { pageCount, freeCount, pageSize } = this.#pool;
+    const { pageCount, pageSize } = this.#pages.pool;
+    const { available, cachedPages } = this.#pages;
     return {
       healthy: this.#failure === undefined,
       runningRequests: runningCount,
       queuedRequests: waitingCount,
       totalTokens: pageCount * pageSize,
-      usedTokens: (pageCount - freeCount) * pageSize,
+      usedTokens: (pageCount - available) * pageSize,
+      cachedTokens: cachedPages * pageSize,
     };
   }
 
@@ -147,22 +161,35 @@ export class Engine implements GenerationEngine {
     this.#loaded.destroy();
   }
 
-  #createSequence(request: GenerationRequest, stream: ChunkStream): Sequence {
+  #createSequence(request: LocalRequest, stream: ChunkStream): Sequence {
     if (this.#failure !== undefined) throw this.#failure;
     const { vocabularySize, contextLength } = this.model;
     const seed = this.#nextSeed();
     const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
     const prompt = promptTokens(request, this.#prompt);
+    const { vocabulary } = this.#text.tokenizer;
+    const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
+      contextLength,
+      fallback: DEFAULT_MAX_NEW_TOKENS,
+    });
+    requireFewerAtLeast(sampling, maxNewTokens);
     return new Sequence({
       requestId: request.requestId ?? newRequestId(),
+      partition: request.cacheSalt,
       prompt,
       sampling,
-      maxNewTokens: completionLimit(prompt.length, sampling.maxNewTokens, {
-        contextLength,
-        fallback: DEFAULT_MAX_NEW_TOKENS,
-      }),
+      maxNewTokens,
+      logprobs:
+        request.logprobs &&
+        new SequenceLogprobs(request.logprobs, {
+          prompt,
+          temperature: sampling.logprobTemperature,
+          vocabularySize,
+          text: (token) => vocabulary.text(token),
+        }),
+      logitProcessors: request.logitProcessors,
       eosTokenIds: this.#text.eosTokenIds,
-      detokenizer: new Detokenizer(this.#text.tokenizer.vocabulary, sampling),
+      detokenizer: new Detokenizer(vocabulary, sampling),
       onChunk: (chunk) => stream.push(chunk),
       onError: (error) => stream.fail(error),
     });
@@ -177,11 +204,11 @@ export class Engine implements GenerationEngine {
       for (;;) {
         const step = this.#scheduler.schedule();
         if (step === undefined) break;
-        const rows = step.sampled.map(({ sampling, tokens }) => ({
-          sampling,
-          position: tokens.length,
-        }));
-        const tokens = await runner.run(step.batch, rows);
+        const rows = step.sampled.map((sequence) => sequence.sampledRow());
+        const scored = step.scored.map(({ sequence, position }) =>
+          sequence.logprobs!.scoredRow(position),
+        );
+        const tokens = await runner.run(step.batch, rows, { scored });
         this.#scheduler.commit(step, tokens);
       }
     } catch (error) {

@@ -7,6 +7,7 @@ import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
+import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
 
 export interface LoadingProgress {
   readonly phase: "weights" | "pipelines";
@@ -29,6 +30,19 @@ export interface EngineOptions {
   readonly pageSize?: number | undefined;
   /** Prompt tokens of one step; -1 is no limit beyond `maxRowsPerStep`. Default -1. */
   readonly chunkedPrefillSize?: number | undefined;
+  /** Prompt tokens of one step beyond its first request's. Default 16384. */
+  readonly maxPrefillTokens?: number | undefined;
+  /** Whether a step may compute prompts and generated tokens together. Default false: prompts first. */
+  readonly mixedChunks?: boolean | undefined;
+  /** Whether prompts share what the cache has of their beginnings. Default true. */
+  readonly prefixCache?: boolean | undefined;
+  /** In which order waiting requests start. Default fcfs. */
+  readonly schedulePolicy?: SchedulePolicy | undefined;
+  /**
+   * Above 1 more cache is kept free for what running requests will still generate, below 1 less;
+   * requests that find none are retracted and computed again. Default 1.
+   */
+  readonly scheduleConservativeness?: number | undefined;
   /**
    * Rows one submit computes. Default 128: what a software adapter computes in a fraction of a
    * second.
@@ -77,6 +91,11 @@ export interface ResolvedOptions {
   readonly maxTotalTokens: number | undefined;
   readonly pageSize: number;
   readonly maxPrefillRows: number;
+  readonly maxPrefillTokens: number;
+  readonly mixedChunks: boolean;
+  readonly prefixCache: boolean;
+  readonly schedulePolicy: SchedulePolicy;
+  readonly scheduleConservativeness: number;
   readonly maxRows: number;
   readonly deviceMemory: number;
   readonly memFractionStatic: number;
@@ -117,7 +136,25 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
       "memFractionStatic",
     );
   }
+  const { schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
+  if (!SCHEDULE_POLICIES.includes(schedulePolicy)) {
+    throw new InvalidRequestError(
+      `schedulePolicy must be one of ${SCHEDULE_POLICIES.join(", ")}, got ${schedulePolicy}`,
+      "schedulePolicy",
+    );
+  }
+  if (!(scheduleConservativeness >= 0 && Number.isFinite(scheduleConservativeness))) {
+    throw new InvalidRequestError(
+      `scheduleConservativeness must be at least 0, got ${scheduleConservativeness}`,
+      "scheduleConservativeness",
+    );
+  }
   return {
+    schedulePolicy,
+    scheduleConservativeness,
+    maxPrefillTokens: whole("maxPrefillTokens", 16384, any),
+    mixedChunks: options.mixedChunks ?? false,
+    prefixCache: options.prefixCache ?? true,
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
     maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {
       min: 1,

@@ -1,21 +1,23 @@
 /**
  * Decides which rows the next step computes. No GPU call is made here.
  *
- * Every running sequence whose prompt is done decodes one row a step; what is left of the step's
- * rows goes to prompts, first come first served, in chunks. A sequence is admitted when the pages
- * of its whole possible length are free, so it never runs out of cache; pages are taken as it
- * grows. Nobody overtakes: the sequence at the head of the queue waits for pages, and the others
- * behind it.
+ * Prompts go before decoding: a step computes chunks of prompts while there are any, else one row
+ * of every running sequence; with `mixedChunks` it does both. A sequence is admitted when the pages
+ * it is expected to need can be had. Where that was too hopeful, sequences are retracted: they give
+ * their pages back, wait at the head of the queue and are computed again, prompt rows as a prompt
+ * and generated rows as generated ones, so that they end with the very same tokens.
  *
  * @module
  */
-import type { PagePool } from "../cache/page_pool.ts";
-import { CapacityError } from "../errors.ts";
+import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
+import { NewTokenEstimate } from "./new_token_estimate.ts";
+import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
 import type { Sequence } from "./sequence.ts";
+import type { SequencePages } from "./sequence_pages.ts";
 
 export interface SchedulerOptions {
-  /** Sequences that may run at once. */
+  /** Sequences that may run at once; also generated rows of one step at most. */
   readonly maxRunningRequests: number;
   /** Sequences that may wait. */
   readonly maxQueuedRequests: number;
@@ -23,28 +25,48 @@ export interface SchedulerOptions {
   readonly maxRows: number;
   /** Prompt rows of one step. */
   readonly maxPrefillRows: number;
+  /** Prompt rows of one step beyond its first sequence's. */
+  readonly maxPrefillTokens: number;
   /** Keys that the prompt rows of one step may look at; one sequence's always fit. */
   readonly maxPrefillKeys: number;
+  /** Prompt rows of one step whose logits may be wanted, at least 1. Default 1. */
+  readonly maxScoredRows?: number;
+  /** Whether a step may hold prompt rows beside generated ones. */
+  readonly mixedChunks: boolean;
+  readonly policy: SchedulePolicy;
+  /** Above 1 more room is kept for what running sequences will still generate, below 1 less. */
+  readonly conservativeness: number;
 }
 
-/** A batch and, for each of its logit rows, the sequence that samples from it. */
+/** A batch and what its logit rows are for: first those that are sampled, then those to score. */
 export interface ScheduledStep {
   readonly batch: Batch;
   readonly sampled: readonly Sequence[];
+  /** Prompt rows whose log-probabilities are wanted. */
+  readonly scored: readonly { readonly sequence: Sequence; readonly position: number }[];
   /** Every sequence with rows in the batch, with the tokens it will have computed after it. */
   readonly progress: readonly { readonly sequence: Sequence; readonly computed: number }[];
 }
 
-export class Scheduler {
-  readonly #pool: PagePool;
-  readonly #options: SchedulerOptions;
-  readonly #waiting: Sequence[] = [];
-  #running: Sequence[] = [];
-  #reserved = 0;
+interface Chunk {
+  readonly sequence: Sequence;
+  readonly rows: number;
+}
 
-  constructor(pool: PagePool, options: SchedulerOptions) {
-    this.#pool = pool;
+/** Tokens that a prompt must share with one being computed, beyond the cache, to wait for it. */
+const WORTH_WAITING = 32;
+
+export class Scheduler {
+  readonly #pages: SequencePages;
+  readonly #options: SchedulerOptions;
+  readonly #estimate: NewTokenEstimate;
+  #waiting: Sequence[] = [];
+  #running: Sequence[] = [];
+
+  constructor(pages: SequencePages, options: SchedulerOptions) {
+    this.#pages = pages;
     this.#options = options;
+    this.#estimate = new NewTokenEstimate(options.conservativeness);
   }
 
   get runningCount(): number {
@@ -73,9 +95,10 @@ export class Scheduler {
 
   /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
   remove(sequence: Sequence): void {
-    const waiting = this.#waiting.indexOf(sequence);
-    if (waiting >= 0) this.#waiting.splice(waiting, 1);
-    if (this.#running.includes(sequence)) this.#release(sequence);
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
+    if (!this.#running.includes(sequence)) return;
+    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#pages.release(sequence);
   }
 
   /** Every sequence, running ones first. */
@@ -86,29 +109,42 @@ export class Scheduler {
   /** The next step's batch; `undefined` when there is nothing to compute. */
   schedule(): ScheduledStep | undefined {
     this.#admit();
-    const { maxRows, maxPrefillRows, maxPrefillKeys } = this.#options;
-    const isDecoding = (s: Sequence) =>
-      s.tokens.length - s.computed === 1 && s.completionLength > 0;
-    const decoding = this.#running.filter(isDecoding);
-    let room = Math.min(maxPrefillRows, maxRows - decoding.length);
-    let keys = 0;
-    const chunks: { sequence: Sequence; rows: number }[] = [];
-    for (const sequence of decoding) chunks.push({ sequence, rows: 1 });
-    for (const sequence of this.#running) {
-      if (isDecoding(sequence) || room <= 0) continue;
-      const rows = Math.min(sequence.tokens.length - sequence.computed, room);
-      keys += sequence.computed + rows;
-      if (keys > maxPrefillKeys) break;
-      chunks.push({ sequence, rows });
-      room -= rows;
+    for (;;) {
+      const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
+      if (step !== undefined || this.#running.length === 0) return step;
+      // Nobody gets a page: the one that has least to lose makes room for the others.
+      this.#retract();
     }
-    if (chunks.length === 0) return undefined;
-    return this.#build(chunks, decoding.length);
   }
 
-  /** Takes over a finished step: progress is kept, sampled tokens are appended. */
+  /** Prompts, else generated rows: also where prompts find no page, so that others end and leave some. */
+  #plainStep(): ScheduledStep | undefined {
+    const { maxPrefillRows, maxRows } = this.#options;
+    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows));
+    if (prompts.length > 0) return this.#build(prompts, 0);
+    const generated = this.#generatedChunks();
+    return generated.length === 0 ? undefined : this.#build(generated, generated.length);
+  }
+
+  /** Pages of generated rows come first: prompts that took them would be retracted at once. */
+  #mixedStep(): ScheduledStep | undefined {
+    const { maxPrefillRows, maxRows } = this.#options;
+    const generated = this.#generatedChunks();
+    const rows = generated.reduce((sum, chunk) => sum + chunk.rows, 0);
+    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows));
+    const chunks = [...generated, ...prompts];
+    return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
+  }
+
+  /** Takes over a finished step: progress is kept and shared, sampled tokens are appended. */
   commit(step: ScheduledStep, tokens: Uint32Array): void {
-    for (const { sequence, computed } of step.progress) sequence.computed = computed;
+    for (const { sequence, computed } of step.progress) {
+      // Removed, or retracted, while the step ran.
+      if (!this.#running.includes(sequence)) continue;
+      sequence.computed = computed;
+      this.#pages.share(sequence);
+    }
+    this.#estimate.step();
     step.sampled.forEach((sequence, i) => {
       if (sequence.finish !== null) return; // aborted while the step ran
       sequence.append(tokens[i]!);
@@ -117,44 +153,123 @@ export class Scheduler {
   }
 
   #admit(): void {
-    while (this.#running.length < this.#options.maxRunningRequests) {
-      const next = this.#waiting[0];
-      if (next === undefined) return;
-      const pages = this.#pool.pagesFor(next.maxCachedTokens);
-      if (this.#reserved + pages > this.#pool.pageCount) return;
-      this.#waiting.shift();
-      next.reservedPages = pages;
-      this.#reserved += pages;
-      this.#running.push(next);
+    if (this.#waiting.length === 0) return;
+    for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
+      if (this.#running.length >= this.#options.maxRunningRequests) return;
+      const cached = this.#pages.cachedPrefix(sequence);
+      if (this.#isComputed(sequence, cached)) return;
+      const { pageSize } = this.#pages.pool;
+      const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
+      const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
+      const room = this.#pages.available * pageSize - promised;
+      // The first one always gets its chance: that it fits the cache was checked when it came.
+      if (needed > room && this.#running.length > 0) return;
+      this.#waiting = this.#waiting.filter((other) => other !== sequence);
+      this.#pages.attach(sequence);
+      sequence.cachedTokens ??= sequence.computed;
+      this.#running.push(sequence);
     }
   }
 
-  #release(sequence: Sequence): void {
-    this.#running = this.#running.filter((other) => other !== sequence);
-    this.#pool.release(sequence.pageTable);
-    sequence.pageTable = [];
-    this.#reserved -= sequence.reservedPages;
-    sequence.reservedPages = 0;
+  /** Whether a running sequence is about to compute a prefix that this one could then take. */
+  #isComputed({ tokens, partition }: Sequence, cached: number): boolean {
+    if (!this.#pages.shares) return false;
+    return this.#running.some((other) => {
+      if (other.computed >= other.promptLength || other.partition !== partition) return false;
+      const most = Math.min(tokens.length - 1, other.promptLength);
+      let common = 0;
+      while (common < most && tokens[common] === other.tokens[common]) common += 1;
+      return common - cached >= Math.max(WORTH_WAITING, this.#pages.pool.pageSize);
+    });
   }
 
-  #build(
-    chunks: readonly { sequence: Sequence; rows: number }[],
-    decodeRows: number,
-  ): ScheduledStep {
+  /** One row of each sequence that decodes; of a retracted one as many as there is room for. */
+  #generatedChunks(): Chunk[] {
+    const { maxRunningRequests, maxRows } = this.#options;
+    const isReady = ({ computed, promptLength, tokens }: Sequence) =>
+      computed >= promptLength && computed < tokens.length;
+    // A sequence that makes room may itself be one of these.
+    for (const sequence of this.#running.filter(isReady)) {
+      while (this.#running.includes(sequence)) {
+        if (this.#pages.grow(sequence, sequence.computed + 1)) break;
+        this.#retract();
+      }
+    }
+    const ready = this.#running.filter(isReady);
+    let room = Math.min(maxRunningRequests, maxRows) - ready.length;
+    return ready.map((sequence) => {
+      let rows = 1;
+      const missing = sequence.tokens.length - sequence.computed - 1;
+      const more = Math.min(missing, room);
+      if (more > 0 && this.#pages.grow(sequence, sequence.computed + 1 + more)) {
+        rows += more;
+        room -= more;
+      }
+      return { sequence, rows };
+    });
+  }
+
+  #promptChunks(room: number): Chunk[] {
+    const chunks: Chunk[] = [];
+    let left = room;
+    let keys = 0;
+    let total = 0;
+    let scored = this.#options.maxScoredRows ?? 1;
+    for (const sequence of this.#running) {
+      const { computed, promptLength, logprobs } = sequence;
+      if (computed >= promptLength) continue;
+      const fits = this.#pages.roomFor(sequence) - computed;
+      let rows = Math.min(promptLength - computed, left, fits);
+      if (logprobs !== undefined) {
+        const [most, wanted] = logprobs.fit(computed, rows, scored);
+        rows = most;
+        scored -= wanted;
+      }
+      keys += computed + rows;
+      if (rows <= 0 || keys > this.#options.maxPrefillKeys) break;
+      if (chunks.length > 0 && total + rows > this.#options.maxPrefillTokens) break;
+      this.#pages.grow(sequence, computed + rows);
+      chunks.push({ sequence, rows });
+      left -= rows;
+      total += rows;
+    }
+    return chunks;
+  }
+
+  /** Takes the pages of the sequence with the shortest answer so far, then the longest prompt. */
+  #retract(): void {
+    const [victim] = [...this.#running].sort(
+      (a, b) => a.completionLength - b.completionLength || b.promptLength - a.promptLength,
+    );
+    if (victim === undefined || this.#running.length === 1) {
+      throw new KernelError("scheduler", "one sequence alone does not fit the cache");
+    }
+    this.#running = this.#running.filter((other) => other !== victim);
+    this.#pages.release(victim);
+    victim.retractions += 1;
+    this.#waiting.unshift(victim);
+    this.#estimate.retracted(this.#running);
+  }
+
+  #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
     const rowCount = chunks.reduce((sum, { rows }) => sum + rows, 0);
     const sources = new Uint32Array(rowCount);
     const sequences: BatchSequence[] = [];
     const logitRows: number[] = [];
     const sampled: Sequence[] = [];
+    const scored: { sequence: Sequence; position: number; row: number }[] = [];
     let row = 0;
     const progress = chunks.map(({ sequence, rows }, i) => {
       const position = sequence.computed;
       const computed = position + rows;
-      const missing = this.#pool.pagesFor(computed) - sequence.pageTable.length;
-      if (missing > 0) sequence.pageTable.push(...this.#pool.allocate(missing));
-      for (let j = 0; j < rows; j++) sources[row + j] = sequence.tokens[position + j]!;
+      for (let j = 0; j < rows; j++) {
+        sources[row + j] = sequence.tokens[position + j]!;
+        if (sequence.logprobs?.wantsRow(position + j)) {
+          scored.push({ sequence, position: position + j, row: row + j });
+        }
+      }
       sequences.push({
-        phase: i < decodeRows ? "decode" : "prefill",
+        phase: i < generatedChunks ? "decode" : "prefill",
         queryStart: row,
         queryLength: rows,
         position,
@@ -167,9 +282,11 @@ export class Scheduler {
       }
       return { sequence, computed };
     });
+    for (const one of scored) logitRows.push(one.row);
     return {
       batch: { sequences, sources, logitRows: Uint32Array.from(logitRows) },
       sampled,
+      scored,
       progress,
     };
   }

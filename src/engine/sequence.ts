@@ -6,17 +6,25 @@
  * | `[0, promptLength)` | the prompt |
  * | `[promptLength, length)` | completion tokens |
  * | `[0, computed)` | tokens whose keys and values are in the cache |
+ * | `[0, sharedTokens)` | those of them in pages that the prefix cache owns |
  * | `[computed, length)` | tokens still to be computed; decoding leaves exactly one |
  *
  * @module
  */
+import type { RadixNode } from "../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk } from "../generation.ts";
 import type { Detokenizer } from "../text/detokenizer.ts";
+import type { LogitProcessor } from "./logit_processor.ts";
+import type { SampledRow } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
+import type { SequenceLogprobs } from "./sequence_logprobs.ts";
+import { SequenceRows } from "./sequence_rows.ts";
 import { StopStrings } from "./stop.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;
+  /** Prefixes are shared with sequences of the same partition only. */
+  readonly partition?: string | undefined;
   readonly prompt: readonly number[];
   readonly sampling: Sampling;
   /** Completion tokens at most, context and cache considered. */
@@ -24,6 +32,10 @@ export interface SequenceOptions {
   /** Ids that end the sequence unless `ignoreEos`. */
   readonly eosTokenIds: ReadonlySet<number>;
   readonly detokenizer: Detokenizer;
+  /** Absent when nobody asks for log-probabilities. */
+  readonly logprobs?: SequenceLogprobs | undefined;
+  /** Change the logits before each draw. Default none. */
+  readonly logitProcessors?: readonly LogitProcessor[] | undefined;
   /** Takes each chunk as it comes. */
   readonly onChunk: (chunk: GenerationChunk) => void;
   /** Takes the error that ended the sequence instead of a last chunk. */
@@ -32,6 +44,7 @@ export interface SequenceOptions {
 
 export class Sequence {
   readonly requestId: string;
+  readonly partition: string | undefined;
   readonly sampling: Sampling;
   readonly promptLength: number;
   readonly maxNewTokens: number;
@@ -40,29 +53,49 @@ export class Sequence {
   computed = 0;
   /** Pages that hold them, in order. */
   pageTable: number[] = [];
-  /** Pages set aside for it, those of `pageTable` included. */
-  reservedPages = 0;
+  /** The prefix that it shares through the cache, and how many of its tokens that covers. */
+  prefix: RadixNode | undefined;
+  sharedTokens = 0;
+  /** Prompt tokens found in the cache when it was first admitted. */
+  cachedTokens: number | undefined;
+  /** How often it had to give its pages back. */
+  retractions = 0;
   finish: FinishReason | null = null;
+  readonly logprobs: SequenceLogprobs | undefined;
+  readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
 
   constructor(options: SequenceOptions) {
     this.requestId = options.requestId;
+    this.partition = options.partition;
     this.sampling = options.sampling;
     this.promptLength = options.prompt.length;
     this.maxNewTokens = options.maxNewTokens;
     this.tokens = [...options.prompt];
     this.#options = options;
-    this.#stop = new StopStrings(options.sampling.stop);
+    this.logprobs = options.logprobs;
+    this.#rows = new SequenceRows({
+      sampling: options.sampling,
+      eosTokenIds: options.eosTokenIds,
+      processors: options.logitProcessors ?? [],
+      onProcessorError: (error) => this.fail(error),
+    });
+    this.#stop = new StopStrings(options.sampling.stop, options.sampling.noStopTrim);
   }
 
   get completionLength(): number {
     return this.tokens.length - this.promptLength;
   }
 
-  /** Tokens that may ever be in the cache: the last one sampled never is. */
-  get maxCachedTokens(): number {
-    return this.promptLength + Math.max(this.maxNewTokens, 1) - 1;
+  /** Tokens that may be taken from a cache: the rows of the others are needed. */
+  get cacheableTokens(): number {
+    return Math.min(this.tokens.length - 1, this.logprobs?.firstRow ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** The row that its next token is sampled from. */
+  sampledRow(): SampledRow {
+    return this.#rows.next(this, this.logprobs?.sampledRow());
   }
 
   /** Says that the request is accepted, before its first token. */
@@ -76,7 +109,7 @@ export class Sequence {
     this.tokens.push(token);
     this.finish = this.#finishAt(token);
     // A token that ends the sequence has no text of its own; one at the length limit does.
-    const endsByToken = this.finish?.type === "stop";
+    const endsByToken = this.finish?.type === "stop" && !this.sampling.noStopTrim;
     let text = endsByToken ? "" : this.#stop.push(detokenizer.push([token]));
     if (this.finish !== null && this.#stop.matched === undefined) {
       text += this.#stop.push(detokenizer.flush());
@@ -116,13 +149,17 @@ export class Sequence {
   }
 
   #emit(text: string, tokens: readonly number[]): void {
+    const logprobs = tokens.flatMap(() => this.logprobs?.takeToken() ?? []);
+    const promptLogprobs = tokens.length > 0 ? this.logprobs?.takePrompt() : undefined;
     this.#options.onChunk({
       requestId: this.requestId,
       text,
       tokens,
+      ...(logprobs.length > 0 && { logprobs }),
+      ...(promptLogprobs !== undefined && { promptLogprobs }),
       promptTokens: this.promptLength,
       completionTokens: this.completionLength,
-      cachedTokens: 0,
+      cachedTokens: this.cachedTokens ?? 0,
       finish: this.finish,
     });
   }

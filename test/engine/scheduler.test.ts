@@ -1,54 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { PagePool } from "../../src/cache/page_pool.ts";
-import { resolveSampling } from "../../src/engine/sampling_params.ts";
-import { Scheduler, type SchedulerOptions } from "../../src/engine/scheduler.ts";
-import { Sequence } from "../../src/engine/sequence.ts";
+import type { SchedulePolicy } from "../../src/engine/schedule_policy.ts";
+import type { Sequence } from "../../src/engine/sequence.ts";
 import { CapacityError } from "../../src/errors.ts";
-import type { GenerationChunk, SamplingParams } from "../../src/generation.ts";
-import { Detokenizer } from "../../src/text/detokenizer.ts";
-import { Vocabulary } from "../../src/text/vocabulary.ts";
-
-const EOS = 1;
-/** Token i is the letter i of the alphabet, over and over. */
-const pieces = new Map(Array.from({ length: 64 }, (_, i) => [i, Uint8Array.of(97 + (i % 26))]));
-const vocabulary = new Vocabulary(pieces, []);
-
-function sequence(promptLength: number, maxNewTokens: number, params: SamplingParams = {}) {
-  const chunks: GenerationChunk[] = [];
-  const sampling = resolveSampling(params, { vocabularySize: 64, seed: 0 });
-  const made = new Sequence({
-    requestId: "r",
-    prompt: Array.from({ length: promptLength }, (_, i) => 2 + (i % 60)),
-    sampling,
-    maxNewTokens,
-    eosTokenIds: new Set([EOS]),
-    detokenizer: new Detokenizer(vocabulary, sampling),
-    onChunk: (chunk) => chunks.push(chunk),
-    onError: (error) => {
-      throw error;
-    },
-  });
-  return { sequence: made, chunks };
-}
-
-function scheduler(pages: number, pageSize: number, options: Partial<SchedulerOptions> = {}) {
-  const pool = new PagePool(pages, pageSize);
-  return {
-    pool,
-    scheduler: new Scheduler(pool, {
-      maxRunningRequests: 4,
-      maxQueuedRequests: 100,
-      maxRows: 16,
-      maxPrefillRows: 8,
-      maxPrefillKeys: 1000,
-      ...options,
-    }),
-  };
-}
+import type { SamplingParams } from "../../src/generation.ts";
+import { EOS, scheduler, sequence } from "../support/sequences.ts";
 
 describe("Scheduler", () => {
-  test("prompts go in chunks while others decode, generated rows first", () => {
-    const { scheduler: s } = scheduler(100, 4);
+  test("mixed steps hold chunks of prompts behind generated rows", () => {
+    const { scheduler: s } = scheduler(100, 4, { mixedChunks: true });
     s.add(sequence(3, 5).sequence);
     s.commit(s.schedule()!, Uint32Array.of(7));
     s.add(sequence(20, 5).sequence);
@@ -74,6 +33,33 @@ describe("Scheduler", () => {
         ["prefill", 1, 4, 16],
       ],
     ]);
+  });
+
+  test("prompts come before decoding, unless steps are mixed", () => {
+    const { scheduler: s } = scheduler(100, 4);
+    s.add(sequence(3, 5).sequence);
+    s.commit(s.schedule()!, Uint32Array.of(7));
+    s.add(sequence(12, 5).sequence);
+    const shapes = [];
+    for (let i = 0; i < 3; i++) {
+      const step = s.schedule()!;
+      shapes.push(step.batch.sequences.map((q) => [q.phase, q.queryLength]));
+      s.commit(step, new Uint32Array(step.sampled.length).fill(8));
+    }
+    expect(shapes).toEqual([
+      [["prefill", 8]],
+      [["prefill", 4]],
+      [
+        ["decode", 1],
+        ["decode", 1],
+      ],
+    ]);
+  });
+
+  test("prompt tokens beyond the first request's are bounded", () => {
+    const { scheduler: s } = scheduler(100, 4, { maxPrefillTokens: 5, maxPrefillRows: 16 });
+    for (const length of [7, 3]) s.add(sequence(length, 1).sequence);
+    expect(s.schedule()!.batch.sequences.map((q) => q.queryLength)).toEqual([7]);
   });
 
   test("nobody overtakes the head of the queue, and it gets its turn", () => {
@@ -124,63 +110,92 @@ describe("Scheduler", () => {
     expect(s.schedule()).toBeUndefined();
   });
 
-  test.each([1, 2, 3, 4, 5])(
-    "every token is computed once and no page is lost (seed %i)",
-    (seed) => {
-      let state = seed * 7919;
-      const random = (below: number) => {
-        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-        return Math.floor((state / 2 ** 32) * below);
-      };
-      const pageSize = 1 + random(8);
-      const { scheduler: s, pool } = scheduler(Math.ceil(120 / pageSize), pageSize);
-      const live = new Set<Sequence>();
-      for (let turn = 0; turn < 1500; turn++) {
-        if (random(4) === 0 && turn < 1200) {
-          const { sequence: made } = sequence(1 + random(30), 1 + random(20));
-          s.add(made);
-          live.add(made);
+  test("requests that share a beginning compute it once", () => {
+    const { scheduler: s, pages } = scheduler(100, 4, {
+      shared: true,
+      maxPrefillRows: 64,
+      maxRows: 64,
+    });
+    const made = [1, 2, 3].map(() => sequence(50, 3));
+    for (const { sequence } of made) s.add(sequence);
+    let prompts = 0;
+    while (s.hasWork) {
+      const step = s.schedule()!;
+      for (const q of step.batch.sequences) if (q.phase === "prefill") prompts += q.queryLength;
+      s.commit(step, new Uint32Array(step.sampled.length).fill(9));
+    }
+    // 48 of the 50 tokens lie in whole pages.
+    expect(prompts).toBe(50 + 2 + 2);
+    expect(made.map(({ chunks }) => chunks.at(-1)!.cachedTokens)).toEqual([0, 48, 48]);
+    expect(pages.available).toBe(100);
+    expect(pages.cachedPages).toBe(13);
+  });
+
+  test("partitions share nothing", () => {
+    const { scheduler: s } = scheduler(100, 4, { shared: true });
+    const seen = new Set<string>();
+    for (const partition of ["a", "b", "a"]) {
+      const { sequence: made, chunks } = sequence(20, 1, {}, { partition });
+      s.add(made);
+      while (s.hasWork) s.commit(s.schedule()!, Uint32Array.of(9));
+      expect(chunks.at(-1)!.cachedTokens).toBe(partition === "a" && seen.has("a") ? 16 : 0);
+      seen.add(partition);
+    }
+  });
+
+  test("the longest cached prefix comes first under lpm, the longest answer under lof", () => {
+    const order = (policy: SchedulePolicy) => {
+      const { scheduler: s } = scheduler(100, 1, { shared: true, policy, maxRunningRequests: 1 });
+      s.add(sequence(30, 1).sequence);
+      s.commit(s.schedule()!, Uint32Array.of(9));
+      const waiting = [
+        sequence(20, 2, {}, { first: 40 }).sequence,
+        sequence(20, 3).sequence,
+        sequence(40, 1).sequence,
+      ];
+      for (const one of waiting) s.add(one);
+      const started: Sequence[] = [];
+      while (s.hasWork) {
+        const step = s.schedule()!;
+        for (const { sequence } of step.progress) {
+          if (!started.includes(sequence)) started.push(sequence);
         }
-        if (random(20) === 0) {
-          const victim = [...live][random(live.size)];
-          if (victim !== undefined) {
-            s.remove(victim);
-            victim.abort("left");
-            live.delete(victim);
-          }
-        }
-        const step = s.schedule();
-        if (step === undefined) continue;
-        const { batch, progress } = step;
-        expect(batch.sources.length).toBeLessThanOrEqual(16);
-        let row = 0;
-        let prefill = false;
-        batch.sequences.forEach((q, i) => {
-          const { sequence: owner, computed } = progress[i]!;
-          prefill ||= q.phase === "prefill";
-          expect(q.phase).toBe(prefill ? "prefill" : "decode");
-          expect([q.queryStart, q.position]).toEqual([row, owner.computed]);
-          expect(computed).toBe(owner.computed + q.queryLength);
-          expect([...batch.sources.subarray(row, row + q.queryLength)]).toEqual(
-            owner.tokens.slice(q.position, computed),
-          );
-          expect(q.pageTable.length * pageSize).toBeGreaterThanOrEqual(computed);
-          row += q.queryLength;
-        });
-        const held = [...live].flatMap(({ pageTable }) => pageTable);
-        expect(new Set(held).size).toBe(held.length);
-        expect(held.length + pool.freeCount).toBe(pool.pageCount);
-        s.commit(
-          step,
-          Uint32Array.from(step.sampled, () => random(64)),
-        );
-        for (const q of live) if (q.finish !== null) live.delete(q);
+        s.commit(step, new Uint32Array(step.sampled.length).fill(9));
       }
-      expect(live.size).toBe(0);
-      expect(pool.freeCount).toBe(pool.pageCount);
-      expect(s.hasWork).toBe(false);
-    },
-  );
+      return started.map((one) => waiting.indexOf(one)).filter((at) => at >= 0);
+    };
+    expect(order("fcfs")).toEqual([0, 1, 2]);
+    expect(order("lpm")).toEqual([2, 1, 0]);
+    expect(order("lof")).toEqual([1, 0, 2]);
+    expect(order("random").sort()).toEqual([0, 1, 2]);
+  });
+
+  test("without room the shortest answer is computed again, prompt and answer each in its form", () => {
+    const { scheduler: s } = scheduler(12, 1, { conservativeness: 0 });
+    const long = sequence(4, 8);
+    const late = sequence(3, 8);
+    s.add(long.sequence);
+    s.commit(s.schedule()!, Uint32Array.of(9));
+    s.commit(s.schedule()!, Uint32Array.of(9));
+    s.add(late.sequence);
+    const phases: string[] = [];
+    while (s.hasWork) {
+      const step = s.schedule()!;
+      step.batch.sequences.forEach((q, i) => {
+        if (step.progress[i]!.sequence !== late.sequence) return;
+        phases.push(`${q.phase} ${q.position}+${q.queryLength}`);
+      });
+      s.commit(
+        step,
+        Uint32Array.from(step.sampled, ({ tokens }) => 10 + tokens.length),
+      );
+    }
+    expect(late.sequence.retractions).toBeGreaterThan(0);
+    expect(long.sequence.retractions).toBe(0);
+    expect(phases.filter((phase) => phase === "prefill 0+3").length).toBeGreaterThan(1);
+    expect(phases.some((phase) => /^decode 3\+[2-9]$/.test(phase))).toBe(true);
+    expect(late.sequence.tokens.slice(3)).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
+  });
 });
 
 describe("Sequence", () => {

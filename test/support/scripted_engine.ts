@@ -112,6 +112,7 @@ export class ScriptedEngine implements GenerationEngine {
       queuedRequests: 0,
       totalTokens: 65536,
       usedTokens: 0,
+      cachedTokens: 0,
     };
   }
 

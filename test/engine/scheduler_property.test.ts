@@ -1,0 +1,114 @@
+import { expect, test } from "vitest";
+import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
+import type { ScheduledStep } from "../../src/engine/scheduler.ts";
+import type { Sequence } from "../../src/engine/sequence.ts";
+import { scheduler, sequence } from "../support/sequences.ts";
+
+const SEEDS = process.env.WISP_TEST_FULL === "1" ? 60 : 6;
+test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
+  "every row finds what it needs in the cache, and no page is lost (seed %i)",
+  (seed) => simulate(seed),
+);
+
+/** Random requests; the cache is played by a map from slots to the prefix whose last token is there. */
+function simulate(seed: number): void {
+  let state = seed * 7919;
+  const random = (below: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  const pageSize = [1, 2, 3, 8][seed % 4]!;
+  const {
+    scheduler: s,
+    pool,
+    pages,
+  } = scheduler(Math.ceil(120 / pageSize), pageSize, {
+    shared: seed % 3 > 0,
+    mixedChunks: seed % 2 === 0,
+    policy: SCHEDULE_POLICIES[seed % SCHEDULE_POLICIES.length]!,
+    conservativeness: [0, 0.5, 1][random(3)]!,
+  });
+  const slots = new Map<number, number>();
+  const live = new Set<Sequence>();
+  let retractions = 0;
+  for (let turn = 0; turn < 2500; turn++) {
+    if (random(4) === 0 && turn < 1200 && live.size < 12) {
+      const options = { first: random(2) * 7, partition: ["a", undefined][random(2)] };
+      const { sequence: made } = sequence(1 + random(60), 1 + random(40), {}, options);
+      s.add(made);
+      live.add(made);
+    }
+    const victim = random(20) === 0 ? [...live][random(live.size)] : undefined;
+    if (victim !== undefined) {
+      s.remove(victim);
+      victim.abort("left");
+      live.delete(victim);
+    }
+    const step = s.schedule();
+    if (step === undefined) continue;
+    checkStep(step, { pageSize, slots });
+    const own = [...live].flatMap((one) => one.pageTable.slice(pool.pagesFor(one.sharedTokens)));
+    expect(new Set(own).size).toBe(own.length);
+    s.commit(
+      step,
+      Uint32Array.from(step.sampled, () => 2 + random(62)),
+    );
+    for (const one of live) {
+      if (one.finish === null) continue;
+      retractions += one.retractions;
+      live.delete(one);
+    }
+  }
+  expect(live.size).toBe(0);
+  expect(s.hasWork).toBe(false);
+  expect(pages.available).toBe(pool.pageCount);
+  if (seed === 1) expect(retractions).toBeGreaterThan(0);
+}
+
+/** Plays the step's writes, then checks that each sequence reads the prefixes that it should. */
+function checkStep(
+  { batch, progress }: ScheduledStep,
+  { pageSize, slots }: { readonly pageSize: number; readonly slots: Map<number, number> },
+): void {
+  expect(batch.sources.length).toBeLessThanOrEqual(16);
+  const written = new Set<number>();
+  let row = 0;
+  let prefill = false;
+  const prefixes = progress.map(({ sequence }) => prefixHashes(sequence));
+  const slotOf = (table: readonly number[], at: number) =>
+    table[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
+  batch.sequences.forEach((q, i) => {
+    const { sequence: owner, computed } = progress[i]!;
+    prefill ||= q.phase === "prefill";
+    // Generated rows stand in front, and each row runs the form that belongs to its token.
+    expect(q.phase).toBe(prefill ? "prefill" : "decode");
+    expect(q.position < owner.promptLength).toBe(prefill);
+    if (prefill) expect(computed).toBeLessThanOrEqual(owner.promptLength);
+    expect([q.queryStart, q.position]).toEqual([row, owner.computed]);
+    expect(computed).toBe(owner.computed + q.queryLength);
+    expect([...batch.sources.subarray(row, row + q.queryLength)]).toEqual(
+      owner.tokens.slice(q.position, computed),
+    );
+    for (let at = q.position; at < computed; at++) {
+      const slot = slotOf(q.pageTable, at);
+      expect(written.has(slot)).toBe(false);
+      written.add(slot);
+      slots.set(slot, prefixes[i]![at]!);
+    }
+    row += q.queryLength;
+  });
+  batch.sequences.forEach((q, i) => {
+    for (let at = 0; at < progress[i]!.computed; at++) {
+      expect(slots.get(slotOf(q.pageTable, at))).toBe(prefixes[i]![at]);
+    }
+  });
+}
+
+/** A number for each prefix of a sequence's tokens, its partition included. */
+function prefixHashes({ tokens, partition }: Sequence): number[] {
+  let hash = partition === undefined ? 7 : 11;
+  return tokens.map((token) => {
+    hash = Math.imul(hash ^ token, 16777619) >>> 0;
+    return hash;
+  });
+}
