@@ -17,7 +17,7 @@ import { kvCacheShape, type ModelDefinition, type ModelOptions } from "../models
 import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, megabytes, planMemory } from "./memory_plan.ts";
-import { ModelRunner } from "./model_runner.ts";
+import { logitRowCount, ModelRunner } from "./model_runner.ts";
 
 export interface LoadedModel {
   readonly device: GPUDevice;
@@ -33,7 +33,7 @@ export interface LoadedModel {
 }
 
 export interface LoadOptions extends EngineOptions {
-  /** Rows of a batch whose logits may be wanted. Default `maxRunningRequests`. */
+  /** Rows of a batch whose logits may be wanted. Default `logitRowCount`. */
   readonly maxLogitRows?: number;
   /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
   readonly maxBindingSize?: number;
@@ -123,7 +123,13 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
           pageSize: options.pageSize,
           contextLength,
           maxRows: options.maxRows,
-          maxLogitRows: given.maxLogitRows ?? options.maxRunningRequests,
+          maxLogitRows:
+            given.maxLogitRows ??
+            logitRowCount(shape.vocabularySize, {
+              maxSequences: options.maxRunningRequests,
+              maxRows: options.maxRows,
+              maxTensorBytes: memory.maxTensorBytes,
+            }),
           maxSequences: options.maxRunningRequests,
         });
         owned.push(runner);

@@ -39,6 +39,8 @@ export class ModelRunner {
   /** `[maxLogitRows, logitsStride]` f32, valid until the next step. */
   readonly logits: Tensor;
   readonly logitsStride: number;
+  /** Prompt rows that one step may score beside a sampled row of every sequence. */
+  readonly maxScoredRows: number;
   readonly plan: Plan<Step>;
   readonly #inputs: StepInputs;
   readonly #sampler: Sampler;
@@ -52,6 +54,7 @@ export class ModelRunner {
     const { recorder, memory, model, shape, cache, maxRows, maxLogitRows } = options;
     const { contextLength, pageSize, maxSequences } = options;
     this.recorder = recorder;
+    this.maxScoredRows = maxLogitRows - maxSequences;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#inputs = new StepInputs(recorder.device, memory, {
@@ -72,6 +75,7 @@ export class ModelRunner {
     model.compile(this.plan, { inputs: tensors, cache, logits, logitsStride });
     this.#sampler = new Sampler(memory, {
       maxRows: maxLogitRows,
+      maxPenalizedRows: Math.min(maxLogitRows, maxSequences),
       vocabularySize: shape.vocabularySize,
       logits,
       logitsStride,
@@ -139,6 +143,24 @@ export class ModelRunner {
     this.#sampler.destroy();
     this.recorder.destroy();
   }
+}
+
+/** Bytes of logits that are kept for prompt rows to be scored. */
+const SCORED_LOGIT_BYTES = 2 ** 24;
+
+/** Rows of logits: one for each sequence, and some for prompts, at least one. */
+export function logitRowCount(
+  vocabularySize: number,
+  {
+    maxSequences,
+    maxRows,
+    maxTensorBytes,
+  }: Readonly<Record<"maxSequences" | "maxRows" | "maxTensorBytes", number>>,
+): number {
+  const bytes = Math.ceil(vocabularySize / 4) * 16;
+  const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
+  const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
+  return maxSequences + Math.max(scored, 1);
 }
 
 /** Keys that the prompt rows of one batch may look at: one long prefix, or many short prompts. */

@@ -27,6 +27,8 @@ import type { SampledRow } from "./sampled_row.ts";
 export interface RowAdjustmentsOptions {
   /** Rows that may be sampled in one step. */
   readonly maxRows: number;
+  /** Those of them that may have penalties. */
+  readonly maxPenalizedRows: number;
   readonly vocabularySize: number;
   /** `[rows, logitsStride]` f32 */
   readonly logits: Tensor;
@@ -92,7 +94,7 @@ export class RowAdjustments {
    * @throws {DeviceError} when the device has no memory for it.
    */
   makeRoom(recorder: Recorder, rows: readonly SampledRow[]): Promise<void> | undefined {
-    const { maxRows, vocabularySize } = this.#options;
+    const { maxPenalizedRows, vocabularySize } = this.#options;
     const biases = rows.reduce((sum, row) => sum + biasCount(row), 0);
     const capacity = this.#biases.size / (BIAS_WORDS * 4);
     const penalties = rows.some((row) => row.penalties !== undefined);
@@ -100,9 +102,9 @@ export class RowAdjustments {
     if (biases <= capacity && !countTokens) return undefined;
     return allocating(recorder.device, "memory for penalties and biases", () => {
       if (countTokens) {
-        const bytes = maxRows * vocabularySize * 4;
+        const bytes = maxPenalizedRows * vocabularySize * 4;
         this.#counts = this.#memory.allocate("activations", bytes, "token counts");
-        this.#slots = new PenaltySlots(maxRows);
+        this.#slots = new PenaltySlots(maxPenalizedRows);
         this.#hostCounts = new Uint32Array(vocabularySize);
       }
       if (biases > capacity) {

@@ -24,6 +24,8 @@ import type { SampledRow, ScoredRow } from "./sampled_row.ts";
 export interface SamplerOptions {
   /** Rows of logits of one step. */
   readonly maxRows: number;
+  /** Rows that may have penalties. */
+  readonly maxPenalizedRows: number;
   readonly vocabularySize: number;
   /** `[maxRows, logitsStride]` f32 */
   readonly logits: Tensor;
@@ -70,7 +72,7 @@ export class Sampler {
     this.#adjustments.compile(plan);
     plan.exchange(
       "logit processors",
-      () => this.#process(recorder),
+      () => this.#runProcessors(recorder),
       () => this.#processed,
     );
     plan.add(() => {
@@ -124,7 +126,7 @@ export class Sampler {
   }
 
   /** Brings the logits of rows with a processor to the host and back. */
-  async #process(recorder: Recorder): Promise<void> {
+  async #runProcessors(recorder: Recorder): Promise<void> {
     const { logits, logitsStride, vocabularySize } = this.#options;
     const bytes = vocabularySize * 4;
     this.#rowReadback ??= new Readback(recorder.device, bytes, PROCESSED_TOGETHER);

@@ -6,18 +6,21 @@
 
 export class StopStrings {
   readonly #stops: readonly string[];
+  readonly #keep: boolean;
   /** Text that is not out yet: a suffix that begins some stop string. */
   #held = "";
   /** The stop string that was found. */
   matched: string | undefined;
 
-  constructor(stops: readonly string[]) {
+  /** @param keep Leaves the stop string itself in the text. */
+  constructor(stops: readonly string[], keep = false) {
     this.#stops = stops;
+    this.#keep = keep;
   }
 
   /**
    * Adds text and returns what is safe to show. Once a stop string is complete, `matched` is set
-   * and the text from its first character on is dropped. The one complete first wins, whatever the
+   * and the text from its first character on (or behind it, where it is kept) is dropped. The one complete first wins, whatever the
    * pieces the text comes in; of two that end together, the one listed first.
    */
   push(text: string): string {
@@ -32,7 +35,7 @@ export class StopStrings {
     }
     if (this.matched !== undefined) {
       this.#held = "";
-      return whole.slice(0, end - this.matched.length);
+      return whole.slice(0, this.#keep ? end : end - this.matched.length);
     }
     const safe = whole.length - this.#heldLength(whole);
     this.#held = whole.slice(safe);

@@ -12,6 +12,8 @@ import type { Vocabulary } from "./vocabulary.ts";
 export interface DetokenizerOptions {
   /** Default false. */
   readonly skipSpecialTokens?: boolean;
+  /** Puts a space between special tokens that follow each other, where shown. Default false. */
+  readonly spacesBetweenSpecialTokens?: boolean;
   /** Drops one space at the very start: for whole texts, not for completions. Default false. */
   readonly stripLeadingSpace?: boolean;
 }
@@ -20,12 +22,15 @@ export interface DetokenizerOptions {
 export class Detokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecialTokens: boolean;
+  readonly #spacesBetween: boolean;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #stripLeadingSpace: boolean;
+  #afterSpecial = false;
 
   constructor(vocabulary: Vocabulary, options: DetokenizerOptions = {}) {
     this.#vocabulary = vocabulary;
     this.#skipSpecialTokens = options.skipSpecialTokens ?? false;
+    this.#spacesBetween = options.spacesBetweenSpecialTokens ?? false;
     this.#stripLeadingSpace = options.stripLeadingSpace ?? false;
   }
 
@@ -37,10 +42,13 @@ export class Detokenizer {
   push(ids: Iterable<number>): string {
     let text = "";
     for (const id of ids) {
-      if (this.#vocabulary.isSpecial(id)) {
+      const special = this.#vocabulary.isSpecial(id);
+      if (special) {
         text += this.#decoder.decode();
         if (this.#skipSpecialTokens) continue;
+        if (this.#spacesBetween && this.#afterSpecial) text += " ";
       }
+      this.#afterSpecial = special;
       text += this.#decoder.decode(this.#vocabulary.bytes(id), { stream: true });
     }
     return this.#strip(text);

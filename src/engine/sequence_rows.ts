@@ -1,0 +1,69 @@
+/**
+ * What a sequence asks of the rows of logits it samples from: its sampling parameters as the sampler
+ * wants them.
+ *
+ * @module
+ */
+import type { LogitProcessor } from "./logit_processor.ts";
+import type { LogprobWish, SampledRow, TokenBiases, TokenHistory } from "./sampled_row.ts";
+import type { Sampling } from "./sampling_params.ts";
+
+export interface SequenceRowsOptions {
+  readonly sampling: Sampling;
+  /** Cannot come before `minNewTokens`, like the request's own stop tokens. */
+  readonly eosTokenIds: ReadonlySet<number>;
+  readonly processors: readonly LogitProcessor[];
+  /** Takes what a processor throws; the row is sampled all the same. */
+  readonly onProcessorError: (error: unknown) => void;
+}
+
+export class SequenceRows {
+  readonly #options: SequenceRowsOptions;
+  readonly #biases: TokenBiases | undefined;
+  /** Biases until there are `minNewTokens`. */
+  readonly #earlyBiases: TokenBiases | undefined;
+
+  constructor(options: SequenceRowsOptions) {
+    const { logitBias, minNewTokens, stopTokenIds } = options.sampling;
+    this.#options = options;
+    this.#biases = tokenBiases(logitBias);
+    if (minNewTokens === 0) return;
+    const early = new Map(logitBias);
+    for (const id of [...options.eosTokenIds, ...stopTokenIds]) {
+      early.set(id, Number.NEGATIVE_INFINITY);
+    }
+    this.#earlyBiases = tokenBiases(early);
+  }
+
+  /** The row that the sequence's next token is sampled from. */
+  next(history: TokenHistory, logprobs: LogprobWish | undefined): SampledRow {
+    const { sampling, processors } = this.#options;
+    const { penalties } = sampling;
+    const { tokens, promptLength } = history;
+    const isEarly = tokens.length - promptLength < sampling.minNewTokens;
+    return {
+      sampling,
+      position: tokens.length,
+      penalties: penalties && { ...penalties, history },
+      biases: isEarly ? this.#earlyBiases : this.#biases,
+      processor: processors.length === 0 ? undefined : (logits) => this.#run(tokens, logits),
+      logprobs,
+    };
+  }
+
+  #run(tokens: readonly number[], logits: Float32Array): void {
+    try {
+      for (const processor of this.#options.processors) processor({ tokens, logits });
+    } catch (error) {
+      this.#options.onProcessorError(error);
+    }
+  }
+}
+
+function tokenBiases(biases: ReadonlyMap<number, number>): TokenBiases | undefined {
+  if (biases.size === 0) return undefined;
+  return {
+    tokens: Uint32Array.from(biases.keys()),
+    values: Float32Array.from(biases.values()),
+  };
+}
