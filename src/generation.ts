@@ -180,6 +180,8 @@ export interface EngineStatus {
   readonly usedTokens: number;
   /** Slots whose contents nobody uses and a prompt may find again; they are free when needed. */
   readonly cachedTokens: number;
+  /** How often requests had to give their cache back and were computed again. */
+  readonly retractions: number;
 }
 
 export interface GenerationEngine {

@@ -148,6 +148,7 @@ export class Engine implements GenerationEngine {
       totalTokens: pageCount * pageSize,
       usedTokens: (pageCount - available) * pageSize,
       cachedTokens: cachedPages * pageSize,
+      retractions: this.#scheduler.retractions,
     };
   }
 

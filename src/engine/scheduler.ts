@@ -62,6 +62,7 @@ export class Scheduler {
   readonly #estimate: NewTokenEstimate;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
+  #retractions = 0;
 
   constructor(pages: SequencePages, options: SchedulerOptions) {
     this.#pages = pages;
@@ -75,6 +76,11 @@ export class Scheduler {
 
   get waitingCount(): number {
     return this.#waiting.length;
+  }
+
+  /** How often a sequence had to give its pages back. */
+  get retractions(): number {
+    return this.#retractions;
   }
 
   get hasWork(): boolean {
@@ -247,6 +253,7 @@ export class Scheduler {
     this.#running = this.#running.filter((other) => other !== victim);
     this.#pages.release(victim);
     victim.retractions += 1;
+    this.#retractions += 1;
     this.#waiting.unshift(victim);
     this.#estimate.retracted(this.#running);
   }

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { SCHEDULE_POLICIES } from "../engine/schedule_policy.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PLANNED_OPTIONS } from "./planned_options.ts";
@@ -151,6 +152,53 @@ export const ENGINE_OPTIONS = {
     min: -1,
     default: -1,
     help: "prompt tokens of one step at most; -1 is as many as a step takes",
+    group: MEMORY,
+  },
+  maxPrefillTokens: {
+    flags: ["--max-prefill-tokens"],
+    kind: "integer",
+    min: 1,
+    default: 16384,
+    help: "prompt tokens of one step beyond its first request's",
+    group: MEMORY,
+  },
+  mixedChunks: {
+    flags: ["--enable-mixed-chunk"],
+    kind: "flag",
+    default: false,
+    help: "compute prompts and generated tokens in one step; else prompts come first",
+    group: MEMORY,
+  },
+  disableRadixCache: {
+    flags: ["--disable-radix-cache"],
+    kind: "flag",
+    default: false,
+    help: "do not share what the cache has of a prompt's beginning",
+    group: MEMORY,
+  },
+  schedulePolicy: {
+    flags: ["--schedule-policy"],
+    kind: "string",
+    choices: SCHEDULE_POLICIES,
+    default: "fcfs",
+    help: "which waiting request starts next: first come, longest cached prefix, longest answer, any",
+    group: MEMORY,
+  },
+  scheduleConservativeness: {
+    flags: ["--schedule-conservativeness"],
+    kind: "number",
+    value: "F",
+    min: 0,
+    default: 1,
+    help: "above 1 more cache is kept free for running requests, below 1 less",
+    group: MEMORY,
+  },
+  maxQueuedRequests: {
+    flags: ["--max-queued-requests"],
+    kind: "integer",
+    min: 0,
+    defaultText: "no limit",
+    help: "requests that may wait; more are refused with 503",
     group: MEMORY,
   },
   adapter: {

@@ -157,17 +157,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "strings",
     help: "network devices for the transfer of pages",
   },
-  maxPrefillTokens: {
-    flags: ["--max-prefill-tokens"],
-    kind: "integer",
-    help: "prompt tokens of one batch at most",
-  },
-  disableRadixCache: {
-    flags: ["--disable-radix-cache"],
-    kind: "flag",
-    neutral: [true],
-    help: "accepted: there is no prefix cache yet",
-  },
   moeA2aBackend: {
     flags: ["--moe-a2a-backend"],
     kind: "string",

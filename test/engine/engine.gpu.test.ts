@@ -226,6 +226,45 @@ describe("Engine with little room", () => {
     await engine.close();
   });
 
+  test.each([1, 16])("a cached prefix changes no token (pages of %i)", async (pageSize) => {
+    const fresh = await openEngine({ pageSize, prefixCache: false });
+    const engine = await openEngine({ pageSize });
+    const long = "List the first ten even numbers, then say who you are. ".repeat(3);
+    const request = { messages: chat(long), sampling: { ...GREEDY, maxNewTokens: 12 } };
+    const want = await complete(fresh, request);
+    const [first, again] = [await complete(engine, request), await complete(engine, request)];
+    const { promptTokens } = want.last;
+    expect([first.tokens, again.tokens]).toEqual([want.tokens, want.tokens]);
+    expect([want, first].map(({ last }) => last.cachedTokens)).toEqual([0, 0]);
+    expect(again.last.cachedTokens).toBe(Math.floor((promptTokens - 1) / pageSize) * pageSize);
+    const salted = await complete(engine, { ...request, cacheSalt: "mine" });
+    expect([salted.tokens, salted.last.cachedTokens]).toEqual([want.tokens, 0]);
+    expectIdle(engine);
+    await Promise.all([fresh.close(), engine.close()]);
+  });
+
+  test("requests that were retracted end with the tokens they have with room", async () => {
+    const sampling = { maxNewTokens: 60, ignoreEos: true, temperature: 0.8, topK: 40 };
+    const requests = Array.from({ length: 6 }, (_, i) => ({
+      messages: chat(`Count to ${i + 3}!`),
+      sampling: { ...sampling, seed: i },
+    }));
+    const roomy = await openEngine();
+    const want = await Promise.all(requests.map((request) => complete(roomy, request)));
+    const tight = await openEngine({
+      maxTotalTokens: 192,
+      contextLength: 160,
+      pageSize: 4,
+      scheduleConservativeness: 0,
+      maxRunningRequests: 6,
+    });
+    const got = await Promise.all(requests.map((request) => complete(tight, request)));
+    expect(got.map(({ tokens }) => tokens)).toEqual(want.map(({ tokens }) => tokens));
+    expect(tight.status().retractions).toBeGreaterThan(0);
+    expectIdle(tight);
+    await Promise.all([roomy.close(), tight.close()]);
+  });
+
   test("a full queue refuses, and close() ends what runs", async () => {
     const engine = await openEngine({ maxRunningRequests: 1, maxQueuedRequests: 1 });
     const request = { prompt: "a", sampling: { ...GREEDY, maxNewTokens: 400, ignoreEos: true } };

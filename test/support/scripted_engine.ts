@@ -113,6 +113,7 @@ export class ScriptedEngine implements GenerationEngine {
       totalTokens: 65536,
       usedTokens: 0,
       cachedTokens: 0,
+      retractions: 0,
     };
   }
 
