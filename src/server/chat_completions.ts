@@ -5,13 +5,15 @@
  *
  * @module
  */
-import type { FinishReason, GenerationChunk } from "../generation.ts";
+import type { FinishReason, GenerationChunk, TokenLogprobs } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody, requireJsonContentType } from "../http/read_body.ts";
 import { type ChatBody, readChatBody } from "./chat_request.ts";
 import { GenerationGroup } from "./generation_group.ts";
+import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
+import { wireChatLogprobs } from "./wire_logprobs.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleChatCompletions(
@@ -22,7 +24,11 @@ export async function handleChatCompletions(
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readChatBody(json, context.engine.model);
   const created = Math.floor(Date.now() / 1000);
-  const group = await GenerationGroup.start(context.engine, [body.request], request.signal);
+  const group = await GenerationGroup.start(context.engine, [body.request], request.signal).catch(
+    (error: unknown) => {
+      throw asClientWrote(error, "chat");
+    },
+  );
 
   if (body.stream) {
     const stream = new ChatStream(body, created);
@@ -37,12 +43,15 @@ export async function handleChatCompletions(
   }
 
   let text = "";
+  const logprobs: TokenLogprobs[] = [];
   let last: GenerationChunk | null = null;
   for await (const { chunk } of group) {
     text += chunk.text;
+    logprobs.push(...(chunk.logprobs ?? []));
     last = chunk;
   }
-  return Response.json(wireCompletion(body, created, text, requireFinished(last)));
+  const finished = requireFinished(last);
+  return Response.json(wireCompletion(body, { created, text, logprobs, last: finished }));
 }
 
 type FinishedChunk = GenerationChunk & { readonly finish: FinishReason };
@@ -52,12 +61,14 @@ function requireFinished(last: GenerationChunk | null): FinishedChunk {
   throw new Error("Cannot answer: the engine ended a generation without a reason");
 }
 
-function wireCompletion(
-  body: ChatBody,
-  created: number,
-  text: string,
-  last: FinishedChunk,
-): object {
+interface ChatAnswer {
+  readonly created: number;
+  readonly text: string;
+  readonly logprobs: readonly TokenLogprobs[];
+  readonly last: FinishedChunk;
+}
+
+function wireCompletion(body: ChatBody, { created, text, logprobs, last }: ChatAnswer): object {
   const message = {
     role: "assistant",
     content: text === "" ? null : text,
@@ -73,7 +84,7 @@ function wireCompletion(
       {
         index: 0,
         message,
-        logprobs: null,
+        logprobs: body.request.logprobs === undefined ? null : wireChatLogprobs(logprobs),
         finish_reason: last.finish.type,
         matched_stop: matchedStop(last.finish),
       },
@@ -87,6 +98,8 @@ function wireCompletion(
 class ChatStream {
   readonly #body: ChatBody;
   readonly #created: number;
+  /** Of tokens whose text is still held back. */
+  #logprobs: readonly TokenLogprobs[] = [];
   #last: GenerationChunk | null = null;
   #started = false;
 
@@ -97,16 +110,21 @@ class ChatStream {
 
   events(chunk: GenerationChunk): readonly object[] {
     this.#last = chunk;
+    this.#logprobs = [...this.#logprobs, ...(chunk.logprobs ?? [])];
     const events: object[] = [];
     if (!this.#started) events.push(this.#delta(chunk, { role: "assistant", content: "" }));
     this.#started = true;
-    if (chunk.text !== "") events.push(this.#delta(chunk, { role: null, content: chunk.text }));
+    if (chunk.text !== "") {
+      const delta = { role: null, content: chunk.text };
+      events.push(this.#delta(chunk, delta, { logprobs: this.#takeLogprobs() }));
+    }
     return events;
   }
 
   lastEvents(): readonly object[] {
     const last = requireFinished(this.#last);
-    const events = [this.#delta(last, { role: null, content: null }, last.finish)];
+    const end = { logprobs: this.#takeLogprobs(), finish: last.finish };
+    const events = [this.#delta(last, { role: null, content: null }, end)];
     if (this.#body.includeUsage) events.push(this.#event(last.requestId, [], wireUsage(last)));
     return events;
   }
@@ -114,16 +132,26 @@ class ChatStream {
   #delta(
     chunk: GenerationChunk,
     delta: { readonly role: string | null; readonly content: string | null },
-    finish: FinishReason | null = null,
+    {
+      logprobs = null,
+      finish = null,
+    }: { readonly logprobs?: object | null; readonly finish?: FinishReason | null } = {},
   ): object {
     const choice = {
       index: 0,
       delta: { ...delta, reasoning_content: null, tool_calls: null },
-      logprobs: null,
+      logprobs,
       finish_reason: finish === null ? null : finish.type,
       matched_stop: finish === null ? null : matchedStop(finish),
     };
     return this.#event(chunk.requestId, [choice], null);
+  }
+
+  /** The entries that no event has carried yet; every token is told about once. */
+  #takeLogprobs(): object | null {
+    const entries = this.#logprobs;
+    this.#logprobs = [];
+    return entries.length === 0 ? null : wireChatLogprobs(entries);
   }
 
   #event(id: string, choices: readonly object[], usage: object | null): object {

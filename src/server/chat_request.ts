@@ -12,7 +12,13 @@ import type {
   SamplingParams,
 } from "../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
-import { readSeed, readSharedSampling, refuseSecondGrammar } from "./sampling_fields.ts";
+import { readChatLogprobs } from "./logprob_fields.ts";
+import {
+  readMinNewTokens,
+  readSeed,
+  readSharedSampling,
+  refuseSecondGrammar,
+} from "./sampling_fields.ts";
 import {
   UNSUPPORTED_CHAT_FIELDS,
   UNSUPPORTED_MESSAGE_FIELDS,
@@ -47,6 +53,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   fields.refuse(UNSUPPORTED_CHAT_FIELDS);
   const messages = readMessages(fields);
   const sampling = readSampling(fields, model);
+  const logprobs = readChatLogprobs(fields);
   const modelName = fields.string("model") ?? "default";
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
@@ -56,7 +63,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   fields.string("user");
   fields.object("metadata");
   fields.end();
-  const request = present<GenerationRequest>({ messages, sampling, requestId });
+  const request = present<GenerationRequest>({ messages, sampling, logprobs, requestId });
   return { request, model: modelName, stream, includeUsage };
 }
 
@@ -65,12 +72,14 @@ function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   const older = fields.integer("max_tokens", { min: 1 });
   const newer = fields.integer("max_completion_tokens", { min: 1 });
   const shared = readSharedSampling(fields, model);
+  const maxNewTokens = newer ?? older ?? null;
   return present<SamplingParams>({
     ...shared,
     temperature: shared.temperature ?? defaults.temperature ?? 1,
     topP: shared.topP ?? defaults.topP ?? 1,
     topK: shared.topK ?? defaults.topK,
-    maxNewTokens: newer ?? older ?? null,
+    maxNewTokens,
+    minNewTokens: readMinNewTokens(fields, "min_tokens", maxNewTokens),
     seed: readSeed(fields, "seed"),
   });
 }

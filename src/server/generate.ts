@@ -3,21 +3,27 @@
  *
  * @module
  */
-import type { FinishReason, GenerationChunk } from "../generation.ts";
+import type { FinishReason, GenerationChunk, LogprobOptions } from "../generation.ts";
 import { nestedErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import { readGenerateBody } from "./generate_request.ts";
 import { GenerationGroup } from "./generation_group.ts";
+import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
+import { WireLogprobs } from "./wire_logprobs.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readGenerateBody(json, context.engine.model);
-  const group = await GenerationGroup.start(context.engine, body.requests, request.signal);
-  const completions = body.requests.map(() => new Completion(startTime));
+  const group = await GenerationGroup.start(context.engine, body.requests, request.signal).catch(
+    (error: unknown) => {
+      throw asClientWrote(error, "generate");
+    },
+  );
+  const completions = body.requests.map(({ logprobs }) => new Completion(startTime, logprobs));
 
   if (body.stream) {
     return eventStream(group, {
@@ -47,11 +53,13 @@ export async function handleGenerate(context: ServerContext, request: Request): 
 class Completion {
   readonly #startTime: number;
   readonly #outputIds: number[] = [];
+  readonly #logprobs: WireLogprobs | undefined;
   #text = "";
   #last: GenerationChunk | null = null;
 
-  constructor(startTime: number) {
+  constructor(startTime: number, logprobs: LogprobOptions | undefined) {
     this.#startTime = startTime;
+    this.#logprobs = logprobs && new WireLogprobs(logprobs);
   }
 
   /** @returns whether there is something to tell. */
@@ -59,6 +67,7 @@ class Completion {
     this.#last = chunk;
     this.#text += chunk.text;
     for (const token of chunk.tokens) this.#outputIds.push(token);
+    this.#logprobs?.append(chunk);
     return chunk.tokens.length > 0 || chunk.text !== "" || chunk.finish !== null;
   }
 
@@ -67,7 +76,7 @@ class Completion {
     throw new Error("Cannot answer: the engine ended a generation without a reason");
   }
 
-  /** The documented object. It shares the list of ids: write it down before the next `append`. */
+  /** The documented object. It shares its lists: write it down before the next `append`. */
   toWire(): object {
     const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
     const metaInfo = {
@@ -75,6 +84,7 @@ class Completion {
       finish_reason: finish === null ? null : wireFinishReason(finish),
       prompt_tokens: promptTokens,
       weight_version: "default",
+      ...this.#logprobs?.toWire(),
       completion_tokens: completionTokens,
       cached_tokens: cachedTokens,
     };

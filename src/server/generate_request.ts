@@ -13,6 +13,7 @@ import {
   requireString,
   wrongType,
 } from "../http/fields.ts";
+import { readLogprobs } from "./logprob_fields.ts";
 import { readSamplingParams } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
 
@@ -31,11 +32,17 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   fields.refuse(UNSUPPORTED_GENERATE_FIELDS);
   const { prompts, batch } = readPrompts(fields, model);
   const sampling = readSampling(fields, { count: prompts.length, batch, model });
+  const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const stream = fields.boolean("stream") ?? false;
   fields.end();
   const requests = prompts.map((prompt, i) =>
-    present<GenerationRequest>({ ...prompt, sampling: sampling[i], requestId: ids[i] }),
+    present<GenerationRequest>({
+      ...prompt,
+      sampling: sampling[i],
+      logprobs: logprobs[i],
+      requestId: ids[i],
+    }),
   );
   return { requests, batch, stream };
 }

@@ -8,8 +8,20 @@
  */
 import { InvalidRequestError } from "../errors.ts";
 import type { ModelDescription, SamplingParams } from "../generation.ts";
-import { type Fields, outOfRange, present, requireIds, requireString } from "../http/fields.ts";
+import {
+  type Fields,
+  isObject,
+  outOfRange,
+  present,
+  requireIds,
+  requireString,
+  wrongType,
+} from "../http/fields.ts";
 import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
+
+/** Completion tokens of a request that does not say. */
+const DEFAULT_MAX_NEW_TOKENS = 128;
+const MAX_F32 = 3.4028234663852886e38;
 
 /** The object `sampling_params` of `/generate`. */
 export function readSamplingParams(fields: Fields, model: ModelDescription): SamplingParams {
@@ -23,6 +35,7 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
   const sampling = present<SamplingParams>({
     ...readSharedSampling(fields, model),
     maxNewTokens,
+    minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
     seed: readSeed(fields, "sampling_seed"),
   });
   fields.end();
@@ -35,10 +48,17 @@ export function readSharedSampling(fields: Fields, model: ModelDescription): Sam
     temperature: fields.number("temperature", { min: 0 }),
     topP: fields.number("top_p", { above: 0, max: 1 }),
     topK: readTopK(fields),
+    minP: fields.number("min_p", { min: 0, max: 1 }),
+    frequencyPenalty: fields.number("frequency_penalty", { min: -2, max: 2 }),
+    presencePenalty: fields.number("presence_penalty", { min: -2, max: 2 }),
+    repetitionPenalty: readRepetitionPenalty(fields),
+    logitBias: readLogitBias(fields, model),
     stop: readStop(fields),
     stopTokenIds: readStopTokenIds(fields, model),
     ignoreEos: fields.boolean("ignore_eos"),
+    noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
+    spacesBetweenSpecialTokens: fields.boolean("spaces_between_special_tokens"),
   });
 }
 
@@ -46,6 +66,21 @@ export function readSharedSampling(fields: Fields, model: ModelDescription): Sam
 export function readSeed(fields: Fields, name: string): number | undefined {
   const seed = fields.integer(name);
   return seed === undefined ? undefined : seed >>> 0;
+}
+
+/**
+ * @param name The two kinds of requests call it differently.
+ * @param maxNewTokens `null` fills the context, which only the engine can compare with.
+ */
+export function readMinNewTokens(
+  fields: Fields,
+  name: string,
+  maxNewTokens: number | null = DEFAULT_MAX_NEW_TOKENS,
+): number | undefined {
+  const least = fields.integer(name, { min: 0 });
+  if (least === undefined || least === 0 || maxNewTokens === null) return least;
+  if (least < maxNewTokens) return least;
+  throw outOfRange(fields.path(name), `0 or below the ${maxNewTokens} tokens allowed`, least);
 }
 
 /** The grammar fields are alternatives, whether or not they are supported. */
@@ -59,6 +94,36 @@ export function refuseSecondGrammar(fields: Fields): void {
     `Only one of regex, json_schema, or ebnf can be set, got ${grammars.join(" and ")}`,
     fields.path(grammars[1]!),
   );
+}
+
+function readRepetitionPenalty(fields: Fields): number | undefined {
+  const penalty = fields.number("repetition_penalty");
+  if (penalty === undefined || (penalty > 0 && penalty <= 2)) return penalty;
+  const path = fields.path("repetition_penalty");
+  throw outOfRange(path, "above 0, as logits are divided by it, and at most 2", penalty);
+}
+
+/** `{"token id": number}`. */
+function readLogitBias(
+  fields: Fields,
+  { vocabularySize }: ModelDescription,
+): Readonly<Record<number, number>> | undefined {
+  const value = fields.value("logit_bias");
+  if (value === undefined) return undefined;
+  const path = fields.path("logit_bias");
+  if (!isObject(value)) throw wrongType(path, "an object", value);
+  const biases: Record<number, number> = {};
+  for (const [key, bias] of Object.entries(value)) {
+    const id = /^\d{1,10}$/.test(key) ? Number(key) : vocabularySize;
+    if (id >= vocabularySize) {
+      throw outOfRange(path, `an object with token ids below ${vocabularySize} as names`, key);
+    }
+    const at = `${path}.${key}`;
+    if (typeof bias !== "number") throw wrongType(at, "a number", bias);
+    if (!(Math.abs(bias) <= MAX_F32)) throw outOfRange(at, "a finite 32-bit number", bias);
+    biases[id] = bias;
+  }
+  return biases;
 }
 
 function readTopK(fields: Fields): number | undefined {

@@ -50,34 +50,22 @@ export const UNSUPPORTED_GENERATE_FIELDS: FieldTable = {
   input_embeds: NOTHING,
   label: NOTHING,
   log_metrics: [true],
-  logprob_start_len: each(-1),
   max_thinking_tokens: NOTHING,
   modalities: isEmpty,
   return_bytes: OFF,
-  return_logprob: each(false),
   return_prompt_token_ids: OFF,
   return_sampling_mask: OFF,
-  return_text_in_logprobs: OFF,
   routed_dp_rank: NOTHING,
   routing_key: NOTHING,
   session_id: NOTHING,
-  token_ids_logprob: isEmpty,
-  top_logprobs_num: each(0),
   video_data: isEmpty,
 };
 
 /** Sampling fields with the same spelling in `sampling_params` and in chat requests. */
 const SHARED_SAMPLING_FIELDS: FieldTable = {
   ebnf: UNSET,
-  frequency_penalty: [0],
-  logit_bias: isEmpty,
-  min_p: [0],
   n: [1],
-  no_stop_trim: OFF,
-  presence_penalty: [0],
   regex: UNSET,
-  repetition_penalty: [1],
-  spaces_between_special_tokens: [true],
   stop_regex: (value) => value === "" || (Array.isArray(value) && value.length === 0),
 };
 
@@ -85,7 +73,6 @@ export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
   ...SHARED_SAMPLING_FIELDS,
   custom_params: isEmpty,
   json_schema: UNSET,
-  min_new_tokens: [0],
   stream_interval: [1],
   structural_tag: UNSET,
 };
@@ -95,8 +82,6 @@ export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
   ...SHARED_SAMPLING_FIELDS,
   chat_template_kwargs: isEmpty,
   continue_final_message: OFF,
-  logprobs: OFF,
-  min_tokens: [0],
   parallel_tool_calls: [true],
   reasoning: isEmpty,
   reasoning_effort: NOTHING,
@@ -109,7 +94,6 @@ export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
   // Without tools, "auto" is "none".
   tool_choice: ["none", "auto"],
   tools: isEmpty,
-  top_logprobs: [0],
 };
 
 export const UNSUPPORTED_STREAM_OPTIONS: FieldTable = {

@@ -137,11 +137,82 @@ describe("rid", () => {
   });
 });
 
-describe("fields that are not supported yet", () => {
+describe("log-probabilities", () => {
+  const asked = async (body: object) => {
+    const { engine, app } = setUp();
+    expect((await post(app, "/generate", body)).status).toBe(200);
+    return engine.requests.map(({ logprobs }) => logprobs);
+  };
+
   test.each([
     { return_logprob: false },
     { return_logprob: [false, false] },
-    { logprob_start_len: -1, top_logprobs_num: 0, return_text_in_logprobs: false },
+    { return_logprob: null, logprob_start_len: -1, top_logprobs_num: 0 },
+    { return_text_in_logprobs: false, token_ids_logprob: [] },
+    { return_logprob: [null, false], top_logprobs_num: [0, null], token_ids_logprob: [[], null] },
+  ])("%j asks for none", async (fields) => {
+    expect(await asked({ text: ["a", "b"], ...fields })).toEqual([undefined, undefined]);
+  });
+
+  test("return_logprob alone asks for the completion's, and the last prompt token without a value", async () => {
+    expect(await asked({ text: "ab", return_logprob: true })).toEqual([{ promptStart: -1 }]);
+  });
+
+  test("one value serves the whole batch, a list has one for each prompt", async () => {
+    const fields = {
+      return_logprob: [true, false, true],
+      logprob_start_len: [0, 5, null],
+      top_logprobs_num: 2,
+      token_ids_logprob: [[7], null, [8, 9]],
+      return_text_in_logprobs: true,
+    };
+    expect(await asked({ text: ["a", "b", "c"], ...fields })).toEqual([
+      { promptStart: 0, topCount: 2, tokenIds: [7], text: true },
+      undefined,
+      { promptStart: -1, topCount: 2, tokenIds: [8, 9], text: true },
+    ]);
+    const shared = { text: ["a", "b"], return_logprob: true, token_ids_logprob: [3, 4] };
+    const one = { promptStart: -1, tokenIds: [3, 4] };
+    expect(await asked(shared)).toEqual([one, one]);
+  });
+
+  test.each([
+    [{ return_logprob: 1 }, "return_logprob must be true or false, got 1"],
+    [{ return_logprob: [true] }, "return_logprob must be true or false, got a list"],
+    [{ logprob_start_len: -2 }, "logprob_start_len must be at least -1, got -2"],
+    [{ logprob_start_len: "0" }, 'logprob_start_len must be an integer, got "0"'],
+    [{ top_logprobs_num: 1025 }, "top_logprobs_num must be at least 0 and at most 1024, got 1025"],
+    [{ token_ids_logprob: [65536] }, "token_ids_logprob[0] must be at least 0 and at most 65535"],
+    [{ token_ids_logprob: [[1]] }, "token_ids_logprob[0] must be an integer, got a list"],
+    [{ top_logprobs_num: 2 }, "top_logprobs_num can only be given when return_logprob is true"],
+    [{ logprob_start_len: 0 }, "logprob_start_len can only be given when return_logprob is true"],
+    [{ token_ids_logprob: [1] }, "token_ids_logprob can only be given when return_logprob is true"],
+    [
+      { return_text_in_logprobs: true },
+      "return_text_in_logprobs can only be given when return_logprob is true",
+    ],
+  ])("%j is refused", async (fields, message) => {
+    const response = await post(setUp().app, "/generate", { text: "a", ...fields });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(message);
+  });
+
+  test("lists need one item for each prompt", async () => {
+    const body = { text: ["a", "b"], return_logprob: true };
+    for (const [name, value] of [
+      ["top_logprobs_num", [1]],
+      ["token_ids_logprob", [[1]]],
+    ]) {
+      const response = await post(setUp().app, "/generate", { ...body, [name as string]: value });
+      expect(await errorMessage(response)).toBe(
+        `${name} must have one item for each of the 2 prompts, got 1`,
+      );
+    }
+  });
+});
+
+describe("fields that are not supported yet", () => {
+  test.each([
     { image_data: null, input_embeds: null, lora_path: null },
     { image_data: [] },
     { return_hidden_states: false, session_params: null, log_metrics: true },
@@ -153,12 +224,6 @@ describe("fields that are not supported yet", () => {
   test.each([
     ["image_data", "x.png"],
     ["input_embeds", [[0.5]]],
-    ["return_logprob", true],
-    ["return_logprob", [false, true]],
-    ["logprob_start_len", 0],
-    ["top_logprobs_num", 2],
-    ["return_text_in_logprobs", true],
-    ["token_ids_logprob", [1]],
     ["return_hidden_states", true],
     ["lora_path", "adapter"],
     ["session_params", { id: "s" }],

@@ -28,6 +28,31 @@ describe("sampling_params", () => {
     [{ stop_token_ids: [1, 2] }, { stopTokenIds: [1, 2] }],
     [{ ignore_eos: true }, { ignoreEos: true }],
     [{ skip_special_tokens: false }, { skipSpecialTokens: false }],
+    [{ spaces_between_special_tokens: true }, { spacesBetweenSpecialTokens: true }],
+    [{ spaces_between_special_tokens: false }, { spacesBetweenSpecialTokens: false }],
+    [{ no_stop_trim: true }, { noStopTrim: true }],
+    [{ min_p: 0 }, { minP: 0 }],
+    [{ min_p: 1 }, { minP: 1 }],
+    [
+      { frequency_penalty: -2, presence_penalty: 2, repetition_penalty: 2 },
+      { frequencyPenalty: -2, presencePenalty: 2, repetitionPenalty: 2 },
+    ],
+    [{ repetition_penalty: 0.001 }, { repetitionPenalty: 0.001 }],
+    [
+      { min_new_tokens: 0, max_new_tokens: 0 },
+      { minNewTokens: 0, maxNewTokens: 0 },
+    ],
+    [
+      { min_new_tokens: 4, max_new_tokens: 5 },
+      { minNewTokens: 4, maxNewTokens: 5 },
+    ],
+    [{ min_new_tokens: 127 }, { minNewTokens: 127 }],
+    [
+      { min_new_tokens: 999, max_new_tokens: null },
+      { minNewTokens: 999, maxNewTokens: null },
+    ],
+    [{ logit_bias: { "5": -1.5, "65535": 1e9 } }, { logitBias: { 5: -1.5, 65535: 1e9 } }],
+    [{ logit_bias: {} }, { logitBias: {} }],
     [{ sampling_seed: 42 }, { seed: 42 }],
     [{ sampling_seed: -1 }, { seed: 0xffffffff }],
     [{ temperature: null, stop: null, sampling_seed: null }, {}],
@@ -39,9 +64,8 @@ describe("sampling_params", () => {
   });
 
   test.each([
-    { n: 1, min_p: 0, frequency_penalty: 0, presence_penalty: 0, repetition_penalty: 1 },
-    { min_new_tokens: 0, spaces_between_special_tokens: true, no_stop_trim: false },
-    { json_schema: null, regex: "", ebnf: null, logit_bias: {}, custom_params: null },
+    { n: 1, stream_interval: 1 },
+    { json_schema: null, regex: "", ebnf: null, logit_bias: null, custom_params: null },
   ])("takes the neutral %j", async (params) => {
     const engine = new ScriptedEngine();
     expect((await generate(engine, params)).status).toBe(200);
@@ -66,6 +90,28 @@ describe("sampling_params", () => {
     ["ignore_eos", 1, "must be true or false, got 1"],
     ["skip_special_tokens", "no", 'must be true or false, got "no"'],
     ["sampling_seed", 0.5, "must be an integer, got 0.5"],
+    ["min_p", -0.1, "must be at least 0 and at most 1, got -0.1"],
+    ["min_p", 1.5, "must be at least 0 and at most 1, got 1.5"],
+    ["frequency_penalty", 2.1, "must be at least -2 and at most 2, got 2.1"],
+    ["presence_penalty", -2.1, "must be at least -2 and at most 2, got -2.1"],
+    [
+      "repetition_penalty",
+      2.1,
+      "must be above 0, as logits are divided by it, and at most 2, got 2.1",
+    ],
+    ["repetition_penalty", 0, "must be above 0, as logits are divided by it, and at most 2, got 0"],
+    ["repetition_penalty", "1", 'must be a number, got "1"'],
+    ["min_new_tokens", -1, "must be at least 0, got -1"],
+    ["min_new_tokens", 128, "must be 0 or below the 128 tokens allowed, got 128"],
+    ["no_stop_trim", 0, "must be true or false, got 0"],
+    ["spaces_between_special_tokens", "x", 'must be true or false, got "x"'],
+    ["logit_bias", [], "must be an object, got an empty list"],
+    [
+      "logit_bias",
+      { "65536": 1 },
+      'must be an object with token ids below 65536 as names, got "65536"',
+    ],
+    ["logit_bias", { x: 1 }, 'must be an object with token ids below 65536 as names, got "x"'],
   ])("%s: %j is refused", async (name, value, problem) => {
     const response = await generate(new ScriptedEngine(), { [name]: value });
     expect(response.status).toBe(400);
@@ -73,6 +119,15 @@ describe("sampling_params", () => {
   });
 
   test.each([
+    [
+      { min_new_tokens: 5, max_new_tokens: 5 },
+      "sampling_params.min_new_tokens must be 0 or below the 5 tokens allowed, got 5",
+    ],
+    [{ logit_bias: { "7": "1" } }, 'sampling_params.logit_bias.7 must be a number, got "1"'],
+    [
+      { logit_bias: { "7": 1e39 } },
+      "sampling_params.logit_bias.7 must be a finite 32-bit number, got 1e+39",
+    ],
     [{ stop: ["x", ""] }, "sampling_params.stop[1] cannot be empty"],
     [{ stop: [1] }, "sampling_params.stop[0] must be a string, got 1"],
     [{ stop_token_ids: [1, "2"] }, 'sampling_params.stop_token_ids[1] must be an integer, got "2"'],
@@ -92,17 +147,10 @@ describe("sampling_params", () => {
 
   test.each([
     ["n", 2],
-    ["min_p", 0.1],
-    ["frequency_penalty", 0.5],
-    ["presence_penalty", -0.5],
-    ["repetition_penalty", 1.1],
-    ["min_new_tokens", 1],
     ["json_schema", "{}"],
     ["regex", "a+"],
     ["ebnf", 'root ::= "a"'],
     ["structural_tag", "{}"],
-    ["logit_bias", { "1": 5 }],
-    ["spaces_between_special_tokens", false],
     ["stop_regex", "a"],
     ["custom_params", { a: 1 }],
     ["stream_interval", 4],

@@ -123,6 +123,18 @@ describe("sampling fields", () => {
       { temperature: 0, topP: 0.5, topK: 4 },
     ],
     [
+      { frequency_penalty: 1, presence_penalty: -1, repetition_penalty: 1.1, min_p: 0.1 },
+      { frequencyPenalty: 1, presencePenalty: -1, repetitionPenalty: 1.1, minP: 0.1 },
+    ],
+    [
+      { logit_bias: { "5": 1 }, min_tokens: 3, no_stop_trim: true },
+      { logitBias: { 5: 1 }, minNewTokens: 3, noStopTrim: true },
+    ],
+    [
+      { spaces_between_special_tokens: false, max_tokens: 4, min_tokens: 0 },
+      { spacesBetweenSpecialTokens: false, maxNewTokens: 4, minNewTokens: 0 },
+    ],
+    [
       { stop: ["a"], stop_token_ids: [7] },
       { stop: ["a"], stopTokenIds: [7] },
     ],
@@ -150,6 +162,16 @@ describe("sampling fields", () => {
     [{ max_tokens: 0 }, "max_tokens must be at least 1, got 0"],
     [{ max_completion_tokens: -1 }, "max_completion_tokens must be at least 1, got -1"],
     [{ temperature: -1 }, "temperature must be at least 0, got -1"],
+    [{ min_p: 2 }, "min_p must be at least 0 and at most 1, got 2"],
+    [{ min_tokens: 3, max_tokens: 3 }, "min_tokens must be 0 or below the 3 tokens allowed, got 3"],
+    [{ repetition_penalty: 0 }, "repetition_penalty must be above 0, as logits are divided by it"],
+    [{ logit_bias: 5 }, "logit_bias must be an object, got 5"],
+    [{ logprobs: 1 }, "logprobs must be true or false, got 1"],
+    [
+      { logprobs: true, top_logprobs: 21 },
+      "top_logprobs must be at least 0 and at most 20, got 21",
+    ],
+    [{ top_logprobs: 2 }, "top_logprobs can only be given when logprobs is true"],
     [{ top_p: 0 }, "top_p must be above 0 and at most 1, got 0"],
     [{ top_k: 0 }, "top_k must be -1 or at least 1, got 0"],
     [{ seed: "x" }, 'seed must be an integer, got "x"'],
@@ -168,11 +190,12 @@ describe("sampling fields", () => {
 
 describe("fields that are not supported yet", () => {
   test.each([
-    { n: 1, frequency_penalty: 0, presence_penalty: 0, logprobs: false, top_logprobs: null },
+    { n: 1, logprobs: false, top_logprobs: null },
+    { logprobs: null, top_logprobs: 0 },
     { tools: null, tool_choice: "none", parallel_tool_calls: true },
     { tools: [], response_format: { type: "text" }, logit_bias: null },
     { user: "ada", metadata: { a: "b" }, store: false, service_tier: "auto" },
-    { min_p: 0, repetition_penalty: 1, min_tokens: 0, continue_final_message: false },
+    { continue_final_message: false },
     { separate_reasoning: false, chat_template_kwargs: {}, reasoning_effort: null },
   ])("take the neutral %j", async (fields) => {
     await asked({ messages: HELLO, ...fields });
@@ -183,11 +206,6 @@ describe("fields that are not supported yet", () => {
     ["tools", [{ type: "function", function: { name: "f" } }]],
     ["tool_choice", "required"],
     ["response_format", { type: "json_object" }],
-    ["logprobs", true],
-    ["top_logprobs", 2],
-    ["logit_bias", { "5": 1 }],
-    ["frequency_penalty", 1],
-    ["min_p", 0.1],
     ["store", true],
     ["service_tier", "flex"],
     ["regex", "a"],

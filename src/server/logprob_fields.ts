@@ -1,0 +1,146 @@
+/**
+ * Fields that ask for log-probabilities -> `LogprobOptions`.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { LogprobOptions, ModelDescription } from "../generation.ts";
+import { type Fields, outOfRange, present, requireIds, wrongType } from "../http/fields.ts";
+
+/** Largest `top_logprobs_num`. */
+const MAX_TOP = 1024;
+/** Largest `top_logprobs` of chat requests. */
+const MAX_CHAT_TOP = 20;
+
+export interface LogprobFieldsOptions {
+  /** Prompts of the request. */
+  readonly count: number;
+  readonly batch: boolean;
+  readonly model: ModelDescription;
+}
+
+/** The fields of `/generate`: for each prompt what it asks for, or nothing. */
+export function readLogprobs(
+  fields: Fields,
+  options: LogprobFieldsOptions,
+): readonly (LogprobOptions | undefined)[] {
+  const { model } = options;
+  const wanted = readEach(fields, "return_logprob", options, requireBoolean);
+  const start = readEach(fields, "logprob_start_len", options, integerFrom(-1));
+  const top = readEach(fields, "top_logprobs_num", options, integerFrom(0, MAX_TOP));
+  const ids = readTokenIds(fields, options, model);
+  const text = fields.boolean("return_text_in_logprobs");
+  if (!wanted.includes(true)) {
+    const idle: readonly (readonly [string, boolean])[] = [
+      ["logprob_start_len", start.some((value) => value !== undefined && value !== -1)],
+      ["top_logprobs_num", top.some((value) => value !== undefined && value !== 0)],
+      ["token_ids_logprob", ids.some((value) => value !== undefined && value.length > 0)],
+      ["return_text_in_logprobs", text === true],
+    ];
+    for (const [name, isAsked] of idle) if (isAsked) throw needs(name, "return_logprob");
+  }
+  return wanted.map((isWanted, i) => {
+    if (isWanted !== true) return undefined;
+    const [promptStart, topCount, tokenIds] = [start[i] ?? -1, top[i], ids[i]];
+    return present<LogprobOptions>({ promptStart, topCount, tokenIds, text });
+  });
+}
+
+/** `logprobs` and `top_logprobs` of chat requests. */
+export function readChatLogprobs(fields: Fields): LogprobOptions | undefined {
+  const wanted = fields.boolean("logprobs") ?? false;
+  const topCount = fields.integer("top_logprobs", { min: 0, max: MAX_CHAT_TOP }) ?? 0;
+  if (wanted) return { topCount, text: true };
+  if (topCount > 0) throw needs("top_logprobs", "logprobs");
+  return undefined;
+}
+
+function needs(name: string, other: string): InvalidRequestError {
+  return new InvalidRequestError(`${name} can only be given when ${other} is true`, name);
+}
+
+/** One value for all prompts or, for a batch, a list with one for each; null is none. */
+function readEach<T>(
+  fields: Fields,
+  name: string,
+  { count, batch }: LogprobFieldsOptions,
+  read: (value: unknown, path: string) => T,
+): readonly (T | undefined)[] {
+  const value = fields.value(name);
+  const path = fields.path(name);
+  if (!batch || !Array.isArray(value)) {
+    const shared = value === undefined ? undefined : read(value, path);
+    return new Array<T | undefined>(count).fill(shared);
+  }
+  requireCount(value, count, path);
+  return value.map((item: unknown, i) => (item === null ? undefined : read(item, `${path}[${i}]`)));
+}
+
+/** A list of ids for all prompts or, for a batch, a list of lists. */
+function readTokenIds(
+  fields: Fields,
+  { count, batch }: LogprobFieldsOptions,
+  { vocabularySize }: ModelDescription,
+): readonly (readonly number[] | undefined)[] {
+  const name = "token_ids_logprob";
+  const value = fields.value(name);
+  const path = fields.path(name);
+  const isNested = Array.isArray(value) && value.some((one) => Array.isArray(one) || one === null);
+  if (!batch || !isNested) {
+    const shared = value === undefined ? undefined : requireIds(value, path, vocabularySize);
+    return new Array<readonly number[] | undefined>(count).fill(shared);
+  }
+  requireCount(value, count, path);
+  return value.map((item: unknown, i) =>
+    item === null ? undefined : requireIds(item, `${path}[${i}]`, vocabularySize),
+  );
+}
+
+function requireCount(list: readonly unknown[], count: number, path: string): void {
+  if (list.length === count) return;
+  throw new InvalidRequestError(
+    `${path} must have one item for each of the ${count} prompts, got ${list.length}`,
+    path,
+  );
+}
+
+function requireBoolean(value: unknown, path: string): boolean {
+  if (typeof value === "boolean") return value;
+  throw wrongType(path, "true or false", value);
+}
+
+function integerFrom(min: number, max?: number): (value: unknown, path: string) => number {
+  return (value, path) => {
+    if (!Number.isSafeInteger(value)) throw wrongType(path, "an integer", value);
+    const number = value as number;
+    if (number >= min && number <= (max ?? number)) return number;
+    const range = max === undefined ? `at least ${min}` : `at least ${min} and at most ${max}`;
+    throw outOfRange(path, range, value);
+  };
+}
+
+type WireNames = readonly (readonly [library: string, wire: string])[];
+
+/** What the engine calls fields that only it can check. */
+const WIRE_NAMES: Readonly<Record<"generate" | "chat", WireNames>> = {
+  generate: [
+    ["logprobs.promptStart", "logprob_start_len"],
+    ["minNewTokens", "sampling_params.min_new_tokens"],
+    ["maxNewTokens", "max_new_tokens"],
+  ],
+  chat: [
+    ["minNewTokens", "min_tokens"],
+    ["maxNewTokens", "max_tokens"],
+  ],
+};
+
+/** The engine's complaint about a field, with the name that the client has for it. */
+export function asClientWrote(error: unknown, endpoint: "generate" | "chat"): unknown {
+  if (!(error instanceof InvalidRequestError)) return error;
+  const names = WIRE_NAMES[endpoint];
+  const known = names.find(([library]) => library === error.field);
+  if (known === undefined) return error;
+  let { message } = error;
+  for (const [library, wire] of names) message = message.replaceAll(library, wire);
+  return new InvalidRequestError(message, known[1], { cause: error });
+}
