@@ -6,7 +6,7 @@
 
 export type { SelfTestReport } from "../kernels/self_test.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
-export { Engine } from "./engine/engine.ts";
+export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
 export {
   type CheckpointReport,
@@ -14,6 +14,7 @@ export {
   inspectCheckpoint,
   type WeightsReport,
 } from "./engine/inspect_checkpoint.ts";
+export type { LogitProcessor, LogitRow } from "./engine/logit_processor.ts";
 export type { MemoryPlan } from "./engine/memory_plan.ts";
 export {
   CapacityError,
@@ -32,7 +33,10 @@ export type {
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
+  LogprobOptions,
   ModelDescription,
   SamplingParams,
+  TokenLogprob,
+  TokenLogprobs,
 } from "./generation.ts";
 export { type AppOptions, createApp } from "./server/app.ts";

@@ -115,7 +115,7 @@ export class Sequence {
       text += this.#stop.push(detokenizer.flush());
     }
     const { matched } = this.#stop;
-    if (matched !== undefined && this.finish?.type !== "length") {
+    if (matched !== undefined && this.finish === null) {
       this.finish = { type: "stop", matched };
     } else if (this.finish !== null) {
       text += this.#stop.flush();

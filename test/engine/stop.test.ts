@@ -30,6 +30,19 @@ test("StopStrings holds back only what may be part of one", () => {
   expect(stop.push("b")).toBe("\nb");
 });
 
+test.each([1, 2, 5, 100])(
+  "StopStrings keeps the stop string where asked (pieces of %i)",
+  (size) => {
+    const stop = new StopStrings(["END", "N"], true);
+    const text = "one ENtwo";
+    let shown = "";
+    for (let i = 0; i < text.length && stop.matched === undefined; i += size) {
+      shown += stop.push(text.slice(i, i + size));
+    }
+    expect([shown, stop.matched]).toEqual(["one EN", "N"]);
+  },
+);
+
 test.each([1, 2, 100])("StopStrings: the string complete first wins (pieces of %i)", (size) => {
   expect(show(["cd", "ab"], "xabcd", size)).toEqual({ shown: "x", matched: "ab" });
   expect(show(["bc", "abc"], "xabcd", size)).toEqual({ shown: "xa", matched: "bc" });

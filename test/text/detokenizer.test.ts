@@ -98,6 +98,15 @@ describe("Detokenizer", () => {
     expect(skipped.push([0xc3, BOS, 0xa9, TAG])).toBe("\ufffd\ufffd<tag>");
   });
 
+  test("push puts spaces between special tokens that follow each other, where asked and shown", () => {
+    const spaced = { spacesBetweenSpecialTokens: true };
+    const shown = new Detokenizer(vocabulary, spaced);
+    expect(shown.push([BOS]) + shown.push([BOS, 0x41, BOS, TAG])).toBe("<s> <s>A<s><tag>");
+    const skipped = new Detokenizer(vocabulary, { ...spaced, skipSpecialTokens: true });
+    expect(skipped.push([BOS, BOS, 0x41, BOS])).toBe("A");
+    expect(new Detokenizer(vocabulary).push([BOS, BOS])).toBe("<s><s>");
+  });
+
   test("push keeps a byte order mark and passes over ids without a token", () => {
     const detokenizer = new Detokenizer(vocabulary);
     expect(detokenizer.push([...bytesOf("\ufeffa"), HOLE, -1, ...bytesOf("\ufeff")])).toBe(
