@@ -18,11 +18,28 @@ const GENERATE = {
   ],
   rid: ["r1", "r2"],
   stream: true,
-  return_logprob: false,
+  return_logprob: [true, false],
+  logprob_start_len: [-1, null],
+  top_logprobs_num: 2,
+  token_ids_logprob: [[1, 2], []],
+  return_text_in_logprobs: true,
   image_data: null,
 };
 
-const TOKENS = { input_ids: [1, 2, 3], sampling_params: { max_new_tokens: 4 }, rid: "r" };
+const TOKENS = {
+  input_ids: [1, 2, 3],
+  sampling_params: {
+    max_new_tokens: 4,
+    min_new_tokens: 2,
+    min_p: 0.1,
+    frequency_penalty: 1,
+    presence_penalty: -1,
+    repetition_penalty: 1.1,
+    logit_bias: { "5": 1.5, "6": -100 },
+    no_stop_trim: true,
+  },
+  rid: "r",
+};
 
 const CHAT = {
   model: "m",
@@ -41,6 +58,10 @@ const CHAT = {
   stream_options: { include_usage: true },
   stop: "x",
   seed: 3,
+  logprobs: true,
+  top_logprobs: 2,
+  logit_bias: { "7": 1 },
+  min_tokens: 2,
   tools: [],
   user: "u",
 };
