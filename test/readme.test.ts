@@ -2,8 +2,26 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { bytesPerToken } from "../src/cache/kv_cache.ts";
+import { ConfigReader } from "../src/checkpoint/config.ts";
+import { memorySource } from "../src/checkpoint/memory_source.ts";
+import { detectQuantization } from "../src/checkpoint/quantization.ts";
+import { configFormats, layOut } from "../src/engine/sizing.ts";
+import { architectureOf, kvCacheShape } from "../src/models/model.ts";
 import type { OptionTable } from "../src/node/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options.ts";
+import { DEEPSEEK_V2_LITE, DEEPSEEK_V3, KIMI_K2 } from "./support/deepseek_configs.ts";
+import {
+  GPT_OSS_20B,
+  GPT_OSS_120B,
+  LLAMA_31_8B,
+  LLAMA_32_1B,
+  MISTRAL_7B_V03,
+  QWEN3_8B,
+  QWEN3_06B,
+  QWEN3_30B_A3B,
+  QWEN25_7B,
+} from "./support/gqa_configs.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const readme = readFileSync(join(root, "README.md"), "utf8");
@@ -28,12 +46,68 @@ Known and refused by name until their capability exists, except with a value tha
 `;
 }
 
-test("README's option table is what the rows say (WISP_UPDATE_README=1 writes it)", () => {
-  const marked = /(<!-- options -->\n).*?(<!-- \/options -->)/s;
-  const wanted = readme.replace(
-    marked,
-    (_, begin, end) => begin + optionTable(LAUNCH_OPTIONS) + end,
+/** Models that people ask about, by their id on the hub. */
+const MODELS: readonly (readonly [id: string, config: object])[] = [
+  ["Qwen/Qwen3-0.6B", QWEN3_06B],
+  ["meta-llama/Llama-3.2-1B", LLAMA_32_1B],
+  ["mistralai/Mistral-7B-v0.3", MISTRAL_7B_V03],
+  ["Qwen/Qwen2.5-7B", QWEN25_7B],
+  ["meta-llama/Llama-3.1-8B", LLAMA_31_8B],
+  ["Qwen/Qwen3-8B", QWEN3_8B],
+  ["deepseek-ai/DeepSeek-V2-Lite", DEEPSEEK_V2_LITE],
+  ["openai/gpt-oss-20b", GPT_OSS_20B],
+  ["Qwen/Qwen3-30B-A3B", QWEN3_30B_A3B],
+  ["openai/gpt-oss-120b", GPT_OSS_120B],
+  ["deepseek-ai/DeepSeek-V3", DEEPSEEK_V3],
+  ["moonshotai/Kimi-K2-Instruct", KIMI_K2],
+];
+
+const PUBLISHED: Readonly<Record<string, string>> = {
+  none: "BF16",
+  fp8_block: "FP8 128x128",
+  mxfp4: "MXFP4 experts, BF16",
+};
+
+/** What the weights and the cache of each of them take on the GPU. */
+async function memoryTable(): Promise<string> {
+  const rows = await Promise.all(
+    MODELS.map(async ([id, config]) => {
+      const reader = new ConfigReader(config, { file: "config.json" });
+      const quantization = await detectQuantization(memorySource({}), reader);
+      const definition = architectureOf(reader).define(reader, quantization);
+      const gigabytes = (uploadTo?: { readonly dtype: "int4" | "int8" }) => {
+        const formats = configFormats(quantization, { plain: "BF16", uploadTo });
+        const billions = layOut(definition, formats).weightBytes / 1e9;
+        return `${billions >= 100 ? billions.toFixed(0) : billions.toPrecision(3)} GB`;
+      };
+      const isPlain = quantization.method === "none";
+      const cells = [
+        `\`wisp serve ${id}\``,
+        definition.architecture,
+        PUBLISHED[quantization.method],
+        gigabytes(),
+        isPlain ? gigabytes({ dtype: "int8" }) : "",
+        isPlain ? gigabytes({ dtype: "int4" }) : "",
+        `${(bytesPerToken(kvCacheShape(definition.shape, "bf16")) / 1024).toFixed(0)} KiB`,
+      ];
+      return `| ${cells.join(" | ")} |`;
+    }),
   );
+  return `
+| command | architecture | published as | weights on the GPU | \`--quantization int8\` | \`int4\` | cache per token |
+|---|---|---|---|---|---|---|
+${rows.join("\n")}
+
+`;
+}
+
+test("README's tables are what the code says (WISP_UPDATE_README=1 writes them)", async () => {
+  const tables = { options: optionTable(LAUNCH_OPTIONS), memory: await memoryTable() };
+  const wanted = Object.entries(tables).reduce((text, [name, table]) => {
+    const marked = new RegExp(`(<!-- ${name} -->\n).*?(<!-- /${name} -->)`, "s");
+    expect(text).toMatch(marked);
+    return text.replace(marked, (_, begin, end) => begin + table + end);
+  }, readme);
   if (process.env.WISP_UPDATE_README === "1") writeFileSync(join(root, "README.md"), wanted);
   expect(readFileSync(join(root, "README.md"), "utf8")).toBe(wanted);
 });
