@@ -9,9 +9,9 @@ interface Shape {
 
 /** Row `r` counts in another slot than its own, or not at all. */
 const slotOf = ({ rows }: Shape, r: number) => (r % 3 === 2 ? undefined : (r + 1) % rows);
-/** Items come in the reverse order of rows, and there are fewer of them. */
+/** Items come in the reverse order of rows, and there is one less, of several. */
 const rowOf = ({ rows }: Shape, i: number) => rows - 1 - i;
-const itemCount = ({ rows }: Shape) => rows - 1;
+const itemCount = ({ rows }: Shape) => Math.max(rows - 1, 1);
 
 const NEUTRAL = { repetition: 1, frequency: 0, presence: 0 };
 

@@ -15,10 +15,10 @@ interface Shape {
 const LEAST = -3.4028234663852886e38;
 const WANTED = 3;
 
-/** Items in the reverse order of rows, the first row without one. */
+/** Items in the reverse order of rows, the first of several rows without one. */
 function itemsOf({ rows, vocabulary, top }: Shape): LogprobItem[] {
   let out = 0;
-  return Array.from({ length: rows - 1 }, (_, i) => {
+  return Array.from({ length: Math.max(rows - 1, 1) }, (_, i) => {
     const item = {
       row: rows - 1 - i,
       token: i % 2 === 0 ? undefined : (i * 31) % vocabulary,
