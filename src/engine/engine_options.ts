@@ -66,6 +66,13 @@ export interface EngineOptions {
    * `int4-g128`, `int8`, `fp8`. Default: weights stay as the checkpoint has them.
    */
   readonly quantization?: string | undefined;
+  /**
+   * Runs prompts in the form of attention that generated tokens have, so that an answer reused as
+   * part of a prompt has the bits that computing it as a prompt gives. Slower prompts for models with
+   * latent attention; others have one form anyway. Refused on adapters that fail the self-test.
+   * Default false.
+   */
+  readonly deterministicInference?: boolean | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**
@@ -101,6 +108,7 @@ export interface ResolvedOptions {
   readonly memFractionStatic: number;
   readonly cacheDtype: CacheDtype;
   readonly quantizeActivations: boolean;
+  readonly deterministicInference: boolean;
 }
 
 const GIB = 2 ** 30;
@@ -173,5 +181,6 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     memFractionStatic: fraction,
     cacheDtype: options.cacheDtype ?? "bf16",
     quantizeActivations: options.quantizeActivations ?? true,
+    deterministicInference: options.deterministicInference ?? false,
   };
 }

@@ -7,13 +7,18 @@ import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
-import { InvalidRequestError } from "../errors.ts";
+import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import { Recorder } from "../gpu/recorder.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import { type QuantizationError, QuantizingUpload } from "../layers/quantizing_upload.ts";
-import { kvCacheShape, type ModelDefinition, type ModelOptions } from "../models/model.ts";
+import {
+  kvCacheShape,
+  type ModelDefinition,
+  type ModelOptions,
+  type ModelShape,
+} from "../models/model.ts";
 import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, megabytes, planMemory } from "./memory_plan.ts";
@@ -55,12 +60,13 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     ),
   };
   const counting = new DeviceMemory(limits);
-  const options = fitRows(wanted, shape.maxRowBytes, counting.maxTensorBytes);
+  const oneForm = wanted.deterministicInference && shape.promptsDiffer;
+  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes: counting.maxTensorBytes });
   const modelOptions = (context: Omit<LayerContext, "formats">): ModelOptions => ({
     ...options,
     ...context,
     formats: formats(),
-    maxDecodeRows: options.maxRunningRequests,
+    maxDecodeRows: oneForm ? options.maxRows : options.maxRunningRequests,
   });
   const measured = definition.create(modelOptions({ memory: counting, layout: DEFAULT_LAYOUT }));
   checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
@@ -89,6 +95,11 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
       dtypes: [...weightFormats.keys()],
       ...(groupColumns !== undefined && { groupColumns }),
     });
+    if (options.deterministicInference && !report.batchInvariant) {
+      throw new DeviceError(
+        `Cannot promise deterministic inference on this adapter: ${report.failures.join("; ")}`,
+      );
+    }
     const { fp8Decode, subgroupSize } = report;
     const layout = {
       ...DEFAULT_LAYOUT,
@@ -131,6 +142,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
               maxTensorBytes: memory.maxTensorBytes,
             }),
           maxSequences: options.maxRunningRequests,
+          oneForm,
         });
         owned.push(runner);
         return runner;
@@ -150,16 +162,13 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
 /** Takes back rows and sequences until the widest activations fit one binding. */
 function fitRows(
   options: ResolvedOptions,
-  widest: { readonly row: number; decodeRow(contextLength: number): number },
-  maxTensorBytes: number,
+  { maxRowBytes }: Pick<ModelShape, "maxRowBytes">,
+  { oneForm, maxTensorBytes }: { readonly oneForm: boolean; readonly maxTensorBytes: number },
 ): ResolvedOptions {
-  const maxRows = Math.min(options.maxRows, Math.floor(maxTensorBytes / widest.row));
-  const decodeRow = widest.decodeRow(options.contextLength);
-  const running = Math.min(
-    options.maxRunningRequests,
-    maxRows,
-    Math.floor(maxTensorBytes / decodeRow),
-  );
+  const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
+  const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
+  const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
+  const running = Math.min(options.maxRunningRequests, maxRows, generated);
   if (running < 1 || (options.maxRunningIsGiven && running < options.maxRunningRequests)) {
     throw new InvalidRequestError(
       `maxRunningRequests ${options.maxRunningRequests} is too many: with a context of ` +

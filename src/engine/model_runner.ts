@@ -27,6 +27,8 @@ export interface ModelRunnerOptions {
   readonly maxRows: number;
   readonly maxLogitRows: number;
   readonly maxSequences: number;
+  /** Runs prompt rows in the form that generated rows have. */
+  readonly oneForm: boolean;
 }
 
 export interface StepOptions extends RunOptions {
@@ -46,6 +48,7 @@ export class ModelRunner {
   readonly #sampler: Sampler;
   readonly #readback: Readback;
   readonly #splitLength: number;
+  readonly #oneForm: boolean;
   readonly #step: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
@@ -57,6 +60,7 @@ export class ModelRunner {
     this.maxScoredRows = maxLogitRows - maxSequences;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
+    this.#oneForm = options.oneForm;
     this.#inputs = new StepInputs(recorder.device, memory, {
       pageSize,
       splitLength: shape.splitLength,
@@ -122,8 +126,9 @@ export class ModelRunner {
     return counts;
   }
 
-  #prepare(batch: Batch, sampling: readonly SampledRow[], scored: readonly ScoredRow[]): void {
+  #prepare(given: Batch, sampling: readonly SampledRow[], scored: readonly ScoredRow[]): void {
     const step = this.#step;
+    const batch = this.#oneForm ? asGenerated(given) : given;
     step.rows = batch.sources.length;
     step.logitRows = batch.logitRows.length;
     step.decodeRows = 0;
@@ -161,6 +166,12 @@ export function logitRowCount(
   const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
   const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
   return maxSequences + Math.max(scored, 1);
+}
+
+/** The same rows, none of them a prompt's. */
+function asGenerated(batch: Batch): Batch {
+  const sequences = batch.sequences.map((one) => ({ ...one, phase: "decode" as const }));
+  return { ...batch, sequences };
 }
 
 /** Keys that the prompt rows of one batch may look at: one long prefix, or many short prompts. */

@@ -35,6 +35,7 @@ export function defineDeepseek(
     cacheEntryWidth: config.latent + config.rope,
     splitLength,
     prefillCapacity: 2 * splitLength,
+    promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
     maxRowBytes: maxRowBytes(config, splitLength),
   };

@@ -39,6 +39,7 @@ function define(
     cacheEntryWidth: 2 * kvHeads * headDim,
     splitLength: SPLIT_LENGTH,
     prefillCapacity: 0,
+    promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {
       row: widestRow(config) * 4,

@@ -42,6 +42,8 @@ export interface ModelShape {
    * reads the cache as it stands.
    */
   readonly prefillCapacity: number;
+  /** Whether prompt rows run another form of attention than generated ones, with other bits. */
+  readonly promptsDiffer: boolean;
   /** Rows of one work item of prompt attention. */
   readonly prefillRowTile: number;
   /** Bytes of the widest activations of one row, and of one row of generated tokens. */

@@ -102,6 +102,15 @@ export const ENGINE_OPTIONS = {
     help: "keep activations in full precision where an FP8 or int8 checkpoint asks to round them",
     group: MODEL,
   },
+  deterministicInference: {
+    flags: ["--enable-deterministic-inference"],
+    kind: "flag",
+    default: false,
+    help:
+      "run prompts in the form of attention that answers have, so that reused answers change no bit: " +
+      "slower prompts for DeepSeek models, no difference for others",
+    group: MODEL,
+  },
   memFractionStatic: {
     flags: ["--mem-fraction-static"],
     kind: "number",

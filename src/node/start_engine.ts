@@ -60,6 +60,7 @@ export const startEngine: StartEngine = async (options, report) => {
       memFractionStatic: options.memFractionStatic,
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
       quantization: options.quantization,
+      deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
       randomSeed: options.randomSeed,
       onPlan: (plan) => report.plan(describePlan(plan)),

@@ -92,6 +92,7 @@ describe("published configs", () => {
       contextLength,
       splitLength: 256,
       prefillCapacity: 0,
+      promptsDiffer: false,
     });
     expect(bytesPerToken(kvCacheShape(shape, "bf16"))).toBe(tokenBytes);
 
