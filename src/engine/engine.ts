@@ -80,10 +80,10 @@ export class Engine implements GenerationEngine {
       defaults: text.defaults,
     };
     this.#prompt = { ...text, ...this.model };
-    this.#pages = new SequencePages(
-      new PagePool(memoryPlan.cacheTokens / pageSize, pageSize),
-      resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
-    );
+    this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
+      radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
+      promptsDiffer: definition.shape.promptsDiffer && !resolved.deterministicInference,
+    });
     this.#scheduler = new Scheduler(this.#pages, {
       ...resolved,
       policy: schedulePolicy,

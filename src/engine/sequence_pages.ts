@@ -12,14 +12,25 @@ import type { PagePool } from "../cache/page_pool.ts";
 import type { RadixCache } from "../cache/radix_cache.ts";
 import type { Sequence } from "./sequence.ts";
 
+export interface SequencePagesOptions {
+  /** Without one nothing is shared, and pages are free once a sequence ends. */
+  readonly radix?: RadixCache | undefined;
+  /**
+   * Whether generated tokens are computed in another form than prompts. A sequence then takes only
+   * its prompt from others, because what it generates must not depend on who else has it cached.
+   */
+  readonly promptsDiffer?: boolean;
+}
+
 export class SequencePages {
   readonly pool: PagePool;
   readonly #radix: RadixCache | undefined;
+  readonly #promptsDiffer: boolean;
 
-  /** @param radix Without one nothing is shared, and pages are free once a sequence ends. */
-  constructor(pool: PagePool, radix?: RadixCache) {
+  constructor(pool: PagePool, { radix, promptsDiffer = false }: SequencePagesOptions = {}) {
     this.pool = pool;
     this.#radix = radix;
+    this.#promptsDiffer = promptsDiffer;
   }
 
   /** Whether sequences share prefixes at all. */
@@ -43,14 +54,20 @@ export class SequencePages {
   }
 
   /** Tokens of a sequence that it would find in the cache. At least its last one is computed. */
-  cachedPrefix({ tokens, partition, cacheableTokens }: Sequence): number {
-    return this.#radix?.match(tokens, { limit: cacheableTokens, partition }).tokens ?? 0;
+  cachedPrefix(sequence: Sequence): number {
+    const { tokens, partition } = sequence;
+    return this.#radix?.match(tokens, { limit: this.#limit(sequence), partition }).tokens ?? 0;
+  }
+
+  /** Tokens that a sequence may take from others. */
+  #limit({ cacheableTokens, promptLength }: Sequence): number {
+    return this.#promptsDiffer ? Math.min(cacheableTokens, promptLength) : cacheableTokens;
   }
 
   /** Gives a sequence without pages the prefix that the cache has of it. */
   attach(sequence: Sequence): void {
-    const { tokens, partition, cacheableTokens } = sequence;
-    const match = this.#radix?.match(tokens, { limit: cacheableTokens, partition });
+    const { tokens, partition } = sequence;
+    const match = this.#radix?.match(tokens, { limit: this.#limit(sequence), partition });
     if (match === undefined) return;
     this.#radix!.lock(match.node);
     sequence.prefix = match.node;
@@ -76,11 +93,16 @@ export class SequencePages {
 
   /** Lets others use the whole pages of what a sequence has computed. */
   share(sequence: Sequence): void {
+    const { computed, promptLength } = sequence;
+    this.#insert(sequence, this.#promptsDiffer ? Math.min(computed, promptLength) : computed);
+  }
+
+  #insert(sequence: Sequence, tokenCount: number): void {
     const radix = this.#radix;
     if (radix === undefined) return;
-    const { tokens, computed, pageTable, partition, prefix, sharedTokens } = sequence;
+    const { tokens, pageTable, partition, prefix, sharedTokens } = sequence;
     const { pageSize } = this.pool;
-    const whole = Math.floor(computed / pageSize);
+    const whole = Math.floor(tokenCount / pageSize);
     if (whole * pageSize <= sharedTokens) return;
     const key = tokens.slice(0, whole * pageSize);
     const { node, present } = radix.insert(key, pageTable.slice(0, whole), { partition });
@@ -99,7 +121,7 @@ export class SequencePages {
 
   /** Takes all pages from a sequence; what it has computed stays in the cache while there is room. */
   release(sequence: Sequence): void {
-    this.share(sequence);
+    this.#insert(sequence, sequence.computed);
     const { pageTable, prefix, sharedTokens } = sequence;
     this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
     if (prefix !== undefined) this.#radix!.unlock(prefix);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchedulePolicy } from "../../src/engine/schedule_policy.ts";
+import type { ScheduledStep } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
 import { CapacityError } from "../../src/errors.ts";
 import type { SamplingParams } from "../../src/generation.ts";
@@ -130,6 +131,31 @@ describe("Scheduler", () => {
     expect(pages.available).toBe(100);
     expect(pages.cachedPages).toBe(13);
   });
+
+  test.each([true, false])(
+    "what is generated is another's only where both forms are one (they differ: %s)",
+    (promptsDiffer) => {
+      const { scheduler: s } = scheduler(100, 2, { shared: true, promptsDiffer });
+      const first = sequence(6, 30);
+      s.add(first.sequence);
+      // Tokens 8, 9, .. go on with what the longer prompt of the second one holds.
+      const next = ({ sampled }: ScheduledStep) =>
+        Uint32Array.from(sampled, ({ tokens }) => 2 + (tokens.length % 60));
+      for (let i = 0; i < 8; i++) {
+        const step = s.schedule()!;
+        s.commit(step, next(step));
+      }
+      s.add(sequence(16, 2).sequence);
+      for (let step = s.schedule(); step !== undefined; step = s.schedule()) {
+        s.commit(step, next(step));
+        const { pageTable, computed } = first.sequence;
+        if (first.sequence.finish === null && computed > 14) {
+          expect(first.sequence.sharedTokens).toBe(promptsDiffer ? 6 : computed - (computed % 2));
+          expect(new Set(pageTable).size).toBe(pageTable.length);
+        }
+      }
+    },
+  );
 
   test("partitions share nothing", () => {
     const { scheduler: s } = scheduler(100, 4, { shared: true });

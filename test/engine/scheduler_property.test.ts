@@ -24,6 +24,7 @@ function simulate(seed: number): void {
     pages,
   } = scheduler(Math.ceil(120 / pageSize), pageSize, {
     shared: seed % 3 > 0,
+    promptsDiffer: seed % 5 === 0,
     mixedChunks: seed % 2 === 0,
     policy: SCHEDULE_POLICIES[seed % SCHEDULE_POLICIES.length]!,
     conservativeness: [0, 0.5, 1][random(3)]!,

@@ -48,10 +48,20 @@ export function sequence(
 export function scheduler(
   pageCount: number,
   pageSize: number,
-  { shared = false, ...options }: Partial<SchedulerOptions> & { readonly shared?: boolean } = {},
+  {
+    shared = false,
+    promptsDiffer = false,
+    ...options
+  }: Partial<SchedulerOptions> & {
+    readonly shared?: boolean;
+    readonly promptsDiffer?: boolean;
+  } = {},
 ) {
   const pool = new PagePool(pageCount, pageSize);
-  const pages = new SequencePages(pool, shared ? new RadixCache({ pageSize }) : undefined);
+  const pages = new SequencePages(pool, {
+    radix: shared ? new RadixCache({ pageSize }) : undefined,
+    promptsDiffer,
+  });
   return {
     pool,
     pages,
