@@ -79,3 +79,15 @@ export class KernelError extends EngineError {
     this.kernel = kernel;
   }
 }
+
+/** Bytes that came from elsewhere are damaged, or were made for something else. */
+export class TransferError extends EngineError {
+  readonly code = "transfer_error";
+  /** What about them is wrong. */
+  readonly field: string;
+
+  constructor(what: string, field: string, problem: string, options?: ErrorOptions) {
+    super(`Cannot take ${what} (${field}): ${problem}`, options);
+    this.field = field;
+  }
+}

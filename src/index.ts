@@ -23,6 +23,7 @@ export {
   EngineError,
   InvalidRequestError,
   KernelError,
+  TransferError,
   UnsupportedError,
 } from "./errors.ts";
 export type {
