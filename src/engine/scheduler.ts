@@ -53,7 +53,10 @@ interface Chunk {
   readonly rows: number;
 }
 
-/** Tokens that a prompt must share with one being computed, beyond the cache, to wait for it. */
+/**
+ * Tokens that a prompt must share with one being computed, beyond the cache, to wait for it. Equal
+ * prompts, as several samples of one have, wait for any whole page.
+ */
 const WORTH_WAITING = 32;
 
 export class Scheduler {
@@ -178,14 +181,16 @@ export class Scheduler {
   }
 
   /** Whether a running sequence is about to compute a prefix that this one could then take. */
-  #isComputed({ tokens, partition }: Sequence, cached: number): boolean {
+  #isComputed({ tokens, partition, cacheableTokens }: Sequence, cached: number): boolean {
     if (!this.#pages.shares) return false;
+    const { pageSize } = this.#pages.pool;
     return this.#running.some((other) => {
       if (other.computed >= other.promptLength || other.partition !== partition) return false;
-      const most = Math.min(tokens.length - 1, other.promptLength);
+      const most = Math.min(cacheableTokens, other.promptLength);
       let common = 0;
       while (common < most && tokens[common] === other.tokens[common]) common += 1;
-      return common - cached >= Math.max(WORTH_WAITING, this.#pages.pool.pageSize);
+      const isEqual = common === most && tokens.length === other.promptLength;
+      return common - cached >= (isEqual ? pageSize : Math.max(WORTH_WAITING, pageSize));
     });
   }
 

@@ -1,5 +1,5 @@
 /**
- * `POST /v1/chat/completions`: a conversation in, the assistant's next message out.
+ * `POST /v1/chat/completions`: a conversation in, the assistant's next message out, or several to choose from.
  *
  * All fields of the documented shapes are written, those that have no value as null.
  *
@@ -10,7 +10,7 @@ import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody, requireJsonContentType } from "../http/read_body.ts";
 import { type ChatBody, readChatBody } from "./chat_request.ts";
-import { GenerationGroup } from "./generation_group.ts";
+import { GenerationGroup, type GroupChunk } from "./generation_group.ts";
 import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { wireChatLogprobs } from "./wire_logprobs.ts";
@@ -24,7 +24,7 @@ export async function handleChatCompletions(
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readChatBody(json, context.engine.model);
   const created = Math.floor(Date.now() / 1000);
-  const group = await GenerationGroup.start(context.engine, [body.request], request.signal).catch(
+  const group = await GenerationGroup.start(context.engine, body.requests, request.signal).catch(
     (error: unknown) => {
       throw asClientWrote(error, "chat");
     },
@@ -33,7 +33,7 @@ export async function handleChatCompletions(
   if (body.stream) {
     const stream = new ChatStream(body, created);
     return eventStream(group, {
-      events: ({ chunk }) => stream.events(chunk),
+      events: (item) => stream.events(item),
       last: () => stream.lastEvents(),
       failure: (error) => {
         context.reportError(error);
@@ -42,16 +42,9 @@ export async function handleChatCompletions(
     });
   }
 
-  let text = "";
-  const logprobs: TokenLogprobs[] = [];
-  let last: GenerationChunk | null = null;
-  for await (const { chunk } of group) {
-    text += chunk.text;
-    logprobs.push(...(chunk.logprobs ?? []));
-    last = chunk;
-  }
-  const finished = requireFinished(last);
-  return Response.json(wireCompletion(body, { created, text, logprobs, last: finished }));
+  const answers = body.requests.map(() => new ChatAnswer());
+  for await (const { index, chunk } of group) answers[index]!.append(chunk);
+  return Response.json(wireCompletion(body, { created, answers }));
 }
 
 type FinishedChunk = GenerationChunk & { readonly finish: FinishReason };
@@ -61,76 +54,100 @@ function requireFinished(last: GenerationChunk | null): FinishedChunk {
   throw new Error("Cannot answer: the engine ended a generation without a reason");
 }
 
-interface ChatAnswer {
-  readonly created: number;
-  readonly text: string;
-  readonly logprobs: readonly TokenLogprobs[];
-  readonly last: FinishedChunk;
+/** One choice of an answer that is sent as a whole. */
+class ChatAnswer {
+  text = "";
+  readonly logprobs: TokenLogprobs[] = [];
+  #last: GenerationChunk | null = null;
+
+  get last(): FinishedChunk {
+    return requireFinished(this.#last);
+  }
+
+  append(chunk: GenerationChunk): void {
+    this.text += chunk.text;
+    for (const entry of chunk.logprobs ?? []) this.logprobs.push(entry);
+    this.#last = chunk;
+  }
 }
 
-function wireCompletion(body: ChatBody, { created, text, logprobs, last }: ChatAnswer): object {
-  const message = {
-    role: "assistant",
-    content: text === "" ? null : text,
-    reasoning_content: null,
-    tool_calls: null,
-  };
+function wireCompletion(
+  body: ChatBody,
+  { created, answers }: { readonly created: number; readonly answers: readonly ChatAnswer[] },
+): object {
   return {
-    id: last.requestId,
+    id: answers[0]!.last.requestId,
     object: "chat.completion",
     created,
     model: body.model,
-    choices: [
-      {
-        index: 0,
-        message,
-        logprobs: body.request.logprobs === undefined ? null : wireChatLogprobs(logprobs),
-        finish_reason: last.finish.type,
-        matched_stop: matchedStop(last.finish),
+    choices: answers.map(({ text, logprobs, last }, index) => ({
+      index,
+      message: {
+        role: "assistant",
+        content: text === "" ? null : text,
+        reasoning_content: null,
+        tool_calls: null,
       },
-    ],
-    usage: wireUsage(last),
+      logprobs: body.requests[index]!.logprobs === undefined ? null : wireChatLogprobs(logprobs),
+      finish_reason: last.finish.type,
+      matched_stop: matchedStop(last.finish),
+    })),
+    usage: wireUsage(answers.map(({ last }) => last)),
     metadata: { weight_version: "default" },
   };
 }
 
-/** Text deltas -> the events of a chat stream: role, content, finish, and usage when asked for. */
+/** One choice of a stream as far as it has come. */
+interface StreamedChoice {
+  readonly index: number;
+  /** Of tokens whose text is still held back. */
+  logprobs: TokenLogprobs[];
+  last: GenerationChunk | null;
+}
+
+/**
+ * Text deltas -> the events of a chat stream: role and content of each choice as they come, then the
+ * finish of every choice, then usage when asked for.
+ */
 class ChatStream {
   readonly #body: ChatBody;
   readonly #created: number;
-  /** Of tokens whose text is still held back. */
-  #logprobs: readonly TokenLogprobs[] = [];
-  #last: GenerationChunk | null = null;
-  #started = false;
+  readonly #choices: readonly StreamedChoice[];
 
   constructor(body: ChatBody, created: number) {
     this.#body = body;
     this.#created = created;
+    this.#choices = body.requests.map((_, index) => ({ index, logprobs: [], last: null }));
   }
 
-  events(chunk: GenerationChunk): readonly object[] {
-    this.#last = chunk;
-    this.#logprobs = [...this.#logprobs, ...(chunk.logprobs ?? [])];
+  events({ index, chunk }: GroupChunk): readonly object[] {
+    const choice = this.#choices[index]!;
+    const isFirst = choice.last === null;
+    choice.last = chunk;
+    choice.logprobs.push(...(chunk.logprobs ?? []));
     const events: object[] = [];
-    if (!this.#started) events.push(this.#delta(chunk, { role: "assistant", content: "" }));
-    this.#started = true;
+    if (isFirst) events.push(this.#delta(choice, { role: "assistant", content: "" }));
     if (chunk.text !== "") {
       const delta = { role: null, content: chunk.text };
-      events.push(this.#delta(chunk, delta, { logprobs: this.#takeLogprobs() }));
+      events.push(this.#delta(choice, delta, { logprobs: takeLogprobs(choice) }));
     }
     return events;
   }
 
   lastEvents(): readonly object[] {
-    const last = requireFinished(this.#last);
-    const end = { logprobs: this.#takeLogprobs(), finish: last.finish };
-    const events = [this.#delta(last, { role: null, content: null }, end)];
-    if (this.#body.includeUsage) events.push(this.#event(last.requestId, [], wireUsage(last)));
+    const ends = this.#choices.map(({ last }) => requireFinished(last));
+    const events = this.#choices.map((choice, i) => {
+      const end = { logprobs: takeLogprobs(choice), finish: ends[i]!.finish };
+      return this.#delta(choice, { role: null, content: null }, end);
+    });
+    if (this.#body.includeUsage) {
+      events.push(this.#event(ends[0]!.requestId, [], wireUsage(ends)));
+    }
     return events;
   }
 
   #delta(
-    chunk: GenerationChunk,
+    { index, last }: StreamedChoice,
     delta: { readonly role: string | null; readonly content: string | null },
     {
       logprobs = null,
@@ -138,20 +155,13 @@ class ChatStream {
     }: { readonly logprobs?: object | null; readonly finish?: FinishReason | null } = {},
   ): object {
     const choice = {
-      index: 0,
+      index,
       delta: { ...delta, reasoning_content: null, tool_calls: null },
       logprobs,
       finish_reason: finish === null ? null : finish.type,
       matched_stop: finish === null ? null : matchedStop(finish),
     };
-    return this.#event(chunk.requestId, [choice], null);
-  }
-
-  /** The entries that no event has carried yet; every token is told about once. */
-  #takeLogprobs(): object | null {
-    const entries = this.#logprobs;
-    this.#logprobs = [];
-    return entries.length === 0 ? null : wireChatLogprobs(entries);
+    return this.#event(last!.requestId, [choice], null);
   }
 
   #event(id: string, choices: readonly object[], usage: object | null): object {
@@ -167,11 +177,21 @@ class ChatStream {
   }
 }
 
+/** The entries that no event has carried yet; every token is told about once. */
+function takeLogprobs(choice: StreamedChoice): object | null {
+  const entries = choice.logprobs;
+  choice.logprobs = [];
+  return entries.length === 0 ? null : wireChatLogprobs(entries);
+}
+
 function matchedStop(finish: FinishReason): number | string | null {
   return finish.type === "stop" ? finish.matched : null;
 }
 
-function wireUsage({ promptTokens, completionTokens }: GenerationChunk): object {
+/** The choices answer one prompt, which counts once. */
+function wireUsage(ends: readonly GenerationChunk[]): object {
+  const { promptTokens } = ends[0]!;
+  const completionTokens = ends.reduce((sum, end) => sum + end.completionTokens, 0);
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens + completionTokens,

@@ -1,5 +1,5 @@
 /**
- * Body of `/v1/chat/completions` -> one `GenerationRequest`.
+ * Body of `/v1/chat/completions` -> one `GenerationRequest` for each choice.
  *
  * @module
  */
@@ -13,6 +13,7 @@ import type {
 } from "../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
+import { readSampleCount, withSamples } from "./samples.ts";
 import {
   readMinNewTokens,
   readSeed,
@@ -26,7 +27,8 @@ import {
 } from "./unsupported_fields.ts";
 
 export interface ChatBody {
-  readonly request: GenerationRequest;
+  /** One for each choice. */
+  readonly requests: readonly GenerationRequest[];
   /** As the client wrote it; answers repeat it. */
   readonly model: string;
   readonly stream: boolean;
@@ -54,6 +56,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   const messages = readMessages(fields);
   const sampling = readSampling(fields, model);
   const logprobs = readChatLogprobs(fields);
+  const samples = readSampleCount(fields);
   const modelName = fields.string("model") ?? "default";
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
@@ -64,7 +67,8 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   fields.object("metadata");
   fields.end();
   const request = present<GenerationRequest>({ messages, sampling, logprobs, requestId });
-  return { request, model: modelName, stream, includeUsage };
+  const requests = withSamples([request], samples);
+  return { requests, model: modelName, stream, includeUsage };
 }
 
 function readSampling(fields: Fields, model: ModelDescription): SamplingParams {

@@ -1,5 +1,5 @@
 /**
- * Body of `/generate` -> one `GenerationRequest` for each prompt.
+ * Body of `/generate` -> one `GenerationRequest` for each sample of each prompt.
  *
  * @module
  */
@@ -14,12 +14,14 @@ import {
   wrongType,
 } from "../http/fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
+import { refuseLists, withSamples } from "./samples.ts";
 import { readSamplingParams } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
 
 export interface GenerateBody {
+  /** All samples of the first prompt, then all of the second. */
   readonly requests: readonly GenerationRequest[];
-  /** A batch answers with an array, also when it has one item. */
+  /** A batch answers with an array, also when it has one item; several samples are a batch. */
   readonly batch: boolean;
   readonly stream: boolean;
 }
@@ -31,7 +33,8 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   const fields = new Fields(body);
   fields.refuse(UNSUPPORTED_GENERATE_FIELDS);
   const { prompts, batch } = readPrompts(fields, model);
-  const sampling = readSampling(fields, { count: prompts.length, batch, model });
+  const { sampling, samples } = readSampling(fields, { count: prompts.length, batch, model });
+  refuseLists(fields, samples);
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const stream = fields.boolean("stream") ?? false;
@@ -44,7 +47,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       requestId: ids[i],
     }),
   );
-  return { requests, batch, stream };
+  return { requests: withSamples(requests, samples), batch: batch || samples > 1, stream };
 }
 
 function readPrompts(
@@ -83,6 +86,12 @@ function requireItems(list: readonly unknown[], path: string): readonly unknown[
   return list;
 }
 
+interface BatchSampling {
+  readonly sampling: readonly (SamplingParams | undefined)[];
+  /** Answers to each prompt. */
+  readonly samples: number;
+}
+
 /** One object for all prompts, or a list with one for each. */
 function readSampling(
   fields: Fields,
@@ -91,19 +100,31 @@ function readSampling(
     batch,
     model,
   }: { readonly count: number; readonly batch: boolean; readonly model: ModelDescription },
-): readonly (SamplingParams | undefined)[] {
+): BatchSampling {
   const value = fields.value("sampling_params");
-  if (value === undefined) return [];
+  if (value === undefined) return { sampling: [], samples: 1 };
   if (!batch || !Array.isArray(value)) {
     const shared = readSamplingParams(new Fields(value, "sampling_params"), model);
-    return new Array<SamplingParams>(count).fill(shared);
+    const sampling = new Array<SamplingParams>(count).fill(shared.sampling);
+    return { sampling, samples: shared.samples };
   }
   requireCount(value, count, "sampling_params");
-  return value.map((item, i) =>
+  const read = value.map((item, i) =>
     item === null
       ? undefined
       : readSamplingParams(new Fields(item, `sampling_params[${i}]`), model),
   );
+  const samples = read[0]?.samples ?? 1;
+  const other = read.findIndex((one) => (one?.samples ?? 1) !== samples);
+  if (other > 0) {
+    const path = `sampling_params[${other}].n`;
+    const given = read[other]?.samples ?? 1;
+    throw new InvalidRequestError(
+      `${path} must be the same for all prompts, got ${given} after ${samples}`,
+      path,
+    );
+  }
+  return { sampling: read.map((one) => one?.sampling), samples };
 }
 
 /** `{rid}_{i}` for the items of a batch that shares one, so that each can be named. */

@@ -17,14 +17,21 @@ import {
   requireString,
   wrongType,
 } from "../http/fields.ts";
+import { readSampleCount } from "./samples.ts";
 import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
 
 /** Completion tokens of a request that does not say. */
 const DEFAULT_MAX_NEW_TOKENS = 128;
 const MAX_F32 = 3.4028234663852886e38;
 
+export interface SampledPrompt {
+  readonly sampling: SamplingParams;
+  /** Answers wanted. */
+  readonly samples: number;
+}
+
 /** The object `sampling_params` of `/generate`. */
-export function readSamplingParams(fields: Fields, model: ModelDescription): SamplingParams {
+export function readSamplingParams(fields: Fields, model: ModelDescription): SampledPrompt {
   refuseSecondGrammar(fields);
   fields.refuse(UNSUPPORTED_SAMPLING_FIELDS);
   const maxNewTokens = fields.isNull("max_new_tokens")
@@ -38,8 +45,9 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
     minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
     seed: readSeed(fields, "sampling_seed"),
   });
+  const samples = readSampleCount(fields);
   fields.end();
-  return sampling;
+  return { sampling, samples };
 }
 
 /** The fields that `sampling_params` and chat requests spell the same. */

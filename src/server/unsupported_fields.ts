@@ -64,7 +64,6 @@ export const UNSUPPORTED_GENERATE_FIELDS: FieldTable = {
 /** Sampling fields with the same spelling in `sampling_params` and in chat requests. */
 const SHARED_SAMPLING_FIELDS: FieldTable = {
   ebnf: UNSET,
-  n: [1],
   regex: UNSET,
   stop_regex: (value) => value === "" || (Array.isArray(value) && value.length === 0),
 };

@@ -146,7 +146,6 @@ describe("sampling_params", () => {
   });
 
   test.each([
-    ["n", 2],
     ["json_schema", "{}"],
     ["regex", "a+"],
     ["ebnf", 'root ::= "a"'],

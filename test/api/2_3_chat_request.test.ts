@@ -202,7 +202,6 @@ describe("fields that are not supported yet", () => {
   });
 
   test.each([
-    ["n", 2],
     ["tools", [{ type: "function", function: { name: "f" } }]],
     ["tool_choice", "required"],
     ["response_format", { type: "json_object" }],

@@ -37,6 +37,7 @@ const TOKENS = {
     repetition_penalty: 1.1,
     logit_bias: { "5": 1.5, "6": -100 },
     no_stop_trim: true,
+    n: 2,
   },
   rid: "r",
 };
@@ -62,6 +63,7 @@ const CHAT = {
   top_logprobs: 2,
   logit_bias: { "7": 1 },
   min_tokens: 2,
+  n: 3,
   tools: [],
   user: "u",
 };

@@ -85,9 +85,15 @@ describe("openai client", () => {
     expect(engine.running).toEqual([]);
   });
 
+  test("reads several choices", async () => {
+    const { client } = setUp();
+    const { choices } = await client.chat.completions.create({ model: "tiny", messages, n: 3 });
+    expect(choices.map(({ index }) => index)).toEqual([0, 1, 2]);
+  });
+
   test("gets a typed error for a refused field", async () => {
     const { client } = setUp();
-    const refused = client.chat.completions.create({ model: "tiny", messages, n: 2 });
+    const refused = client.chat.completions.create({ model: "tiny", messages, n: 129 });
     await expect(refused).rejects.toBeInstanceOf(OpenAI.BadRequestError);
   });
 

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { scheduler, sequence } from "../support/sequences.ts";
+
+/** Runs equal prompts to their end; tells the prompt rows computed and each one's cached tokens. */
+function run(promptLength: number, pageSize: number, count: number) {
+  const rows = { maxRows: 64, maxPrefillRows: 64 };
+  const { scheduler: s, pages } = scheduler(200, pageSize, { shared: true, ...rows });
+  const made = Array.from({ length: count }, () => sequence(promptLength, 3));
+  for (const { sequence: one } of made) s.add(one);
+  let prompts = 0;
+  while (s.hasWork) {
+    const step = s.schedule()!;
+    for (const q of step.batch.sequences) if (q.phase === "prefill") prompts += q.queryLength;
+    s.commit(step, new Uint32Array(step.sampled.length).fill(9));
+  }
+  expect(pages.available).toBe(200);
+  return { prompts, cached: made.map(({ chunks }) => chunks.at(-1)!.cachedTokens) };
+}
+
+test.each([
+  { promptLength: 5, pageSize: 1, shared: 4 },
+  { promptLength: 2, pageSize: 1, shared: 1 },
+  { promptLength: 10, pageSize: 4, shared: 8 },
+  { promptLength: 9, pageSize: 4, shared: 8 },
+  // The last token is always computed, and with it its page.
+  { promptLength: 8, pageSize: 4, shared: 4 },
+  { promptLength: 50, pageSize: 16, shared: 48 },
+  // No whole page: each computes its own.
+  { promptLength: 3, pageSize: 4, shared: 0 },
+  { promptLength: 1, pageSize: 1, shared: 0 },
+])("equal prompts are computed once: %o", ({ promptLength, pageSize, shared }) => {
+  const { prompts, cached } = run(promptLength, pageSize, 6);
+  expect(cached).toEqual([0, shared, shared, shared, shared, shared]);
+  expect(prompts).toBe(promptLength + 5 * (promptLength - shared));
+});
+
+test("prompts that share less than is worth a wait start together", () => {
+  const { scheduler: s } = scheduler(200, 1, { shared: true, maxRows: 64, maxPrefillRows: 64 });
+  s.add(sequence(10, 1).sequence);
+  s.add(sequence(12, 1).sequence);
+  expect(s.schedule()!.batch.sequences).toHaveLength(2);
+});
