@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import quantizeE4m3 from "../../kernels/common/quantize_e4m3.wgsl?raw";
 import { packWeight } from "../../kernels/linear/check_weights.ts";
@@ -6,19 +5,17 @@ import { gateUp } from "../../kernels/linear/gate_up.ts";
 import { type Fp8Decode, gateUpRows, paddedRows } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { Recorder } from "../../src/gpu/recorder.ts";
-import { type Tensor, whole } from "../../src/gpu/tensor.ts";
-import { device, download, upload } from "../support/gpu.ts";
+import { whole } from "../../src/gpu/tensor.ts";
+import {
+  bytesOf,
+  type Encoded,
+  floatsOf,
+  goldenKernelsAbsent,
+  launch,
+  readGoldenKernels,
+} from "../support/golden_kernels.ts";
+import { upload } from "../support/gpu.ts";
 
-const FILE = "../shared/data/golden/kernels.json";
-const absent = !existsSync(FILE);
-if (absent) console.warn(`skipped: ${FILE} is not here`);
-
-interface Encoded {
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly b64: string;
-}
 interface Golden {
   /** The NaN codes are the word "NaN". */
   readonly e4m3_decode: readonly (number | "NaN")[];
@@ -38,22 +35,7 @@ interface Golden {
 }
 
 const LANES = 8;
-const bytesOf = ({ b64 }: Encoded) => new Uint8Array(Buffer.from(b64, "base64"));
-const floatsOf = (encoded: Encoded) => new Float32Array(bytesOf(encoded).buffer);
-const golden = absent ? undefined : (JSON.parse(readFileSync(FILE, "utf8")) as Golden);
-
-async function launch(
-  outputs: number,
-  bind: (recorder: Recorder, out: Tensor) => () => void,
-): Promise<Float32Array> {
-  const recorder = new Recorder(device, { maxLaunches: 4 });
-  const out = upload(new Float32Array(outputs).fill(Number.NaN));
-  const record = bind(recorder, whole(out));
-  await recorder.pipelines.ready();
-  record();
-  recorder.submit();
-  return new Float32Array(await download(out));
-}
+const golden = readGoldenKernels<Golden>();
 
 /** Rounds each run of 128 columns (or every number by itself, with scale 1) as kernels do. */
 const quantizer = new Kernel({
@@ -99,7 +81,7 @@ function errorOf(got: Float32Array, want: Float32Array): number {
   return got.some(Number.isNaN) ? Number.NaN : error / largest;
 }
 
-describe.skipIf(absent)("golden linear kernels", () => {
+describe.skipIf(goldenKernelsAbsent)("golden linear kernels", () => {
   const decodes: readonly Fp8Decode[] = ["half", "bits"];
 
   test.each(decodes)("linear decodes every E4M3 code exactly (%s)", async (fp8Decode) => {

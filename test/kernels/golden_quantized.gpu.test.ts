@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { packWeight } from "../../kernels/linear/check_weights.ts";
 import {
@@ -10,19 +9,18 @@ import {
 import { linear } from "../../kernels/linear/linear.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import { decodeF16 } from "../../src/dtype.ts";
-import { Recorder } from "../../src/gpu/recorder.ts";
-import { type Tensor, whole } from "../../src/gpu/tensor.ts";
-import { device, download, upload } from "../support/gpu.ts";
+import { whole } from "../../src/gpu/tensor.ts";
+import {
+  bytesOf,
+  type Encoded,
+  floatsOf,
+  goldenKernelsAbsent,
+  launch,
+  readGoldenKernels,
+  wholesOf,
+} from "../support/golden_kernels.ts";
+import { upload } from "../support/gpu.ts";
 
-const FILE = "../shared/data/golden/kernels.json";
-const absent = !existsSync(FILE);
-if (absent) console.warn(`skipped: ${FILE} is not here`);
-
-interface Encoded {
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly b64: string;
-}
 interface Golden {
   readonly int8_channel_matmul: {
     readonly weight: Encoded;
@@ -48,23 +46,7 @@ interface Golden {
 }
 
 const LANES = 8;
-const bytesOf = ({ b64 }: Encoded) => new Uint8Array(Buffer.from(b64, "base64"));
-const floatsOf = (encoded: Encoded) => new Float32Array(bytesOf(encoded).buffer);
-const wholesOf = (encoded: Encoded) => new Int32Array(bytesOf(encoded).buffer);
-const golden = absent ? undefined : (JSON.parse(readFileSync(FILE, "utf8")) as Golden);
-
-async function launch(
-  outputs: number,
-  bind: (recorder: Recorder, out: Tensor) => () => void,
-): Promise<Float32Array> {
-  const recorder = new Recorder(device, { maxLaunches: 4 });
-  const out = upload(new Float32Array(outputs).fill(Number.NaN));
-  const record = bind(recorder, whole(out));
-  await recorder.pipelines.ready();
-  record();
-  recorder.submit();
-  return new Float32Array(await download(out));
-}
+const golden = readGoldenKernels<Golden>();
 
 function multiply(x: Float32Array, weight: LinearWeight): Promise<Float32Array> {
   const { rows, columns } = weight;
@@ -88,7 +70,7 @@ function errorOf(got: Float32Array, want: Float32Array): number {
   return got.some(Number.isNaN) ? Number.NaN : error / largest;
 }
 
-describe.skipIf(absent)("golden kernels over quantized weights", () => {
+describe.skipIf(goldenKernelsAbsent)("golden kernels over quantized weights", () => {
   function int8Weight(): LinearWeight {
     const { weight, weight_scale } = golden!.int8_channel_matmul;
     const [rows, columns] = weight.shape as [number, number];

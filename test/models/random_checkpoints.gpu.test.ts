@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { logSoftmax, ModelSession } from "../support/model_session.ts";
+import { answerTokens, mixedStepDifference } from "../support/model_answers.ts";
+import { logSoftmax } from "../support/model_session.ts";
 import { type RandomDeepseek, randomDeepseek, SMALL_DEEPSEEK } from "../support/random_deepseek.ts";
 import { ReferenceDeepseek } from "../support/reference_deepseek.ts";
 
@@ -208,24 +209,13 @@ const largest = (values: readonly number[]) =>
 const middle = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
-/** Logits of a prompt in chunks, then of generated tokens one by one. */
-async function run(one: Case, options: Partial<LoadOptions>, tokens: readonly number[]) {
+function run(one: Case, options: Partial<LoadOptions>, tokens: readonly number[]) {
   const { chunk = 8, decode = 3 } = one;
-  const session = await ModelSession.open(randomDeepseek(one), {
-    maxTotalTokens: 1024,
-    maxRunningRequests: 4,
-    cacheDtype: "f32",
-    ...options,
-    ...one.options,
+  return answerTokens(randomDeepseek(one), tokens, {
+    chunk,
+    decode,
+    options: { ...options, ...one.options },
   });
-  const sequence = session.sequence(tokens.slice(0, -decode), 1);
-  const logits = await session.prefill(sequence, chunk);
-  for (const token of tokens.slice(-decode)) {
-    sequence.tokens.push(token);
-    logits.push(...(await session.decode([sequence])));
-  }
-  session.close();
-  return logits;
 }
 
 describe("random checkpoints", () => {
@@ -261,40 +251,9 @@ describe("random checkpoints", () => {
     const one: Case = { name: "", dtype: "FP8" };
     const source = randomDeepseek(one);
     const reference = await ReferenceDeepseek.open(source);
-    const session = await ModelSession.open(source, {
-      maxTotalTokens: 1600,
-      maxRunningRequests: 4,
-      cacheDtype: "f32",
-      quantizeActivations: false,
-      pageSize: 4,
-      maxRowsPerStep: 300,
-    });
-    // Tokens in the cache, and rows of the step in question.
-    const plans = [
-      { past: 6, rows: 1, phase: "decode" },
-      { past: 270, rows: 1, phase: "decode" },
-      { past: 290, rows: 60, phase: "prefill" },
-      { past: 10, rows: 100, phase: "prefill" },
-      { past: 0, rows: 37, phase: "prefill" },
-      { past: 255, rows: 2, phase: "prefill" },
-    ] as const;
-    const sequences = plans.map(({ past, rows }, i) =>
-      session.sequence(tokensOf(one, past + rows, 20 + i), i),
+    const difference = await mixedStepDifference(source, reference, (count, i) =>
+      tokensOf(one, count, 20 + i),
     );
-    for (const [i, { past }] of plans.entries()) {
-      if (past > 0) await session.run([{ sequence: sequences[i]!, phase: "prefill", count: past }]);
-    }
-    const parts = plans.map(({ rows, phase }, i) => ({
-      sequence: sequences[i]!,
-      phase,
-      count: rows,
-    }));
-    const logits = await session.run(parts);
-    session.close();
-    const want = plans.flatMap(({ past }, i) =>
-      reference.logProbabilities(sequences[i]!.tokens).slice(past),
-    );
-    const errors = differences(logits, want);
-    expect(largest(errors)).toBeLessThan(TOLERANCE);
+    expect(difference).toBeLessThan(TOLERANCE);
   });
 });

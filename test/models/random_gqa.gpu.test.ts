@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { largestDifference, medianDifference } from "../support/log_probabilities.ts";
-import { ModelSession } from "../support/model_session.ts";
+import { answerTokens, mixedStepDifference } from "../support/model_answers.ts";
 import type { MatrixStorage } from "../support/quantized_tensors.ts";
 import { configOf, type RandomGqa, randomGqa } from "../support/random_gqa.ts";
 import { ReferenceGqa } from "../support/reference_gqa.ts";
@@ -227,24 +227,13 @@ function tokensOf(one: RandomGqa, count: number, seed = 7): number[] {
   return Array.from({ length: count }, () => Math.floor(random() * configOf(one).vocab_size));
 }
 
-const OPTIONS = { maxTotalTokens: 1024, maxRunningRequests: 4, cacheDtype: "f32" } as const;
-
-/** Logits of a prompt in chunks, then of generated tokens one by one. */
-async function run(one: Case, options: Partial<LoadOptions>, tokens: readonly number[]) {
+function run(one: Case, options: Partial<LoadOptions>, tokens: readonly number[]) {
   const { chunk = 8, decode = 3 } = one;
-  const session = await ModelSession.open(randomGqa(one), {
-    ...OPTIONS,
-    ...options,
-    ...one.options,
+  return answerTokens(randomGqa(one), tokens, {
+    chunk,
+    decode,
+    options: { ...options, ...one.options },
   });
-  const sequence = session.sequence(tokens.slice(0, -decode), 1);
-  const logits = await session.prefill(sequence, chunk);
-  for (const token of tokens.slice(-decode)) {
-    sequence.tokens.push(token);
-    logits.push(...(await session.decode([sequence])));
-  }
-  session.close();
-  return logits;
 }
 
 describe("random checkpoints with grouped-query attention", () => {
@@ -277,37 +266,9 @@ describe("random checkpoints with grouped-query attention", () => {
     const one: Case = { name: "", family: "gptOss", config: { sliding_window: 40 } };
     const source = randomGqa(one);
     const reference = await ReferenceGqa.open(source);
-    const session = await ModelSession.open(source, {
-      ...OPTIONS,
-      maxTotalTokens: 1600,
-      pageSize: 4,
-      maxRowsPerStep: 300,
-    });
-    // Tokens in the cache, and rows of the step in question.
-    const plans = [
-      { past: 6, rows: 1, phase: "decode" },
-      { past: 270, rows: 1, phase: "decode" },
-      { past: 290, rows: 60, phase: "prefill" },
-      { past: 10, rows: 100, phase: "prefill" },
-      { past: 0, rows: 37, phase: "prefill" },
-      { past: 255, rows: 2, phase: "prefill" },
-    ] as const;
-    const sequences = plans.map(({ past, rows }, i) =>
-      session.sequence(tokensOf(one, past + rows, 20 + i), i),
+    const difference = await mixedStepDifference(source, reference, (count, i) =>
+      tokensOf(one, count, 20 + i),
     );
-    for (const [i, { past }] of plans.entries()) {
-      if (past > 0) await session.run([{ sequence: sequences[i]!, phase: "prefill", count: past }]);
-    }
-    const parts = plans.map(({ rows, phase }, i) => ({
-      sequence: sequences[i]!,
-      phase,
-      count: rows,
-    }));
-    const logits = await session.run(parts);
-    session.close();
-    const want = plans.flatMap(({ past }, i) =>
-      reference.logProbabilities(sequences[i]!.tokens).slice(past),
-    );
-    expect(largestDifference(logits, want)).toBeLessThan(TOLERANCE);
+    expect(difference).toBeLessThan(TOLERANCE);
   });
 });

@@ -1,7 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, test } from "vitest";
 import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { largestDifference } from "../support/log_probabilities.ts";
-import { ModelSession } from "../support/model_session.ts";
+import { answerTokens, expectNearNoise } from "../support/model_answers.ts";
 import type { MatrixStorage } from "../support/quantized_tensors.ts";
 import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
 import { ReferenceGqa } from "../support/reference_gqa.ts";
@@ -98,29 +97,7 @@ describe("grouped-query shapes drawn at random", () => {
   test.skipIf(smallestCaseOnly).each(seeds)("seed %i", async (seed) => {
     const { model, tokens, chunk, pageSize } = draw(seed);
     const source = randomGqa(model);
-    const session = await ModelSession.open(source, {
-      cacheDtype: "f32",
-      quantizeActivations: false,
-      maxTotalTokens: 1024,
-      maxRunningRequests: 4,
-      pageSize,
-    });
-    const sequence = session.sequence(tokens.slice(0, -2), 1);
-    const logits = await session.prefill(sequence, chunk);
-    for (const token of tokens.slice(-2)) {
-      sequence.tokens.push(token);
-      logits.push(...(await session.decode([sequence])));
-    }
-    session.close();
-
-    // How far f32 moves the answer, seen on the reference: noise on every normed value.
-    const reference = await ReferenceGqa.open(source);
-    const want = reference.logProbabilities(tokens);
-    const noisy = reference.with({ noise: 1e-6 }).logProbabilities(tokens);
-    const moved = noisy.reduce(
-      (most, row, i) => row.reduce((m, x, k) => Math.max(m, Math.abs(x - want[i]![k]!)), most),
-      0,
-    );
-    expect(largestDifference(logits, want)).toBeLessThan(3e-5 + 4 * moved);
+    const logits = await answerTokens(source, tokens, { chunk, decode: 2, options: { pageSize } });
+    expectNearNoise(logits, await ReferenceGqa.open(source), tokens);
   });
 });

@@ -1,6 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, test } from "vitest";
 import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { logSoftmax, ModelSession } from "../support/model_session.ts";
+import { answerTokens, expectNearNoise } from "../support/model_answers.ts";
 import { type RandomDeepseek, randomDeepseek, SMALL_DEEPSEEK } from "../support/random_deepseek.ts";
 import { ReferenceDeepseek } from "../support/reference_deepseek.ts";
 
@@ -84,35 +84,7 @@ describe("shapes drawn at random", () => {
   test.skipIf(smallestCaseOnly).each(seeds)("seed %i", async (seed) => {
     const { model, tokens, chunk, pageSize } = draw(seed);
     const source = randomDeepseek(model);
-    const session = await ModelSession.open(source, {
-      cacheDtype: "f32",
-      quantizeActivations: false,
-      maxTotalTokens: 1024,
-      maxRunningRequests: 4,
-      pageSize,
-    });
-    const sequence = session.sequence(tokens.slice(0, -2), 1);
-    const logits = await session.prefill(sequence, chunk);
-    for (const token of tokens.slice(-2)) {
-      sequence.tokens.push(token);
-      logits.push(...(await session.decode([sequence])));
-    }
-    session.close();
-
-    // How far f32 moves the answer, seen on the reference: noise on every normed value.
-    const reference = await ReferenceDeepseek.open(source);
-    const want = reference.logProbabilities(tokens);
-    const noisy = reference.with({ noise: 1e-6 }).logProbabilities(tokens);
-    const most = (rows: readonly ArrayLike<number>[]) =>
-      rows.reduce((before, row, i) => {
-        let worst = before;
-        for (let k = 0; k < row.length; k++) {
-          const error = Math.abs(row[k]! - want[i]![k]!);
-          if (!(error <= worst)) worst = Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;
-        }
-        return worst;
-      }, 0);
-    expect(logits).toHaveLength(want.length);
-    expect(most(logits.map(logSoftmax))).toBeLessThan(3e-5 + 4 * most(noisy));
+    const logits = await answerTokens(source, tokens, { chunk, decode: 2, options: { pageSize } });
+    expectNearNoise(logits, await ReferenceDeepseek.open(source), tokens);
   });
 });
