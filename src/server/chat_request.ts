@@ -12,6 +12,7 @@ import type {
   SamplingParams,
 } from "../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
+import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { readSampleCount, withSamples } from "./samples.ts";
 import {
@@ -60,13 +61,20 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   const modelName = fields.string("model") ?? "default";
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
+  const cacheSalt = readCacheSalt(fields);
   const stream = fields.boolean("stream") ?? false;
   const includeUsage = readStreamOptions(fields, stream);
   // These describe the caller and change nothing.
   fields.string("user");
   fields.object("metadata");
   fields.end();
-  const request = present<GenerationRequest>({ messages, sampling, logprobs, requestId });
+  const request = present<GenerationRequest>({
+    messages,
+    sampling,
+    logprobs,
+    requestId,
+    cacheSalt,
+  });
   const requests = withSamples([request], samples);
   return { requests, model: modelName, stream, includeUsage };
 }

@@ -13,6 +13,7 @@ import {
   requireString,
   wrongType,
 } from "../http/fields.ts";
+import { readCacheSalts } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { refuseLists, withSamples } from "./samples.ts";
 import { readSamplingParams } from "./sampling_fields.ts";
@@ -37,6 +38,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   refuseLists(fields, samples);
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
+  const salts = readCacheSalts(fields, { count: prompts.length, batch });
   const stream = fields.boolean("stream") ?? false;
   fields.end();
   const requests = prompts.map((prompt, i) =>
@@ -45,6 +47,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       sampling: sampling[i],
       logprobs: logprobs[i],
       requestId: ids[i],
+      cacheSalt: salts[i],
     }),
   );
   return { requests: withSamples(requests, samples), batch: batch || samples > 1, stream };
