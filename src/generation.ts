@@ -202,6 +202,13 @@ export interface GenerationEngine {
 
   status(): EngineStatus;
 
+  /**
+   * Forgets what the prefix cache has, so that the next prompts are computed from their first token.
+   *
+   * @returns Whether it could: false, and nothing has changed, while requests run or wait.
+   */
+  flushCache(): Promise<boolean>;
+
   /** Ends running requests with an abort and frees the device's memory. */
   close(): Promise<void>;
 }

@@ -91,6 +91,11 @@ export class SequencePages {
     return true;
   }
 
+  /** Frees the cached pages that nobody uses. */
+  flush(): void {
+    if (this.#radix !== undefined) this.pool.release(this.#radix.flush());
+  }
+
   /** Lets others use the whole pages of what a sequence has computed. */
   share(sequence: Sequence): void {
     const { computed, promptLength } = sequence;

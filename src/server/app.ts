@@ -13,6 +13,7 @@ import {
   HttpError,
 } from "../http/error_response.ts";
 import { handleChatCompletions } from "./chat_completions.ts";
+import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
 import { listModels, retrieveModel } from "./models.ts";
 import type { ServerContext } from "./server_context.ts";
@@ -57,6 +58,7 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   const generate: Handler = (request) => handleGenerate(context, request);
   route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
   route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
+  route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
   route(["GET"], "/health", () => health(engine));
   route(["GET"], "/v1/models", () => listModels(context));
   app.get("/v1/models/:id{.+}", ({ req }) => retrieveModel(context, req.param("id")));

@@ -117,6 +117,10 @@ export class ScriptedEngine implements GenerationEngine {
     };
   }
 
+  async flushCache(): Promise<boolean> {
+    return this.#running.size === 0;
+  }
+
   async close(): Promise<void> {}
 
   /** The checks that every engine makes, on a prompt of one token a character. */

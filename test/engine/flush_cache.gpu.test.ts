@@ -1,0 +1,43 @@
+/** Flushing the prefix cache, and the cached tokens of prompts after each other. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Engine } from "../../src/engine/engine.ts";
+import { complete, openEngine } from "../support/engine.ts";
+
+let engine: Engine;
+beforeAll(async () => {
+  engine = await openEngine();
+});
+afterAll(() => engine.close());
+
+const range = (length: number) => Array.from({ length }, (_, i) => i + 3);
+const cached = async (length: number) =>
+  (await complete(engine, { tokens: range(length), sampling: { maxNewTokens: 1 } })).last
+    .cachedTokens;
+
+test("cached tokens after a flush, prompt by prompt", async () => {
+  for (let round = 0; round < 2; round++) {
+    expect(await engine.flushCache()).toBe(true);
+    expect(engine.status().cachedTokens).toBe(0);
+    const lengths = [10, 200, 200, 100, 250];
+    const found: number[] = [];
+    for (const length of lengths) found.push(await cached(length));
+    expect(found).toEqual([0, 10, 199, 99, 200]);
+    expect(engine.status().cachedTokens).toBe(250);
+  }
+});
+
+test("nothing is flushed while a request runs; one that is aborted does not hold it up", async () => {
+  await cached(50);
+  const before = engine.status().cachedTokens;
+  const generation = engine.generate({ tokens: range(60), sampling: { ignoreEos: true } });
+  await generation.next();
+  expect(await engine.flushCache()).toBe(false);
+  expect(engine.status().cachedTokens).toBeGreaterThan(0);
+  await generation.next();
+  await generation.return!();
+  expect(before).toBeGreaterThan(0);
+  expect(await engine.flushCache()).toBe(true);
+  expect(engine.status()).toMatchObject({ cachedTokens: 0, usedTokens: 0 });
+  expect(await cached(50)).toBe(0);
+  expect(await cached(50)).toBe(49);
+});
