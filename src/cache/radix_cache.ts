@@ -179,6 +179,15 @@ export class RadixCache {
     }
   }
 
+  /** Tokens up to the end of the node that somebody holds. */
+  lockedTokens(node: RadixNode): number {
+    let pages = 0;
+    for (let at: RadixNode | null = node; at !== null; at = at.parent) {
+      if (at.locks > 0) pages += at.pageCount;
+    }
+    return pages * this.pageSize;
+  }
+
   /**
    * Frees pages, those that have not been used for longest first, from the end of their prefixes.
    *

@@ -25,6 +25,7 @@ import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { maxPrefillKeys } from "./model_runner.ts";
 import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
+import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
@@ -50,6 +51,7 @@ export class Engine implements GenerationEngine {
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
   readonly #pages: SequencePages;
+  readonly #retractionMemory: RetractionMemory | undefined;
   readonly #scheduler: Scheduler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
@@ -80,9 +82,12 @@ export class Engine implements GenerationEngine {
       defaults: text.defaults,
     };
     this.#prompt = { ...text, ...this.model };
+    this.#retractionMemory =
+      loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
     this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
       radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
       promptsDiffer: definition.shape.promptsDiffer && !resolved.deterministicInference,
+      retractionMemory: this.#retractionMemory,
     });
     this.#scheduler = new Scheduler(this.#pages, {
       ...resolved,
@@ -152,12 +157,6 @@ export class Engine implements GenerationEngine {
     };
   }
 
-  async flushCache(): Promise<boolean> {
-    if (this.#scheduler.hasWork) return false;
-    this.#pages.flush();
-    return true;
-  }
-
   async close(): Promise<void> {
     this.#failure ??= new DeviceError("Cannot generate: the engine is closed");
     for (const sequence of this.#scheduler.all()) {
@@ -211,6 +210,7 @@ export class Engine implements GenerationEngine {
       for (;;) {
         const step = this.#scheduler.schedule();
         if (step === undefined) break;
+        await this.#retractionMemory?.carryOut(step.transfers);
         const rows = step.sampled.map((sequence) => sequence.sampledRow());
         const scored = step.scored.map(({ sequence, position }) =>
           sequence.logprobs!.scoredRow(position),

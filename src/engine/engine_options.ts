@@ -40,9 +40,14 @@ export interface EngineOptions {
   readonly schedulePolicy?: SchedulePolicy | undefined;
   /**
    * Above 1 more cache is kept free for what running requests will still generate, below 1 less;
-   * requests that find none are retracted and computed again. Default 1.
+   * requests that find none are retracted. Default 1.
    */
   readonly scheduleConservativeness?: number | undefined;
+  /**
+   * Bytes of host memory for the cache of retracted requests, which go on from there. What does not
+   * fit is computed again, to the same tokens. Default 0.
+   */
+  readonly retractionMemory?: number | undefined;
   /**
    * Rows one submit computes. Default 128: what a software adapter computes in a fraction of a
    * second.
@@ -103,6 +108,7 @@ export interface ResolvedOptions {
   readonly prefixCache: boolean;
   readonly schedulePolicy: SchedulePolicy;
   readonly scheduleConservativeness: number;
+  readonly retractionMemory: number;
   readonly maxRows: number;
   readonly deviceMemory: number;
   readonly memFractionStatic: number;
@@ -160,6 +166,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
   return {
     schedulePolicy,
     scheduleConservativeness,
+    retractionMemory: whole("retractionMemory", 0, { ...any, min: 0 }),
     maxPrefillTokens: whole("maxPrefillTokens", 16384, any),
     mixedChunks: options.mixedChunks ?? false,
     prefixCache: options.prefixCache ?? true,

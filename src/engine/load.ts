@@ -6,7 +6,9 @@
 import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
+import { PageCodec } from "../cache/page_codec.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { modelHash } from "../checkpoint/model_hash.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
@@ -30,12 +32,17 @@ export interface LoadedModel {
   readonly options: ResolvedOptions;
   readonly memoryPlan: MemoryPlan;
   readonly runner: ModelRunner;
+  /** Carries pages to host memory; absent where no option asks for it. */
+  readonly codec: PageCodec | undefined;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];
   destroy(): void;
 }
+
+/** The arithmetic of every linear: f32 products and sums, folded after every 128 of the sum. */
+const NUMERIC_CLASS = "fma128";
 
 export interface LoadOptions extends EngineOptions {
   /** Rows of a batch whose logits may be wanted. Default `logitRowCount`. */
@@ -119,7 +126,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     });
     const quantizationErrors = (await upload?.report()) ?? [];
     upload?.destroy();
-    const runner = await allocating(
+    const { runner, cache } = await allocating(
       device,
       `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
       () => {
@@ -145,13 +152,24 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
           oneForm,
         });
         owned.push(runner);
-        return runner;
+        return { runner, cache };
       },
     );
+    let codec: PageCodec | undefined;
+    if (options.retractionMemory > 0) {
+      const { pageSize, quantizeActivations } = options;
+      codec = new PageCodec(device, {
+        cache,
+        pageSize,
+        modelHash: await modelHash(checkpoint),
+        numerics: JSON.stringify({ class: NUMERIC_CLASS, uploadTo, quantizeActivations, oneForm }),
+      });
+      owned.push(codec);
+    }
     await recorder.pipelines.ready((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
-    const loaded = { device, definition, options, memoryPlan, runner, destroy };
+    const loaded = { device, definition, options, memoryPlan, runner, codec, destroy };
     return { ...loaded, selfTest: report, quantizationErrors };
   } catch (error) {
     destroy();

@@ -4,14 +4,16 @@
  * Prompts go before decoding: a step computes chunks of prompts while there are any, else one row
  * of every running sequence; with `mixedChunks` it does both. A sequence is admitted when the pages
  * it is expected to need can be had. Where that was too hopeful, sequences are retracted: they give
- * their pages back, wait at the head of the queue and are computed again, prompt rows as a prompt
- * and generated rows as generated ones, so that they end with the very same tokens.
+ * their pages back and wait at the head of the queue. Host memory keeps their pages while it has
+ * room; else they are computed again, prompt rows as a prompt and generated rows as generated ones.
+ * They end with the very same tokens.
  *
  * @module
  */
 import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
+import type { PageTransfers } from "./retraction_memory.ts";
 import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
@@ -46,6 +48,8 @@ export interface ScheduledStep {
   readonly scored: readonly { readonly sequence: Sequence; readonly position: number }[];
   /** Every sequence with rows in the batch, with the tokens it will have computed after it. */
   readonly progress: readonly { readonly sequence: Sequence; readonly computed: number }[];
+  /** Pages that have to move before it runs. */
+  readonly transfers: PageTransfers;
 }
 
 interface Chunk {
@@ -105,6 +109,11 @@ export class Scheduler {
   /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
   remove(sequence: Sequence): void {
     this.#waiting = this.#waiting.filter((other) => other !== sequence);
+    this.#removeRunning(sequence);
+    this.#pages.drop(sequence);
+  }
+
+  #removeRunning(sequence: Sequence): void {
     if (!this.#running.includes(sequence)) return;
     this.#running = this.#running.filter((other) => other !== sequence);
     this.#pages.release(sequence);
@@ -166,15 +175,15 @@ export class Scheduler {
     for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
       if (this.#running.length >= this.#options.maxRunningRequests) return;
       const cached = this.#pages.cachedPrefix(sequence);
-      if (this.#isComputed(sequence, cached)) return;
+      if (this.#isComputed(sequence, Math.max(cached, sequence.saved?.end ?? 0))) return;
       const { pageSize } = this.#pages.pool;
       const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
       const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
       const room = this.#pages.available * pageSize - promised;
       // The first one always gets its chance: that it fits the cache was checked when it came.
       if (needed > room && this.#running.length > 0) return;
+      if (!this.#pages.attach(sequence)) return;
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
-      this.#pages.attach(sequence);
       sequence.cachedTokens ??= sequence.computed;
       this.#running.push(sequence);
     }
@@ -256,7 +265,7 @@ export class Scheduler {
       throw new KernelError("scheduler", "one sequence alone does not fit the cache");
     }
     this.#running = this.#running.filter((other) => other !== victim);
-    this.#pages.release(victim);
+    this.#pages.retract(victim);
     victim.retractions += 1;
     this.#retractions += 1;
     this.#waiting.unshift(victim);
@@ -300,6 +309,7 @@ export class Scheduler {
       sampled,
       scored,
       progress,
+      transfers: this.#pages.takeTransfers(),
     };
   }
 }

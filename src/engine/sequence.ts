@@ -15,6 +15,7 @@ import type { RadixNode } from "../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk } from "../generation.ts";
 import type { Detokenizer } from "../text/detokenizer.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
+import type { SavedPages } from "./retraction_memory.ts";
 import type { SampledRow } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
 import type { SequenceLogprobs } from "./sequence_logprobs.ts";
@@ -60,6 +61,8 @@ export class Sequence {
   cachedTokens: number | undefined;
   /** How often it had to give its pages back. */
   retractions = 0;
+  /** Pages that wait in host memory, from its retraction until they are back. */
+  saved: SavedPages | undefined;
   finish: FinishReason | null = null;
   readonly logprobs: SequenceLogprobs | undefined;
   readonly #rows: SequenceRows;

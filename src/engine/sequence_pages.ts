@@ -10,6 +10,7 @@
  */
 import type { PagePool } from "../cache/page_pool.ts";
 import type { RadixCache } from "../cache/radix_cache.ts";
+import type { PageTransfers, RetractionMemory } from "./retraction_memory.ts";
 import type { Sequence } from "./sequence.ts";
 
 export interface SequencePagesOptions {
@@ -20,17 +21,23 @@ export interface SequencePagesOptions {
    * its prompt from others, because what it generates must not depend on who else has it cached.
    */
   readonly promptsDiffer?: boolean;
+  /** Keeps the pages of retracted sequences. Without it they are computed again. */
+  readonly retractionMemory?: RetractionMemory | undefined;
 }
+
+const NO_TRANSFERS: PageTransfers = { saves: [], restores: [] };
 
 export class SequencePages {
   readonly pool: PagePool;
   readonly #radix: RadixCache | undefined;
   readonly #promptsDiffer: boolean;
+  readonly #memory: RetractionMemory | undefined;
 
-  constructor(pool: PagePool, { radix, promptsDiffer = false }: SequencePagesOptions = {}) {
+  constructor(pool: PagePool, options: SequencePagesOptions = {}) {
     this.pool = pool;
-    this.#radix = radix;
-    this.#promptsDiffer = promptsDiffer;
+    this.#radix = options.radix;
+    this.#promptsDiffer = options.promptsDiffer ?? false;
+    this.#memory = options.retractionMemory;
   }
 
   /** Whether sequences share prefixes at all. */
@@ -64,16 +71,68 @@ export class SequencePages {
     return this.#promptsDiffer ? Math.min(cacheableTokens, promptLength) : cacheableTokens;
   }
 
-  /** Gives a sequence without pages the prefix that the cache has of it. */
-  attach(sequence: Sequence): void {
+  /**
+   * Gives a sequence without pages the prefix that the cache has of it, and behind that what was
+   * kept of it when it was retracted.
+   *
+   * @returns Whether there was room for what was kept; without it nothing has changed.
+   */
+  attach(sequence: Sequence): boolean {
     const { tokens, partition } = sequence;
     const match = this.#radix?.match(tokens, { limit: this.#limit(sequence), partition });
-    if (match === undefined) return;
-    this.#radix!.lock(match.node);
-    sequence.prefix = match.node;
-    sequence.sharedTokens = match.tokens;
-    sequence.computed = match.tokens;
-    sequence.pageTable = [...match.pages];
+    if (match !== undefined) {
+      this.#radix!.lock(match.node);
+      sequence.prefix = match.node;
+      sequence.sharedTokens = match.tokens;
+      sequence.computed = match.tokens;
+      sequence.pageTable = [...match.pages];
+    }
+    return this.#restore(sequence);
+  }
+
+  #restore(sequence: Sequence): boolean {
+    const { saved, computed, pageTable } = sequence;
+    if (saved === undefined) return true;
+    // Of no use: the cache has all of it, or has lost what came before it.
+    if (computed >= saved.end || computed < saved.start) {
+      this.#memory!.drop(sequence);
+      return true;
+    }
+    const first = pageTable.length;
+    if (!this.grow(sequence, saved.end)) {
+      this.release(sequence);
+      return false;
+    }
+    const skip = first - saved.start / this.pool.pageSize;
+    this.#memory!.restore(sequence, pageTable.slice(first), skip);
+    sequence.computed = saved.end;
+    return true;
+  }
+
+  /** Takes all pages from a sequence that goes on later; they are kept for it if there is room. */
+  retract(sequence: Sequence): void {
+    const { saved, computed, prefix } = sequence;
+    const pages = [...sequence.pageTable];
+    this.release(sequence);
+    if (this.#memory === undefined) return;
+    if (saved !== undefined) {
+      this.#memory.keep(sequence); // they have not come back yet
+      return;
+    }
+    // What others hold will most likely still be there.
+    const start = prefix === undefined ? 0 : this.#radix!.lockedTokens(prefix);
+    const own = pages.slice(start / this.pool.pageSize, this.pool.pagesFor(computed));
+    this.#memory.save(sequence, { start, end: computed, pages: own });
+  }
+
+  /** Forgets what is kept for a sequence. */
+  drop(sequence: Sequence): void {
+    this.#memory?.drop(sequence);
+  }
+
+  /** Pages that have to move before the next step, given out once. */
+  takeTransfers(): PageTransfers {
+    return this.#memory?.take() ?? NO_TRANSFERS;
   }
 
   /**
@@ -126,6 +185,8 @@ export class SequencePages {
 
   /** Takes all pages from a sequence; what it has computed stays in the cache while there is room. */
   release(sequence: Sequence): void {
+    // What is still to come back is in no page yet.
+    if (sequence.saved !== undefined) sequence.computed = sequence.sharedTokens;
     this.#insert(sequence, sequence.computed);
     const { pageTable, prefix, sharedTokens } = sequence;
     this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));

@@ -202,6 +202,17 @@ export const ENGINE_OPTIONS = {
     help: "above 1 more cache is kept free for running requests, below 1 less",
     group: MEMORY,
   },
+  retractionMemory: {
+    flags: ["--retraction-memory"],
+    kind: "bytes",
+    value: "BYTES",
+    min: 0,
+    default: 0,
+    help:
+      "host memory for the cache of requests that had to make room, as 2G: they go on from there; " +
+      "what does not fit is computed again, to the same tokens",
+    group: MEMORY,
+  },
   maxQueuedRequests: {
     flags: ["--max-queued-requests"],
     kind: "integer",

@@ -56,6 +56,7 @@ export const startEngine: StartEngine = async (options, report) => {
       prefixCache: !options.disableRadixCache,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,
+      retractionMemory: options.retractionMemory,
       maxQueuedRequests: options.maxQueuedRequests,
       memFractionStatic: options.memFractionStatic,
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),

@@ -4,7 +4,7 @@ import type { ScheduledStep } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
 import { CapacityError } from "../../src/errors.ts";
 import type { SamplingParams } from "../../src/generation.ts";
-import { EOS, scheduler, sequence } from "../support/sequences.ts";
+import { EOS, scheduler, sequence, slotMemory } from "../support/sequences.ts";
 
 describe("Scheduler", () => {
   test("mixed steps hold chunks of prompts behind generated rows", () => {
@@ -221,6 +221,66 @@ describe("Scheduler", () => {
     expect(phases.filter((phase) => phase === "prefill 0+3").length).toBeGreaterThan(1);
     expect(phases.some((phase) => /^decode 3\+[2-9]$/.test(phase))).toBe(true);
     expect(late.sequence.tokens.slice(3)).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
+  });
+});
+
+/** Two sequences that do not fit together; what the second one computes, and its last state. */
+async function squeeze(slotCount: number) {
+  const slots = new Map<number, number>();
+  const memory = slotMemory(slotCount, slots, 1);
+  const { scheduler: s, pool } = scheduler(12, 1, {
+    conservativeness: 0,
+    retractionMemory: memory,
+  });
+  const [long, late] = [sequence(4, 8), sequence(3, 8)];
+  s.add(long.sequence);
+  for (let i = 0; i < 2; i++) s.commit(s.schedule()!, Uint32Array.of(9));
+  s.add(late.sequence);
+  const rows: number[] = [];
+  let most = 0;
+  const step = async () => {
+    const next = s.schedule()!;
+    await memory.carryOut(next.transfers);
+    most = Math.max(most, memory.usedBytes);
+    next.batch.sequences.forEach((q, i) => {
+      if (next.progress[i]!.sequence !== late.sequence) return;
+      for (let at = 0; at < q.queryLength; at++) rows.push(q.position + at);
+    });
+    s.commit(
+      next,
+      Uint32Array.from(next.sampled, ({ tokens }) => 10 + tokens.length),
+    );
+  };
+  return { s, pool, memory, late: late.sequence, rows, step, most: () => most };
+}
+
+describe("Scheduler with host memory for what is retracted", () => {
+  test("nothing is computed twice", async () => {
+    const { s, late, rows, step, memory, most } = await squeeze(100);
+    while (s.hasWork) await step();
+    expect(late.retractions).toBeGreaterThan(0);
+    expect(rows).toEqual(Array.from({ length: 10 }, (_, i) => i));
+    expect(late.tokens.slice(3)).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
+    expect(most()).toBeGreaterThan(0);
+    expect(memory.usedBytes).toBe(0);
+  });
+
+  test("what does not fit the budget is computed again, to the same tokens", async () => {
+    const { s, late, rows, step, most } = await squeeze(2);
+    while (s.hasWork) await step();
+    expect(rows.length).toBeGreaterThan(10);
+    expect(late.tokens.slice(3)).toEqual([13, 14, 15, 16, 17, 18, 19, 20]);
+    expect(most()).toBe(0);
+  });
+
+  test("an abort while pages wait frees them", async () => {
+    const { s, pool, late, step, memory } = await squeeze(100);
+    while (late.retractions === 0) await step();
+    expect(memory.usedBytes).toBeGreaterThan(0);
+    s.remove(late);
+    expect(memory.usedBytes).toBe(0);
+    while (s.hasWork) await step();
+    expect(pool.freeCount).toBe(12);
   });
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
 import type { ScheduledStep } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
-import { scheduler, sequence } from "../support/sequences.ts";
+import { scheduler, sequence, slotMemory } from "../support/sequences.ts";
 
 const SEEDS = process.env.WISP_TEST_FULL === "1" ? 60 : 6;
 test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
@@ -11,13 +11,15 @@ test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
 );
 
 /** Random requests; the cache is played by a map from slots to the prefix whose last token is there. */
-function simulate(seed: number): void {
+async function simulate(seed: number): Promise<void> {
   let state = seed * 7919;
   const random = (below: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * below);
   };
   const pageSize = [1, 2, 3, 8][seed % 4]!;
+  const slots = new Map<number, number>();
+  const memory = slotMemory([0, 100, 10_000][Math.floor(seed / 2) % 3]!, slots, pageSize);
   const {
     scheduler: s,
     pool,
@@ -25,13 +27,14 @@ function simulate(seed: number): void {
   } = scheduler(Math.ceil(120 / pageSize), pageSize, {
     shared: seed % 3 > 0,
     promptsDiffer: seed % 5 === 0,
+    retractionMemory: memory,
     mixedChunks: seed % 2 === 0,
     policy: SCHEDULE_POLICIES[seed % SCHEDULE_POLICIES.length]!,
     conservativeness: [0, 0.5, 1][random(3)]!,
   });
-  const slots = new Map<number, number>();
   const live = new Set<Sequence>();
   let retractions = 0;
+  let restores = 0;
   for (let turn = 0; turn < 2500; turn++) {
     if (random(4) === 0 && turn < 1200 && live.size < 12) {
       const options = { first: random(2) * 7, partition: ["a", undefined][random(2)] };
@@ -39,14 +42,22 @@ function simulate(seed: number): void {
       s.add(made);
       live.add(made);
     }
-    const victim = random(20) === 0 ? [...live][random(live.size)] : undefined;
-    if (victim !== undefined) {
+    const leave = (candidates: readonly Sequence[]) => {
+      const victim = random(20) === 0 ? candidates[random(candidates.length)] : undefined;
+      if (victim === undefined) return;
       s.remove(victim);
       victim.abort("left");
       live.delete(victim);
-    }
+    };
+    leave([...live]);
     const step = s.schedule();
     if (step === undefined) continue;
+    restores += step.transfers.restores.length;
+    const moving = memory.carryOut(step.transfers);
+    const inStep = new Set(step.progress.map((one) => one.sequence));
+    leave([...live].filter((one) => !inStep.has(one)));
+    await moving;
+    expect(memory.usedBytes).toBeLessThanOrEqual(memory.budget);
     checkStep(step, { pageSize, slots });
     const own = [...live].flatMap((one) => one.pageTable.slice(pool.pagesFor(one.sharedTokens)));
     expect(new Set(own).size).toBe(own.length);
@@ -63,7 +74,9 @@ function simulate(seed: number): void {
   expect(live.size).toBe(0);
   expect(s.hasWork).toBe(false);
   expect(pages.available).toBe(pool.pageCount);
+  expect(memory.usedBytes).toBe(0);
   if (seed === 1) expect(retractions).toBeGreaterThan(0);
+  if (seed === 4) expect(restores).toBeGreaterThan(0);
 }
 
 /** Plays the step's writes, then checks that each sequence reads the prefixes that it should. */

@@ -3,8 +3,11 @@
  *
  * @module
  */
+import { expect } from "vitest";
 import { PagePool } from "../../src/cache/page_pool.ts";
 import { RadixCache } from "../../src/cache/radix_cache.ts";
+import type { PageCarrier } from "../../src/engine/retraction_memory.ts";
+import { RetractionMemory } from "../../src/engine/retraction_memory.ts";
 import { resolveSampling } from "../../src/engine/sampling_params.ts";
 import { Scheduler, type SchedulerOptions } from "../../src/engine/scheduler.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
@@ -51,16 +54,19 @@ export function scheduler(
   {
     shared = false,
     promptsDiffer = false,
+    retractionMemory,
     ...options
   }: Partial<SchedulerOptions> & {
     readonly shared?: boolean;
     readonly promptsDiffer?: boolean;
+    readonly retractionMemory?: RetractionMemory;
   } = {},
 ) {
   const pool = new PagePool(pageCount, pageSize);
   const pages = new SequencePages(pool, {
     radix: shared ? new RadixCache({ pageSize }) : undefined,
     promptsDiffer,
+    retractionMemory,
   });
   return {
     pool,
@@ -78,4 +84,28 @@ export function scheduler(
       ...options,
     }),
   };
+}
+
+/** Moves the pages of a cache that is played by a map from slots to what is in them. */
+export function slotCarrier(slots: Map<number, number>, pageSize: number): PageCarrier {
+  const slotsOf = (pages: readonly number[]) =>
+    pages.flatMap((page) => Array.from({ length: pageSize }, (_, i) => page * pageSize + i));
+  return {
+    packedBytes: (pageCount) => pageCount * pageSize * 4,
+    readPages: async (pages) =>
+      new Uint8Array(Uint32Array.from(slotsOf(pages), (slot) => slots.get(slot) ?? 0).buffer),
+    writePages: async (bytes, pages, { skip }) => {
+      const values = new Uint32Array(bytes.buffer).subarray(skip * pageSize);
+      const places = slotsOf(pages);
+      expect(values).toHaveLength(places.length);
+      places.forEach((slot, i) => {
+        slots.set(slot, values[i]!);
+      });
+    },
+  };
+}
+
+/** Host memory for that many slots. */
+export function slotMemory(slotCount: number, slots: Map<number, number>, pageSize: number) {
+  return new RetractionMemory(slotCount * 4, slotCarrier(slots, pageSize));
 }

@@ -1,0 +1,36 @@
+/**
+ * A short name for a checkpoint's weights, told apart without reading them all.
+ *
+ * @module
+ */
+import type { Checkpoint } from "./checkpoint.ts";
+import { readText } from "./json_file.ts";
+
+/** Tensors whose first bytes are looked at, spread over all of them. */
+const SAMPLES = 16;
+const SAMPLE_BYTES = 256;
+/** Of 64: as unlikely to be the same by chance as a UUID. */
+const DIGITS = 32;
+
+/**
+ * The hash of config.json, of every tensor's name, dtype and shape, and of the first bytes of some
+ * tensors. It does not depend on how tensors are spread over files. Weights that differ only where
+ * nobody looked have the same hash: it guards against mistakes, not against forgery.
+ *
+ * @returns Hexadecimal digits.
+ */
+export async function modelHash({ source, tensors }: Checkpoint): Promise<string> {
+  const sorted = [...tensors].sort(([a], [b]) => (a < b ? -1 : 1));
+  const listing = sorted.map(([name, { dtype, shape }]) => [name, dtype, shape]);
+  const texts = [await readText(source, "config.json"), JSON.stringify(listing)];
+  const parts: Uint8Array[] = texts.map((text) => new TextEncoder().encode(text));
+  const stride = Math.max(Math.floor(sorted.length / SAMPLES), 1);
+  for (let i = 0; i < sorted.length; i += stride) {
+    const { file, offset, byteLength } = sorted[i]![1];
+    parts.push(await source.read(file, offset, Math.min(byteLength, SAMPLE_BYTES)));
+  }
+  const joined = new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", joined));
+  const digits = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"));
+  return digits.join("").slice(0, DIGITS);
+}

@@ -1,0 +1,124 @@
+/**
+ * Host memory for the pages of retracted sequences, so that they need not be computed again.
+ *
+ * Scheduling only notes which pages are to leave the GPU and which are to come back; `carryOut`
+ * moves them, after the schedule and before its step runs. Until then the pages of a retracted
+ * sequence keep their contents, whoever has them now.
+ *
+ * @module
+ */
+import type { Sequence } from "./sequence.ts";
+
+/** Pages of one sequence that are kept for it, or about to be. */
+export interface SavedPages {
+  /** Tokens `[start, end)` are in them; `start` is the first of a page. */
+  readonly start: number;
+  readonly end: number;
+  readonly byteLength: number;
+  /** Absent until they have been read. */
+  bytes: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** Pages to read before a step writes to them. */
+export interface PageSave {
+  readonly saved: SavedPages;
+  readonly pages: readonly number[];
+}
+
+/** Pages to write before a step reads them. */
+export interface PageRestore {
+  readonly sequence: Sequence;
+  readonly saved: SavedPages;
+  /** Where they go, without the first `skip` of them. */
+  readonly pages: readonly number[];
+  readonly skip: number;
+}
+
+export interface PageTransfers {
+  readonly saves: readonly PageSave[];
+  readonly restores: readonly PageRestore[];
+}
+
+/** What of the page codec is needed here. */
+export interface PageCarrier {
+  packedBytes(pageCount: number): number;
+  readPages(pages: readonly number[]): Promise<Uint8Array<ArrayBuffer>>;
+  writePages(
+    bytes: Uint8Array<ArrayBuffer>,
+    pages: readonly number[],
+    options: { readonly skip: number },
+  ): Promise<void>;
+}
+
+export class RetractionMemory {
+  /** Bytes that may be in use. */
+  readonly budget: number;
+  readonly #carrier: PageCarrier;
+  #usedBytes = 0;
+  #saves: PageSave[] = [];
+  #restores: PageRestore[] = [];
+
+  constructor(budget: number, carrier: PageCarrier) {
+    this.budget = budget;
+    this.#carrier = carrier;
+  }
+
+  get usedBytes(): number {
+    return this.#usedBytes;
+  }
+
+  /** Notes that pages are to be kept for a sequence; nothing happens where they do not fit. */
+  save(
+    sequence: Sequence,
+    {
+      start,
+      end,
+      pages,
+    }: { readonly start: number; readonly end: number; readonly pages: readonly number[] },
+  ): void {
+    if (pages.length === 0) return;
+    const byteLength = this.#carrier.packedBytes(pages.length);
+    if (this.#usedBytes + byteLength > this.budget) return;
+    this.#usedBytes += byteLength;
+    const saved: SavedPages = { start, end, byteLength, bytes: undefined };
+    sequence.saved = saved;
+    this.#saves.push({ saved, pages });
+  }
+
+  /** Notes where the pages kept for a sequence are to go, without the first `skip` of them. */
+  restore(sequence: Sequence, pages: readonly number[], skip: number): void {
+    this.#restores.push({ sequence, saved: sequence.saved!, pages, skip });
+  }
+
+  /** Takes the note of `restore` back: what is kept stays here. */
+  keep(sequence: Sequence): void {
+    this.#restores = this.#restores.filter((restore) => restore.sequence !== sequence);
+  }
+
+  /** Frees what is kept for a sequence; nothing to do where there is nothing. */
+  drop(sequence: Sequence): void {
+    if (sequence.saved === undefined) return;
+    this.#usedBytes -= sequence.saved.byteLength;
+    sequence.saved = undefined;
+    this.keep(sequence);
+  }
+
+  /** What has been noted since the last call. */
+  take(): PageTransfers {
+    const transfers = { saves: this.#saves, restores: this.#restores };
+    this.#saves = [];
+    this.#restores = [];
+    return transfers;
+  }
+
+  /** Moves the pages. Sequences may be dropped meanwhile. */
+  async carryOut({ saves, restores }: PageTransfers): Promise<void> {
+    // First out, then in: a page may be in both.
+    for (const { saved, pages } of saves) saved.bytes = await this.#carrier.readPages(pages);
+    for (const { sequence, saved, pages, skip } of restores) {
+      if (sequence.saved !== saved) continue;
+      await this.#carrier.writePages(saved.bytes!, pages, { skip });
+      if (sequence.saved === saved) this.drop(sequence);
+    }
+  }
+}
