@@ -157,6 +157,12 @@ export class Engine implements GenerationEngine {
     };
   }
 
+  async flushCache(): Promise<boolean> {
+    if (this.#scheduler.hasWork) return false;
+    this.#pages.flush();
+    return true;
+  }
+
   async close(): Promise<void> {
     this.#failure ??= new DeviceError("Cannot generate: the engine is closed");
     for (const sequence of this.#scheduler.all()) {
