@@ -122,6 +122,8 @@ export interface GenerationRequest {
   readonly requestId?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
+  /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */
+  readonly priority?: number;
 }
 
 /** Why a sequence ended. */

@@ -13,6 +13,7 @@
  * | what | cost |
  * |---|---|
  * | `match`, `insert` | tokens + nodes on the path; a split copies at most half of a node |
+ * | `look` | tokens |
  * | `lock`, `unlock` | nodes on the path |
  * | `evict`, `flush` | pages freed |
  *
@@ -47,6 +48,14 @@ export interface PrefixMatch {
   readonly tokens: number;
   /** Where the prefix ends. Until it is locked it is good only up to the next eviction. */
   readonly node: RadixNode;
+}
+
+/** A cached prefix as it stands, for a comparison and no use. */
+export interface PrefixLook {
+  /** Length of the prefix, a multiple of the page size. */
+  readonly tokens: number;
+  /** The nodes that hold it, from the first token on; the last may hold more. */
+  readonly path: readonly RadixNode[];
 }
 
 export interface Insertion {
@@ -108,6 +117,25 @@ export class RadixCache {
     const node = this.#walk(root, tokens, { limit: Math.min(limit, tokens.length), pages });
     this.#touch(node);
     return { pages, tokens: pages.length * this.pageSize, node };
+  }
+
+  /** Finds the longest cached prefix as `match` does, but changes nothing: it is no use of it. */
+  look(tokens: ArrayLike<number>, options: MatchOptions = {}): PrefixLook {
+    const { limit = tokens.length, partition } = options;
+    const { pageSize } = this;
+    const end = Math.min(limit, tokens.length);
+    const path: RadixNode[] = [];
+    let at = 0;
+    let node: RadixNode | undefined = this.#roots.get(partition);
+    while (node !== undefined && at + pageSize <= end) {
+      const child = node.child(tokens, at);
+      if (child === undefined) break;
+      const count = child.match(tokens, at, end);
+      path.push(child);
+      at += count * pageSize;
+      node = count < child.pageCount ? undefined : child;
+    }
+    return { tokens: at, path };
   }
 
   /**

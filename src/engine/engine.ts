@@ -27,6 +27,7 @@ import { maxPrefillKeys } from "./model_runner.ts";
 import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
+import { requirePriority } from "./schedule_policy.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
@@ -188,6 +189,7 @@ export class Engine implements GenerationEngine {
     return new Sequence({
       requestId: request.requestId ?? newRequestId(),
       partition: request.cacheSalt,
+      priority: requirePriority(request.priority),
       prompt,
       sampling,
       maxNewTokens,

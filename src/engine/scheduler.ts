@@ -70,6 +70,7 @@ export class Scheduler {
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
   #retractions = 0;
+  #arrivals = 0;
 
   constructor(pages: SequencePages, options: SchedulerOptions) {
     this.#pages = pages;
@@ -103,6 +104,8 @@ export class Scheduler {
     const { maxQueuedRequests, maxRunningRequests } = this.#options;
     const room = maxQueuedRequests + Math.max(maxRunningRequests - this.#running.length, 0);
     if (this.#waiting.length >= room) throw new CapacityError("queue places", maxQueuedRequests);
+    this.#arrivals += 1;
+    sequence.arrival = this.#arrivals;
     this.#waiting.push(sequence);
   }
 
@@ -171,7 +174,8 @@ export class Scheduler {
   }
 
   #admit(): void {
-    if (this.#waiting.length === 0) return;
+    const isFull = this.#running.length >= this.#options.maxRunningRequests;
+    if (isFull || this.#waiting.length === 0) return;
     for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
       if (this.#running.length >= this.#options.maxRunningRequests) return;
       const cached = this.#pages.cachedPrefix(sequence);
@@ -185,6 +189,7 @@ export class Scheduler {
       if (!this.#pages.attach(sequence)) return;
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       sequence.cachedTokens ??= sequence.computed;
+      for (const other of this.#waiting) if (other.arrival < sequence.arrival) other.overtaken += 1;
       this.#running.push(sequence);
     }
   }

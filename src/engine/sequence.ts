@@ -26,6 +26,8 @@ export interface SequenceOptions {
   readonly requestId: string;
   /** Prefixes are shared with sequences of the same partition only. */
   readonly partition?: string | undefined;
+  /** Those with a higher one start first. Default 0. */
+  readonly priority?: number | undefined;
   readonly prompt: readonly number[];
   readonly sampling: Sampling;
   /** Completion tokens at most, context and cache considered. */
@@ -46,6 +48,7 @@ export interface SequenceOptions {
 export class Sequence {
   readonly requestId: string;
   readonly partition: string | undefined;
+  readonly priority: number;
   readonly sampling: Sampling;
   readonly promptLength: number;
   readonly maxNewTokens: number;
@@ -61,6 +64,10 @@ export class Sequence {
   cachedTokens: number | undefined;
   /** How often it had to give its pages back. */
   retractions = 0;
+  /** Its place in the order in which sequences came. */
+  arrival = 0;
+  /** Sequences that came later and were admitted before it. */
+  overtaken = 0;
   /** Pages that wait in host memory, from its retraction until they are back. */
   saved: SavedPages | undefined;
   finish: FinishReason | null = null;
@@ -72,6 +79,7 @@ export class Sequence {
   constructor(options: SequenceOptions) {
     this.requestId = options.requestId;
     this.partition = options.partition;
+    this.priority = options.priority ?? 0;
     this.sampling = options.sampling;
     this.promptLength = options.prompt.length;
     this.maxNewTokens = options.maxNewTokens;

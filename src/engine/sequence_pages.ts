@@ -9,7 +9,7 @@
  * @module
  */
 import type { PagePool } from "../cache/page_pool.ts";
-import type { RadixCache } from "../cache/radix_cache.ts";
+import type { PrefixLook, RadixCache } from "../cache/radix_cache.ts";
 import type { PageTransfers, RetractionMemory } from "./retraction_memory.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -62,8 +62,14 @@ export class SequencePages {
 
   /** Tokens of a sequence that it would find in the cache. At least its last one is computed. */
   cachedPrefix(sequence: Sequence): number {
+    return this.look(sequence).tokens;
+  }
+
+  /** Where in the cache those tokens are. Looking is no use of them. */
+  look(sequence: Sequence): PrefixLook {
     const { tokens, partition } = sequence;
-    return this.#radix?.match(tokens, { limit: this.#limit(sequence), partition }).tokens ?? 0;
+    const limit = this.#limit(sequence);
+    return this.#radix?.look(tokens, { limit, partition }) ?? { tokens: 0, path: [] };
   }
 
   /** Tokens that a sequence may take from others. */

@@ -190,7 +190,9 @@ export const ENGINE_OPTIONS = {
     kind: "string",
     choices: SCHEDULE_POLICIES,
     default: "fcfs",
-    help: "which waiting request starts next: first come, longest cached prefix, longest answer, any",
+    help:
+      "which waiting request starts next: first come, longest cached prefix, most requests that " +
+      "share a prefix, longest answer, any",
     group: MEMORY,
   },
   scheduleConservativeness: {

@@ -62,6 +62,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const cacheSalt = readCacheSalt(fields);
+  const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   const includeUsage = readStreamOptions(fields, stream);
   // These describe the caller and change nothing.
@@ -74,6 +75,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
     logprobs,
     requestId,
     cacheSalt,
+    priority,
   });
   const requests = withSamples([request], samples);
   return { requests, model: modelName, stream, includeUsage };

@@ -39,6 +39,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });
+  const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   fields.end();
   const requests = prompts.map((prompt, i) =>
@@ -48,6 +49,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       logprobs: logprobs[i],
       requestId: ids[i],
       cacheSalt: salts[i],
+      priority,
     }),
   );
   return { requests: withSamples(requests, samples), batch: batch || samples > 1, stream };

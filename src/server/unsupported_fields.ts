@@ -34,7 +34,6 @@ const DEPLOYMENT_FIELDS: FieldTable = {
   custom_logit_processor: NOTHING,
   data_parallel_rank: NOTHING,
   lora_path: NOTHING,
-  priority: NOTHING,
   return_hidden_states: each(false),
   session_params: isEmpty,
 };

@@ -28,13 +28,19 @@ export function sequence(
   {
     first = 2,
     partition,
-  }: { readonly first?: number; readonly partition?: string | undefined } = {},
+    priority,
+  }: {
+    readonly first?: number;
+    readonly partition?: string | undefined;
+    readonly priority?: number | undefined;
+  } = {},
 ) {
   const chunks: GenerationChunk[] = [];
   const sampling = resolveSampling(params, { vocabularySize: 64, seed: 0 });
   const made = new Sequence({
     requestId: "r",
     partition,
+    priority,
     prompt: Array.from({ length: promptLength }, (_, i) => 2 + ((first - 2 + i) % 60)),
     sampling,
     maxNewTokens,
