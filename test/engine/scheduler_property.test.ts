@@ -37,7 +37,8 @@ async function simulate(seed: number): Promise<void> {
   let restores = 0;
   for (let turn = 0; turn < 2500; turn++) {
     if (random(4) === 0 && turn < 1200 && live.size < 12) {
-      const options = { first: random(2) * 7, partition: ["a", undefined][random(2)] };
+      const partition = ["a", undefined][random(2)];
+      const options = { first: random(2) * 7, partition, priority: random(2) };
       const { sequence: made } = sequence(1 + random(60), 1 + random(40), {}, options);
       s.add(made);
       live.add(made);

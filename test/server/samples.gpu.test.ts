@@ -37,3 +37,35 @@ test("samples share the prompt, differ, and are those of their seeds", async () 
   expect(single.map(({ output_ids }) => output_ids.join())).toEqual([outputs[0], outputs[4]]);
   expect(engine.status()).toMatchObject({ usedTokens: 0, runningRequests: 0 });
 });
+
+test("a chat's choices share its prompt, and differ", async () => {
+  await engine.flushCache();
+  const messages = [{ role: "user", content: "Say something." }];
+  const body = { messages, n: 3, seed: 4, temperature: 1.5, max_tokens: 12 };
+  const response = await post(app, "/v1/chat/completions", body);
+  const { choices, usage } = await answer<{
+    choices: readonly { readonly index: number; readonly message: { readonly content: string } }[];
+    usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
+  }>(response);
+  expect(choices.map(({ index }) => index)).toEqual([0, 1, 2]);
+  expect(new Set(choices.map(({ message }) => message.content)).size).toBeGreaterThan(1);
+  expect(usage.prompt_tokens).toBeLessThan(20);
+  expect(usage.completion_tokens).toBeGreaterThan(3);
+});
+
+test("samples whose prompts are scored compute them each, with the same numbers", async () => {
+  await engine.flushCache();
+  type Scored = GenerateAnswer & { meta_info: { input_token_logprobs: unknown } };
+  const response = await post(app, "/generate", {
+    input_ids: ids(3, 40),
+    return_logprob: true,
+    logprob_start_len: 0,
+    sampling_params: { n: 3, max_new_tokens: 2 },
+  });
+  const [first, ...others] = await answer<Scored[]>(response);
+  expect(others).toHaveLength(2);
+  for (const { meta_info } of others) {
+    expect(meta_info.cached_tokens).toBe(0);
+    expect(meta_info.input_token_logprobs).toEqual(first!.meta_info.input_token_logprobs);
+  }
+});
