@@ -127,7 +127,7 @@ function packedSpecs(
     {
       name: `${name}.scales`,
       shape: [groups, rows],
-      dtypes: ["F16", "BF16"],
+      dtypes: ["F16", "BF16", "F32"],
       split,
       destination: collectFloats((values) => {
         scales = values;

@@ -10,6 +10,7 @@ import type {
   WeightSpec,
   WeightSplit,
 } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
 import { collectFloats } from "./destinations.ts";
 import { isPlain, type MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
@@ -50,6 +51,7 @@ export function matrixSpecs(
       ? weightSpecs(place, part, source, encoding, upload)
       : packedSpecs(place, part, source, encoding);
   if (bias) specs.push(biasSpec(place, part, source));
+  else if (encoding.kind === "gptq") specs.push(noBiasSpec(place, part, source));
   return specs;
 }
 
@@ -196,5 +198,22 @@ function biasSpec(place: MatrixPlace, part: number, source: MatrixSource): Weigh
     destination: collectFloats((values) =>
       place.writeBias(part, values.slice(sourceRow, sourceRow + rows)),
     ),
+  };
+}
+
+/** AutoGPTQ writes a bias of zeros for linears that have none. */
+function noBiasSpec(place: MatrixPlace, part: number, { name, shape }: MatrixSource): WeightSpec {
+  return {
+    name: `${name}.bias`,
+    shape: [shape?.[0] ?? place.shape.parts[part]!],
+    dtypes: ["F32", "BF16", "F16"],
+    split: "none",
+    optional: true,
+    destination: collectFloats((values) => {
+      const at = values.findIndex((value) => value !== 0);
+      if (at < 0) return;
+      const what = `${name}.bias that is not zero`;
+      throw new UnsupportedError(what, `number ${at} is ${values[at]}, the model has no bias here`);
+    }),
   };
 }

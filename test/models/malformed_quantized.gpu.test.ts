@@ -306,3 +306,26 @@ describe.skipIf(smallestCaseOnly)("columns quantized in an order of their own", 
     await expect(ModelSession.open(source)).rejects.toThrow(name);
   });
 });
+
+describe.skipIf(smallestCaseOnly)("biases beside GPTQ's words of a model without biases", () => {
+  const name = `${down}.bias`;
+  const biased = (values: Float32Array) =>
+    randomGqa({
+      ...GPTQ,
+      edit: (tensors) => [...tensors, { name, shape: [values.length], dtype: "F16", values }],
+    });
+
+  test("are refused when they are not zero", async () => {
+    const values = new Float32Array(96);
+    values[3] = 0.5;
+    await expect(ModelSession.open(biased(values))).rejects.toThrow(
+      `Cannot use ${name} that is not zero: number 3 is 0.5`,
+    );
+  });
+
+  test("are refused when they are of another length", async () => {
+    await expect(ModelSession.open(biased(new Float32Array(95)))).rejects.toThrow(
+      /shape \[95\], the model wants \[96\]/,
+    );
+  });
+});

@@ -6,6 +6,7 @@ import { answerTokens, mixedStepDifference } from "../support/model_answers.ts";
 import type { MatrixStorage } from "../support/quantized_tensors.ts";
 import { configOf, type RandomGqa, randomGqa } from "../support/random_gqa.ts";
 import { ReferenceGqa } from "../support/reference_gqa.ts";
+import type { TensorInput } from "../support/write_checkpoint.ts";
 
 interface Case extends RandomGqa {
   readonly name: string;
@@ -41,6 +42,20 @@ const WIDE_GROUP = { ...PACKED, hidden_size: 128, num_attention_heads: 4, interm
 const packed = (family: string) => (family === "qwen3Moe" ? PACKED_EXPERTS : PACKED);
 /** Cuts blocks of 128 in both dimensions. */
 const BLOCKS = { hidden_size: 136, intermediate_size: 150 };
+
+/** As AutoGPTQ writes them. */
+function missingBiases(tensors: readonly TensorInput[]): TensorInput[] {
+  const given = new Set(tensors.map(({ name }) => name));
+  return tensors
+    .filter(({ name }) => name.endsWith(".scales"))
+    .map((scales) => ({ ...scales, name: scales.name.replace(/scales$/, "bias") }))
+    .filter(({ name }) => !given.has(name))
+    .map((scales) => ({
+      ...scales,
+      shape: [scales.shape[1]!],
+      values: new Float32Array(scales.shape[1]!),
+    }));
+}
 
 const CASES: readonly Case[] = [
   { name: "llama", always: true },
@@ -169,6 +184,14 @@ const CASES: readonly Case[] = [
     name: "GPTQ of 128, its second format, no order",
     storage: { kind: "GPTQ", group: 128, version: 2, order: false },
     config: WIDE_GROUP,
+  },
+  {
+    name: "GPTQ, biases of zeros where there are none",
+    family: "qwen2",
+    storage: GPTQ_32,
+    config: PACKED,
+    edit: (tensors) => [...tensors, ...missingBiases(tensors)],
+    always: true,
   },
   { name: "AWQ, BF16 scales", storage: AWQ_32, config: PACKED, scaleDtype: "BF16" },
   { name: "FP8, BF16 scales", storage: FP8_BLOCK, config: BLOCKS, scaleDtype: "BF16" },
