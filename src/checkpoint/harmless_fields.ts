@@ -23,6 +23,8 @@ export const HARMLESS_FIELDS: ReadonlyMap<string, Allowed> = new Map<string, All
   ),
   ...any("model_type", "name_or_path", "prefix", "problem_type", "task_specific_params"),
   ...any("tokenizer_class", "transformers_version", "unsloth_fixed", "unsloth_version"),
+  // What wrote the file (SmolLM's trainer), and how a library in browsers loads another form of it.
+  ...any("is_llama_config", "transformers.js_config"),
   // Element type the weights were saved in; the weights' own headers say it better.
   ...any("dtype", "torch_dtype"),
   // Ids of special tokens; the tokenizer and the generation defaults decide.
@@ -61,6 +63,7 @@ export const HARMLESS_FIELDS: ReadonlyMap<string, Allowed> = new Map<string, All
   ["add_cross_attention", [false]],
   ["is_encoder_decoder", [false]],
   ["pruned_heads", [{}]],
+  ["rope_interleaved", [false]],
   ["tie_encoder_decoder", [false]],
   ["use_mrope", [false]],
   ["use_sliding_window", [false]],

@@ -134,8 +134,12 @@ function readWindows(
 ): (number | undefined)[] {
   const window = config.integer("sliding_window", { min: 1, fallback: undefined });
   const types = config.strings("layer_types", { fallback: undefined });
-  if (types !== undefined && types.length !== layers) {
-    throw config.error("layer_types", `it names ${types.length} of ${layers} layers`);
+  if (types !== undefined) {
+    if (types.length !== layers) {
+      throw config.error("layer_types", `it names ${types.length} of ${layers} layers`);
+    }
+    // Says of all layers what their types say of each.
+    config.boolean("use_sliding_window", { fallback: false });
   }
   return Array.from({ length: layers }, (_, i) => {
     const type = types?.[i];

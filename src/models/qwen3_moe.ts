@@ -20,6 +20,10 @@ export const qwen3Moe = gqaArchitecture({
 });
 
 function readExperts(config: ConfigReader): GqaConfig["experts"] {
+  // Qwen3-Coder's files repeat what the family fixes.
+  config.only("qkv_bias", [false]);
+  config.only("use_qk_norm", [true]);
+  config.only("shared_expert_intermediate_size", [0]);
   const routed = config.integer("num_experts", { min: 1, max: MAX_EXPERTS });
   const period = config.integer("decoder_sparse_step", { min: 1, fallback: 1 });
   const dense = new Set(config.integers("mlp_only_layers", { fallback: [] }));

@@ -44,6 +44,29 @@ export const LLAMA_32_1B = {
   transformers_version: "4.45.0.dev0",
 };
 
+/** With the fields of its trainer and of a library in browsers. */
+export const SMOLLM2_135M = {
+  ...LLAMA3,
+  bos_token_id: 1,
+  eos_token_id: 2,
+  hidden_size: 576,
+  initializer_range: 0.041666666666666664,
+  intermediate_size: 1536,
+  is_llama_config: true,
+  max_position_embeddings: 8192,
+  num_attention_heads: 9,
+  num_hidden_layers: 30,
+  num_key_value_heads: 3,
+  pad_token_id: 2,
+  rope_interleaved: false,
+  rope_scaling: null,
+  rope_theta: 100000,
+  tie_word_embeddings: true,
+  "transformers.js_config": { kv_cache_dtype: { q4f16: "float16", fp16: "float16" } },
+  transformers_version: "4.42.3",
+  vocab_size: 49152,
+};
+
 export const LLAMA_31_8B = {
   ...LLAMA3,
   hidden_size: 4096,
@@ -227,6 +250,18 @@ export const QWEN3_30B_A3B = {
   output_router_logits: false,
   router_aux_loss_coef: 0.001,
   tie_word_embeddings: false,
+};
+
+/** Qwen3-Coder-30B-A3B. */
+export const QWEN3_CODER_30B_A3B = {
+  ...QWEN3_30B_A3B,
+  intermediate_size: 5472,
+  max_position_embeddings: 262144,
+  max_window_layers: 28,
+  qkv_bias: false,
+  rope_theta: 10000000,
+  shared_expert_intermediate_size: 0,
+  use_qk_norm: true,
 };
 
 const layerTypes = (layers: number) =>
