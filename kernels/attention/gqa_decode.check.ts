@@ -51,6 +51,27 @@ export default defineCheck<GqaShape>({
       dtype: "f32",
       sinks: true,
     },
+    // Scales, each a different one, of keys and of values.
+    {
+      sequences: lengths(150, 1, 400),
+      heads: 6,
+      kvHeads: 2,
+      headDim: 20,
+      pageSize: 3,
+      splitLength: 256,
+      dtype: "fp8_e4m3",
+    },
+    {
+      sequences: lengths(140, 300),
+      heads: 2,
+      kvHeads: 2,
+      headDim: 68,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "fp8_e5m2",
+      window: 150,
+      sinks: true,
+    },
     // The largest group and head.
     {
       sequences: lengths(300, 9),
@@ -127,18 +148,18 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "every head has the first one's keys",
-      replace: "+ keys.kv_head * HEAD_QUADS",
+      replace: "+ keys.kv_head * VECTOR_QUADS",
       with: "",
       case: 1,
     },
     {
       name: "entries lie too close",
-      replace: "2u * params.kv_heads * HEAD_QUADS",
-      with: "params.kv_heads * HEAD_QUADS",
+      replace: "2u * params.kv_heads * VECTOR_QUADS",
+      with: "params.kv_heads * VECTOR_QUADS",
     },
     {
       name: "keys are taken for values",
-      replace: "params.kv_heads * HEAD_QUADS + min(",
+      replace: "params.kv_heads * VECTOR_QUADS + min(",
       with: "min(",
     },
     {
@@ -186,6 +207,37 @@ export default defineCheck<GqaShape>({
       replace: "var at = row * params.out_stride",
       with: "var at = row * params.heads * HEAD_DIM",
       case: 2,
+    },
+    { name: "the scales of keys are dropped", replace: "sums[i] *= of_keys;", with: "", case: 3 },
+    {
+      name: "the scales of values are dropped",
+      replace: "values[k] *= value_scales[four + b][k];",
+      with: "",
+      case: 3,
+    },
+    {
+      name: "the scales of keys are taken for those of values",
+      replace: "scales(at + vec4u(params.kv_heads * VECTOR_QUADS))",
+      with: "scales(at)",
+      case: 3,
+    },
+    {
+      name: "scales lie elsewhere",
+      replace: "at + vec4u(HEAD_QUADS)",
+      with: "at",
+      case: 3,
+    },
+    {
+      name: "codes have no sign",
+      replace: "codes & vec4u(0x80u)",
+      with: "codes & vec4u(0u)",
+      case: 3,
+    },
+    {
+      name: "E5M2 is read as E4M3",
+      replace: "FRACTION_BITS = 2u",
+      with: "FRACTION_BITS = 3u",
+      case: 4,
     },
     {
       name: "a split is written as if it were all",

@@ -58,6 +58,27 @@ export default defineCheck<GqaShape>({
       window: 121,
     },
     {
+      sequences: [
+        { first: 139, rows: 10 },
+        { first: 0, rows: 3 },
+      ],
+      heads: 6,
+      kvHeads: 2,
+      headDim: 20,
+      pageSize: 3,
+      splitLength: 128,
+      dtype: "fp8_e4m3",
+    },
+    {
+      sequences: [{ first: 130, rows: 9 }],
+      heads: 2,
+      kvHeads: 1,
+      headDim: 68,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "fp8_e5m2",
+    },
+    {
       sequences: [{ first: 300, rows: 12 }],
       heads: 2,
       kvHeads: 1,
@@ -123,6 +144,13 @@ export default defineCheck<GqaShape>({
       name: "the output's stride is ignored",
       replace: "(params.out_stride / 4u)",
       with: "(params.heads * HEAD_QUADS)",
+    },
+    { name: "the scales of keys are dropped", replace: "sums[i] *= of_keys;", with: "", case: 2 },
+    {
+      name: "the scales of values are dropped",
+      replace: "values[k] *= value_scales[four + b][k];",
+      with: "",
+      case: 2,
     },
     {
       name: "the last split starts at key 0",

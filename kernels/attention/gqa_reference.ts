@@ -4,8 +4,11 @@
  * @module
  */
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { CacheDtype } from "../cache/cache_kernel.ts";
+import { gqaFp8EntryBytes } from "../cache/gqa_write.ts";
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
-import type { HostArrays } from "../check.ts";
+import { decodeFp8Runs, fp8Runs, isFp8Dtype } from "../cache/host_fp8.ts";
+import type { HostArray, HostArrays } from "../check.ts";
 
 export interface GqaShape {
   /** Rows `[first, first + rows)` of each sequence. */
@@ -15,7 +18,7 @@ export interface GqaShape {
   readonly headDim: number;
   readonly pageSize: number;
   readonly splitLength: number;
-  readonly dtype: "bf16" | "f32";
+  readonly dtype: CacheDtype;
   readonly window?: number;
   readonly sinks?: boolean;
 }
@@ -51,12 +54,24 @@ export function gqaCacheBytes(shape: GqaShape): number {
     (sum, { first, rows }) => sum + first + rows - firstSeen(shape, first),
     0,
   );
+  if (isFp8Dtype(dtype)) return keys * gqaFp8EntryBytes(kvHeads, headDim);
   return keys * 2 * kvHeads * headDim * (dtype === "bf16" ? 2 : 4);
+}
+
+/** Entries as the cache holds them. */
+function encodeEntries(entries: Float32Array, { dtype, headDim }: GqaShape) {
+  if (isFp8Dtype(dtype)) return fp8Runs(entries, headDim, dtype);
+  return dtype === "bf16" ? bf16Words(entries) : entries;
+}
+
+function decodeEntries(cache: HostArray, { dtype, headDim }: GqaShape): ArrayLike<number> {
+  if (isFp8Dtype(dtype)) return decodeFp8Runs(cache as Uint32Array, headDim, dtype);
+  return dtype === "bf16" ? decodeBf16(cache as Uint32Array) : cache;
 }
 
 /** What must not be read is NaN: padding, keys that no row sees, pages of nobody. */
 export function gqaInputs(shape: GqaShape, random: () => number) {
-  const { sequences, kvHeads, headDim, pageSize, dtype } = shape;
+  const { sequences, kvHeads, headDim, pageSize } = shape;
   const draw = () => random() * 4 - 2;
   const columns = gqaColumns(shape);
   const stride = columns + GQA_PAD;
@@ -85,7 +100,7 @@ export function gqaInputs(shape: GqaShape, random: () => number) {
   });
   return {
     q,
-    cache: dtype === "bf16" ? bf16Words(entries) : entries,
+    cache: encodeEntries(entries, shape),
     rows,
     page_tables,
     // About as large as the scores, so that they count.
@@ -95,9 +110,9 @@ export function gqaInputs(shape: GqaShape, random: () => number) {
 
 /** `[rows, heads * headDim + GQA_PAD]`, NaN in the padding. */
 export function gqaReference(shape: GqaShape, inputs: HostArrays): Float64Array {
-  const { heads, kvHeads, headDim, pageSize, dtype } = shape;
+  const { heads, kvHeads, headDim, pageSize } = shape;
   const { q, rows, page_tables } = inputs;
-  const cache = dtype === "bf16" ? decodeBf16(inputs.cache as Uint32Array) : inputs.cache!;
+  const cache = decodeEntries(inputs.cache!, shape);
   const stride = gqaColumns(shape) + GQA_PAD;
   const out = new Float64Array(gqaRows(shape) * stride).fill(Number.NaN);
   for (let r = 0; r < gqaRows(shape); r++) {

@@ -1,4 +1,6 @@
+import type { CacheDtype } from "../cache/cache_kernel.ts";
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
+import { decodeFp8Latents, fp8Latents, isFp8Dtype } from "../cache/host_fp8.ts";
 import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { mlaDecode } from "./mla_decode.ts";
@@ -12,7 +14,7 @@ interface Shape {
   readonly nope: number;
   readonly pageSize: number;
   readonly splitLength: number;
-  readonly dtype: "bf16" | "f32";
+  readonly dtype: CacheDtype;
 }
 
 const SCALE = 0.3;
@@ -46,6 +48,27 @@ export default defineCheck<Shape>({
       pageSize: 1,
       splitLength: 256,
       dtype: "f32",
+    },
+    // Runs of 128 and of 12, each with a scale.
+    {
+      lengths: [150, 1, 300],
+      heads: 3,
+      latent: 140,
+      rope: 8,
+      nope: 2,
+      pageSize: 3,
+      splitLength: 256,
+      dtype: "fp8_e4m3",
+    },
+    {
+      lengths: [140, 9],
+      heads: 5,
+      latent: 24,
+      rope: 4,
+      nope: 1,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "fp8_e5m2",
     },
     {
       lengths: [300, 9],
@@ -110,6 +133,20 @@ export default defineCheck<Shape>({
       replace: "quad < ENTRY_QUADS",
       with: "quad < LATENT_QUADS",
     },
+    { name: "every run has the first scale", replace: "quad / RUN_QUADS", with: "0u", case: 2 },
+    {
+      name: "scales are dropped",
+      replace: " * decode_scale(cache[scales + quad / RUN_QUADS])",
+      with: "",
+      case: 2,
+    },
+    {
+      name: "the rope part starts elsewhere",
+      replace: "scales + scale_count(latent_quads) +",
+      with: "scales +",
+      case: 2,
+    },
+    { name: "E5M2 has E4M3's bias", replace: "BIAS = 15u", with: "BIAS = 7u", case: 3 },
     { name: "tiles are not rescaled", replace: "acc[4u * c + h] *= shrink[h];", with: "" },
     { name: "weights are not rescaled", replace: "fma(l, shrink, added)", with: "l + added" },
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
@@ -177,7 +214,11 @@ export default defineCheck<Shape>({
     return {
       q_absorbed: wide(rows * heads * latent),
       q,
-      cache: dtype === "bf16" ? bf16Words(entries) : entries,
+      cache: isFp8Dtype(dtype)
+        ? fp8Latents(entries, shape, dtype)
+        : dtype === "bf16"
+          ? bf16Words(entries)
+          : entries,
       rows: table,
       page_tables,
       // A record that is read without being written shows.
@@ -193,7 +234,12 @@ export default defineCheck<Shape>({
     const { lengths, heads, latent, rope, nope, pageSize, dtype } = shape;
     const { q_absorbed, q, rows, page_tables, rope_table } = inputs;
     const width = latent + rope;
-    const cache = dtype === "bf16" ? decodeBf16(inputs.cache as Uint32Array) : inputs.cache!;
+    const stored = inputs.cache as Uint32Array;
+    const cache = isFp8Dtype(dtype)
+      ? decodeFp8Latents(stored, shape, dtype)
+      : dtype === "bf16"
+        ? decodeBf16(stored)
+        : inputs.cache!;
     const out = new Float64Array(lengths.length * heads * latent);
     lengths.forEach((length, r) => {
       for (let h = 0; h < heads; h++) {

@@ -2,6 +2,8 @@ import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { type CacheDtype, cacheKernels, requireMultiples } from "../cache/cache_kernel.ts";
+import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
+import latentPlain from "../common/latent_read_plain.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
 import source from "./mla_decode.wgsl?raw";
@@ -36,8 +38,9 @@ const definition = {
     "scale",
   ],
 } as const;
-const kernels = cacheKernels({ ...definition, source: texts.plain });
-const sharingKernels = cacheKernels({ ...definition, source: texts.shuffle });
+const forms = { plain: latentPlain, fp8: latentFp8 };
+const kernels = cacheKernels({ ...definition, source: texts.plain }, forms);
+const sharingKernels = cacheKernels({ ...definition, source: texts.shuffle }, forms);
 
 export interface MlaDecodeOptions extends SharingOptions {
   /** `[rows, heads * latent]` f32: queries times the key up-projection */
@@ -45,7 +48,7 @@ export interface MlaDecodeOptions extends SharingOptions {
   /** `[rows, queryStride]` f32: per head `nope + rope` elements, the rope part not yet rotated */
   readonly query: Tensor;
   readonly queryStride: number;
-  /** `[slots, latent + rope]` in `cacheDtype` */
+  /** `[slots, latent + rope]` in `cacheDtype`; FP8: `mlaFp8EntryBytes` a slot */
   readonly cache: Tensor;
   readonly cacheDtype: CacheDtype;
   /** `[rows]` vec4u: source, position, cache slot, first page */

@@ -5,7 +5,7 @@
 //
 //   q_absorbed   [rows, heads, latent]        vec4f  read   queries times the key up-projection
 //   q            [rows, q_stride]             f32    read   per head nope + rope, not rotated
-//   cache        [slots, latent + rope]       quads  read   as the joined cache_*.wgsl stores them
+//   cache        [slots, latent + rope]       quads  read   see the joined latent_read_*.wgsl
 //   rows         [rows]                       vec4u  read   y = position, w = its first page's index
 //   page_tables  [pages]                      u32    read
 //   rope_table   [positions, rope / 2]        vec2f  read   cosine, sine
@@ -106,7 +106,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
         // Keys past the end are read as the last one, and left out below.
         let key = min(tile + first + k * LANES + lane, end - 1u);
         let page = page_tables[first_page + key / params.page_size];
-        at[k] = (page * params.page_size + key % params.page_size) * ENTRY_QUADS;
+        at[k] = (page * params.page_size + key % params.page_size) * entry_size(LATENT_QUADS, ROPE / 4u);
       }
       var sums = array<vec4f, KEYS>();
       for (var quad = 0u; quad < ENTRY_QUADS; quad++) {
@@ -116,7 +116,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
         let q2 = shared_read(mine, 2u, queries[4u * quad + 2u]);
         let q3 = shared_read(mine, 3u, queries[4u * quad + 3u]);
         for (var k = 0u; k < KEYS; k++) {
-          let x = decode_quad(cache[at[k] + quad]);
+          let x = entry_quad(at[k], quad, LATENT_QUADS);
           sums[k] = fma(vec4f(x.x), q0, sums[k]);
           sums[k] = fma(vec4f(x.y), q1, sums[k]);
           sums[k] = fma(vec4f(x.z), q2, sums[k]);
@@ -155,7 +155,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
         added += weight;
         for (var c = 0u; c < COLUMNS; c++) {
           let quad = min(c * LANES + lane, LATENT_QUADS - 1u);
-          let x = decode_quad(cache[entries[i] + quad]);
+          let x = entry_quad(entries[i], quad, LATENT_QUADS);
           for (var h = 0u; h < 4u; h++) {
             acc[4u * c + h] = fma(vec4f(weight[h]), x, acc[4u * c + h]);
           }

@@ -4,26 +4,48 @@
  * @module
  */
 import { KernelError } from "../../src/errors.ts";
-import { Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
+import { Kernel, type KernelDefinition, specialize } from "../../src/gpu/kernel.ts";
+import bf16Numbers from "../common/bf16.wgsl?raw";
 import bf16 from "../common/cache_bf16.wgsl?raw";
 import f32 from "../common/cache_f32.wgsl?raw";
+import e4m3 from "../common/cache_fp8.wgsl?raw";
 
-export type CacheDtype = "bf16" | "f32";
+export type CacheDtype = "bf16" | "f32" | "fp8_e4m3" | "fp8_e5m2";
 
 export type CacheKernels<B extends string, P extends string> = Readonly<
   Record<CacheDtype, Kernel<B, P>>
 >;
 
+/** Text that a kernel has besides, by the form of the cache. */
+export interface CacheForms {
+  /** Elements as they are. */
+  readonly plain: string;
+  /** FP8 codes and scales. */
+  readonly fp8: string;
+}
+
+const e5m2 = specialize("cache_fp8", e4m3, {
+  FRACTION_BITS: 2,
+  EXPONENT_BIAS: 15,
+  LARGEST_CODE: "57344.0",
+});
+
 /** @param definition Its name and text, without the storage functions. */
 export function cacheKernels<B extends string, P extends string>(
   definition: KernelDefinition<B, P>,
+  { plain, fp8 }: CacheForms = { plain: "", fp8: "" },
 ): CacheKernels<B, P> {
-  const { source } = definition;
+  const joined = (...texts: readonly string[]) =>
+    new Kernel<B, P>({ ...definition, source: [definition.source, ...texts].join("\n") });
   return {
-    bf16: new Kernel<B, P>({ ...definition, source: `${source}\n${bf16}` }),
-    f32: new Kernel<B, P>({ ...definition, source: `${source}\n${f32}` }),
+    bf16: joined(plain, bf16, bf16Numbers),
+    f32: joined(plain, f32),
+    fp8_e4m3: joined(fp8, e4m3, bf16Numbers),
+    fp8_e5m2: joined(fp8, e5m2, bf16Numbers),
   };
 }
+
+export const isFp8 = (dtype: CacheDtype) => dtype === "fp8_e4m3" || dtype === "fp8_e5m2";
 
 /** @throws {KernelError} when a size is not a multiple of `unit`. */
 export function requireMultiples(

@@ -1,6 +1,9 @@
 import { encodeBf16 } from "../../src/dtype.ts";
 import { defineCheck, type HostArrays } from "../check.ts";
-import { gqaWrite } from "./gqa_write.ts";
+import type { CacheDtype } from "./cache_kernel.ts";
+import { gqaFp8EntryBytes, gqaWrite } from "./gqa_write.ts";
+import { bf16Words } from "./host_cache.ts";
+import { fp8Runs, fp8Scale, isFp8Dtype, nearTieOfFp8 } from "./host_fp8.ts";
 
 interface Shape {
   readonly rows: number;
@@ -11,7 +14,7 @@ interface Shape {
   readonly norm: boolean;
   readonly scale: number;
   readonly eps: number;
-  readonly dtype: "bf16" | "f32";
+  readonly dtype: CacheDtype;
 }
 
 const PAD = 4;
@@ -63,6 +66,36 @@ function entry(shape: Shape, inputs: HostArrays, r: number): number[] {
   return values;
 }
 
+const storedBytes = (dtype: CacheDtype, kvHeads: number, headDim: number) =>
+  isFp8Dtype(dtype)
+    ? gqaFp8EntryBytes(kvHeads, headDim)
+    : 2 * kvHeads * headDim * (dtype === "bf16" ? 2 : 4);
+
+/**
+ * For FP8, whose scales have to be the same to the bit: numbers on a grid so coarse that f32 rotates
+ * them without an error.
+ */
+const onGrid = (value: number, steps: number) => Math.round(value * steps) / steps;
+
+/** Places in the entry of values so close to a tie that f32 and f64 may round them differently. */
+function nearTies(shape: Shape, written: readonly number[]): number[] {
+  const { dtype, headDim } = shape;
+  if (!isFp8Dtype(dtype)) {
+    return written.flatMap((value, i) => (nearTieOfBf16(value) ? [i] : []));
+  }
+  return written.flatMap((value, i) => {
+    const first = i - (i % headDim);
+    const scale = fp8Scale(written.slice(first, first + headDim), dtype);
+    return value !== 0 && nearTieOfFp8(value / scale, dtype) ? [i] : [];
+  });
+}
+
+/** The entry as its cache holds it. */
+function stored({ dtype, headDim }: Shape, written: readonly number[]) {
+  if (isFp8Dtype(dtype)) return fp8Runs(written, headDim, dtype);
+  return dtype === "bf16" ? bf16Words(written) : Float64Array.from(written);
+}
+
 export default defineCheck<Shape>({
   name: "cache/gqa_write",
   cases: [
@@ -86,6 +119,19 @@ export default defineCheck<Shape>({
       ...{ rows: 2, heads: 2, kvHeads: 2, headDim: 12, rotary: 12 },
       ...{ norm: false, scale: 1, eps: 1e-6, dtype: "f32" },
     },
+    // FP8: a part rotates; all of it; nothing but one unit.
+    {
+      ...{ rows: 3, heads: 6, kvHeads: 3, headDim: 20, rotary: 12 },
+      ...{ norm: false, scale: 1, eps: 1e-6, dtype: "fp8_e4m3" },
+    },
+    {
+      ...{ rows: 2, heads: 2, kvHeads: 2, headDim: 32, rotary: 32 },
+      ...{ norm: false, scale: 1, eps: 1e-6, dtype: "fp8_e5m2" },
+    },
+    {
+      ...{ rows: 5, heads: 3, kvHeads: 1, headDim: 136, rotary: 4 },
+      ...{ norm: false, scale: 1e-3, eps: 1e-6, dtype: "fp8_e4m3" },
+    },
     {
       ...{ rows: 64, heads: 16, kvHeads: 8, headDim: 128, rotary: 128 },
       ...{ norm: true, scale: 1, eps: 1e-6, dtype: "bf16" },
@@ -94,7 +140,7 @@ export default defineCheck<Shape>({
   tunings: [{}],
   tolerance: 2e-6,
   bytes: ({ rows, heads, kvHeads, headDim, dtype }) =>
-    rows * headDim * (8 * heads + (dtype === "bf16" ? 12 : 16) * kvHeads),
+    rows * (headDim * (8 * heads + 8 * kvHeads) + storedBytes(dtype, kvHeads, headDim)),
   flops: ({ rows, heads, kvHeads, headDim, rotary }) =>
     rows * (heads + kvHeads) * (4 * headDim + 3 * rotary),
   mutants: [
@@ -139,10 +185,50 @@ export default defineCheck<Shape>({
     { name: "nothing passes unchanged", replace: "unit < ROTARY / 4u", with: "true" },
     {
       name: "the values are not written",
-      replace: "2u * params.kv_heads) *",
-      with: "params.kv_heads) *",
+      replace: "i < 2u * params.kv_heads *",
+      with: "i < params.kv_heads *",
     },
     { name: "BF16 is cut off", replace: "bits + 0x7fffu + ((bits >> 16u) & 1u)", with: "bits" },
+    {
+      name: "every vector has the first one's scale",
+      replace: "atomicLoad(&largest[vector])",
+      with: "atomicLoad(&largest[0u])",
+      case: 4,
+    },
+    {
+      name: "half of a vector is not looked at",
+      replace: "vec4f(unit.x, unit.y)",
+      with: "vec4f(unit.x, unit.x)",
+      case: 4,
+    },
+    {
+      name: "vectors lie too close",
+      replace: "vector * VECTOR_WORDS",
+      with: "vector * HEAD_UNITS",
+      case: 4,
+    },
+    { name: "FP8 ignores the slot", replace: "rows[row].z *", with: "row *", case: 4 },
+    { name: "no scale is written", replace: "if word == 0u", with: "if word == end", case: 4 },
+    {
+      name: "a unit's pairs are swapped",
+      replace: "select(unit.y, unit.x,",
+      with: "select(unit.x, unit.y,",
+      case: 4,
+    },
+    {
+      name: "FP8 is cut off",
+      replace: "((1u << (CODE_SHIFT - 1u)) - 1u)",
+      with: "(0u)",
+      case: 4,
+    },
+    { name: "small codes are cut off", replace: "vec4u(round(", with: "vec4u((", case: 4 },
+    { name: "E5M2 has E4M3's bias", replace: "BIAS = 15u", with: "BIAS = 7u", case: 5 },
+    {
+      name: "no barrier before the scales are used",
+      replace: "}\n  workgroupBarrier();\n\n  let slot",
+      with: "}\n\n  let slot",
+      case: 4,
+    },
     {
       name: "no barrier before the sums are joined",
       replace: "workgroupBarrier();",
@@ -152,9 +238,12 @@ export default defineCheck<Shape>({
   ],
 
   inputs(shape, random) {
-    const { rows, heads, kvHeads, headDim, rotary, scale } = shape;
+    const { rows, heads, kvHeads, headDim, rotary, scale, dtype } = shape;
     const { key, value, query, stride } = columns(shape);
-    const draw = () => (random() * 2 - 1) * scale;
+    const fp8 = isFp8Dtype(dtype);
+    const draw = () => (fp8 ? onGrid(random() * 2 - 1, 4096) : random() * 2 - 1) * scale;
+    // Of many sizes, the smallest codes' too.
+    const drawValue = () => (fp8 ? draw() * 2 ** -Math.floor(36 * random() ** 3) : draw());
     // What the kernel must not read is NaN.
     const projected = new Float32Array(rows * stride).fill(Number.NaN);
     const weight = () => Float32Array.from({ length: headDim }, () => 0.5 + random());
@@ -163,25 +252,30 @@ export default defineCheck<Shape>({
       query_norm: weight(),
       key_norm: weight(),
       rows: new Uint32Array(rows * 4),
-      rope_table: Float32Array.from({ length: POSITIONS * rotary }, () => random() * 2 - 1),
+      rope_table: Float32Array.from({ length: POSITIONS * rotary }, () => {
+        const turn = random() * 2 - 1;
+        return fp8 ? onGrid(turn, 4) : turn;
+      }),
     };
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < heads * headDim; c++) projected[r * stride + query + c] = draw();
       for (let c = 0; c < kvHeads * headDim; c++) projected[r * stride + key + c] = draw();
-      for (let c = 0; c < kvHeads * headDim; c++) projected[r * stride + value + c] = draw();
+      for (let c = 0; c < kvHeads * headDim; c++) projected[r * stride + value + c] = drawValue();
       // Slots in an order of their own, with holes.
+      // A value of zeros.
+      if (r === 1) projected.fill(0, r * stride + value, r * stride + value + headDim);
       inputs.rows.set([7, Math.floor(random() * POSITIONS), 2 * (rows - r) - 1, 9], r * 4);
     }
     // Draw again what lies so close to a tie that f32 and f64 may round it differently.
     for (let again = true; again; ) {
       again = false;
       for (let r = 0; r < rows; r++) {
-        entry(shape, inputs, r).forEach((written, i) => {
-          if (!nearTieOfBf16(written)) return;
+        for (const i of nearTies(shape, entry(shape, inputs, r))) {
           again = true;
           const keys = kvHeads * headDim;
-          projected[r * stride + (i < keys ? key + i : value + i - keys)] = draw();
-        });
+          if (i < keys) projected[r * stride + key + i] = draw();
+          else projected[r * stride + value + i - keys] = drawValue();
+        }
       }
     }
     return inputs;
@@ -189,17 +283,13 @@ export default defineCheck<Shape>({
 
   reference(shape, inputs) {
     const { rows, heads, kvHeads, headDim, dtype } = shape;
-    const width = 2 * kvHeads * headDim;
+    const width = storedBytes(dtype, kvHeads, headDim) / 4;
     const values = new Float64Array(2 * rows * width).fill(Number.NaN);
-    const words = new Uint32Array(rows * width).fill(0xdeadbeef);
+    const words = new Uint32Array(2 * rows * width).fill(0xdeadbeef);
+    const cache = dtype === "f32" ? values : words;
     const query = new Float64Array(rows * queryStride(shape)).fill(Number.NaN);
     for (let r = 0; r < rows; r++) {
-      const at = inputs.rows![r * 4 + 2]! * width;
-      const written = entry(shape, inputs, r);
-      values.set(written, at);
-      for (let i = 0; i < width; i += 2) {
-        words[(at + i) / 2] = (encodeBf16(written[i]!) | (encodeBf16(written[i + 1]!) << 16)) >>> 0;
-      }
+      cache.set(stored(shape, entry(shape, inputs, r)), inputs.rows![r * 4 + 2]! * width);
       for (let h = 0; h < heads; h++) {
         const column = columns(shape).query + h * headDim;
         query.set(
@@ -208,7 +298,7 @@ export default defineCheck<Shape>({
         );
       }
     }
-    return { query, cache: dtype === "bf16" ? words : values };
+    return { query, cache };
   },
 
   bind(recorder, shape, tensors) {

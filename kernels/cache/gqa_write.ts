@@ -2,13 +2,17 @@ import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import rotate from "../common/rotate.wgsl?raw";
-import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
+import codes from "../common/vector_write_fp8.wgsl?raw";
+import pairs from "../common/vector_write_plain.wgsl?raw";
+import { type CacheDtype, cacheKernels, isFp8, requireMultiples } from "./cache_kernel.ts";
 import source from "./gqa_write.wgsl?raw";
 
 const NAME = "cache/gqa_write";
 const MAX_NORMED_HEADS = 512;
+/** Keys and values of a row, as in vector_write_fp8.wgsl. */
+const MAX_SCALED_VECTORS = 1024;
 
-const kernels = cacheKernels({
+const definition = {
   name: NAME,
   source: rotate + source,
   buffers: ["projected", "query_norm", "key_norm", "rows", "rope_table", "query", "cache"],
@@ -22,7 +26,11 @@ const kernels = cacheKernels({
     "kv_heads",
     "eps",
   ],
-});
+} as const;
+const kernels = cacheKernels(definition, { plain: pairs, fp8: codes });
+
+/** Bytes of one token's FP8 entry: the keys of all heads, then the values, each with its scale. */
+export const gqaFp8EntryBytes = (kvHeads: number, headDim: number) => 2 * kvHeads * (headDim + 4);
 
 export interface GqaWriteOptions {
   /** `[rows, projectedStride]` f32: output of the fused projection */
@@ -46,7 +54,10 @@ export interface GqaWriteOptions {
   /** `[rows, queryStride]` f32: queries, normed and rotated */
   readonly query: Tensor;
   readonly queryStride: number;
-  /** `[slots, 2 * kvHeads * headDim]` in `cacheDtype`: the keys of all heads, then the values */
+  /**
+   * `[slots, 2 * kvHeads * headDim]` in `cacheDtype`: the keys of all heads, then the values. FP8:
+   * `gqaFp8EntryBytes` a slot.
+   */
   readonly cache: Tensor;
   readonly cacheDtype: CacheDtype;
   readonly heads: number;
@@ -71,6 +82,9 @@ export function gqaWrite(recorder: Recorder, options: GqaWriteOptions): (rows: n
   }
   if (queryNorm !== undefined && heads + kvHeads > MAX_NORMED_HEADS) {
     throw new KernelError(NAME, `${heads + kvHeads} heads are too many to norm`);
+  }
+  if (isFp8(cacheDtype) && 2 * kvHeads > MAX_SCALED_VECTORS) {
+    throw new KernelError(NAME, `${kvHeads} key heads are too many for FP8`);
   }
   const bound = kernels[cacheDtype].bind(
     recorder,

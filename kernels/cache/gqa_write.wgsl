@@ -9,12 +9,12 @@
 //   rows        [rows]                          vec4u  read   y = position, z = cache slot
 //   rope_table  [positions, ROTARY / 2]         vec2f  read   cosine, sine
 //   query       [rows, query_stride]            vec2f  write  the first heads * HEAD_DIM of a row
-//   cache       [slots, 2, kv_heads, HEAD_DIM]  pairs  write  as the joined cache_*.wgsl stores them
+//   cache       [slots, 2, kv_heads, vector]    pairs  write  see the joined vector_write_*.wgsl
 //
 // One workgroup per row. The squares of a head are added in PARTS, each by one invocation, then the
-// parts in order. Then an invocation owns two pairs of neighbouring elements at a time, a pair
-// being what a word of the cache holds: (i, i + 1) and those they rotate with, ROTARY / 2 further,
-// or two neighbouring pairs where nothing rotates.
+// parts in order. Then an invocation owns a unit at a time, two pairs of neighbouring elements:
+// (i, i + 1) and those they rotate with, ROTARY / 2 further, or two neighbouring pairs where nothing
+// rotates.
 //
 // Source: Ainslie et al., "GQA" (2023); Su et al., "RoFormer" (2021), in halves instead of pairs.
 
@@ -79,51 +79,55 @@ fn inverse_rms(head: u32) -> f32 {
   return inverseSqrt(sum / f32(HEAD_DIM) + params.eps);
 }
 
+// Two pairs of a head: where they are among its pairs, and what they become.
+struct Unit {
+  near: u32,
+  far: u32,
+  x: vec2f,
+  y: vec2f,
+}
+
+fn turned(row: u32, head: u32, unit: u32) -> Unit {
+  let turning = unit < ROTARY / 4u;
+  let near = select(2u * unit, unit, turning);
+  let far = near + select(1u, ROTARY / 4u, turning);
+  let at = first_pair(row, head);
+  var x = projected[at + near];
+  var y = projected[at + far];
+  if head < params.heads + params.kv_heads {
+    if NORM {
+      let scale = inverse_rms(head);
+      if head < params.heads {
+        x *= scale * query_norm[near];
+        y *= scale * query_norm[far];
+      } else {
+        x *= scale * key_norm[near];
+        y *= scale * key_norm[far];
+      }
+    }
+    if turning {
+      let turns = rows[row].y * (ROTARY / 2u);
+      let first = rotate(vec2f(x.x, y.x), rope_table[turns + 2u * unit]);
+      let second = rotate(vec2f(x.y, y.y), rope_table[turns + 2u * unit + 1u]);
+      x = vec2f(first.x, second.x);
+      y = vec2f(first.y, second.y);
+    }
+  }
+  return Unit(near, far, x, y);
+}
+
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
   let row = group.x;
-  let turns = rows[row].y * (ROTARY / 2u);
-  let slot = rows[row].z * (2u * params.kv_heads * HEAD_PAIRS);
   if NORM { add_squares(row, lane); }
   workgroupBarrier();
 
-  let end = (params.heads + 2u * params.kv_heads) * HEAD_UNITS;
-  for (var i = lane; i < end; i += LANES) {
+  for (var i = lane; i < params.heads * HEAD_UNITS; i += LANES) {
     let head = i / HEAD_UNITS;
-    let unit = i % HEAD_UNITS;
-    // The two pairs, as pairs of the head.
-    let turning = unit < ROTARY / 4u;
-    let near = select(2u * unit, unit, turning);
-    let far = near + select(1u, ROTARY / 4u, turning);
-    let at = first_pair(row, head);
-    var x = projected[at + near];
-    var y = projected[at + far];
-    if head < params.heads + params.kv_heads {
-      if NORM {
-        let scale = inverse_rms(head);
-        if head < params.heads {
-          x *= scale * query_norm[near];
-          y *= scale * query_norm[far];
-        } else {
-          x *= scale * key_norm[near];
-          y *= scale * key_norm[far];
-        }
-      }
-      if turning {
-        let first = rotate(vec2f(x.x, y.x), rope_table[turns + 2u * unit]);
-        let second = rotate(vec2f(x.y, y.y), rope_table[turns + 2u * unit + 1u]);
-        x = vec2f(first.x, second.x);
-        y = vec2f(first.y, second.y);
-      }
-    }
-    if head < params.heads {
-      let to = row * (params.query_stride / 2u) + head * HEAD_PAIRS;
-      query[to + near] = x;
-      query[to + far] = y;
-    } else {
-      let to = slot + (head - params.heads) * HEAD_PAIRS;
-      cache[to + near] = encode_pair(x);
-      cache[to + far] = encode_pair(y);
-    }
+    let unit = turned(row, head, i % HEAD_UNITS);
+    let to = row * (params.query_stride / 2u) + head * HEAD_PAIRS;
+    query[to + unit.near] = unit.x;
+    query[to + unit.far] = unit.y;
   }
+  write_vectors(row, lane);
 }

@@ -1,5 +1,7 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
+import latentPlain from "../common/latent_read_plain.wgsl?raw";
 import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_gather.wgsl?raw";
 
@@ -7,15 +9,16 @@ const NAME = "cache/mla_gather";
 /** Keys of one workgroup, as in the kernel. */
 const KEYS = 8;
 
-const kernels = cacheKernels({
+const definition = {
   name: NAME,
   source,
   buffers: ["cache", "key_slots", "latents", "ropes"],
   params: ["first", "count", "latent_quads", "latent_stride_quads", "rope_quads"],
-});
+} as const;
+const kernels = cacheKernels(definition, { plain: latentPlain, fp8: latentFp8 });
 
 export interface MlaGatherOptions {
-  /** `[slots, latent + rope]` in `cacheDtype` */
+  /** `[slots, latent + rope]` in `cacheDtype`; FP8: `mlaFp8EntryBytes` a slot */
   readonly cache: Tensor;
   readonly cacheDtype: CacheDtype;
   /** u32 slots, one a key */

@@ -1,6 +1,6 @@
 // mla_gather: copies listed cache entries, as f32, into a workspace of consecutive rows
 //
-//   cache      [slots, latent + rope]    quads  read   as the joined cache_*.wgsl stores them
+//   cache      [slots, latent + rope]    quads  read   see the joined latent_read_*.wgsl
 //   key_slots  [first + count]           u32    read   slot of each key
 //   latents    [count, latent_stride]    vec4f  write  the first `latent` of each row
 //   ropes      [count, rope]             vec4f  write
@@ -27,11 +27,12 @@ struct Params {
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let quads = params.latent_quads + params.rope_quads;
+  let size = entry_size(params.latent_quads, params.rope_quads);
   let end = min(params.count, (group.x + 1u) * KEYS);
   for (var key = group.x * KEYS; key < end; key++) {
-    let entry = key_slots[params.first + key] * quads;
+    let entry = key_slots[params.first + key] * size;
     for (var quad = invocation; quad < quads; quad += WORKGROUP_SIZE) {
-      let value = decode_quad(cache[entry + quad]);
+      let value = entry_quad(entry, quad, params.latent_quads);
       if quad < params.latent_quads {
         latents[key * params.latent_stride_quads + quad] = value;
       } else {

@@ -1,6 +1,9 @@
-import { encodeBf16 } from "../../src/dtype.ts";
+import { decodeBf16, encodeBf16 } from "../../src/dtype.ts";
 import { defineCheck, type HostArrays } from "../check.ts";
-import { mlaWrite } from "./mla_write.ts";
+import type { CacheDtype } from "./cache_kernel.ts";
+import { fp8Scale, isFp8Dtype, LATENT_RUN, nearTieOfFp8, roundFp8Latent } from "./host_fp8.ts";
+import { mlaGather } from "./mla_gather.ts";
+import { mlaFp8EntryBytes, mlaWrite } from "./mla_write.ts";
 
 interface Shape {
   readonly rows: number;
@@ -11,7 +14,7 @@ interface Shape {
   readonly scale: number;
   readonly eps: number;
   readonly quantize: boolean;
-  readonly dtype: "bf16" | "f32";
+  readonly dtype: CacheDtype;
 }
 
 const PAD = 4;
@@ -85,6 +88,18 @@ const steps = (values: readonly number[]) => {
   return largest.map((amax) => amax / 448);
 };
 
+function nearTieOfRun({ latent, dtype }: Shape, written: readonly number[], i: number): boolean {
+  if (!isFp8Dtype(dtype)) return false;
+  const first = i - (i % LATENT_RUN);
+  const run = written.slice(first, Math.min(latent, first + LATENT_RUN));
+  return nearTieOfFp8(written[i]! / fp8Scale(run, dtype), dtype);
+}
+
+const gatheredLatents = (rows: number, { latent, rope }: Shape) => ({
+  latents: new Float64Array(rows * latent),
+  ropes: new Float64Array(rows * rope),
+});
+
 export default defineCheck<Shape>({
   name: "cache/mla_write",
   cases: [
@@ -112,6 +127,27 @@ export default defineCheck<Shape>({
       dtype: "f32",
     },
     { rows: 1, query: 3, latent: 2, rope: 2, scale: 1, eps: 1e-6, quantize: true, dtype: "bf16" },
+    // FP8, read back: runs of 128 and of 28; a short one, E5M2.
+    {
+      rows: 3,
+      query: 20,
+      latent: 156,
+      rope: 8,
+      scale: 1,
+      eps: 1e-6,
+      quantize: false,
+      dtype: "fp8_e4m3",
+    },
+    {
+      rows: 2,
+      query: 0,
+      latent: 24,
+      rope: 4,
+      scale: 1,
+      eps: 1e-6,
+      quantize: false,
+      dtype: "fp8_e5m2",
+    },
     // The 671B model.
     {
       rows: 64,
@@ -161,14 +197,40 @@ export default defineCheck<Shape>({
     { name: "the query starts elsewhere", replace: "params.query_offset,", with: "0u," },
     { name: "the latent starts elsewhere", replace: "params.latent_offset,", with: "0u," },
     { name: "the rope part starts elsewhere", replace: "+ params.rope_offset", with: "" },
-    { name: "the position is ignored", replace: "row.y *", with: "0u *" },
-    { name: "the slot is ignored", replace: "row.z *", with: "group.x *" },
+    { name: "the position is ignored", replace: "entry.row.y *", with: "0u *" },
+    {
+      name: "the slot is ignored",
+      replace: "entry.row.z *",
+      with: "entry.start / params.a_stride *",
+    },
     { name: "the rotation turns back", replace: "-(pair.y * turn.y)", with: "pair.y * turn.y" },
     {
       name: "the rope part is not written",
-      replace: "select(0u, pairs,",
-      with: "select(0u, latent_pairs,",
+      replace: "pair < pairs;",
+      with: "pair < latent_pairs;",
     },
+    {
+      name: "every run has the first one's scale",
+      replace: "atomicLoad(&largest_of_run[run])",
+      with: "atomicLoad(&largest_of_run[0u])",
+      case: 4,
+    },
+    { name: "the last scale is not written", replace: "words + run]", with: "words]", case: 4 },
+    { name: "FP8 ignores the slot", replace: "entry.row.z *", with: "0u *", case: 4 },
+    {
+      name: "the rope part lies on the scales",
+      replace: "words + runs + pair]",
+      with: "words + pair]",
+      case: 4,
+    },
+    {
+      name: "no barrier before the scales are used",
+      replace: "}\n  }\n  workgroupBarrier();",
+      with: "}\n  }",
+      case: 4,
+    },
+    { name: "FP8 is cut off", replace: "((1u << (CODE_SHIFT - 1u)) - 1u)", with: "(0u)", case: 4 },
+    { name: "E5M2 is rounded as E4M3", replace: "BITS = 2u", with: "BITS = 3u", case: 5 },
     { name: "BF16 is cut off", replace: "bits + 0x7fffu + ((bits >> 16u) & 1u)", with: "bits" },
     {
       name: "no barrier before the tree",
@@ -179,7 +241,7 @@ export default defineCheck<Shape>({
   ],
 
   inputs(shape, random) {
-    const { rows, query, latent, rope, scale, quantize } = shape;
+    const { rows, query, latent, rope, scale, quantize, dtype } = shape;
     const { ropeOffset, latentOffset, queryOffset, stride } = offsets(shape);
     const draw = () => (random() * 2 - 1) * scale;
     // What the kernel must not read is NaN.
@@ -202,8 +264,14 @@ export default defineCheck<Shape>({
     for (let again = true; again; ) {
       again = false;
       for (let r = 0; r < rows; r++) {
-        entry(shape, inputs, r).forEach((value, i) => {
-          if (!nearTieOfBf16(value)) return;
+        const written = entry(shape, inputs, r);
+        written.forEach((value, i) => {
+          if (
+            !(i < latent && isFp8Dtype(dtype)
+              ? nearTieOfRun(shape, written, i)
+              : nearTieOfBf16(value))
+          )
+            return;
           again = true;
           if (i < latent) inputs.kv_weight[i] = 0.5 + random();
           else a[r * stride + ropeOffset + (i - latent)] = draw();
@@ -219,7 +287,14 @@ export default defineCheck<Shape>({
         });
       }
     }
-    return inputs;
+    if (!isFp8Dtype(dtype)) return inputs;
+    // Compared is what is read back; the scales themselves are f32 and may be a bit off.
+    const words = (2 * rows * mlaFp8EntryBytes(latent, rope)) / 4;
+    return {
+      ...inputs,
+      entries: new Uint32Array(words).fill(0xffffffff),
+      key_slots: Uint32Array.from({ length: rows }, (_, r) => inputs.rows[r * 4 + 2]!),
+    };
   },
 
   reference(shape, inputs) {
@@ -228,11 +303,20 @@ export default defineCheck<Shape>({
     const slots = 2 * rows;
     const values = new Float64Array(slots * width).fill(Number.NaN);
     const words = new Uint32Array((slots * width) / 2).fill(0xdeadbeef);
+    const gathered = gatheredLatents(rows, shape);
     const q_out = new Float64Array(rows * (query + PAD)).fill(Number.NaN);
     for (let r = 0; r < rows; r++) {
       const at = inputs.rows![r * 4 + 2]! * width;
       const written = entry(shape, inputs, r);
       values.set(written, at);
+      if (isFp8Dtype(dtype)) {
+        const kept = roundFp8Latent(Float64Array.from(written.slice(0, latent)), dtype);
+        gathered.latents.set(kept, r * latent);
+        gathered.ropes.set(
+          written.slice(latent).map((x) => decodeBf16(encodeBf16(x))),
+          r * rope,
+        );
+      }
       for (let i = 0; i < width; i += 2) {
         words[(at + i) / 2] = (encodeBf16(written[i]!) | (encodeBf16(written[i + 1]!) << 16)) >>> 0;
       }
@@ -244,12 +328,13 @@ export default defineCheck<Shape>({
         q_out[r * (query + PAD) + c] = quantize ? rounded : value;
       });
     }
+    if (isFp8Dtype(dtype)) return { q_out, ...gathered };
     return { q_out, cache: dtype === "bf16" ? words : values };
   },
 
   bind(recorder, shape, tensors) {
     const { rows, query, latent, rope, eps, quantize, dtype } = shape;
-    const { a, q_weight, kv_weight, rope_table, q_out, cache } = tensors;
+    const { a, q_weight, kv_weight, rope_table, q_out, cache = tensors.entries } = tensors;
     const { ropeOffset, latentOffset, queryOffset, stride } = offsets(shape);
     const projected = {
       offset: queryOffset,
@@ -274,6 +359,19 @@ export default defineCheck<Shape>({
       cacheDtype: dtype,
       eps,
     });
-    return () => launch(rows);
+    if (!isFp8Dtype(dtype)) return () => launch(rows);
+    const gather = mlaGather(recorder, {
+      cache: cache!,
+      cacheDtype: dtype,
+      keySlots: tensors.key_slots!,
+      latents: tensors.latents!,
+      ropes: tensors.ropes!,
+      latent,
+      rope,
+    });
+    return () => {
+      launch(rows);
+      gather(rows);
+    };
   },
 });

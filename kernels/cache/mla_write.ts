@@ -1,16 +1,21 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
+import latentFp8 from "../common/latent_write_fp8.wgsl?raw";
+import latentPlain from "../common/latent_write_plain.wgsl?raw";
 import quantize from "../common/quantize_e4m3.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
-import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
+import { type CacheDtype, cacheKernels, isFp8, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_write.wgsl?raw";
 
 const NAME = "cache/mla_write";
 /** MAX_GROUPS groups of 128 columns. */
 const MAX_QUANTIZED_WIDTH = 8192;
 
-const kernels = cacheKernels({
+/** MAX_RUNS runs of 128 elements. */
+const MAX_FP8_LATENT = 8192;
+
+const definition = {
   name: NAME,
   source: quantize + rotate + source,
   buffers: ["a", "q_weight", "kv_weight", "rows", "rope_table", "q_out", "cache"],
@@ -25,7 +30,12 @@ const kernels = cacheKernels({
     "q_stride",
     "eps",
   ],
-});
+} as const;
+const kernels = cacheKernels(definition, { plain: latentPlain, fp8: latentFp8 });
+
+/** Bytes of one token's FP8 entry: codes, a scale for each 128 of them, the rope part in BF16. */
+export const mlaFp8EntryBytes = (latent: number, rope: number) =>
+  latent + 4 * Math.ceil(latent / 128) + 2 * rope;
 
 export interface MlaWriteOptions {
   /** `[rows, aStride]` f32: output of the fused first projections */
@@ -46,7 +56,7 @@ export interface MlaWriteOptions {
   };
   /** First column of the latent in `a`. */
   readonly latentOffset: number;
-  /** Elements of the latent: even. */
+  /** Elements of the latent: even, and a multiple of 4 for FP8. */
   readonly latent: number;
   /** `[latent]` f32 */
   readonly latentWeight: Tensor;
@@ -58,7 +68,7 @@ export interface MlaWriteOptions {
   readonly rows: Tensor;
   /** `[positions, rope]` f32, cosine and sine in turns */
   readonly ropeTable: Tensor;
-  /** `[slots, latent + rope]` in `cacheDtype` */
+  /** `[slots, latent + rope]` in `cacheDtype`; FP8: `mlaFp8EntryBytes` a slot */
   readonly cache: Tensor;
   readonly cacheDtype: CacheDtype;
   /** Added to both mean squares before the root. */
@@ -76,6 +86,12 @@ export function mlaWrite(recorder: Recorder, options: MlaWriteOptions): (rows: n
   const quantizes = query?.quantize ?? false;
   if (quantizes && query!.width > MAX_QUANTIZED_WIDTH) {
     throw new KernelError(NAME, `a query of ${query!.width} columns is too wide to quantize`);
+  }
+  if (isFp8(cacheDtype)) {
+    requireMultiples(NAME, 4, { latent });
+    if (latent > MAX_FP8_LATENT) {
+      throw new KernelError(NAME, `a latent of ${latent} elements is too wide for FP8`);
+    }
   }
   const bound = kernels[cacheDtype].bind(
     recorder,

@@ -9,13 +9,12 @@
 //   rows        [rows]                    vec4u  read   y = position, z = cache slot
 //   rope_table  [positions, rope / 2]     vec2f  read   cosine, sine
 //   q_out       [rows, q_stride]          f32    write  the first query_width of each row
-//   cache       [slots, latent + rope]    pairs  write  as the joined cache_*.wgsl stores them
+//   cache       [slots, latent + rope]    pairs  write  see the joined latent_write_*.wgsl
 //
 // One workgroup per row: its first half norms the query, its second half the latent. The squares
 // meet in the order of norm/rms_norm, so both give the same bits: lane i adds the columns i,
-// i + LANES, ..., then a binary tree, here in two strides of eight. An invocation owns a whole
-// pair of the cache, which may be one word. Groups of activations are GROUP columns, the last one
-// may be shorter.
+// i + LANES, ..., then a binary tree, here in two strides of eight. Groups of activations are GROUP
+// columns, the last one may be shorter.
 //
 // Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Su et al., "RoFormer" (2021).
 
@@ -54,6 +53,26 @@ fn tree(s: array<f32, 8>) -> f32 {
   return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+// What the second half of a workgroup writes: the row, its start in `a`, its latent's, the norm.
+struct Entry {
+  row: vec4u,
+  start: u32,
+  columns: u32,
+  scale: f32,
+}
+
+fn latent_pair(entry: Entry, pair: u32) -> vec2f {
+  let c = 2u * pair;
+  return vec2f(a[entry.columns + c], a[entry.columns + c + 1u]) * entry.scale
+    * vec2f(kv_weight[c], kv_weight[c + 1u]);
+}
+
+fn rope_pair(entry: Entry, pair: u32) -> vec2f {
+  let at = entry.start + params.rope_offset + 2u * pair;
+  let turn = rope_table[entry.row.y * (params.rope / 2u) + pair];
+  return rotate(vec2f(a[at], a[at + 1u]), turn);
+}
+
 @compute @workgroup_size(2u * LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let row = rows[group.x];
@@ -85,6 +104,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     branches[b + 4u], branches[b + 5u], branches[b + 6u], branches[b + 7u]));
   let scale = inverseSqrt(total / f32(width) + params.eps);
 
+  let entry = Entry(row, start, columns, scale);
+  if half == 1u { find_largest(entry, lane); }
   let query_end = select(0u, params.query_width, half == 0u);
   if QUANTIZE {
     for (var c = lane; c < query_end; c += LANES) {
@@ -104,20 +125,5 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     q_out[group.x * params.q_stride + c] = value;
   }
 
-  let pairs = (params.latent + params.rope) / 2u;
-  let latent_pairs = params.latent / 2u;
-  let pairs_end = select(0u, pairs, half == 1u);
-  for (var pair = lane; pair < pairs_end; pair += LANES) {
-    var value = vec2f();
-    if pair < latent_pairs {
-      let c = 2u * pair;
-      value = vec2f(a[columns + c], a[columns + c + 1u]) * scale
-        * vec2f(kv_weight[c], kv_weight[c + 1u]);
-    } else {
-      let p = pair - latent_pairs;
-      let at = start + params.rope_offset + 2u * p;
-      value = rotate(vec2f(a[at], a[at + 1u]), rope_table[row.y * (params.rope / 2u) + p]);
-    }
-    cache[row.z * pairs + pair] = encode_pair(value);
-  }
+  if half == 1u { write_entry(entry, lane); }
 }

@@ -9,6 +9,9 @@
 const KEY_TILE = 128u;
 const QUERIES = ROWS * HEADS;
 const HEAD_QUADS = HEAD_DIM / 4u;
+// A key or a value in the cache: its elements, then their scale if there is one.
+const VECTOR_QUADS = HEAD_QUADS + SCALE_QUADS;
+const SCALED = SCALE_QUADS > 0u;
 const COLUMNS = (HEAD_QUADS + LANES - 1u) / LANES;
 
 // Quads of the queries, and fours of weights, that invocations read for one another at once.
@@ -24,6 +27,8 @@ const_assert HEAD_DIM % 4u == 0u && KEY_TILE % (4u * LANES) == 0u && LANES >= 8u
 var<workgroup> weights: array<vec4f, KEY_TILE / 4u * QUERIES + SHARERS>;
 // Quads of the cache where the tile's keys start.
 var<workgroup> entries: array<u32, KEY_TILE + SHARERS>;
+// Scales of the values of four keys, where they have scales.
+var<workgroup> value_scales: array<vec4f, select(1u, KEY_TILE / 4u, SCALED)>;
 var<workgroup> shrinks: array<f32, QUERIES>;
 // Per query the highest score and the sum of weights; invocation q % LANES writes them.
 var<workgroup> seen: array<vec2f, QUERIES>;
@@ -111,8 +116,9 @@ fn score_fours(tile: u32, four: u32, asked: Queries, keys: Keys, lane: u32) {
   let pages = vec4u(
     page_tables[page.x], page_tables[page.y], page_tables[page.z], page_tables[page.w]);
   let slots = pages * params.page_size + read % params.page_size;
-  let at = slots * (2u * params.kv_heads * HEAD_QUADS) + keys.kv_head * HEAD_QUADS;
+  let at = slots * (2u * params.kv_heads * VECTOR_QUADS) + keys.kv_head * VECTOR_QUADS;
   for (var k = 0u; k < 4u; k++) { entries[4u * four + k] = at[k]; }
+  if SCALED { value_scales[four] = scales(at + vec4u(params.kv_heads * VECTOR_QUADS)); }
 
   var starts = array<u32, QUAD_READS>();
   for (var r = 0u; r < QUAD_READS; r++) {
@@ -138,6 +144,10 @@ fn score_fours(tile: u32, four: u32, asked: Queries, keys: Keys, lane: u32) {
       }
     }
   }
+  if SCALED {
+    let of_keys = scales(at);
+    for (var i = 0u; i < QUERIES; i++) { sums[i] *= of_keys; }
+  }
   for (var i = 0u; i < QUERIES; i++) {
     let end = asked.length + min(i / HEADS, asked.row_count - 1u);
     let visible = (key >= vec4u(end - min(end, params.window))) & (key < vec4u(end));
@@ -145,9 +155,17 @@ fn score_fours(tile: u32, four: u32, asked: Queries, keys: Keys, lane: u32) {
   }
 }
 
+// Scales of the vectors that start at these quads.
+fn scales(at: vec4u) -> vec4f {
+  let quad = at + vec4u(HEAD_QUADS);
+  return vec4f(
+    decode_scale(cache[quad.x]), decode_scale(cache[quad.y]),
+    decode_scale(cache[quad.z]), decode_scale(cache[quad.w]));
+}
+
 // The tile's values, in column c of this invocation.
 fn add_values(c: u32, fours: u32, lane: u32) {
-  let column = params.kv_heads * HEAD_QUADS + min(c * LANES + lane, HEAD_QUADS - 1u);
+  let column = params.kv_heads * VECTOR_QUADS + min(c * LANES + lane, HEAD_QUADS - 1u);
   var sums = array<vec4f, QUERIES>();
   for (var i = 0u; i < QUERIES; i++) { sums[i] = acc[i * COLUMNS + c] * shrinks[i]; }
   for (var four = 0u; four < fours; four += BLOCK) {
@@ -165,6 +183,7 @@ fn add_values(c: u32, fours: u32, lane: u32) {
         let j = 4u * b + k;
         let key = shared_index(mine_at[j / SHARERS], j % SHARERS, entries[4u * four + j]);
         values[k] = decode_quad(cache[key + column]);
+        if SCALED { values[k] *= value_scales[four + b][k]; }
       }
       for (var i = 0u; i < QUERIES; i++) {
         let j = b * QUERIES + i;

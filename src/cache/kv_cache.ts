@@ -14,10 +14,17 @@ export type { CacheDtype };
 
 export interface KvCacheShape {
   readonly layers: number;
-  /** Elements of one token's entry in one layer. */
+  /** Elements of one token's entry in one layer; of an FP8 entry, scales included, its bytes. */
   readonly entryWidth: number;
   readonly dtype: CacheDtype;
 }
+
+const ELEMENT_BYTES: Readonly<Record<CacheDtype, number>> = {
+  f32: 4,
+  bf16: 2,
+  fp8_e4m3: 1,
+  fp8_e5m2: 1,
+};
 
 /** Bytes of one token in one layer, a whole number of 32-bit words. */
 export function entryBytes({ entryWidth, dtype }: KvCacheShape): number {
@@ -27,7 +34,7 @@ export function entryBytes({ entryWidth, dtype }: KvCacheShape): number {
       "it is an odd number",
     );
   }
-  return entryWidth * (dtype === "bf16" ? 2 : 4);
+  return entryWidth * ELEMENT_BYTES[dtype];
 }
 
 /** Bytes of one token in all layers. */

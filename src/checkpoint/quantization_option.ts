@@ -6,6 +6,7 @@
  */
 
 import { InvalidRequestError } from "../errors.ts";
+import type { Checkpoint } from "./checkpoint.ts";
 import type { Quantization } from "./quantization.ts";
 
 /** What plain weights become on their way to the GPU. */
@@ -62,7 +63,7 @@ export function checkQuantizationOption(
 ): QuantizationChoice {
   if (given === undefined) return {};
   const { method } = quantization;
-  if (method === "fp8" || method === "fp8_block" || storedDtype?.startsWith("F8_")) {
+  if (isFp8(quantization, storedDtype)) {
     return refuse(given, "it must not be set for weights that are already FP8");
   }
   if (!QUANTIZATION_VALUES.includes(given)) {
@@ -87,6 +88,20 @@ export function checkQuantizationOption(
   if (given === "blockwise_int8" && method === "int8_block") return {};
   const already = uploadTo === undefined ? "" : ", and quantized weights are not quantized again";
   return refuse(given, `the checkpoint is ${name}${already}`);
+}
+
+/** Whether the weights are FP8 already: some options must not be set for those. */
+export function hasFp8Weights(quantization: Quantization, checkpoint: Checkpoint): boolean {
+  return isFp8(quantization, matrixDtype(checkpoint));
+}
+
+/** Element type of the checkpoint's matrices, as the files spell it. */
+export function matrixDtype({ tensors }: Checkpoint): string | undefined {
+  return [...tensors].find(([name]) => name.endsWith("_proj.weight"))?.[1].dtype;
+}
+
+function isFp8({ method }: Quantization, storedDtype: string | undefined): boolean {
+  return method === "fp8" || method === "fp8_block" || storedDtype?.startsWith("F8_") === true;
 }
 
 function refuse(given: string, reason: string): never {

@@ -6,7 +6,11 @@
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { readConfig } from "../checkpoint/config.ts";
 import { detectQuantization, type Quantization } from "../checkpoint/quantization.ts";
-import { checkQuantizationOption, type UploadTarget } from "../checkpoint/quantization_option.ts";
+import {
+  checkQuantizationOption,
+  matrixDtype,
+  type UploadTarget,
+} from "../checkpoint/quantization_option.ts";
 import { MatrixFormats } from "../layers/matrix_format.ts";
 import { architectureOf, type ModelDefinition } from "../models/model.ts";
 
@@ -33,8 +37,8 @@ export async function defineModel(
   const config = await readConfig(source);
   const quantization = await detectQuantization(source, config);
   const definition = architectureOf(config).define(config, quantization);
-  const matrix = [...tensors].find(([name]) => name.endsWith("_proj.weight"))?.[1];
-  const { uploadTo } = checkQuantizationOption(quantize, quantization, matrix?.dtype);
+  const stored = matrixDtype(checkpoint);
+  const { uploadTo } = checkQuantizationOption(quantize, quantization, stored);
   return {
     definition,
     quantization,

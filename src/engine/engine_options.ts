@@ -57,7 +57,7 @@ export interface EngineOptions {
   readonly deviceMemory?: number | undefined;
   /** Share of `deviceMemory` for weights and KV cache. Default 0.88. */
   readonly memFractionStatic?: number | undefined;
-  /** How the cache stores keys and values. f32 is for tests. Default BF16. */
+  /** How the cache stores keys and values: FP8 halves it, f32 is for tests. Default BF16. */
   readonly cacheDtype?: CacheDtype | undefined;
   /**
    * Rounds the inputs of quantized linears where the checkpoint's scheme says so: E4M3 or int8

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { bytesPerToken } from "../cache/kv_cache.ts";
+import { bytesPerToken, type CacheDtype } from "../cache/kv_cache.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type ConfigReader, readConfig } from "../checkpoint/config.ts";
 import { isJsonObject, readOptionalJson } from "../checkpoint/json_file.ts";
@@ -68,7 +68,11 @@ export interface CheckpointReport {
   /** Why it cannot be loaded as it is. */
   readonly problem: string | undefined;
   /** Bytes of one token's keys and values, by how the cache stores them. */
-  readonly cacheBytesPerToken: { readonly bf16: number; readonly f32: number };
+  readonly cacheBytesPerToken: {
+    readonly bf16: number;
+    readonly f32: number;
+    readonly fp8: number;
+  };
   /** What the devices are asked to hold beside the weights. */
   readonly demand: Demand;
   readonly weights: readonly WeightsReport[];
@@ -132,7 +136,7 @@ export async function inspectCheckpoint(
   const definition = architectureOf(config).define(config, quantization);
   const { facts, shape } = definition;
   const { hiddenSize, attention, experts, tiedEmbeddings } = facts;
-  const perToken = (dtype: "bf16" | "f32") => bytesPerToken(kvCacheShape(shape, dtype));
+  const perToken = (dtype: CacheDtype) => bytesPerToken(kvCacheShape(shape, dtype));
   const demand = demandOf(options, shape.contextLength, perToken("bf16"));
   const opened = await open(source);
   const held = opened instanceof Checkpoint ? opened : undefined;
@@ -152,7 +156,11 @@ export async function inspectCheckpoint(
     stored: held && storedBytes(held, published.wanted),
     missing: held ? [] : await missingFiles(source),
     problem: opened instanceof CheckpointError ? opened.message : published.problem,
-    cacheBytesPerToken: { bf16: perToken("bf16"), f32: perToken("f32") },
+    cacheBytesPerToken: {
+      bf16: perToken("bf16"),
+      f32: perToken("f32"),
+      fp8: perToken("fp8_e4m3"),
+    },
     demand,
     weights: weightsOf(published, definition, { demand, options }),
   };

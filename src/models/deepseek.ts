@@ -8,6 +8,7 @@
  */
 
 import { PREFILL_ROW_TILE } from "../../kernels/attention/mla_prefill.ts";
+import { mlaFp8EntryBytes } from "../../kernels/cache/mla_write.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
@@ -33,6 +34,7 @@ export function defineDeepseek(
     contextLength: config.contextLength,
     layers: config.layers,
     cacheEntryWidth: config.latent + config.rope,
+    cacheEntryFp8Bytes: mlaFp8EntryBytes(config.latent, config.rope),
     splitLength,
     prefillCapacity: 2 * splitLength,
     promptsDiffer: true,

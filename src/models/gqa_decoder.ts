@@ -5,6 +5,7 @@
  * @module
  */
 import { GQA_PREFILL_ROW_TILE } from "../../kernels/attention/gqa_prefill.ts";
+import { gqaFp8EntryBytes } from "../../kernels/cache/gqa_write.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { allocateGqaScratch, GqaAttention, type GqaShape } from "../layers/gqa_attention.ts";
@@ -37,6 +38,7 @@ function define(
     contextLength: config.rope.contextLength,
     layers: config.layers,
     cacheEntryWidth: 2 * kvHeads * headDim,
+    cacheEntryFp8Bytes: gqaFp8EntryBytes(kvHeads, headDim),
     splitLength: SPLIT_LENGTH,
     prefillCapacity: 0,
     promptsDiffer: false,

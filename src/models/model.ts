@@ -6,6 +6,7 @@
  * @module
  */
 
+import { isFp8 } from "../../kernels/cache/cache_kernel.ts";
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
 import type { CacheDtype, KvCache, KvCacheShape } from "../cache/kv_cache.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
@@ -35,6 +36,8 @@ export interface ModelShape {
   readonly layers: number;
   /** Elements of one token's cache entry in one layer. */
   readonly cacheEntryWidth: number;
+  /** Bytes of it in FP8: codes, their scales and what stays in BF16. */
+  readonly cacheEntryFp8Bytes: number;
   /** Keys of one attention split: a function of the shape alone. */
   readonly splitLength: number;
   /**
@@ -160,5 +163,6 @@ export function architectureOf(config: ConfigReader): ModelArchitecture {
 }
 
 export function kvCacheShape(shape: ModelShape, dtype: CacheDtype): KvCacheShape {
-  return { layers: shape.layers, entryWidth: shape.cacheEntryWidth, dtype };
+  const entryWidth = isFp8(dtype) ? shape.cacheEntryFp8Bytes : shape.cacheEntryWidth;
+  return { layers: shape.layers, entryWidth, dtype };
 }

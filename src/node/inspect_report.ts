@@ -44,7 +44,10 @@ function factsOf(report: CheckpointReport): (readonly [label: string, value: str
     ["Quantization", quantizationOf(report)],
     ["Parameters", billions(parameters.total) + active],
     ...(stored === undefined ? [] : ([["Files", storedOf(stored)]] as const)),
-    ["KV cache", `${count(cache.bf16)} bytes per token (${count(cache.f32)} in f32)`],
+    [
+      "KV cache",
+      `${count(cache.bf16)} bytes per token (${count(cache.fp8)} in FP8, ${count(cache.f32)} in f32)`,
+    ],
     ...state,
   ];
 }

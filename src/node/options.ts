@@ -7,6 +7,7 @@
 
 import { SCHEDULE_POLICIES } from "../engine/schedule_policy.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
+import { KV_CACHE_DTYPES } from "./kv_cache_dtype.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PLANNED_OPTIONS } from "./planned_options.ts";
 
@@ -128,6 +129,16 @@ export const ENGINE_OPTIONS = {
     min: 1,
     defaultText: "half of the machine's memory on a CPU, else by the kind of GPU",
     help: "memory of the device, as 8G or 512M: WebGPU does not tell",
+    group: MEMORY,
+  },
+  kvCacheDtype: {
+    flags: ["--kv-cache-dtype"],
+    kind: "string",
+    choices: KV_CACHE_DTYPES,
+    default: "auto",
+    help:
+      "element type of the KV cache; auto is bf16, FP8 halves it. Not to be set for weights that are " +
+      "already FP8",
     group: MEMORY,
   },
   maxTotalTokens: {

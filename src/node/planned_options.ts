@@ -61,12 +61,6 @@ export const PLANNED_OPTIONS = planned({
     neutral: [true],
     help: "accepted: there is no chunked prefix cache yet",
   },
-  kvCacheDtype: {
-    flags: ["--kv-cache-dtype"],
-    kind: "string",
-    neutral: ["auto"],
-    help: "element type of the KV cache",
-  },
   enableTorchCompile: {
     flags: ["--enable-torch-compile"],
     kind: "flag",

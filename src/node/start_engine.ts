@@ -14,6 +14,7 @@ import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
 import { type FolderSource, openFolder } from "./files.ts";
+import { kvCacheDtype } from "./kv_cache_dtype.ts";
 import { OptionError } from "./option_parser.ts";
 import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
@@ -34,6 +35,7 @@ export type StartEngine = (
 export const startEngine: StartEngine = async (options, report) => {
   const source = await openModel(options);
   report.model(source.name);
+  const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
   const chatTemplate = await readTemplate(options.chatTemplate);
   const driverThreads = await driverThreadsFor(source);
   const { device, adapter } = await openDevice({
@@ -61,6 +63,7 @@ export const startEngine: StartEngine = async (options, report) => {
       memFractionStatic: options.memFractionStatic,
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
       quantization: options.quantization,
+      cacheDtype,
       deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
       randomSeed: options.randomSeed,

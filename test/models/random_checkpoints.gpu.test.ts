@@ -247,6 +247,24 @@ describe("random checkpoints", () => {
     },
   );
 
+  test.skipIf(smallestCaseOnly).each(["fp8_e4m3", "fp8_e5m2"] as const)(
+    "a cache in %s: near the reference that rounds latents so",
+    async (cacheDtype) => {
+      // Runs of 128 and of 12.
+      const one: Case = { name: "", config: { kv_lora_rank: 140 } };
+      const tokens = tokensOf(one, 60);
+      const reference = await ReferenceDeepseek.open(randomDeepseek(one), {
+        roundCache: cacheDtype,
+      });
+      const want = reference.logProbabilities(tokens);
+      const errors = differences(await run(one, { cacheDtype }, tokens), want);
+      const plain = reference.with({}).logProbabilities(tokens);
+      const moved = plain.flatMap((row, i) => [...row].map((x, k) => Math.abs(x - want[i]![k]!)));
+      expect(middle(errors)).toBeLessThan(1e-4);
+      expect(middle(moved)).toBeGreaterThan(2e-3);
+    },
+  );
+
   test.skipIf(smallestCaseOnly)("several sequences of different pasts in one step", async () => {
     const one: Case = { name: "", dtype: "FP8" };
     const source = randomDeepseek(one);

@@ -87,7 +87,7 @@ describe("inspectCheckpoint", () => {
       stored: { total: 2 * NUMBERS, byDtype: { BF16: 2 * NUMBERS }, unused: 0 },
       missing: [],
       problem: undefined,
-      cacheBytesPerToken: { bf16: 128, f32: 256 },
+      cacheBytesPerToken: { bf16: 128, f32: 256, fp8: 80 },
       demand: { contextLength: 512, concurrency: 1, cacheBytes: 512 * 128 },
     });
   });
@@ -298,7 +298,7 @@ describe("wisp inspect", () => {
       "Quantization    none",
       "Parameters      0.04 million",
       "Files           0.1 MiB: BF16 0.1 MiB",
-      "KV cache        128 bytes per token (256 in f32)",
+      "KV cache        128 bytes per token (80 in FP8, 256 in f32)",
       "",
       "Devices for the weights and one sequence of 512 tokens (0.1 MiB of cache), 0.88 of each one's memory:",
       "Weights                       On the GPU  8 GiB",

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { type Fp8Dtype, roundFp8Latent } from "../../kernels/cache/host_fp8.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { decodeBf16, encodeBf16 } from "../../src/dtype.ts";
 import {
@@ -21,8 +22,8 @@ import {
 import { type ReferenceTensor, referenceWeights } from "./reference_weights.ts";
 
 export interface ReferenceOptions {
-  /** Rounds what a cache would hold to BF16. */
-  readonly roundCache?: boolean;
+  /** Rounds what a cache would hold: to BF16 when true, else latents to FP8 and rope parts to BF16. */
+  readonly roundCache?: boolean | Fp8Dtype;
   /** Rounds the inputs of quantized linears, all but `kv_b_proj`, as their scheme says. */
   readonly quantizeActivations?: boolean;
   /** Relative size of random noise on every normed value: how sensitive the answer is. */
@@ -128,7 +129,9 @@ export class ReferenceDeepseek {
     const keyRopes: Row[] = [];
     normed.forEach((row, position) => {
       const entry = this.#linear(row, `${name}.kv_a_proj_with_mqa`);
-      const cached = this.#cached(this.#norm(entry.slice(0, latent), `${name}.kv_a_layernorm`));
+      const cached = this.#cachedLatent(
+        this.#norm(entry.slice(0, latent), `${name}.kv_a_layernorm`),
+      );
       keysAndValues.push(this.#linear(cached, `${name}.kv_b_proj`));
       keyRopes.push(this.#cached(this.#rotate(entry.slice(latent), position)));
     });
@@ -242,6 +245,11 @@ export class ReferenceDeepseek {
   #random(): number {
     this.#noise = (this.#noise * 48271) % 0x7fffffff;
     return (this.#noise / 0x7fffffff) * 2 - 1;
+  }
+
+  #cachedLatent(row: Row): Row {
+    const { roundCache } = this.#options;
+    return typeof roundCache === "string" ? roundFp8Latent(row, roundCache) : this.#cached(row);
   }
 
   #cached(row: Row): Row {

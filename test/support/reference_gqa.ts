@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { type Fp8Dtype, roundFp8 } from "../../kernels/cache/host_fp8.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { decodeBf16, encodeBf16 } from "../../src/dtype.ts";
 import {
@@ -21,8 +22,8 @@ import { type RopeAngles, type RopeSection, referenceRope } from "./reference_ro
 import { type ReferenceTensor, referenceWeights } from "./reference_weights.ts";
 
 export interface GqaReferenceOptions {
-  /** Rounds what a cache would hold to BF16. */
-  readonly roundCache?: boolean;
+  /** Rounds what a cache would hold, to BF16 when true. */
+  readonly roundCache?: boolean | Fp8Dtype;
   /** Rounds the inputs of quantized linears as their scheme says. */
   readonly quantizeActivations?: boolean;
   /** Positions the engine was opened with. Default `max_position_embeddings`. */
@@ -265,8 +266,11 @@ export class ReferenceGqa {
     return (this.#noise / 0x7fffffff) * 2 - 1;
   }
 
-  #cached = (row: Row): Row =>
-    this.#options.roundCache ? row.map((x) => decodeBf16(encodeBf16(x))) : row;
+  #cached = (row: Row): Row => {
+    const { roundCache = false } = this.#options;
+    if (typeof roundCache === "string") return roundFp8(row, roundCache);
+    return roundCache ? row.map((x) => decodeBf16(encodeBf16(x))) : row;
+  };
 
   /** Element i of the first half turns with element i of the second. */
   #rotate(row: Row, position: number): Row {

@@ -1,0 +1,19 @@
+// How cache/mla_write stores an entry whose elements are kept as they are. An invocation owns a
+// pair, which may be one word.
+
+fn find_largest(entry: Entry, lane: u32) {
+}
+
+fn write_entry(entry: Entry, lane: u32) {
+  let latent_pairs = params.latent / 2u;
+  let pairs = latent_pairs + params.rope / 2u;
+  for (var pair = lane; pair < pairs; pair += LANES) {
+    var value = vec2f();
+    if pair < latent_pairs {
+      value = latent_pair(entry, pair);
+    } else {
+      value = rope_pair(entry, pair - latent_pairs);
+    }
+    cache[entry.row.z * pairs + pair] = encode_pair(value);
+  }
+}

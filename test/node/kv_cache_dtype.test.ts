@@ -1,0 +1,33 @@
+import { describe, expect, test } from "vitest";
+import { KV_CACHE_DTYPES, kvCacheDtype } from "../../src/node/kv_cache_dtype.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+const PLAIN = randomGqa({});
+const FP8 = randomGqa({ storage: { kind: "FP8", per: "block" } });
+
+describe("--kv-cache-dtype", () => {
+  test.each([
+    ["auto", undefined],
+    ["bf16", "bf16"],
+    ["bfloat16", "bf16"],
+    ["f32", "f32"],
+    ["float32", "f32"],
+    ["fp8_e4m3", "fp8_e4m3"],
+    ["fp8_e5m2", "fp8_e5m2"],
+  ] as const)("%s is %s", async (given, dtype) => {
+    expect(await kvCacheDtype(given, PLAIN)).toBe(dtype);
+  });
+
+  test.each(KV_CACHE_DTYPES.filter((value) => value !== "auto"))(
+    "%s is refused for weights that are FP8",
+    async (given) => {
+      await expect(kvCacheDtype(given, FP8)).rejects.toThrow(
+        `Cannot use option --kv-cache-dtype ${given}: it must not be set for weights that are already FP8`,
+      );
+    },
+  );
+
+  test("auto goes with any weights", async () => {
+    expect(await kvCacheDtype("auto", FP8)).toBeUndefined();
+  });
+});
