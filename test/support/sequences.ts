@@ -101,6 +101,7 @@ export function slotCarrier(slots: Map<number, number>, pageSize: number): PageC
     readPages: async (pages) =>
       new Uint8Array(Uint32Array.from(slotsOf(pages), (slot) => slots.get(slot) ?? 0).buffer),
     writePages: async (bytes, pages, { skip }) => {
+      await Promise.resolve(); // others may leave meanwhile
       const values = new Uint32Array(bytes.buffer).subarray(skip * pageSize);
       const places = slotsOf(pages);
       expect(values).toHaveLength(places.length);
