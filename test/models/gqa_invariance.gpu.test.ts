@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
+import type { LoadOptions } from "../../src/engine/load.ts";
 import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { best, ModelSession, type Rows, type SessionSequence } from "../support/model_session.ts";
 import { configOf, type RandomGqa, randomGqa } from "../support/random_gqa.ts";
 
 interface Case extends RandomGqa {
   readonly name: string;
+  readonly options?: Partial<LoadOptions>;
 }
 
 const MODELS: readonly Case[] = [
@@ -22,6 +24,7 @@ const MODELS: readonly Case[] = [
   },
   { name: "Qwen3-MoE", family: "qwen3Moe" },
   { name: "gpt-oss", family: "gptOss", config: { sliding_window: 100 } },
+  { name: "Qwen3, an FP8 cache", family: "qwen3", options: { cacheDtype: "fp8_e4m3" } },
 ];
 
 /** Longer than a split of 256 keys, so that a merge of splits is part of what is compared. */
@@ -48,7 +51,8 @@ describe.each(smallestCaseOnly ? MODELS.slice(0, 1) : MODELS)("bits of $name", (
   const tokens = (count: number) =>
     Array.from({ length: count }, () => Math.floor(random() * configOf(model).vocab_size));
   const prompt = tokens(LENGTH);
-  const open = (more: object = {}) => ModelSession.open(randomGqa(model), { ...OPTIONS, ...more });
+  const open = (more: object = {}) =>
+    ModelSession.open(randomGqa(model), { ...OPTIONS, ...model.options, ...more });
   let want: { readonly prompt: Uint32Array[]; readonly steps: Uint32Array[] };
 
   test("a sequence alone, its prompt in one piece", async () => {
