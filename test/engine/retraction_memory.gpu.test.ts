@@ -5,16 +5,16 @@ import type { GenerationRequest } from "../../src/generation.ts";
 import { chat, complete, openEngine } from "../support/engine.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
 
-const COUNT = 4;
+const [COUNT, LENGTH, TOKENS] = smallestCaseOnly ? [3, 12, 48] : [4, 24, 72];
 const ROOMY = { pageSize: 4, maxRunningRequests: COUNT };
 /** Answers that do not fit at once, started as if they did. */
-const TIGHT = { ...ROOMY, maxTotalTokens: 72, contextLength: 60, scheduleConservativeness: 0 };
+const TIGHT = { ...ROOMY, maxTotalTokens: TOKENS, contextLength: 44, scheduleConservativeness: 0 };
 
 const requests = Array.from(
   { length: COUNT },
   (_, i): GenerationRequest => ({
     messages: chat(`Count to ${i + 3}!`),
-    sampling: { maxNewTokens: 24, ignoreEos: true, temperature: 0.8, topK: 40, seed: i },
+    sampling: { maxNewTokens: LENGTH, ignoreEos: true, temperature: 0.8, topK: 40, seed: i },
     logprobs: { promptStart: i % 2 },
   }),
 );
