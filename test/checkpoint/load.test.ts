@@ -284,17 +284,9 @@ test("Checkpoint.load holds two chunks at most, whatever the size", async () => 
     spec({ name: `t${i}`, shape: [count, rowBytes / 2], dtype: "BF16" }, { destination }),
   );
   checkpoint.check(specs);
-  let memory = 0;
-  await checkpoint.load(specs, {
-    chunkBytes,
-    onProgress: () => {
-      const { heapUsed, arrayBuffers } = process.memoryUsage();
-      memory = Math.max(memory, heapUsed + arrayBuffers);
-    },
-  });
+  await checkpoint.load(specs, { chunkBytes });
   expect(nextRow).toBe(50_000);
   expect(inFlight).toBe(0);
   expect(largest).toBe(Math.floor(chunkBytes / rowBytes) * rowBytes);
   expect(peak).toBe(2 * largest);
-  expect(memory).toBeLessThan(256 * 2 ** 20);
 });
