@@ -1,5 +1,9 @@
+import { existsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { runCommand } from "../../src/node/command.ts";
 import { KV_CACHE_DTYPES, kvCacheDtype } from "../../src/node/kv_cache_dtype.ts";
+import { defaultModelPath } from "../../src/node/package_root.ts";
+import { startEngine } from "../../src/node/start_engine.ts";
 import { randomGqa } from "../support/random_gqa.ts";
 
 const PLAIN = randomGqa({});
@@ -31,3 +35,19 @@ describe("--kv-cache-dtype", () => {
     expect(await kvCacheDtype("auto", FP8)).toBeUndefined();
   });
 });
+
+test.skipIf(!existsSync(defaultModelPath()))(
+  "a start with weights that are FP8 and the option ends before a device is opened",
+  async () => {
+    let stderr = "";
+    const code = await runCommand(["launch_server", "--kv-cache-dtype", "fp8_e4m3"], {
+      startEngine,
+      stdout: { write: () => {} },
+      stderr: { write: (text: string) => (stderr += text) },
+    });
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(
+      "Cannot use option --kv-cache-dtype fp8_e4m3: it must not be set for weights that are already FP8",
+    );
+  },
+);
