@@ -10,6 +10,7 @@ import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import { decodeE4m3 } from "../dtype.ts";
 import { collectBytes, collectFloats } from "./destinations.ts";
 import type { MatrixEncoding } from "./matrix_format.ts";
+import { checkPackedSizes, gptqSpecs, noBiasSpec } from "./packed_specs.ts";
 
 export interface DenseMatrix {
   /** Tensor name without ".weight". */
@@ -54,7 +55,7 @@ function scaledSpecs(
   const blocks = Math.ceil(columns / BLOCK_COLUMNS);
   const shapes = {
     block: [Math.ceil(rows / BLOCK_COLUMNS), blocks],
-    row: scales.shape ?? [rows, 1],
+    row: scales.shape?.length === 1 ? [rows] : [rows, 1],
     tensor: scales.shape ?? [],
   };
   let factors = new Float32Array();
@@ -98,9 +99,11 @@ const PER_WORD = 8;
 
 function packedSpecs(
   { name, rows, columns, split }: DenseMatrix,
-  { kind, groupColumns, zeroOffset }: Extract<MatrixEncoding, { kind: "awq" | "gptq" }>,
+  encoding: Extract<MatrixEncoding, { kind: "awq" | "gptq" }>,
   take: Take,
 ): WeightSpec[] {
+  const { kind, groupColumns, zeroOffset } = encoding;
+  checkPackedSizes(name, [rows, columns], encoding);
   const groups = columns / groupColumns;
   const shiftOf = (n: number) => (kind === "awq" ? AWQ_SHIFTS[n % PER_WORD]! : 4 * (n % PER_WORD));
   let scales = new Float32Array();
@@ -147,5 +150,8 @@ function packedSpecs(
       shape: kind === "awq" ? [columns, rows / PER_WORD] : [columns / PER_WORD, rows],
       destination: collectBytes((bytes) => unpack(words(bytes))),
     },
+    ...(kind === "gptq"
+      ? [...gptqSpecs(name, { columns, split, groupColumns }), noBiasSpec(name, rows)]
+      : []),
   ];
 }

@@ -10,11 +10,10 @@ import type {
   WeightSpec,
   WeightSplit,
 } from "../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../errors.ts";
 import { collectFloats } from "./destinations.ts";
 import { isPlain, type MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
-import { packedSpecs } from "./packed_specs.ts";
+import { noBiasSpec, packedSpecs } from "./packed_specs.ts";
 import type { QuantizingUpload } from "./quantizing_upload.ts";
 
 /** Where a matrix of a checkpoint comes from. */
@@ -51,7 +50,9 @@ export function matrixSpecs(
       ? weightSpecs(place, part, source, encoding, upload)
       : packedSpecs(place, part, source, encoding);
   if (bias) specs.push(biasSpec(place, part, source));
-  else if (encoding.kind === "gptq") specs.push(noBiasSpec(place, part, source));
+  else if (encoding.kind === "gptq") {
+    specs.push(noBiasSpec(source.name, source.shape?.[0] ?? place.shape.parts[part]!));
+  }
   return specs;
 }
 
@@ -198,22 +199,5 @@ function biasSpec(place: MatrixPlace, part: number, source: MatrixSource): Weigh
     destination: collectFloats((values) =>
       place.writeBias(part, values.slice(sourceRow, sourceRow + rows)),
     ),
-  };
-}
-
-/** AutoGPTQ writes a bias of zeros for linears that have none. */
-function noBiasSpec(place: MatrixPlace, part: number, { name, shape }: MatrixSource): WeightSpec {
-  return {
-    name: `${name}.bias`,
-    shape: [shape?.[0] ?? place.shape.parts[part]!],
-    dtypes: ["F32", "BF16", "F16"],
-    split: "none",
-    optional: true,
-    destination: collectFloats((values) => {
-      const at = values.findIndex((value) => value !== 0);
-      if (at < 0) return;
-      const what = `${name}.bias that is not zero`;
-      throw new UnsupportedError(what, `number ${at} is ${values[at]}, the model has no bias here`);
-    }),
   };
 }

@@ -8,7 +8,7 @@ import { checkGroupOrder, packColumnScales } from "../../kernels/linear/column_s
 import type { Destination, WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
-import { collectBytes } from "./destinations.ts";
+import { collectBytes, collectFloats } from "./destinations.ts";
 import type { MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import type { MatrixSource } from "./matrix_specs.ts";
@@ -28,13 +28,7 @@ export function packedSpecs(
   const { columns, parts, layout } = place.shape;
   const { name, split, sourceRow = 0, sourceColumn = 0 } = source;
   const [sourceRows, sourceColumns] = source.shape ?? [parts[part]!, columns];
-  const wordRows = kind === "awq" ? sourceRows : sourceColumns;
-  if (wordRows % PER_WORD !== 0 || sourceColumns % groupColumns !== 0) {
-    throw new UnsupportedError(
-      `${name} of ${sourceRows}x${sourceColumns} in ${kind} groups of ${groupColumns}`,
-      "its sizes must be multiples of a word's codes and of the group",
-    );
-  }
+  checkPackedSizes(name, [sourceRows, sourceColumns], { kind, groupColumns, zeroOffset });
   const groups = sourceColumns / groupColumns;
   const slice: ColumnSlice = {
     ...{ packing: kind, sourceRows, sourceColumns },
@@ -60,14 +54,6 @@ export function packedSpecs(
     shape: readonly number[],
     destination: Destination,
   ): WeightSpec => ({ name: `${name}.${tensor}`, shape, dtypes: ["I32"], split, destination });
-  const order: WeightSpec = {
-    ...spec(
-      "g_idx",
-      [sourceColumns],
-      collectBytes((bytes) => checkGroupOrder(`${name}.g_idx`, bytes, groupColumns)),
-    ),
-    optional: true,
-  };
   return [
     {
       ...spec(
@@ -80,7 +66,7 @@ export function packedSpecs(
       dtypes: ["F16", "BF16", "F32"],
     },
     spec("qzeros", [groups, sourceRows / PER_WORD], collectBytes(takeZeros)),
-    ...(kind === "gptq" ? [order] : []),
+    ...(kind === "gptq" ? gptqSpecs(name, { split, groupColumns, columns: sourceColumns }) : []),
     spec(
       "qweight",
       kind === "awq"
@@ -89,6 +75,56 @@ export function packedSpecs(
       packColumns(place, () => new ColumnPacker({ ...slice, lanes: layout.lanes })),
     ),
   ];
+}
+
+/** What GPTQ has beside the numbers: which group a column is in, in `g_idx`. */
+export function gptqSpecs(
+  name: string,
+  matrix: { readonly columns: number } & Pick<MatrixSource, "split"> &
+    Pick<PackedEncoding, "groupColumns">,
+): WeightSpec[] {
+  const { columns, split, groupColumns } = matrix;
+  return [
+    {
+      name: `${name}.g_idx`,
+      shape: [columns],
+      dtypes: ["I32"],
+      split,
+      optional: true,
+      destination: collectBytes((bytes) => checkGroupOrder(`${name}.g_idx`, bytes, groupColumns)),
+    },
+  ];
+}
+
+/** AutoGPTQ writes a bias of zeros for linears that have none. */
+export function noBiasSpec(name: string, rows: number): WeightSpec {
+  return {
+    name: `${name}.bias`,
+    shape: [rows],
+    dtypes: ["F32", "BF16", "F16"],
+    split: "none",
+    optional: true,
+    destination: collectFloats((values) => {
+      const at = values.findIndex((value) => value !== 0);
+      if (at < 0) return;
+      const what = `${name}.bias that is not zero`;
+      throw new UnsupportedError(what, `number ${at} is ${values[at]}, the model has no bias here`);
+    }),
+  };
+}
+
+/** @throws {UnsupportedError} when words or groups would be cut. */
+export function checkPackedSizes(
+  name: string,
+  [rows, columns]: readonly [rows: number, columns: number],
+  { kind, groupColumns }: PackedEncoding,
+): void {
+  // A group is whole words; zero points of both kinds are packed along the outputs.
+  if (rows % PER_WORD === 0 && columns % groupColumns === 0) return;
+  throw new UnsupportedError(
+    `${name} of ${rows}x${columns} in ${kind} groups of ${groupColumns}`,
+    "its sizes must be multiples of a word's codes and of the group",
+  );
 }
 
 function withDtype(take: (bytes: Uint8Array<ArrayBuffer>, dtype: Dtype) => void): Destination {
