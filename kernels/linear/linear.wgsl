@@ -3,7 +3,7 @@
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
-//   scales   [groups, rows_padded]              words    read   where W has any, else any buffer
+//   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //

@@ -4,7 +4,7 @@
 //
 //   x             [rows, x_stride]                            f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
-//   scales        [experts, groups, rows_padded]              words    read   where W has any, else any buffer
+//   scales        [experts, groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   experts       [pairs]                                     u32      read   unless SORTED
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED
