@@ -12,7 +12,7 @@ import sink from "../common/attention_sink.wgsl?raw";
 import attend from "../common/gqa_split.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import source from "./gqa_decode.wgsl?raw";
-import { gqaReduce } from "./gqa_reduce.ts";
+import { mergeSplits } from "./merge_splits.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/gqa_decode";
@@ -179,7 +179,7 @@ export function gqaDecode(
     };
   }
   const split = bind(partials, false);
-  const reduce = gqaReduce(recorder, { ...options, partials });
+  const reduce = mergeSplits(recorder, { ...options, partials });
   return (rowCount, maxSplits) => {
     if (maxSplits <= 1) return direct.record(rowCount, kvHeads * tile.tiles);
     split.set("max_splits", maxSplits);

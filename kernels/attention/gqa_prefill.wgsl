@@ -13,7 +13,7 @@
 //
 // Grid (item, HEADS heads of one group). ROWS rows of one sequence, positions ascending one by one, share every read
 // of the cache; a short item repeats its last row. A row sees the `window` keys up to its own.
-// Splits are walked in ascending order and put together as attention/gqa_reduce does, so the bits
+// Splits are walked in ascending order and put together as attention/merge_splits does, so the bits
 // of a row are those of attention/gqa_decode. Orders: see common/gqa_split.wgsl.
 //
 // Source: Ainslie et al., "GQA" (2023); Dao, "FlashAttention-2" (2023).

@@ -181,8 +181,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "reduce: the last split is left out",
-      replace: "params.split_length + 1u",
-      with: "params.split_length + u32(rows[row].y == 0u)",
+      replace: "split * params.split_length < seen",
+      with: "(split + 1u) * params.split_length < seen",
     },
   ],
 

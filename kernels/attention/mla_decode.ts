@@ -6,8 +6,8 @@ import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
 import latentPlain from "../common/latent_read_plain.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
+import { mergeSplits } from "./merge_splits.ts";
 import source from "./mla_decode.wgsl?raw";
-import { mlaReduce } from "./mla_reduce.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/mla_decode";
@@ -134,7 +134,10 @@ export function mlaDecode(
     };
   }
   const split = bind(partials, false);
-  const reduce = mlaReduce(recorder, { partials, rows, out, heads, width: latent, splitLength });
+  const reduce = mergeSplits(recorder, {
+    ...{ partials, rows, out, outStride: heads * latent },
+    ...{ heads, headDim: latent, splitLength },
+  });
   return (rowCount, maxSplits) => {
     if (maxSplits <= 1) return direct.record(rowCount, headTiles);
     split.set("max_splits", maxSplits);

@@ -3,18 +3,18 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import sink from "../common/attention_sink.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
-import source from "./gqa_reduce.wgsl?raw";
+import source from "./merge_splits.wgsl?raw";
 
 const LANES = 64;
 
 const kernel = new Kernel({
-  name: "attention/gqa_reduce",
+  name: "attention/merge_splits",
   source: softmax + sink + source,
   buffers: ["partials", "rows", "sinks", "out"],
   params: ["heads", "head_dim", "out_stride", "split_length", "max_splits", "window", "has_sinks"],
 });
 
-export interface GqaReduceOptions {
+export interface MergeSplitsOptions {
   /** `[rows, maxSplits, heads, 2 + headDim]` f32: highest score, sum of weights, weighted sum */
   readonly partials: Tensor;
   /** `[rows]` vec4u: source, position, cache slot, first page */
@@ -38,9 +38,9 @@ export interface GqaReduceOptions {
  * Binds the tensors now; the returned function records one launch over `rows` rows, whose records
  * lie `maxSplits` apart.
  */
-export function gqaReduce(
+export function mergeSplits(
   recorder: Recorder,
-  options: GqaReduceOptions,
+  options: MergeSplitsOptions,
 ): (rows: number, maxSplits: number) => void {
   const { partials, rows, sinks, out, outStride, heads, headDim, splitLength, window } = options;
   const bound = kernel.bind(

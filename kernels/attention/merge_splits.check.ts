@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { gqaReduce } from "./gqa_reduce.ts";
+import { mergeSplits } from "./merge_splits.ts";
 
 interface Shape {
   /** Keys in front of each row, its own included. */
@@ -32,7 +32,7 @@ function floats(shape: Shape): number {
 }
 
 export default defineCheck<Shape>({
-  name: "attention/gqa_reduce",
+  name: "attention/merge_splits",
   cases: [
     // One key; one whole split; a key more; several. 66 elements are no multiple of the workgroup.
     { lengths: [1, 8, 9, 30], heads: 3, headDim: 22, splitLength: 8, window: 0, sinks: true },
@@ -119,7 +119,7 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, { partials, rows, sinks, out }) {
     const { lengths, heads, headDim, splitLength, window } = shape;
-    const launch = gqaReduce(recorder, {
+    const launch = mergeSplits(recorder, {
       partials: partials!,
       rows: rows!,
       out: out!,

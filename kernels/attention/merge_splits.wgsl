@@ -1,4 +1,4 @@
-// gqa_reduce: merges the splits that attention/gqa_decode left, in ascending order
+// merge_splits: merges the splits that attention/gqa_decode or mla_decode left, in ascending order
 //
 //   partials  [rows, max_splits, heads]  f32    read   records m, l, acc[head_dim]
 //   rows      [rows]                     vec4u  read   y = position: it says which splits there are
