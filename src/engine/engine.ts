@@ -28,10 +28,11 @@ import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { requirePriority } from "./schedule_policy.ts";
-import { Scheduler } from "./scheduler.ts";
+import { type ScheduledStep, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
 import { SequencePages } from "./sequence_pages.ts";
+import { StepPipeline } from "./step_pipeline.ts";
 import { loadText, type TextModel } from "./text_model.ts";
 
 /** What only the engine itself takes, as it cannot cross a worker or a socket. */
@@ -209,28 +210,40 @@ export class Engine implements GenerationEngine {
     });
   }
 
-  /** One step after another while there is work. */
+  /** One step after another while there is work, each submitted before the last one is seen. */
   async #run(): Promise<void> {
-    const { runner } = this.#loaded;
+    const scheduler = this.#scheduler;
+    const pipeline = new StepPipeline(this.#loaded.options.overlapSchedule);
     try {
       // Requests that arrive together start together.
       await Promise.resolve();
       for (;;) {
-        const step = this.#scheduler.schedule();
-        if (step === undefined) break;
-        await this.#retractionMemory?.carryOut(step.transfers);
-        const rows = step.sampled.map((sequence) => sequence.sampledRow());
-        const scored = step.scored.map(({ sequence, position }) =>
-          sequence.logprobs!.scoredRow(position),
-        );
-        const tokens = await runner.run(step.batch, rows, { scored });
-        this.#scheduler.commit(step, tokens);
+        while (pipeline.hasRoom(scheduler.isSteady)) {
+          const step = scheduler.schedule();
+          if (step === undefined) break;
+          pipeline.push(step, await this.#submit(step));
+        }
+        if (pipeline.isEmpty) break;
+        const { step, tokens } = await pipeline.finish();
+        scheduler.commit(step, tokens);
       }
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
+      await pipeline.drain();
     } finally {
+      // At once: a request that comes now starts the next loop.
       this.#loop = undefined;
     }
+  }
+
+  async #submit(step: ScheduledStep): Promise<{ readonly tokens: Promise<Uint32Array> }> {
+    // At once: a sequence may leave while pages move.
+    const rows = step.sampled.map((sequence) => sequence.sampledRow());
+    const scored = step.scored.map(({ sequence, position }) =>
+      sequence.logprobs!.scoredRow(position),
+    );
+    await this.#retractionMemory?.carryOut(step.transfers);
+    return this.#loaded.runner.submit(step.batch, rows, { scored });
   }
 
   #fail(error: Error): void {

@@ -34,6 +34,11 @@ export interface EngineOptions {
   readonly maxPrefillTokens?: number | undefined;
   /** Whether a step may compute prompts and generated tokens together. Default false: prompts first. */
   readonly mixedChunks?: boolean | undefined;
+  /**
+   * Whether a step is prepared and submitted while the GPU runs the one before. A request whose end
+   * nobody could foresee has then cost a row too many. Never changes a token. Default true.
+   */
+  readonly overlapSchedule?: boolean | undefined;
   /** Whether prompts share what the cache has of their beginnings. Default true. */
   readonly prefixCache?: boolean | undefined;
   /** In which order waiting requests start. Default fcfs. */
@@ -105,6 +110,7 @@ export interface ResolvedOptions {
   readonly maxPrefillRows: number;
   readonly maxPrefillTokens: number;
   readonly mixedChunks: boolean;
+  readonly overlapSchedule: boolean;
   readonly prefixCache: boolean;
   readonly schedulePolicy: SchedulePolicy;
   readonly scheduleConservativeness: number;
@@ -169,6 +175,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     retractionMemory: whole("retractionMemory", 0, { ...any, min: 0 }),
     maxPrefillTokens: whole("maxPrefillTokens", 16384, any),
     mixedChunks: options.mixedChunks ?? false,
+    overlapSchedule: options.overlapSchedule ?? true,
     prefixCache: options.prefixCache ?? true,
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
     maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {

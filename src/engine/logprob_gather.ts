@@ -18,6 +18,7 @@ import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { LogprobWish, SampledRow, ScoredRow } from "./sampled_row.ts";
+import { MOST_IN_FLIGHT } from "./step_pipeline.ts";
 
 export interface LogprobGatherOptions {
   /** Rows whose logits may be wanted in one step. */
@@ -180,8 +181,8 @@ export class LogprobGather {
       wanted: allocate("tokens wanted"),
       tokens: allocate("log-probability tokens"),
       values: allocate("log-probabilities"),
-      readTokens: new Readback(device, bytes),
-      readValues: new Readback(device, bytes),
+      readTokens: new Readback(device, bytes, MOST_IN_FLIGHT),
+      readValues: new Readback(device, bytes, MOST_IN_FLIGHT),
     };
     const { wanted, tokens, values, readTokens, readValues } = this.#results;
     this.#readbacks.push(readTokens, readValues);

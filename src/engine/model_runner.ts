@@ -14,6 +14,7 @@ import { StepInputs } from "../layers/step_tensors.ts";
 import type { Model, ModelShape } from "../models/model.ts";
 import type { SampledRow, ScoredRow } from "./sampled_row.ts";
 import { Sampler } from "./sampler.ts";
+import { MOST_IN_FLIGHT } from "./step_pipeline.ts";
 
 export interface ModelRunnerOptions {
   readonly recorder: Recorder;
@@ -67,6 +68,7 @@ export class ModelRunner {
       capacity: shape.prefillCapacity,
       rowTile: shape.prefillRowTile,
       maxRows,
+      hiddenSize: shape.hiddenSize,
       maxKeys: maxPrefillKeys(contextLength, maxRows),
       maxPageEntries: maxSequences * Math.ceil(contextLength / pageSize),
     });
@@ -86,33 +88,46 @@ export class ModelRunner {
       sampled: tensors.sampled,
     });
     this.#sampler.compile(this.plan);
-    this.#readback = new Readback(recorder.device, maxLogitRows * 4);
+    this.#readback = new Readback(recorder.device, maxLogitRows * 4, MOST_IN_FLIGHT);
     this.plan.add(({ logitRows }) => {
       // A step without logits is waited for too, so that steps never pile up on the queue.
       this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(logitRows, 1) * 4);
     });
   }
 
-  /**
-   * Computes one step. The log-probabilities that rows ask for are delivered before it resolves.
-   *
-   * @param sampling How each logit row is sampled, in order.
-   * @returns The sampled ids; resolves when the GPU has finished the step.
-   * @throws {DeviceError} when the device is lost.
-   */
+  /** Computes one step: `submit`, and the wait for its ids. */
   async run(
     batch: Batch,
     sampling: readonly SampledRow[],
-    { scored = [], ...options }: StepOptions = {},
+    options: StepOptions = {},
   ): Promise<Uint32Array> {
+    const { tokens } = await this.submit(batch, sampling, options);
+    return tokens;
+  }
+
+  /**
+   * Gives one step to the GPU; resolves when all of it is on the queue. The next may follow at once,
+   * up to `MOST_IN_FLIGHT`, and may start rows from ids that this one samples.
+   *
+   * @param sampling How each logit row is sampled, in order.
+   * @returns `tokens`, the sampled ids, once the GPU has finished the step and the log-probabilities
+   * that rows ask for are delivered; rejects with a DeviceError when the device is lost.
+   */
+  async submit(
+    batch: Batch,
+    sampling: readonly SampledRow[],
+    { scored = [], ...options }: StepOptions = {},
+  ): Promise<{ readonly tokens: Promise<Uint32Array> }> {
     const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
     if (room !== undefined) await room;
     this.#prepare(batch, sampling, scored);
     await this.plan.run(this.#step, options);
-    const deliver = this.#sampler.takeDelivery();
-    const ids = new Uint32Array(await this.#read!(), 0, sampling.length);
-    await deliver?.();
-    return ids;
+    const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
+    const read = async () => {
+      const [ids] = await Promise.all(results);
+      return new Uint32Array(ids, 0, sampling.length);
+    };
+    return { tokens: read() };
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */

@@ -35,7 +35,7 @@ export class NewTokenEstimate {
 
   /** Tokens that a running sequence will still take room for. */
   ofRunning(sequence: Sequence): number {
-    return sequence.tokens.length - sequence.computed + this.ofNew(sequence);
+    return sequence.length - sequence.computed + this.ofNew(sequence);
   }
 
   /** A step went well. */

@@ -66,16 +66,18 @@ export class PenaltySlots {
     return index;
   }
 
-  /** The slot that has not been used for longest. */
+  /**
+   * The slot that has not been used for longest. Not one whose owner has tokens in flight: the host
+   * could not write it again.
+   */
   #free(): number {
-    let oldest = 0;
-    this.#slots.forEach(({ usedIn }, i) => {
-      if (usedIn < this.#slots[oldest]!.usedIn) oldest = i;
+    let oldest: number | undefined;
+    this.#slots.forEach(({ owner, usedIn }, i) => {
+      if (usedIn === this.#step || (owner?.pending ?? 0) > 0) return;
+      if (oldest === undefined || usedIn < this.#slots[oldest]!.usedIn) oldest = i;
     });
-    if (this.#slots[oldest]!.usedIn === this.#step) {
-      throw new KernelError("sampling/count", `all ${this.#slots.length} rows are in use`);
-    }
-    return oldest;
+    if (oldest !== undefined) return oldest;
+    throw new KernelError("sampling/count", `all ${this.#slots.length} rows are in use`);
   }
 }
 

@@ -20,6 +20,8 @@ export interface RowSampling {
 /** A growing list of tokens. One object for one list: what is counted of it is kept by identity. */
 export interface TokenHistory {
   readonly tokens: readonly number[];
+  /** Tokens behind them that only the GPU knows so far. Default 0. */
+  readonly pending?: number;
   /** Tokens before it are the prompt's, the others are generated. */
   readonly promptLength: number;
 }

@@ -8,8 +8,13 @@
  * room; else they are computed again, prompt rows as a prompt and generated rows as generated ones.
  * They end with the very same tokens.
  *
+ * Steps may be scheduled while others are in flight: what those sample is not known yet, but where
+ * it will be on the GPU is. Work is submitted in the order of the schedule, so pages are given on
+ * at once, and a sequence that turns out to have ended has merely had a row too many.
+ *
  * @module
  */
+import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
@@ -71,6 +76,11 @@ export class Scheduler {
   #running: Sequence[] = [];
   #retractions = 0;
   #arrivals = 0;
+  /** Steps scheduled so far, and those of them that are not committed. */
+  #steps = 0;
+  #inFlight = 0;
+  /** The sequences of the newest step whose pages are not shared yet. */
+  #unshared: ScheduledStep["progress"] = [];
 
   constructor(pages: SequencePages, options: SchedulerOptions) {
     this.#pages = pages;
@@ -119,7 +129,14 @@ export class Scheduler {
   #removeRunning(sequence: Sequence): void {
     if (!this.#running.includes(sequence)) return;
     this.#running = this.#running.filter((other) => other !== sequence);
+    sequence.pending = 0;
     this.#pages.release(sequence);
+  }
+
+  /** Whether steps can only go on as they are: nobody waits for a place or for the host. */
+  get isSteady(): boolean {
+    const goesOn = (one: Sequence) => one.computed >= one.promptLength && one.runsAhead;
+    return this.#waiting.length === 0 && this.#running.every(goesOn);
   }
 
   /** Every sequence, running ones first. */
@@ -127,15 +144,27 @@ export class Scheduler {
     return [...this.#running, ...this.#waiting];
   }
 
-  /** The next step's batch; `undefined` when there is nothing to compute. */
+  /**
+   * The next step's batch; `undefined` when there is nothing to compute, or nothing before the
+   * oldest step in flight is committed.
+   */
   schedule(): ScheduledStep | undefined {
+    this.#share();
     this.#admit();
     for (;;) {
       const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
-      if (step !== undefined || this.#running.length === 0) return step;
+      if (step !== undefined || this.#running.length === 0 || this.#inFlight > 0) return step;
       // Nobody gets a page: the one that has least to lose makes room for the others.
       this.#retract();
     }
+  }
+
+  /** Lets others use what the newest step computes: whatever they do with it runs after it. */
+  #share(): void {
+    for (const { sequence } of this.#unshared) {
+      if (this.#running.includes(sequence)) this.#pages.share(sequence);
+    }
+    this.#unshared = [];
   }
 
   /** Prompts, else generated rows: also where prompts find no page, so that others end and leave some. */
@@ -144,30 +173,30 @@ export class Scheduler {
     const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows));
     if (prompts.length > 0) return this.#build(prompts, 0);
     const generated = this.#generatedChunks();
-    return generated.length === 0 ? undefined : this.#build(generated, generated.length);
+    if (generated === undefined || generated.length === 0) return undefined;
+    return this.#build(generated, generated.length);
   }
 
   /** Pages of generated rows come first: prompts that took them would be retracted at once. */
   #mixedStep(): ScheduledStep | undefined {
     const { maxPrefillRows, maxRows } = this.#options;
     const generated = this.#generatedChunks();
+    if (generated === undefined) return undefined;
     const rows = generated.reduce((sum, chunk) => sum + chunk.rows, 0);
     const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows));
     const chunks = [...generated, ...prompts];
     return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
   }
 
-  /** Takes over a finished step: progress is kept and shared, sampled tokens are appended. */
+  /** Takes over the oldest step in flight: the tokens it sampled are appended. */
   commit(step: ScheduledStep, tokens: Uint32Array): void {
-    for (const { sequence, computed } of step.progress) {
-      // Removed, or retracted, while the step ran.
-      if (!this.#running.includes(sequence)) continue;
-      sequence.computed = computed;
-      this.#pages.share(sequence);
-    }
+    if (step.progress === this.#unshared) this.#share();
+    this.#inFlight -= 1;
     this.#estimate.step();
     step.sampled.forEach((sequence, i) => {
-      if (sequence.finish !== null) return; // aborted while the step ran
+      // Others have left, or an earlier token ended them, while the step ran.
+      if (!this.#running.includes(sequence)) return;
+      sequence.pending -= 1;
       sequence.append(tokens[i]!);
       if (sequence.finish !== null) this.remove(sequence);
     });
@@ -208,15 +237,24 @@ export class Scheduler {
     });
   }
 
-  /** One row of each sequence that decodes; of a retracted one as many as there is room for. */
-  #generatedChunks(): Chunk[] {
+  /**
+   * One row of each sequence that decodes; of a retracted one as many as there is room for.
+   *
+   * @returns `undefined` when steps in flight have to be committed first.
+   */
+  #generatedChunks(): Chunk[] | undefined {
     const { maxRunningRequests, maxRows } = this.#options;
-    const isReady = ({ computed, promptLength, tokens }: Sequence) =>
-      computed >= promptLength && computed < tokens.length;
+    const isReady = (sequence: Sequence) =>
+      sequence.computed >= sequence.promptLength &&
+      sequence.computed < sequence.length &&
+      (sequence.pending === 0 || sequence.runsAhead);
     // A sequence that makes room may itself be one of these.
     for (const sequence of this.#running.filter(isReady)) {
+      // The GPU keeps what the newest step samples, and no more.
+      if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
       while (this.#running.includes(sequence)) {
         if (this.#pages.grow(sequence, sequence.computed + 1)) break;
+        if (this.#inFlight > 0) return undefined;
         this.#retract();
       }
     }
@@ -224,7 +262,7 @@ export class Scheduler {
     let room = Math.min(maxRunningRequests, maxRows) - ready.length;
     return ready.map((sequence) => {
       let rows = 1;
-      const missing = sequence.tokens.length - sequence.computed - 1;
+      const missing = sequence.length - sequence.computed - 1;
       const more = Math.min(missing, room);
       if (more > 0 && this.#pages.grow(sequence, sequence.computed + 1 + more)) {
         rows += more;
@@ -285,11 +323,12 @@ export class Scheduler {
     const sampled: Sequence[] = [];
     const scored: { sequence: Sequence; position: number; row: number }[] = [];
     let row = 0;
+    this.#steps += 1;
     const progress = chunks.map(({ sequence, rows }, i) => {
       const position = sequence.computed;
       const computed = position + rows;
       for (let j = 0; j < rows; j++) {
-        sources[row + j] = sequence.tokens[position + j]!;
+        sources[row + j] = sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt;
         if (sequence.logprobs?.wantsRow(position + j)) {
           scored.push({ sequence, position: position + j, row: row + j });
         }
@@ -302,13 +341,19 @@ export class Scheduler {
         pageTable: sequence.pageTable,
       });
       row += rows;
-      if (computed === sequence.tokens.length) {
+      if (computed === sequence.length) {
         logitRows.push(row - 1);
+        sequence.pending += 1;
+        sequence.sampledIn = this.#steps;
+        sequence.sampledAt = sampled.length;
         sampled.push(sequence);
       }
+      sequence.computed = computed;
       return { sequence, computed };
     });
     for (const one of scored) logitRows.push(one.row);
+    this.#inFlight += 1;
+    this.#unshared = progress;
     return {
       batch: { sequences, sources, logitRows: Uint32Array.from(logitRows) },
       sampled,

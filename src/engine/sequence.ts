@@ -9,6 +9,8 @@
  * | `[0, sharedTokens)` | those of them in pages that the prefix cache owns |
  * | `[computed, length)` | tokens still to be computed; decoding leaves exactly one |
  *
+ * Behind them stand `pending` tokens that steps in flight sample: known to the GPU alone so far.
+ *
  * @module
  */
 import type { RadixNode } from "../cache/radix_cache.ts";
@@ -53,8 +55,13 @@ export class Sequence {
   readonly promptLength: number;
   readonly maxNewTokens: number;
   readonly tokens: number[];
-  /** Tokens whose keys and values are in the cache. */
+  /** Tokens whose keys and values are in the cache once the steps in flight have run. */
   computed = 0;
+  /** Tokens that steps in flight sample: they exist on the GPU before anybody knows them. */
+  pending = 0;
+  /** The step that samples the newest of them, and which of its samples that is. */
+  sampledIn = 0;
+  sampledAt = 0;
   /** Pages that hold them, in order. */
   pageTable: number[] = [];
   /** The prefix that it shares through the cache, and how many of its tokens that covers. */
@@ -99,14 +106,25 @@ export class Sequence {
     return this.tokens.length - this.promptLength;
   }
 
+  /** Its tokens, those in flight included. */
+  get length(): number {
+    return this.tokens.length + this.pending;
+  }
+
+  /** Whether the row after a token in flight can be prepared, and may be wanted. */
+  get runsAhead(): boolean {
+    const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
+    return mayGoOn && !this.#rows.needTokens;
+  }
+
   /** Tokens that may be taken from a cache: the rows of the others are needed. */
   get cacheableTokens(): number {
     return Math.min(this.tokens.length - 1, this.logprobs?.firstRow ?? Number.POSITIVE_INFINITY);
   }
 
-  /** The row that its next token is sampled from. */
+  /** The row that the newest token in flight is sampled from. */
   sampledRow(): SampledRow {
-    return this.#rows.next(this, this.logprobs?.sampledRow());
+    return this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
   }
 
   /** Says that the request is accepted, before its first token. */

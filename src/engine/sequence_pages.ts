@@ -163,8 +163,9 @@ export class SequencePages {
 
   /** Lets others use the whole pages of what a sequence has computed. */
   share(sequence: Sequence): void {
-    const { computed, promptLength } = sequence;
-    this.#insert(sequence, this.#promptsDiffer ? Math.min(computed, promptLength) : computed);
+    const { computed, promptLength, tokens } = sequence;
+    const most = this.#promptsDiffer ? promptLength : tokens.length;
+    this.#insert(sequence, Math.min(computed, most));
   }
 
   #insert(sequence: Sequence, tokenCount: number): void {
@@ -193,7 +194,8 @@ export class SequencePages {
   release(sequence: Sequence): void {
     // What is still to come back is in no page yet.
     if (sequence.saved !== undefined) sequence.computed = sequence.sharedTokens;
-    this.#insert(sequence, sequence.computed);
+    // Steps in flight may have computed its last token, which without them nobody computes.
+    this.#insert(sequence, Math.min(sequence.computed, sequence.tokens.length - 1));
     const { pageTable, prefix, sharedTokens } = sequence;
     this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
     if (prefix !== undefined) this.#radix!.unlock(prefix);

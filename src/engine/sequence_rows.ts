@@ -35,15 +35,20 @@ export class SequenceRows {
     this.#earlyBiases = tokenBiases(early);
   }
 
-  /** The row that the sequence's next token is sampled from. */
-  next(history: TokenHistory, logprobs: LogprobWish | undefined): SampledRow {
+  /** Whether a row can only be prepared when all tokens before it are known to the host. */
+  get needTokens(): boolean {
+    return this.#options.processors.length > 0;
+  }
+
+  /** The row that the token at `position` is sampled from. */
+  next(history: TokenHistory, position: number, logprobs: LogprobWish | undefined): SampledRow {
     const { sampling, processors } = this.#options;
     const { penalties } = sampling;
     const { tokens, promptLength } = history;
-    const isEarly = tokens.length - promptLength < sampling.minNewTokens;
+    const isEarly = position - promptLength < sampling.minNewTokens;
     return {
       sampling,
-      position: tokens.length,
+      position,
       penalties: penalties && { ...penalties, history },
       biases: isEarly ? this.#earlyBiases : this.#biases,
       processor: processors.length === 0 ? undefined : (logits) => this.#run(tokens, logits),

@@ -189,6 +189,13 @@ export const ENGINE_OPTIONS = {
     help: "compute prompts and generated tokens in one step; else prompts come first",
     group: MEMORY,
   },
+  disableOverlapSchedule: {
+    flags: ["--disable-overlap-schedule"],
+    kind: "flag",
+    default: false,
+    help: "prepare a step only when the one before has finished; else the GPU never waits for it",
+    group: MEMORY,
+  },
   disableRadixCache: {
     flags: ["--disable-radix-cache"],
     kind: "flag",

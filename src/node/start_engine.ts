@@ -55,6 +55,7 @@ export const startEngine: StartEngine = async (options, report) => {
       chunkedPrefillSize: options.chunkedPrefillSize,
       maxPrefillTokens: options.maxPrefillTokens,
       mixedChunks: options.mixedChunks,
+      overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,

@@ -26,7 +26,7 @@ afterEach(() => {
 /** All answers at once, and the rows that were computed for them. */
 async function answers(options: Parameters<typeof openEngine>[0]) {
   const engine = await openEngine(options);
-  const run = vi.spyOn(ModelRunner.prototype, "run");
+  const run = vi.spyOn(ModelRunner.prototype, "submit");
   const read = vi.spyOn(PageCodec.prototype, "readPages");
   const write = vi.spyOn(PageCodec.prototype, "writePages");
   const all = await Promise.all(requests.map((request) => complete(engine, request)));

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
 import type { ScheduledStep } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
@@ -10,7 +11,18 @@ test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
   (seed) => simulate(seed),
 );
 
-/** Random requests; the cache is played by a map from slots to the prefix whose last token is there. */
+/** What a simulated GPU knows. */
+interface Played {
+  readonly pageSize: number;
+  /** What stands in each slot of the cache: a number for the prefix whose last token is there. */
+  readonly slots: Map<number, number>;
+  /** Tokens of each sequence, those included that nobody has seen yet. */
+  readonly tokens: Map<Sequence, number[]>;
+  /** What the newest step has sampled. */
+  sampled: Uint32Array;
+}
+
+/** Random requests over a simulated GPU, with up to `seed % 3` steps scheduled ahead of the oldest. */
 async function simulate(seed: number): Promise<void> {
   let state = seed * 7919;
   const random = (below: number) => {
@@ -19,6 +31,8 @@ async function simulate(seed: number): Promise<void> {
   };
   const pageSize = [1, 2, 3, 8][seed % 4]!;
   const slots = new Map<number, number>();
+  const played: Played = { pageSize, slots, tokens: new Map(), sampled: new Uint32Array(0) };
+  const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
   const memory = slotMemory([0, 100, 10_000][Math.floor(seed / 2) % 3]!, slots, pageSize);
   const {
     scheduler: s,
@@ -35,6 +49,7 @@ async function simulate(seed: number): Promise<void> {
   const live = new Set<Sequence>();
   let retractions = 0;
   let restores = 0;
+  let ahead = 0;
   for (let turn = 0; turn < 2500; turn++) {
     if (random(4) === 0 && turn < 1200 && live.size < 12) {
       const partition = ["a", undefined][random(2)];
@@ -42,6 +57,7 @@ async function simulate(seed: number): Promise<void> {
       const { sequence: made } = sequence(1 + random(60), 1 + random(40), {}, options);
       s.add(made);
       live.add(made);
+      played.tokens.set(made, [...made.tokens]);
     }
     const leave = (candidates: readonly Sequence[]) => {
       const victim = random(20) === 0 ? candidates[random(candidates.length)] : undefined;
@@ -52,20 +68,29 @@ async function simulate(seed: number): Promise<void> {
     };
     leave([...live]);
     const step = s.schedule();
-    if (step === undefined) continue;
-    restores += step.transfers.restores.length;
-    const moving = memory.carryOut(step.transfers);
-    const inStep = new Set(step.progress.map((one) => one.sequence));
-    leave([...live].filter((one) => !inStep.has(one)));
-    await moving;
-    expect(memory.usedBytes).toBeLessThanOrEqual(memory.budget);
-    checkStep(step, { pageSize, slots });
+    if (step !== undefined) {
+      restores += step.transfers.restores.length;
+      const moving = memory.carryOut(step.transfers);
+      const inStep = new Set(step.progress.map((one) => one.sequence));
+      leave([...live].filter((one) => !inStep.has(one)));
+      await moving;
+      expect(memory.usedBytes).toBeLessThanOrEqual(memory.budget);
+      checkStep(step, played);
+      const ids = Uint32Array.from(step.sampled, () => 2 + random(62));
+      step.sampled.forEach((one, i) => {
+        played.tokens.get(one)!.push(ids[i]!);
+      });
+      played.sampled = ids;
+      inFlight.push({ step, ids });
+      ahead = Math.max(ahead, inFlight.length - 1);
+    }
+    leave([...live]);
     const own = [...live].flatMap((one) => one.pageTable.slice(pool.pagesFor(one.sharedTokens)));
     expect(new Set(own).size).toBe(own.length);
-    s.commit(
-      step,
-      Uint32Array.from(step.sampled, () => 2 + random(62)),
-    );
+    if (step !== undefined && inFlight.length <= seed % 3) continue;
+    const oldest = inFlight.shift();
+    if (oldest === undefined) continue;
+    s.commit(oldest.step, oldest.ids);
     for (const one of live) {
       if (one.finish === null) continue;
       retractions += one.retractions;
@@ -76,6 +101,7 @@ async function simulate(seed: number): Promise<void> {
   expect(s.hasWork).toBe(false);
   expect(pages.available).toBe(pool.pageCount);
   expect(memory.usedBytes).toBe(0);
+  expect(ahead).toBe(seed % 3);
   if (seed === 1) expect(retractions).toBeGreaterThan(0);
   if (seed === 4) expect(restores).toBeGreaterThan(0);
 }
@@ -83,13 +109,13 @@ async function simulate(seed: number): Promise<void> {
 /** Plays the step's writes, then checks that each sequence reads the prefixes that it should. */
 function checkStep(
   { batch, progress }: ScheduledStep,
-  { pageSize, slots }: { readonly pageSize: number; readonly slots: Map<number, number> },
+  { pageSize, slots, tokens, sampled }: Played,
 ): void {
   expect(batch.sources.length).toBeLessThanOrEqual(16);
   const written = new Set<number>();
   let row = 0;
   let prefill = false;
-  const prefixes = progress.map(({ sequence }) => prefixHashes(sequence));
+  const prefixes = progress.map(({ sequence }) => prefixHashes(sequence, tokens.get(sequence)!));
   const slotOf = (table: readonly number[], at: number) =>
     table[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
   batch.sequences.forEach((q, i) => {
@@ -99,11 +125,13 @@ function checkStep(
     expect(q.phase).toBe(prefill ? "prefill" : "decode");
     expect(q.position < owner.promptLength).toBe(prefill);
     if (prefill) expect(computed).toBeLessThanOrEqual(owner.promptLength);
-    expect([q.queryStart, q.position]).toEqual([row, owner.computed]);
-    expect(computed).toBe(owner.computed + q.queryLength);
-    expect([...batch.sources.subarray(row, row + q.queryLength)]).toEqual(
-      owner.tokens.slice(q.position, computed),
-    );
+    expect([q.queryStart, computed]).toEqual([row, q.position + q.queryLength]);
+    const sources = Array.from(batch.sources.subarray(row, row + q.queryLength), (source, j) => {
+      const isKnown = q.position + j < owner.tokens.length;
+      expect(source < FROM_SAMPLED).toBe(isKnown);
+      return isKnown ? source : sampled[source - FROM_SAMPLED];
+    });
+    expect(sources).toEqual(tokens.get(owner)!.slice(q.position, computed));
     for (let at = q.position; at < computed; at++) {
       const slot = slotOf(q.pageTable, at);
       expect(written.has(slot)).toBe(false);
@@ -120,7 +148,7 @@ function checkStep(
 }
 
 /** A number for each prefix of a sequence's tokens, its partition included. */
-function prefixHashes({ tokens, partition }: Sequence): number[] {
+function prefixHashes({ partition }: Sequence, tokens: readonly number[]): number[] {
   let hash = partition === undefined ? 7 : 11;
   return tokens.map((token) => {
     hash = Math.imul(hash ^ token, 16777619) >>> 0;

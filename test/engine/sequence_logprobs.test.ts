@@ -132,6 +132,7 @@ describe("rows of a sequence", () => {
   test("have the biases of their time: until minNewTokens nothing ends it", () => {
     const params = { minNewTokens: 2, stopTokenIds: [5], logitBias: { 5: 3, 7: -1 } };
     const { sequence: one } = sequence([4], {}, params);
+    one.pending = 1;
     const early = one.sampledRow().biases!;
     expect(Object.fromEntries([...early.tokens].map((t, i) => [t, early.values[i]]))).toEqual({
       1: -Infinity,
