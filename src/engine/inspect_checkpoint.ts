@@ -135,7 +135,7 @@ export async function inspectCheckpoint(
   const quantization = await detectQuantization(source, config);
   const definition = architectureOf(config).define(config, quantization);
   const { facts, shape } = definition;
-  const { hiddenSize, attention, experts, tiedEmbeddings } = facts;
+  const { attention, experts, tiedEmbeddings } = facts;
   const perToken = (dtype: CacheDtype) => bytesPerToken(kvCacheShape(shape, dtype));
   const demand = demandOf(options, shape.contextLength, perToken("bf16"));
   const opened = await open(source);
@@ -145,7 +145,7 @@ export async function inspectCheckpoint(
     name: source.name,
     architecture: definition.architecture,
     layers: shape.layers,
-    hiddenSize,
+    hiddenSize: shape.hiddenSize,
     attention,
     contextLength: shape.contextLength,
     vocabularySize: shape.vocabularySize,

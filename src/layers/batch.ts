@@ -27,9 +27,11 @@ export interface Batch {
   readonly sequences: readonly BatchSequence[];
   /**
    * Per row: a token id; `FROM_SAMPLED | i` for the i-th id sampled in the previous step, which
-   * need not have reached the host; `FROM_EXTERNAL | i` for row i of external embeddings (kernels/embedding).
+   * need not have reached the host; `FROM_EXTERNAL | i` for row i of `external` (kernels/embedding).
    */
   readonly sources: Uint32Array<ArrayBuffer>;
+  /** Embeddings made elsewhere, `[.., hiddenSize]`: runs of rows, numbered one run after another. */
+  readonly external?: readonly Float32Array<ArrayBuffer>[];
   /** Rows whose logits are wanted, ascending. */
   readonly logitRows: Uint32Array<ArrayBuffer>;
 }

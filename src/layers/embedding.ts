@@ -81,6 +81,7 @@ export class Embedding {
     const record = embedding(plan.recorder, {
       rows: options.inputs.rows,
       sampled: options.inputs.sampled,
+      external: options.inputs.external,
       slabs: this.#slabs,
       out: options.out,
       stride: options.stride,

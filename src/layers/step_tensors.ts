@@ -24,9 +24,12 @@ export interface StepTensors {
   readonly logitRows: Tensor;
   /** `[maxRows]` u32: ids sampled in the previous step */
   readonly sampled: Tensor;
+  /** `[maxRows, hiddenSize padded to 4]` f32: embeddings made elsewhere */
+  readonly external: Tensor;
 }
 
 export interface StepTensorsOptions extends PassGeometry {
+  readonly hiddenSize: number;
   /** Page-table entries of all sequences of one batch. */
   readonly maxPageEntries: number;
 }
@@ -38,13 +41,16 @@ export class StepInputs {
   readonly #device: GPUDevice;
   readonly #pageSize: number;
   readonly #capacity: number;
+  readonly #hiddenSize: number;
+  readonly #hiddenStride: number;
   readonly #rows: Uint32Array<ArrayBuffer>;
   readonly #pages: Uint32Array<ArrayBuffer>;
   #pageCount = 0;
 
   constructor(device: GPUDevice, memory: DeviceMemory, options: StepTensorsOptions) {
-    const { maxRows, capacity, maxPageEntries } = options;
+    const { maxRows, capacity, maxPageEntries, hiddenSize } = options;
     const passes = maxPasses(options);
+    const hiddenStride = Math.ceil(hiddenSize / 4) * 4;
     const allocate = (words: number, label: string) =>
       memory.allocate("activations", words * 4, label);
     this.tensors = {
@@ -54,11 +60,14 @@ export class StepInputs {
       items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
       logitRows: allocate(maxRows, "logit rows"),
       sampled: allocate(maxRows, "sampled ids"),
+      external: allocate(maxRows * hiddenStride, "external rows"),
     };
     this.prefill = new PrefillPasses(options);
     this.#device = device;
     this.#pageSize = options.pageSize;
     this.#capacity = capacity;
+    this.#hiddenSize = hiddenSize;
+    this.#hiddenStride = hiddenStride;
     this.#rows = new Uint32Array(maxRows * ROW_WORDS);
     this.#pages = new Uint32Array(maxPageEntries);
   }
@@ -90,7 +99,24 @@ export class StepInputs {
     if (changed || entry > this.#pageCount) this.#send(this.tensors.pageTables, this.#pages, entry);
     this.#pageCount = Math.max(this.#pageCount, entry);
     this.#send(this.tensors.logitRows, logitRows, logitRows.length);
+    this.#writeExternal(batch);
     this.#writePasses(batch);
+  }
+
+  #writeExternal({ external = [] }: Batch): void {
+    const { queue } = this.#device;
+    const { buffer, offset } = this.tensors.external;
+    const width = this.#hiddenSize;
+    const stride = this.#hiddenStride;
+    let row = 0;
+    for (const run of external) {
+      // Rows that stand as the GPU has them go in one piece.
+      const piece = width === stride ? run.length : width;
+      for (let at = 0; at < run.length; at += piece) {
+        queue.writeBuffer(buffer, offset + row * stride * 4, run, at, piece);
+        row += piece / width;
+      }
+    }
   }
 
   #writePasses({ sequences }: Batch): void {

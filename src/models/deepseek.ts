@@ -31,6 +31,7 @@ export function defineDeepseek(
   const splitLength = config.heads * config.latent >= WIDE_ATTENTION ? 2048 : 256;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
+    hiddenSize: config.hiddenSize,
     contextLength: config.contextLength,
     layers: config.layers,
     cacheEntryWidth: config.latent + config.rope,
@@ -51,10 +52,9 @@ export function defineDeepseek(
 }
 
 function factsOf(config: DeepseekConfig): ModelFacts {
-  const { hiddenSize, tiedEmbeddings, experts } = config;
+  const { tiedEmbeddings, experts } = config;
   const { heads, queryLatent, latent, nope, rope, value } = config;
   return {
-    hiddenSize,
     attention: { kind: "mla", heads, queryLatent, latent, nope, rope, value },
     experts,
     tiedEmbeddings,

@@ -35,6 +35,7 @@ function define(
   const { heads, kvHeads, headDim } = config;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
+    hiddenSize: config.hiddenSize,
     contextLength: config.rope.contextLength,
     layers: config.layers,
     cacheEntryWidth: 2 * kvHeads * headDim,
@@ -59,7 +60,6 @@ function define(
     architecture: config.architecture,
     shape,
     facts: {
-      hiddenSize,
       attention: { kind: "gqa", heads, kvHeads, headDim },
       experts,
       tiedEmbeddings: config.tiedEmbeddings,

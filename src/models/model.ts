@@ -31,6 +31,8 @@ import { qwen3Moe } from "./qwen3_moe.ts";
 /** Numbers that the engine plans with. */
 export interface ModelShape {
   readonly vocabularySize: number;
+  /** Width of a row between layers, and of an embedding. */
+  readonly hiddenSize: number;
   /** Positions the model is defined for. */
   readonly contextLength: number;
   readonly layers: number;
@@ -108,7 +110,6 @@ export type AttentionFacts =
 
 /** What people ask about a model; nothing is computed with it. */
 export interface ModelFacts {
-  readonly hiddenSize: number;
   readonly attention: AttentionFacts;
   readonly experts:
     | { readonly routed: number; readonly perToken: number; readonly shared: number }
