@@ -37,18 +37,13 @@ export function codePoints(ranges: Iterable<CodePointRange>): CodePoints {
   const set: [number, number][] = [];
   for (const [first, last] of parts) {
     const previous = set.at(-1);
-    if (previous !== undefined && touches(previous[1], first)) {
+    if (previous !== undefined && first <= previous[1] + 1) {
       previous[1] = Math.max(previous[1], last);
     } else {
       set.push([first, last]);
     }
   }
   return set;
-}
-
-/** The surrogates stand between two ranges that would else be one: those stay two. */
-function touches(last: number, first: number): boolean {
-  return first <= last + 1;
 }
 
 /** The characters of a text as a set. */

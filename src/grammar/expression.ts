@@ -2,7 +2,7 @@
  * What a constraint is written in, whatever language the client wrote it in.
  *
  * A regular expression, an EBNF grammar and a JSON schema all become a `Grammar`: named rules, each
- * an `Expression`, plain data that is printable in a test. `compile_automaton.ts` turns it into an automaton
+ * an `Expression`, plain data that is printable in a test. `byte_automaton.ts` turns it into an automaton
  * over the bytes of UTF-8. The text of a whole completion must be one that the root rule matches,
  * from its first byte to its last.
  *
@@ -21,8 +21,10 @@
  * is refused, and so is a name without a rule. Choices are not ordered and repeats not greedy: a
  * grammar is the set of its texts. Rules that no finite text satisfies count as nothing at all.
  *
- * Intersection, difference and complement exist for regular languages only: `regular.ts` computes
- * them over `CodePointAutomaton`, and a `regular` expression brings the result back in here.
+ * Intersection, difference and complement exist for regular languages only: `automatonOf` in
+ * `code_point_automaton.ts` turns an expression into a `CodePointAutomaton`, `regular.ts` computes
+ * with those, `insideJsonString` in `json_string.ts` spells one as JSON does, and a `regular`
+ * expression brings the result back in here.
  *
  * What is matched within a rule is remembered once for all places that refer to the rule, so give
  * what stands in many places, such as a JSON string with its quotes, a rule. Prefer a `repeat` with

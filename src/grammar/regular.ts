@@ -1,0 +1,279 @@
+/**
+ * What can be done with regular languages over code points: both of two, one without another,
+ * neither, all texts of a finite one.
+ *
+ * The automata may have several ways to read a text; only `complement`, and with it `difference`,
+ * makes one deterministic, which may need more states than the limit allows.
+ *
+ * Every function works without recursion and ends with a `GrammarError` where the result would have
+ * more than `MAX_REGULAR_STATES` states or `MAX_REGULAR_EDGES` edges.
+ *
+ * @module
+ */
+
+import { codePoints, MAX_CODE_POINT } from "./code_points.ts";
+import type { CodePointAutomaton, CodePointEdge, CodePointState } from "./expression.ts";
+import { GrammarError } from "./grammar_error.ts";
+
+export const MAX_REGULAR_STATES = 100_000;
+export const MAX_REGULAR_EDGES = 1_000_000;
+
+/** Collects the states of an automaton and refuses too many. */
+export class AutomatonBuilder {
+  readonly #states: { accepting: boolean; edges: CodePointEdge[] }[] = [];
+  #edges = 0;
+
+  get size(): number {
+    return this.#states.length;
+  }
+
+  /** @returns The number of the new state; the first is the start. */
+  add(accepting: boolean): number {
+    if (this.#states.length === MAX_REGULAR_STATES) refuse(`${MAX_REGULAR_STATES} states`);
+    return this.#states.push({ accepting, edges: [] }) - 1;
+  }
+
+  connect(state: number, edge: CodePointEdge): void {
+    if (++this.#edges > MAX_REGULAR_EDGES) refuse(`${MAX_REGULAR_EDGES} edges`);
+    this.#states[state]!.edges.push(edge);
+  }
+
+  /** Without the states from which no text can be completed. */
+  build(): CodePointAutomaton {
+    return trim({ states: this.#states });
+  }
+}
+
+function refuse(limit: string): never {
+  throw new GrammarError(`Cannot build the automaton: it needs more than ${limit}`);
+}
+
+/** Only the states on a way from the start to an accepting one. The start always stays. */
+export function trim({ states }: CodePointAutomaton): CodePointAutomaton {
+  const reached = walk(states, [0]);
+  const backwards: { edges: { target: number }[] }[] = states.map(() => ({ edges: [] }));
+  for (const state of reached) {
+    for (const { target } of states[state]!.edges) backwards[target]!.edges.push({ target: state });
+  }
+  const useful = walk(
+    backwards,
+    [...reached].filter((state) => states[state]!.accepting),
+  );
+  useful.add(0);
+  const numbers = new Map([...useful].sort((a, b) => a - b).map((state, i) => [state, i]));
+  return {
+    states: [...numbers.keys()].map((state) => ({
+      accepting: states[state]!.accepting,
+      edges: states[state]!.edges.flatMap((edge) => {
+        const target = numbers.get(edge.target);
+        return target === undefined ? [] : [{ ...edge, target }];
+      }),
+    })),
+  };
+}
+
+function walk(
+  states: readonly { readonly edges: readonly { readonly target: number }[] }[],
+  from: readonly number[],
+): Set<number> {
+  const seen = new Set(from);
+  // A set yields what is added to it on the way.
+  for (const state of seen) {
+    for (const { target } of states[state]!.edges) seen.add(target);
+  }
+  return seen;
+}
+
+/** Whether no text is accepted. */
+export function isEmpty(automaton: CodePointAutomaton): boolean {
+  const { states } = automaton;
+  for (const state of walk(states, [0])) if (states[state]!.accepting) return false;
+  return true;
+}
+
+/** Whether the automaton accepts the whole text, which has no lone surrogates. */
+export function accepts({ states }: CodePointAutomaton, text: string): boolean {
+  let current = new Set([0]);
+  for (const character of text) {
+    const point = character.codePointAt(0)!;
+    const next = new Set<number>();
+    for (const state of current) {
+      for (const { first, last, target } of states[state]!.edges) {
+        if (first <= point && point <= last) next.add(target);
+      }
+    }
+    current = next;
+  }
+  return [...current].some((state) => states[state]!.accepting);
+}
+
+/** Texts that both accept. */
+export function intersection(a: CodePointAutomaton, b: CodePointAutomaton): CodePointAutomaton {
+  const builder = new AutomatonBuilder();
+  const numbers = new Map<number, number>();
+  const pairs: (readonly [number, number])[] = [];
+  const number = (left: number, right: number): number => {
+    const key = left * b.states.length + right;
+    let known = numbers.get(key);
+    if (known === undefined) {
+      known = builder.add(a.states[left]!.accepting && b.states[right]!.accepting);
+      numbers.set(key, known);
+      pairs.push([left, right]);
+    }
+    return known;
+  };
+  number(0, 0);
+  for (let i = 0; i < pairs.length; i++) {
+    const [left, right] = pairs[i]!;
+    for (const one of a.states[left]!.edges) {
+      for (const other of b.states[right]!.edges) {
+        const first = Math.max(one.first, other.first);
+        const last = Math.min(one.last, other.last);
+        if (first > last) continue;
+        builder.connect(i, { first, last, target: number(one.target, other.target) });
+      }
+    }
+  }
+  return builder.build();
+}
+
+/** Texts that either accepts. */
+export function union(a: CodePointAutomaton, b: CodePointAutomaton): CodePointAutomaton {
+  const builder = new AutomatonBuilder();
+  builder.add(a.states[0]!.accepting || b.states[0]!.accepting);
+  for (const { states } of [a, b]) {
+    const offset = builder.size;
+    for (const { accepting } of states) builder.add(accepting);
+    states.forEach(({ edges }, state) => {
+      for (const edge of edges) {
+        const moved = { ...edge, target: edge.target + offset };
+        builder.connect(offset + state, moved);
+        if (state === 0) builder.connect(0, moved);
+      }
+    });
+  }
+  return builder.build();
+}
+
+/** Texts that the first accepts and the second does not. */
+export function difference(a: CodePointAutomaton, b: CodePointAutomaton): CodePointAutomaton {
+  return intersection(a, complement(b));
+}
+
+/** Texts that the automaton does not accept; texts with lone surrogates are none. */
+export function complement(automaton: CodePointAutomaton): CodePointAutomaton {
+  const { states } = determinize(automaton);
+  const builder = new AutomatonBuilder();
+  for (const { accepting } of states) builder.add(!accepting);
+  const rest = builder.add(true);
+  const missing: readonly CodePointState[] = [...states, { accepting: false, edges: [] }];
+  missing.forEach(({ edges }, state) => {
+    let next = 0;
+    for (const edge of edges) {
+      builder.connect(state, edge);
+      connectCodePoints(builder, state, { first: next, last: edge.first - 1, target: rest });
+      next = edge.last + 1;
+    }
+    connectCodePoints(builder, state, { first: next, last: MAX_CODE_POINT, target: rest });
+  });
+  return builder.build();
+}
+
+/** An edge for what of the range is not a surrogate. */
+function connectCodePoints(
+  builder: AutomatonBuilder,
+  state: number,
+  { first, last, target }: CodePointEdge,
+): void {
+  for (const [from, to] of codePoints([[first, last]])) {
+    builder.connect(state, { first: from, last: to, target });
+  }
+}
+
+/** The same language with at most one way to read each text, edges rising and disjoint. */
+export function determinize({ states }: CodePointAutomaton): CodePointAutomaton {
+  const builder = new AutomatonBuilder();
+  const numbers = new Map<string, number>();
+  const sets: (readonly number[])[] = [];
+  const number = (members: readonly number[]): number => {
+    const key = members.join();
+    let known = numbers.get(key);
+    if (known === undefined) {
+      known = builder.add(members.some((state) => states[state]!.accepting));
+      numbers.set(key, known);
+      sets.push(members);
+    }
+    return known;
+  };
+  number([0]);
+  for (let i = 0; i < sets.length; i++) {
+    for (const { first, last, targets } of splitEdges(sets[i]!.flatMap((s) => states[s]!.edges))) {
+      builder.connect(i, { first, last, target: number(targets) });
+    }
+  }
+  return builder.build();
+}
+
+interface Cut {
+  readonly first: number;
+  readonly last: number;
+  /** Rising. */
+  readonly targets: readonly number[];
+}
+
+/** Cuts overlapping edges where one begins or ends; neighbours with the same targets are one. */
+function splitEdges(edges: readonly CodePointEdge[]): Cut[] {
+  const events = edges.flatMap(({ first, last, target }) => [
+    { at: first, target, change: 1 },
+    { at: last + 1, target, change: -1 },
+  ]);
+  events.sort((a, b) => a.at - b.at);
+  const open = new Map<number, number>();
+  const cuts: { first: number; last: number; targets: readonly number[] }[] = [];
+  for (let i = 0; i < events.length; ) {
+    const { at } = events[i]!;
+    for (; i < events.length && events[i]!.at === at; i++) {
+      const { target, change } = events[i]!;
+      const count = (open.get(target) ?? 0) + change;
+      if (count === 0) open.delete(target);
+      else open.set(target, count);
+    }
+    if (open.size === 0) continue;
+    const targets = [...open.keys()].sort((a, b) => a - b);
+    const last = events[i]!.at - 1;
+    const previous = cuts.at(-1);
+    if (previous?.last === at - 1 && previous.targets.join() === targets.join()) {
+      previous.last = last;
+    } else {
+      cuts.push({ first: at, last, targets });
+    }
+  }
+  return cuts;
+}
+
+/**
+ * All texts of the language, or undefined when there are more than `limit`.
+ *
+ * @returns In the order of their code points.
+ */
+export function textsOf(automaton: CodePointAutomaton, limit: number): string[] | undefined {
+  const { states } = determinize(automaton);
+  const found: string[] = [];
+  const stack = [{ state: 0, text: "", depth: 0 }];
+  for (let entry = stack.pop(); entry !== undefined; entry = stack.pop()) {
+    const { state, text, depth } = entry;
+    // Longer than there are states: it has gone in a circle, and every state can be completed.
+    if (depth >= states.length) return undefined;
+    const { accepting, edges } = states[state]!;
+    if (accepting && found.push(text) > limit) return undefined;
+    for (const { first, last, target } of edges.toReversed()) {
+      if (last - first >= limit) return undefined;
+      for (let point = last; point >= first; point--) {
+        stack.push({ state: target, text: text + String.fromCodePoint(point), depth: depth + 1 });
+      }
+    }
+    // Each waiting entry has a text of its own ahead.
+    if (stack.length + found.length > limit) return undefined;
+  }
+  return found;
+}
