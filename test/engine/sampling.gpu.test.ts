@@ -40,18 +40,6 @@ describe("sampling of the embedded model", () => {
   const tokensOf = async (tokens: readonly number[], sampling: SamplingParams) =>
     (await complete(engine, { tokens, sampling })).tokens;
 
-  test("logitBias forces a token, forbids one, and leaves neighbours alone", async () => {
-    const alone = await tokensOf(prompt(1), GREEDY);
-    const [forced, forbidden, beside] = await Promise.all([
-      tokensOf(prompt(1), { ...GREEDY, logitBias: { 77: 1e6 } }),
-      tokensOf(prompt(1), { ...GREEDY, logitBias: { [alone[0]!]: -1e6 } }),
-      tokensOf(prompt(1), GREEDY),
-    ]);
-    expect(forced).toEqual(Array(10).fill(77));
-    expect(forbidden[0]).not.toBe(alone[0]);
-    expect(beside).toEqual(alone);
-  });
-
   test("minNewTokens keeps EOS and stop tokens away, ten tokens long", async () => {
     const sampling = { ...GREEDY, ignoreEos: false, logitBias: { [EOS]: 1e6 } };
     expect(await tokensOf(prompt(2), sampling)).toEqual([EOS]);
@@ -183,31 +171,6 @@ describe("sampling of the embedded model", () => {
       expect(given!.map((one) => one.token)).toEqual([5, 6, 5]);
       expect(given![0]).toEqual(given![2]);
     }
-  });
-
-  test("the prompt's log-probabilities are those of generating it again", async () => {
-    const tokens = prompt(8, 20);
-    const first = await scored(engine, {
-      tokens,
-      sampling: { temperature: 1, seed: 4, ignoreEos: true, maxNewTokens: 12 },
-      logprobs: {},
-    });
-    const again = await scored(engine, {
-      tokens: [...tokens, ...first.tokens],
-      sampling: { ...GREEDY, maxNewTokens: 0 },
-      logprobs: { promptStart: 0, topCount: 2 },
-    });
-    const entries = again.promptLogprobs!;
-    expect(entries.map(({ token }) => token)).toEqual([...tokens, ...first.tokens]);
-    expect(entries[0]).toEqual({ token: tokens[0], logprob: null, top: null, given: null });
-    const apart = first.logprobs.map(({ logprob }, i) =>
-      Math.abs(entries[20 + i]!.logprob! - logprob!),
-    );
-    // Prompt rows and generated rows run different forms of attention over rounded entries.
-    expect(Math.max(...apart)).toBeLessThan(0.35);
-    expect(apart.sort((a, b) => a - b)[6]).toBeLessThan(0.02);
-    expect(again.tokens).toHaveLength(1);
-    expect(again.logprobs).toHaveLength(1);
   });
 
   test("promptStart limits what may come from the cache; -1 tells the last token, without a value", async () => {
