@@ -91,3 +91,8 @@ export class TransferError extends EngineError {
     this.field = field;
   }
 }
+
+/** Ranks of one group cannot go on together: one has left, or they disagree about what comes next. */
+export class GroupError extends EngineError {
+  readonly code = "group_error";
+}

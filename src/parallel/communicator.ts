@@ -1,0 +1,47 @@
+/**
+ * What the ranks of one group say to each other. A rank is one process, or a part of one, with one
+ * device.
+ *
+ * Bytes only: whoever adds numbers up does it afterwards, in an order of its own.
+ *
+ * @module
+ */
+
+/** Which of how many. */
+export interface RankOf {
+  /** 0 to `size - 1`. */
+  readonly rank: number;
+  readonly size: number;
+}
+
+export interface Exchange {
+  /** What is exchanged; ranks that meet over different things fail. */
+  readonly name: string;
+  /** Bytes that each rank brings. */
+  readonly counts: readonly number[];
+}
+
+/** One rank's end of its group. Every rank makes the same calls in the same order, one at a time. */
+export interface Communicator extends RankOf {
+  /**
+   * Brings what every rank has to all of them. `part` and `into` stay as they are given until the
+   * promise settles.
+   *
+   * @param part This rank's bytes, `counts[rank]` of them.
+   * @param into Gets the bytes of all ranks, one behind the other.
+   * @throws {GroupError} when a rank has left, or has come for something else.
+   */
+  allGather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void>;
+  /** Leaves the group: whoever waits for this rank, now or later, fails with the reason. */
+  abort(reason: string): void;
+}
+
+/** The group of a model that is on one device: nobody to talk to. */
+export const ONE_RANK: Communicator = {
+  rank: 0,
+  size: 1,
+  async allGather(part, into) {
+    into.set(part);
+  },
+  abort() {},
+};

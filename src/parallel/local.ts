@@ -1,0 +1,94 @@
+/**
+ * A group whose ranks live in one process.
+ *
+ * @module
+ */
+import { GroupError } from "../errors.ts";
+import type { Communicator, Exchange } from "./communicator.ts";
+
+/** One rank that has come to an exchange. */
+interface Arrival {
+  readonly part: Uint8Array;
+  readonly into: Uint8Array;
+  readonly exchange: Exchange;
+  resolve(): void;
+  reject(error: GroupError): void;
+}
+
+/** A communicator for each of `size` ranks, in order. */
+export function localGroup(size: number): readonly Communicator[] {
+  const meeting = new Meeting(size);
+  return Array.from({ length: size }, (_, rank) => ({
+    rank,
+    size,
+    allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
+    abort: (reason) => meeting.fail(new GroupError(`Rank ${rank} has left its group: ${reason}`)),
+  }));
+}
+
+/** Where ranks wait for each other. */
+class Meeting {
+  readonly #size: number;
+  readonly #arrivals = new Map<number, Arrival>();
+  #failure: GroupError | undefined;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  join(rank: number, coming: Pick<Arrival, "part" | "into" | "exchange">): Promise<void> {
+    const problem = this.#problemOf(rank, coming);
+    if (problem !== undefined) this.fail(new GroupError(problem));
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    return new Promise((resolve, reject) => {
+      this.#arrivals.set(rank, { ...coming, resolve, reject });
+      if (this.#arrivals.size === this.#size) this.#deliver();
+    });
+  }
+
+  /** Ends the group. The first reason is the one that everybody hears. */
+  fail(error: GroupError): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#arrivals.values()) reject(this.#failure);
+    this.#arrivals.clear();
+  }
+
+  #problemOf(
+    rank: number,
+    { part, into, exchange }: Pick<Arrival, "part" | "into" | "exchange">,
+  ): string | undefined {
+    const { counts, name } = exchange;
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    if (counts.length !== this.#size || counts[rank] !== part.length || total !== into.length) {
+      const brought = `${part.length} bytes and room for ${into.length}`;
+      return `Rank ${rank} came to ${described(exchange)} with ${brought}`;
+    }
+    if (this.#arrivals.has(rank))
+      return `Rank ${rank} came to "${name}" before its last exchange ended`;
+    const [first] = this.#arrivals;
+    if (first === undefined || alike(first[1].exchange, exchange)) return undefined;
+    const [other, { exchange: others }] = first;
+    return `Rank ${other} is at ${described(others)}, rank ${rank} at ${described(exchange)}`;
+  }
+
+  #deliver(): void {
+    const arrivals = [...this.#arrivals].sort(([a], [b]) => a - b).map(([, arrival]) => arrival);
+    this.#arrivals.clear();
+    for (const { into } of arrivals) {
+      let at = 0;
+      for (const { part } of arrivals) {
+        into.set(part, at);
+        at += part.length;
+      }
+    }
+    for (const { resolve } of arrivals) resolve();
+  }
+}
+
+function alike(a: Exchange, b: Exchange): boolean {
+  return a.name === b.name && a.counts.every((count, i) => count === b.counts[i]);
+}
+
+function described({ name, counts }: Exchange): string {
+  return `"${name}" of ${counts.join(" + ")} bytes`;
+}
