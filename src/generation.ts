@@ -55,7 +55,7 @@ export interface SamplingParams {
 export interface LogprobOptions {
   /**
    * First prompt token to tell about, by position; -1 is the last. Tokens from there on are computed
-   * even where a cache has them. Default: none.
+   * even where a cache has them. Default: none. Not with `inputEmbeds`.
    */
   readonly promptStart?: number;
   /** How many of the likeliest tokens at each position, at most 1024. Default 0. */
@@ -103,7 +103,7 @@ export interface ChatMessage {
   readonly tool_call_id?: string;
 }
 
-/** One prompt, in exactly one of three forms. */
+/** One prompt, in exactly one of four forms. */
 export interface GenerationRequest {
   /** Raw text. A beginning-of-sequence token is put in front when the tokenizer asks for it. */
   readonly prompt?: string;
@@ -111,6 +111,11 @@ export interface GenerationRequest {
   readonly messages?: readonly ChatMessage[];
   /** Token ids, used as they are. */
   readonly tokens?: readonly number[];
+  /**
+   * Embeddings in place of tokens, a row of the model's `hiddenSize` numbers for each: used as they
+   * are, in f32. They have no log-probabilities, and count as tokens otherwise.
+   */
+  readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
   /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */
   readonly tools?: readonly unknown[];
   /** Further variables for the chat template. Only with `messages`. */
@@ -164,6 +169,8 @@ export interface ModelDescription {
   /** Tokens a sequence may have, prompt and completion together. */
   readonly contextLength: number;
   readonly vocabularySize: number;
+  /** Numbers of one embedding. */
+  readonly hiddenSize: number;
   /** Sampling defaults of the checkpoint's generation_config.json; chat requests start from them. */
   readonly defaults: {
     readonly temperature?: number;

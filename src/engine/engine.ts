@@ -4,6 +4,7 @@
  * @module
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
+import { ContentIds } from "../cache/content_id.ts";
 import { PagePool } from "../cache/page_pool.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
@@ -24,7 +25,7 @@ import { type LoadedModel, loadModel } from "./load.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { maxPrefillKeys } from "./model_runner.ts";
-import { completionLimit, type PromptOptions, promptTokens } from "./prompt.ts";
+import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { requirePriority } from "./schedule_policy.ts";
@@ -81,9 +82,10 @@ export class Engine implements GenerationEngine {
       family: text.family.name,
       contextLength,
       vocabularySize: definition.shape.vocabularySize,
+      hiddenSize: definition.shape.hiddenSize,
       defaults: text.defaults,
     };
-    this.#prompt = { ...text, ...this.model };
+    this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };
     this.#retractionMemory =
       loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
     this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
@@ -180,7 +182,7 @@ export class Engine implements GenerationEngine {
     const { vocabularySize, contextLength } = this.model;
     const seed = this.#nextSeed();
     const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
-    const prompt = promptTokens(request, this.#prompt);
+    const { tokens: prompt, embeddings } = readPrompt(request, this.#prompt);
     const { vocabulary } = this.#text.tokenizer;
     const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
       contextLength,
@@ -192,12 +194,14 @@ export class Engine implements GenerationEngine {
       partition: request.cacheSalt,
       priority: requirePriority(request.priority),
       prompt,
+      embeddings,
       sampling,
       maxNewTokens,
       logprobs:
         request.logprobs &&
         new SequenceLogprobs(request.logprobs, {
           prompt,
+          isScorable: embeddings === undefined,
           temperature: sampling.logprobTemperature,
           vocabularySize,
           text: (token) => vocabulary.text(token),

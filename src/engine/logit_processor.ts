@@ -6,7 +6,7 @@
 
 /** What a processor sees of one sequence before its next token is drawn. */
 export interface LogitRow {
-  /** Prompt and completion so far. */
+  /** Prompt and completion so far. Embeddings have ids beyond the vocabulary. */
   readonly tokens: readonly number[];
   /** One for each token id, to be changed in place; minus infinity forbids a token. */
   readonly logits: Float32Array;

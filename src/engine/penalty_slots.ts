@@ -81,7 +81,10 @@ export class PenaltySlots {
   }
 }
 
-/** Writes the counts of a sequence's tokens; `row` has one word for each token there is. */
+/**
+ * Writes the counts of a sequence's tokens; `row` has one word for each token there is. The ids of
+ * embeddings lie beyond it, where a typed array takes nothing: they have no logit to penalize.
+ */
 export function writeCounts(row: Uint32Array, { tokens, promptLength }: TokenHistory): void {
   row.fill(0);
   tokens.forEach((token, i) => {

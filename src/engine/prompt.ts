@@ -1,33 +1,40 @@
 /**
- * From a request to prompt tokens.
+ * From a request to its prompt.
  *
  * @module
  */
+import type { ContentIds } from "../cache/content_id.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest } from "../generation.ts";
 import type { ChatRenderer } from "../text/chat_template_choice.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
+import { PromptEmbeddings } from "./prompt_embeddings.ts";
 
 export interface PromptOptions {
   readonly tokenizer: Tokenizer;
   readonly chat: ChatRenderer;
   readonly vocabularySize: number;
+  readonly hiddenSize: number;
   readonly contextLength: number;
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
+  readonly contentIds: ContentIds;
 }
 
-/**
- * The prompt's token ids, at least one and fewer than the context holds.
- *
- * @throws {InvalidRequestError} naming the field.
- */
-export function promptTokens(request: GenerationRequest, options: PromptOptions): number[] {
-  const { prompt, messages, tokens } = request;
-  const given = [prompt, messages, tokens].filter((form) => form !== undefined);
+export interface Prompt {
+  /** Ids, at least one and fewer than the context holds; those of embeddings are no token's. */
+  readonly tokens: readonly number[];
+  /** Absent when the prompt is tokens. */
+  readonly embeddings?: PromptEmbeddings;
+}
+
+/** @throws {InvalidRequestError} naming the field. */
+export function readPrompt(request: GenerationRequest, options: PromptOptions): Prompt {
+  const { prompt, messages, tokens, inputEmbeds } = request;
+  const given = [prompt, messages, tokens, inputEmbeds].filter((form) => form !== undefined);
   if (given.length !== 1) {
     throw new InvalidRequestError(
-      `a request needs exactly one of prompt, messages and tokens, got ${given.length}`,
+      `a request needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
     );
   }
   for (const field of ["tools", "templateVariables"] as const) {
@@ -35,9 +42,23 @@ export function promptTokens(request: GenerationRequest, options: PromptOptions)
       throw new InvalidRequestError(`${field} needs messages`, field);
     }
   }
+  if (inputEmbeds !== undefined) {
+    requireLength(inputEmbeds, options);
+    const embeddings = new PromptEmbeddings(inputEmbeds, options);
+    return { tokens: embeddings.ids, embeddings };
+  }
   const ids = tokens ?? encode(request, options);
-  const { vocabularySize, contextLength } = options;
-  if (ids.length === 0) throw new InvalidRequestError("the prompt is empty", "prompt");
+  requireLength(ids, options);
+  requireTokens(ids, options);
+  return { tokens: [...ids] };
+}
+
+function requireLength({ length }: ArrayLike<unknown>, { contextLength }: PromptOptions): void {
+  if (length === 0) throw new InvalidRequestError("the prompt is empty", "prompt");
+  if (length >= contextLength) throw tooLong(length, contextLength);
+}
+
+function requireTokens(ids: readonly number[], { vocabularySize }: PromptOptions): void {
   const wrong = ids.find((id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize));
   if (wrong !== undefined) {
     throw new InvalidRequestError(
@@ -45,8 +66,6 @@ export function promptTokens(request: GenerationRequest, options: PromptOptions)
       "tokens",
     );
   }
-  if (ids.length >= contextLength) throw tooLong(ids.length, contextLength);
-  return [...ids];
 }
 
 function encode(request: GenerationRequest, options: PromptOptions): number[] {

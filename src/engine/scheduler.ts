@@ -14,7 +14,7 @@
  *
  * @module
  */
-import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
+import { FROM_EXTERNAL, FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
@@ -124,6 +124,7 @@ export class Scheduler {
     this.#waiting = this.#waiting.filter((other) => other !== sequence);
     this.#removeRunning(sequence);
     this.#pages.drop(sequence);
+    sequence.embeddings?.release();
   }
 
   #removeRunning(sequence: Sequence): void {
@@ -321,14 +322,21 @@ export class Scheduler {
     const sequences: BatchSequence[] = [];
     const logitRows: number[] = [];
     const sampled: Sequence[] = [];
+    const external: Float32Array<ArrayBuffer>[] = [];
+    let externalRows = 0;
     const scored: { sequence: Sequence; position: number; row: number }[] = [];
     let row = 0;
     this.#steps += 1;
     const progress = chunks.map(({ sequence, rows }, i) => {
       const position = sequence.computed;
       const computed = position + rows;
+      const embedded = Math.min(sequence.embeddedLength - position, rows);
+      if (embedded > 0) external.push(sequence.embeddings!.slice(position, embedded));
       for (let j = 0; j < rows; j++) {
-        sources[row + j] = sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt;
+        sources[row + j] =
+          j < embedded
+            ? FROM_EXTERNAL + externalRows++
+            : (sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt);
         if (sequence.logprobs?.wantsRow(position + j)) {
           scored.push({ sequence, position: position + j, row: row + j });
         }
@@ -355,7 +363,7 @@ export class Scheduler {
     this.#inFlight += 1;
     this.#unshared = progress;
     return {
-      batch: { sequences, sources, logitRows: Uint32Array.from(logitRows) },
+      batch: { sequences, sources, external, logitRows: Uint32Array.from(logitRows) },
       sampled,
       scored,
       progress,

@@ -17,6 +17,7 @@ import type { RadixNode } from "../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk } from "../generation.ts";
 import type { Detokenizer } from "../text/detokenizer.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
+import type { PromptEmbeddings } from "./prompt_embeddings.ts";
 import type { SavedPages } from "./retraction_memory.ts";
 import type { SampledRow } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
@@ -31,6 +32,8 @@ export interface SequenceOptions {
   /** Those with a higher one start first. Default 0. */
   readonly priority?: number | undefined;
   readonly prompt: readonly number[];
+  /** What the prompt's rows start from when its ids are no tokens. */
+  readonly embeddings?: PromptEmbeddings | undefined;
   readonly sampling: Sampling;
   /** Completion tokens at most, context and cache considered. */
   readonly maxNewTokens: number;
@@ -55,6 +58,8 @@ export class Sequence {
   readonly promptLength: number;
   readonly maxNewTokens: number;
   readonly tokens: number[];
+  /** What its prompt's rows start from, when the prompt is no tokens. */
+  readonly embeddings: PromptEmbeddings | undefined;
   /** Tokens whose keys and values are in the cache once the steps in flight have run. */
   computed = 0;
   /** Tokens that steps in flight sample: they exist on the GPU before anybody knows them. */
@@ -91,6 +96,7 @@ export class Sequence {
     this.promptLength = options.prompt.length;
     this.maxNewTokens = options.maxNewTokens;
     this.tokens = [...options.prompt];
+    this.embeddings = options.embeddings;
     this.#options = options;
     this.logprobs = options.logprobs;
     this.#rows = new SequenceRows({
@@ -104,6 +110,11 @@ export class Sequence {
 
   get completionLength(): number {
     return this.tokens.length - this.promptLength;
+  }
+
+  /** Tokens at its beginning that are embeddings: all of a prompt or none. */
+  get embeddedLength(): number {
+    return this.embeddings === undefined ? 0 : this.promptLength;
   }
 
   /** Its tokens, those in flight included. */

@@ -16,6 +16,8 @@ export const MAX_TOP_LOGPROBS = 1024;
 
 export interface SequenceLogprobsOptions {
   readonly prompt: readonly number[];
+  /** Whether the prompt is tokens, which alone have log-probabilities. Default true. */
+  readonly isScorable?: boolean;
   /** Divides the logits of completion tokens; those of the prompt are taken as they are. */
   readonly temperature: number;
   readonly vocabularySize: number;
@@ -34,13 +36,19 @@ export class SequenceLogprobs {
 
   /** @throws {InvalidRequestError} naming the field out of range. */
   constructor(request: LogprobOptions, options: SequenceLogprobsOptions) {
-    const { prompt, vocabularySize } = options;
+    const { prompt, vocabularySize, isScorable = true } = options;
     const { promptStart = prompt.length, topCount = 0, tokenIds = [] } = request;
     const refuse = (field: string, rule: string, value: unknown): never => {
       throw new InvalidRequestError(`${field} must be ${rule}, got ${String(value)}`, field);
     };
     const start = promptStart === -1 ? prompt.length - 1 : promptStart;
     const isGiven = request.promptStart !== undefined;
+    if (isGiven && !isScorable) {
+      throw new InvalidRequestError(
+        "logprobs.promptStart cannot be given with inputEmbeds: only tokens have log-probabilities",
+        "logprobs.promptStart",
+      );
+    }
     if (!(Number.isSafeInteger(start) && start >= 0) || (isGiven && start >= prompt.length)) {
       const rule = `-1 or a prompt position below ${prompt.length}`;
       refuse("logprobs.promptStart", rule, promptStart);

@@ -56,6 +56,7 @@ export class ScriptedEngine implements GenerationEngine {
       family: "unknown",
       contextLength: 4096,
       vocabularySize: 65536,
+      hiddenSize: 4,
       defaults: {},
       ...options.model,
     };
@@ -130,6 +131,7 @@ export class ScriptedEngine implements GenerationEngine {
     const prompt =
       request.prompt ??
       request.messages?.at(-1)?.content ??
+      request.inputEmbeds?.map(() => "e").join("") ??
       String.fromCharCode(...(request.tokens ?? []));
     if (prompt === "") throw new InvalidRequestError("The prompt is empty");
     const beyond = request.tokens?.find((id) => id >= this.model.vocabularySize);
