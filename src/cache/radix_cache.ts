@@ -54,6 +54,8 @@ export interface PrefixMatch {
 export interface PrefixLook {
   /** Length of the prefix, a multiple of the page size. */
   readonly tokens: number;
+  /** The page of its last tokens. */
+  readonly lastPage: number | undefined;
   /** The nodes that hold it, from the first token on; the last may hold more. */
   readonly path: readonly RadixNode[];
 }
@@ -126,16 +128,18 @@ export class RadixCache {
     const end = Math.min(limit, tokens.length);
     const path: RadixNode[] = [];
     let at = 0;
+    let lastPage: number | undefined;
     let node: RadixNode | undefined = this.#roots.get(partition);
     while (node !== undefined && at + pageSize <= end) {
       const child = node.child(tokens, at);
       if (child === undefined) break;
       const count = child.match(tokens, at, end);
       path.push(child);
+      lastPage = child.pageAt(count - 1);
       at += count * pageSize;
       node = count < child.pageCount ? undefined : child;
     }
-    return { tokens: at, path };
+    return { tokens: at, lastPage, path };
   }
 
   /**

@@ -66,6 +66,11 @@ export class RadixNode {
     for (let i = this.#first * stride; i < end; i += stride) into.push(this.#records[i]!);
   }
 
+  /** The number of one page. */
+  pageAt(index: number): number {
+    return this.#records[(this.#first + index) * (this.pageSize + 1)]!;
+  }
+
   /** The child whose first page holds the tokens from `at` on. */
   child(tokens: ArrayLike<number>, at: number): RadixNode | undefined {
     if (this.#children === undefined) return undefined;

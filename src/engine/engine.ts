@@ -25,6 +25,7 @@ import { type LoadedModel, loadModel } from "./load.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { maxPrefillKeys } from "./model_runner.ts";
+import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
@@ -54,7 +55,7 @@ export class Engine implements GenerationEngine {
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
   readonly #pages: SequencePages;
-  readonly #retractionMemory: RetractionMemory | undefined;
+  readonly #movers: PageMovers;
   readonly #scheduler: Scheduler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
@@ -86,12 +87,13 @@ export class Engine implements GenerationEngine {
       defaults: text.defaults,
     };
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };
-    this.#retractionMemory =
+    const retractionMemory =
       loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
+    this.#movers = { retractionMemory, copier: loaded.copier };
     this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
       radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
       promptsDiffer: definition.shape.promptsDiffer && !resolved.deterministicInference,
-      retractionMemory: this.#retractionMemory,
+      retractionMemory,
     });
     this.#scheduler = new Scheduler(this.#pages, {
       ...resolved,
@@ -246,7 +248,7 @@ export class Engine implements GenerationEngine {
     const scored = step.scored.map(({ sequence, position }) =>
       sequence.logprobs!.scoredRow(position),
     );
-    await this.#retractionMemory?.carryOut(step.transfers);
+    await carryOut(step.transfers, this.#movers);
     return this.#loaded.runner.submit(step.batch, rows, { scored });
   }
 

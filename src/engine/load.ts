@@ -7,6 +7,7 @@ import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import { PageCodec } from "../cache/page_codec.ts";
+import { PageCopier } from "../cache/page_copier.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { modelHash } from "../checkpoint/model_hash.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
@@ -34,6 +35,8 @@ export interface LoadedModel {
   readonly runner: ModelRunner;
   /** Carries pages to host memory; absent where no option asks for it. */
   readonly codec: PageCodec | undefined;
+  /** Copies pages that requests share in part; absent where they share nothing. */
+  readonly copier: PageCopier | undefined;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
@@ -126,19 +129,22 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     });
     const quantizationErrors = (await upload?.report()) ?? [];
     upload?.destroy();
-    const { runner, cache } = await allocating(
+    const { runner, cache, copier } = await allocating(
       device,
       `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
       () => {
         const cache = new KvCache(device, cacheShape, memoryPlan.cacheTokens);
         owned.push(cache);
+        const { prefixCache, pageSize } = options;
+        const copier = prefixCache ? new PageCopier(device, cache, pageSize) : undefined;
+        if (copier !== undefined) owned.push(copier);
         const runner = new ModelRunner({
           recorder,
           memory,
           model,
           shape,
           cache,
-          pageSize: options.pageSize,
+          pageSize,
           contextLength,
           maxRows: options.maxRows,
           maxLogitRows:
@@ -152,7 +158,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
           oneForm,
         });
         owned.push(runner);
-        return { runner, cache };
+        return { runner, cache, copier };
       },
     );
     let codec: PageCodec | undefined;
@@ -169,7 +175,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     await recorder.pipelines.ready((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
-    const loaded = { device, definition, options, memoryPlan, runner, codec, destroy };
+    const loaded = { device, definition, options, memoryPlan, runner, codec, copier, destroy };
     return { ...loaded, selfTest: report, quantizationErrors };
   } catch (error) {
     destroy();

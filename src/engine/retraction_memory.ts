@@ -1,9 +1,9 @@
 /**
  * Host memory for the pages of retracted sequences, so that they need not be computed again.
  *
- * Scheduling only notes which pages are to leave the GPU and which are to come back; `carryOut`
- * moves them, after the schedule and before its step runs. Until then the pages of a retracted
- * sequence keep their contents, whoever has them now.
+ * Scheduling only notes which pages are to leave the GPU and which are to come back. They move
+ * after the schedule and before its step runs; until then the pages of a retracted sequence keep
+ * their contents, whoever has them now.
  *
  * @module
  */
@@ -32,11 +32,6 @@ export interface PageRestore {
   /** Where they go, without the first `skip` of them. */
   readonly pages: readonly number[];
   readonly skip: number;
-}
-
-export interface PageTransfers {
-  readonly saves: readonly PageSave[];
-  readonly restores: readonly PageRestore[];
 }
 
 /** What of the page codec is needed here. */
@@ -104,17 +99,19 @@ export class RetractionMemory {
   }
 
   /** What has been noted since the last call. */
-  take(): PageTransfers {
+  take(): { readonly saves: readonly PageSave[]; readonly restores: readonly PageRestore[] } {
     const transfers = { saves: this.#saves, restores: this.#restores };
     this.#saves = [];
     this.#restores = [];
     return transfers;
   }
 
-  /** Moves the pages. Sequences may be dropped meanwhile. */
-  async carryOut({ saves, restores }: PageTransfers): Promise<void> {
-    // First out, then in: a page may be in both.
+  async carrySaves(saves: readonly PageSave[]): Promise<void> {
     for (const { saved, pages } of saves) saved.bytes = await this.#carrier.readPages(pages);
+  }
+
+  /** Brings pages back. Sequences may be dropped meanwhile. */
+  async carryRestores(restores: readonly PageRestore[]): Promise<void> {
     for (const { sequence, saved, pages, skip } of restores) {
       if (sequence.saved !== saved) continue;
       await this.#carrier.writePages(saved.bytes!, pages, { skip });

@@ -18,7 +18,7 @@ import { FROM_EXTERNAL, FROM_SAMPLED } from "../../kernels/embedding/embedding.t
 import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
-import type { PageTransfers } from "./retraction_memory.ts";
+import type { PageTransfers } from "./page_transfers.ts";
 import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
@@ -63,8 +63,8 @@ interface Chunk {
 }
 
 /**
- * Tokens that a prompt must share with one being computed, beyond the cache, to wait for it. Equal
- * prompts, as several samples of one have, wait for any whole page.
+ * Tokens that a prompt must share with one being computed, beyond those that are, to wait for it.
+ * Equal prompts, as several samples of one have, wait for any.
  */
 const WORTH_WAITING = 32;
 
@@ -209,7 +209,7 @@ export class Scheduler {
     for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
       if (this.#running.length >= this.#options.maxRunningRequests) return;
       const cached = this.#pages.cachedPrefix(sequence);
-      if (this.#isComputed(sequence, Math.max(cached, sequence.saved?.end ?? 0))) return;
+      if (this.#isComputed(sequence)) return;
       const { pageSize } = this.#pages.pool;
       const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
       const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
@@ -225,16 +225,17 @@ export class Scheduler {
   }
 
   /** Whether a running sequence is about to compute a prefix that this one could then take. */
-  #isComputed({ tokens, partition, cacheableTokens }: Sequence, cached: number): boolean {
+  #isComputed(sequence: Sequence): boolean {
     if (!this.#pages.shares) return false;
-    const { pageSize } = this.#pages.pool;
+    const { tokens, partition, cacheableTokens } = sequence;
+    const found = Math.max(this.#pages.reusableTokens(sequence), sequence.saved?.end ?? 0);
     return this.#running.some((other) => {
       if (other.computed >= other.promptLength || other.partition !== partition) return false;
       const most = Math.min(cacheableTokens, other.promptLength);
       let common = 0;
       while (common < most && tokens[common] === other.tokens[common]) common += 1;
       const isEqual = common === most && tokens.length === other.promptLength;
-      return common - cached >= (isEqual ? pageSize : Math.max(WORTH_WAITING, pageSize));
+      return common - found >= (isEqual ? 1 : WORTH_WAITING);
     });
   }
 

@@ -6,11 +6,16 @@
  * share a prompt. Two sequences may compute the same page at once; the one that comes second takes
  * the other's and gives its own back, which changes nothing: their bits are the same.
  *
+ * Behind the shared pages a sequence that begins gets a copy of the page in which another one has
+ * computed more of the same tokens. It is its own from then on: both write their next tokens there.
+ *
  * @module
  */
+import type { PageCopy } from "../cache/page_copier.ts";
 import type { PagePool } from "../cache/page_pool.ts";
 import type { PrefixLook, RadixCache } from "../cache/radix_cache.ts";
-import type { PageTransfers, RetractionMemory } from "./retraction_memory.ts";
+import type { PageTransfers } from "./page_transfers.ts";
+import type { RetractionMemory } from "./retraction_memory.ts";
 import type { Sequence } from "./sequence.ts";
 
 export interface SequencePagesOptions {
@@ -25,13 +30,23 @@ export interface SequencePagesOptions {
   readonly retractionMemory?: RetractionMemory | undefined;
 }
 
-const NO_TRANSFERS: PageTransfers = { saves: [], restores: [] };
+/** A page in which somebody has computed tokens up to `end`, beyond those in shared pages. */
+interface PartialPage {
+  readonly page: number;
+  readonly end: number;
+}
+
+const NOTHING_SAVED = { saves: [], restores: [] };
 
 export class SequencePages {
   readonly pool: PagePool;
   readonly #radix: RadixCache | undefined;
   readonly #promptsDiffer: boolean;
   readonly #memory: RetractionMemory | undefined;
+  /** Sequences that have pages. */
+  readonly #attached = new Set<Sequence>();
+  /** Copies since transfers were taken, each for a sequence that began since. */
+  #copies: (PageCopy & { readonly sequence: Sequence })[] = [];
 
   constructor(pool: PagePool, options: SequencePagesOptions = {}) {
     this.pool = pool;
@@ -69,7 +84,14 @@ export class SequencePages {
   look(sequence: Sequence): PrefixLook {
     const { tokens, partition } = sequence;
     const limit = this.#limit(sequence);
-    return this.#radix?.look(tokens, { limit, partition }) ?? { tokens: 0, path: [] };
+    const nothing = { tokens: 0, lastPage: undefined, path: [] };
+    return this.#radix?.look(tokens, { limit, partition }) ?? nothing;
+  }
+
+  /** Tokens of a sequence that it need not compute: those in the cache, and those in a page to copy. */
+  reusableTokens(sequence: Sequence): number {
+    const { tokens, lastPage } = this.look(sequence);
+    return this.#partialPage(sequence, tokens, lastPage)?.end ?? tokens;
   }
 
   /** Tokens that a sequence may take from others. */
@@ -77,9 +99,46 @@ export class SequencePages {
     return this.#promptsDiffer ? Math.min(cacheableTokens, promptLength) : cacheableTokens;
   }
 
+  /** Tokens of a sequence that others may take. */
+  #shareable({ computed, promptLength, tokens }: Sequence): number {
+    return Math.min(computed, this.#promptsDiffer ? promptLength : tokens.length);
+  }
+
+  /**
+   * The page that holds most of what follows a sequence's first `start` tokens.
+   *
+   * @param start Where its cached prefix ends: the first token of a page.
+   * @param lastPage The page before that. Whoever has it there too has the same prefix.
+   */
+  #partialPage(
+    sequence: Sequence,
+    start: number,
+    lastPage: number | undefined,
+  ): PartialPage | undefined {
+    if (this.#radix === undefined) return undefined;
+    const { pageSize } = this.pool;
+    const index = start / pageSize;
+    const most = Math.min(this.#limit(sequence), start + pageSize);
+    let best: PartialPage | undefined;
+    for (const other of this.#attached) {
+      if (other.partition !== sequence.partition || this.#isMoving(other)) continue;
+      if (other.pageTable[index - 1] !== lastPage) continue;
+      const limit = Math.min(most, this.#shareable(other));
+      let end = start;
+      while (end < limit && sequence.tokens[end] === other.tokens[end]) end += 1;
+      if (end > (best?.end ?? start)) best = { page: other.pageTable[index]!, end };
+    }
+    return best;
+  }
+
+  /** Whether not all that a sequence has computed is in its pages yet. */
+  #isMoving(sequence: Sequence): boolean {
+    return sequence.saved !== undefined || this.#copies.some((copy) => copy.sequence === sequence);
+  }
+
   /**
    * Gives a sequence without pages the prefix that the cache has of it, and behind that what was
-   * kept of it when it was retracted.
+   * kept of it when it was retracted, or else a copy of what another one has computed there.
    *
    * @returns Whether there was room for what was kept; without it nothing has changed.
    */
@@ -93,7 +152,18 @@ export class SequencePages {
       sequence.computed = match.tokens;
       sequence.pageTable = [...match.pages];
     }
-    return this.#restore(sequence);
+    if (!this.#restore(sequence)) return false;
+    if (sequence.saved === undefined) this.#copyPartialPage(sequence);
+    this.#attached.add(sequence);
+    return true;
+  }
+
+  #copyPartialPage(sequence: Sequence): void {
+    const { computed, pageTable } = sequence;
+    const partial = this.#partialPage(sequence, computed, pageTable.at(-1));
+    if (partial === undefined || !this.grow(sequence, partial.end)) return;
+    this.#copies.push({ sequence, from: partial.page, to: pageTable.at(-1)! });
+    sequence.computed = partial.end;
   }
 
   #restore(sequence: Sequence): boolean {
@@ -117,6 +187,7 @@ export class SequencePages {
 
   /** Takes all pages from a sequence that goes on later; they are kept for it if there is room. */
   retract(sequence: Sequence): void {
+    this.#forgetCopy(sequence);
     const { saved, computed, prefix } = sequence;
     const pages = [...sequence.pageTable];
     this.release(sequence);
@@ -138,7 +209,9 @@ export class SequencePages {
 
   /** Pages that have to move before the next step, given out once. */
   takeTransfers(): PageTransfers {
-    return this.#memory?.take() ?? NO_TRANSFERS;
+    const copies = this.#copies.map(({ from, to }) => ({ from, to }));
+    this.#copies = [];
+    return { ...(this.#memory?.take() ?? NOTHING_SAVED), copies };
   }
 
   /**
@@ -163,9 +236,7 @@ export class SequencePages {
 
   /** Lets others use the whole pages of what a sequence has computed. */
   share(sequence: Sequence): void {
-    const { computed, promptLength, tokens } = sequence;
-    const most = this.#promptsDiffer ? promptLength : tokens.length;
-    this.#insert(sequence, Math.min(computed, most));
+    this.#insert(sequence, this.#shareable(sequence));
   }
 
   #insert(sequence: Sequence, tokenCount: number): void {
@@ -190,8 +261,18 @@ export class SequencePages {
     sequence.sharedTokens = whole * pageSize;
   }
 
+  /** The page that a sequence was to get a copy of is not copied any more. */
+  #forgetCopy(sequence: Sequence): void {
+    const others = this.#copies.filter((copy) => copy.sequence !== sequence);
+    if (others.length === this.#copies.length) return;
+    this.#copies = others;
+    sequence.computed = sequence.sharedTokens;
+  }
+
   /** Takes all pages from a sequence; what it has computed stays in the cache while there is room. */
   release(sequence: Sequence): void {
+    this.#attached.delete(sequence);
+    this.#forgetCopy(sequence);
     // What is still to come back is in no page yet.
     if (sequence.saved !== undefined) sequence.computed = sequence.sharedTokens;
     // Steps in flight may have computed its last token, which without them nobody computes.

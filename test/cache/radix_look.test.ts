@@ -21,8 +21,9 @@ test("look() finds what match() finds, with any limit and page size", () => {
       cache.insert(tokens, pages, { partition });
       const wanted = Array.from({ length: random(40) }, () => random(2));
       const options = { partition, limit: random(40) };
-      const { tokens: found, path } = cache.look(wanted, options);
-      expect(found).toBe(cache.match(wanted, options).tokens);
+      const { tokens: found, lastPage, path } = cache.look(wanted, options);
+      const match = cache.match(wanted, options);
+      expect([found, lastPage]).toEqual([match.tokens, match.pages.at(-1)]);
       expect(path.length === 0).toBe(found === 0);
       // The match has split the last node: now the path covers just what was found.
       const covered = cache.look(wanted, options).path.map((node) => node.pageCount * pageSize);
@@ -38,7 +39,7 @@ test("look() is no use: it splits nothing and what it finds stays the next to go
   const { tokens, path } = cache.look(range(0, 5));
   expect([tokens, path.length, path[0]!.pageCount]).toEqual([5, 1, 10]);
   expect(cache.evict(10).sort((a, b) => a - b)).toEqual(range(0, 10));
-  expect(cache.look(range(0, 5))).toEqual({ tokens: 0, path: [] });
+  expect(cache.look(range(0, 5))).toEqual({ tokens: 0, lastPage: undefined, path: [] });
   cache.flush();
   expect(cache.look(range(50, 5)).tokens).toBe(0);
 });

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { scheduler, sequence } from "../support/sequences.ts";
 
 /** Runs equal prompts to their end; tells the prompt rows computed and each one's cached tokens. */
-function run(promptLength: number, pageSize: number, count: number) {
+function run(promptLength: number, pageSize: number, count: number, shared = true) {
   const rows = { maxRows: 64, maxPrefillRows: 64 };
-  const { scheduler: s, pages } = scheduler(200, pageSize, { shared: true, ...rows });
+  const { scheduler: s, pages } = scheduler(200, pageSize, { shared, ...rows });
   const made = Array.from({ length: count }, () => sequence(promptLength, 3));
   for (const { sequence: one } of made) s.add(one);
   let prompts = 0;
@@ -17,21 +17,29 @@ function run(promptLength: number, pageSize: number, count: number) {
   return { prompts, cached: made.map(({ chunks }) => chunks.at(-1)!.cachedTokens) };
 }
 
+// All but the last token of each prompt, which is always computed.
 test.each([
-  { promptLength: 5, pageSize: 1, shared: 4 },
-  { promptLength: 2, pageSize: 1, shared: 1 },
-  { promptLength: 10, pageSize: 4, shared: 8 },
-  { promptLength: 9, pageSize: 4, shared: 8 },
-  // The last token is always computed, and with it its page.
-  { promptLength: 8, pageSize: 4, shared: 4 },
-  { promptLength: 50, pageSize: 16, shared: 48 },
-  // No whole page: each computes its own.
-  { promptLength: 3, pageSize: 4, shared: 0 },
-  { promptLength: 1, pageSize: 1, shared: 0 },
-])("equal prompts are computed once: %o", ({ promptLength, pageSize, shared }) => {
-  const { prompts, cached } = run(promptLength, pageSize, 6);
-  expect(cached).toEqual([0, shared, shared, shared, shared, shared]);
-  expect(prompts).toBe(promptLength + 5 * (promptLength - shared));
+  { promptLength: 5, pageSize: 1 },
+  { promptLength: 2, pageSize: 1 },
+  { promptLength: 10, pageSize: 4 },
+  { promptLength: 9, pageSize: 4 },
+  { promptLength: 8, pageSize: 4 },
+  { promptLength: 50, pageSize: 16 },
+  { promptLength: 3, pageSize: 4 },
+  { promptLength: 2, pageSize: 64 },
+  { promptLength: 1, pageSize: 1 },
+  { promptLength: 1, pageSize: 16 },
+])("equal prompts are computed once: %o", ({ promptLength, pageSize }) => {
+  const { prompts, cached } = run(promptLength, pageSize, 4);
+  const shared = promptLength - 1;
+  expect(cached).toEqual([0, shared, shared, shared]);
+  expect(prompts).toBe(promptLength + 3);
+});
+
+test("equal prompts share nothing where no prefixes are shared", () => {
+  const { prompts, cached } = run(10, 4, 3, false);
+  expect(cached).toEqual([0, 0, 0]);
+  expect(prompts).toBe(30);
 });
 
 test("prompts that share less than is worth a wait start together", () => {

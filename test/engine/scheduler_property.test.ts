@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
+import { carryOut } from "../../src/engine/page_transfers.ts";
 import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
 import type { ScheduledStep } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
-import { scheduler, sequence, slotMemory } from "../support/sequences.ts";
+import { scheduler, sequence, slotCopier, slotMemory } from "../support/sequences.ts";
 
 const SEEDS = process.env.WISP_TEST_FULL === "1" ? 60 : 6;
 test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
@@ -14,6 +15,8 @@ test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
 /** What a simulated GPU knows. */
 interface Played {
   readonly pageSize: number;
+  /** Whether a generated token is another thing in the cache than the same one in a prompt. */
+  readonly promptsDiffer: boolean;
   /** What stands in each slot of the cache: a number for the prefix whose last token is there. */
   readonly slots: Map<number, number>;
   /** Tokens of each sequence, those included that nobody has seen yet. */
@@ -31,16 +34,24 @@ async function simulate(seed: number): Promise<void> {
   };
   const pageSize = [1, 2, 3, 8][seed % 4]!;
   const slots = new Map<number, number>();
-  const played: Played = { pageSize, slots, tokens: new Map(), sampled: new Uint32Array(0) };
+  const promptsDiffer = seed % 5 === 0;
+  const played: Played = {
+    pageSize,
+    promptsDiffer,
+    slots,
+    tokens: new Map(),
+    sampled: new Uint32Array(0),
+  };
   const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
   const memory = slotMemory([0, 100, 10_000][Math.floor(seed / 2) % 3]!, slots, pageSize);
+  const movers = { retractionMemory: memory, copier: slotCopier(slots, pageSize) };
   const {
     scheduler: s,
     pool,
     pages,
   } = scheduler(Math.ceil(120 / pageSize), pageSize, {
     shared: seed % 3 > 0,
-    promptsDiffer: seed % 5 === 0,
+    promptsDiffer,
     retractionMemory: memory,
     mixedChunks: seed % 2 === 0,
     policy: SCHEDULE_POLICIES[seed % SCHEDULE_POLICIES.length]!,
@@ -49,6 +60,7 @@ async function simulate(seed: number): Promise<void> {
   const live = new Set<Sequence>();
   let retractions = 0;
   let restores = 0;
+  let copies = 0;
   let ahead = 0;
   for (let turn = 0; turn < 2500; turn++) {
     if (random(4) === 0 && turn < 1200 && live.size < 12) {
@@ -70,7 +82,8 @@ async function simulate(seed: number): Promise<void> {
     const step = s.schedule();
     if (step !== undefined) {
       restores += step.transfers.restores.length;
-      const moving = memory.carryOut(step.transfers);
+      copies += step.transfers.copies.length;
+      const moving = carryOut(step.transfers, movers);
       const inStep = new Set(step.progress.map((one) => one.sequence));
       leave([...live].filter((one) => !inStep.has(one)));
       await moving;
@@ -104,18 +117,22 @@ async function simulate(seed: number): Promise<void> {
   expect(ahead).toBe(seed % 3);
   if (seed === 1) expect(retractions).toBeGreaterThan(0);
   if (seed === 4) expect(restores).toBeGreaterThan(0);
+  if (seed === 2) expect(copies).toBeGreaterThan(0);
 }
 
 /** Plays the step's writes, then checks that each sequence reads the prefixes that it should. */
 function checkStep(
   { batch, progress }: ScheduledStep,
-  { pageSize, slots, tokens, sampled }: Played,
+  { pageSize, promptsDiffer, slots, tokens, sampled }: Played,
 ): void {
   expect(batch.sources.length).toBeLessThanOrEqual(16);
   const written = new Set<number>();
   let row = 0;
   let prefill = false;
-  const prefixes = progress.map(({ sequence }) => prefixHashes(sequence, tokens.get(sequence)!));
+  const prefixes = progress.map(({ sequence }) => {
+    const prompt = promptsDiffer ? sequence.promptLength : Number.POSITIVE_INFINITY;
+    return prefixHashes(tokens.get(sequence)!, sequence.partition, prompt);
+  });
   const slotOf = (table: readonly number[], at: number) =>
     table[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
   batch.sequences.forEach((q, i) => {
@@ -147,11 +164,15 @@ function checkStep(
   });
 }
 
-/** A number for each prefix of a sequence's tokens, its partition included. */
-function prefixHashes({ partition }: Sequence, tokens: readonly number[]): number[] {
+/** A number for each prefix of tokens, its partition included, and where the prompt ends. */
+function prefixHashes(
+  tokens: readonly number[],
+  partition: string | undefined,
+  promptLength: number,
+): number[] {
   let hash = partition === undefined ? 7 : 11;
-  return tokens.map((token) => {
-    hash = Math.imul(hash ^ token, 16777619) >>> 0;
+  return tokens.map((token, i) => {
+    hash = Math.imul(hash ^ (i < promptLength ? token : ~token), 16777619) >>> 0;
     return hash;
   });
 }

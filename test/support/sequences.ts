@@ -4,6 +4,7 @@
  * @module
  */
 import { expect } from "vitest";
+import type { PageCopy } from "../../src/cache/page_copier.ts";
 import { PagePool } from "../../src/cache/page_pool.ts";
 import { RadixCache } from "../../src/cache/radix_cache.ts";
 import type { PageCarrier } from "../../src/engine/retraction_memory.ts";
@@ -108,6 +109,19 @@ export function slotCarrier(slots: Map<number, number>, pageSize: number): PageC
       places.forEach((slot, i) => {
         slots.set(slot, values[i]!);
       });
+    },
+  };
+}
+
+/** Copies pages of such a cache. */
+export function slotCopier(slots: Map<number, number>, pageSize: number) {
+  return {
+    copy: (copies: readonly PageCopy[]) => {
+      for (const { from, to } of copies) {
+        for (let i = 0; i < pageSize; i++) {
+          slots.set(to * pageSize + i, slots.get(from * pageSize + i) ?? 0);
+        }
+      }
     },
   };
 }
