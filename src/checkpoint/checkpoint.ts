@@ -5,9 +5,10 @@
  * @module
  */
 
-import { DTYPE_BYTES, type Dtype } from "../dtype.ts";
+import { DTYPE_BYTES } from "../dtype.ts";
 import { CheckpointError } from "../errors.ts";
 import { isJsonObject, readJson } from "./json_file.ts";
+import { cut, type Piece, readPiece, type Transfer, transferBytes } from "./pieces.ts";
 import { readSafetensorsHeader, type TensorEntry } from "./safetensors.ts";
 import type { SourceFile, WeightSource } from "./source.ts";
 import type { WeightSpec } from "./weight_spec.ts";
@@ -44,23 +45,6 @@ export interface LoadOptions {
    * @default 4194304
    */
   readonly chunkBytes?: number;
-}
-
-/** One tensor on its way to its destination. */
-interface Transfer {
-  readonly spec: WeightSpec;
-  readonly tensor: TensorEntry;
-  readonly dtype: Dtype;
-}
-
-/** Rows `[rowStart, rowStart + rows)` of a transfer. Only a tensor without bytes has none. */
-interface Piece extends Transfer {
-  readonly rowStart: number;
-  readonly rows: number;
-  /** Bytes from the start of the file. */
-  readonly offset: number;
-  readonly byteLength: number;
-  readonly last: boolean;
 }
 
 export class Checkpoint {
@@ -118,10 +102,11 @@ export class Checkpoint {
 
   /**
    * Streams tensors into their destinations, in the order of `specs`, whatever the order of files
-   * and of tensors in them. Nothing else is read. While one chunk is written the next is read, so
-   * two chunks are held at a time: at most twice `chunkBytes`, or twice the longest row where that
-   * is longer (of gpt-oss's stacked experts a row is a whole expert, some 8 MB). What a destination
-   * collects before it lays it out comes on top. Any tensor can be loaded again later.
+   * and of tensors in them. Nothing else is read, and of a slice its own bytes only. While one
+   * chunk is written the next is read, so two chunks are held at a time: at most twice
+   * `chunkBytes`, or twice the longest row where that is longer (of gpt-oss's stacked experts a row
+   * is a whole expert, some 8 MB). What a destination collects before it lays it out comes on top.
+   * Any tensor can be loaded again later.
    *
    * @throws {CheckpointError} before the first write when a tensor is missing or has another shape
    * or dtype; what the source or a destination throws passes through.
@@ -130,7 +115,7 @@ export class Checkpoint {
     const { onProgress, signal, chunkBytes = DEFAULT_CHUNK_BYTES } = options;
     if (!(chunkBytes > 0)) throw new RangeError(`Cannot load weights: chunkBytes is ${chunkBytes}`);
     const transfers = specs.map((spec) => this.#transfer(spec)).filter((one) => one !== undefined);
-    const totalBytes = transfers.reduce((sum, { tensor }) => sum + tensor.byteLength, 0);
+    const totalBytes = transfers.reduce((sum, transfer) => sum + transferBytes(transfer), 0);
     let loadedBytes = 0;
 
     const pieces = cut(transfers, chunkBytes);
@@ -146,7 +131,7 @@ export class Checkpoint {
       const { spec, dtype, rowStart, rows } = piece;
       if (rows > 0) await spec.destination.write({ dtype, rowStart, rows, bytes });
       if (piece.last) await spec.destination.finish?.();
-      loadedBytes += piece.byteLength;
+      loadedBytes += bytes.length;
       onProgress?.({ tensor: spec.name, loadedBytes, totalBytes });
     }
   }
@@ -154,17 +139,7 @@ export class Checkpoint {
   #readNext(pieces: Iterator<Piece, void>) {
     const next = pieces.next();
     if (next.done) return undefined;
-    return { piece: next.value, reading: this.#read(next.value) };
-  }
-
-  async #read({ spec, tensor, offset, byteLength }: Piece): Promise<Uint8Array<ArrayBuffer>> {
-    if (byteLength === 0) return new Uint8Array(0);
-    const bytes = await this.source.read(tensor.file, offset, byteLength);
-    if (bytes.length !== byteLength) {
-      const held = `${this.source.name} gave ${bytes.length} bytes instead of ${byteLength}`;
-      throw new CheckpointError(tensor.file, held, spec.name);
-    }
-    return bytes;
+    return { piece: next.value, reading: readPiece(this.source, next.value) };
   }
 
   /** The tensor that a spec means, or undefined when it is optional and not there. */
@@ -198,30 +173,6 @@ export class Checkpoint {
 /** Buffers that some exporters save although the config determines them. */
 function isDerived(name: string): boolean {
   return name.endsWith(".rotary_emb.inv_freq");
-}
-
-/** Whole rows of at most `chunkBytes`, or one row when a row is longer. */
-function* cut(transfers: readonly Transfer[], chunkBytes: number): Generator<Piece, void> {
-  for (const transfer of transfers) {
-    const { offset, byteLength, shape } = transfer.tensor;
-    // A scalar is one row; a tensor without bytes has no rows worth writing.
-    const rowCount = byteLength === 0 ? 0 : (shape[0] ?? 1);
-    const rowBytes = rowCount === 0 ? 0 : byteLength / rowCount;
-    const rowsPerChunk = Math.max(1, Math.floor(chunkBytes / rowBytes));
-    let rowStart = 0;
-    do {
-      const rows = Math.min(rowsPerChunk, rowCount - rowStart);
-      yield {
-        ...transfer,
-        rowStart,
-        rows,
-        offset: offset + rowStart * rowBytes,
-        byteLength: rows * rowBytes,
-        last: rowStart + rows === rowCount,
-      };
-      rowStart += rows;
-    } while (rowStart < rowCount);
-  }
 }
 
 /** The tensors of every shard that the index lists; a shard may hold more than those. */

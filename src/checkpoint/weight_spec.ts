@@ -7,13 +7,24 @@
 
 import type { Dtype } from "../dtype.ts";
 
-/** How a tensor divides over ranks. "rows" is the first dimension, "columns" the second. */
+/**
+ * How a tensor divides over ranks. "rows" is the first dimension, "columns" the second, "heads" the
+ * first by whole heads; of "experts" each rank has some, and of their tensors all.
+ */
 export type WeightSplit = "none" | "rows" | "columns" | "heads" | "experts";
+
+/** Rows `[rowStart, rowStart + rows)` of a tensor and, of each, elements of the second dimension. */
+export interface WeightSlice {
+  readonly rowStart: number;
+  readonly rows: number;
+  /** Default: all of the second dimension. */
+  readonly columns?: { readonly start: number; readonly count: number };
+}
 
 /** Whole rows of one tensor. A row is everything after the first dimension. */
 export interface WeightChunk {
   readonly dtype: Dtype;
-  /** First row held here. */
+  /** First row held here, counted from the first that is wanted. */
   readonly rowStart: number;
   readonly rows: number;
   /** Row-major, little endian. The receiver owns it: it may keep or change it. */
@@ -44,6 +55,8 @@ export interface WeightSpec {
   /** Element types the destination understands. */
   readonly dtypes: readonly Dtype[];
   readonly split: WeightSplit;
+  /** What is wanted of it: the destination sees that as if it were the tensor. Default: all. */
+  readonly slice?: WeightSlice;
   /** Passed over without a word when the checkpoint lacks it. */
   readonly optional?: boolean;
   readonly destination: Destination;

@@ -1,0 +1,62 @@
+/**
+ * The tensors of a checkpoint as one of several ranks wants them.
+ *
+ * Layers are made for the sizes that one rank has, and so are their specs. A spec's split says
+ * which part of the checkpoint's tensor that is.
+ *
+ * @module
+ */
+import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
+import type { WeightSlice, WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
+import type { RankOf } from "../parallel/communicator.ts";
+import type { MatrixFormat } from "./matrix_format.ts";
+
+/** A spec of a rank's own sizes, as the checkpoint's sizes and the slice of them. */
+export function specOnRank(spec: WeightSpec, { rank, size }: RankOf): WeightSpec {
+  const { split, shape } = spec;
+  // The tensors of an expert are all one rank's; stacked experts have said which they want.
+  if (size === 1 || split === "none" || split === "experts") return spec;
+  const [rows, columns] = shape as [number, number];
+  const whole = (dimension: number) => shape.map((n, i) => (i === dimension ? n * size : n));
+  if (split === "columns") {
+    const slice: WeightSlice = {
+      rowStart: 0,
+      rows,
+      columns: { start: rank * columns, count: columns },
+    };
+    return { ...spec, shape: whole(1), slice };
+  }
+  return { ...spec, shape: whole(0), slice: { rowStart: rank * rows, rows } };
+}
+
+/** The part of a matrix that one rank has. */
+export interface MatrixShare {
+  /** Tensor name without ".weight". */
+  readonly name: string;
+  readonly rows: number;
+  readonly columns: number;
+  readonly split: WeightSplit;
+  readonly format: Pick<MatrixFormat, "encoding">;
+}
+
+/**
+ * @throws {UnsupportedError} naming the matrix, its dimension and the ranks, when scales would have
+ * to be shared by two of them.
+ */
+export function checkShare({ size }: Pick<RankOf, "size">, share: MatrixShare): void {
+  const { name, rows, columns, split, format } = share;
+  if (size === 1 || split === "none" || split === "experts") return;
+  const { encoding } = format;
+  const [dimension, count] = split === "columns" ? ["columns", columns] : ["rows", rows];
+  const refuse = (problem: string) => {
+    throw new UnsupportedError(`${name} on ${size} ranks`, problem);
+  };
+  const blocks = encoding.kind === "scaled" && encoding.scales.per === "block";
+  if (blocks && count % BLOCK_COLUMNS !== 0) {
+    refuse(`${count} of its ${count * size} ${dimension} each would cut a block of 128x128`);
+  }
+  if (encoding.kind === "gptq" && split === "columns") {
+    refuse(`the group order of its ${columns * size} columns is only read as a whole`);
+  }
+}
