@@ -158,6 +158,27 @@ export function segments(columns: number): number {
   return Math.min(MOST_SEGMENTS, Math.ceil(columns / BLOCK_COLUMNS));
 }
 
+/** How one of several ranks adds the inputs it has of a row-parallel linear. */
+export interface RankSegments {
+  /** Runs of columns whose sums it sends. */
+  readonly parts: number;
+  /** Segments of each run: a subtree of the whole linear's tree. */
+  readonly segments: number;
+}
+
+/**
+ * How each of `ranks` ranks adds its share of `columns` inputs, so that `joinSums` gives the bits
+ * that the whole linear has; undefined when they would cut a segment.
+ */
+export function rankSegments(columns: number, ranks: number): RankSegments | undefined {
+  const all = segments(columns);
+  if (columns % (ranks * BLOCK_COLUMNS) !== 0 || all % ranks !== 0) return undefined;
+  const own = all / ranks;
+  // The largest power of two in it: runs of so many segments are subtrees wherever a rank begins.
+  const run = own & -own;
+  return { parts: own / run, segments: run };
+}
+
 export function paddedRows(rows: number, lanes: number): number {
   return Math.ceil(rows / lanes) * lanes;
 }
