@@ -1,0 +1,181 @@
+import { describe, expect, test } from "vitest";
+import { FROM_EXTERNAL } from "../../kernels/embedding/embedding.ts";
+import { IN_PROMPT } from "../../kernels/sampling/adjust.ts";
+import { ContentIds } from "../../src/cache/content_id.ts";
+import { writeCounts } from "../../src/engine/penalty_slots.ts";
+import { PromptEmbeddings } from "../../src/engine/prompt_embeddings.ts";
+import { resolveSampling } from "../../src/engine/sampling_params.ts";
+import { Sequence } from "../../src/engine/sequence.ts";
+import { SequenceLogprobs } from "../../src/engine/sequence_logprobs.ts";
+import { Detokenizer } from "../../src/text/detokenizer.ts";
+import { Vocabulary } from "../../src/text/vocabulary.ts";
+import { scheduler, sequence } from "../support/sequences.ts";
+
+const WIDTH = 3;
+const options = { hiddenSize: WIDTH, contentIds: new ContentIds([1, 2]) };
+/** Row r holds r, r + 0.25, r + 0.5. */
+const rows = (count: number, first = 1) =>
+  Array.from({ length: count }, (_, r) => [first + r, first + r + 0.25, first + r + 0.5]);
+
+const vocabulary = new Vocabulary(new Map([[7, Uint8Array.of(97)]]), []);
+
+function embedded(count: number, maxNewTokens: number, first = 1) {
+  const embeddings = new PromptEmbeddings(rows(count, first), options);
+  const sampling = resolveSampling({}, { vocabularySize: 64, seed: 0 });
+  return new Sequence({
+    requestId: "embedded",
+    prompt: embeddings.ids,
+    embeddings,
+    sampling,
+    maxNewTokens,
+    eosTokenIds: new Set(),
+    detokenizer: new Detokenizer(vocabulary, sampling),
+    onChunk: () => {},
+    onError: (error) => {
+      throw error;
+    },
+  });
+}
+
+describe("PromptEmbeddings", () => {
+  test("tells rows by their content, whatever they come in", () => {
+    const { ids } = new PromptEmbeddings([...rows(3), ...rows(2)], options);
+    expect(ids.slice(3)).toEqual(ids.slice(0, 2));
+    expect(new Set(ids).size).toBe(3);
+    for (const id of ids) expect(id).toBeGreaterThanOrEqual(2 ** 52);
+    const floats = rows(3).map((row) => Float32Array.from(row));
+    expect(new PromptEmbeddings(floats, options).ids).toEqual(ids.slice(0, 3));
+    // As f32 has them: what rounds to the same number is the same.
+    const near = [[1 + 2 ** -40, 1.25, 1.5]];
+    expect(new PromptEmbeddings(near, options).ids).toEqual(ids.slice(0, 1));
+    expect(new PromptEmbeddings([[1 + 2 ** -23, 1.25, 1.5]], options).ids).not.toEqual(
+      ids.slice(0, 1),
+    );
+  });
+
+  test("keeps its rows until it is released, whatever becomes of those it was given", () => {
+    const given = rows(4).map((row) => Float32Array.from(row));
+    const embeddings = new PromptEmbeddings(given, options);
+    given[1]!.fill(9);
+    expect([...embeddings.slice(1, 2)]).toEqual(rows(2, 2).flat());
+    embeddings.release();
+    expect(embeddings.slice(1, 2)).toHaveLength(0);
+  });
+
+  test.each([
+    [
+      [
+        [1, 2, 3],
+        [1, 2],
+      ],
+      "inputEmbeds[1] must have 3 numbers, the model's hidden size, got 2",
+    ],
+    [[[1, 2, 3, 4]], "inputEmbeds[0] must have 3 numbers, the model's hidden size, got 4"],
+    [[[]], "inputEmbeds[0] must have 3 numbers"],
+    [[[1, Number.NaN, 3]], "inputEmbeds[0][1] must be a number that f32 holds, got NaN"],
+    [[[1, 2, Number.NEGATIVE_INFINITY]], "inputEmbeds[0][2] must be a number that f32 holds"],
+    [[[1e39, 2, 3]], "inputEmbeds[0][0] must be a number that f32 holds, got 1e+39"],
+    [[["1", 2, 3] as never], "inputEmbeds[0][0] must be a number that f32 holds, got 1"],
+  ])("refuses %j", (given, message) => {
+    expect(() => new PromptEmbeddings(given, options)).toThrow(message);
+  });
+});
+
+describe("Scheduler", () => {
+  test("starts the rows of such a prompt from embeddings, and generated ones from tokens", () => {
+    const { scheduler: one } = scheduler(40, 1, { maxPrefillRows: 6, mixedChunks: true });
+    const first = embedded(5, 3);
+    const plain = sequence(2, 3);
+    const second = embedded(3, 3, 20);
+    for (const each of [first, plain.sequence, second]) one.add(each);
+
+    const step = one.schedule()!;
+    expect([...step.batch.sources]).toEqual([
+      ...[0, 1, 2, 3, 4].map((i) => FROM_EXTERNAL + i),
+      plain.sequence.tokens[0],
+    ]);
+    expect(step.batch.external!.flatMap((run) => [...run])).toEqual(rows(5).flat());
+    one.commit(step, Uint32Array.of(7));
+
+    const next = one.schedule()!;
+    // A generated row, the rest of the prompt of tokens, the second prompt of embeddings.
+    expect([...next.batch.sources]).toEqual([
+      7,
+      plain.sequence.tokens[1],
+      ...[0, 1, 2].map((i) => FROM_EXTERNAL + i),
+    ]);
+    expect(next.batch.external!.flatMap((run) => [...run])).toEqual(rows(3, 20).flat());
+  });
+
+  test("cuts such a prompt into chunks, and computes it again after a retraction", () => {
+    const { scheduler: one } = scheduler(12, 1, { maxPrefillRows: 4, conservativeness: 0 });
+    const [long, short] = [embedded(6, 6), embedded(3, 6, 50)];
+    one.add(long);
+    one.add(short);
+    /** Embeddings of every step, by the first number of each row. */
+    const seen: number[][] = [];
+    while (one.hasWork) {
+      const step = one.schedule()!;
+      const firsts = (step.batch.external ?? []).flatMap((run) =>
+        [...run].filter((_, i) => i % WIDTH === 0),
+      );
+      const external = [...step.batch.sources].filter((source) => source >= FROM_EXTERNAL);
+      expect(external).toEqual(firsts.map((_, i) => FROM_EXTERNAL + i));
+      if (firsts.length > 0) seen.push(firsts);
+      one.commit(
+        step,
+        Uint32Array.from(step.sampled, () => 7),
+      );
+    }
+    expect(one.retractions).toBeGreaterThan(0);
+    expect(seen.slice(0, 2)).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 50, 51],
+    ]);
+    const counts = new Map<number, number>();
+    for (const row of seen.flat()) counts.set(row, (counts.get(row) ?? 0) + 1);
+    const again = [...counts.values()].filter((count) => count > 1);
+    expect(again.length).toBeGreaterThanOrEqual(3);
+    expect(long.completionLength).toBe(6);
+    expect(short.completionLength).toBe(6);
+  });
+
+  test("gives the embeddings of a sequence back when it ends or leaves", () => {
+    const { scheduler: one } = scheduler(40, 1);
+    const [ends, leaves] = [embedded(2, 1), embedded(2, 9, 30)];
+    one.add(ends);
+    one.add(leaves);
+    const step = one.schedule()!;
+    one.commit(
+      step,
+      Uint32Array.from(step.sampled, () => 7),
+    );
+    expect(ends.finish).not.toBeNull();
+    expect(ends.embeddings!.slice(0, 1)).toHaveLength(0);
+    expect(leaves.embeddings!.slice(0, 1)).toHaveLength(WIDTH);
+    one.remove(leaves);
+    expect(leaves.embeddings!.slice(0, 1)).toHaveLength(0);
+  });
+});
+
+test("ids of embeddings are counted nowhere: they have no logit", () => {
+  const row = new Uint32Array(8).fill(99);
+  const { ids } = new PromptEmbeddings(rows(2), options);
+  writeCounts(row, { tokens: [...ids, 3, 3], promptLength: 2 });
+  expect([...row]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
+  writeCounts(row, { tokens: [1, 3], promptLength: 2 });
+  expect([...row]).toEqual([0, IN_PROMPT, 0, IN_PROMPT, 0, 0, 0, 0]);
+});
+
+test("SequenceLogprobs refuses to score embeddings, and tells of completion tokens", () => {
+  const { ids: prompt } = new PromptEmbeddings(rows(2), options);
+  const shared = { prompt, isScorable: false, temperature: 1, vocabularySize: 64, text: String };
+  for (const promptStart of [0, -1]) {
+    expect(() => new SequenceLogprobs({ promptStart }, shared)).toThrow(
+      "logprobs.promptStart cannot be given with inputEmbeds",
+    );
+  }
+  const logprobs = new SequenceLogprobs({ topCount: 1 }, shared);
+  expect(logprobs.wantsRow(0)).toBe(false);
+  expect(logprobs.takePrompt()).toBeUndefined();
+});
