@@ -21,7 +21,7 @@ export class DeviceMemory {
   readonly limits: MemoryLimits;
   readonly #device: GPUDevice | undefined;
   readonly #bytes = new Map<MemoryPurpose, number>();
-  readonly #buffers: GPUBuffer[] = [];
+  readonly #owned: { destroy(): void }[] = [];
 
   /** @param device Without one, tensors are counted and nothing is allocated: do not bind them. */
   constructor(limits: MemoryLimits, device?: GPUDevice) {
@@ -51,7 +51,7 @@ export class DeviceMemory {
       return { buffer: undefined as unknown as GPUBuffer, offset: 0, size: bytes };
     }
     const tensor = allocateTensor(this.#device, bytes, label);
-    this.#buffers.push(tensor.buffer);
+    this.#owned.push(tensor.buffer);
     return tensor;
   }
 
@@ -72,9 +72,15 @@ export class DeviceMemory {
     return this.#bytes.get(purpose) ?? 0;
   }
 
+  /** Frees `one` together with the tensors. */
+  own<T extends { destroy(): void }>(one: T): T {
+    this.#owned.push(one);
+    return one;
+  }
+
   /** Frees everything allocated here. */
   destroy(): void {
-    for (const buffer of this.#buffers) buffer.destroy();
-    this.#buffers.length = 0;
+    for (const one of this.#owned) one.destroy();
+    this.#owned.length = 0;
   }
 }

@@ -33,19 +33,30 @@ export class Readback {
    * @throws {DeviceError} from the returned function when the device is lost.
    */
   record(recorder: Recorder, from: Tensor, bytes: number): () => Promise<ArrayBuffer> {
+    const read = this.#record(recorder, from, bytes);
+    return () => read((mapped) => mapped.slice(0, bytes));
+  }
+
+  /** The same into memory that is there already: the returned function says where. */
+  recordInto(recorder: Recorder, from: Tensor, bytes: number): (into: Uint8Array) => Promise<void> {
+    const read = this.#record(recorder, from, bytes);
+    return (into) => read((mapped) => into.set(new Uint8Array(mapped, 0, bytes)));
+  }
+
+  #record(recorder: Recorder, from: Tensor, bytes: number) {
     const buffer = this.#buffers[this.#next]!;
     this.#next = (this.#next + 1) % this.#buffers.length;
     const size = Math.ceil(bytes / 4) * 4;
     recorder.copy(from, whole(buffer), size);
-    return async () => {
+    return async <T>(take: (mapped: ArrayBuffer) => T): Promise<T> => {
       try {
         await buffer.mapAsync(MAP_MODE_READ, 0, size);
       } catch (cause) {
         throw new DeviceError(`Cannot read ${bytes} bytes back: the device is lost`, { cause });
       }
-      const copy = buffer.getMappedRange(0, size).slice(0, bytes);
+      const taken = take(buffer.getMappedRange(0, size));
       buffer.unmap();
-      return copy;
+      return taken;
     };
   }
 
