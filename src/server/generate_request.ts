@@ -5,16 +5,10 @@
  */
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest, ModelDescription, SamplingParams } from "../generation.ts";
-import {
-  Fields,
-  present,
-  requireIds,
-  requireList,
-  requireString,
-  wrongType,
-} from "../http/fields.ts";
+import { Fields, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalts } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
+import { readPrompts } from "./prompt_fields.ts";
 import { refuseLists, withSamples } from "./samples.ts";
 import { readSamplingParams } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
@@ -27,8 +21,6 @@ export interface GenerateBody {
   readonly stream: boolean;
 }
 
-type Prompt = Pick<GenerationRequest, "prompt" | "tokens">;
-
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
 export function readGenerateBody(body: unknown, model: ModelDescription): GenerateBody {
   const fields = new Fields(body);
@@ -36,7 +28,8 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   const { prompts, batch } = readPrompts(fields, model);
   const { sampling, samples } = readSampling(fields, { count: prompts.length, batch, model });
   refuseLists(fields, samples);
-  const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
+  const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
+  const logprobs = readLogprobs(fields, { count: prompts.length, batch, model, hasTokens });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });
   const priority = fields.integer("priority");
@@ -53,42 +46,6 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
     }),
   );
   return { requests: withSamples(requests, samples), batch: batch || samples > 1, stream };
-}
-
-function readPrompts(
-  fields: Fields,
-  { vocabularySize }: ModelDescription,
-): { prompts: readonly Prompt[]; batch: boolean } {
-  const text = fields.value("text");
-  const ids = fields.value("input_ids");
-  if (text === undefined && ids === undefined) {
-    throw new InvalidRequestError("Either text or input_ids must be given", "text");
-  }
-  if (text !== undefined && ids !== undefined) {
-    throw new InvalidRequestError("text and input_ids cannot both be given", "input_ids");
-  }
-  if (text !== undefined) {
-    if (!Array.isArray(text)) return { prompts: [readText(text, "text")], batch: false };
-    const prompts = requireItems(text, "text").map((item, i) => readText(item, `text[${i}]`));
-    return { prompts, batch: true };
-  }
-  const list = requireItems(requireList(ids, "input_ids"), "input_ids");
-  const readIds = (ids: unknown, path: string): Prompt => ({
-    tokens: requireIds(requireItems(requireList(ids, path), path), path, vocabularySize),
-  });
-  if (!Array.isArray(list[0])) return { prompts: [readIds(list, "input_ids")], batch: false };
-  return { prompts: list.map((item, i) => readIds(item, `input_ids[${i}]`)), batch: true };
-}
-
-function readText(value: unknown, path: string): Prompt {
-  const prompt = requireString(value, path);
-  if (prompt === "") throw new InvalidRequestError(`${path} cannot be empty`, path);
-  return { prompt };
-}
-
-function requireItems(list: readonly unknown[], path: string): readonly unknown[] {
-  if (list.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
-  return list;
 }
 
 interface BatchSampling {

@@ -17,6 +17,8 @@ export interface LogprobFieldsOptions {
   readonly count: number;
   readonly batch: boolean;
   readonly model: ModelDescription;
+  /** Whether the prompts are tokens, of which the last is told about unless others are asked for. */
+  readonly hasTokens: boolean;
 }
 
 /** The fields of `/generate`: for each prompt what it asks for, or nothing. */
@@ -24,7 +26,7 @@ export function readLogprobs(
   fields: Fields,
   options: LogprobFieldsOptions,
 ): readonly (LogprobOptions | undefined)[] {
-  const { model } = options;
+  const { model, hasTokens } = options;
   const wanted = readEach(fields, "return_logprob", options, requireBoolean);
   const start = readEach(fields, "logprob_start_len", options, integerFrom(-1));
   const top = readEach(fields, "top_logprobs_num", options, integerFrom(0, MAX_TOP));
@@ -41,8 +43,9 @@ export function readLogprobs(
   }
   return wanted.map((isWanted, i) => {
     if (isWanted !== true) return undefined;
-    const [promptStart, topCount, tokenIds] = [start[i] ?? -1, top[i], ids[i]];
-    return present<LogprobOptions>({ promptStart, topCount, tokenIds, text });
+    const first = start[i] ?? -1;
+    const promptStart = hasTokens || first >= 0 ? first : undefined;
+    return present<LogprobOptions>({ promptStart, topCount: top[i], tokenIds: ids[i], text });
   });
 }
 
@@ -125,6 +128,7 @@ type WireNames = readonly (readonly [library: string, wire: string])[];
 const WIRE_NAMES: Readonly<Record<"generate" | "chat", WireNames>> = {
   generate: [
     ["logprobs.promptStart", "logprob_start_len"],
+    ["inputEmbeds", "input_embeds"],
     ["minNewTokens", "sampling_params.min_new_tokens"],
     ["maxNewTokens", "max_new_tokens"],
   ],

@@ -44,7 +44,6 @@ export const UNSUPPORTED_GENERATE_FIELDS: FieldTable = {
   background: OFF,
   conversation_id: NOTHING,
   image_data: isEmpty,
-  input_embeds: NOTHING,
   label: NOTHING,
   log_metrics: [true],
   max_thinking_tokens: NOTHING,

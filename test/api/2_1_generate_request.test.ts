@@ -9,7 +9,7 @@ function setUp() {
   return { engine, app: createApp(engine) };
 }
 
-describe("text and input_ids", () => {
+describe("text, input_ids and input_embeds", () => {
   test("text is a prompt", async () => {
     const { engine, app } = setUp();
     const response = await post(app, "/generate", { text: "abc" });
@@ -44,9 +44,33 @@ describe("text and input_ids", () => {
     },
   );
 
+  test("input_embeds is a list of rows, as wide as the model", async () => {
+    const { engine, app } = setUp();
+    const rows = [
+      [0, 1, -2.5, 1e-3],
+      [4, 5, 6, 7],
+    ];
+    const response = await post(app, "/generate", { input_embeds: rows });
+    expect((await answer<GenerateAnswer>(response)).meta_info.prompt_tokens).toBe(2);
+    expect(engine.requests).toEqual([{ inputEmbeds: rows.map((row) => Float32Array.from(row)) }]);
+  });
+
+  test("a list of lists of rows is a batch, be it of one", async () => {
+    const { engine, app } = setUp();
+    const [short, long] = [[[1, 2, 3, 4]], [...Array(3)].map((_, i) => [i, 2, 3, 4])];
+    const counts = async (input_embeds: unknown) => {
+      const response = await post(app, "/generate", { input_embeds });
+      const answers = await answer<GenerateAnswer[]>(response);
+      return answers.map(({ meta_info }) => meta_info.prompt_tokens);
+    };
+    expect(await counts([short, long])).toEqual([1, 3]);
+    expect(await counts([long])).toEqual([3]);
+    expect(engine.requests[1]!.inputEmbeds).toHaveLength(3);
+  });
+
   test.each([
-    [{}, "Either text or input_ids must be given"],
-    [{ text: null, input_ids: null }, "Either text or input_ids must be given"],
+    [{}, "Either text, input_ids or input_embeds must be given"],
+    [{ text: null, input_ids: null }, "Either text, input_ids or input_embeds must be given"],
     [{ text: "a", input_ids: [1] }, "text and input_ids cannot both be given"],
     [{ text: "" }, "text cannot be empty"],
     [{ text: [] }, "text cannot be empty"],
@@ -61,12 +85,24 @@ describe("text and input_ids", () => {
     [{ input_ids: [1, 2.5] }, "input_ids[1] must be an integer, got 2.5"],
     [{ input_ids: [1, -2] }, "input_ids[1] must be at least 0 and at most 65535, got -2"],
     [{ input_ids: "1" }, 'input_ids must be a list, got "1"'],
+    [{ text: "a", input_embeds: [[1]] }, "text and input_embeds cannot both be given"],
+    [{ input_ids: [1], input_embeds: [[1]] }, "input_ids and input_embeds cannot both be given"],
+    [{ input_embeds: 0.5 }, "input_embeds must be a list, got 0.5"],
+    [{ input_embeds: [] }, "input_embeds cannot be empty"],
+    [{ input_embeds: [0.5] }, "input_embeds[0] must be a list, got 0.5"],
+    [{ input_embeds: [[]] }, "input_embeds[0] must have 4 numbers, the model's hidden size, got 0"],
+    [{ input_embeds: [[1, 2, 3, 4], [1]] }, "input_embeds[1] must have 4 numbers"],
+    [{ input_embeds: [[[1, 2, 3, 4]], []] }, "input_embeds[1] cannot be empty"],
+    [{ input_embeds: [[[1, 2, 3, 4]], [[1, 2]]] }, "input_embeds[1][0] must have 4 numbers"],
+    [{ input_embeds: [[1, 2, null, 4]] }, "input_embeds[0][2] must be a number, got null"],
+    [{ input_embeds: [[1, "2", 3, 4]] }, 'input_embeds[0][1] must be a number, got "2"'],
+    [{ input_embeds: [[1, 2, 3, 1e39]] }, "input_embeds[0][3] must be a number that f32 holds"],
     [{ input_ids: [1, 99_999] }, "input_ids[1] must be at least 0 and at most 65535, got 99999"],
   ])("%j is refused", async (body, message) => {
     const { engine, app } = setUp();
     const response = await post(app, "/generate", body);
     expect(response.status).toBe(400);
-    expect(await errorMessage(response)).toBe(message);
+    expect((await errorMessage(response)).slice(0, message.length)).toBe(message);
     expect(engine.running).toEqual([]);
   });
 });
@@ -158,6 +194,15 @@ describe("log-probabilities", () => {
     expect(await asked({ text: "ab", return_logprob: true })).toEqual([{ promptStart: -1 }]);
   });
 
+  test("of embeddings none of the prompt's, unless a start asks for what cannot be", async () => {
+    const input_embeds = [[1, 2, 3, 4]];
+    for (const start of [{}, { logprob_start_len: -1 }]) {
+      expect(await asked({ input_embeds, return_logprob: true, ...start })).toEqual([{}]);
+    }
+    const zero = { input_embeds, return_logprob: true, logprob_start_len: 0 };
+    expect(await asked(zero)).toEqual([{ promptStart: 0 }]);
+  });
+
   test("one value serves the whole batch, a list has one for each prompt", async () => {
     const fields = {
       return_logprob: [true, false, true],
@@ -223,7 +268,6 @@ describe("fields that are not supported yet", () => {
 
   test.each([
     ["image_data", "x.png"],
-    ["input_embeds", [[0.5]]],
     ["return_hidden_states", true],
     ["lora_path", "adapter"],
     ["session_params", { id: "s" }],

@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, test } from "vitest";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import type { GenerationChunk, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
-import { device } from "../support/gpu.ts";
+import { device, smallestCaseOnly } from "../support/gpu.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
 import { readTokenTable } from "../support/token_table.ts";
@@ -28,7 +29,8 @@ const MODELS = [
   ["latent attention", folderSource(EMBEDDED_MODEL), 256],
   ["grouped-query attention", NARROW, 66],
 ] as const;
-const [, LATENT] = MODELS[0];
+const CASES = smallestCaseOnly ? MODELS.slice(1) : MODELS;
+const [, SOURCE, WIDTH] = CASES[0]!;
 
 const GREEDY = { temperature: 0, ignoreEos: true, maxNewTokens: 8 };
 const ids = (seed: number, length: number) =>
@@ -37,7 +39,7 @@ const ids = (seed: number, length: number) =>
 let engine: Engine;
 afterEach(() => engine.close());
 
-const open = async (source: typeof LATENT, options: Partial<EngineOptions> = {}) => {
+const open = async (source: WeightSource, options: Partial<EngineOptions> = {}) => {
   engine = await Engine.load(source, { device, maxTotalTokens: 1024, ...options });
   return readTokenTable(source);
 };
@@ -64,7 +66,7 @@ async function ask(request: GenerationRequest): Promise<Answer> {
 const said = ({ tokens, logprobs }: Answer) => ({ tokens, logprobs });
 const cached = ({ last }: Answer) => last.cachedTokens;
 
-describe.each(MODELS)("embeddings of the token table (%s)", (_, source, hiddenSize) => {
+describe.each(CASES)("embeddings of the token table (%s)", (_, source, hiddenSize) => {
   test("answer as the tokens do, bit for bit, and are cached by content, apart from them", async () => {
     const rowOf = await open(source);
     expect(engine.model.hiddenSize).toBe(hiddenSize);
@@ -105,7 +107,7 @@ describe.each(MODELS)("embeddings of the token table (%s)", (_, source, hiddenSi
 });
 
 test("embeddings are computed again when their sequence had to make room", async () => {
-  const rowOf = await open(LATENT, { maxTotalTokens: 48, scheduleConservativeness: 0 });
+  const rowOf = await open(SOURCE, { maxTotalTokens: 48, scheduleConservativeness: 0 });
   const sampling = { ...GREEDY, maxNewTokens: 20 };
   const prompts = [ids(7, 12), ids(8, 14), ids(9, 11)];
   const alone: Answer[] = [];
@@ -121,7 +123,7 @@ test("embeddings are computed again when their sequence had to make room", async
 });
 
 test("penalties leave embeddings out, and reach what was generated", async () => {
-  const rowOf = await open(LATENT);
+  const rowOf = await open(SOURCE);
   const prompt = ids(1, 9);
   const inputEmbeds = prompt.map(rowOf);
   const ofPrompt = { ...GREEDY, repetitionPenalty: 1.5, maxNewTokens: 1 };
@@ -138,18 +140,18 @@ test("penalties leave embeddings out, and reach what was generated", async () =>
 });
 
 test("a request of embeddings names what is wrong with it", async () => {
-  const rowOf = await open(LATENT);
+  const rowOf = await open(SOURCE, { contextLength: 512 });
   const inputEmbeds = [rowOf(5), rowOf(6)];
   const refused: readonly (readonly [GenerationRequest, string])[] = [
     [{ inputEmbeds: [] }, "the prompt is empty"],
-    [{ inputEmbeds: [[1, 2]] }, "inputEmbeds[0] must have 256 numbers"],
+    [{ inputEmbeds: [[1, 2]] }, `inputEmbeds[0] must have ${WIDTH} numbers`],
     [{ inputEmbeds: [rowOf(5), rowOf(6).fill(Number.NaN)] }, "inputEmbeds[1][0] must be a number"],
     [
       { inputEmbeds, tokens: [1] },
       "exactly one of prompt, messages, tokens and inputEmbeds, got 2",
     ],
     [{ inputEmbeds, tools: [] }, "tools needs messages"],
-    [{ inputEmbeds: new Array(1024).fill(rowOf(5)) }, "The input (1024 tokens) is longer than"],
+    [{ inputEmbeds: new Array(512).fill(rowOf(5)) }, "The input (512 tokens) is longer than"],
     [{ inputEmbeds, logprobs: { promptStart: 0 } }, "logprobs.promptStart cannot be given with"],
   ];
   for (const [request, message] of refused) {
