@@ -2,7 +2,8 @@
  * The keys and values of every token in use: one tensor a layer, addressed by slot.
  *
  * A slot is `page * pageSize + offset`. What an entry holds is the attention's business: latent and
- * rope part for MLA. Entries are written by a layer's kernel before its attention reads them.
+ * rope part for MLA. Entries are written by a layer's kernel before its attention reads them. Behind
+ * the slots that tokens have stands one for rows that only fill a batch up.
  *
  * @module
  */
@@ -42,16 +43,20 @@ export function bytesPerToken(shape: KvCacheShape): number {
   return entryBytes(shape) * shape.layers;
 }
 
+/** Slots that no token has. */
+export const PADDING_SLOTS = 1;
+
 export class KvCache {
   readonly shape: KvCacheShape;
+  /** Slots for tokens; the slot of this number is for rows of padding. */
   readonly slots: number;
-  /** Per layer `[slots, entryWidth]`. */
+  /** Per layer `[slots + PADDING_SLOTS, entryWidth]`. */
   readonly layers: readonly Tensor[];
 
   constructor(device: GPUDevice, shape: KvCacheShape, slots: number) {
     this.shape = shape;
     this.slots = slots;
-    const bytes = entryBytes(shape) * slots;
+    const bytes = entryBytes(shape) * (slots + PADDING_SLOTS);
     this.layers = Array.from({ length: shape.layers }, (_, i) =>
       allocateTensor(device, bytes, `kv cache of layer ${i}`),
     );

@@ -6,6 +6,7 @@
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
+import { resolveBuckets } from "./decode_buckets.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
 
@@ -39,6 +40,14 @@ export interface EngineOptions {
    * nobody could foresee has then cost a row too many. Never changes a token. Default true.
    */
   readonly overlapSchedule?: boolean | undefined;
+  /**
+   * Rows of decode steps whose launches are recorded once and replayed; a step is filled up with
+   * rows of padding to the smallest that has room, and recorded anew beyond the largest. false keeps
+   * none. Never changes a token. Default: all up to 8, then in growing steps up to 160.
+   */
+  readonly decodeBuckets?: readonly number[] | false | undefined;
+  /** The largest of them; the default ones go up to it. */
+  readonly maxDecodeBucket?: number | undefined;
   /** Whether prompts share what the cache has of their beginnings. Default true. */
   readonly prefixCache?: boolean | undefined;
   /** In which order waiting requests start. Default fcfs. */
@@ -111,6 +120,8 @@ export interface ResolvedOptions {
   readonly maxPrefillTokens: number;
   readonly mixedChunks: boolean;
   readonly overlapSchedule: boolean;
+  /** Ascending; empty for none. */
+  readonly decodeBuckets: readonly number[];
   readonly prefixCache: boolean;
   readonly schedulePolicy: SchedulePolicy;
   readonly scheduleConservativeness: number;
@@ -176,6 +187,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     maxPrefillTokens: whole("maxPrefillTokens", 16384, any),
     mixedChunks: options.mixedChunks ?? false,
     overlapSchedule: options.overlapSchedule ?? true,
+    decodeBuckets: resolveBuckets(options),
     prefixCache: options.prefixCache ?? true,
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
     maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {

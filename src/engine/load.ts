@@ -156,6 +156,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
             }),
           maxSequences: options.maxRunningRequests,
           oneForm,
+          buckets: options.decodeBuckets,
         });
         owned.push(runner);
         return { runner, cache, copier };

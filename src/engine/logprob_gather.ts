@@ -75,7 +75,7 @@ export class LogprobGather {
   compile(plan: Plan<Step>): void {
     const { recorder } = plan;
     this.#bind(recorder);
-    plan.add(() => {
+    plan.addVarying(() => {
       this.#deliver = undefined;
       if (this.#wanted.length === 0) return;
       this.#launch(this.#wanted.length);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bytesPerToken, entryBytes, type KvCacheShape } from "../cache/kv_cache.ts";
+import { bytesPerToken, entryBytes, type KvCacheShape, PADDING_SLOTS } from "../cache/kv_cache.ts";
 import { DeviceError } from "../errors.ts";
 import { MIN_CONTEXT } from "./engine_options.ts";
 
@@ -46,12 +46,12 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
   }
   const perToken = bytesPerToken(cache);
   const bound = Math.floor(maxTensorBytes / entryBytes(cache));
-  const fits = Math.min(Math.floor((budget - weightBytes) / perToken), bound);
+  const fits = Math.min(Math.floor((budget - weightBytes) / perToken), bound) - PADDING_SLOTS;
   const pagesWanted = Math.ceil(wantedTokens / pageSize);
   const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
   if (pages * pageSize < MIN_CONTEXT || (wantedIsGiven && pages < pagesWanted)) {
     const reason =
-      fits === bound
+      fits === bound - PADDING_SLOTS
         ? `the ${megabytes(maxTensorBytes)} that this adapter binds at once hold a layer's keys and values for ${fits}`
         : `beside weights of ${megabytes(weightBytes)} there is room for ${fits} (${share})`;
     throw new DeviceError(
@@ -63,7 +63,7 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
     deviceMemory,
     budget,
     weightBytes,
-    cacheBytes: cacheTokens * perToken,
+    cacheBytes: (cacheTokens + PADDING_SLOTS) * perToken,
     cacheTokens,
     bytesPerToken: perToken,
   };

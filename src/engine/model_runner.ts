@@ -5,7 +5,7 @@
  */
 import type { KvCache } from "../cache/kv_cache.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
-import { Plan, type RunOptions } from "../gpu/plan.ts";
+import { Plan, Recording, type RunOptions } from "../gpu/plan.ts";
 import { Readback } from "../gpu/readback.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -30,6 +30,8 @@ export interface ModelRunnerOptions {
   readonly maxSequences: number;
   /** Runs prompt rows in the form that generated rows have. */
   readonly oneForm: boolean;
+  /** Rows of decode steps whose launches are kept, ascending. */
+  readonly buckets: readonly number[];
 }
 
 export interface StepOptions extends RunOptions {
@@ -50,6 +52,9 @@ export class ModelRunner {
   readonly #readback: Readback;
   readonly #splitLength: number;
   readonly #oneForm: boolean;
+  readonly #buckets: readonly number[];
+  /** By rows: the launches kept for so many, and the splits of the longest sequence they are for. */
+  readonly #recordings = new Map<number, { readonly splits: number; recording: Recording }>();
   readonly #step: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
@@ -62,6 +67,7 @@ export class ModelRunner {
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
+    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
     this.#inputs = new StepInputs(recorder.device, memory, {
       pageSize,
       splitLength: shape.splitLength,
@@ -70,7 +76,9 @@ export class ModelRunner {
       maxRows,
       hiddenSize: shape.hiddenSize,
       maxKeys: maxPrefillKeys(contextLength, maxRows),
-      maxPageEntries: maxSequences * Math.ceil(contextLength / pageSize),
+      maxSequences,
+      maxPages: Math.ceil(contextLength / pageSize),
+      paddingSlot: cache.slots,
     });
     this.#step.passes = this.#inputs.prefill.passes;
     this.logitsStride = Math.ceil(shape.vocabularySize / 4) * 4;
@@ -89,7 +97,7 @@ export class ModelRunner {
     });
     this.#sampler.compile(this.plan);
     this.#readback = new Readback(recorder.device, maxLogitRows * 4, MOST_IN_FLIGHT);
-    this.plan.add(({ logitRows }) => {
+    this.plan.addVarying(({ logitRows }) => {
       // A step without logits is waited for too, so that steps never pile up on the queue.
       this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(logitRows, 1) * 4);
     });
@@ -120,8 +128,8 @@ export class ModelRunner {
   ): Promise<{ readonly tokens: Promise<Uint32Array> }> {
     const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
     if (room !== undefined) await room;
-    this.#prepare(batch, sampling, scored);
-    await this.plan.run(this.#step, options);
+    const recording = this.#prepare(batch, sampling, scored);
+    await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
     const read = async () => {
       const [ids] = await Promise.all(results);
@@ -141,12 +149,19 @@ export class ModelRunner {
     return counts;
   }
 
-  #prepare(given: Batch, sampling: readonly SampledRow[], scored: readonly ScoredRow[]): void {
+  #prepare(
+    given: Batch,
+    sampling: readonly SampledRow[],
+    scored: readonly ScoredRow[],
+  ): Recording | undefined {
     const step = this.#step;
     const batch = this.#oneForm ? asGenerated(given) : given;
-    step.rows = batch.sources.length;
-    step.logitRows = batch.logitRows.length;
-    step.decodeRows = 0;
+    const rows = batch.sources.length;
+    const bucket = this.#bucketFor(given);
+    const padding = (bucket ?? rows) - rows;
+    step.rows = rows + padding;
+    step.logitRows = batch.logitRows.length + padding;
+    step.decodeRows = padding;
     let longest = 1;
     for (const { phase, position, queryLength } of batch.sequences) {
       if (phase === "prefill") continue;
@@ -154,8 +169,28 @@ export class ModelRunner {
       longest = Math.max(longest, position + queryLength);
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
-    this.#inputs.write(batch);
+    this.#inputs.write(batch, padding);
     this.#sampler.prepare(sampling, scored);
+    return bucket === undefined ? undefined : this.#recordingFor(step);
+  }
+
+  /** Rows that a batch is filled up to; undefined where its launches are recorded as they come. */
+  #bucketFor({ sequences, sources, logitRows }: Batch): number | undefined {
+    const isDecode = sequences.every(({ phase, queryLength }) => {
+      return phase === "decode" && queryLength === 1;
+    });
+    const isSampled = sources.length > 0 && logitRows.length === sources.length;
+    if (!isDecode || !isSampled) return undefined;
+    return this.#buckets.find((size) => size >= sources.length);
+  }
+
+  /** The launches kept for a step of these sizes. */
+  #recordingFor({ rows, decodeSplits: splits }: Step): Recording {
+    const known = this.#recordings.get(rows);
+    if (known?.splits === splits) return known.recording;
+    const recording = new Recording();
+    this.#recordings.set(rows, { splits, recording });
+    return recording;
   }
 
   destroy(): void {

@@ -79,12 +79,12 @@ export class RowAdjustments {
   /** Adds the launch that changes logits. */
   compile(plan: Plan<Step>): void {
     this.#bind(plan.recorder);
-    plan.add(() => this.#adjust(this.#itemCount));
+    plan.addVarying(() => this.#adjust(this.#itemCount));
   }
 
   /** Adds the launch that counts what was sampled. */
   compileCounting(plan: Plan<Step>): void {
-    plan.add(() => this.#count(this.#countsAny ? this.#itemCount : 0));
+    plan.addVarying(() => this.#count(this.#countsAny ? this.#itemCount : 0));
   }
 
   /**

@@ -75,7 +75,7 @@ export class Sampler {
       () => this.#runProcessors(recorder),
       () => this.#processed,
     );
-    plan.add(() => {
+    plan.addVarying(() => {
       if (this.#greedy) best(this.#rows.length);
       else draw(this.#rows.length);
     });

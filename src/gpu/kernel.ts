@@ -129,6 +129,7 @@ export class BoundKernel<P extends string> {
   readonly #recorder: Recorder;
   readonly #entry: PipelineEntry;
   readonly #group: GPUBindGroup;
+  readonly #uniforms: UniformBlock;
   readonly #words = new Map<string, { readonly word: number; readonly type: ScalarType }>();
   #recordedIn = -1;
 
@@ -144,6 +145,7 @@ export class BoundKernel<P extends string> {
     this.#recorder = recorder;
     this.#entry = entry;
     this.#group = group;
+    this.#uniforms = uniforms;
     params.forEach(({ name: param, type }, i) => {
       this.#words.set(param, { word: uniforms.word + i, type });
     });
@@ -170,11 +172,8 @@ export class BoundKernel<P extends string> {
     const { pipeline } = this.#entry;
     if (pipeline === undefined)
       throw new KernelError(this.name, "its pipeline is not compiled yet");
-    const { pass } = this.#recorder;
-    pass.setPipeline(pipeline);
-    pass.setBindGroup(0, this.#group);
-    pass.dispatchWorkgroups(x, y, z);
-    this.#recorder.launches += 1;
+    const [group, uniforms] = [this.#group, this.#uniforms];
+    this.#recorder.launch({ pipeline, group, uniforms, grid: [x, y, z] });
     this.#recordedIn = this.#recorder.submits;
   }
 }

@@ -5,16 +5,24 @@
  * (an all-reduce, an expert all-to-all, reading experts from disk). A plan without exchanges is one
  * segment and one submit a step. Layers add launches and exchanges; they never touch a queue.
  *
+ * What a step's sizes decide can be kept in a recording and replayed in steps of the same sizes: no
+ * layer is asked then, and no uniform value changes.
+ *
  * @module
  */
-import type { Recorder } from "./recorder.ts";
+import type { KeptLaunch, Recorder } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Records a layer's launches for a step; records none when the step has no work for it. */
 export type RecordLaunches<Step> = (step: Step) => void;
 
 type Item<Step> =
-  | { readonly kind: "launches"; readonly group: string; readonly record: RecordLaunches<Step> }
+  | {
+      readonly kind: "launches";
+      readonly group: string;
+      readonly record: RecordLaunches<Step>;
+      readonly varies: boolean;
+    }
   | {
       readonly kind: "exchange";
       readonly name: string;
@@ -23,7 +31,15 @@ type Item<Step> =
     }
   | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor };
 
+/** The launches of one step, kept for others of the same sizes. Empty until a step has run with it. */
+export class Recording {
+  /** By item of the plan. */
+  readonly parts = new Map<number, readonly KeptLaunch[]>();
+}
+
 export interface RunOptions {
+  /** Takes the step's launches, or gives them back when it has them. */
+  readonly recording?: Recording | undefined;
   /** Called where the plan marked a tensor; may record a copy of it. */
   readonly onTap?: (name: string, tensor: Tensor) => void;
 }
@@ -42,8 +58,14 @@ export class Plan<Step> {
     this.#group = name;
   }
 
+  /** Adds launches that the sizes of a step decide. */
   add(record: RecordLaunches<Step>): void {
-    this.#items.push({ kind: "launches", group: this.#group, record });
+    this.#items.push({ kind: "launches", group: this.#group, record, varies: false });
+  }
+
+  /** Adds launches or copies that differ between steps of the same sizes. */
+  addVarying(record: RecordLaunches<Step>): void {
+    this.#items.push({ kind: "launches", group: this.#group, record, varies: true });
   }
 
   /**
@@ -65,16 +87,25 @@ export class Plan<Step> {
   }
 
   /** Records and submits one step. Resolves when everything is submitted, not when it has run. */
-  async run(step: Step, { onTap }: RunOptions = {}): Promise<void> {
-    for (const item of this.#items) {
-      if (item.kind === "launches") item.record(step);
-      else if (item.kind === "tap") onTap?.(item.name, item.tensor);
+  async run(step: Step, { onTap, recording }: RunOptions = {}): Promise<void> {
+    for (let i = 0; i < this.#items.length; i++) {
+      const item = this.#items[i]!;
+      if (item.kind === "launches") {
+        if (item.varies || recording === undefined) item.record(step);
+        else this.#replay(i, () => item.record(step), recording.parts);
+      } else if (item.kind === "tap") onTap?.(item.name, item.tensor);
       else if (item.needed()) {
         this.recorder.submit();
         await item.run(step);
       }
     }
     this.recorder.submit();
+  }
+
+  #replay(item: number, record: () => void, parts: Recording["parts"]): void {
+    const kept = parts.get(item);
+    if (kept === undefined) parts.set(item, this.recorder.keep(record));
+    else this.recorder.replay(kept);
   }
 
   /** Launches that one step records, by group. Records and submits the step. */

@@ -19,6 +19,19 @@ export interface UniformBlock {
   readonly binding: { readonly buffer: GPUBuffer; readonly offset: number; readonly size: number };
 }
 
+/** One launch as it was recorded. */
+export interface RecordedLaunch {
+  readonly pipeline: GPUComputePipeline;
+  readonly group: GPUBindGroup;
+  readonly uniforms: UniformBlock;
+  readonly grid: readonly [x: number, y: number, z: number];
+}
+
+/** A launch to be recorded again as it was, uniform values included. */
+export interface KeptLaunch extends RecordedLaunch {
+  readonly values: Uint32Array;
+}
+
 export interface RecorderOptions {
   /** Launches that may be bound in all. Default 16384. */
   readonly maxLaunches?: number;
@@ -44,6 +57,7 @@ export class Recorder {
   #dirtyHigh = 0;
   #encoder: GPUCommandEncoder | undefined;
   #pass: GPUComputePassEncoder | undefined;
+  #kept: KeptLaunch[] | undefined;
 
   constructor(device: GPUDevice, options: RecorderOptions = {}) {
     this.device = device;
@@ -95,8 +109,44 @@ export class Recorder {
     return this.#pass;
   }
 
+  /** Records one launch. */
+  launch(launch: RecordedLaunch): void {
+    const { pipeline, group, uniforms, grid } = launch;
+    const { pass } = this;
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, group);
+    pass.dispatchWorkgroups(grid[0], grid[1], grid[2]);
+    this.launches += 1;
+    if (this.#kept === undefined) return;
+    const { word, binding } = uniforms;
+    this.#kept.push({ ...launch, values: this.#u32.slice(word, word + binding.size / 4) });
+  }
+
+  /** Runs `record` and returns the launches it records; it must record nothing else. */
+  keep(record: () => void): readonly KeptLaunch[] {
+    const kept: KeptLaunch[] = [];
+    this.#kept = kept;
+    try {
+      record();
+    } finally {
+      this.#kept = undefined;
+    }
+    return kept;
+  }
+
+  /** Records kept launches again. */
+  replay(launches: readonly KeptLaunch[]): void {
+    for (const launch of launches) {
+      const { word } = launch.uniforms;
+      const { values } = launch;
+      for (let i = 0; i < values.length; i++) this.setU32(word + i, values[i]!);
+      this.launch(launch);
+    }
+  }
+
   /** Copies the first `bytes` bytes of `from` (a multiple of 4) after everything recorded so far. */
   copy(from: Tensor, to: Tensor, bytes: number): void {
+    if (this.#kept !== undefined) throw new KernelError("copy", "only launches can be kept");
     this.#encoder ??= this.device.createCommandEncoder();
     this.#pass?.end();
     this.#pass = undefined;

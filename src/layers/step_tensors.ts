@@ -10,11 +10,12 @@ import { ITEM_WORDS, maxPasses, type PassGeometry, PrefillPasses } from "./prefi
 
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
 const ROW_WORDS = 4;
+const NO_PAGE = 0xffffffff;
 
 export interface StepTensors {
   /** `[maxRows, 4]` u32: source, position, slot, first page-table entry */
   readonly rows: Tensor;
-  /** Page numbers, one run for each sequence */
+  /** `[maxSequences, maxPages]` page numbers, and behind them the page of padding */
   readonly pageTables: Tensor;
   /** `[maxPasses, capacity]` u32; without a workspace one unused word */
   readonly keySlots: Tensor;
@@ -30,8 +31,11 @@ export interface StepTensors {
 
 export interface StepTensorsOptions extends PassGeometry {
   readonly hiddenSize: number;
-  /** Page-table entries of all sequences of one batch. */
-  readonly maxPageEntries: number;
+  readonly maxSequences: number;
+  /** Pages of one sequence. */
+  readonly maxPages: number;
+  /** Slot of the cache that rows of padding write to and read from, the first of a page. */
+  readonly paddingSlot: number;
 }
 
 /** The tensors and the host memory they are filled from; a step that changes nothing writes nothing. */
@@ -45,17 +49,21 @@ export class StepInputs {
   readonly #hiddenStride: number;
   readonly #rows: Uint32Array<ArrayBuffer>;
   readonly #pages: Uint32Array<ArrayBuffer>;
-  #pageCount = 0;
+  readonly #maxPages: number;
+  readonly #logitRows: Uint32Array<ArrayBuffer>;
+  readonly #paddingSlot: number;
+  readonly #paddingEntry: number;
 
   constructor(device: GPUDevice, memory: DeviceMemory, options: StepTensorsOptions) {
-    const { maxRows, capacity, maxPageEntries, hiddenSize } = options;
+    const { maxRows, capacity, maxSequences, maxPages, paddingSlot, hiddenSize } = options;
+    const pageEntries = maxSequences * maxPages;
     const passes = maxPasses(options);
     const hiddenStride = Math.ceil(hiddenSize / 4) * 4;
     const allocate = (words: number, label: string) =>
       memory.allocate("activations", words * 4, label);
     this.tensors = {
       rows: allocate(maxRows * ROW_WORDS, "step rows"),
-      pageTables: allocate(maxPageEntries, "page tables"),
+      pageTables: allocate(pageEntries + 1, "page tables"),
       keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
       items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
       logitRows: allocate(maxRows, "logit rows"),
@@ -69,38 +77,60 @@ export class StepInputs {
     this.#hiddenSize = hiddenSize;
     this.#hiddenStride = hiddenStride;
     this.#rows = new Uint32Array(maxRows * ROW_WORDS);
-    this.#pages = new Uint32Array(maxPageEntries);
+    // No page has this number, so that whatever comes first is a change.
+    this.#pages = new Uint32Array(pageEntries + 1).fill(NO_PAGE);
+    this.#maxPages = maxPages;
+    this.#logitRows = new Uint32Array(maxRows);
+    this.#paddingSlot = paddingSlot;
+    this.#paddingEntry = pageEntries;
+    this.#pages[pageEntries] = paddingSlot / options.pageSize;
+    this.#send(this.tensors.pageTables, this.#pages, 1, pageEntries);
   }
 
-  /** Writes a batch to the GPU. */
-  write(batch: Batch): void {
+  /**
+   * Writes a batch to the GPU.
+   *
+   * @param padding Rows that fill it up. They are tokens without a past, their logits are wanted,
+   * and nothing of them is ever read.
+   */
+  write(batch: Batch, padding = 0): void {
     const { sequences, sources, logitRows } = batch;
     const pageSize = this.#pageSize;
-    let entry = 0;
-    let changed = false;
-    for (const { queryStart, queryLength, position, pageTable } of sequences) {
+    const rows = this.#rows;
+    sequences.forEach(({ queryStart, queryLength, position, pageTable }, s) => {
       for (let i = 0; i < queryLength; i++) {
         const at = (queryStart + i) * ROW_WORDS;
         const p = position + i;
-        this.#rows[at] = sources[queryStart + i]!;
-        this.#rows[at + 1] = p;
-        this.#rows[at + 2] = pageTable[Math.floor(p / pageSize)]! * pageSize + (p % pageSize);
-        this.#rows[at + 3] = entry;
+        rows[at] = sources[queryStart + i]!;
+        rows[at + 1] = p;
+        rows[at + 2] = pageTable[Math.floor(p / pageSize)]! * pageSize + (p % pageSize);
+        rows[at + 3] = s * this.#maxPages;
       }
-      for (const page of pageTable) {
-        if (this.#pages[entry] !== page) {
-          this.#pages[entry] = page;
-          changed = true;
-        }
-        entry += 1;
-      }
+      this.#writePages(s * this.#maxPages, pageTable);
+    });
+    this.#logitRows.set(logitRows);
+    for (let i = 0; i < padding; i++) {
+      const row = sources.length + i;
+      rows.set([0, 0, this.#paddingSlot, this.#paddingEntry], row * ROW_WORDS);
+      this.#logitRows[logitRows.length + i] = row;
     }
-    this.#send(this.tensors.rows, this.#rows, sources.length * ROW_WORDS);
-    if (changed || entry > this.#pageCount) this.#send(this.tensors.pageTables, this.#pages, entry);
-    this.#pageCount = Math.max(this.#pageCount, entry);
-    this.#send(this.tensors.logitRows, logitRows, logitRows.length);
+    this.#send(this.tensors.rows, rows, (sources.length + padding) * ROW_WORDS);
+    this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
     this.#writePasses(batch);
+  }
+
+  /** Sends what has changed of a sequence's page table since something stood there. */
+  #writePages(first: number, pageTable: readonly number[]): void {
+    let low = pageTable.length;
+    let high = 0;
+    for (let i = 0; i < pageTable.length; i++) {
+      if (this.#pages[first + i] === pageTable[i]) continue;
+      this.#pages[first + i] = pageTable[i]!;
+      low = Math.min(low, i);
+      high = i + 1;
+    }
+    if (high > low) this.#send(this.tensors.pageTables, this.#pages, high - low, first + low);
   }
 
   #writeExternal({ external = [] }: Batch): void {
@@ -132,7 +162,8 @@ export class StepInputs {
     this.#send(tensors.items, items, itemCount * ITEM_WORDS);
   }
 
-  #send(to: Tensor, data: Uint32Array<ArrayBuffer>, words: number): void {
-    if (words > 0) this.#device.queue.writeBuffer(to.buffer, to.offset, data, 0, words);
+  #send(to: Tensor, data: Uint32Array<ArrayBuffer>, words: number, first = 0): void {
+    if (words === 0) return;
+    this.#device.queue.writeBuffer(to.buffer, to.offset + first * 4, data, first, words);
   }
 }

@@ -196,6 +196,28 @@ export const ENGINE_OPTIONS = {
     help: "prepare a step only when the one before has finished; else the GPU never waits for it",
     group: MEMORY,
   },
+  decodeBuckets: {
+    flags: ["--cuda-graph-bs"],
+    kind: "integers",
+    min: 1,
+    value: "N [N ...]",
+    help: "batch sizes of decode steps whose recorded launches are kept, which is what a captured graph is on WebGPU: a step is filled up with padding to the smallest that has room and its list replayed; sizes beyond the running requests are never reached; default: 1 to 8, then in growing steps to 160",
+    group: MEMORY,
+  },
+  maxDecodeBucket: {
+    flags: ["--cuda-graph-max-bs"],
+    kind: "integer",
+    min: 1,
+    help: "the largest of them; steps of more requests are recorded anew each time",
+    group: MEMORY,
+  },
+  disableCudaGraph: {
+    flags: ["--disable-cuda-graph"],
+    kind: "flag",
+    default: false,
+    help: "keep no lists: record every step anew, without padding",
+    group: MEMORY,
+  },
   disableRadixCache: {
     flags: ["--disable-radix-cache"],
     kind: "flag",

@@ -66,22 +66,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "flag",
     help: "compile the model at the start",
   },
-  disableCudaGraph: {
-    flags: ["--disable-cuda-graph"],
-    kind: "flag",
-    neutral: [true],
-    help: "accepted: there is no graph capture yet",
-  },
-  cudaGraphBs: {
-    flags: ["--cuda-graph-bs"],
-    kind: "integers",
-    help: "batch sizes to capture",
-  },
-  cudaGraphMaxBs: {
-    flags: ["--cuda-graph-max-bs"],
-    kind: "integer",
-    help: "largest batch size to capture",
-  },
   speculativeAlgorithm: {
     flags: ["--speculative-algorithm"],
     kind: "string",

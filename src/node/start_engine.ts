@@ -33,6 +33,7 @@ export type StartEngine = (
  * @throws {DeviceError} when there is no adapter, or not enough memory.
  */
 export const startEngine: StartEngine = async (options, report) => {
+  const buckets = decodeBuckets(options);
   const source = await openModel(options);
   report.model(source.name);
   const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
@@ -55,6 +56,8 @@ export const startEngine: StartEngine = async (options, report) => {
       chunkedPrefillSize: options.chunkedPrefillSize,
       maxPrefillTokens: options.maxPrefillTokens,
       mixedChunks: options.mixedChunks,
+      decodeBuckets: buckets,
+      maxDecodeBucket: options.maxDecodeBucket,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
       schedulePolicy: options.schedulePolicy,
@@ -107,6 +110,15 @@ function asOptionError(error: unknown): unknown {
   if (row === undefined) return error;
   const message = error.message.replaceAll(error.field, row.flags[0]);
   return new OptionError(`Cannot start: ${message}`, { cause: error });
+}
+
+/** @throws {OptionError} when sizes are given for lists that are not to be kept. */
+function decodeBuckets(options: EngineLaunchOptions): readonly number[] | false | undefined {
+  const { disableCudaGraph, decodeBuckets: sizes, maxDecodeBucket } = options;
+  if (!disableCudaGraph) return sizes;
+  if (sizes === undefined && maxDecodeBucket === undefined) return false;
+  const { flags } = ENGINE_OPTIONS[sizes === undefined ? "maxDecodeBucket" : "decodeBuckets"];
+  throw new OptionError(`Cannot use option ${flags[0]} together with --disable-cuda-graph`);
 }
 
 function describePlan(plan: MemoryPlan): readonly string[] {

@@ -57,7 +57,10 @@ describe("parseOptions", () => {
   test.each([
     [["--tp", "8"], "Cannot use option --tp-size 8: it is not supported yet"],
     [["--enable-dp-attention"], "Cannot use option --enable-dp-attention: it is not supported yet"],
-    [["--cuda-graph-bs", "1", "2", "4"], "option --cuda-graph-bs 1,2,4: it is not supported yet"],
+    [
+      ["--cuda-graph-bs", "1", "0"],
+      "option --cuda-graph-bs 0: it must be a whole number, 1 or more",
+    ],
     [["--disaggregation-mode=prefill"], "--disaggregation-mode prefill: it is not supported yet"],
     [["--tool-call-parser", "deepseekv3"], "is not supported yet"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
