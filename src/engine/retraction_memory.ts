@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { DeviceError } from "../errors.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** Pages of one sequence that are kept for it, or about to be. */
@@ -21,6 +22,7 @@ export interface SavedPages {
 
 /** Pages to read before a step writes to them. */
 export interface PageSave {
+  readonly sequence: Sequence;
   readonly saved: SavedPages;
   readonly pages: readonly number[];
 }
@@ -77,7 +79,7 @@ export class RetractionMemory {
     this.#usedBytes += byteLength;
     const saved: SavedPages = { start, end, byteLength, bytes: undefined };
     sequence.saved = saved;
-    this.#saves.push({ saved, pages });
+    this.#saves.push({ sequence, saved, pages });
   }
 
   /** Notes where the pages kept for a sequence are to go, without the first `skip` of them. */
@@ -106,15 +108,41 @@ export class RetractionMemory {
     return transfers;
   }
 
+  /**
+   * Takes pages to the host. Where that fails nothing is kept: they are computed again.
+   *
+   * @throws {DeviceError} when the device is lost.
+   */
   async carrySaves(saves: readonly PageSave[]): Promise<void> {
-    for (const { saved, pages } of saves) saved.bytes = await this.#carrier.readPages(pages);
+    for (const { sequence, saved, pages } of saves) {
+      if (sequence.saved !== saved) continue;
+      try {
+        saved.bytes = await this.#carrier.readPages(pages);
+      } catch (error) {
+        if (error instanceof DeviceError) throw error;
+        if (sequence.saved !== saved) continue;
+        // A sequence that is to go on from there at once has nothing to go on from.
+        if (sequence.pageTable.length > 0) sequence.fail(error);
+        else this.drop(sequence);
+      }
+    }
   }
 
-  /** Brings pages back. Sequences may be dropped meanwhile. */
+  /**
+   * Brings pages back. Sequences may be dropped meanwhile; one whose pages do not come back fails.
+   *
+   * @throws {DeviceError} when the device is lost.
+   */
   async carryRestores(restores: readonly PageRestore[]): Promise<void> {
     for (const { sequence, saved, pages, skip } of restores) {
       if (sequence.saved !== saved) continue;
-      await this.#carrier.writePages(saved.bytes!, pages, { skip });
+      try {
+        await this.#carrier.writePages(saved.bytes!, pages, { skip });
+      } catch (error) {
+        if (error instanceof DeviceError) throw error;
+        if (sequence.saved === saved) sequence.fail(error);
+        continue;
+      }
       if (sequence.saved === saved) this.drop(sequence);
     }
   }

@@ -19,6 +19,7 @@ import { CapacityError, KernelError } from "../errors.ts";
 import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import type { PageTransfers } from "./page_transfers.ts";
+import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
@@ -61,12 +62,6 @@ interface Chunk {
   readonly sequence: Sequence;
   readonly rows: number;
 }
-
-/**
- * Tokens that a prompt must share with one being computed, beyond those that are, to wait for it.
- * Equal prompts, as several samples of one have, wait for any.
- */
-const WORTH_WAITING = 32;
 
 export class Scheduler {
   readonly #pages: SequencePages;
@@ -209,34 +204,20 @@ export class Scheduler {
     for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
       if (this.#running.length >= this.#options.maxRunningRequests) return;
       const cached = this.#pages.cachedPrefix(sequence);
-      if (this.#isComputed(sequence)) return;
+      if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
       const { pageSize } = this.#pages.pool;
       const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
       const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
       const room = this.#pages.available * pageSize - promised;
       // The first one always gets its chance: that it fits the cache was checked when it came.
       if (needed > room && this.#running.length > 0) return;
-      if (!this.#pages.attach(sequence)) return;
+      if (!this.#hasRoom(sequence, () => this.#pages.attach(sequence))) return;
+      if (sequence.finish !== null) continue;
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       sequence.cachedTokens ??= sequence.computed;
       for (const other of this.#waiting) if (other.arrival < sequence.arrival) other.overtaken += 1;
       this.#running.push(sequence);
     }
-  }
-
-  /** Whether a running sequence is about to compute a prefix that this one could then take. */
-  #isComputed(sequence: Sequence): boolean {
-    if (!this.#pages.shares) return false;
-    const { tokens, partition, cacheableTokens } = sequence;
-    const found = Math.max(this.#pages.reusableTokens(sequence), sequence.saved?.end ?? 0);
-    return this.#running.some((other) => {
-      if (other.computed >= other.promptLength || other.partition !== partition) return false;
-      const most = Math.min(cacheableTokens, other.promptLength);
-      let common = 0;
-      while (common < most && tokens[common] === other.tokens[common]) common += 1;
-      const isEqual = common === most && tokens.length === other.promptLength;
-      return common - found >= (isEqual ? 1 : WORTH_WAITING);
-    });
   }
 
   /**
@@ -255,23 +236,43 @@ export class Scheduler {
       // The GPU keeps what the newest step samples, and no more.
       if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
       while (this.#running.includes(sequence)) {
-        if (this.#pages.grow(sequence, sequence.computed + 1)) break;
+        if (this.#grow(sequence, sequence.computed + 1)) break;
         if (this.#inFlight > 0) return undefined;
         this.#retract();
       }
     }
     const ready = this.#running.filter(isReady);
     let room = Math.min(maxRunningRequests, maxRows) - ready.length;
-    return ready.map((sequence) => {
+    const chunks = ready.map((sequence) => {
       let rows = 1;
       const missing = sequence.length - sequence.computed - 1;
       const more = Math.min(missing, room);
-      if (more > 0 && this.#pages.grow(sequence, sequence.computed + 1 + more)) {
+      if (more > 0 && this.#grow(sequence, sequence.computed + 1 + more)) {
         rows += more;
         room -= more;
       }
       return { sequence, rows };
     });
+    return chunks.filter(({ sequence }) => sequence.finish === null);
+  }
+
+  #grow(sequence: Sequence, tokens: number): boolean {
+    return this.#hasRoom(sequence, () => this.#pages.grow(sequence, tokens));
+  }
+
+  /**
+   * Takes pages for a sequence. An error in that ends this one, which then needs none, and no other.
+   *
+   * @returns Whether there is room.
+   */
+  #hasRoom(sequence: Sequence, takePages: () => boolean): boolean {
+    try {
+      return takePages();
+    } catch (error) {
+      this.remove(sequence);
+      sequence.fail(error);
+      return true;
+    }
   }
 
   #promptChunks(room: number): Chunk[] {
@@ -293,7 +294,8 @@ export class Scheduler {
       keys += computed + rows;
       if (rows <= 0 || keys > this.#options.maxPrefillKeys) break;
       if (chunks.length > 0 && total + rows > this.#options.maxPrefillTokens) break;
-      this.#pages.grow(sequence, computed + rows);
+      if (!this.#grow(sequence, computed + rows)) break;
+      if (sequence.finish !== null) continue;
       chunks.push({ sequence, rows });
       left -= rows;
       total += rows;

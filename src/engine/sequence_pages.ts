@@ -140,7 +140,8 @@ export class SequencePages {
    * Gives a sequence without pages the prefix that the cache has of it, and behind that what was
    * kept of it when it was retracted, or else a copy of what another one has computed there.
    *
-   * @returns Whether there was room for what was kept; without it nothing has changed.
+   * @returns Whether there was room for what was kept; without it, and after an error, nothing has
+   * changed.
    */
   attach(sequence: Sequence): boolean {
     const { tokens, partition } = sequence;
@@ -152,10 +153,17 @@ export class SequencePages {
       sequence.computed = match.tokens;
       sequence.pageTable = [...match.pages];
     }
-    if (!this.#restore(sequence)) return false;
-    if (sequence.saved === undefined) this.#copyPartialPage(sequence);
-    this.#attached.add(sequence);
-    return true;
+    let isAttached = false;
+    try {
+      isAttached = this.#restore(sequence);
+      if (isAttached && sequence.saved === undefined) this.#copyPartialPage(sequence);
+    } catch (error) {
+      this.release(sequence);
+      throw error;
+    }
+    if (isAttached) this.#attached.add(sequence);
+    else this.release(sequence);
+    return isAttached;
   }
 
   #copyPartialPage(sequence: Sequence): void {
@@ -175,10 +183,7 @@ export class SequencePages {
       return true;
     }
     const first = pageTable.length;
-    if (!this.grow(sequence, saved.end)) {
-      this.release(sequence);
-      return false;
-    }
+    if (!this.grow(sequence, saved.end)) return false;
     const skip = first - saved.start / this.pool.pageSize;
     this.#memory!.restore(sequence, pageTable.slice(first), skip);
     sequence.computed = saved.end;

@@ -32,7 +32,9 @@ describe("SequencePages with host memory", () => {
     pages.attach(other); // 6 of its 8 tokens are in shared pages
     const table = [...made.pageTable];
     pages.retract(made);
-    expect(pages.takeTransfers().saves).toEqual([{ saved: made.saved, pages: table.slice(3) }]);
+    expect(pages.takeTransfers().saves).toEqual([
+      { sequence: made, saved: made.saved, pages: table.slice(3) },
+    ]);
     expect(made.saved).toMatchObject({ start: 6, end: 11 });
     pages.flush();
     expect(pages.attach(made)).toBe(true);

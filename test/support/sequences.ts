@@ -30,10 +30,14 @@ export function sequence(
     first = 2,
     partition,
     priority,
+    onError = (error) => {
+      throw error;
+    },
   }: {
     readonly first?: number;
     readonly partition?: string | undefined;
     readonly priority?: number | undefined;
+    readonly onError?: (error: unknown) => void;
   } = {},
 ) {
   const chunks: GenerationChunk[] = [];
@@ -48,9 +52,7 @@ export function sequence(
     eosTokenIds: new Set([EOS]),
     detokenizer: new Detokenizer(vocabulary, sampling),
     onChunk: (chunk) => chunks.push(chunk),
-    onError: (error) => {
-      throw error;
-    },
+    onError,
   });
   return { sequence: made, chunks };
 }
