@@ -62,28 +62,3 @@ test("without it the two forms of latent attention differ in bits, not in what t
     expect(logprob).toBeCloseTo(computed.logprobs[i]!.logprob!, 2);
   });
 });
-
-test("an answer has the same bits when it stands in the cache as part of another's prompt", async () => {
-  const engine = await openEngine({ ...PRECISE, pageSize: 2 });
-  const alone = await answer(engine, PROMPT, 24);
-  await engine.close();
-  const busy = await openEngine({ ...PRECISE, pageSize: 2 });
-  await answer(busy, [...PROMPT, ...alone.tokens, ...NEXT], 2);
-  const again = await answer(busy, PROMPT, 24);
-  expect(again.cachedTokens).toBeGreaterThan(0);
-  expect(again.tokens).toEqual(alone.tokens);
-  expect(again.logprobs).toEqual(alone.logprobs);
-  await busy.close();
-});
-
-test("chunks of a prompt change no bit under deterministic inference", async () => {
-  const prompt = [...PROMPT, ...PROMPT, ...NEXT];
-  const answers: Answer[] = [];
-  for (const chunkedPrefillSize of [-1, 5]) {
-    const options = { chunkedPrefillSize, prefixCache: false, deterministicInference: true };
-    const engine = await openEngine({ ...PRECISE, ...options });
-    answers.push(await answer(engine, prompt, 6));
-    await engine.close();
-  }
-  expect(answers[0]).toEqual(answers[1]);
-});

@@ -182,31 +182,6 @@ describe("Engine", () => {
   );
 });
 
-test.skipIf(smallestCaseOnly)(
-  "chunks, pages and places change no token of any request",
-  async () => {
-    const requests = [40, 7, 150, 23].map(
-      (length, i): GenerationRequest => ({
-        tokens: Array.from({ length }, (_, j) => 3 + ((i * 97 + j * 31) % 2000)),
-        sampling: { temperature: i % 2, seed: i, maxNewTokens: 12, ignoreEos: true },
-      }),
-    );
-    const answers: (readonly number[])[][] = [];
-    for (const options of [
-      {},
-      { chunkedPrefillSize: 16, pageSize: 64 },
-      { chunkedPrefillSize: 7, pageSize: 3, maxRunningRequests: 2, maxRowsPerStep: 10 },
-    ]) {
-      const engine = await openEngine(options);
-      const all = await Promise.all(requests.map((request) => complete(engine, request)));
-      answers.push(all.map(({ tokens }) => tokens));
-      await engine.close();
-    }
-    expect(answers[1]).toEqual(answers[0]);
-    expect(answers[2]).toEqual(answers[0]);
-  },
-);
-
 describe("Engine with little room", () => {
   test("requests wait for pages and all finish", async () => {
     const engine = await openEngine({ maxTotalTokens: 96, pageSize: 16, maxRunningRequests: 4 });
@@ -241,28 +216,6 @@ describe("Engine with little room", () => {
     expect([salted.tokens, salted.last.cachedTokens]).toEqual([want.tokens, 0]);
     expectIdle(engine);
     await Promise.all([fresh.close(), engine.close()]);
-  });
-
-  test("requests that were retracted end with the tokens they have with room", async () => {
-    const sampling = { maxNewTokens: 60, ignoreEos: true, temperature: 0.8, topK: 40 };
-    const requests = Array.from({ length: 6 }, (_, i) => ({
-      messages: chat(`Count to ${i + 3}!`),
-      sampling: { ...sampling, seed: i },
-    }));
-    const roomy = await openEngine();
-    const want = await Promise.all(requests.map((request) => complete(roomy, request)));
-    const tight = await openEngine({
-      maxTotalTokens: 192,
-      contextLength: 160,
-      pageSize: 4,
-      scheduleConservativeness: 0,
-      maxRunningRequests: 6,
-    });
-    const got = await Promise.all(requests.map((request) => complete(tight, request)));
-    expect(got.map(({ tokens }) => tokens)).toEqual(want.map(({ tokens }) => tokens));
-    expect(tight.status().retractions).toBeGreaterThan(0);
-    expectIdle(tight);
-    await Promise.all([roomy.close(), tight.close()]);
   });
 
   test("a full queue refuses, and close() ends what runs", async () => {

@@ -3,7 +3,6 @@ import type { Engine, LocalRequest } from "../../src/engine/engine.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
 import type { GenerationRequest, SamplingParams, TokenLogprobs } from "../../src/generation.ts";
 import { complete, openEngine } from "../support/engine.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true, maxNewTokens: 10 };
 /** Ends of a sequence in the embedded model. */
@@ -253,36 +252,3 @@ describe("sampling of the embedded model", () => {
     await expect(first).rejects.toThrow(message);
   });
 });
-
-test.skipIf(smallestCaseOnly)(
-  "chunks, pages, neighbours and retraction change no token and no log-probability",
-  async () => {
-    const kinds: SamplingParams[] = [
-      { temperature: 0, repetitionPenalty: 1.2, frequencyPenalty: 0.3 },
-      { temperature: 1, minP: 0.05, presencePenalty: 0.5 },
-      { temperature: 0.9, topK: 40, minNewTokens: 8, logitBias: { 9: 2 } },
-    ];
-    const requests = kinds.map(
-      (kind, i): GenerationRequest => ({
-        tokens: prompt(i, 30 + 7 * i),
-        sampling: { ...kind, seed: i, ignoreEos: true, maxNewTokens: 20 },
-        logprobs: { promptStart: 3 * i, topCount: 2, tokenIds: [7] },
-      }),
-    );
-    const answers: Scored[][] = [];
-    let retractions = 0;
-    for (const options of [
-      {},
-      { chunkedPrefillSize: 7, pageSize: 3, maxRunningRequests: 2, maxRowsPerStep: 10 },
-      { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 16 },
-      { maxTotalTokens: 96, scheduleConservativeness: 0 },
-    ]) {
-      const engine = await openEngine(options);
-      answers.push(await Promise.all(requests.map((request) => scored(engine, request))));
-      retractions += engine.status().retractions;
-      await engine.close();
-    }
-    for (const answer of answers.slice(1)) expect(answer).toEqual(answers[0]);
-    expect(retractions).toBeGreaterThan(0);
-  },
-);

@@ -4,7 +4,7 @@
  * @module
  */
 import { type MockInstance, vi } from "vitest";
-import { Scheduler } from "../../src/engine/scheduler.ts";
+import { type ScheduledStep, Scheduler } from "../../src/engine/scheduler.ts";
 
 /** One step of an engine. */
 export interface WatchedStep {
@@ -12,40 +12,54 @@ export interface WatchedStep {
   readonly requestIds: readonly string[];
   readonly promptRows: number;
   readonly generatedRows: number;
+  /** Steps that had been scheduled before it and were not committed. */
+  readonly ahead: number;
 }
 
 export class StepWatch {
   readonly steps: WatchedStep[] = [];
-  readonly #spy: MockInstance;
+  readonly #spies: readonly MockInstance[];
+  #inFlight = 0;
 
-  /** Sees the steps that any engine schedules from here on. */
+  /** Sees the steps of the one engine that works from here on. */
   constructor() {
-    const { schedule } = Scheduler.prototype;
-    const { steps } = this;
-    this.#spy = vi.spyOn(Scheduler.prototype, "schedule").mockImplementation(function (
-      this: Scheduler,
-    ) {
-      const step = schedule.call(this);
-      if (step === undefined) return step;
-      let promptRows = 0;
-      let generatedRows = 0;
-      for (const { phase, queryLength } of step.batch.sequences) {
-        if (phase === "prefill") promptRows += queryLength;
-        else generatedRows += queryLength;
-      }
-      const requestIds = step.progress.map(({ sequence }) => sequence.requestId);
-      steps.push({ requestIds, promptRows, generatedRows });
-      return step;
-    });
+    const { schedule, commit } = Scheduler.prototype;
+    const watch = this;
+    this.#spies = [
+      vi.spyOn(Scheduler.prototype, "schedule").mockImplementation(function (this: Scheduler) {
+        const step = schedule.call(this);
+        if (step !== undefined) watch.#note(step);
+        return step;
+      }),
+      vi.spyOn(Scheduler.prototype, "commit").mockImplementation(function (
+        this: Scheduler,
+        ...rest
+      ) {
+        watch.#inFlight -= 1;
+        commit.apply(this, rest);
+      }),
+    ];
   }
 
-  /** Most requests that any one step computed beside this one, itself included. */
+  #note({ batch, progress }: ScheduledStep): void {
+    let promptRows = 0;
+    let generatedRows = 0;
+    for (const { phase, queryLength } of batch.sequences) {
+      if (phase === "prefill") promptRows += queryLength;
+      else generatedRows += queryLength;
+    }
+    const requestIds = progress.map(({ sequence }) => sequence.requestId);
+    this.steps.push({ requestIds, promptRows, generatedRows, ahead: this.#inFlight });
+    this.#inFlight += 1;
+  }
+
+  /** Most requests that any one step computed, this one among them. */
   mostBeside(requestId: string): number {
     const shared = this.steps.filter(({ requestIds }) => requestIds.includes(requestId));
     return Math.max(0, ...shared.map(({ requestIds }) => requestIds.length));
   }
 
   stop(): void {
-    this.#spy.mockRestore();
+    for (const spy of this.#spies) spy.mockRestore();
   }
 }

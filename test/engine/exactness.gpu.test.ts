@@ -1,0 +1,177 @@
+/**
+ * One matrix for one promise: tokens and bits of log-probabilities depend on the request alone, not
+ * on how the engine came to them. Every variant is compared with the same baseline, and shows that
+ * what it is named after has happened. A new one is one more entry.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  EXACT_MODELS,
+  Exactness,
+  LONGEST,
+  type Outcome,
+  type Run,
+  SHORT,
+  TOKENS,
+} from "../support/exactness.ts";
+
+interface Variant extends Run {
+  readonly name: string;
+  /** Only holds where prompts and answers are computed in one form. */
+  readonly oneForm?: true;
+  /** Shows that it has happened. */
+  readonly proof: (outcome: Outcome) => void;
+}
+
+const largest = (values: readonly number[]) => Math.max(...values);
+const steps = ({ watch }: Outcome) => watch.steps;
+const together = (one: Outcome) => largest(steps(one).map(({ requestIds }) => requestIds.length));
+const promptRows = (one: Outcome) => largest(steps(one).map((step) => step.promptRows));
+const stepsAhead = (one: Outcome) => largest(steps(one).map(({ ahead }) => ahead));
+
+const besideAll = (count: number) => (one: Outcome) => {
+  for (const id of Object.keys(one.answers)) expect(one.watch.mostBeside(id)).toBe(count);
+};
+const isMixed = (one: Outcome) => {
+  const mixed = steps(one).filter((step) => step.promptRows > 0 && step.generatedRows > 0);
+  expect(mixed.length).toBeGreaterThan(1);
+};
+const isCached = ({ cachedTokens }: Outcome) => {
+  expect(cachedTokens.seeded).toBeGreaterThan(LONGEST / 2);
+};
+const isRetracted = ({ retractions, saves }: Outcome) => {
+  expect(retractions).toBeGreaterThan(0);
+  expect(saves).toBe(0);
+};
+const isSaved = ({ retractions, saves }: Outcome) => {
+  expect(retractions).toBeGreaterThan(0);
+  expect(saves).toBeGreaterThan(0);
+};
+
+/** Room for the prompts of two requests, which are both started, and not for their answers. */
+const PAGE = 4;
+const CROWDED = PAGE * (Math.ceil(LONGEST / PAGE) + Math.ceil(SHORT / PAGE));
+const TIGHT = {
+  pageSize: PAGE,
+  contextLength: CROWDED,
+  maxTotalTokens: CROWDED,
+  scheduleConservativeness: 0,
+};
+const HOST = { retractionMemory: 2 ** 26 };
+
+const BASELINE: Run = { alone: true, options: { prefixCache: false, overlapSchedule: false } };
+
+const VARIANTS: readonly Variant[] = [
+  {
+    name: "one by one, steps overlap",
+    alone: true,
+    proof: (one) => expect(stepsAhead(one)).toBeGreaterThan(0),
+  },
+  { name: "32 at once", requests: 32, proof: besideAll(32) },
+  {
+    name: "32 at once, steps do not overlap",
+    requests: 32,
+    options: { overlapSchedule: false },
+    proof: (one) => {
+      besideAll(32)(one);
+      expect(stepsAhead(one)).toBe(0);
+    },
+  },
+  {
+    name: "two at a time, in small steps",
+    options: { maxRunningRequests: 2, maxRowsPerStep: 10, pageSize: 3 },
+    proof: (one) => expect([together(one), promptRows(one)]).toEqual([2, 10]),
+  },
+  {
+    name: "chunks of 7, pages of 3",
+    options: { chunkedPrefillSize: 7, pageSize: 3 },
+    proof: (one) => expect(promptRows(one)).toBe(7),
+  },
+  {
+    name: "mixed chunks",
+    requests: 10,
+    options: { mixedChunks: true, chunkedPrefillSize: 16 },
+    proof: isMixed,
+  },
+  { name: "prompts cached, pages of 1", twice: true, proof: isCached },
+  { name: "prompts cached, pages of 16", twice: true, options: { pageSize: 16 }, proof: isCached },
+  {
+    name: "prompts cached, pages of 256",
+    twice: true,
+    options: { pageSize: 256 },
+    proof: isCached,
+  },
+  { name: "retracted, computed again", options: TIGHT, proof: isRetracted },
+  { name: "retracted, kept in host memory", options: { ...TIGHT, ...HOST }, proof: isSaved },
+  {
+    name: "retracted without a prefix cache, computed again",
+    options: { ...TIGHT, prefixCache: false },
+    proof: isRetracted,
+  },
+  {
+    name: "retracted without a prefix cache, brought back from host memory",
+    options: { ...TIGHT, ...HOST, prefixCache: false },
+    proof: (one) => {
+      isSaved(one);
+      expect(one.restores).toBeGreaterThan(0);
+    },
+  },
+  {
+    name: "an answer reused as part of a prompt",
+    first: "greedy",
+    oneForm: true,
+    proof: ({ cachedTokens }) => expect(cachedTokens["second turn"]).toBeGreaterThan(SHORT),
+  },
+  {
+    name: "the answer stands in the cache as part of another's prompt",
+    first: "second turn",
+    proof: ({ cachedTokens }) => expect(cachedTokens.greedy).toBeGreaterThan(0),
+  },
+  {
+    name: "everything at once",
+    requests: 10,
+    twice: true,
+    options: { ...TIGHT, ...HOST, mixedChunks: true, chunkedPrefillSize: 9 },
+    proof: (one) => {
+      isMixed(one);
+      isSaved(one);
+    },
+  },
+];
+
+describe.each(EXACT_MODELS)("$name", (model) => {
+  let exactness: Exactness;
+  let baseline: Outcome;
+  beforeAll(async () => {
+    exactness = await Exactness.prepare(model);
+    baseline = await exactness.run(BASELINE);
+  });
+
+  test("the baseline computes everything, and is not of constants", () => {
+    const { answers, cachedTokens } = baseline;
+    expect(Object.values(cachedTokens)).toEqual(exactness.probes.map(() => 0));
+    expect([together(baseline), stepsAhead(baseline)]).toEqual([1, 0]);
+    const all = Object.values(answers).map(([one]) => one!);
+    for (const { tokens, finish } of all) {
+      expect(tokens).toHaveLength(TOKENS);
+      expect(finish).toEqual({ type: "length", length: TOKENS });
+    }
+    expect(new Set(all.map(({ tokens }) => tokens.join())).size).toBe(all.length);
+    expect(answers.adjusted![0]!.promptLogprobs).toHaveLength(21 - 5);
+    const logprobs = all.flatMap((one) => one.logprobs.map(({ logprob }) => logprob!));
+    expect(logprobs.every(Number.isFinite)).toBe(true);
+    expect(new Set(logprobs).size).toBeGreaterThan(2 * TOKENS);
+  });
+
+  test.each(VARIANTS.filter(({ oneForm }) => model.oneForm || !oneForm))(
+    "$name",
+    async (variant) => {
+      const outcome = await exactness.run(variant);
+      for (const { requestId } of exactness.probes) {
+        for (const answer of outcome.answers[requestId]!) {
+          expect(answer, requestId).toEqual(baseline.answers[requestId]![0]);
+        }
+      }
+      variant.proof(outcome);
+    },
+  );
+});
