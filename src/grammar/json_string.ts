@@ -1,8 +1,8 @@
 /**
  * A regular language as it stands between the quotes of a JSON string.
  *
- * JSON has up to four ways to write a character: itself, `\uXXXX` with hexadecimal digits of either
- * case (two of them, a surrogate pair, above U+FFFF), and for eight characters a short escape. A
+ * JSON has up to four ways to write a character: itself, `\u` and four hexadecimal digits of either
+ * case (twice, as a surrogate pair, above U+FFFF), and for eight characters a short escape. A
  * value is the same whichever is used, so all of them are accepted. Control characters, the quote
  * and the backslash have no form of their own (RFC 8259, section 7).
  *

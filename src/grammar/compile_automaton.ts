@@ -1,0 +1,301 @@
+/**
+ * Grammar -> automaton over bytes.
+ *
+ * Each rule that the root needs is built once. A repeat whose copies are few is written out, any
+ * other becomes a counted repeat. A repeat must not go round on the empty text, so where its body
+ * matches that, the body's other texts are built instead, and no round is needed any more.
+ *
+ * @module
+ */
+
+import {
+  type AutomatonNode,
+  type ByteAutomaton,
+  type ByteEdge,
+  byteClasses,
+  type Call,
+  type CountedRepeat,
+  findDepthNeeds,
+} from "./byte_automaton.ts";
+import { type CodePointRange, type CodePoints, codePoints } from "./code_points.ts";
+import type {
+  CodePointAutomaton,
+  Expression,
+  Grammar,
+  RepeatExpression,
+  SequenceExpression,
+} from "./expression.ts";
+import { checkGrammar, type GrammarFacts } from "./grammar_check.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { type Utf8Node, utf8Graph } from "./utf8.ts";
+
+export interface CompileLimits {
+  /** Nodes of the automaton. Default 500,000. */
+  readonly maxNodes?: number | undefined;
+}
+
+const MAX_NODES = 500_000;
+/** A repeat of at most so many nodes is written out. */
+const WRITTEN_OUT = 64;
+
+/**
+ * Compiles a grammar.
+ *
+ * @throws {GrammarError} when a rule is missing or begins with itself, when no text satisfies the
+ * grammar, or when it is beyond the limits.
+ */
+export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): ByteAutomaton {
+  const { nodes, repeats, start } = new Compilation(grammar, limits.maxNodes ?? MAX_NODES);
+  const depthNeeds = findDepthNeeds(nodes, repeats);
+  if (depthNeeds[start] === Number.POSITIVE_INFINITY) {
+    throw new GrammarError("Cannot use the grammar: no text satisfies it");
+  }
+  return { nodes, start, repeats, depthNeeds, ...byteClasses(nodes) };
+}
+
+class BuiltNode implements AutomatonNode {
+  edges: ByteEdge[] = [];
+  silent: number[] = [];
+  calls: Call[] = [];
+  repeats: number[] = [];
+  returns = false;
+}
+
+/** An expression that is to lead from one node to another. */
+interface Task {
+  readonly expression: Expression;
+  readonly from: number;
+  readonly to: number;
+  /** Whether the empty text is left out. */
+  readonly solid: boolean;
+}
+
+class Compilation {
+  readonly nodes: BuiltNode[] = [];
+  readonly repeats: CountedRepeat[] = [];
+  readonly start: number;
+  readonly #grammar: Grammar;
+  readonly #maxNodes: number;
+  readonly #facts: GrammarFacts;
+  readonly #tasks: Task[] = [];
+  /** First nodes of rules, whole and without the empty text. */
+  readonly #rules = new Map<string, number>();
+  readonly #solidRules = new Map<string, number>();
+  readonly #graphs = new Map<string, Utf8Node>();
+
+  constructor(grammar: Grammar, maxNodes: number) {
+    this.#grammar = grammar;
+    this.#maxNodes = maxNodes;
+    this.#facts = checkGrammar(grammar);
+    this.start = this.#ruleStart(grammar.root, false);
+    for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+      this.#build(task);
+    }
+  }
+
+  #addNode(): number {
+    if (this.nodes.length === this.#maxNodes) {
+      throw new GrammarError(
+        `Cannot compile the grammar: it needs more than ${this.#maxNodes} nodes`,
+      );
+    }
+    return this.nodes.push(new BuiltNode()) - 1;
+  }
+
+  #addEnd(): number {
+    const end = this.#addNode();
+    this.nodes[end]!.returns = true;
+    return end;
+  }
+
+  #ruleStart(name: string, solid: boolean): number {
+    const rules = solid ? this.#solidRules : this.#rules;
+    let start = rules.get(name);
+    if (start === undefined) {
+      start = this.#addNode();
+      rules.set(name, start);
+      const expression = this.#grammar.rules.get(name)!;
+      this.#tasks.push({ expression, from: start, to: this.#addEnd(), solid });
+    }
+    return start;
+  }
+
+  #build({ expression, from, to, solid: wanted }: Task): void {
+    const solid = wanted && this.#facts.isNullable(expression);
+    switch (expression.kind) {
+      case "text":
+        if (!solid) this.#buildText(expression.text, from, to);
+        break;
+      case "class":
+        this.#buildClass(expression.points, { from, to, tails: new Map() });
+        break;
+      case "bytes":
+        for (const [first, last] of expression.ranges)
+          this.#connect(from, { first, last, target: to });
+        break;
+      case "sequence":
+        this.#buildSequence(expression, { from, to, solid });
+        break;
+      case "choice":
+        for (const option of expression.options) {
+          this.#tasks.push({ expression: option, from, to, solid: wanted });
+        }
+        break;
+      case "repeat":
+        this.#buildRepeat(expression, { from, to, solid });
+        break;
+      case "rule": {
+        const start = this.#ruleStart(expression.name, solid);
+        this.nodes[from]!.calls.push({ start, back: to });
+        break;
+      }
+      case "regular":
+        this.#buildRegular(expression.automaton, { from, to, solid });
+        break;
+      default:
+        expression satisfies never;
+    }
+  }
+
+  #connect(from: number, edge: ByteEdge): void {
+    this.nodes[from]!.edges.push(edge);
+  }
+
+  #pass(from: number, to: number): void {
+    this.nodes[from]!.silent.push(to);
+  }
+
+  #buildText(text: string, from: number, to: number): void {
+    const bytes = new TextEncoder().encode(text);
+    if (bytes.length === 0) this.#pass(from, to);
+    let at = from;
+    bytes.forEach((byte, i) => {
+      const target = i === bytes.length - 1 ? to : this.#addNode();
+      this.#connect(at, { first: byte, last: byte, target });
+      at = target;
+    });
+  }
+
+  /** @param tails Nodes inside characters that lead to the same place, for classes to share. */
+  #buildClass(
+    points: CodePoints,
+    { from, to, tails }: { from: number; to: number; tails: Map<Utf8Node, number> },
+  ): void {
+    const key = points.join(";");
+    const graph = this.#graphs.get(key) ?? utf8Graph(points);
+    this.#graphs.set(key, graph);
+    const waiting: (readonly [Utf8Node, number])[] = [[graph, from]];
+    for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
+      const [{ edges }, node] = entry;
+      for (const { first, last, next } of edges) {
+        let target = next === undefined ? to : tails.get(next);
+        if (target === undefined) {
+          target = this.#addNode();
+          tails.set(next!, target);
+          waiting.push([next!, target]);
+        }
+        this.#connect(node, { first, last, target });
+      }
+    }
+  }
+
+  /**
+   * Without the empty text two rows of nodes are needed: one for as long as every part so far was
+   * empty, which all can be then, and one for afterwards.
+   */
+  #buildSequence(
+    { parts }: SequenceExpression,
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    let at = from;
+    let empty = from;
+    parts.forEach((expression, i) => {
+      const isLast = i === parts.length - 1;
+      const next = isLast ? to : this.#addNode();
+      if (!solid || i > 0) this.#tasks.push({ expression, from: at, to: next, solid: false });
+      if (solid) {
+        this.#tasks.push({ expression, from: empty, to: next, solid: true });
+        const stillEmpty = this.#addNode();
+        this.#pass(empty, stillEmpty);
+        empty = stillEmpty;
+      }
+      at = next;
+    });
+    if (parts.length === 0 && !solid) this.#pass(from, to);
+  }
+
+  #buildRepeat(
+    repeat: RepeatExpression,
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    const { body, max } = repeat;
+    const nullable = this.#facts.isNullable(body);
+    const min = solid ? 1 : nullable ? 0 : repeat.min;
+    if (max === 0) {
+      if (!solid) this.#pass(from, to);
+      return;
+    }
+    const bounded = max !== Number.POSITIVE_INFINITY;
+    const copies = bounded ? max : min;
+    if (copies <= 1 || copies * this.#facts.sizeOf(body) <= WRITTEN_OUT) {
+      this.#writeOut({ body, min, max }, { from, to, solid: nullable });
+      return;
+    }
+    const start = this.#addNode();
+    this.#tasks.push({ expression: body, from: start, to: this.#addEnd(), solid: nullable });
+    this.nodes[from]!.repeats.push(this.repeats.push({ body: start, exit: to, min, max }) - 1);
+  }
+
+  #writeOut(
+    { body, min, max }: { readonly body: Expression; readonly min: number; readonly max: number },
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    const bounded = max !== Number.POSITIVE_INFINITY;
+    let at = from;
+    for (let i = 0; i < (bounded ? max : min); i++) {
+      if (i >= min) this.#pass(at, to);
+      const next = this.#addNode();
+      this.#tasks.push({ expression: body, from: at, to: next, solid });
+      at = next;
+    }
+    if (!bounded) {
+      const loop = this.#addNode();
+      this.#pass(at, loop);
+      this.#tasks.push({ expression: body, from: loop, to: loop, solid });
+      at = loop;
+    }
+    this.#pass(at, to);
+  }
+
+  #buildRegular(
+    { states }: CodePointAutomaton,
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    const numbers = states.map(() => this.#addNode());
+    const tailsOf = new Map<number, Map<Utf8Node, number>>();
+    const buildEdges = (state: number, node: number): void => {
+      for (const [target, points] of pointsByTarget(states[state]!.edges)) {
+        const tails = tailsOf.get(target) ?? new Map<Utf8Node, number>();
+        tailsOf.set(target, tails);
+        this.#buildClass(points, { from: node, to: numbers[target]!, tails });
+      }
+    };
+    states.forEach(({ accepting }, state) => {
+      if (accepting) this.#pass(numbers[state]!, to);
+      buildEdges(state, numbers[state]!);
+    });
+    // Only its first visit to the start has read nothing.
+    if (solid) buildEdges(0, from);
+    else this.#pass(from, numbers[0]!);
+  }
+}
+
+function pointsByTarget(edges: CodePointAutomaton["states"][number]["edges"]) {
+  const ranges = new Map<number, CodePointRange[]>();
+  for (const { first, last, target } of edges) {
+    const known = ranges.get(target);
+    if (known === undefined) ranges.set(target, [[first, last]]);
+    else known.push([first, last]);
+  }
+  return [...ranges].map(([target, list]) => [target, codePoints(list)] as const);
+}

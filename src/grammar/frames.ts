@@ -1,0 +1,176 @@
+/**
+ * Stacks of an automaton that calls rules and counts rounds.
+ *
+ * A frame is the top of a stack; the frames below it are its parents, down to the bottom. Equal
+ * stacks are one object, so stacks share what is below and are compared by identity.
+ *
+ * @module
+ */
+
+/** A node with a stack: one of the ways in which the text so far can be read. */
+export interface Thread {
+  readonly node: number;
+  readonly frame: Frame;
+  /** Rises with creation; equal threads are one object. */
+  readonly id: number;
+  /** The last search that came by. */
+  stamp: number;
+}
+
+/** What all frames above one bottom share. */
+interface Stacks {
+  /** A count above it is as good as infinite to the near view. */
+  readonly horizon: number;
+  nextThread: number;
+  threads: number;
+  frames: number;
+}
+
+/** Rounds that a counted repeat still must and may make. */
+export interface RoundCounts {
+  readonly toMin: number;
+  readonly toMax: number;
+}
+
+const NO_NODE = -1;
+const NO_REPEAT = -1;
+/** Horizon beyond which every count lies. */
+const NONE_FINITE = -1;
+
+export class Frame {
+  /** Undefined at the bottom. */
+  readonly parent: Frame | undefined;
+  readonly depth: number;
+  /** Node to go back to, or -1 when it is a round's frame or the bottom. */
+  readonly back: number;
+  /** The counted repeat whose round it is, or -1. */
+  readonly repeat: number;
+  /** Rounds that must come after this one. */
+  readonly toMin: number;
+  /** Rounds that may come after this one. */
+  readonly toMax: number;
+  /** This stack with counts beyond the horizon made infinite: alike for all short texts. */
+  readonly near: Frame;
+  /** This stack with all counts made infinite. */
+  readonly shape: Frame;
+  readonly #stacks: Stacks;
+  readonly #threads = new Map<number, Thread>();
+  #calls: Map<number, Frame> | undefined;
+  #rounds: Map<string, Frame> | undefined;
+  #nextRound: Frame | undefined;
+
+  private constructor(stacks: Stacks, parent: Frame | undefined, content: FrameContent) {
+    stacks.frames += 1;
+    this.#stacks = stacks;
+    this.parent = parent;
+    this.depth = parent === undefined ? 0 : parent.depth + 1;
+    this.back = content.back;
+    this.repeat = content.repeat;
+    this.toMin = content.toMin;
+    this.toMax = content.toMax;
+    this.near = this.#alike(parent?.near, stacks.horizon);
+    this.shape = this.#alike(parent?.shape, NONE_FINITE);
+  }
+
+  /**
+   * An empty stack.
+   *
+   * @param before An older bottom: ids of threads go on behind its.
+   */
+  static bottom(horizon: number, before?: Frame): Frame {
+    const nextThread = before === undefined ? 0 : before.#stacks.nextThread;
+    const stacks = { horizon, nextThread, threads: 0, frames: 0 };
+    return new Frame(stacks, undefined, { back: NO_NODE, repeat: NO_REPEAT, toMin: 0, toMax: 0 });
+  }
+
+  /** Threads and frames of all stacks over this bottom. */
+  get population(): { readonly threads: number; readonly frames: number } {
+    return this.#stacks;
+  }
+
+  thread(node: number): Thread {
+    let thread = this.#threads.get(node);
+    if (thread === undefined) {
+      this.#stacks.threads += 1;
+      thread = { node, frame: this, id: this.#stacks.nextThread++, stamp: 0 };
+      this.#threads.set(node, thread);
+    }
+    return thread;
+  }
+
+  /** This stack with a rule on top that will come back to a node. */
+  call(back: number): Frame {
+    this.#calls ??= new Map();
+    let frame = this.#calls.get(back);
+    if (frame === undefined) {
+      frame = new Frame(this.#stacks, this, { back, repeat: NO_REPEAT, toMin: 0, toMax: 0 });
+      this.#calls.set(back, frame);
+    }
+    return frame;
+  }
+
+  /** This stack with a round of a counted repeat on top. */
+  round(repeat: number, { toMin, toMax }: RoundCounts): Frame {
+    this.#rounds ??= new Map();
+    const key = `${repeat},${toMin},${toMax}`;
+    let frame = this.#rounds.get(key);
+    if (frame === undefined) {
+      frame = new Frame(this.#stacks, this, { back: NO_NODE, repeat, toMin, toMax });
+      this.#rounds.set(key, frame);
+    }
+    return frame;
+  }
+
+  /** The stack of the round after this one. Only where `toMax` allows it. */
+  nextRound(): Frame {
+    this.#nextRound ??= this.parent!.round(this.repeat, {
+      toMin: Math.max(this.toMin - 1, 0),
+      toMax: this.toMax - 1,
+    });
+    return this.#nextRound;
+  }
+
+  /** The frame of the rule that this stack is in, or the bottom. */
+  get rule(): Frame {
+    let frame: Frame = this;
+    while (frame.repeat !== NO_REPEAT) frame = frame.parent!;
+    return frame;
+  }
+
+  /** What is above `below` of this stack, put onto another one. */
+  moved(below: Frame, onto: Frame): Frame {
+    const above: Frame[] = [];
+    for (let frame: Frame = this; frame !== below; frame = frame.parent!) above.push(frame);
+    return above.reduceRight((stack, frame) => stack.#push(frame), onto);
+  }
+
+  /** Whether every text that completes the other stack completes this one, of the same shape, too. */
+  covers(other: Frame): boolean {
+    let [mine, its]: [Frame, Frame] = [this, other];
+    while (mine !== its) {
+      if (mine.toMin > its.toMin || mine.toMax < its.toMax) return false;
+      [mine, its] = [mine.parent!, its.parent!];
+    }
+    return true;
+  }
+
+  #push(frame: Frame): Frame {
+    return frame.repeat === NO_REPEAT ? this.call(frame.back) : this.round(frame.repeat, frame);
+  }
+
+  #alike(parent: Frame | undefined, horizon: number): Frame {
+    if (parent === undefined) return this;
+    const toMin = this.toMin > horizon ? Number.POSITIVE_INFINITY : this.toMin;
+    const toMax = this.toMax > horizon ? Number.POSITIVE_INFINITY : this.toMax;
+    if (this.repeat === NO_REPEAT) {
+      return parent === this.parent ? this : parent.call(this.back);
+    }
+    const same = parent === this.parent && toMin === this.toMin && toMax === this.toMax;
+    return same ? this : parent.round(this.repeat, { toMin, toMax });
+  }
+}
+
+interface FrameContent extends RoundCounts {
+  readonly back: number;
+  readonly repeat: number;
+}

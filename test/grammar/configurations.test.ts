@@ -1,0 +1,384 @@
+import { describe, expect, test } from "vitest";
+import { automatonOf } from "../../src/grammar/code_point_automaton.ts";
+import { ANY_CODE_POINT, codePointsOf } from "../../src/grammar/code_points.ts";
+import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
+import {
+  type Configuration,
+  type ConfigurationLimits,
+  Configurations,
+} from "../../src/grammar/configurations.ts";
+import {
+  bytes,
+  characters,
+  choice,
+  EMPTY,
+  type Expression,
+  type Grammar,
+  grammarOf,
+  NEVER,
+  optional,
+  regular,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../../src/grammar/expression.ts";
+import { GrammarError } from "../../src/grammar/grammar_error.ts";
+import { ALPHABET, randomSource } from "./random_grammar.ts";
+import { matches } from "./reference_matcher.ts";
+
+const encoder = new TextEncoder();
+const any = characters(ANY_CODE_POINT);
+const ab = characters(codePointsOf("ab"));
+
+function configurations(grammar: Grammar, limits?: ConfigurationLimits): Configurations {
+  return new Configurations(compileAutomaton(grammar), limits);
+}
+
+function grammar(rules: Record<string, Expression>): Grammar {
+  return { rules: new Map(Object.entries(rules)), root: Object.keys(rules)[0]! };
+}
+
+function follow(states: Configurations, value: string): Configuration | null {
+  states.begin();
+  return states.follow(states.start, encoder.encode(value));
+}
+
+const accepts = (states: Configurations, value: string) =>
+  follow(states, value)?.accepting ?? false;
+
+/** Every text of at most so many characters of the alphabet. */
+function allTexts(most: number): string[] {
+  const texts = [""];
+  for (let i = 0; i < texts.length; i++) {
+    const value = texts[i]!;
+    if (Array.from(value).length < most) texts.push(...ALPHABET.map((c) => value + c));
+  }
+  return texts;
+}
+
+describe("classes in UTF-8", () => {
+  /** Whether exactly the code points of the set are accepted, tried one by one. */
+  function expectExact(expression: Expression, isMember: (point: number) => boolean): void {
+    const states = configurations(grammarOf(expression));
+    const { classOf } = states.automaton;
+    states.begin();
+    const wrong: number[] = [];
+    for (let point = 0; point <= 0x10ffff; point++) {
+      if (point >= 0xd800 && point <= 0xdfff) continue;
+      let at: Configuration | null = states.start;
+      for (const byte of encoder.encode(String.fromCodePoint(point))) {
+        if (at !== null) at = states.step(at, classOf[byte]!);
+      }
+      if ((at?.accepting ?? false) !== isMember(point)) wrong.push(point);
+    }
+    expect(wrong).toEqual([]);
+  }
+
+  test("any character is every code point", () => {
+    expectExact(any, () => true);
+  });
+
+  test("ranges across every length are exact", () => {
+    const ranges = [
+      [0x41, 0x5a],
+      [0x7f, 0x80],
+      [0x4e0, 0x4ff],
+      [0x7ff, 0x801],
+      [0xd7fe, 0xe002],
+      [0xffff, 0x10000],
+      [0x1f5ff, 0x20001],
+      [0x10ffff, 0x10ffff],
+    ] as const;
+    const isMember = (point: number) => ranges.some(([a, b]) => a <= point && point <= b);
+    expectExact(characters(ranges), isMember);
+    expectExact(regular(automatonOf(characters(ranges))), isMember);
+  });
+
+  test("many small ranges are exact", () => {
+    const letters = /\p{L}/u;
+    const isLetter = (point: number) => letters.test(String.fromCodePoint(point));
+    const points = Array.from({ length: 0x110000 }, (_, i) => i).filter(isLetter);
+    expectExact(characters(points.map((point) => [point, point] as const)), isLetter);
+  });
+
+  test("no byte sequence that is not UTF-8 is accepted", () => {
+    const states = configurations(grammarOf(any));
+    const { classOf } = states.automaton;
+    const count = (at: Configuration, left: number): number => {
+      let accepted = at.accepting ? 1 : 0;
+      for (let byte = 0; byte < 256 && left > 0; byte++) {
+        const next = states.step(at, classOf[byte]!);
+        if (next !== null) accepted += count(next, left - 1);
+      }
+      return accepted;
+    };
+    states.begin();
+    expect(count(states.start, 4)).toBe(0x110000 - 0x800);
+  });
+
+  test("bytes are taken as they are", () => {
+    const states = configurations(grammarOf(sequence(bytes([0xff, 0xff], [0, 3]), text("é"))));
+    for (const [first, expected] of [
+      [0xff, true],
+      [3, true],
+      [4, false],
+    ] as const) {
+      states.begin();
+      const at = states.follow(states.start, Uint8Array.of(first, 0xc3, 0xa9));
+      expect(at?.accepting ?? false).toBe(expected);
+    }
+  });
+});
+
+describe("configurations", () => {
+  const json = grammar({
+    value: choice(rule("object"), rule("array"), rule("string"), text("true"), rule("number")),
+    object: sequence(text("{"), optional(rule("members")), text("}")),
+    members: sequence(rule("member"), repeat(sequence(text(","), rule("member")))),
+    member: sequence(rule("string"), text(":"), rule("value")),
+    array: sequence(
+      text("["),
+      optional(sequence(rule("value"), repeat(sequence(text(","), rule("value"))))),
+      text("]"),
+    ),
+    string: sequence(text('"'), repeat(characters([[0x61, 0x7a]])), text('"')),
+    number: repeat(characters([[0x30, 0x39]]), { min: 1 }),
+  });
+
+  test("a recursive grammar accepts its texts and nothing else", () => {
+    const states = configurations(json);
+    for (const yes of ["[]", "{}", '{"a":[1,{"b":true}],"":"c"}', "12", "[[[[[]]]]]"]) {
+      expect(accepts(states, yes), yes).toBe(true);
+    }
+    for (const no of ["", "[", "[1,]", '{"a"}', "tru", "{}{}", "[[]", "]"]) {
+      expect(accepts(states, no), no).toBe(false);
+    }
+    expect(follow(states, "[[[[")).not.toBeNull();
+    expect(follow(states, "[}")).toBeNull();
+  });
+
+  test.each([1, 2, 3, 4, 5, 6])("random grammars agree with the reference (seed %i)", (seed) => {
+    const random = randomSource(seed);
+    const texts = allTexts(3);
+    let compared = 0;
+    for (let round = 0; round < 60; round++) {
+      const made = random.grammar(1 + random.below(3));
+      let states: Configurations;
+      try {
+        states = configurations(made);
+      } catch (error) {
+        expect(error).toBeInstanceOf(GrammarError);
+        const { message } = error as GrammarError;
+        if (message.includes("left recursion")) continue;
+        expect(message).toContain("no text satisfies it");
+        expect(texts.filter((value) => matches(made, value))).toEqual([]);
+        continue;
+      }
+      compared += 1;
+      for (const value of texts) {
+        const at = follow(states, value);
+        const expected = matches(made, value);
+        expect(at?.accepting ?? false, `${JSON.stringify([...made.rules])} ${value}`).toBe(
+          expected,
+        );
+        if (at !== null) expect(canFinish(states, at)).toBe(true);
+      }
+    }
+    expect(compared).toBeGreaterThan(20);
+  });
+
+  /** Whether some text leads from here to an end. */
+  function canFinish(states: Configurations, from: Configuration): boolean {
+    const seen = new Set([from]);
+    for (const at of seen) {
+      if (at.accepting) return true;
+      states.begin();
+      for (let byteClass = 0; byteClass < at.next.length; byteClass++) {
+        const next = states.step(at, byteClass);
+        if (next !== null) seen.add(next);
+      }
+      expect(seen.size).toBeLessThan(10_000);
+    }
+    return false;
+  }
+
+  test("what no finite text can complete is never entered", () => {
+    const states = configurations(
+      grammar({
+        root: choice(sequence(text("a"), rule("endless")), sequence(text("ab"), optional(NEVER))),
+        endless: sequence(text("b"), choice(rule("endless"), rule("other"))),
+        other: sequence(text("c"), rule("endless")),
+      }),
+    );
+    expect(accepts(states, "ab")).toBe(true);
+    expect(follow(states, "abb")).toBeNull();
+    expect(follow(states, "abc")).toBeNull();
+    const dead = grammar({ root: sequence(text("x"), rule("root")) });
+    expect(() => configurations(dead)).toThrow("no text satisfies it");
+    expect(() => configurations(grammarOf(NEVER))).toThrow("no text satisfies it");
+    expect(() => configurations(grammarOf(characters([])))).toThrow("no text satisfies it");
+  });
+
+  test("repeats count, written out or not, bounded or not", () => {
+    for (const body of [text("ab"), sequence(text("a"), optional(text("b"))), rule("abc")]) {
+      for (const [min, max] of [
+        [0, 3],
+        [2, 2],
+        [30, 70],
+        [100, Infinity],
+        [0, 1000],
+      ] as const) {
+        const states = configurations(
+          grammar({ root: sequence(repeat(body, { min, max }), text("c")), abc: text("abc") }),
+        );
+        const unit = body.kind === "rule" ? "abc" : "ab";
+        for (const count of [0, 1, 2, 3, 4, 29, 30, 31, 70, 71, 99, 100, 101, 1000, 1001]) {
+          const expected = count >= min && count <= max;
+          expect(accepts(states, `${unit.repeat(count)}c`), `${count} in ${min},${max}`).toBe(
+            expected,
+          );
+        }
+      }
+    }
+  });
+
+  test("repeats of what may be empty go on and end", () => {
+    const maybe = sequence(optional(text("a")), repeat(text("b")));
+    const states = configurations(
+      grammar({
+        root: sequence(repeat(repeat(rule("maybe")), { min: 3, max: 500 }), text("c")),
+        maybe,
+      }),
+    );
+    for (const yes of ["c", "ac", `${"ab".repeat(499)}c`, `${"ab".repeat(2000)}c`]) {
+      expect(accepts(states, yes)).toBe(true);
+    }
+    const counted = configurations(
+      grammar({
+        root: sequence(repeat(rule("one"), { min: 3, max: 500 }), text("c")),
+        one: optional(ab),
+      }),
+    );
+    expect(accepts(counted, "c")).toBe(true);
+    expect(accepts(counted, `${"a".repeat(500)}c`)).toBe(true);
+    expect(accepts(counted, `${"a".repeat(501)}c`)).toBe(false);
+    expect(accepts(configurations(grammarOf(repeat(EMPTY, { min: 5 }))), "")).toBe(true);
+    expect(accepts(configurations(grammarOf(repeat(NEVER))), "")).toBe(true);
+  });
+
+  test("huge and nested bounds take little memory", () => {
+    const huge = configurations(grammarOf(sequence(repeat(any, { max: 2 ** 31 - 1 }), text("."))));
+    expect(accepts(huge, `${"é語a😀".repeat(5000)}.`)).toBe(true);
+    const line = repeat(repeat(ab, { min: 1, max: 1000 }), { max: 1000 });
+    const nested = configurations(grammarOf(line));
+    expect(accepts(nested, "ab".repeat(3000))).toBe(true);
+    expect(nested.automaton.nodes.length).toBeLessThan(20);
+  });
+
+  test("a covered thread is dropped", () => {
+    const word = sequence(repeat(ab, { min: 1 }), optional(text("c")));
+    const states = configurations(grammarOf(repeat(word, { max: 99 })));
+    expect(follow(states, "ab".repeat(20))!.threads.length).toBeLessThan(4);
+    expect(accepts(states, "ac".repeat(99))).toBe(true);
+    expect(accepts(states, "ac".repeat(100))).toBe(false);
+  });
+
+  test("right recursion needs no stack", () => {
+    const states = configurations(grammar({ root: sequence(ab, optional(rule("root"))) }), {
+      maxDepth: 4,
+    });
+    expect(accepts(states, "ab".repeat(1000))).toBe(true);
+  });
+});
+
+describe("limits", () => {
+  const nested = grammar({
+    root: choice(sequence(text("("), rule("root"), text(")")), text("x")),
+  });
+
+  test("what nests deeper than the limit is not offered, and all that is offered can end", () => {
+    const states = configurations(nested, { maxDepth: 10 });
+    for (const depth of [0, 9, 10]) {
+      expect(accepts(states, `${"(".repeat(depth)}x${")".repeat(depth)}`)).toBe(true);
+    }
+    const full = follow(states, "(".repeat(10))!;
+    expect(states.onlyByte(full)).toBe("x".charCodeAt(0));
+    expect(follow(states, "(".repeat(11))).toBeNull();
+  });
+
+  test("a grammar whose every text is too deep is refused", () => {
+    const deep = Object.fromEntries(
+      Array.from({ length: 20 }, (_, i) => [`r${i}`, sequence(rule(`r${i + 1}`), text("x"))]),
+    );
+    const made = grammar({ ...deep, r20: text("x") });
+    expect(() => configurations(made, { maxDepth: 19 })).toThrow("nests deeper than 19");
+    expect(accepts(configurations(made, { maxDepth: 20 }), "x".repeat(21))).toBe(true);
+  });
+
+  test("a depth of 100,000 works where it is allowed", () => {
+    const states = configurations(nested, { maxDepth: 100_000, maxBytes: 2 ** 30 });
+    expect(accepts(states, `${"(".repeat(100_000)}x${")".repeat(100_000)}`)).toBe(true);
+  });
+
+  test("100,000 nested expressions and rules compile", () => {
+    let deep: Expression = text("x");
+    for (let i = 0; i < 100_000; i++) deep = { kind: "choice", options: [deep] };
+    expect(accepts(configurations(grammarOf(deep)), "x")).toBe(true);
+    const rules = Array.from({ length: 50_001 }, (_, i): [string, Expression] => [
+      `r${i}`,
+      i === 50_000 ? text("x") : rule(`r${i + 1}`),
+    ]);
+    const chain = configurations({ rules: new Map(rules), root: "r0" });
+    expect(accepts(chain, "x")).toBe(true);
+  });
+
+  test("too many readings, too much work and too many nodes are refused", () => {
+    const far = sequence(repeat(ab), text("a"), repeat(ab, { min: 100, max: 100 }));
+    const threads = configurations(grammarOf(far), { maxThreads: 30 });
+    expect(() => follow(threads, "a".repeat(100))).toThrow("more than 30 ways");
+    const work = configurations(grammarOf(far), { maxWork: 1000 });
+    expect(() => follow(work, "a".repeat(100))).toThrow("too much work");
+    const long = grammarOf(text("x".repeat(1001)));
+    expect(() => compileAutomaton(long, { maxNodes: 1000 })).toThrow("more than 1000 nodes");
+  });
+
+  test("memory beyond the budget is forgotten, and nothing changes by that", () => {
+    const states = configurations(nested, { maxBytes: 20_000 });
+    states.begin();
+    let at: Configuration | null = states.start;
+    const bytesSeen: number[] = [];
+    for (const byte of encoder.encode(`${"(".repeat(500)}x${")".repeat(500)}`)) {
+      states.begin();
+      bytesSeen.push(states.bytes);
+      at = at && states.step(at, states.automaton.classOf[byte]!);
+    }
+    expect(at?.accepting).toBe(true);
+    expect(Math.max(...bytesSeen)).toBeLessThan(25_000);
+    expect(at?.threads).toEqual([]);
+  });
+});
+
+describe("refusals", () => {
+  test.each<[string, Record<string, Expression>]>([
+    ['rule "a" -> "a"', { a: choice(sequence(rule("a"), text("x")), text("y")) }],
+    ['"a" -> "b" -> "a"', { a: rule("b"), b: sequence(optional(ab), rule("a")) }],
+    [
+      '"a" -> "a"',
+      { a: repeat(sequence(EMPTY, rule("e"), rule("a"))), e: repeat(rule("f")), f: ab },
+    ],
+  ])("left recursion is refused with its rules: %s", (names, rules) => {
+    expect(() => configurations(grammar(rules))).toThrow(names);
+  });
+
+  test("a rule that is not there is refused by name", () => {
+    expect(() => configurations(grammar({ a: rule("b") }))).toThrow('"b"');
+    expect(() => configurations({ rules: new Map(), root: "main" })).toThrow('"main"');
+  });
+
+  test("what is no text or no bound is refused", () => {
+    expect(() => configurations(grammarOf(text("a\ud800")))).toThrow("surrogate");
+    expect(() => configurations(grammarOf(repeat(ab, { min: 2, max: 1 })))).toThrow("bounds");
+    expect(() => configurations(grammarOf(repeat(ab, { min: 0.5 })))).toThrow("bounds");
+  });
+});
