@@ -148,10 +148,13 @@ export class Scheduler {
     this.#share();
     this.#admit();
     for (;;) {
+      const { length } = this.#running;
       const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
-      if (step !== undefined || this.#running.length === 0 || this.#inFlight > 0) return step;
-      // Nobody gets a page: the one that has least to lose makes room for the others.
-      this.#retract();
+      if (step !== undefined || length === 0 || this.#inFlight > 0) return step;
+      // Others may have waited for one that has failed; else nobody gets a page, and the one that
+      // has least to lose makes room.
+      if (this.#running.length < length) this.#admit();
+      else this.#retract();
     }
   }
 
