@@ -12,15 +12,16 @@
  * it will be on the GPU is. Work is submitted in the order of the schedule, so pages are given on
  * at once, and a sequence that turns out to have ended has merely had a row too many.
  *
+ * A sequence may begin or end elsewhere: pages that arrive are taken over without a forward, and
+ * those of a sequence that ended can be kept until they have left.
+ *
  * @module
  */
-import { FROM_EXTERNAL, FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { CapacityError, KernelError } from "../errors.ts";
-import type { Batch, BatchSequence } from "../layers/batch.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
-import type { PageTransfers } from "./page_transfers.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
+import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 
@@ -46,36 +47,24 @@ export interface SchedulerOptions {
   readonly conservativeness: number;
 }
 
-/** A batch and what its logit rows are for: first those that are sampled, then those to score. */
-export interface ScheduledStep {
-  readonly batch: Batch;
-  readonly sampled: readonly Sequence[];
-  /** Prompt rows whose log-probabilities are wanted. */
-  readonly scored: readonly { readonly sequence: Sequence; readonly position: number }[];
-  /** Every sequence with rows in the batch, with the tokens it will have computed after it. */
-  readonly progress: readonly { readonly sequence: Sequence; readonly computed: number }[];
-  /** Pages that have to move before it runs. */
-  readonly transfers: PageTransfers;
-}
-
-interface Chunk {
-  readonly sequence: Sequence;
-  readonly rows: number;
-}
-
 export class Scheduler {
   readonly #pages: SequencePages;
   readonly #options: SchedulerOptions;
   readonly #estimate: NewTokenEstimate;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
+  /** Sequences that have pages, but whose contents are still to come. */
+  readonly #arriving = new Set<Sequence>();
+  /** Sequences that keep their pages when they end, and those that have ended. */
+  readonly #toHold = new Set<Sequence>();
+  readonly #held = new Set<Sequence>();
   #retractions = 0;
   #arrivals = 0;
   /** Steps scheduled so far, and those of them that are not committed. */
   #steps = 0;
   #inFlight = 0;
-  /** The sequences of the newest step whose pages are not shared yet. */
-  #unshared: ScheduledStep["progress"] = [];
+  /** The sequences whose prompts the newest step computes, while that is not shared. */
+  #unshared: readonly Sequence[] = [];
 
   constructor(pages: SequencePages, options: SchedulerOptions) {
     this.#pages = pages;
@@ -97,7 +86,7 @@ export class Scheduler {
   }
 
   get hasWork(): boolean {
-    return this.#running.length + this.#waiting.length > 0;
+    return this.#running.length + this.#waiting.length + this.#arriving.size > 0;
   }
 
   /**
@@ -116,17 +105,69 @@ export class Scheduler {
 
   /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
   remove(sequence: Sequence): void {
-    this.#waiting = this.#waiting.filter((other) => other !== sequence);
-    this.#removeRunning(sequence);
+    const hasPages =
+      this.#running.includes(sequence) || this.#arriving.has(sequence) || this.#held.has(sequence);
+    this.#forget(sequence);
+    this.#toHold.delete(sequence);
+    if (hasPages) this.#pages.release(sequence);
     this.#pages.drop(sequence);
     sequence.embeddings?.release();
   }
 
-  #removeRunning(sequence: Sequence): void {
-    if (!this.#running.includes(sequence)) return;
+  #forget(sequence: Sequence): void {
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
     this.#running = this.#running.filter((other) => other !== sequence);
+    this.#arriving.delete(sequence);
+    this.#held.delete(sequence);
     sequence.pending = 0;
-    this.#pages.release(sequence);
+  }
+
+  /**
+   * Keeps the pages of a sequence that ends by itself, and what they hold, until `remove`: somebody
+   * is to read them. Nobody else gets them meanwhile, and the sequence takes no place.
+   */
+  hold(sequence: Sequence): void {
+    this.#toHold.add(sequence);
+  }
+
+  /** Whether a sequence has ended and its pages are kept. */
+  isHeld(sequence: Sequence): boolean {
+    return this.#held.has(sequence);
+  }
+
+  /**
+   * Gives a sequence that begins elsewhere a place, and pages for its first `computed` tokens, of
+   * which it must have one more. They wait for what is to be written to them: then `admit` it, or
+   * `remove` it.
+   *
+   * @returns The pages to write, behind those that the cache has already; `undefined` when there is
+   * no place or no room now.
+   */
+  reserve(
+    sequence: Sequence,
+    computed: number,
+  ): { readonly cachedTokens: number; readonly pages: readonly number[] } | undefined {
+    if (this.#isFull || !this.#pages.attachShared(sequence, computed)) return undefined;
+    const cachedTokens = sequence.computed;
+    sequence.cachedTokens = cachedTokens;
+    this.#arriving.add(sequence);
+    return {
+      cachedTokens,
+      pages: sequence.pageTable.slice(this.#pages.pool.pagesFor(cachedTokens)),
+    };
+  }
+
+  /** Lets a sequence run whose pages hold its first `computed` tokens now. */
+  admit(sequence: Sequence, computed: number): void {
+    if (!this.#arriving.delete(sequence)) {
+      throw new KernelError("scheduler", "a sequence without reserved pages cannot be admitted");
+    }
+    this.#running.push(sequence);
+    this.#pages.arrive(sequence, computed);
+  }
+
+  get #isFull(): boolean {
+    return this.#running.length + this.#arriving.size >= this.#options.maxRunningRequests;
   }
 
   /** Whether steps can only go on as they are: nobody waits for a place or for the host. */
@@ -137,7 +178,7 @@ export class Scheduler {
 
   /** Every sequence, running ones first. */
   all(): Sequence[] {
-    return [...this.#running, ...this.#waiting];
+    return [...this.#running, ...this.#waiting, ...this.#arriving, ...this.#held];
   }
 
   /**
@@ -154,13 +195,13 @@ export class Scheduler {
       // Others may have waited for one that has failed; else nobody gets a page, and the one that
       // has least to lose makes room.
       if (this.#running.length < length) this.#admit();
-      else this.#retract();
+      else if (!this.#retract()) return undefined;
     }
   }
 
-  /** Lets others use what the newest step computes: whatever they do with it runs after it. */
+  /** Lets others use the prompts that the newest step computes: what they do with them runs later. */
   #share(): void {
-    for (const { sequence } of this.#unshared) {
+    for (const sequence of this.#unshared) {
       if (this.#running.includes(sequence)) this.#pages.share(sequence);
     }
     this.#unshared = [];
@@ -189,23 +230,31 @@ export class Scheduler {
 
   /** Takes over the oldest step in flight: the tokens it sampled are appended. */
   commit(step: ScheduledStep, tokens: Uint32Array): void {
-    if (step.progress === this.#unshared) this.#share();
     this.#inFlight -= 1;
+    if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
     step.sampled.forEach((sequence, i) => {
       // Others have left, or an earlier token ended them, while the step ran.
       if (!this.#running.includes(sequence)) return;
       sequence.pending -= 1;
       sequence.append(tokens[i]!);
-      if (sequence.finish !== null) this.remove(sequence);
+      if (sequence.finish !== null) this.#end(sequence);
     });
   }
 
+  #end(sequence: Sequence): void {
+    if (!this.#toHold.delete(sequence)) {
+      this.remove(sequence);
+      return;
+    }
+    this.#forget(sequence);
+    this.#held.add(sequence);
+  }
+
   #admit(): void {
-    const isFull = this.#running.length >= this.#options.maxRunningRequests;
-    if (isFull || this.#waiting.length === 0) return;
+    if (this.#isFull || this.#waiting.length === 0) return;
     for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
-      if (this.#running.length >= this.#options.maxRunningRequests) return;
+      if (this.#isFull) return;
       const cached = this.#pages.cachedPrefix(sequence);
       if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
       const { pageSize } = this.#pages.pool;
@@ -240,8 +289,7 @@ export class Scheduler {
       if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
       while (this.#running.includes(sequence)) {
         if (this.#grow(sequence, sequence.computed + 1)) break;
-        if (this.#inFlight > 0) return undefined;
-        this.#retract();
+        if (this.#inFlight > 0 || !this.#retract()) return undefined;
       }
     }
     const ready = this.#running.filter(isReady);
@@ -306,12 +354,17 @@ export class Scheduler {
     return chunks;
   }
 
-  /** Takes the pages of the sequence with the shortest answer so far, then the longest prompt. */
-  #retract(): void {
+  /**
+   * Takes the pages of the sequence with the shortest answer so far, then the longest prompt.
+   *
+   * @returns Whether there was one; else pages come back only from sequences that are elsewhere.
+   */
+  #retract(): boolean {
     const [victim] = [...this.#running].sort(
       (a, b) => a.completionLength - b.completionLength || b.promptLength - a.promptLength,
     );
     if (victim === undefined || this.#running.length === 1) {
+      if (this.#arriving.size + this.#held.size > 0) return false;
       throw new KernelError("scheduler", "one sequence alone does not fit the cache");
     }
     this.#running = this.#running.filter((other) => other !== victim);
@@ -320,60 +373,14 @@ export class Scheduler {
     this.#retractions += 1;
     this.#waiting.unshift(victim);
     this.#estimate.retracted(this.#running);
+    return true;
   }
 
   #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
-    const rowCount = chunks.reduce((sum, { rows }) => sum + rows, 0);
-    const sources = new Uint32Array(rowCount);
-    const sequences: BatchSequence[] = [];
-    const logitRows: number[] = [];
-    const sampled: Sequence[] = [];
-    const external: Float32Array<ArrayBuffer>[] = [];
-    let externalRows = 0;
-    const scored: { sequence: Sequence; position: number; row: number }[] = [];
-    let row = 0;
     this.#steps += 1;
-    const progress = chunks.map(({ sequence, rows }, i) => {
-      const position = sequence.computed;
-      const computed = position + rows;
-      const embedded = Math.min(sequence.embeddedLength - position, rows);
-      if (embedded > 0) external.push(sequence.embeddings!.slice(position, embedded));
-      for (let j = 0; j < rows; j++) {
-        sources[row + j] =
-          j < embedded
-            ? FROM_EXTERNAL + externalRows++
-            : (sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt);
-        if (sequence.logprobs?.wantsRow(position + j)) {
-          scored.push({ sequence, position: position + j, row: row + j });
-        }
-      }
-      sequences.push({
-        phase: i < generatedChunks ? "decode" : "prefill",
-        queryStart: row,
-        queryLength: rows,
-        position,
-        pageTable: sequence.pageTable,
-      });
-      row += rows;
-      if (computed === sequence.length) {
-        logitRows.push(row - 1);
-        sequence.pending += 1;
-        sequence.sampledIn = this.#steps;
-        sequence.sampledAt = sampled.length;
-        sampled.push(sequence);
-      }
-      sequence.computed = computed;
-      return { sequence, computed };
-    });
-    for (const one of scored) logitRows.push(one.row);
     this.#inFlight += 1;
-    this.#unshared = progress;
-    return {
-      batch: { sequences, sources, external, logitRows: Uint32Array.from(logitRows) },
-      sampled,
-      scored,
-      progress,
-      transfers: this.#pages.takeTransfers(),
-    };
+    const step = buildStep(chunks, { generatedChunks, number: this.#steps });
+    this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
+    return { ...step, transfers: this.#pages.takeTransfers() };
   }
 }

@@ -2,8 +2,8 @@
  * Which pages of the cache a sequence's tokens are in: those of the prefix it shares with others,
  * which the radix cache owns and the sequence locks, and behind them its own.
  *
- * Whole pages are shared as soon as they are computed, so that requests that run at the same time
- * share a prompt. Two sequences may compute the same page at once; the one that comes second takes
+ * Whole pages of a prompt are shared as soon as they are computed, so that requests that run at the
+ * same time share it, and those of an answer when it has ended. Two sequences may compute the same page at once; the one that comes second takes
  * the other's and gives its own back, which changes nothing: their bits are the same.
  *
  * Behind the shared pages a sequence that begins gets a copy of the page in which another one has
@@ -144,15 +144,7 @@ export class SequencePages {
    * changed.
    */
   attach(sequence: Sequence): boolean {
-    const { tokens, partition } = sequence;
-    const match = this.#radix?.match(tokens, { limit: this.#limit(sequence), partition });
-    if (match !== undefined) {
-      this.#radix!.lock(match.node);
-      sequence.prefix = match.node;
-      sequence.sharedTokens = match.tokens;
-      sequence.computed = match.tokens;
-      sequence.pageTable = [...match.pages];
-    }
+    this.#match(sequence, this.#limit(sequence));
     let isAttached = false;
     try {
       isAttached = this.#restore(sequence);
@@ -164,6 +156,32 @@ export class SequencePages {
     if (isAttached) this.#attached.add(sequence);
     else this.release(sequence);
     return isAttached;
+  }
+
+  /**
+   * Gives a sequence without pages the prefix that the cache has of it, and room behind that for its
+   * first `tokens` tokens.
+   *
+   * @returns Whether there was room; without it nothing has changed.
+   */
+  attachShared(sequence: Sequence, tokens: number): boolean {
+    this.#match(sequence, Math.min(this.#limit(sequence), tokens));
+    if (!this.grow(sequence, tokens)) {
+      this.release(sequence);
+      return false;
+    }
+    return true;
+  }
+
+  #match(sequence: Sequence, limit: number): void {
+    const { tokens, partition } = sequence;
+    const match = this.#radix?.match(tokens, { limit, partition });
+    if (match === undefined) return;
+    this.#radix!.lock(match.node);
+    sequence.prefix = match.node;
+    sequence.sharedTokens = match.tokens;
+    sequence.computed = match.tokens;
+    sequence.pageTable = [...match.pages];
   }
 
   #copyPartialPage(sequence: Sequence): void {
@@ -239,9 +257,16 @@ export class SequencePages {
     if (this.#radix !== undefined) this.pool.release(this.#radix.flush());
   }
 
-  /** Lets others use the whole pages of what a sequence has computed. */
+  /** Lets others use the whole pages of what a sequence has computed of its prompt. */
   share(sequence: Sequence): void {
-    this.#insert(sequence, this.#shareable(sequence));
+    this.#insert(sequence, Math.min(sequence.computed, sequence.promptLength));
+  }
+
+  /** Takes note that the pages of a sequence hold its first `computed` tokens. */
+  arrive(sequence: Sequence, computed: number): void {
+    sequence.computed = computed;
+    this.#attached.add(sequence);
+    this.share(sequence);
   }
 
   #insert(sequence: Sequence, tokenCount: number): void {

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { ScheduledStep } from "./scheduler.ts";
+import type { ScheduledStep } from "./scheduled_step.ts";
 
 /** Steps in flight when one is run ahead of another, and the most there ever are. */
 const OVERLAPPED = 2;

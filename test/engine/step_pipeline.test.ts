@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { ScheduledStep } from "../../src/engine/scheduler.ts";
+import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
 import { MOST_IN_FLIGHT, StepPipeline } from "../../src/engine/step_pipeline.ts";
 
 const step = {} as ScheduledStep;

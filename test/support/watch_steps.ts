@@ -4,7 +4,8 @@
  * @module
  */
 import { type MockInstance, vi } from "vitest";
-import { type ScheduledStep, Scheduler } from "../../src/engine/scheduler.ts";
+import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 
 /** One step of an engine. */
 export interface WatchedStep {
