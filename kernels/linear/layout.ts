@@ -73,11 +73,12 @@ export interface LinearWeight extends LinearLayout {
 
 /**
  * The same matrix of many experts on the GPU, stacked in slabs of consecutive experts. Within a
- * slab, an expert's granules and scales follow those of the expert before.
+ * slab, an expert's granules and scales follow those of the expert before. Experts that no slab
+ * holds are left out by the kernels.
  */
 export interface ExpertWeights extends LinearLayout {
   readonly dtype: WeightDtype;
-  /** Physical experts in all slabs. */
+  /** Physical experts that there are, in a slab or not. */
   readonly expertCount: number;
   /** Outputs of one expert. */
   readonly rows: number;

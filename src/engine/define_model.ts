@@ -13,6 +13,7 @@ import {
 } from "../checkpoint/quantization_option.ts";
 import { MatrixFormats } from "../layers/matrix_format.ts";
 import { architectureOf, type ModelDefinition } from "../models/model.ts";
+import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 
 export interface DefinedModel {
   readonly definition: ModelDefinition;
@@ -28,15 +29,17 @@ export interface DefinedModel {
  * @throws {CheckpointError | UnsupportedError} naming what is wrong with config.json, or not
  * supported in it.
  * @throws {InvalidRequestError} when the option contradicts the checkpoint.
+ * @param communicator Which of how many ranks the model is for. Default: one rank.
  */
 export async function defineModel(
   checkpoint: Checkpoint,
   quantize: string | undefined,
+  communicator: Communicator = ONE_RANK,
 ): Promise<DefinedModel> {
   const { source, tensors } = checkpoint;
   const config = await readConfig(source);
   const quantization = await detectQuantization(source, config);
-  const definition = architectureOf(config).define(config, quantization);
+  const definition = architectureOf(config).define(config, quantization, communicator);
   const stored = matrixDtype(checkpoint);
   const { uploadTo } = checkQuantizationOption(quantize, quantization, stored);
   return {

@@ -17,11 +17,13 @@ import { Recorder } from "../gpu/recorder.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import { type QuantizationError, QuantizingUpload } from "../layers/quantizing_upload.ts";
 import {
+  type CreateOptions,
   kvCacheShape,
   type ModelDefinition,
-  type ModelOptions,
   type ModelShape,
 } from "../models/model.ts";
+import { agree } from "../parallel/agree.ts";
+import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, megabytes, planMemory } from "./memory_plan.ts";
@@ -52,11 +54,36 @@ export interface LoadOptions extends EngineOptions {
   readonly maxLogitRows?: number;
   /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
   readonly maxBindingSize?: number;
+  /**
+   * The ranks that share the model: each loads its part, and all run the same batches. A rank that
+   * fails, or whose model is destroyed, leaves the group. Default: one rank.
+   */
+  readonly communicator?: Communicator;
 }
 
-/** Checks everything that can be checked before the device is touched, then loads. */
+/**
+ * Checks everything that can be checked before the device is touched, then loads.
+ *
+ * @throws {UnsupportedError} naming the tensor that so many ranks cannot share.
+ * @throws {GroupError} when another rank fails, or loads with other options.
+ */
 export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadedModel> {
-  const { definition, uploadTo, formats } = await defineModel(checkpoint, given.quantization);
+  const { communicator = ONE_RANK } = given;
+  try {
+    return await load(checkpoint, given, communicator);
+  } catch (error) {
+    communicator.abort(`it could not load the model: ${(error as Error).message}`);
+    throw error;
+  }
+}
+
+async function load(
+  checkpoint: Checkpoint,
+  given: LoadOptions,
+  communicator: Communicator,
+): Promise<LoadedModel> {
+  const defined = await defineModel(checkpoint, given.quantization, communicator);
+  const { definition, uploadTo, formats } = defined;
   const { shape } = definition;
   const wanted = resolveOptions(given, shape.contextLength);
 
@@ -72,7 +99,9 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
   const counting = new DeviceMemory(limits);
   const oneForm = wanted.deterministicInference && shape.promptsDiffer;
   const options = fitRows(wanted, shape, { oneForm, maxTensorBytes: counting.maxTensorBytes });
-  const modelOptions = (context: Omit<LayerContext, "formats">): ModelOptions => ({
+  const modelOptions = (
+    context: Omit<LayerContext, "formats" | "communicator">,
+  ): CreateOptions => ({
     ...options,
     ...context,
     formats: formats(),
@@ -90,11 +119,26 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
     maxTensorBytes: counting.maxTensorBytes,
   });
 
+  await agree(communicator, "what they load", {
+    architecture: definition.architecture,
+    quantization: given.quantization ?? "as published",
+    contextLength: options.contextLength,
+    cacheTokens: memoryPlan.cacheTokens,
+    cacheDtype: options.cacheDtype,
+    pageSize: options.pageSize,
+    maxRowsPerStep: options.maxRows,
+    maxRunningRequests: options.maxRunningRequests,
+    decodeBuckets: options.decodeBuckets.join(),
+    quantizeActivations: options.quantizeActivations,
+    oneForm,
+  });
+
   given.onPlan?.(memoryPlan);
   const recorder = new Recorder(device);
   const memory = new DeviceMemory(limits, device);
   const owned: { destroy(): void }[] = [recorder, memory];
   const destroy = () => {
+    communicator.abort("its model is not loaded any more");
     for (const one of owned) one.destroy();
   };
   try {
@@ -157,6 +201,7 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
           maxSequences: options.maxRunningRequests,
           oneForm,
           buckets: options.decodeBuckets,
+          communicator,
         });
         owned.push(runner);
         return { runner, cache, copier };
@@ -169,7 +214,11 @@ export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Pro
         cache,
         pageSize,
         modelHash: await modelHash(checkpoint),
-        numerics: JSON.stringify({ class: NUMERIC_CLASS, uploadTo, quantizeActivations, oneForm }),
+        numerics: JSON.stringify({
+          ...{ class: NUMERIC_CLASS, uploadTo, quantizeActivations, oneForm },
+          // Each rank has pages of its own heads.
+          ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
+        }),
       });
       owned.push(codec);
     }

@@ -12,6 +12,7 @@ import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch, Step } from "../layers/batch.ts";
 import { StepInputs } from "../layers/step_tensors.ts";
 import type { Model, ModelShape } from "../models/model.ts";
+import type { Communicator } from "../parallel/communicator.ts";
 import type { SampledRow, ScoredRow } from "./sampled_row.ts";
 import { Sampler } from "./sampler.ts";
 import { MOST_IN_FLIGHT } from "./step_pipeline.ts";
@@ -32,6 +33,8 @@ export interface ModelRunnerOptions {
   readonly oneForm: boolean;
   /** Rows of decode steps whose launches are kept, ascending. */
   readonly buckets: readonly number[];
+  /** The ranks that run the same steps. */
+  readonly communicator: Communicator;
 }
 
 export interface StepOptions extends RunOptions {
@@ -52,6 +55,7 @@ export class ModelRunner {
   readonly #readback: Readback;
   readonly #splitLength: number;
   readonly #oneForm: boolean;
+  readonly #communicator: Communicator;
   readonly #buckets: readonly number[];
   /** By rows: the launches kept for so many, and the splits of the longest sequence they are for. */
   readonly #recordings = new Map<number, { readonly splits: number; recording: Recording }>();
@@ -67,6 +71,7 @@ export class ModelRunner {
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
+    this.#communicator = options.communicator;
     this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
     this.#inputs = new StepInputs(recorder.device, memory, {
       pageSize,
@@ -129,7 +134,13 @@ export class ModelRunner {
     const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
     if (room !== undefined) await room;
     const recording = this.#prepare(batch, sampling, scored);
-    await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
+    try {
+      await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
+    } catch (error) {
+      // Others would wait for this rank's part of the step.
+      this.#communicator.abort(`its step failed: ${(error as Error).message}`);
+      throw error;
+    }
     const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
     const read = async () => {
       const [ids] = await Promise.all(results);

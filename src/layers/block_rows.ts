@@ -6,6 +6,7 @@
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import type { RankSums } from "./rank_sums.ts";
 
 export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
@@ -17,6 +18,8 @@ export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
   readonly output: Tensor;
   readonly hiddenStride: number;
+  /** Where row-parallel linears meet the other ranks; absent on one rank. */
+  readonly sums?: RankSums | undefined;
 }
 
 /** Weights whose inputs a checkpoint's scheme rounds. */

@@ -10,7 +10,8 @@ import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import { decodeE4m3 } from "../dtype.ts";
 import { collectBytes, collectFloats } from "./destinations.ts";
 import type { MatrixEncoding } from "./matrix_format.ts";
-import { checkPackedSizes, gptqSpecs, noBiasSpec } from "./packed_specs.ts";
+import { scaleSplit } from "./matrix_specs.ts";
+import { checkPackedSizes, gptqSpecs, noBiasSpec, transposedSplit } from "./packed_specs.ts";
 
 export interface DenseMatrix {
   /** Tensor name without ".weight". */
@@ -71,7 +72,7 @@ function scaledSpecs(
       name: `${name}.${scales.suffix}`,
       shape: shapes[scales.per],
       dtypes: ["F32", "BF16", "F16"],
-      split,
+      split: scaleSplit(scales, split),
       destination: collectFloats((values) => {
         factors = values;
       }),
@@ -125,13 +126,13 @@ function packedSpecs(
     }
     take(values);
   };
-  const common = { split, dtypes: ["I32"] } as const;
+  const common = { split: transposedSplit(split), dtypes: ["I32"] } as const;
   return [
     {
       name: `${name}.scales`,
       shape: [groups, rows],
       dtypes: ["F16", "BF16", "F32"],
-      split,
+      split: transposedSplit(split),
       destination: collectFloats((values) => {
         scales = values;
       }),
@@ -151,7 +152,7 @@ function packedSpecs(
       destination: collectBytes((bytes) => unpack(words(bytes))),
     },
     ...(kind === "gptq"
-      ? [...gptqSpecs(name, { columns, split, groupColumns }), noBiasSpec(name, rows)]
+      ? [...gptqSpecs(name, { columns, split, groupColumns }), noBiasSpec(name, rows, split)]
       : []),
   ];
 }

@@ -54,7 +54,8 @@ export class Embedding {
         name: `${name}.weight`,
         shape: [vocabularySize, hiddenSize],
         dtypes: [encoding.dtype],
-        split: "rows",
+        // Which rows are wanted may be known on the GPU only: an exchange could not choose.
+        split: "none",
         destination: {
           write: ({ rowStart, rows, bytes }) => {
             for (const { firstRow, rowCount, table } of slabs) {

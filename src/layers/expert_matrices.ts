@@ -7,25 +7,31 @@ import type { ExpertWeights } from "../../kernels/linear/layout.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import { MatrixPlace, type MatrixShape, placeBytes } from "./matrix_place.ts";
 
+/** Neighbouring physical experts. */
+export interface ExpertRun {
+  readonly first: number;
+  readonly count: number;
+}
+
 export class ExpertMatrices {
   readonly weights: ExpertWeights;
-  /** Where each physical expert's matrix goes. */
-  readonly places: readonly MatrixPlace[];
+  /** Where the matrix of each physical expert of this rank goes. */
+  readonly places: ReadonlyMap<number, MatrixPlace>;
 
+  /** @param shape `total` counts the physical experts of all ranks, `runs` are this one's. */
   constructor(
     memory: DeviceMemory,
     label: string,
-    shape: MatrixShape & { readonly count: number },
+    shape: MatrixShape & { readonly total: number; readonly runs: readonly ExpertRun[] },
   ) {
-    const { count, format, columns, parts, layout } = shape;
+    const { total, runs, format, columns, parts, layout } = shape;
     const { dtype, groupColumns } = format;
     const bytes = placeBytes(shape);
     const largest = Math.max(bytes.words, bytes.scales);
-    const perSlab = Math.max(Math.min(count, Math.floor(memory.maxTensorBytes / largest)), 1);
-    const places: MatrixPlace[] = [];
+    const most = Math.max(Math.floor(memory.maxTensorBytes / largest), 1);
+    const places = new Map<number, MatrixPlace>();
     const slabs: ExpertWeights["slabs"][number][] = [];
-    for (let firstExpert = 0; firstExpert < count; firstExpert += perSlab) {
-      const expertCount = Math.min(perSlab, count - firstExpert);
+    for (const { first: firstExpert, count: expertCount } of cutRuns(runs, most)) {
       const name = `${label} from ${firstExpert}`;
       const allocate = (each: number, what: string) =>
         each === 0 ? undefined : memory.allocate("weights", expertCount * each, name + what);
@@ -45,12 +51,23 @@ export class ExpertMatrices {
           ...{ scales, scalesOffset: e * bytes.scales },
           ...{ bias, biasOffset: e * bytes.bias },
         };
-        places.push(new MatrixPlace(memory, shape, at));
+        places.set(firstExpert + e, new MatrixPlace(memory, shape, at));
       }
     }
-    const rows = places[0]!.partRows.at(-1)! + parts.at(-1)!;
+    const [place] = places.values();
+    const rows = place!.partRows.at(-1)! + parts.at(-1)!;
     this.places = places;
-    const sizes = { expertCount: count, rows, columns, slabs };
+    const sizes = { expertCount: total, rows, columns, slabs };
     this.weights = { ...layout, dtype, ...(groupColumns && { groupColumns }), ...sizes };
   }
+}
+
+/** The same experts in runs of at most so many. */
+function cutRuns(runs: readonly ExpertRun[], most: number): ExpertRun[] {
+  return runs.flatMap(({ first, count }) =>
+    Array.from({ length: Math.ceil(count / most) }, (_, i) => ({
+      first: first + i * most,
+      count: Math.min(most, count - i * most),
+    })),
+  );
 }

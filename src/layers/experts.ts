@@ -9,8 +9,10 @@
  */
 import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import { ONE_RANK, type RankOf } from "../parallel/communicator.ts";
+import { shareOf } from "../parallel/share.ts";
 import { mergeSpecs } from "./destinations.ts";
-import { ExpertMatrices } from "./expert_matrices.ts";
+import { ExpertMatrices, type ExpertRun } from "./expert_matrices.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { type MatrixFormat, sameStorage } from "./matrix_format.ts";
 import { type MatrixSource, matrixSpecs } from "./matrix_specs.ts";
@@ -19,7 +21,9 @@ import { MXFP4_FORMAT, mxfp4Specs } from "./mxfp4_experts.ts";
 
 export interface ExpertsShape {
   readonly hiddenSize: number;
+  /** On all ranks together: each has a run of them. */
   readonly routed: number;
+  /** Every rank has all of them. */
   readonly shared: number;
   /** Of one expert. */
   readonly intermediate: number;
@@ -27,6 +31,16 @@ export interface ExpertsShape {
 }
 
 type Half = "gate_proj" | "up_proj" | "down_proj";
+
+/** The routed experts of a rank: a run of neighbours. */
+export function expertRun(ranks: RankOf, routed: number, name: string): ExpertRun {
+  const shared = { tensor: `${name}.experts`, dimension: "experts", count: routed };
+  const count = shareOf(ranks, shared);
+  return { first: ranks.rank * count, count };
+}
+
+/** Shared experts are small beside the routed ones, and their slots need no exchange this way. */
+const onEveryRank = (spec: WeightSpec): WeightSpec => ({ ...spec, split: "none" });
 
 export class Experts {
   readonly specs: readonly WeightSpec[];
@@ -38,10 +52,11 @@ export class Experts {
   readonly sharedSlots: number;
   readonly #context: LayerContext;
   readonly #shape: ExpertsShape;
+  readonly #routed: ExpertRun;
 
   /** @param name Prefix of the layer's tensors, "model.layers.3.mlp". */
   constructor(context: LayerContext, shape: ExpertsShape, name: string) {
-    const { memory, layout, formats } = context;
+    const { memory, layout, formats, communicator } = context;
     const { hiddenSize, routed, shared, intermediate, stackedMxfp4 = false } = shape;
     this.#context = context;
     this.#shape = shape;
@@ -50,8 +65,13 @@ export class Experts {
     const gateUpKept = stacked ?? gateUpFormat(formats, first).format;
     const downKept = stacked ?? formats.linear(`${first}.down_proj`);
     const whole = shared > 0 && !this.#canCut(name, gateUpKept, downKept);
-    const count = routed + (whole ? 0 : shared);
-    const common = { count, layout, bias: stackedMxfp4 };
+    this.#routed = expertRun(communicator, routed, name);
+    const cut = whole ? 0 : shared;
+    const runs =
+      communicator.size === 1
+        ? [{ first: 0, count: routed + cut }]
+        : [this.#routed, { first: routed, count: cut }];
+    const common = { total: routed + cut, runs, layout, bias: stackedMxfp4 };
     this.gateUp = new ExpertMatrices(memory, `${name} experts gate and up`, {
       ...common,
       format: gateUpKept,
@@ -65,15 +85,16 @@ export class Experts {
       parts: [hiddenSize],
     });
     const wideShape = { hiddenSize, intermediate: shared * intermediate };
+    const alone = { ...context, communicator: ONE_RANK };
     this.wide = whole
-      ? new Mlp(context, { name: `${name}.shared_experts`, ...wideShape })
+      ? new Mlp(alone, { name: `${name}.shared_experts`, ...wideShape })
       : undefined;
     this.sharedSlots = whole ? 1 : shared;
     this.specs = [
       ...(stackedMxfp4
-        ? mxfp4Specs(`${name}.experts`, this.gateUp.places, this.down.places)
+        ? mxfp4Specs(`${name}.experts`, { total: routed, first: this.#routed.first }, this)
         : this.#routedSpecs(name)),
-      ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])),
+      ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])).map(onEveryRank),
     ];
   }
 
@@ -91,11 +112,13 @@ export class Experts {
   }
 
   #routedSpecs(name: string): WeightSpec[] {
-    return Array.from({ length: this.#shape.routed }, (_, e) => [
-      ...this.#specs(`${name}.experts.${e}`, "gate_proj", e),
-      ...this.#specs(`${name}.experts.${e}`, "up_proj", e),
-      ...this.#specs(`${name}.experts.${e}`, "down_proj", e),
-    ]).flat();
+    const { first, count } = this.#routed;
+    return Array.from({ length: count }, (_, i) => {
+      const e = first + i;
+      return (["gate_proj", "up_proj", "down_proj"] as const).flatMap((half) =>
+        this.#specs(`${name}.experts.${e}`, half, e),
+      );
+    }).flat();
   }
 
   /** The checkpoint holds all shared experts as one wide MLP: a slice of it is one of them. */
@@ -115,7 +138,7 @@ export class Experts {
     const { shared, hiddenSize, intermediate } = this.#shape;
     const { formats, upload } = this.#context;
     const down = half === "down_proj";
-    const place = (down ? this.down : this.gateUp).places[expert]!;
+    const place = (down ? this.down : this.gateUp).places.get(expert)!;
     const name = `${module}.${half}`;
     const own = formats.linear(name);
     const { format } = place.shape;

@@ -14,6 +14,7 @@ import { Linear, type LinearShape, rowsThatFit } from "./linear.ts";
 import { sameStorage } from "./matrix_format.ts";
 import { allocateMatrix, fusedColumns } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
+import { checkShare } from "./rank_specs.ts";
 
 export interface FusedOutput {
   /** `[rows, outStride]` f32 */
@@ -34,7 +35,7 @@ export class FusedLinear {
     context: LayerContext,
     { label, parts }: { readonly label: string; readonly parts: readonly LinearShape[] },
   ) {
-    const { memory, layout, formats, upload } = context;
+    const { memory, layout, formats, upload, communicator } = context;
     const { columns } = parts[0]!;
     const rows = parts.map((part) => part.rows);
     const { first, width } = fusedColumns(rows, layout);
@@ -47,6 +48,9 @@ export class FusedLinear {
       all.every((one) => sameStorage(one, format)) &&
       parts.every((part) => (part.bias ?? false) === bias);
     if (fits && alike) {
+      parts.forEach((part, i) => {
+        checkShare(communicator, { ...part, format: all[i]! });
+      });
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts: rows });
       this.specs = parts.flatMap(({ name, split }, i) =>
         matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, upload),

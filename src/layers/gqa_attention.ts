@@ -14,7 +14,7 @@ import { gqaDecode } from "../../kernels/attention/gqa_decode.ts";
 import { gqaPrefill } from "../../kernels/attention/gqa_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
-import { type LinearLayout, segments } from "../../kernels/linear/layout.ts";
+import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
@@ -24,8 +24,8 @@ import type { Step } from "./batch.ts";
 import { type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
-import { Linear } from "./linear.ts";
 import { fusedColumns } from "./matrix_place.ts";
+import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
@@ -109,9 +109,12 @@ export class GqaAttention {
   readonly #queryNorm: VectorWeight | undefined;
   readonly #keyNorm: VectorWeight | undefined;
   readonly #sinks: VectorWeight | undefined;
-  readonly #output: Linear;
+  readonly #output: RowParallel;
 
-  /** @param options `name` is the prefix of its tensors, "model.layers.0.self_attn". */
+  /**
+   * @param shape With the heads that this rank has.
+   * @param options `name` is the prefix of its tensors, "model.layers.0.self_attn".
+   */
   constructor(
     context: LayerContext,
     shape: GqaShape,
@@ -136,12 +139,11 @@ export class GqaAttention {
     });
     this.#queryNorm = headNorms ? norm("q") : undefined;
     this.#keyNorm = headNorms ? norm("k") : undefined;
-    this.#sinks = sinks ? vectorWeight(memory, `${name}.sinks`, heads) : undefined;
-    this.#output = new Linear(context, {
+    this.#sinks = sinks ? vectorWeight(memory, `${name}.sinks`, heads, "heads") : undefined;
+    this.#output = new RowParallel(context, {
       name: `${name}.o_proj`,
       rows: hiddenSize,
       columns: heads * headDim,
-      split: "columns",
       bias: bias.output,
     });
     const vectors = [this.#queryNorm, this.#keyNorm, this.#sinks];
@@ -215,7 +217,7 @@ export class GqaAttention {
 
   #compileOutput(plan: Plan<Step>, binding: GqaBinding): void {
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, rounding } = binding;
+    const { scratch, output, hiddenStride, rounding, sums } = binding;
     const width = this.#shape.heads * this.#shape.headDim;
     if (rounding !== undefined && takesRounded(this.#output)) {
       const round = quantize(recorder, {
@@ -226,13 +228,12 @@ export class GqaAttention {
       });
       plan.add((step) => round(step.rows));
     }
-    const project = this.#output.bind(recorder, {
+    this.#output.compile(plan, {
       x: scratch.context,
       xStride: width,
       out: output,
       outStride: hiddenStride,
-      segments: segments(width),
+      sums,
     });
-    plan.add((step) => project(step.rows));
   }
 }

@@ -24,8 +24,10 @@ import { collectFloats } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { type MatrixFormat, plainFormat } from "./matrix_format.ts";
 import { allocateMatrix } from "./matrix_place.ts";
+import { checkShare } from "./rank_specs.ts";
 
 export interface KeyValueUpShape {
+  /** That this rank has. */
   readonly heads: number;
   readonly nope: number;
   readonly value: number;
@@ -54,13 +56,14 @@ export class KeyValueUp {
 
   /** @param options `name` is the tensor's without ".weight". */
   constructor(
-    { memory, layout, formats }: LayerContext,
+    { memory, layout, formats, communicator }: LayerContext,
     options: KeyValueUpShape & { readonly name: string },
   ) {
     const { heads, nope, value, latent, name } = options;
     const rows = heads * (nope + value);
     const published = formats.published(name);
     const { encoding } = published;
+    checkShare(communicator, { name, rows, columns: latent, split: "heads", format: published });
     const blocks = encoding.kind === "scaled" && encoding.scales.per === "block";
     const kept = encoding.kind === "plain" || (blocks && published.dtype === "fp8");
     // Codes whose scales do not follow a transposition become the numbers they stand for.

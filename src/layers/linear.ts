@@ -12,16 +12,19 @@ import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
 import { allocateMatrix, type MatrixShape, placeBytes } from "./matrix_place.ts";
-import { matrixSpecs } from "./matrix_specs.ts";
+import { type MatrixSource, matrixSpecs } from "./matrix_specs.ts";
+import { checkShare } from "./rank_specs.ts";
 
 export interface LinearShape {
   /** Tensor name without ".weight". */
   readonly name: string;
-  /** Outputs. */
+  /** Outputs that this rank has. */
   readonly rows: number;
   /** Inputs. */
   readonly columns: number;
   readonly split: WeightSplit;
+  /** Columns that this rank has, of which these are some. Default: `columns`, from the first. */
+  readonly of?: { readonly columns: number; readonly firstColumn: number };
   /** Default: what the checkpoint's formats say of `name`. */
   readonly format?: MatrixFormat;
   /** Whether the checkpoint has a bias for it. */
@@ -33,9 +36,12 @@ export class Linear {
   readonly dtype: WeightDtype;
   readonly #slabs: readonly { readonly weight: LinearWeight; readonly firstRow: number }[];
 
-  constructor({ memory, layout, formats, upload }: LayerContext, linearShape: LinearShape) {
+  constructor(context: LayerContext, linearShape: LinearShape) {
+    const { memory, layout, formats, upload, communicator } = context;
     const { name, rows, columns, split, bias = false } = linearShape;
+    const { of = { columns, firstColumn: 0 } } = linearShape;
     const format = linearShape.format ?? formats.linear(name);
+    checkShare(communicator, { name, rows, columns: of.columns, split, format });
     const shape = { format, columns, layout, bias };
     const most = rowsThatFit(memory, { ...shape, rows, unit: layout.lanes });
     const slabs: { weight: LinearWeight; firstRow: number }[] = [];
@@ -44,7 +50,10 @@ export class Linear {
       const parts = [Math.min(most, rows - firstRow)];
       const label = `${name} from row ${firstRow}`;
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts });
-      const source = { name, split, sourceRow: firstRow, shape: [rows, columns] } as const;
+      const source: MatrixSource = {
+        ...{ name, split, shape: [rows, of.columns] },
+        ...{ sourceRow: firstRow, sourceColumn: of.firstColumn },
+      };
       slabs.push({ weight, firstRow });
       specs.push(matrixSpecs(place, 0, source, upload));
     }

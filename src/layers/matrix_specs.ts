@@ -13,7 +13,7 @@ import type {
 import { collectFloats } from "./destinations.ts";
 import { isPlain, type MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
-import { noBiasSpec, packedSpecs } from "./packed_specs.ts";
+import { biasSplit, noBiasSpec, packedSpecs } from "./packed_specs.ts";
 import type { QuantizingUpload } from "./quantizing_upload.ts";
 
 /** Where a matrix of a checkpoint comes from. */
@@ -51,7 +51,8 @@ export function matrixSpecs(
       : packedSpecs(place, part, source, encoding);
   if (bias) specs.push(biasSpec(place, part, source));
   else if (encoding.kind === "gptq") {
-    specs.push(noBiasSpec(source.name, source.shape?.[0] ?? place.shape.parts[part]!));
+    const rows = source.shape?.[0] ?? place.shape.parts[part]!;
+    specs.push(noBiasSpec(source.name, rows, source.split));
   }
   return specs;
 }
@@ -172,10 +173,15 @@ function scaleSpec(
     name: `${source.name}.${scales.suffix}`,
     shape: shapes[scales.per],
     dtypes: ["F32", "BF16", "F16"],
-    // Scales of whole rows go with every slice of the columns.
-    split: scales.per === "row" && source.split === "columns" ? "none" : source.split,
+    split: scaleSplit(scales, source.split),
     destination: collectFloats(take),
   };
+}
+
+/** Scales of whole rows go with every slice of the columns, one of all numbers with any slice. */
+export function scaleSplit({ per }: Pick<ScaleTensor, "per">, split: WeightSplit): WeightSplit {
+  const shared = per === "tensor" || (per === "row" && split === "columns");
+  return shared && split !== "experts" ? "none" : split;
 }
 
 function quantizeRows(
@@ -195,7 +201,7 @@ function biasSpec(place: MatrixPlace, part: number, source: MatrixSource): Weigh
     name: `${source.name}.bias`,
     shape: [shape?.[0] ?? rows],
     dtypes: ["F32", "BF16", "F16"],
-    split: split === "columns" ? "none" : split,
+    split: biasSplit(split),
     destination: collectFloats((values) =>
       place.writeBias(part, values.slice(sourceRow, sourceRow + rows)),
     ),

@@ -15,7 +15,7 @@ import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
-import { type LinearLayout, segments } from "../../kernels/linear/layout.ts";
+import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -28,6 +28,7 @@ import { KeyValueUp } from "./key_value_up.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear } from "./linear.ts";
 import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
+import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
@@ -52,9 +53,12 @@ export class MlaAttention {
   readonly #queryNorm: VectorWeight | undefined;
   readonly #latentNorm: VectorWeight;
   readonly #up: KeyValueUp;
-  readonly #output: Linear;
+  readonly #output: RowParallel;
 
-  /** @param name Prefix of its tensors, "model.layers.0.self_attn". */
+  /**
+   * @param shape With the heads that this rank has.
+   * @param name Prefix of its tensors, "model.layers.0.self_attn".
+   */
   constructor(context: LayerContext, shape: MlaShape, name: string) {
     const { memory, layout } = context;
     const { heads, hiddenSize, queryLatent, latent, nope, rope, value } = shape;
@@ -76,11 +80,10 @@ export class MlaAttention {
     this.#shape = shape;
     this.#layout = layout;
     this.#first = first;
-    this.#output = new Linear(context, {
+    this.#output = new RowParallel(context, {
       name: `${name}.o_proj`,
       rows: hiddenSize,
       columns: heads * value,
-      split: "columns",
     });
     this.#latentNorm = vectorWeight(memory, `${name}.kv_a_layernorm.weight`, latent);
     this.#up = new KeyValueUp(context, { ...shape, name: `${name}.kv_b_proj` });
@@ -104,7 +107,7 @@ export class MlaAttention {
     this.#decode(plan, binding);
     this.#prefill(plan, binding);
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, rounding } = binding;
+    const { scratch, output, hiddenStride, rounding, sums } = binding;
     const { heads, value } = this.#shape;
     const contextStride = padTo(heads * value, 4);
     if (rounding !== undefined && takesRounded(this.#output)) {
@@ -116,14 +119,13 @@ export class MlaAttention {
       });
       plan.add((step) => rounded(step.rows));
     }
-    const project = this.#output.bind(recorder, {
+    this.#output.compile(plan, {
       x: scratch.context,
       xStride: contextStride,
       out: output,
       outStride: hiddenStride,
-      segments: segments(heads * value),
+      sums,
     });
-    plan.add((step) => project(step.rows));
   }
 
   /** Queries of every row, and its cache entry. */

@@ -4,20 +4,23 @@
  * @module
  */
 import { gateUp } from "../../kernels/linear/gate_up.ts";
-import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
+import type { LinearWeight } from "../../kernels/linear/layout.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import { shareOf } from "../parallel/share.ts";
 import type { Step } from "./batch.ts";
 import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
 import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
-import { Linear, rowsThatFit } from "./linear.ts";
+import { rowsThatFit } from "./linear.ts";
 import { type MatrixFormat, type MatrixFormats, sameStorage } from "./matrix_format.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
+import { checkShare } from "./rank_specs.ts";
+import { RowParallel } from "./row_parallel.ts";
 
 /** Outputs that are quantized together. */
 const QUANTIZED_GROUP = 128;
@@ -33,6 +36,7 @@ export interface MlpBinding extends BlockRows {
 
 export class Mlp {
   readonly specs: readonly WeightSpec[];
+  /** Columns that this rank has. */
   readonly #intermediate: number;
   /** Slabs of the fused gate and up halves, each for outputs from `first` on. */
   readonly #gateUp: readonly {
@@ -40,7 +44,7 @@ export class Mlp {
     readonly first: number;
     readonly count: number;
   }[];
-  readonly #down: Linear;
+  readonly #down: RowParallel;
 
   /** @param options `name` is the prefix of its tensors, "model.layers.0.mlp". */
   constructor(
@@ -48,14 +52,22 @@ export class Mlp {
     options: {
       readonly name: string;
       readonly hiddenSize: number;
+      /** On all ranks together. */
       readonly intermediate: number;
       /** Whether the checkpoint has biases. */
       readonly bias?: boolean;
     },
   ) {
-    const { memory, layout, formats, upload } = context;
-    const { name, hiddenSize, intermediate, bias = false } = options;
+    const { memory, layout, formats, upload, communicator } = context;
+    const { name, hiddenSize, bias = false } = options;
     const { format, encodings } = gateUpFormat(formats, name);
+    const intermediate = shareOf(communicator, {
+      ...{ tensor: `${name}.gate_proj`, dimension: "rows", count: options.intermediate },
+    });
+    for (const half of encodings) {
+      const share = { rows: intermediate, columns: hiddenSize, split: "rows" } as const;
+      checkShare(communicator, { name: half.name, ...share, format: half });
+    }
     const shape = { columns: hiddenSize, format, layout, bias };
     // Both halves of an output stand in one slab, and a slab holds whole groups of 128 outputs.
     const unit = 2 * QUANTIZED_GROUP;
@@ -81,11 +93,10 @@ export class Mlp {
     }
     this.#intermediate = intermediate;
     this.#gateUp = slabs;
-    this.#down = new Linear(context, {
+    this.#down = new RowParallel(context, {
       name: `${name}.down_proj`,
       rows: hiddenSize,
       columns: intermediate,
-      split: "columns",
       bias,
     });
     this.specs = [...mergeSpecs(specs), ...this.#down.specs];
@@ -93,7 +104,7 @@ export class Mlp {
 
   /**
    * Adds two launches; one more where a rounding has a launch of its own, and more where a binding
-   * is too small for a weight.
+   * is too small for a weight or several ranks join their sums.
    */
   compile(plan: Plan<Step>, binding: MlpBinding): void {
     const { recorder } = plan;
@@ -123,15 +134,14 @@ export class Mlp {
       });
       plan.add((step) => round(step.rows));
     }
-    const down = this.#down.bind(recorder, {
+    this.#down.compile(plan, {
       x: intermediate,
       xStride: intermediateStride,
       out: output,
       outStride: outputStride,
       outColumn: outputColumn,
-      segments: segments(this.#intermediate),
+      sums: binding.sums,
     });
-    plan.add((step) => down(step.rows));
   }
 }
 

@@ -29,10 +29,12 @@ import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
+import type { SlotExchange } from "./slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface MoeShape {
   readonly hiddenSize: number;
+  /** Experts that rows are routed to, on all ranks together, and those that every row uses. */
   readonly routed: number;
   readonly shared: number;
   readonly perToken: number;
@@ -121,12 +123,15 @@ function routingRule(shape: MoeShape): RoutingRule {
 /** The result is the scratch's `output`, to be combined. */
 export interface MoeBinding extends Omit<BlockRows, "output"> {
   readonly scratch: MoeScratch;
+  /** Where slots meet those of other ranks; absent on one rank. */
+  readonly exchange?: SlotExchange | undefined;
 }
 
 export class Moe {
   readonly specs: readonly WeightSpec[];
   /** Slots of a row: routed choices, then shared experts. */
   readonly slots: number;
+  readonly #name: string;
   readonly #shape: MoeShape;
   readonly #memory: DeviceMemory;
   readonly #router: LinearWeight;
@@ -150,6 +155,7 @@ export class Moe {
       layout,
       bias,
     });
+    this.#name = name;
     this.#shape = shape;
     this.#memory = memory;
     this.#router = router.weight;
@@ -168,7 +174,10 @@ export class Moe {
     ];
   }
 
-  /** Adds four launches, five with many rows; one more where a rounding has a launch of its own. */
+  /**
+   * Adds four launches, five with many rows; one more where a rounding has a launch of its own. With
+   * several ranks the slots are exchanged.
+   */
   compile(plan: Plan<Step>, binding: MoeBinding): void {
     const { recorder } = plan;
     const { scratch, normed, hiddenStride } = binding;
@@ -254,13 +263,16 @@ export class Moe {
       round?.(step.rows * slots);
       second(step.rows, sorted);
     });
+    // Every rank has it whole.
     wide?.compile(plan, {
       ...binding,
+      sums: undefined,
       intermediate: scratch.sharedIntermediate,
       intermediateStride: scratch.sharedStride,
       output: scratch.output,
       outputStride: slots * hiddenStride,
       outputColumn: perToken * hiddenStride,
     });
+    binding.exchange?.compile(plan, this.#name, slots);
   }
 }

@@ -15,6 +15,7 @@ import { BLOCK_COLUMNS, RowPacker } from "../../kernels/linear/layout.ts";
 import type { Destination, WeightChunk, WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import { toFloats } from "./destinations.ts";
+import type { ExpertMatrices } from "./expert_matrices.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 
@@ -29,16 +30,29 @@ const GROUP_COLUMNS = 32;
 const GROUP_BYTES = 16;
 const EXPONENTS_PER_WORD = BLOCK_COLUMNS / GROUP_COLUMNS;
 
+/** Which of the experts of a stacked tensor a rank has: as many as it has places. */
+export interface StackedExperts {
+  readonly total: number;
+  readonly first: number;
+}
+
 /** @param name "model.layers.0.mlp.experts" */
 export function mxfp4Specs(
   name: string,
-  gateUp: readonly MatrixPlace[],
-  down: readonly MatrixPlace[],
+  stacked: StackedExperts,
+  matrices: Readonly<Record<"gateUp" | "down", Pick<ExpertMatrices, "places">>>,
 ): WeightSpec[] {
-  return [...stack(`${name}.gate_up_proj`, gateUp), ...stack(`${name}.down_proj`, down)];
+  return [
+    ...stack(`${name}.gate_up_proj`, stacked, [...matrices.gateUp.places.values()]),
+    ...stack(`${name}.down_proj`, stacked, [...matrices.down.places.values()]),
+  ];
 }
 
-function stack(name: string, places: readonly MatrixPlace[]): WeightSpec[] {
+function stack(
+  name: string,
+  { total, first }: StackedExperts,
+  places: readonly MatrixPlace[],
+): WeightSpec[] {
   const { columns, parts } = places[0]!.shape;
   const rows = parts.reduce((sum, part) => sum + part, 0);
   if (columns % GROUP_COLUMNS !== 0) {
@@ -54,8 +68,9 @@ function stack(name: string, places: readonly MatrixPlace[]): WeightSpec[] {
     write: (expert: WeightChunk, e: number) => void,
   ) => ({
     name: `${name}_${suffix}`,
-    shape: [places.length, rows, ...shape],
+    shape: [total, rows, ...shape],
     split: "experts" as const,
+    slice: { rowStart: first, rows: places.length },
     destination: byExpert(write),
   });
   return [

@@ -5,7 +5,7 @@
  */
 import { ColumnPacker, type ColumnSlice } from "../../kernels/linear/column_packer.ts";
 import { checkGroupOrder, packColumnScales } from "../../kernels/linear/column_scales.ts";
-import type { Destination, WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { Destination, WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
 import { collectBytes, collectFloats } from "./destinations.ts";
@@ -49,11 +49,10 @@ export function packedSpecs(
       }),
     );
   };
-  const spec = (
-    tensor: string,
-    shape: readonly number[],
-    destination: Destination,
-  ): WeightSpec => ({ name: `${name}.${tensor}`, shape, dtypes: ["I32"], split, destination });
+  const spec = (tensor: string, shape: readonly number[], destination: Destination): WeightSpec => {
+    const names = { name: `${name}.${tensor}`, shape, dtypes: ["I32"] } as const;
+    return { ...names, split: transposedSplit(split), destination };
+  };
   return [
     {
       ...spec(
@@ -77,6 +76,17 @@ export function packedSpecs(
   ];
 }
 
+/** How the tensors of a matrix divide that run over its inputs first. */
+export function transposedSplit(split: WeightSplit): WeightSplit {
+  if (split === "rows" || split === "heads") return "columns";
+  return split === "columns" ? "rows" : split;
+}
+
+/** A bias goes with its outputs. */
+export function biasSplit(split: WeightSplit): WeightSplit {
+  return split === "columns" ? "none" : split;
+}
+
 /** What GPTQ has beside the numbers: which group a column is in, in `g_idx`. */
 export function gptqSpecs(
   name: string,
@@ -89,7 +99,8 @@ export function gptqSpecs(
       name: `${name}.g_idx`,
       shape: [columns],
       dtypes: ["I32"],
-      split,
+      // One entry for each input.
+      split: split === "experts" ? split : "none",
       optional: true,
       destination: collectBytes((bytes) => checkGroupOrder(`${name}.g_idx`, bytes, groupColumns)),
     },
@@ -97,12 +108,12 @@ export function gptqSpecs(
 }
 
 /** AutoGPTQ writes a bias of zeros for linears that have none. */
-export function noBiasSpec(name: string, rows: number): WeightSpec {
+export function noBiasSpec(name: string, rows: number, split: WeightSplit): WeightSpec {
   return {
     name: `${name}.bias`,
     shape: [rows],
     dtypes: ["F32", "BF16", "F16"],
-    split: "none",
+    split: biasSplit(split),
     optional: true,
     destination: collectFloats((values) => {
       const at = values.findIndex((value) => value !== 0);

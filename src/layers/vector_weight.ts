@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { collectFloats } from "./destinations.ts";
@@ -15,8 +15,16 @@ export interface VectorWeight {
   readonly spec: WeightSpec;
 }
 
-/** @param name As the checkpoint spells it. */
-export function vectorWeight(memory: DeviceMemory, name: string, length: number): VectorWeight {
+/**
+ * @param name As the checkpoint spells it.
+ * @param split How it divides over ranks. Default: every rank has all of it.
+ */
+export function vectorWeight(
+  memory: DeviceMemory,
+  name: string,
+  length: number,
+  split: WeightSplit = "none",
+): VectorWeight {
   const tensor = memory.allocate("weights", length * 4, name);
   return {
     tensor,
@@ -24,7 +32,7 @@ export function vectorWeight(memory: DeviceMemory, name: string, length: number)
       name,
       shape: [length],
       dtypes: ["F32", "BF16", "F16"],
-      split: "none",
+      split,
       destination: collectFloats((values) => memory.write(tensor, 0, values)),
     },
   };

@@ -11,17 +11,24 @@ import type { Addend } from "../../kernels/norm/addend.ts";
 import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import { type BlockRows, isFused } from "../layers/block_rows.ts";
 import { mergeSpecs } from "../layers/destinations.ts";
 import { Embedding } from "../layers/embedding.ts";
+import { expertRun } from "../layers/experts.ts";
 import { Linear } from "../layers/linear.ts";
+import { LogitGather } from "../layers/logit_gather.ts";
 import type { MatrixFormat } from "../layers/matrix_format.ts";
 import { Mlp } from "../layers/mlp.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
+import { specOnRank } from "../layers/rank_specs.ts";
+import { RankSums } from "../layers/rank_sums.ts";
+import { SlotExchange } from "../layers/slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
+import { shareOf } from "../parallel/share.ts";
 import type { Model, ModelOptions, PlanTensors } from "./model.ts";
 
 /** The attention of all layers: weights of each, working memory shared. */
@@ -31,6 +38,7 @@ export interface AttentionBlocks {
   bind(tensors: PlanTensors, rows: BlockRows): (plan: Plan<Step>, layer: number) => void;
 }
 
+/** Of the model, on all ranks together. */
 export interface DecoderShape {
   readonly hiddenSize: number;
   readonly vocabularySize: number;
@@ -61,31 +69,49 @@ export class Decoder implements Model {
   readonly #layers: readonly Layer[];
   readonly #norm: VectorWeight;
   readonly #head: Linear;
+  /** Of the output head, that this rank has. */
+  readonly #headRows: number;
 
   constructor(shape: DecoderShape, attention: AttentionBlocks, options: ModelOptions) {
     const { hiddenSize, vocabularySize, tiedEmbeddings } = shape;
+    checkRounding(shape, options);
     this.#shape = shape;
     this.#options = options;
     this.#attention = attention;
     const table = "model.embed_tokens";
     this.#embedding = new Embedding(options, { name: table, vocabularySize, hiddenSize });
+    const head = tiedEmbeddings ? table : "lm_head";
+    const vocabulary = { tensor: head, dimension: "rows", count: vocabularySize };
+    this.#headRows = shareOf(options.communicator, vocabulary);
     this.#head = new Linear(options, {
-      name: tiedEmbeddings ? table : "lm_head",
-      rows: vocabularySize,
+      name: head,
+      rows: this.#headRows,
       columns: hiddenSize,
       split: "rows",
     });
     this.#norm = vectorWeight(options.memory, "model.norm.weight", hiddenSize);
     this.#layers = Array.from({ length: shape.layers }, (_, i) => this.#createLayer(i));
-    this.specs = [...this.#embeddingSpecs(), ...this.#layers.flatMap(layerSpecs), this.#norm.spec];
+    const specs = [...this.#embeddingSpecs(), ...this.#layers.flatMap(layerSpecs), this.#norm.spec];
+    this.specs = specs.map((spec) => specOnRank(spec, options.communicator));
   }
 
   ignores(name: string): boolean {
     if (name === "lm_head.weight" && this.#shape.tiedEmbeddings) return true;
     // Inputs are not rounded by scales that somebody measured: see the table of models in README.
     if (name.endsWith(".input_scale")) return true;
+    if (this.#isOfOtherRank(name)) return true;
     // Layers beyond the last are the multi-token-prediction module.
     return (layerIndex(name) ?? -1) >= this.#shape.layers;
+  }
+
+  /** Whether a tensor is of an expert that another rank has. */
+  #isOfOtherRank(name: string): boolean {
+    const expert = /\.mlp\.experts\.(\d+)\./.exec(name)?.[1];
+    const { experts } = this.#shape;
+    if (expert === undefined || experts === undefined) return false;
+    const { first, count } = expertRun(this.#options.communicator, experts.routed, "mlp");
+    const number = Number(expert);
+    return number < experts.routed && (number < first || number >= first + count);
   }
 
   get weightFormats(): ReadonlyMap<WeightDtype, MatrixFormat> {
@@ -94,7 +120,9 @@ export class Decoder implements Model {
 
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
-    if (!this.#shape.tiedEmbeddings) return [table!, ...this.#head.specs];
+    // Every rank has the whole table, and a part of the head: read twice where they are one tensor.
+    const shared = this.#shape.tiedEmbeddings && this.#options.communicator.size === 1;
+    if (!shared) return [table!, ...this.#head.specs];
     return mergeSpecs([[table!], this.#head.specs]);
   }
 
@@ -116,17 +144,19 @@ export class Decoder implements Model {
 
   compile(plan: Plan<Step>, tensors: PlanTensors): void {
     const { recorder } = plan;
+    const { device } = recorder;
     const { hiddenSize, normEps: eps, experts: moeShape } = this.#shape;
-    const { memory, maxRows } = this.#options;
+    const { memory, maxRows, communicator } = this.#options;
     const stride = Math.ceil(hiddenSize / 4) * 4;
-    const rows = this.#allocateRows(stride);
+    const alone = communicator.size === 1;
+    const sums = alone
+      ? undefined
+      : new RankSums({ device, memory, communicator, maxRows, stride });
+    const rows = { ...this.#allocateRows(stride), sums };
     const { hidden, normed, output } = rows;
     const attend = this.#attention.bind(tensors, rows);
     const dense = this.#denseBinding(rows);
-    const moe = moeShape && {
-      scratch: allocateMoeScratch(memory, moeShape, { maxRows, hiddenStride: stride }),
-      ...rows,
-    };
+    const moe = moeShape && this.#moeBinding(moeShape, rows, device);
 
     plan.group("embedding");
     this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
@@ -169,14 +199,42 @@ export class Decoder implements Model {
     });
     plan.add((step) => record(step.logitRows));
     plan.tap("final_norm", normed);
-    const head = this.#head.bind(recorder, {
-      x: normed,
-      xStride: stride,
-      out: tensors.logits,
-      outStride: tensors.logitsStride,
-    });
-    plan.add((step) => head(step.logitRows));
+    this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
+  }
+
+  /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */
+  #compileHead(
+    plan: Plan<Step>,
+    tensors: PlanTensors,
+    input: { readonly x: Tensor; readonly xStride: number },
+  ): void {
+    const { memory, communicator } = this.#options;
+    const { recorder } = plan;
+    const { logits, logitsStride: stride } = tensors;
+    if (communicator.size === 1) {
+      const head = this.#head.bind(recorder, { ...input, out: logits, outStride: stride });
+      plan.add((step) => head(step.logitRows));
+      return;
+    }
+    const width = this.#headRows;
+    const { device } = recorder;
+    const gather = new LogitGather({ device, memory, communicator, logits, stride, width });
+    const head = this.#head.bind(recorder, { ...input, out: gather.own, outStride: width });
+    plan.add((step) => head(step.logitRows));
+    gather.compile(plan);
+  }
+
+  #moeBinding(shape: MoeShape, rows: BlockRows, device: GPUDevice) {
+    const { memory, maxRows, communicator } = this.#options;
+    const { hiddenStride: stride } = rows;
+    const scratch = allocateMoeScratch(memory, shape, { maxRows, hiddenStride: stride });
+    const { experts, output } = scratch;
+    const { routed, perToken, shared } = shape;
+    const maxPairs = maxRows * (perToken + shared);
+    const meeting = { device, memory, communicator, routed, maxPairs, experts, output, stride };
+    const exchange = communicator.size === 1 ? undefined : new SlotExchange(meeting);
+    return { ...rows, scratch, exchange };
   }
 
   #allocateRows(stride: number): BlockRows & { readonly hidden: Tensor } {
@@ -212,12 +270,26 @@ export class Decoder implements Model {
   }
 
   #denseBinding(rows: BlockRows) {
-    const { memory, maxRows } = this.#options;
-    const intermediateStride = Math.ceil(this.#shape.mlp.intermediate / 4) * 4;
+    const { memory, maxRows, communicator } = this.#options;
+    const own = Math.ceil(this.#shape.mlp.intermediate / communicator.size);
+    const intermediateStride = Math.ceil(own / 4) * 4;
     const bytes = maxRows * intermediateStride * 4;
     const intermediate = memory.allocate("activations", bytes, "dense intermediates");
     return { ...rows, intermediate, intermediateStride };
   }
+}
+
+/** @throws {UnsupportedError} when several ranks would have to agree on the scale of a row. */
+function checkRounding(
+  { rounding }: Pick<DecoderShape, "rounding">,
+  { communicator, quantizeActivations }: ModelOptions,
+): void {
+  const { size } = communicator;
+  if (size === 1 || !quantizeActivations || rounding?.group !== "row") return;
+  throw new UnsupportedError(
+    `inputs of self_attn.o_proj and mlp.down_proj rounded by rows on ${size} ranks`,
+    "a rank has a part of each row only, and rows share a scale",
+  );
 }
 
 function layerSpecs({ attentionNorm, attention, feedForwardNorm, feedForward }: Layer) {

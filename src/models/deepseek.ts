@@ -13,7 +13,10 @@ import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
 import { allocateMlaScratch, type MlaShape } from "../layers/mla_scratch.ts";
+import { gatheredWidth } from "../layers/rank_sums.ts";
 import { ropeTable, softmaxScale } from "../layers/rope_table.ts";
+import type { Communicator } from "../parallel/communicator.ts";
+import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./deepseek_config.ts";
@@ -24,11 +27,20 @@ const WIDE_ATTENTION = 16384;
 
 export function defineDeepseek(
   generation: "v2" | "v3",
-  reader: ConfigReader,
-  quantization: Quantization,
+  {
+    reader,
+    quantization,
+    communicator,
+  }: {
+    readonly reader: ConfigReader;
+    readonly quantization: Quantization;
+    readonly communicator: Communicator;
+  },
 ): ModelDefinition {
-  const config = readDeepseekConfig(reader, generation);
-  const splitLength = config.heads * config.latent >= WIDE_ATTENTION ? 2048 : 256;
+  const whole = readDeepseekConfig(reader, generation);
+  const splitLength = whole.heads * whole.latent >= WIDE_ATTENTION ? 2048 : 256;
+  const shared = { tensor: "self_attn.kv_b_proj", dimension: "heads", count: whole.heads };
+  const config = { ...whole, heads: shareOf(communicator, shared) };
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
@@ -40,14 +52,17 @@ export function defineDeepseek(
     prefillCapacity: 2 * splitLength,
     promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
-    maxRowBytes: maxRowBytes(config, splitLength),
+    maxRowBytes: maxRowBytes(config, { splitLength, size: communicator.size }),
   };
   const decoder = { ...decoderShape(config), rounding: activationRounding(quantization) };
   return {
     architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
     shape,
-    facts: factsOf(config),
-    create: (options) => new Decoder(decoder, mlaBlocks(config, shape, options), options),
+    facts: factsOf(whole),
+    create: (given) => {
+      const options = { ...given, communicator };
+      return new Decoder(decoder, mlaBlocks(config, shape, options), options);
+    },
   };
 }
 
@@ -74,14 +89,22 @@ function decoderShape(config: DeepseekConfig): Omit<DecoderShape, "rounding"> {
   };
 }
 
-/** Bytes of the widest activations: what one binding holds bounds the rows of a step. */
-function maxRowBytes(config: DeepseekConfig, splitLength: number): ModelShape["maxRowBytes"] {
+/**
+ * Bytes of the widest activations: what one binding holds bounds the rows of a step.
+ *
+ * @param config With the heads that one of `size` ranks has.
+ */
+function maxRowBytes(
+  config: DeepseekConfig,
+  { splitLength, size }: { readonly splitLength: number; readonly size: number },
+): ModelShape["maxRowBytes"] {
   const { heads, latent, nope, rope, value, hiddenSize, denseIntermediate, experts } = config;
   const slots = experts === undefined ? 1 : experts.perToken + experts.shared;
   const widths = [
     heads * Math.max(nope + rope, value + 2),
     denseIntermediate,
     slots * Math.max(hiddenSize, experts?.intermediate ?? 0),
+    gatheredWidth(hiddenSize, { size, columns: [size * heads * value, denseIntermediate] }),
   ];
   return {
     row: Math.max(...widths) * 4,

@@ -3,10 +3,12 @@
  *
  * @module
  */
+import { ONE_RANK } from "../parallel/communicator.ts";
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
 export const deepseekV2: ModelArchitecture = {
   names: ["DeepseekV2ForCausalLM"],
-  define: (config, quantization) => defineDeepseek("v2", config, quantization),
+  define: (reader, quantization, communicator = ONE_RANK) =>
+    defineDeepseek("v2", { reader, quantization, communicator }),
 };

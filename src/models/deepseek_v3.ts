@@ -3,10 +3,12 @@
  *
  * @module
  */
+import { ONE_RANK } from "../parallel/communicator.ts";
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
 export const deepseekV3: ModelArchitecture = {
   names: ["DeepseekV3ForCausalLM"],
-  define: (config, quantization) => defineDeepseek("v3", config, quantization),
+  define: (reader, quantization, communicator = ONE_RANK) =>
+    defineDeepseek("v3", { reader, quantization, communicator }),
 };

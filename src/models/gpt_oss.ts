@@ -9,6 +9,7 @@
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { UnsupportedError } from "../errors.ts";
+import type { Communicator } from "../parallel/communicator.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./expert_limits.ts";
 import type { GqaConfig } from "./gqa_config.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
@@ -28,14 +29,14 @@ const decoder = gqaArchitecture({
 
 export const gptOss: ModelArchitecture = {
   ...decoder,
-  define(config: ConfigReader, quantization: Quantization) {
+  define(config: ConfigReader, quantization: Quantization, communicator?: Communicator) {
     if (quantization.method !== "mxfp4") {
       throw new UnsupportedError(
         `${decoder.names[0]} without quantization method "mxfp4" of ${config.file}`,
         "its experts are read as OpenAI published them",
       );
     }
-    return decoder.define(config, quantization);
+    return decoder.define(config, quantization, communicator);
   },
 };
 

@@ -9,7 +9,10 @@ import { gqaFp8EntryBytes } from "../../kernels/cache/gqa_write.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { allocateGqaScratch, GqaAttention, type GqaShape } from "../layers/gqa_attention.ts";
+import { gatheredWidth } from "../layers/rank_sums.ts";
 import { ropeTable } from "../layers/rope_table.ts";
+import { type Communicator, ONE_RANK, type RankOf } from "../parallel/communicator.ts";
+import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
 import { type GqaConfig, type GqaFamily, readGqaConfig } from "./gqa_config.ts";
@@ -21,17 +24,26 @@ const SPLIT_LENGTH = 256;
 export function gqaArchitecture(family: GqaFamily): ModelArchitecture {
   return {
     names: [family.architecture],
-    define: (reader, quantization) => define(family, reader, quantization),
+    define: (reader, quantization, communicator = ONE_RANK) =>
+      define(family, { reader, quantization, communicator }),
   };
 }
 
 function define(
   family: GqaFamily,
-  reader: ConfigReader,
-  quantization: Quantization,
+  {
+    reader,
+    quantization,
+    communicator,
+  }: {
+    readonly reader: ConfigReader;
+    readonly quantization: Quantization;
+    readonly communicator: Communicator;
+  },
 ): ModelDefinition {
-  const config = readGqaConfig(reader, family);
+  const whole = readGqaConfig(reader, family);
   reader.finish({ ignored: ["quantization_config", "compression_config"] });
+  const config = { ...whole, ...shareHeads(whole, communicator) };
   const { heads, kvHeads, headDim } = config;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
@@ -45,7 +57,7 @@ function define(
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {
-      row: widestRow(config) * 4,
+      row: Math.max(widestRow(config), gatheredRow(whole, communicator)) * 4,
       decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
     },
   };
@@ -60,12 +72,27 @@ function define(
     architecture: config.architecture,
     shape,
     facts: {
-      attention: { kind: "gqa", heads, kvHeads, headDim },
+      attention: { kind: "gqa", heads: whole.heads, kvHeads: whole.kvHeads, headDim },
       experts,
       tiedEmbeddings: config.tiedEmbeddings,
     },
-    create: (options) => new Decoder(decoder, gqaBlocks(config, options), options),
+    create: (given) => {
+      const options = { ...given, communicator };
+      return new Decoder(decoder, gqaBlocks(config, options), options);
+    },
   };
+}
+
+/** Heads of keys and values, each with the heads of queries that read it. */
+function shareHeads({ heads, kvHeads }: GqaConfig, ranks: RankOf) {
+  const tensor = "self_attn.k_proj";
+  const own = shareOf(ranks, { tensor, dimension: "heads of keys", count: kvHeads });
+  return { kvHeads: own, heads: heads / ranks.size };
+}
+
+/** Elements of a row of what all ranks send at once. */
+function gatheredRow({ hiddenSize, heads, headDim, intermediate }: GqaConfig, { size }: RankOf) {
+  return gatheredWidth(hiddenSize, { size, columns: [heads * headDim, intermediate] });
 }
 
 /** Elements of the widest activations of a row: what one binding holds bounds the rows of a step. */

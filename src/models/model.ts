@@ -19,6 +19,7 @@ import type { Step } from "../layers/batch.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import type { MatrixFormat } from "../layers/matrix_format.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
+import type { Communicator } from "../parallel/communicator.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
 import { gptOss } from "./gpt_oss.ts";
@@ -28,7 +29,7 @@ import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
 import { qwen3Moe } from "./qwen3_moe.ts";
 
-/** Numbers that the engine plans with. */
+/** Numbers that the engine plans with; of the cache and of activations, those of one rank. */
 export interface ModelShape {
   readonly vocabularySize: number;
   /** Width of a row between layers, and of an embedding. */
@@ -66,6 +67,9 @@ export interface ModelOptions extends LayerContext {
   /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
   readonly quantizeActivations: boolean;
 }
+
+/** What a definition does not know itself. */
+export type CreateOptions = Omit<ModelOptions, "communicator">;
 
 /** Where a plan reads from and writes to besides the model's own tensors. */
 export interface PlanTensors {
@@ -118,19 +122,27 @@ export interface ModelFacts {
   readonly tiedEmbeddings: boolean;
 }
 
-/** A checkpoint's config, understood. */
+/** A checkpoint's config, understood, for one of the ranks that share the model. */
 export interface ModelDefinition {
   readonly architecture: string;
   readonly shape: ModelShape;
   readonly facts: ModelFacts;
-  create(options: ModelOptions): Model;
+  create(options: CreateOptions): Model;
 }
 
 export interface ModelArchitecture {
   /** Class names in `architectures` of config.json. */
   readonly names: readonly string[];
-  /** @throws {CheckpointError | UnsupportedError} naming the field. */
-  define(config: ConfigReader, quantization: Quantization): ModelDefinition;
+  /**
+   * @param communicator Which of how many ranks it is for. Default: one rank.
+   * @throws {CheckpointError | UnsupportedError} naming the field, or the tensor that so many ranks
+   * cannot share.
+   */
+  define(
+    config: ConfigReader,
+    quantization: Quantization,
+    communicator?: Communicator,
+  ): ModelDefinition;
 }
 
 const ARCHITECTURES: readonly ModelArchitecture[] = [

@@ -9,6 +9,7 @@ import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import type { Step } from "../../src/layers/batch.ts";
 import { Mlp } from "../../src/layers/mlp.ts";
+import { ONE_RANK } from "../../src/parallel/communicator.ts";
 import { formatsOf } from "../support/formats.ts";
 import { device, download, seeded } from "../support/gpu.ts";
 import { checkpointFiles, fp8BlockTensors, type TensorInput } from "../support/write_checkpoint.ts";
@@ -40,7 +41,7 @@ async function run(fp8: boolean, limit: number) {
   );
   const formats = formatsOf(fp8 ? "F8_E4M3" : "BF16");
   const mlp = new Mlp(
-    { memory, layout: DEFAULT_LAYOUT, formats },
+    { memory, layout: DEFAULT_LAYOUT, formats, communicator: ONE_RANK },
     { name: "mlp", hiddenSize: HIDDEN, intermediate: INTERMEDIATE },
   );
   await checkpoint.load(mlp.specs);

@@ -11,6 +11,7 @@ import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import type { Step } from "../../src/layers/batch.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../../src/layers/moe.ts";
+import { ONE_RANK } from "../../src/parallel/communicator.ts";
 import { SHARED_MODELS } from "../support/folder_source.ts";
 import { formatsOf } from "../support/formats.ts";
 import { device, download } from "../support/gpu.ts";
@@ -49,7 +50,8 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
       scalingFactor: config.routed_scaling_factor,
     };
     const memory = new DeviceMemory(device.limits, device);
-    const context = { memory, layout: DEFAULT_LAYOUT, formats: formatsOf("F32") };
+    const formats = formatsOf("F32");
+    const context = { memory, layout: DEFAULT_LAYOUT, formats, communicator: ONE_RANK };
     const moe = new Moe(context, shape, "mlp");
     const checkpoint = await Checkpoint.open(memorySource(checkpointFiles({ tensors })));
     checkpoint.check(moe.specs);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { GroupError } from "../../src/errors.ts";
+import { agree, type Facts } from "../../src/parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../src/parallel/communicator.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import { shareOf } from "../../src/parallel/share.ts";
@@ -113,6 +114,29 @@ describe("localGroup", () => {
     expect(await gather(localGroup(1)[0]!, [2])).toEqual([1, 1]);
     expect(await gather(ONE_RANK, [2])).toEqual([1, 1]);
     expect([ONE_RANK.rank, ONE_RANK.size]).toEqual([0, 1]);
+  });
+});
+
+describe("agree", () => {
+  const facts = { model: "a", pageSize: 16, quantized: true };
+  const outcomes = async (all: readonly Facts[]) => {
+    const group = localGroup(all.length);
+    const agreeing = all.map((own, rank) => agree(group[rank]!, "what they load", own));
+    return messages(await Promise.allSettled(agreeing));
+  };
+
+  test("ranks that say the same go on", async () => {
+    expect(await outcomes([facts, facts, facts])).toEqual([undefined, undefined, undefined]);
+    await agree(ONE_RANK, "what they load", facts);
+  });
+
+  test("all of them hear what two of them have differently", async () => {
+    const said = "pageSize is 16 on rank 0, 8 on rank 2";
+    expect(await outcomes([facts, facts, { ...facts, pageSize: 8, model: "a" }])).toEqual(
+      Array(3).fill(`Ranks disagree about what they load: ${said}`),
+    );
+    const [more] = await outcomes([{ model: "a" }, { model: "a", rows: 3 }]);
+    expect(more).toContain("rows is undefined on rank 0, 3 on rank 1");
   });
 });
 
