@@ -16,6 +16,7 @@ import {
   type AutomatonNode,
   type ByteAutomaton,
   type ByteEdge,
+  type Call,
   onlyReturns,
 } from "./byte_automaton.ts";
 import { Frame, type Thread } from "./frames.ts";
@@ -30,7 +31,7 @@ export interface ConfigurationLimits {
   readonly maxWork?: number | undefined;
   /** Of what is remembered; more is forgotten and made again when needed. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
-  /** Bytes of text for which `near` stands in for a configuration. Default 32. */
+  /** Bytes of text for which `near` stands in for a configuration. Default 16. */
   readonly horizon?: number | undefined;
 }
 
@@ -94,7 +95,7 @@ export class Configurations {
   constructor(automaton: ByteAutomaton, limits: ConfigurationLimits = {}) {
     this.automaton = automaton;
     this.maxDepth = limits.maxDepth ?? 10_000;
-    this.horizon = limits.horizon ?? 32;
+    this.horizon = limits.horizon ?? 16;
     this.#maxThreads = limits.maxThreads ?? 10_000;
     this.#maxWork = limits.maxWork ?? 2_000_000;
     this.#work = this.#maxWork;

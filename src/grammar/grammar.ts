@@ -1,0 +1,169 @@
+/**
+ * From a client's constraint to matchers: compiles each grammar once and shares what is found out.
+ *
+ * @module
+ */
+
+import { compileAutomaton } from "./compile_automaton.ts";
+import { type ConfigurationLimits, Configurations } from "./configurations.ts";
+import type { Grammar } from "./expression.ts";
+import { GrammarError } from "./grammar_error.ts";
+import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
+import { MaskCache } from "./mask_cache.ts";
+import { GrammarMatcher } from "./matcher.ts";
+import { TokenMasks } from "./token_masks.ts";
+
+/** The languages that a constraint may be written in, as the request fields are called. */
+export type ConstraintKind = "json_schema" | "regex" | "ebnf";
+
+/** What the whole text of a completion must be. */
+export interface Constraint {
+  readonly kind: ConstraintKind;
+  /** The schema as JSON, the pattern or the grammar. */
+  readonly source: string;
+}
+
+/** Reads a constraint of one kind. Throws a `GrammarError` for what cannot be enforced exactly. */
+export type FrontEnd = (source: string) => Grammar;
+
+export interface GrammarLimits extends Omit<ConfigurationLimits, "horizon"> {
+  /** Nodes of an automaton. Default 500,000. */
+  readonly maxNodes?: number | undefined;
+}
+
+export interface GrammarCompilerOptions {
+  readonly vocabulary: GrammarVocabulary;
+  /** The kinds that are supported. */
+  readonly frontEnds: Readonly<Partial<Record<ConstraintKind, FrontEnd>>>;
+  readonly limits?: GrammarLimits | undefined;
+  /** UTF-16 units of a constraint. Default 1 Mi. */
+  readonly maxSourceLength?: number | undefined;
+  /** Memory of grammars that are kept for later requests. Default 256 MiB. */
+  readonly maxGrammarBytes?: number | undefined;
+  /** Memory of the masks of all grammars. Default 128 MiB. */
+  readonly maxMaskBytes?: number | undefined;
+}
+
+/** Memory of an automaton's node with its edges, roughly. */
+const NODE_BYTES = 300;
+
+/** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
+export class CompiledGrammar {
+  readonly #configurations: Configurations;
+  readonly #masks: TokenMasks;
+  readonly #vocabulary: GrammarVocabulary;
+
+  constructor(
+    configurations: Configurations,
+    { vocabulary, cache }: { readonly vocabulary: GrammarVocabulary; readonly cache: MaskCache },
+  ) {
+    this.#configurations = configurations;
+    this.#vocabulary = vocabulary;
+    this.#masks = new TokenMasks({ configurations, vocabulary, cache });
+  }
+
+  /** Memory, masks left out, roughly. It grows with use up to a limit. */
+  get bytes(): number {
+    const { automaton, bytes } = this.#configurations;
+    return automaton.nodes.length * NODE_BYTES + bytes;
+  }
+
+  /** A matcher at the beginning of a text. */
+  createMatcher(): GrammarMatcher {
+    const [configurations, masks, vocabulary] = [
+      this.#configurations,
+      this.#masks,
+      this.#vocabulary,
+    ];
+    configurations.begin();
+    return new GrammarMatcher({ configurations, masks, vocabulary });
+  }
+
+  /** Whether the grammar accepts the whole text. */
+  accepts(text: string): boolean {
+    this.#configurations.begin();
+    const bytes = new TextEncoder().encode(text);
+    return this.#configurations.follow(this.#configurations.start, bytes)?.accepting ?? false;
+  }
+}
+
+/**
+ * Compiles a grammar whatever it was written in.
+ *
+ * @throws {GrammarError} when it is contradictory or beyond a limit.
+ */
+export function compileGrammar(
+  grammar: Grammar,
+  {
+    vocabulary,
+    cache,
+    limits = {},
+  }: {
+    readonly vocabulary: GrammarVocabulary;
+    readonly cache: MaskCache;
+    readonly limits?: GrammarLimits;
+  },
+): CompiledGrammar {
+  const automaton = compileAutomaton(grammar, { maxNodes: limits.maxNodes });
+  const configurations = new Configurations(automaton, {
+    ...limits,
+    horizon: vocabulary.horizon,
+  });
+  return new CompiledGrammar(configurations, { vocabulary, cache });
+}
+
+/** Compiles constraints for one vocabulary and keeps what was compiled. */
+export class GrammarCompiler {
+  readonly #options: GrammarCompilerOptions;
+  readonly #masks: MaskCache;
+  /** By kind and source, in the order of their last use. */
+  readonly #grammars = new Map<string, CompiledGrammar>();
+
+  constructor(options: GrammarCompilerOptions) {
+    this.#options = options;
+    this.#masks = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
+  }
+
+  /** Grammars that are kept. */
+  get size(): number {
+    return this.#grammars.size;
+  }
+
+  /**
+   * The compiled grammar of a constraint, from an earlier request where there was one.
+   *
+   * @throws {GrammarError} when the kind is not supported, or the constraint is malformed, cannot be
+   * enforced exactly, satisfied by no text or beyond a limit.
+   */
+  compile({ kind, source }: Constraint): CompiledGrammar {
+    const { frontEnds, vocabulary, limits = {}, maxSourceLength = 2 ** 20 } = this.#options;
+    const key = `${kind}:${source}`;
+    let grammar = this.#grammars.get(key);
+    if (grammar === undefined) {
+      const read = frontEnds[kind];
+      if (read === undefined) {
+        throw new GrammarError(`Cannot use ${kind}: the grammar backend does not support it`);
+      }
+      if (source.length > maxSourceLength) {
+        throw new GrammarError(`Cannot use ${kind}: it is longer than ${maxSourceLength}`);
+      }
+      grammar = compileGrammar(read(source), { vocabulary, cache: this.#masks, limits });
+    }
+    this.#grammars.delete(key);
+    this.#grammars.set(key, grammar);
+    this.#forgetOldest();
+    return grammar;
+  }
+
+  /** The newest grammar stays, even where it alone is beyond the budget. */
+  #forgetOldest(): void {
+    const { maxGrammarBytes = 256 * 2 ** 20 } = this.#options;
+    let bytes = 0;
+    for (const [key, grammar] of this.#grammars) bytes += grammar.bytes + key.length * 2;
+    for (const [key, grammar] of this.#grammars) {
+      if (bytes <= maxGrammarBytes || this.#grammars.size === 1) return;
+      bytes -= grammar.bytes + key.length * 2;
+      this.#grammars.delete(key);
+    }
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Keeps one growing sequence inside a grammar.
+ *
+ * @module
+ */
+
+import type { Configuration, Configurations } from "./configurations.ts";
+import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
+import type { TokenMasks } from "./token_masks.ts";
+
+/** Bytes that `forcedText` looks ahead. */
+const MAX_FORCED = 4096;
+
+export interface MatcherParts {
+  readonly configurations: Configurations;
+  readonly masks: TokenMasks;
+  readonly vocabulary: GrammarVocabulary;
+}
+
+/** State of one sequence. Its work is shared with all others of the same grammar. */
+export class GrammarMatcher {
+  readonly #parts: MatcherParts;
+  /** Where the text stood before each token, and where it stands now. */
+  readonly #path: Configuration[];
+  /** Whether the last token was an end token. */
+  #finished = false;
+  /** A mask in the making, for `prepareMask`. */
+  #making: Generator<void, Uint32Array, void> | undefined;
+
+  /** @param path For `fork`. */
+  constructor(parts: MatcherParts, path?: readonly Configuration[]) {
+    this.#parts = parts;
+    this.#path = path === undefined ? [parts.configurations.start] : [...path];
+  }
+
+  /** Whether the text so far is complete; more may still be allowed to follow. */
+  get isAccepting(): boolean {
+    return this.#here.accepting;
+  }
+
+  /** Whether an end token was accepted. Nothing may follow. */
+  get isFinished(): boolean {
+    return this.#finished;
+  }
+
+  /** Whether the text is complete and nothing but an end token may follow. */
+  get mustEnd(): boolean {
+    return this.isAccepting && this.#here.threads.length === 0;
+  }
+
+  /** Tokens accepted and not rolled back. */
+  get length(): number {
+    return this.#path.length - 1 + (this.#finished ? 1 : 0);
+  }
+
+  /**
+   * Takes the next token of the sequence.
+   *
+   * @returns false when the grammar does not allow it; then nothing has changed.
+   * @throws {GrammarError} when following it is beyond a limit; then nothing has changed either.
+   */
+  accept(token: number): boolean {
+    if (this.#finished) return false;
+    const { configurations, vocabulary } = this.#parts;
+    if (vocabulary.isEnd(token)) {
+      this.#finished = this.isAccepting;
+      return this.#finished;
+    }
+    const bytes = vocabulary.textBytes(token);
+    if (bytes === undefined) return false;
+    configurations.begin();
+    const next = configurations.follow(this.#here, bytes);
+    if (next === null) return false;
+    this.#path.push(next);
+    this.#making = undefined;
+    return true;
+  }
+
+  /**
+   * Writes which tokens may come next: bit `t % 32` of word `t / 32`. Behind an end token there is
+   * none.
+   *
+   * @param words As many as the vocabulary says; all are written.
+   * @throws {GrammarError} when finding out is beyond a limit.
+   */
+  mask(words: Uint32Array): void {
+    this.prepareMask();
+    if (this.#finished) words.fill(0);
+    else words.set(this.#parts.masks.known(this.#here)!);
+  }
+
+  /**
+   * Works on the mask for a while.
+   *
+   * @param until When to stop, in milliseconds of `performance.now()`. Default never.
+   * @returns Whether `mask` has nothing left to do but to copy.
+   */
+  prepareMask(until = Number.POSITIVE_INFINITY): boolean {
+    const { configurations, masks } = this.#parts;
+    if (this.#finished || masks.known(this.#here) !== undefined) return true;
+    if (this.#making === undefined) {
+      configurations.begin();
+      this.#making = masks.make(this.#here);
+    }
+    while (this.#making.next().done !== true) {
+      if (performance.now() >= until) return false;
+    }
+    this.#making = undefined;
+    return true;
+  }
+
+  /**
+   * Takes back the last tokens.
+   *
+   * @param count At most `length`.
+   */
+  rollback(count: number): void {
+    if (!Number.isInteger(count) || count < 0 || count > this.length) {
+      throw new RangeError(`Cannot take back ${count} tokens: ${this.length} were accepted`);
+    }
+    if (count === 0) return;
+    const steps = this.#finished ? count - 1 : count;
+    this.#finished = false;
+    this.#path.length -= steps;
+    this.#making = undefined;
+  }
+
+  /** A second sequence that stands where this one does. */
+  fork(): GrammarMatcher {
+    const copy = new GrammarMatcher(this.#parts, this.#path);
+    copy.#finished = this.#finished;
+    return copy;
+  }
+
+  /**
+   * The text that must follow, up to the first choice, in whole characters. It may be spelled by
+   * other tokens than the model would choose.
+   */
+  forcedText(): string {
+    const { configurations } = this.#parts;
+    const bytes: number[] = [];
+    if (this.#finished) return "";
+    configurations.begin();
+    for (let at = this.#here; !at.accepting && bytes.length < MAX_FORCED; ) {
+      const byte = configurations.onlyByte(at);
+      if (byte === undefined) break;
+      bytes.push(byte);
+      at = configurations.step(at, configurations.automaton.classOf[byte]!)!;
+    }
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes), {
+      stream: true,
+    });
+  }
+
+  get #here(): Configuration {
+    return this.#path.at(-1)!;
+  }
+}
