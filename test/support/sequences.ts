@@ -22,8 +22,9 @@ export const EOS = 1;
 const pieces = new Map(Array.from({ length: 64 }, (_, i) => [i, Uint8Array.of(97 + (i % 26))]));
 const vocabulary = new Vocabulary(pieces, []);
 
+/** @param prompt Its tokens, or how many there are from `first` on. */
 export function sequence(
-  promptLength: number,
+  prompt: number | readonly number[],
   maxNewTokens: number,
   params: SamplingParams = {},
   {
@@ -46,7 +47,10 @@ export function sequence(
     requestId: "r",
     partition,
     priority,
-    prompt: Array.from({ length: promptLength }, (_, i) => 2 + ((first - 2 + i) % 60)),
+    prompt:
+      typeof prompt === "number"
+        ? Array.from({ length: prompt }, (_, i) => 2 + ((first - 2 + i) % 60))
+        : prompt,
     sampling,
     maxNewTokens,
     eosTokenIds: new Set([EOS]),
@@ -72,14 +76,16 @@ export function scheduler(
   } = {},
 ) {
   const pool = new PagePool(pageCount, pageSize);
+  const radix = shared ? new RadixCache({ pageSize }) : undefined;
   const pages = new SequencePages(pool, {
-    radix: shared ? new RadixCache({ pageSize }) : undefined,
+    radix,
     promptsDiffer,
     retractionMemory,
   });
   return {
     pool,
     pages,
+    radix,
     scheduler: new Scheduler(pages, {
       maxRunningRequests: 4,
       maxQueuedRequests: 100,

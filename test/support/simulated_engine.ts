@@ -1,0 +1,270 @@
+/**
+ * The engine's loop over a simulated GPU: the real scheduler, pages and host memory; what a model
+ * computes is a number for each prefix, and the next token follows from it.
+ *
+ * @module
+ */
+import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
+import { carryOut } from "../../src/engine/page_transfers.ts";
+import { RetractionMemory } from "../../src/engine/retraction_memory.ts";
+import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
+import type { SchedulerOptions } from "../../src/engine/scheduler.ts";
+import type { Sequence } from "../../src/engine/sequence.ts";
+import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
+
+export interface SimulatedOptions extends Partial<SchedulerOptions> {
+  readonly pageCount: number;
+  readonly pageSize: number;
+  readonly shared?: boolean;
+  readonly promptsDiffer?: boolean;
+  /** Slots that host memory has room for. Default none. */
+  readonly hostSlots?: number;
+  /** Steps that may be scheduled before the oldest is committed. Default 0. */
+  readonly ahead?: number;
+}
+
+export interface SimulatedRequest {
+  readonly prompt: readonly number[];
+  readonly maxNewTokens: number;
+  readonly partition?: string | undefined;
+  readonly priority?: number;
+}
+
+/** What a row leaves in the cache: an even number for the prefix that ends there, plus its form. */
+const GENERATED = 1;
+
+/** The number of a prefix that is one token longer. */
+function longer(prefix: number, token: number): number {
+  return (Math.imul((prefix & ~GENERATED) ^ token, 16777619) & ~GENERATED) >>> 0;
+}
+
+/** Ends one answer in a few. */
+function nextToken(prefix: number): number {
+  const drawn = prefix >>> 7;
+  return drawn % 151 === 0 ? EOS : EOS + 1 + (drawn % 62);
+}
+
+export class SimulatedEngine {
+  readonly scheduler;
+  readonly pool;
+  readonly pages;
+  readonly radix;
+  readonly memory: RetractionMemory;
+  /** Moves pages between GPU and host; tests make it fail. */
+  readonly carrier;
+  readonly live = new Set<Sequence>();
+  /** What sequences that failed were told. */
+  readonly errors = new Map<Sequence, unknown>();
+  /** Called wherever the loop waits and others run. */
+  onAwait: () => void = () => {};
+  readonly counts = { steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0 };
+  readonly #options: SimulatedOptions;
+  /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
+  readonly #slots = new Map<number, number>();
+  /** Tokens of each sequence, those included that nobody has seen yet. */
+  readonly #tokens = new Map<Sequence, number[]>();
+  /** What the newest step has sampled. */
+  #sampled: Uint32Array = new Uint32Array(0);
+  readonly #movers;
+
+  constructor(options: SimulatedOptions) {
+    const { pageCount, pageSize, hostSlots = 0, ...others } = options;
+    this.#options = options;
+    this.carrier = slotCarrier(this.#slots, pageSize);
+    this.memory = new RetractionMemory(hostSlots * 4, this.carrier);
+    const retractionMemory = this.memory;
+    const made = scheduler(pageCount, pageSize, { ...others, retractionMemory });
+    this.scheduler = made.scheduler;
+    this.pool = made.pool;
+    this.pages = made.pages;
+    this.radix = made.radix;
+    this.#movers = { retractionMemory, copier: slotCopier(this.#slots, pageSize) };
+  }
+
+  add({ prompt, maxNewTokens, ...options }: SimulatedRequest): Sequence {
+    const onError = (error: unknown) => {
+      this.errors.set(made, error);
+      this.#end(made);
+    };
+    const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, onError });
+    this.scheduler.add(made);
+    this.live.add(made);
+    this.#tokens.set(made, [...made.tokens]);
+    return made;
+  }
+
+  leave(one: Sequence): void {
+    this.#end(one);
+    one.abort("left");
+  }
+
+  /** What a sequence must have generated when it is finished. */
+  answer({ tokens, promptLength, partition, maxNewTokens }: Sequence): number[] {
+    let prefix = this.#start(partition);
+    for (const token of tokens.slice(0, promptLength)) prefix = longer(prefix, token);
+    const answer: number[] = [];
+    while (answer.length < maxNewTokens && answer.at(-1) !== EOS) {
+      if (answer.length > 0) prefix = longer(prefix, answer.at(-1)!);
+      answer.push(nextToken(prefix));
+    }
+    return answer;
+  }
+
+  /** Steps until there is no work; an error ends all requests. */
+  async run(): Promise<void> {
+    const { ahead = 0 } = this.#options;
+    const { scheduler: s, counts } = this;
+    const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
+    try {
+      for (;;) {
+        while (inFlight.length <= ahead) {
+          const step = s.schedule();
+          if (step === undefined) break;
+          inFlight.push({ step, ids: await this.#submit(step) });
+          counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
+        }
+        const oldest = inFlight.shift();
+        if (oldest === undefined) break;
+        await this.#wait();
+        s.commit(oldest.step, oldest.ids);
+        for (const one of this.live) if (one.finish !== null) this.#finish(one);
+      }
+    } catch (error) {
+      for (const one of s.all()) {
+        s.remove(one);
+        one.fail(error);
+      }
+      throw error;
+    }
+  }
+
+  /** @throws {Error} when a page is owned by nobody or by two. */
+  checkPages(): void {
+    const { pool, radix } = this;
+    const own = [...this.live].flatMap((one) =>
+      one.pageTable.slice(pool.pagesFor(one.sharedTokens)),
+    );
+    require(new Set(own).size === own.length, "a page is owned twice");
+    const owned = own.length + pool.freeCount + (radix?.pageCount ?? 0);
+    require(owned === pool.pageCount, `${owned} of ${pool.pageCount} pages are accounted for`);
+    require(this.memory.usedBytes <= this.memory.budget, "host memory holds more than it may");
+  }
+
+  /** @throws {Error} when anything is left that should be gone. */
+  checkIdle(): void {
+    this.checkPages();
+    const { pages, pool, memory, radix, scheduler: s } = this;
+    require(this.live.size === 0 && !s.hasWork, "a sequence is left");
+    require(pages.available === pool.pageCount, "a page is still in use");
+    require(radix === undefined || radix.evictablePages === radix.pageCount, "a lock is left");
+    require(memory.usedBytes === 0, "host memory is still in use");
+  }
+
+  async #submit(step: ScheduledStep): Promise<Uint32Array> {
+    const { transfers } = step;
+    this.counts.steps += 1;
+    this.counts.copies += transfers.copies.length;
+    this.counts.restores += transfers.restores.length;
+    await carryOut(transfers, this.#movers);
+    await this.#wait();
+    return this.#compute(step);
+  }
+
+  async #wait(): Promise<void> {
+    this.onAwait();
+    await Promise.resolve();
+    this.checkPages();
+  }
+
+  #finish(one: Sequence): void {
+    this.live.delete(one);
+    this.counts.retractions += one.retractions;
+    this.counts.ended += 1;
+    const want = this.answer(one).join();
+    const got = one.tokens.slice(one.promptLength).join();
+    require(got === want, `the answer is ${got}, not ${want}`);
+  }
+
+  #end(one: Sequence): void {
+    this.scheduler.remove(one);
+    this.live.delete(one);
+  }
+
+  /** Plays the step: each row reads the row before it from the cache, and all those before that. */
+  #compute({ batch, progress, sampled }: ScheduledStep): Uint32Array {
+    const slots = this.#slots;
+    require(batch.sources.length <= 16, "too many rows");
+    const written = new Set<number>();
+    let row = 0;
+    let isPrefill = false;
+    const last = new Map<Sequence, number>();
+    batch.sequences.forEach((q, i) => {
+      const { sequence: owner, computed } = progress[i]!;
+      const { promptLength, partition } = owner;
+      isPrefill ||= q.phase === "prefill";
+      // Generated rows stand in front, and each row runs the form that belongs to its token.
+      require(q.phase === (isPrefill ? "prefill" : "decode"), "rows are out of order");
+      require(q.position < promptLength === isPrefill, "a row has the wrong form");
+      require(!isPrefill || computed <= promptLength, "a prompt row goes too far");
+      require(q.queryStart === row && computed === q.position + q.queryLength, "a row is missing");
+      const slotOf = (at: number) => this.#slot(q.pageTable, at);
+      const tokens = this.#tokens.get(owner)!;
+      for (let at = q.position; at < computed; at++, row++) {
+        const token = this.#token(batch.sources[row]!, at < owner.tokens.length);
+        const isSame = token === tokens[at];
+        require(isSame || owner.finish !== null, "a row has another token");
+        const before = at === 0 ? this.#start(partition) : (slots.get(slotOf(at - 1)) ?? 0);
+        require(!written.has(slotOf(at)), "a slot is written twice");
+        written.add(slotOf(at));
+        slots.set(slotOf(at), longer(before, token) + (isPrefill ? 0 : GENERATED));
+      }
+      last.set(owner, slots.get(slotOf(computed - 1))!);
+    });
+    for (const [i, { pageTable }] of batch.sequences.entries()) {
+      this.#checkReads(pageTable, progress[i]!);
+    }
+    const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!));
+    sampled.forEach((one, i) => {
+      this.#tokens.get(one)!.push(ids[i]!);
+    });
+    this.#sampled = ids;
+    return ids;
+  }
+
+  /** A sequence that has left reads what it likes. */
+  #checkReads(
+    pageTable: readonly number[],
+    { sequence: one, computed }: ScheduledStep["progress"][number],
+  ): void {
+    if (one.finish !== null) return;
+    const { promptsDiffer } = this.#options;
+    const tokens = this.#tokens.get(one)!;
+    let prefix = this.#start(one.partition);
+    for (let at = 0; at < computed; at++) {
+      prefix = longer(prefix, tokens[at]!);
+      const found = this.#slots.get(this.#slot(pageTable, at)) ?? 0;
+      require((found & ~GENERATED) >>> 0 === prefix, `another prefix stands at ${at}`);
+      const isWrong = promptsDiffer && at >= one.promptLength && found === prefix;
+      require(!isWrong, "a generated token was computed as a prompt's");
+    }
+  }
+
+  #token(source: number, isKnown: boolean): number {
+    require(source < FROM_SAMPLED ===
+      isKnown, "a known token is taken from the GPU, or the reverse");
+    return isKnown ? source : this.#sampled[source - FROM_SAMPLED]!;
+  }
+
+  #slot(pageTable: readonly number[], at: number): number {
+    const { pageSize } = this.#options;
+    return pageTable[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
+  }
+
+  #start(partition: string | undefined): number {
+    return partition === undefined ? 6 : 10;
+  }
+}
+
+function require(holds: boolean, problem: string): void {
+  if (!holds) throw new Error(problem);
+}
