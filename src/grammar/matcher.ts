@@ -98,14 +98,18 @@ export class GrammarMatcher {
   prepareMask(until = Number.POSITIVE_INFINITY): boolean {
     const { configurations, masks } = this.#parts;
     if (this.#finished || masks.known(this.#here) !== undefined) return true;
-    if (this.#making === undefined) {
-      configurations.begin();
-      this.#making = masks.make(this.#here);
-    }
-    while (this.#making.next().done !== true) {
-      if (performance.now() >= until) return false;
-    }
+    let making = this.#making;
+    // Left out while it runs, so that one that throws is not gone on with.
     this.#making = undefined;
+    if (making === undefined) {
+      configurations.begin();
+      making = masks.make(this.#here);
+    }
+    while (making.next().done !== true) {
+      if (performance.now() < until) continue;
+      this.#making = making;
+      return false;
+    }
     return true;
   }
 
