@@ -3,8 +3,9 @@
  * which the radix cache owns and the sequence locks, and behind them its own.
  *
  * Whole pages of a prompt are shared as soon as they are computed, so that requests that run at the
- * same time share it, and those of an answer when it has ended. Two sequences may compute the same page at once; the one that comes second takes
- * the other's and gives its own back, which changes nothing: their bits are the same.
+ * same time share it, and those of an answer when it has ended. Two sequences may compute the same
+ * page at once; the one that comes second takes the other's and gives its own back, which changes
+ * nothing: their bits are the same.
  *
  * Behind the shared pages a sequence that begins gets a copy of the page in which another one has
  * computed more of the same tokens. It is its own from then on: both write their next tokens there.
@@ -145,32 +146,33 @@ export class SequencePages {
    */
   attach(sequence: Sequence): boolean {
     this.#match(sequence, this.#limit(sequence));
-    let isAttached = false;
-    try {
-      isAttached = this.#restore(sequence);
-      if (isAttached && sequence.saved === undefined) this.#copyPartialPage(sequence);
-    } catch (error) {
-      this.release(sequence);
-      throw error;
-    }
-    if (isAttached) this.#attached.add(sequence);
-    else this.release(sequence);
-    return isAttached;
+    return this.#orRelease(sequence, () => {
+      if (!this.#restore(sequence)) return false;
+      if (sequence.saved === undefined) this.#copyPartialPage(sequence);
+      this.#attached.add(sequence);
+      return true;
+    });
   }
 
   /**
    * Gives a sequence without pages the prefix that the cache has of it, and room behind that for its
    * first `tokens` tokens.
    *
-   * @returns Whether there was room; without it nothing has changed.
+   * @returns Whether there was room; without it, and after an error, nothing has changed.
    */
   attachShared(sequence: Sequence, tokens: number): boolean {
     this.#match(sequence, Math.min(this.#limit(sequence), tokens));
-    if (!this.grow(sequence, tokens)) {
-      this.release(sequence);
-      return false;
+    return this.#orRelease(sequence, () => this.grow(sequence, tokens));
+  }
+
+  #orRelease(sequence: Sequence, takePages: () => boolean): boolean {
+    let isTaken = false;
+    try {
+      isTaken = takePages();
+    } finally {
+      if (!isTaken) this.release(sequence);
     }
-    return true;
+    return isTaken;
   }
 
   #match(sequence: Sequence, limit: number): void {
