@@ -58,19 +58,21 @@ export function upload(data: ArrayBufferView, usage: GPUBufferUsageFlags = 0): G
  * The contents of a buffer, which needs `COPY_SRC`.
  *
  * @param length Bytes, a multiple of 4; the rest of the buffer when absent.
+ * @param of The device it is on, when that is not the shared one.
  */
 export async function download(
   buffer: GPUBuffer,
   offset = 0,
   length = buffer.size - offset,
+  of = device,
 ): Promise<ArrayBuffer> {
-  const staging = device.createBuffer({
+  const staging = of.createBuffer({
     size: length,
     usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
   });
-  const encoder = device.createCommandEncoder();
+  const encoder = of.createCommandEncoder();
   encoder.copyBufferToBuffer(buffer, offset, staging, 0, length);
-  device.queue.submit([encoder.finish()]);
+  of.queue.submit([encoder.finish()]);
   await staging.mapAsync(GPUMapMode.READ);
   const copy = staging.getMappedRange().slice(0);
   staging.destroy();

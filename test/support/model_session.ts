@@ -82,11 +82,11 @@ export class ModelSession {
       sources: Uint32Array.from(sources),
       logitRows: Uint32Array.from(sources, (_, i) => i),
     };
-    const { runner } = this.loaded;
+    const { runner, device: own } = this.loaded;
     const sampled = sources.map(() => ({ sampling: GREEDY, position: 0 }));
     await runner.run(batch, sampled, options);
     const stride = runner.logitsStride;
-    const bytes = await download(runner.logits.buffer, 0, sources.length * stride * 4);
+    const bytes = await download(runner.logits.buffer, 0, sources.length * stride * 4, own);
     const all = new Float32Array(bytes);
     return sources.map((_, i) => all.slice(i * stride, i * stride + this.#vocabularySize));
   }

@@ -1,0 +1,164 @@
+import { describe, expect, test } from "vitest";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import type { LoadOptions } from "../../src/engine/load.ts";
+import { seeded, smallestCaseOnly } from "../support/gpu.ts";
+import { best, ModelSession, type SessionSequence } from "../support/model_session.ts";
+import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
+import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
+import { openRanks, type RankSession } from "../support/rank_sessions.ts";
+
+const VOCABULARY = 512;
+const OPTIONS = { maxRowsPerStep: 32, maxTotalTokens: 512, pageSize: 4 };
+
+/** Whatever is split has whole blocks of 128 on four ranks. */
+const DEEPSEEK = {
+  hidden_size: 256,
+  intermediate_size: 512,
+  kv_lora_rank: 128,
+  moe_intermediate_size: 128,
+  n_routed_experts: 8,
+  num_attention_heads: 8,
+  num_hidden_layers: 3,
+  num_key_value_heads: 8,
+  q_lora_rank: 128,
+  qk_nope_head_dim: 64,
+  qk_rope_head_dim: 64,
+  v_head_dim: 64,
+  vocab_size: VOCABULARY,
+};
+
+/** Six blocks of inputs of each row-parallel linear: three sums of a rank of two. */
+const GQA = {
+  head_dim: 64,
+  hidden_size: 256,
+  intermediate_size: 768,
+  num_attention_heads: 12,
+  num_key_value_heads: 4,
+  vocab_size: VOCABULARY,
+};
+
+/** Prompts in chunks beside generated tokens: the bits of every row's logits, step by step. */
+async function answers(session: ModelSession): Promise<Uint32Array[]> {
+  const random = seeded(5);
+  const tokens = (count: number) =>
+    Array.from({ length: count }, () => Math.floor(random() * VOCABULARY));
+  const first = session.sequence(tokens(21));
+  const second = session.sequence(tokens(9), 2);
+  const rows: Float32Array[] = [];
+  const last = new Map<SessionSequence, Float32Array>();
+  const run = async (...parts: [SessionSequence, "prefill" | "decode", number][]) => {
+    const all = parts.map(([sequence, phase, count]) => ({ sequence, phase, count }));
+    const logits = await session.run(all);
+    rows.push(...logits);
+    let end = 0;
+    for (const { sequence, count } of all) {
+      end += count;
+      last.set(sequence, logits[end - 1]!);
+    }
+  };
+  const draw = (sequence: SessionSequence) => sequence.tokens.push(best(last.get(sequence)!));
+  await run([first, "prefill", 16]);
+  await run([first, "prefill", 5]);
+  draw(first);
+  await run([first, "decode", 1], [second, "prefill", 9]);
+  for (let step = 0; step < 3; step++) {
+    draw(first);
+    draw(second);
+    await run([first, "decode", 1], [second, "decode", 1]);
+  }
+  return rows.map((row) => new Uint32Array(row.buffer, row.byteOffset, row.length));
+}
+
+async function answersOfOne(source: WeightSource, options: Partial<LoadOptions> = {}) {
+  const session = await ModelSession.open(source, { ...OPTIONS, ...options });
+  const bits = await answers(session);
+  const { weightBytes } = session.loaded.memoryPlan;
+  session.close();
+  return { bits, weightBytes };
+}
+
+/** Every rank must have the bits of one rank. */
+async function expectAlike(
+  source: WeightSource,
+  want: Awaited<ReturnType<typeof answersOfOne>>,
+  { size, ...options }: { readonly size: number } & Partial<LoadOptions>,
+): Promise<RankSession[]> {
+  const ranks = await openRanks(source, size, { ...OPTIONS, ...options });
+  const all = await Promise.all(ranks.map(({ session }) => answers(session)));
+  for (const bits of all) expect(bits).toEqual(want.bits);
+  return ranks;
+}
+
+const close = (ranks: readonly RankSession[]) => {
+  for (const { session } of ranks) session.close();
+};
+
+const STEPS = 6;
+const LAYER = "model.layers";
+
+describe("DeepSeek", () => {
+  /** What ranks exchange in a step: one dense layer, two of experts. */
+  const EXCHANGES = [
+    `${LAYER}.0.self_attn.o_proj`,
+    `${LAYER}.0.mlp.down_proj`,
+    `${LAYER}.1.self_attn.o_proj`,
+    `${LAYER}.1.mlp`,
+    `${LAYER}.2.self_attn.o_proj`,
+    `${LAYER}.2.mlp`,
+    "logits",
+  ];
+
+  const cases: [string, RandomDeepseek][] = [
+    ["FP8", { config: DEEPSEEK, dtype: "FP8" }],
+    ["BF16", { config: DEEPSEEK, dtype: "BF16" }],
+  ];
+
+  test.each(cases)("in %s: two and four ranks have the bits of one", async (_, model) => {
+    const source = randomDeepseek(model);
+    const want = await answersOfOne(source);
+    const files = (await source.list()).reduce((sum, { size }) => sum + size, 0);
+    // The comparison is not of constants.
+    expect(new Set(want.bits.map((row) => row.join())).size).toBe(want.bits.length);
+    for (const size of smallestCaseOnly ? [2] : [2, 4]) {
+      const ranks = await expectAlike(source, want, { size });
+      for (const { session, exchanged, readBytes } of ranks) {
+        expect(exchanged.names).toEqual(Array(STEPS).fill(EXCHANGES).flat());
+        // Most of it is shared out; the embedding, first projections and shared experts are not.
+        const { weightBytes } = session.loaded.memoryPlan;
+        const most = 1 / size + 0.15;
+        expect(weightBytes / want.weightBytes).toBeLessThan(most);
+        expect(readBytes / files).toBeLessThan(most);
+      }
+      // A step without rows meets the others all the same.
+      for (const { exchanged } of ranks) Object.assign(exchanged, { names: [], bytes: 0 });
+      await Promise.all(ranks.map(({ session }) => session.run([])));
+      for (const { exchanged } of ranks) {
+        expect(exchanged).toEqual({ names: EXCHANGES, bytes: 0 });
+      }
+      close(ranks);
+    }
+  });
+});
+
+describe("grouped-query attention", () => {
+  const cases: [string, RandomGqa, Partial<LoadOptions>?][] = [
+    [
+      "Llama with biases and one table for both ends",
+      {
+        config: { ...GQA, attention_bias: true, mlp_bias: true, tie_word_embeddings: true },
+      },
+    ],
+    ["Qwen3 in FP8", { family: "qwen3", config: GQA, storage: { kind: "FP8", per: "block" } }],
+  ];
+
+  test.each(cases)("%s: two ranks have the bits of one", async (_, model, options = {}) => {
+    const source = randomGqa(model);
+    const want = await answersOfOne(source, options);
+    const ranks = await expectAlike(source, want, { size: 2, ...options });
+    for (const { exchanged, session } of ranks) {
+      expect(exchanged.names).toHaveLength(STEPS * (2 * 2 + 1));
+      expect(session.loaded.memoryPlan.bytesPerToken).toBe(2 * 2 * 2 * 64 * 2);
+    }
+    close(ranks);
+  });
+});
