@@ -50,6 +50,17 @@ export interface EngineOptions {
   readonly maxDecodeBucket?: number | undefined;
   /** Whether prompts share what the cache has of their beginnings. Default true. */
   readonly prefixCache?: boolean | undefined;
+  /**
+   * Whether models with latent attention expand long cached prefixes of prompts in chunks; else in
+   * one piece, in a workspace that holds the context where an eighth of the memory that weights
+   * leave, and one binding, allow it. Never changes a bit. Default true.
+   */
+  readonly chunkedPrefix?: boolean | undefined;
+  /**
+   * Cached tokens, of all prompts in a step, from which their prefixes are expanded in chunks; fewer
+   * are in one piece, within the same bounds. 0 is always in chunks. Default 8192.
+   */
+  readonly chunkedPrefixThreshold?: number | undefined;
   /** In which order waiting requests start. Default fcfs. */
   readonly schedulePolicy?: SchedulePolicy | undefined;
   /**
@@ -123,6 +134,8 @@ export interface ResolvedOptions {
   /** Ascending; empty for none. */
   readonly decodeBuckets: readonly number[];
   readonly prefixCache: boolean;
+  readonly chunkedPrefix: boolean;
+  readonly chunkedPrefixThreshold: number;
   readonly schedulePolicy: SchedulePolicy;
   readonly scheduleConservativeness: number;
   readonly retractionMemory: number;
@@ -189,6 +202,8 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     overlapSchedule: options.overlapSchedule ?? true,
     decodeBuckets: resolveBuckets(options),
     prefixCache: options.prefixCache ?? true,
+    chunkedPrefix: options.chunkedPrefix ?? true,
+    chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
     maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {
       min: 1,

@@ -105,6 +105,7 @@ async function load(
     ...options,
     ...context,
     formats: formats(),
+    prefillCapacity: 0, // nothing that is counted depends on it
     maxDecodeRows: oneForm ? options.maxRows : options.maxRunningRequests,
   });
   const measured = definition.create(modelOptions({ memory: counting, layout: DEFAULT_LAYOUT }));
@@ -113,6 +114,11 @@ async function load(
   const memoryPlan = planMemory({
     ...options,
     weightBytes: counting.bytes("weights"),
+    workspace: {
+      ...options,
+      splitLength: shape.splitLength,
+      expandedEntry: oneForm ? undefined : shape.expandedEntry,
+    },
     cache: cacheShape,
     wantedTokens: options.maxTotalTokens ?? options.maxRunningRequests * options.contextLength,
     wantedIsGiven: options.maxTotalTokens !== undefined,
@@ -161,11 +167,16 @@ async function load(
       ...(subgroupSize !== undefined && { subgroupSize }),
     };
     const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
+    const { prefillCapacity } = memoryPlan;
     const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
     const upload = uploadTo && new QuantizingUpload(device);
     if (upload !== undefined) owned.push(upload);
     const model = await allocating(device, weights, () =>
-      definition.create({ ...modelOptions({ memory, layout, upload }), contextLength }),
+      definition.create({
+        ...modelOptions({ memory, layout, upload }),
+        contextLength,
+        prefillCapacity,
+      }),
     );
     await checkpoint.load(model.specs, {
       onProgress: ({ loadedBytes, totalBytes }) =>
@@ -199,6 +210,7 @@ async function load(
               maxTensorBytes: memory.maxTensorBytes,
             }),
           maxSequences: options.maxRunningRequests,
+          prefillCapacity,
           oneForm,
           buckets: options.decodeBuckets,
           communicator,

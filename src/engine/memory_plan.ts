@@ -1,17 +1,22 @@
 /**
- * How much of the device's memory goes to weights, and how many tokens the rest can cache.
+ * How much of the device's memory goes to weights and to the workspace of prompts, and how many
+ * tokens the rest can cache.
  *
  * @module
  */
 import { bytesPerToken, entryBytes, type KvCacheShape, PADDING_SLOTS } from "../cache/kv_cache.ts";
 import { DeviceError } from "../errors.ts";
 import { MIN_CONTEXT } from "./engine_options.ts";
+import { maxPrefillKeys, type PrefillWorkspace, prefillCapacity } from "./prefill_workspace.ts";
 
 export interface MemoryPlan {
   readonly deviceMemory: number;
-  /** Bytes for weights and cache together. */
+  /** Bytes for weights, workspace and cache together. */
   readonly budget: number;
   readonly weightBytes: number;
+  /** Cached entries that prompt attention expands at once, and the bytes that takes; 0 for none. */
+  readonly prefillCapacity: number;
+  readonly workspaceBytes: number;
   readonly cacheBytes: number;
   /** Slots of the cache, a multiple of the page size. */
   readonly cacheTokens: number;
@@ -22,6 +27,10 @@ export interface MemoryPlanOptions {
   readonly deviceMemory: number;
   readonly memFractionStatic: number;
   readonly weightBytes: number;
+  readonly workspace: PrefillWorkspace;
+  /** Rows of one step, and tokens of one sequence. */
+  readonly maxRows: number;
+  readonly contextLength: number;
   readonly cache: KvCacheShape;
   readonly pageSize: number;
   /** Slots wanted at most. */
@@ -46,14 +55,20 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
   }
   const perToken = bytesPerToken(cache);
   const bound = Math.floor(maxTensorBytes / entryBytes(cache));
-  const fits = Math.min(Math.floor((budget - weightBytes) / perToken), bound) - PADDING_SLOTS;
   const pagesWanted = Math.ceil(wantedTokens / pageSize);
+  const { capacity, workspaceBytes } = planWorkspace(options, {
+    leftBytes: budget - weightBytes,
+    cacheSlots: pagesWanted * pageSize + PADDING_SLOTS,
+  });
+  const room = Math.max(budget - weightBytes - workspaceBytes, 0);
+  const fits = Math.min(Math.floor(room / perToken), bound) - PADDING_SLOTS;
   const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
   if (pages * pageSize < MIN_CONTEXT || (wantedIsGiven && pages < pagesWanted)) {
+    const and = workspaceBytes > 0 ? ` and ${megabytes(workspaceBytes)} to expand prompts in` : "";
     const reason =
       fits === bound - PADDING_SLOTS
         ? `the ${megabytes(maxTensorBytes)} that this adapter binds at once hold a layer's keys and values for ${fits}`
-        : `beside weights of ${megabytes(weightBytes)} there is room for ${fits} (${share})`;
+        : `beside weights of ${megabytes(weightBytes)}${and} there is room for ${fits} (${share})`;
     throw new DeviceError(
       `Cannot cache ${pagesWanted * pageSize} tokens of ${perToken} bytes: ${reason}`,
     );
@@ -63,10 +78,30 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
     deviceMemory,
     budget,
     weightBytes,
+    prefillCapacity: capacity,
+    workspaceBytes,
     cacheBytes: (cacheTokens + PADDING_SLOTS) * perToken,
     cacheTokens,
     bytesPerToken: perToken,
   };
+}
+
+/** The workspace for contexts as long as the cache may come to hold. */
+function planWorkspace(
+  options: MemoryPlanOptions,
+  { leftBytes, cacheSlots }: { readonly leftBytes: number; readonly cacheSlots: number },
+) {
+  const { workspace, cache, contextLength, maxRows, maxTensorBytes } = options;
+  const perToken = bytesPerToken(cache);
+  const longest = Math.min(contextLength, cacheSlots, Math.ceil(leftBytes / perToken));
+  const capacity = prefillCapacity(workspace, {
+    maxKeys: maxPrefillKeys(longest, maxRows),
+    maxRows,
+    leftBytes,
+    cacheBytes: options.wantedIsGiven ? cacheSlots * perToken : 0,
+    maxTensorBytes,
+  });
+  return { capacity, workspaceBytes: capacity * (workspace.expandedEntry?.bytes ?? 0) };
 }
 
 /** Two figures are enough for a person. */

@@ -13,6 +13,7 @@ import type { Batch, Step } from "../layers/batch.ts";
 import { StepInputs } from "../layers/step_tensors.ts";
 import type { Model, ModelShape } from "../models/model.ts";
 import type { Communicator } from "../parallel/communicator.ts";
+import { maxPrefillKeys } from "./prefill_workspace.ts";
 import type { SampledRow, ScoredRow } from "./sampled_row.ts";
 import { Sampler } from "./sampler.ts";
 import { MOST_IN_FLIGHT } from "./step_pipeline.ts";
@@ -29,6 +30,8 @@ export interface ModelRunnerOptions {
   readonly maxRows: number;
   readonly maxLogitRows: number;
   readonly maxSequences: number;
+  /** Cached entries that prompt attention expands at once. */
+  readonly prefillCapacity: number;
   /** Runs prompt rows in the form that generated rows have. */
   readonly oneForm: boolean;
   /** Rows of decode steps whose launches are kept, ascending. */
@@ -76,7 +79,7 @@ export class ModelRunner {
     this.#inputs = new StepInputs(recorder.device, memory, {
       pageSize,
       splitLength: shape.splitLength,
-      capacity: shape.prefillCapacity,
+      capacity: options.prefillCapacity,
       rowTile: shape.prefillRowTile,
       maxRows,
       hiddenSize: shape.hiddenSize,
@@ -233,9 +236,4 @@ export function logitRowCount(
 function asGenerated(batch: Batch): Batch {
   const sequences = batch.sequences.map((one) => ({ ...one, phase: "decode" as const }));
   return { ...batch, sequences };
-}
-
-/** Keys that the prompt rows of one batch may look at: one long prefix, or many short prompts. */
-export function maxPrefillKeys(contextLength: number, maxRows: number): number {
-  return contextLength + 2 * maxRows;
 }

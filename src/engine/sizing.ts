@@ -57,6 +57,7 @@ export function layOut(
     contextLength: MIN_CONTEXT,
     pageSize: 1,
     cacheDtype: "bf16",
+    prefillCapacity: 0,
     quantizeActivations: true,
   });
   return { model, weightBytes: memory.bytes("weights") };

@@ -105,7 +105,7 @@ export class MlaAttention {
   compile(plan: Plan<Step>, binding: MlaBinding): void {
     this.#projections(plan, binding);
     this.#decode(plan, binding);
-    this.#prefill(plan, binding);
+    if (binding.prefillCapacity > 0) this.#prefill(plan, binding);
     const { recorder } = plan;
     const { scratch, output, hiddenStride, rounding, sums } = binding;
     const { heads, value } = this.#shape;

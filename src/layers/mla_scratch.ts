@@ -65,6 +65,20 @@ export function firstColumns(shape: MlaShape, { lanes }: LinearLayout) {
   return { queryWidth, latentOffset, ropeOffset, stride: padTo(ropeOffset + shape.rope, 4) };
 }
 
+/** Widths of the workspace: `latents`, `ropes`, `expanded`. */
+function workspaceWidths({ latent, rope, heads, nope, value }: WorkspaceShape) {
+  return [padTo(latent, 4), rope, heads * (nope + value)] as const;
+}
+
+type WorkspaceShape = Pick<MlaShape, "latent" | "rope" | "heads" | "nope" | "value">;
+
+/** Bytes of one entry in the workspace, in all three tensors and in the widest. */
+export function expandedEntry(shape: WorkspaceShape) {
+  const widths = workspaceWidths(shape);
+  const sum = widths.reduce((total, width) => total + width, 0);
+  return { bytes: sum * FLOAT_BYTES, widest: Math.max(...widths) * FLOAT_BYTES };
+}
+
 export function allocateMlaScratch(
   memory: DeviceMemory,
   shape: MlaShape,
@@ -76,6 +90,7 @@ export function allocateMlaScratch(
     memory.allocate("activations", rows * width * FLOAT_BYTES, label);
   const first = allocate(maxRows, firstColumns(shape, layout).stride, "first projections");
   const splits = Math.ceil(contextLength / splitLength);
+  const [latents, ropes, expanded] = workspaceWidths(shape);
   return {
     first,
     queryLatent:
@@ -86,9 +101,9 @@ export function allocateMlaScratch(
     attended: allocate(maxDecodeRows, heads * latent, "attended latents"),
     partials: allocate(maxDecodeRows * splits, heads * (latent + 2), "attention partials"),
     context: allocate(maxRows, padTo(heads * value, 4), "attention context"),
-    latents: allocate(prefillCapacity, padTo(latent, 4), "gathered latents"),
-    ropes: allocate(prefillCapacity, rope, "gathered rope parts"),
-    expanded: allocate(prefillCapacity, heads * (nope + value), "expanded keys and values"),
+    latents: allocate(prefillCapacity, latents, "gathered latents"),
+    ropes: allocate(prefillCapacity, ropes, "gathered rope parts"),
+    expanded: allocate(prefillCapacity, expanded, "expanded keys and values"),
     state: allocate(maxRows, heads * (value + 2), "attention state"),
   };
 }

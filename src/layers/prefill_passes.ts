@@ -39,10 +39,14 @@ export interface PassGeometry {
   readonly maxKeys: number;
 }
 
-/** Passes that `maxKeys` keys may take: every pass but the last is filled up to a split or more. */
+/**
+ * Passes that `maxKeys` keys may take: every pass but the last lacks less than a split, and any two
+ * that follow each other hold more than one is large.
+ */
 export function maxPasses({ capacity, splitLength, maxKeys }: PassGeometry): number {
   if (capacity === 0) return 1;
-  return Math.ceil(maxKeys / Math.max(capacity - splitLength, 1)) + 1;
+  const filled = Math.max(capacity - splitLength, capacity / 2);
+  return Math.ceil(maxKeys / filled) + 1;
 }
 
 /** Filled anew for every batch. */

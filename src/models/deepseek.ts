@@ -12,7 +12,7 @@ import { mlaFp8EntryBytes } from "../../kernels/cache/mla_write.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
-import { allocateMlaScratch, type MlaShape } from "../layers/mla_scratch.ts";
+import { allocateMlaScratch, expandedEntry, type MlaShape } from "../layers/mla_scratch.ts";
 import { gatheredWidth } from "../layers/rank_sums.ts";
 import { ropeTable, softmaxScale } from "../layers/rope_table.ts";
 import type { Communicator } from "../parallel/communicator.ts";
@@ -49,7 +49,7 @@ export function defineDeepseek(
     cacheEntryWidth: config.latent + config.rope,
     cacheEntryFp8Bytes: mlaFp8EntryBytes(config.latent, config.rope),
     splitLength,
-    prefillCapacity: 2 * splitLength,
+    expandedEntry: expandedEntry(config),
     promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
     maxRowBytes: maxRowBytes(config, { splitLength, size: communicator.size }),
@@ -114,7 +114,7 @@ function maxRowBytes(
 
 function mlaBlocks(
   config: DeepseekConfig,
-  { splitLength, prefillCapacity }: ModelShape,
+  { splitLength }: ModelShape,
   options: ModelOptions,
 ): AttentionBlocks {
   const { nope, rope, ropeTheta, yarn: scaling } = config;
@@ -131,11 +131,11 @@ function mlaBlocks(
   return {
     layers,
     bind({ inputs, cache }, rows) {
-      const { memory, contextLength: positions, pageSize } = options;
+      const { memory, contextLength: positions, pageSize, prefillCapacity } = options;
       const table = memory.allocate("weights", positions * rope * 4, "rope table");
       const angles = { theta: ropeTheta, dim: rope, scaling, positions };
       memory.write(table, 0, ropeTable(angles) as Float32Array<ArrayBuffer>);
-      const scratch = allocateMlaScratch(memory, shape, { ...options, prefillCapacity });
+      const scratch = allocateMlaScratch(memory, shape, options);
       const binding = {
         scratch,
         inputs,

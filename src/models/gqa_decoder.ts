@@ -53,7 +53,7 @@ function define(
     cacheEntryWidth: 2 * kvHeads * headDim,
     cacheEntryFp8Bytes: gqaFp8EntryBytes(kvHeads, headDim),
     splitLength: SPLIT_LENGTH,
-    prefillCapacity: 0,
+    expandedEntry: undefined,
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {

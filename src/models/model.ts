@@ -44,10 +44,10 @@ export interface ModelShape {
   /** Keys of one attention split: a function of the shape alone. */
   readonly splitLength: number;
   /**
-   * Cached entries that prompt attention expands at once, a multiple of `splitLength`; 0 when it
-   * reads the cache as it stands.
+   * Bytes of one cached entry as prompt attention expands it, in all tensors of its workspace and in
+   * the widest of them; undefined when it reads the cache as it stands.
    */
-  readonly prefillCapacity: number;
+  readonly expandedEntry: { readonly bytes: number; readonly widest: number } | undefined;
   /** Whether prompt rows run another form of attention than generated ones, with other bits. */
   readonly promptsDiffer: boolean;
   /** Rows of one work item of prompt attention. */
@@ -64,6 +64,11 @@ export interface ModelOptions extends LayerContext {
   readonly contextLength: number;
   readonly pageSize: number;
   readonly cacheDtype: CacheDtype;
+  /**
+   * Cached entries that prompt attention expands at once, a multiple of the split length; 0 when it
+   * expands none.
+   */
+  readonly prefillCapacity: number;
   /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
   readonly quantizeActivations: boolean;
 }

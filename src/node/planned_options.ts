@@ -55,12 +55,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "string",
     help: "choice of attention kernels",
   },
-  disableChunkedPrefixCache: {
-    flags: ["--disable-chunked-prefix-cache"],
-    kind: "flag",
-    neutral: [true],
-    help: "accepted: there is no chunked prefix cache yet",
-  },
   enableTorchCompile: {
     flags: ["--enable-torch-compile"],
     kind: "flag",

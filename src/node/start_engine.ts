@@ -10,6 +10,7 @@ import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
 import { openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
@@ -38,6 +39,7 @@ export const startEngine: StartEngine = async (options, report) => {
   report.model(source.name);
   const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
   const chatTemplate = await readTemplate(options.chatTemplate);
+  const prefixThreshold = chunkedPrefixThreshold(process.env);
   const driverThreads = await driverThreadsFor(source);
   const { device, adapter } = await openDevice({
     driverThreads,
@@ -60,6 +62,8 @@ export const startEngine: StartEngine = async (options, report) => {
       maxDecodeBucket: options.maxDecodeBucket,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
+      chunkedPrefix: !options.disableChunkedPrefixCache,
+      chunkedPrefixThreshold: prefixThreshold,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,
       retractionMemory: options.retractionMemory,
@@ -123,9 +127,14 @@ function decodeBuckets(options: EngineLaunchOptions): readonly number[] | false 
 
 function describePlan(plan: MemoryPlan): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
+  const { prefillCapacity, workspaceBytes } = plan;
+  const workspace =
+    prefillCapacity === 0
+      ? ""
+      : `, ${megabytes(workspaceBytes)} to expand ${prefillCapacity} tokens of prompts at once`;
   return [
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
-      `${cacheTokens} tokens, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+      `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
   ];
 }
 

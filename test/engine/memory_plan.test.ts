@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { planMemory } from "../../src/engine/memory_plan.ts";
 
 /**
@@ -9,6 +9,14 @@ const OPTIONS = {
   deviceMemory: 22_400,
   memFractionStatic: 0.5,
   weightBytes: 1000,
+  workspace: {
+    expandedEntry: undefined,
+    splitLength: 2,
+    chunkedPrefix: true,
+    chunkedPrefixThreshold: 0,
+  },
+  maxRows: 4,
+  contextLength: 1000,
   cache: { layers: 2, entryWidth: 50, dtype: "bf16" },
   pageSize: 1,
   wantedTokens: 1000,
@@ -41,4 +49,43 @@ test.each([
   ["a cache that no sequence fits into", { weightBytes: 10_800 }, "there is room for 1 "],
 ])("planMemory refuses %s, with the figures that are to blame", (_, options, message) => {
   expect(() => planMemory({ ...OPTIONS, ...options })).toThrow(message);
+});
+
+describe("planMemory with a workspace of 50 bytes an entry", () => {
+  const expandedEntry = { bytes: 50, widest: 30 };
+  const workspace = { ...OPTIONS.workspace, expandedEntry };
+
+  test("counts it beside weights and cache", () => {
+    const plan = planMemory({ ...OPTIONS, workspace });
+    // Two splits of two; what is left holds 49 slots and the one for padding.
+    expect(plan).toMatchObject({ prefillCapacity: 4, workspaceBytes: 200, cacheTokens: 49 });
+    expect(plan.weightBytes + plan.workspaceBytes + plan.cacheBytes).toBe(plan.budget);
+    expect(planMemory(OPTIONS)).toMatchObject({ prefillCapacity: 0, workspaceBytes: 0 });
+  });
+
+  test("gives it an eighth of what weights leave at most", () => {
+    const plan = planMemory({ ...OPTIONS, workspace: { ...workspace, chunkedPrefix: false } });
+    // 10,200 bytes are left: 1275 hold 25 entries, whole splits are 24.
+    expect(plan).toMatchObject({ prefillCapacity: 24, workspaceBytes: 1200, cacheTokens: 44 });
+  });
+
+  test("takes from it what a given number of tokens needs", () => {
+    const given = { ...OPTIONS, wantedIsGiven: true };
+    const whole = { ...workspace, chunkedPrefix: false };
+    const plan = planMemory({ ...given, workspace: whole, wantedTokens: 48 });
+    expect(plan).toMatchObject({ prefillCapacity: 8, cacheTokens: 48 });
+    // One split there must be.
+    const most = planMemory({ ...given, workspace: whole, wantedTokens: 49 });
+    expect(most).toMatchObject({ prefillCapacity: 4, cacheTokens: 49 });
+    expect(() => planMemory({ ...given, workspace: whole, wantedTokens: 50 })).toThrow(
+      "beside weights of 0.0 MiB and 0.0 MiB to expand prompts in there is room for 49",
+    );
+  });
+
+  test("needs no more of it than the cache can come to hold", () => {
+    const whole = { ...workspace, chunkedPrefix: false };
+    // Keys of 12 tokens (11 and padding) and twice four rows.
+    const plan = planMemory({ ...OPTIONS, workspace: whole, wantedTokens: 11 });
+    expect(plan).toMatchObject({ prefillCapacity: 20, cacheTokens: 11 });
+  });
 });

@@ -3,7 +3,7 @@ import { PagePool } from "../../src/cache/page_pool.ts";
 import { RadixCache } from "../../src/cache/radix_cache.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { type LoadedModel, loadModel } from "../../src/engine/load.ts";
-import { maxPrefillKeys } from "../../src/engine/model_runner.ts";
+import { maxPrefillKeys } from "../../src/engine/prefill_workspace.ts";
 import { resolveSampling } from "../../src/engine/sampling_params.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { Sequence } from "../../src/engine/sequence.ts";

@@ -43,6 +43,7 @@ function create(definition: ModelDefinition, dtypeOf: (name: string) => Dtype) {
     contextLength: 4096,
     pageSize: 1,
     cacheDtype: "bf16",
+    prefillCapacity: 0,
     quantizeActivations: true,
   });
   return { memory, model };

@@ -54,6 +54,7 @@ async function create(config: object) {
     contextLength: 4096,
     pageSize: 1,
     cacheDtype: "bf16",
+    prefillCapacity: 0,
     quantizeActivations: true,
   });
   return { memory, model, shape: definition.shape };
@@ -95,7 +96,7 @@ describe("published configs", () => {
       layers: config.num_hidden_layers,
       contextLength,
       splitLength: 256,
-      prefillCapacity: 0,
+      expandedEntry: undefined,
       promptsDiffer: false,
     });
     expect(bytesPerToken(kvCacheShape(shape, "bf16"))).toBe(tokenBytes);

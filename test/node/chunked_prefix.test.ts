@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { chunkedPrefixThreshold } from "../../src/node/chunked_prefix.ts";
+import { OptionError, parseOptions } from "../../src/node/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+
+const NAME = "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD";
+
+test.each([
+  [undefined, undefined],
+  ["", undefined],
+  ["0", 0],
+  ["8192", 8192],
+  [" 100 ", 100],
+])("SVC_CHUNKED_PREFIX_CACHE_THRESHOLD %j is %j tokens", (value, tokens) => {
+  expect(chunkedPrefixThreshold({ [NAME]: value })).toBe(tokens);
+});
+
+test.each(["-1", "8k", "1.5", "1e3", "0x10", "many", "99999999999999999999"])(
+  "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD %s is refused by name",
+  (value) => {
+    const read = () => chunkedPrefixThreshold({ [NAME]: value });
+    expect(read).toThrow(OptionError);
+    expect(read).toThrow(`Cannot use ${NAME} ${value}: it must be a whole number of tokens`);
+  },
+);
+
+test("--disable-chunked-prefix-cache is off unless it is given", () => {
+  const launch = (...args: string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
+  expect(launch().disableChunkedPrefixCache).toBe(false);
+  expect(launch("--disable-chunked-prefix-cache").disableChunkedPrefixCache).toBe(true);
+  expect(() => launch("--disable-chunked-prefix-cache=1")).toThrow("it takes no value");
+});
