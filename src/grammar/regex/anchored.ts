@@ -1,0 +1,241 @@
+/**
+ * Parts of a regular expression, sorted by where their texts must stand.
+ *
+ * `^` and `$` say something about a place in the whole text, which an `Expression` cannot. So each
+ * part is kept as up to four languages: texts that may stand anywhere, texts that must begin where
+ * the whole text begins, texts that must end where it ends, and texts that must do both. Joining
+ * two parts keeps what fits together: behind a text that must end the whole, only the empty text
+ * can follow. When all is joined, the four together are the language of the pattern, exactly.
+ *
+ * @module
+ */
+
+import type { CodePoints } from "../code_points.ts";
+import { EMPTY, type Expression, repeat } from "../expression.ts";
+import { GrammarError } from "../grammar_error.ts";
+import { checkCommitment } from "./commitment.ts";
+
+/** An expression, and whether it matches the empty text. */
+export interface Texts {
+  readonly expression: Expression;
+  readonly nullable: boolean;
+}
+
+/** What is absent has no text. */
+export interface Anchored {
+  readonly free?: Texts | undefined;
+  /** Texts that must begin where the whole text begins. */
+  readonly start?: Texts | undefined;
+  /** Texts that must end where the whole text ends. */
+  readonly end?: Texts | undefined;
+  readonly both?: Texts | undefined;
+  /** Possessive repeats at the right edge, which forbid what may follow. */
+  readonly commitments?: readonly Commitment[] | undefined;
+  /** Position of a `^` at the left edge that would also match behind a line break. */
+  readonly lineStart?: number | undefined;
+  /** Position of a `$` at the right edge that would also match before a line break. */
+  readonly lineEnd?: number | undefined;
+  /** What a greedy quantifier repeats, when the part is nothing else. */
+  readonly repeated?: Anchored | undefined;
+}
+
+/** What stands at `position` takes all it can, so what follows must not begin with `points`. */
+export interface Commitment {
+  readonly points: CodePoints;
+  readonly position: number;
+}
+
+export interface RepeatBounds {
+  readonly min: number;
+  /** May be Infinity. */
+  readonly max: number;
+}
+
+/** The empty text alone. */
+export const ONLY_EMPTY: Texts = { expression: EMPTY, nullable: true };
+
+export function textsOf(parts: Anchored): (Texts | undefined)[] {
+  return [parts.free, parts.start, parts.end, parts.both];
+}
+
+function isAnchored({ start, end, both }: Anchored): boolean {
+  return start !== undefined || end !== undefined || both !== undefined;
+}
+
+function isNullable(part: Anchored): boolean {
+  return textsOf(part).some((texts) => texts?.nullable === true);
+}
+
+function isOnlyEmpty(part: Anchored): boolean {
+  return textsOf(part).every((texts) => texts === undefined || texts.expression === EMPTY);
+}
+
+/** One after another. Literal texts that meet become one. */
+function joinTexts(parts: readonly Texts[]): Texts {
+  const joined: Expression[] = [];
+  let literal: string[] = [];
+  const flush = (): void => {
+    if (literal.length > 0) joined.push({ kind: "text", text: literal.join("") });
+    literal = [];
+  };
+  for (const { expression } of parts) {
+    if (expression.kind === "text") {
+      literal.push(expression.text);
+    } else if (expression !== EMPTY) {
+      flush();
+      joined.push(expression);
+    }
+  }
+  flush();
+  const nullable = parts.every((part) => part.nullable);
+  if (joined.length === 0) return ONLY_EMPTY;
+  const expression =
+    joined.length === 1 ? joined[0]! : { kind: "sequence" as const, parts: joined };
+  return { expression, nullable };
+}
+
+function join(...parts: readonly (Texts | undefined)[]): Texts | undefined {
+  const present = parts.filter((part) => part !== undefined);
+  return present.length < parts.length ? undefined : joinTexts(present);
+}
+
+/** Any of the options. */
+export function either(options: readonly (Texts | undefined)[]): Texts | undefined {
+  const distinct = new Map<Expression, Texts>();
+  for (const option of options) if (option !== undefined) distinct.set(option.expression, option);
+  const list = [...distinct.values()];
+  if (list.length <= 1) return list[0];
+  return {
+    expression: { kind: "choice", options: list.map(({ expression }) => expression) },
+    nullable: list.some(({ nullable }) => nullable),
+  };
+}
+
+/** The texts where the condition, another part's way to match the empty text, can be met. */
+function onlyIf(texts: Texts | undefined, ...conditions: (Texts | undefined)[]): Texts | undefined {
+  return conditions.some((condition) => condition?.nullable === true) ? texts : undefined;
+}
+
+/** All parts, one after another. */
+export function concatenate(parts: readonly Anchored[]): Anchored {
+  if (parts.length === 1) return parts[0]!;
+  let whole: Anchored = { free: ONLY_EMPTY };
+  let run: Texts[] = [];
+  const flush = (): void => {
+    if (run.length > 0) whole = concatenateTwo(whole, { free: joinTexts(run) });
+    run = [];
+  };
+  for (const part of parts) {
+    if (isPlain(part)) {
+      run.push(part.free!);
+    } else {
+      flush();
+      whole = concatenateTwo(whole, part);
+    }
+  }
+  flush();
+  return whole;
+}
+
+/** Whether nothing but its texts has to be known of the part. */
+function isPlain(part: Anchored): boolean {
+  const { free, commitments, lineStart, lineEnd } = part;
+  const marked = commitments !== undefined || lineStart !== undefined || lineEnd !== undefined;
+  return free !== undefined && !marked && !isAnchored(part);
+}
+
+function concatenateTwo(a: Anchored, b: Anchored): Anchored {
+  checkLineAnchors(a, b);
+  for (const commitment of a.commitments ?? []) checkCommitment(commitment, textsOf(b));
+  const kept = isNullable(b) ? (a.commitments ?? []) : [];
+  const commitments = [...kept, ...(b.commitments ?? [])];
+  const bothEmpty = [a.end, a.both].some((left) =>
+    onlyIf(onlyIf(ONLY_EMPTY, left), b.start, b.both),
+  );
+  return {
+    free: join(a.free, b.free),
+    start: either([join(a.start, b.free), onlyIf(b.start, a.free, a.start)]),
+    end: either([join(a.free, b.end), onlyIf(a.end, b.free, b.end)]),
+    both: either([
+      join(a.start, b.end),
+      onlyIf(b.both, a.free, a.start),
+      onlyIf(a.both, b.free, b.end),
+      bothEmpty ? ONLY_EMPTY : undefined,
+    ]),
+    commitments: commitments.length > 0 ? commitments : undefined,
+    lineStart: a.lineStart ?? b.lineStart,
+    lineEnd: b.lineEnd ?? a.lineEnd,
+  };
+}
+
+function checkLineAnchors(a: Anchored, b: Anchored): void {
+  if (b.lineStart !== undefined && !isOnlyEmpty(a)) refuseLineAnchor("^", b.lineStart);
+  if (a.lineEnd !== undefined && !isOnlyEmpty(b)) refuseLineAnchor("$", a.lineEnd);
+}
+
+function refuseLineAnchor(anchor: string, position: number): never {
+  throw new GrammarError(
+    `Cannot use "${anchor}" of the multi-line flag here: it would depend on the character beside it`,
+    { position },
+  );
+}
+
+/** Any of the parts. */
+export function alternate(options: readonly Anchored[]): Anchored {
+  if (options.length === 1) return options[0]!;
+  const commitments = options.flatMap((option) => option.commitments ?? []);
+  return {
+    free: either(options.map(({ free }) => free)),
+    start: either(options.map(({ start }) => start)),
+    end: either(options.map(({ end }) => end)),
+    both: either(options.map(({ both }) => both)),
+    commitments: commitments.length > 0 ? commitments : undefined,
+    lineStart: options.find(({ lineStart }) => lineStart !== undefined)?.lineStart,
+    lineEnd: options.find(({ lineEnd }) => lineEnd !== undefined)?.lineEnd,
+  };
+}
+
+/**
+ * The part again and again. Only the first round that is not empty can have to begin the whole
+ * text, and only the last such round to end it. A round that can be empty stands in for missing
+ * ones, so the lower bound falls away.
+ */
+export function repeatAnchored(part: Anchored, { min, max }: RepeatBounds): Anchored {
+  if (max === 0) return { free: ONLY_EMPTY };
+  if (max > 1) {
+    checkLineAnchors(part, part);
+    for (const commitment of part.commitments ?? []) checkCommitment(commitment, textsOf(part));
+  }
+  const { free, start, end, both, commitments, lineStart, lineEnd } = part;
+  const marks = { commitments, lineStart, lineEnd };
+  const whole = repeatTexts(free, min, max);
+  if (!isAnchored(part)) return { ...marks, free: whole, repeated: part };
+
+  /** Rounds anywhere, beside `others` that are one round each. */
+  const rounds = (...others: (Texts | undefined)[]): Texts | undefined => {
+    const padded = [free, ...others].some((texts) => texts?.nullable === true);
+    const least = padded ? 0 : Math.max(0, min - others.length);
+    return repeatTexts(free, least, max - others.length);
+  };
+  const single = min <= 1 || [free, start, end].some((texts) => texts?.nullable === true);
+  return {
+    ...marks,
+    free: whole,
+    start: join(start, rounds(start)),
+    end: join(rounds(end), end),
+    both: either([
+      max >= 2 ? join(start, rounds(start, end), end) : undefined,
+      single ? both : onlyIf(ONLY_EMPTY, both),
+    ]),
+  };
+}
+
+function repeatTexts(texts: Texts | undefined, min: number, max: number): Texts | undefined {
+  if (texts === undefined) return min === 0 ? ONLY_EMPTY : undefined;
+  if (max === 0 || texts.expression === EMPTY) return ONLY_EMPTY;
+  if (min === 1 && max === 1) return texts;
+  return {
+    expression: repeat(texts.expression, { min, max }),
+    nullable: min === 0 || texts.nullable,
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * Named sets of characters of regular expressions, and letters without regard to case.
+ *
+ * What a Unicode property holds and which letters differ only in case, the JavaScript engine itself
+ * is asked, once for each property or letter that somebody uses.
+ *
+ * @module
+ */
+
+import {
+  ANY_CODE_POINT,
+  type CodePointRange,
+  type CodePoints,
+  codePoints,
+  codePointsOf,
+  hasCodePoint,
+  invert,
+  MAX_CODE_POINT,
+  subtractSet,
+  unite,
+} from "../code_points.ts";
+
+const DIGITS = codePoints([[0x30, 0x39]]);
+const WORD_CHARACTERS = codePoints([
+  [0x30, 0x39],
+  [0x41, 0x5a],
+  [0x5f, 0x5f],
+  [0x61, 0x7a],
+]);
+/** White space and line terminators of ECMAScript. */
+const SPACES = codePoints([
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+]);
+
+/** What `.` matches without the flag `s`. */
+export const NOT_LINE_BREAKS = subtractSet(ANY_CODE_POINT, codePointsOf("\n\r\u2028\u2029"));
+
+/** The set of `\d`, `\w` or `\s`, or of its upper-case opposite; undefined for other letters. */
+export function shorthandSet(letter: string, ignoreCase: boolean): CodePoints | undefined {
+  switch (letter) {
+    case "d":
+      return DIGITS;
+    case "D":
+      return invert(DIGITS);
+    case "s":
+      return SPACES;
+    case "S":
+      return invert(SPACES);
+    case "w":
+      return ignoreCase ? withOtherCases(WORD_CHARACTERS) : WORD_CHARACTERS;
+    case "W":
+      return invert(ignoreCase ? withOtherCases(WORD_CHARACTERS) : WORD_CHARACTERS);
+    default:
+      return undefined;
+  }
+}
+
+const BLOCK = 0x1000;
+const properties = new Map<string, CodePoints>();
+
+/**
+ * Characters with a Unicode property.
+ *
+ * @param name As inside `\p{}`: `L`, `Letter`, `Script=Greek`, ...
+ * @returns Undefined when the engine knows no such property.
+ */
+export function propertySet(name: string): CodePoints | undefined {
+  const known = properties.get(name);
+  if (known !== undefined) return known;
+  let runs: RegExp;
+  try {
+    runs = new RegExp(`\\p{${name}}+`, "gu");
+  } catch {
+    return undefined;
+  }
+  const set = codePoints(findRuns(runs));
+  properties.set(name, set);
+  return set;
+}
+
+/** First and last of neighbouring characters that the expression matches. */
+function* findRuns(runs: RegExp): Generator<CodePointRange> {
+  for (let block = 0; block <= MAX_CODE_POINT; block += BLOCK) {
+    const points = Array.from({ length: BLOCK }, (_, i) => block + i);
+    const isSurrogate = block >= 0xd000 && block < 0xe000;
+    const text = isSurrogate
+      ? String.fromCodePoint(...points.filter((point) => point < 0xd800))
+      : String.fromCodePoint(...points);
+    for (const [run] of text.matchAll(runs)) {
+      const last = run.charCodeAt(run.length - 1);
+      const isPair = last >= 0xdc00 && last < 0xe000;
+      yield [run.codePointAt(0)!, isPair ? run.codePointAt(run.length - 2)! : last];
+    }
+  }
+}
+
+interface CasedCharacters {
+  readonly points: CodePoints;
+  /** All of them, one after another. */
+  readonly text: string;
+}
+
+let cased: CasedCharacters | undefined;
+
+/** All characters that have another case. */
+function casedCharacters(): CasedCharacters {
+  if (cased === undefined) {
+    const points = unite(
+      propertySet("Changes_When_Casemapped")!,
+      propertySet("Changes_When_Casefolded")!,
+    );
+    const characters = points.flatMap(([first, last]) =>
+      Array.from({ length: last - first + 1 }, (_, i) => String.fromCodePoint(first + i)),
+    );
+    cased = { points, text: characters.join("") };
+  }
+  return cased;
+}
+
+const otherCases = new Map<number, CodePoints>();
+
+/** The set with all characters that differ from one of it in case only: flags `iu`. */
+export function withOtherCases(set: CodePoints): CodePoints {
+  const point = set.length === 1 && set[0]![0] === set[0]![1] ? set[0]![0] : undefined;
+  if (point === undefined) return unite(set, matchIgnoringCase(set));
+  const known = otherCases.get(point);
+  if (known !== undefined) return known;
+  if (!hasCodePoint(casedCharacters().points, point)) return set;
+  const all = unite(set, matchIgnoringCase(set));
+  otherCases.set(point, all);
+  return all;
+}
+
+function matchIgnoringCase(set: CodePoints): CodePoints {
+  if (set.length === 0) return set;
+  const spell = (point: number) => `\\u{${point.toString(16)}}`;
+  const ranges = set.map(([first, last]) => `${spell(first)}-${spell(last)}`);
+  const one = new RegExp(`[${ranges.join("")}]`, "giu");
+  return codePointsOf((casedCharacters().text.match(one) ?? []).join(""));
+}

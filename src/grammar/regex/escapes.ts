@@ -1,0 +1,210 @@
+/**
+ * What a backslash and the characters behind it mean in a regular expression, inside a class and
+ * outside of one.
+ *
+ * @module
+ */
+
+import { type CodePoints, codePoints, invert } from "../code_points.ts";
+import { GrammarError } from "../grammar_error.ts";
+import { propertySet, shorthandSet, withOtherCases } from "./character_sets.ts";
+
+/** A place in a pattern. */
+export class Scanner {
+  readonly pattern: string;
+  position = 0;
+
+  constructor(pattern: string) {
+    this.pattern = pattern;
+  }
+
+  get atEnd(): boolean {
+    return this.position >= this.pattern.length;
+  }
+
+  /** The character here, "" at the end. */
+  peek(): string {
+    const point = this.pattern.codePointAt(this.position);
+    return point === undefined ? "" : String.fromCodePoint(point);
+  }
+
+  next(): string {
+    const character = this.peek();
+    this.position += character.length;
+    return character;
+  }
+
+  /** Goes on behind the text if it stands here. */
+  skip(text: string): boolean {
+    const found = this.pattern.startsWith(text, this.position);
+    if (found) this.position += text.length;
+    return found;
+  }
+
+  /** Goes on behind what a sticky expression matches here. */
+  match(sticky: RegExp): RegExpExecArray | undefined {
+    sticky.lastIndex = this.position;
+    const match = sticky.exec(this.pattern);
+    if (match === null) return undefined;
+    this.position += match[0].length;
+    return match;
+  }
+
+  /** @param what Completes "Cannot read the regular expression: ". */
+  malformed(what: string, position = this.position): GrammarError {
+    return new GrammarError(`Cannot read the regular expression: ${what}`, { position });
+  }
+
+  /** @param what Completes "Cannot use ". */
+  unsupported(what: string, position: number): GrammarError {
+    return new GrammarError(`Cannot use ${what}`, { position });
+  }
+}
+
+const CONTROL_LETTERS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13 };
+
+/**
+ * A code point, or a set for what stands for several characters.
+ *
+ * @throws {GrammarError} for escapes that are not characters, and for letters that mean nothing.
+ */
+export type Escape = number | CodePoints;
+
+/** Reads on from behind the backslash. */
+export function readEscape(scanner: Scanner, ignoreCase: boolean): Escape {
+  const position = scanner.position - 1;
+  const character = scanner.next();
+  if (character === "") throw scanner.malformed("it ends in a backslash", position);
+  if (!/[0-9A-Za-z]/.test(character)) return character.codePointAt(0)!;
+  const control = CONTROL_LETTERS[character];
+  if (control !== undefined) return control;
+  const set = shorthandSet(character, ignoreCase);
+  if (set !== undefined) return set;
+  switch (character) {
+    case "p":
+    case "P":
+      return readProperty(scanner, { position, negated: character === "P", ignoreCase });
+    case "u":
+      return readUnicode(scanner, position);
+    case "x":
+      return readHex(scanner, { position, expression: /([0-9A-Fa-f]{2})/y, name: "\\xHH" });
+    case "U":
+      return readHex(scanner, { position, expression: /([0-9A-Fa-f]{8})/y, name: "\\UHHHHHHHH" });
+    case "c":
+      return readControl(scanner, position);
+    case "0":
+      if (!/[0-9]/.test(scanner.peek())) return 0;
+      throw scanner.unsupported('octal escapes: write "\\xHH"', position);
+    case "k":
+    case "g":
+      throw scanner.unsupported(`the backreference "\\${character}"`, position);
+    default:
+      if (/[1-9]/.test(character)) {
+        throw scanner.unsupported(`the backreference "\\${character}"`, position);
+      }
+      throw scanner.unsupported(`the escape "\\${character}": it has no one meaning`, position);
+  }
+}
+
+function incomplete(scanner: Scanner, name: string, position: number): GrammarError {
+  return scanner.malformed(`"${name}" is incomplete`, position);
+}
+
+function readControl(scanner: Scanner, position: number): number {
+  const letter = scanner.match(/[A-Za-z]/y)?.[0];
+  if (letter === undefined) throw incomplete(scanner, "\\c", position);
+  return letter.charCodeAt(0) % 32;
+}
+
+interface HexEscape {
+  readonly position: number;
+  readonly expression: RegExp;
+  readonly name: string;
+}
+
+function readHex(scanner: Scanner, { position, expression, name }: HexEscape): number {
+  const digits = scanner.match(expression)?.[1];
+  if (digits === undefined) throw incomplete(scanner, name, position);
+  const point = Number.parseInt(digits, 16);
+  if (point > 0x10ffff) throw scanner.malformed(`U+${digits} is not a code point`, position);
+  return point;
+}
+
+/** `\u{H}`, `\uHHHH`, or two of the latter that are a surrogate pair. */
+function readUnicode(scanner: Scanner, position: number): number {
+  const expression = scanner.peek() === "{" ? /\{([0-9A-Fa-f]+)\}/y : /([0-9A-Fa-f]{4})/y;
+  const unit = readHex(scanner, { position, expression, name: "\\uHHHH" });
+  if (unit < 0xd800 || unit >= 0xdc00 || expression.source.startsWith("\\{")) return unit;
+  const low = scanner.match(/\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})/y)?.[1];
+  if (low === undefined) return unit;
+  return String.fromCharCode(unit, Number.parseInt(low, 16)).codePointAt(0)!;
+}
+
+function readProperty(
+  scanner: Scanner,
+  options: { readonly position: number; readonly negated: boolean; readonly ignoreCase: boolean },
+): CodePoints {
+  const { position, negated, ignoreCase } = options;
+  const name = scanner.match(/\{([0-9A-Za-z_]+(?:=[0-9A-Za-z_]+)?)\}/y)?.[1];
+  if (name === undefined) throw scanner.malformed('"\\p" needs a property: "\\p{L}"', position);
+  const set = propertySet(name);
+  if (set === undefined) {
+    throw scanner.unsupported(`the Unicode property "${name}": nobody knows it`, position);
+  }
+  const chosen = negated ? invert(set) : set;
+  return ignoreCase ? withOtherCases(chosen) : chosen;
+}
+
+/** Reads on from behind a `[`. */
+export function readClass(scanner: Scanner, ignoreCase: boolean): CodePoints {
+  const open = scanner.position - 1;
+  const negated = scanner.skip("^");
+  const ranges: (readonly [number, number])[] = [];
+  while (!scanner.skip("]")) {
+    if (scanner.atEnd) throw scanner.malformed('a class begins and "]" is missing', open);
+    const position = scanner.position;
+    const first = readMember(scanner, ignoreCase);
+    if (!scanner.pattern.startsWith("-", scanner.position) || endsWithDash(scanner)) {
+      ranges.push(...asRanges(first));
+      continue;
+    }
+    scanner.next();
+    const last = readMember(scanner, ignoreCase);
+    if (typeof first !== "number" || typeof last !== "number") {
+      // Beside a set the dash is only a dash.
+      ranges.push(...asRanges(first), [0x2d, 0x2d], ...asRanges(last));
+    } else if (first <= last) {
+      ranges.push([first, last]);
+    } else {
+      const text = scanner.pattern.slice(position, scanner.position);
+      throw scanner.malformed(`the range "${text}" is out of order`, position);
+    }
+  }
+  const set = codePoints(ranges);
+  const whole = ignoreCase ? withOtherCases(set) : set;
+  return negated ? invert(whole) : whole;
+}
+
+function endsWithDash(scanner: Scanner): boolean {
+  return scanner.pattern.startsWith("-]", scanner.position);
+}
+
+function asRanges(member: Escape): CodePoints {
+  return typeof member === "number" ? [[member, member]] : member;
+}
+
+function readMember(scanner: Scanner, ignoreCase: boolean): Escape {
+  const { position } = scanner;
+  if (scanner.match(/\[(?::\^?[a-zA-Z]*:|=[^\]]*=|\.[^\]]*\.)\]/y) !== undefined) {
+    const name = scanner.pattern.slice(position, scanner.position);
+    throw scanner.unsupported(`the POSIX class "${name}": write its characters`, position);
+  }
+  const operator = scanner.match(/(?:&&|--|~~|\|\|)\[/y)?.[0].slice(0, 2);
+  if (operator !== undefined) {
+    throw scanner.unsupported(`the set operation "${operator}" inside a class`, position);
+  }
+  const character = scanner.next();
+  if (character !== "\\") return character === "" ? [] : character.codePointAt(0)!;
+  if (scanner.skip("b")) return 8;
+  return readEscape(scanner, ignoreCase);
+}
