@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
 import { SimulatedEngine } from "../support/simulated_engine.ts";
 
-const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 400_000 : 40_000;
+const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 400_000 : 24_000;
 /** Of one engine. A scheduler that had to retract is more careful from then on. */
 const EPISODE = 150;
 /** Tokens of a request, and of the whole cache. */
@@ -35,6 +35,14 @@ function engineOf(random: Random): SimulatedEngine {
     policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
     conservativeness: [0, 0, 0, 1][random(4)]!,
   });
+}
+
+/** Pages cannot always be had, nor moved. */
+function spoil(engine: SimulatedEngine, random: Random): void {
+  const error = new RangeError("no memory");
+  engine.failWhen("allocate", () => random(40) === 0, error);
+  engine.failWhen("readPages", () => random(3) === 0, error);
+  engine.failWhen("writePages", () => random(3) === 0, error);
 }
 
 /** Requests come and leave wherever the loop waits; tells how many operations that were. */
@@ -73,11 +81,15 @@ test.each(SEEDS)(
   "every row finds what it needs in the cache, and no page is lost (seed %i)",
   async (seed) => {
     const random = seeded(seed);
+    let failed = 0;
     const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0 };
     for (let operations = 0; operations < OPERATIONS / SEEDS.length; ) {
       const engine = engineOf(random);
+      const mayFail = random(4) === 0;
+      if (mayFail) spoil(engine, random);
       operations += await episode(engine, random);
-      expect(engine.errors.size).toBe(0);
+      if (mayFail) failed += engine.errors.size;
+      else expect(engine.errors.size).toBe(0);
       const { counts } = engine;
       totals.mostAhead = Math.max(totals.mostAhead, counts.mostAhead);
       for (const name of ["retractions", "copies", "restores", "ended"] as const) {
@@ -87,6 +99,6 @@ test.each(SEEDS)(
     // All of it has happened, and often.
     expect(totals.mostAhead).toBe(2);
     for (const count of Object.values(totals)) expect(count).toBeGreaterThan(1);
-    expect(totals.copies).toBeGreaterThan(20);
+    expect(failed).toBeGreaterThan(1);
   },
 );

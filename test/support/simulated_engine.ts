@@ -6,7 +6,7 @@
  */
 import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { carryOut } from "../../src/engine/page_transfers.ts";
-import { RetractionMemory } from "../../src/engine/retraction_memory.ts";
+import { type PageCarrier, RetractionMemory } from "../../src/engine/retraction_memory.ts";
 import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
 import type { SchedulerOptions } from "../../src/engine/scheduler.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
@@ -50,8 +50,8 @@ export class SimulatedEngine {
   readonly pages;
   readonly radix;
   readonly memory: RetractionMemory;
-  /** Moves pages between GPU and host; tests make it fail. */
-  readonly carrier;
+  /** Moves pages between GPU and host. */
+  readonly carrier: PageCarrier;
   readonly live = new Set<Sequence>();
   /** What sequences that failed were told. */
   readonly errors = new Map<Sequence, unknown>();
@@ -70,7 +70,7 @@ export class SimulatedEngine {
   constructor(options: SimulatedOptions) {
     const { pageCount, pageSize, hostSlots = 0, ...others } = options;
     this.#options = options;
-    this.carrier = slotCarrier(this.#slots, pageSize);
+    this.carrier = this.#waitingCarrier(slotCarrier(this.#slots, pageSize));
     this.memory = new RetractionMemory(hostSlots * 4, this.carrier);
     const retractionMemory = this.memory;
     const made = scheduler(pageCount, pageSize, { ...others, retractionMemory });
@@ -96,6 +96,28 @@ export class SimulatedEngine {
   leave(one: Sequence): void {
     this.#end(one);
     one.abort("left");
+  }
+
+  /** Makes those calls fail for which `isNow` says so. */
+  failWhen(
+    method: "allocate" | "readPages" | "writePages",
+    isNow: () => boolean,
+    error: Error,
+  ): void {
+    const { pool, carrier } = this;
+    const { allocate } = pool;
+    const { readPages, writePages } = carrier;
+    if (method === "allocate") {
+      pool.allocate = (count) => {
+        if (isNow()) throw error;
+        return allocate.call(pool, count);
+      };
+    } else if (method === "readPages") {
+      carrier.readPages = (pages) => (isNow() ? Promise.reject(error) : readPages(pages));
+    } else {
+      carrier.writePages = (bytes, pages, options) =>
+        isNow() ? Promise.reject(error) : writePages(bytes, pages, options);
+    }
   }
 
   /** What a sequence must have generated when it is finished. */
@@ -168,6 +190,22 @@ export class SimulatedEngine {
     await carryOut(transfers, this.#movers);
     await this.#wait();
     return this.#compute(step);
+  }
+
+  /** Others run while pages are on their way as well. */
+  #waitingCarrier({ packedBytes, readPages, writePages }: PageCarrier): PageCarrier {
+    return {
+      packedBytes,
+      readPages: async (pages) => {
+        const bytes = await readPages(pages);
+        await this.#wait();
+        return bytes;
+      },
+      writePages: async (bytes, pages, options) => {
+        await this.#wait();
+        await writePages(bytes, pages, options);
+      },
+    };
   }
 
   async #wait(): Promise<void> {
