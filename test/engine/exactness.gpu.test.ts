@@ -33,7 +33,7 @@ const besideAll = (count: number) => (one: Outcome) => {
 };
 const isMixed = (one: Outcome) => {
   const mixed = steps(one).filter((step) => step.promptRows > 0 && step.generatedRows > 0);
-  expect(mixed.length).toBeGreaterThan(1);
+  expect(mixed.length).toBeGreaterThan(0);
 };
 const isCached = ({ cachedTokens }: Outcome) => {
   expect(cachedTokens.seeded).toBeGreaterThan(LONGEST / 2);
