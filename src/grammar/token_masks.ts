@@ -19,10 +19,12 @@ import type { CacheEntry, MaskCache } from "./mask_cache.ts";
 import type { TokenTrie } from "./token_trie.ts";
 import { TrieWalk } from "./trie_walk.ts";
 
-/** Trie nodes between two chances to pause: well under a millisecond. */
-const PIECE = 8192;
-/** Ways out of a rule that are worth following one by one. */
-const MAX_EXITS = 20_000;
+/** Trie nodes between two chances to pause. */
+const PIECE = 1024;
+/** Trie nodes behind ways out of a rule that are worth following in what comes behind it. */
+const MAX_NODES_BEHIND = 16_384;
+/** Rules around each other that are tried for one with few ways out. */
+const MAX_RULES = 4;
 /** Rules at the same time that are worth looking at one by one. */
 const MAX_GROUPS = 16;
 
@@ -30,10 +32,18 @@ const MAX_GROUPS = 16;
 interface RuleMask {
   /** Tokens that are followed to their end within the rule. */
   readonly words: Uint32Array;
-  /** Trie nodes at which the rule may end. */
-  readonly exits: Uint32Array;
+  /** Trie nodes at which the rule may end and the token goes on; undefined when too much is behind. */
+  readonly exits: Uint32Array | undefined;
   /** Stack entries that were needed, above the rule's own. */
   readonly reach: number;
+}
+
+/** Threads to be masked together. */
+interface Group {
+  readonly threads: readonly Thread[];
+  readonly trie: TokenTrie;
+  /** Gets the bits. */
+  readonly words: Uint32Array;
 }
 
 interface Slots {
@@ -110,32 +120,51 @@ export class TokenMasks {
       return;
     }
     for (const [rule, threads] of groups) {
-      const together = this.#configurations.of(threads);
-      const inside = this.#configurations.within(rule, threads);
-      const mask = yield* this.#ruleMask(inside, trie);
-      const isBottom = rule.parent === undefined;
-      // What nests too deep from here was not too deep from the bottom.
-      const tooDeep = rule.depth + mask.reach > this.#configurations.maxDepth;
-      if (!isBottom && (mask.exits.length > MAX_EXITS || tooDeep)) {
-        yield* this.#addWalk(together, trie, words);
-        continue;
-      }
-      for (let i = 0; i < words.length; i++) words[i]! |= mask.words[i]!;
-      if (!isBottom) this.#addExits(rule, mask, { trie, words });
+      if (yield* this.#addRule(rule, { threads, trie, words })) continue;
+      yield* this.#addWalk(this.#configurations.of(threads), trie, words);
     }
   }
 
+  /**
+   * Adds what threads within a rule allow by way of the rule's own mask, or of that of a rule around
+   * it: a rule for one character is over too often to be of use.
+   *
+   * @returns Whether it could be done so.
+   */
+  *#addRule(innermost: Frame, { threads, trie, words }: Group): Generator<void, boolean, void> {
+    let rule = innermost;
+    for (let i = 0; i < MAX_RULES; i++) {
+      const inside = this.#configurations.within(rule, threads);
+      const mask = yield* this.#ruleMask(inside, trie);
+      const outside = rule.parent;
+      // What nests too deep from here was not too deep from the bottom.
+      if (rule.depth + mask.reach > this.#configurations.maxDepth) return false;
+      if (outside === undefined || mask.exits !== undefined) {
+        for (let word = 0; word < words.length; word++) words[word]! |= mask.words[word]!;
+        if (outside !== undefined) yield* this.#addExits(rule, mask.exits!, { trie, words });
+        return true;
+      }
+      rule = outside.rule;
+    }
+    return false;
+  }
+
   /** Follows the tokens that leave a rule in what comes behind it. */
-  #addExits(
+  *#addExits(
     rule: Frame,
-    { exits }: RuleMask,
+    exits: Uint32Array,
     { trie, words }: { readonly trie: TokenTrie; readonly words: Uint32Array },
-  ): void {
+  ): Generator<void, void, void> {
     const behind = this.#configurations.behind(rule);
     const walk = new TrieWalk({ configurations: this.#configurations, trie, words });
+    let walked = 0;
     for (const exit of exits) {
       const [from, to] = [exit + 1, trie.ends[exit]!];
-      if (from < to) walk.walk(behind, { from, to, depth: trie.depths[exit]! });
+      walk.walk(behind, { from, to, depth: trie.depths[exit]! });
+      walked += to - from;
+      if (walked < PIECE) continue;
+      walked = 0;
+      yield;
     }
   }
 
@@ -145,10 +174,11 @@ export class TokenMasks {
     if (known !== undefined) return known;
     const words = new Uint32Array(this.#vocabulary.words);
     const walk = yield* this.#addWalk(inside, trie, words);
-    // A token that ends with the rule is followed no further.
-    const exits = Uint32Array.from(walk.ends.filter((node) => trie.ends[node]! > node + 1));
+    const ends = walk.ends.filter((node) => trie.ends[node]! > node + 1);
+    const behind = ends.reduce((sum, node) => sum + trie.ends[node]! - node, 0);
+    const exits = behind > MAX_NODES_BEHIND ? undefined : Uint32Array.from(ends);
     const mask = { words, exits, reach: walk.reach };
-    rules.set(trie, this.#cache.add(mask, words.byteLength + exits.byteLength));
+    rules.set(trie, this.#cache.add(mask, words.byteLength + (exits?.byteLength ?? 0)));
     return mask;
   }
 
