@@ -10,10 +10,13 @@ import { openRanks, type RankSession } from "../support/rank_sessions.ts";
 const VOCABULARY = 512;
 const OPTIONS = { maxRowsPerStep: 32, maxTotalTokens: 512, pageSize: 4 };
 
-/** Whatever is split has whole blocks of 128 on four ranks. */
+/**
+ * Whatever is split has whole blocks of 128 on four ranks. Row-parallel linears have eight: four of
+ * a rank of two, so that the order shows in which it adds its own.
+ */
 const DEEPSEEK = {
   hidden_size: 256,
-  intermediate_size: 512,
+  intermediate_size: 1024,
   kv_lora_rank: 128,
   moe_intermediate_size: 128,
   n_routed_experts: 8,
@@ -23,7 +26,7 @@ const DEEPSEEK = {
   q_lora_rank: 128,
   qk_nope_head_dim: 64,
   qk_rope_head_dim: 64,
-  v_head_dim: 64,
+  v_head_dim: 128,
   vocab_size: VOCABULARY,
 };
 
