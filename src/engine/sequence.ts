@@ -67,7 +67,7 @@ export class Sequence {
   /** The step that samples the newest of them, and which of its samples that is. */
   sampledIn = 0;
   sampledAt = 0;
-  /** Pages that hold them, in order. */
+  /** Pages that hold them, in order: a `PageTable` of its batches, so it only ever grows. */
   pageTable: number[] = [];
   /** The prefix that it shares through the cache, and how many of its tokens that covers. */
   prefix: RadixNode | undefined;

@@ -287,7 +287,8 @@ export class SequencePages {
     const count = present / pageSize - first;
     if (count > 0) {
       const { pages } = radix.match(key, { partition });
-      this.pool.release(pageTable.splice(first, count, ...pages.slice(first, first + count)));
+      sequence.pageTable = pageTable.toSpliced(first, count, ...pages.slice(first, first + count));
+      this.pool.release(pageTable.slice(first, first + count));
     }
     sequence.prefix = node;
     sequence.sharedTokens = whole * pageSize;

@@ -11,6 +11,9 @@
 /** Which form of attention a sequence's rows run. */
 export type Phase = "prefill" | "decode" | "verify";
 
+/** Page numbers in the order of their tokens. It may grow; where anything else changes it is another. */
+export type PageTable = readonly number[];
+
 export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
@@ -20,7 +23,7 @@ export interface BatchSequence {
   /** Position of its first row; row i stands at `position + i`. */
   readonly position: number;
   /** Page numbers of its tokens, at least up to its last row. */
-  readonly pageTable: readonly number[];
+  readonly pageTable: PageTable;
 }
 
 export interface Batch {

@@ -50,6 +50,9 @@ export class StepInputs {
   readonly #rows: Uint32Array<ArrayBuffer>;
   readonly #pages: Uint32Array<ArrayBuffer>;
   readonly #maxPages: number;
+  /** By place in the batch: the table that stands there, and how much of it. */
+  readonly #tables: (readonly number[])[] = [];
+  readonly #written: number[] = [];
   readonly #logitRows: Uint32Array<ArrayBuffer>;
   readonly #paddingSlot: number;
   readonly #paddingEntry: number;
@@ -106,7 +109,7 @@ export class StepInputs {
         rows[at + 2] = pageTable[Math.floor(p / pageSize)]! * pageSize + (p % pageSize);
         rows[at + 3] = s * this.#maxPages;
       }
-      this.#writePages(s * this.#maxPages, pageTable);
+      this.#writePages(s, pageTable);
     });
     this.#logitRows.set(logitRows);
     for (let i = 0; i < padding; i++) {
@@ -120,16 +123,21 @@ export class StepInputs {
     this.#writePasses(batch);
   }
 
-  /** Sends what has changed of a sequence's page table since something stood there. */
-  #writePages(first: number, pageTable: readonly number[]): void {
-    let low = pageTable.length;
+  /** Sends what has changed of a sequence's page table since something stood in its place. */
+  #writePages(place: number, pageTable: readonly number[]): void {
+    const first = place * this.#maxPages;
+    const end = pageTable.length;
+    const isKnown = this.#tables[place] === pageTable && this.#written[place]! <= end;
+    let low = end;
     let high = 0;
-    for (let i = 0; i < pageTable.length; i++) {
+    for (let i = isKnown ? this.#written[place]! : 0; i < end; i++) {
       if (this.#pages[first + i] === pageTable[i]) continue;
       this.#pages[first + i] = pageTable[i]!;
       low = Math.min(low, i);
       high = i + 1;
     }
+    this.#tables[place] = pageTable;
+    this.#written[place] = end;
     if (high > low) this.#send(this.tensors.pageTables, this.#pages, high - low, first + low);
   }
 

@@ -20,7 +20,7 @@ const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 
 export interface SessionSequence {
   readonly tokens: number[];
   computed: number;
-  readonly pageTable: number[];
+  pageTable: number[];
 }
 
 /** Rows of one sequence in a batch. */
@@ -60,9 +60,9 @@ export class ModelSession {
     return { tokens: [...tokens], computed: 0, pageTable: [] };
   }
 
-  release({ pageTable }: SessionSequence): void {
-    this.#pool.release(pageTable);
-    pageTable.length = 0;
+  release(sequence: SessionSequence): void {
+    this.#pool.release(sequence.pageTable);
+    sequence.pageTable = [];
   }
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
