@@ -19,7 +19,7 @@ import {
   type Call,
   onlyReturns,
 } from "./byte_automaton.ts";
-import { Frame, type Thread } from "./frames.ts";
+import { Frame, type Horizons, type Thread } from "./frames.ts";
 import { GrammarError } from "./grammar_error.ts";
 
 export interface ConfigurationLimits {
@@ -31,8 +31,8 @@ export interface ConfigurationLimits {
   readonly maxWork?: number | undefined;
   /** Of what is remembered; more is forgotten and made again when needed. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
-  /** Bytes of text for which `near` stands in for a configuration. Default 16. */
-  readonly horizon?: number | undefined;
+  /** Bytes of text for which `near` and `far` stand in for a configuration. Default 16 and 128. */
+  readonly horizons?: Horizons | undefined;
 }
 
 /** What goes out of a node and of all nodes that it reaches silently. */
@@ -75,7 +75,7 @@ export class Configuration {
 export class Configurations {
   readonly automaton: ByteAutomaton;
   readonly maxDepth: number;
-  readonly horizon: number;
+  readonly #horizons: Horizons;
   readonly #maxThreads: number;
   readonly #maxWork: number;
   readonly #maxBytes: number;
@@ -95,12 +95,12 @@ export class Configurations {
   constructor(automaton: ByteAutomaton, limits: ConfigurationLimits = {}) {
     this.automaton = automaton;
     this.maxDepth = limits.maxDepth ?? 10_000;
-    this.horizon = limits.horizon ?? 16;
+    this.#horizons = limits.horizons ?? { near: 16, far: 128 };
     this.#maxThreads = limits.maxThreads ?? 10_000;
     this.#maxWork = limits.maxWork ?? 2_000_000;
     this.#work = this.#maxWork;
     this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
-    this.#bottom = Frame.bottom(this.horizon);
+    this.#bottom = Frame.bottom(this.#horizons);
     if (automaton.depthNeeds[automaton.start]! > this.maxDepth) {
       const needs = `every text nests deeper than ${this.maxDepth}`;
       throw new GrammarError(`Cannot use the grammar: ${needs}`);
@@ -132,7 +132,7 @@ export class Configurations {
   begin(): void {
     this.#work = this.#maxWork;
     if (this.bytes <= this.#maxBytes) return;
-    this.#bottom = Frame.bottom(this.horizon, this.#bottom);
+    this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
     this.#known = new Map();
     this.#knownThreads = 0;
     this.#start = undefined;
@@ -191,10 +191,10 @@ export class Configurations {
     return only;
   }
 
-  /** Just these threads, for what is asked of each on its own. It never accepts. */
-  of(threads: readonly Thread[]): Configuration {
+  /** Just these threads, for what is asked of each on its own. */
+  of(threads: readonly Thread[], accepting = false): Configuration {
     const distinct = withoutCovered([...new Set(threads)]).sort((a, b) => a.id - b.id);
-    return this.#intern(distinct, { accepting: false, reach: 0 });
+    return this.#intern(distinct, { accepting, reach: 0 });
   }
 
   /** Where a text stands right behind a rule. */
@@ -202,17 +202,26 @@ export class Configurations {
     return this.#search(() => this.#visit(rule.back, rule.parent!));
   }
 
-  /** The threads of one rule call, as if the rule were the whole grammar: it accepts at its end. */
+  /** The threads of one rule call, as if the rule were the whole grammar: a text ends with it. */
   within(rule: Frame, threads: readonly Thread[]): Configuration {
     const moved = threads.map(({ node, frame }) => frame.moved(rule, this.#bottom).thread(node));
     return this.of(moved);
   }
 
-  /** What stands in for a configuration for texts of at most `horizon` bytes. */
-  near(configuration: Configuration): Configuration {
-    const { threads } = configuration;
-    if (threads.every(({ frame }) => frame.near === frame)) return configuration;
-    return this.of(threads.map(({ node, frame }) => frame.near.thread(node)));
+  /** What stands in for a configuration for texts of at most so many bytes as the near horizon. */
+  near({ threads, accepting }: Configuration): Configuration {
+    return this.of(
+      threads.map(({ node, frame }) => frame.near.thread(node)),
+      accepting,
+    );
+  }
+
+  /** The same for the far horizon. */
+  far({ threads, accepting }: Configuration): Configuration {
+    return this.of(
+      threads.map(({ node, frame }) => frame.far.thread(node)),
+      accepting,
+    );
   }
 
   #search(begin: () => void): Configuration {

@@ -17,10 +17,15 @@ export interface Thread {
   stamp: number;
 }
 
+/** Counts above these are as good as infinite to the two views of a stack. */
+export interface Horizons {
+  readonly near: number;
+  readonly far: number;
+}
+
 /** What all frames above one bottom share. */
 interface Stacks {
-  /** A count above it is as good as infinite to the near view. */
-  readonly horizon: number;
+  readonly horizons: Horizons;
   nextThread: number;
   threads: number;
   frames: number;
@@ -49,8 +54,10 @@ export class Frame {
   readonly toMin: number;
   /** Rounds that may come after this one. */
   readonly toMax: number;
-  /** This stack with counts beyond the horizon made infinite: alike for all short texts. */
+  /** This stack with counts beyond the near horizon made infinite: alike for all short texts. */
   readonly near: Frame;
+  /** The same with the far horizon. */
+  readonly far: Frame;
   /** This stack with all counts made infinite. */
   readonly shape: Frame;
   readonly #stacks: Stacks;
@@ -68,7 +75,8 @@ export class Frame {
     this.repeat = content.repeat;
     this.toMin = content.toMin;
     this.toMax = content.toMax;
-    this.near = this.#alike(parent?.near, stacks.horizon);
+    this.near = this.#alike(parent?.near, stacks.horizons.near);
+    this.far = this.#alike(parent?.far, stacks.horizons.far);
     this.shape = this.#alike(parent?.shape, NONE_FINITE);
   }
 
@@ -77,9 +85,9 @@ export class Frame {
    *
    * @param before An older bottom: ids of threads go on behind its.
    */
-  static bottom(horizon: number, before?: Frame): Frame {
+  static bottom(horizons: Horizons, before?: Frame): Frame {
     const nextThread = before === undefined ? 0 : before.#stacks.nextThread;
-    const stacks = { horizon, nextThread, threads: 0, frames: 0 };
+    const stacks = { horizons, nextThread, threads: 0, frames: 0 };
     return new Frame(stacks, undefined, { back: NO_NODE, repeat: NO_REPEAT, toMin: 0, toMax: 0 });
   }
 

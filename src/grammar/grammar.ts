@@ -26,7 +26,7 @@ export interface Constraint {
 /** Reads a constraint of one kind. Throws a `GrammarError` for what cannot be enforced exactly. */
 export type FrontEnd = (source: string) => Grammar;
 
-export interface GrammarLimits extends Omit<ConfigurationLimits, "horizon"> {
+export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
   /** Nodes of an automaton. Default 500,000. */
   readonly maxNodes?: number | undefined;
 }
@@ -107,7 +107,7 @@ export function compileGrammar(
   const automaton = compileAutomaton(grammar, { maxNodes: limits.maxNodes });
   const configurations = new Configurations(automaton, {
     ...limits,
-    horizon: vocabulary.horizon,
+    horizons: vocabulary.horizons,
   });
   return new CompiledGrammar(configurations, { vocabulary, cache });
 }

@@ -22,7 +22,8 @@ export function checkGrammar(grammar: Grammar): GrammarFacts {
   if (!grammar.rules.has(grammar.root)) refuseMissing(grammar.root);
   const parts = listParts(grammar);
   const nullable = findNullable(grammar, parts);
-  refuseLeftRecursion(grammar, nullable);
+  const circle = findLeftRecursion(grammar, nullable);
+  if (circle !== undefined) throw new GrammarError(describeLeftRecursion(circle));
   const sizes = new Map<Expression, number>();
   for (const part of parts) sizes.set(part, sizeOf(part, sizes));
   return {
@@ -142,8 +143,16 @@ function leftmostOf(expression: Expression, nullable: ReadonlySet<Expression>): 
   return expression.parts.slice(0, solid < 0 ? undefined : solid + 1);
 }
 
-/** Looks for a circle of rules that begin with each other, depth first. */
-function refuseLeftRecursion(grammar: Grammar, nullable: ReadonlySet<Expression>): void {
+/**
+ * Looks for a circle of rules that begin with each other, depth first.
+ *
+ * @param grammar No rule is missing.
+ * @returns The names, the first one again at the end.
+ */
+export function findLeftRecursion(
+  grammar: Grammar,
+  nullable: ReadonlySet<Expression> = findNullable(grammar, listParts(grammar)),
+): readonly string[] | undefined {
   const beginnings = new Map<string, readonly string[]>();
   for (const [name, body] of grammar.rules) {
     beginnings.set(name, leftmostRules(body, nullable));
@@ -162,19 +171,23 @@ function refuseLeftRecursion(grammar: Grammar, nullable: ReadonlySet<Expression>
         path.delete(name);
         names.pop();
       } else if (path.has(next)) {
-        const circle = [...names.slice(names.indexOf(next)), next].slice(0, MAX_NAMES);
-        const shown = circle.map((part) => `"${part}"`).join(" -> ");
-        throw new GrammarError(`Cannot use left recursion: rule ${shown} begins with itself`);
+        return [...names.slice(names.indexOf(next)), next];
       } else if (!finished.has(next)) {
         enter(next);
         names.push(next);
       }
     }
   }
+  return undefined;
 }
 
 /** Rules of a circle that an error lists. */
 const MAX_NAMES = 8;
+
+export function describeLeftRecursion(circle: readonly string[]): string {
+  const shown = circle.slice(0, MAX_NAMES).map((name) => `"${name}"`);
+  return `Cannot use left recursion: rule ${shown.join(" -> ")} begins with itself`;
+}
 
 function leftmostRules(body: Expression, nullable: ReadonlySet<Expression>): string[] {
   const names = new Set<string>();

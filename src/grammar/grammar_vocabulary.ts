@@ -7,6 +7,7 @@
  */
 
 import { InvalidRequestError } from "../errors.ts";
+import type { Horizons } from "./frames.ts";
 import { type TokenBytes, TokenTrie } from "./token_trie.ts";
 
 /** What is asked of a tokenizer's vocabulary. */
@@ -34,7 +35,8 @@ export class GrammarVocabulary {
   /** 32-bit words of a mask. */
   readonly words: number;
   readonly endTokens: readonly number[];
-  readonly horizon: number;
+  /** Bytes of the longest tokens of `short` and of `whole`. */
+  readonly horizons: Horizons;
   /** All text tokens. */
   readonly whole: TokenTrie;
   /** Those of at most `horizon` bytes. */
@@ -54,7 +56,6 @@ export class GrammarVocabulary {
       }
     }
     this.endTokens = endTokens;
-    this.horizon = horizon;
     this.#source = source;
     this.#ends = new Set(endTokens);
     const tokens: TokenBytes[] = [];
@@ -65,6 +66,7 @@ export class GrammarVocabulary {
     this.whole = new TokenTrie(tokens);
     this.short = new TokenTrie(tokens.filter(([, bytes]) => bytes.length <= horizon));
     this.long = new TokenTrie(tokens.filter(([, bytes]) => bytes.length > horizon));
+    this.horizons = { near: this.short.maxDepth, far: this.whole.maxDepth };
   }
 
   isEnd(id: number): boolean {
