@@ -64,7 +64,7 @@ export function shorthandSet(letter: string, ignoreCase: boolean): CodePoints | 
   }
 }
 
-const BLOCK = 0x1000;
+const PLANE = 0x10000;
 const properties = new Map<string, CodePoints>();
 
 /**
@@ -78,7 +78,8 @@ export function propertySet(name: string): CodePoints | undefined {
   if (known !== undefined) return known;
   let runs: RegExp;
   try {
-    runs = new RegExp(`\\p{${name}}+`, "gu");
+    // Two kinds of runs that leave nothing out are found faster than one.
+    runs = new RegExp(`(\\p{${name}}+)|\\P{${name}}+`, "gu");
   } catch {
     return undefined;
   }
@@ -87,20 +88,31 @@ export function propertySet(name: string): CodePoints | undefined {
   return set;
 }
 
-/** First and last of neighbouring characters that the expression matches. */
+/** First and last of neighbouring characters that the expression captures. */
 function* findRuns(runs: RegExp): Generator<CodePointRange> {
-  for (let block = 0; block <= MAX_CODE_POINT; block += BLOCK) {
-    const points = Array.from({ length: BLOCK }, (_, i) => block + i);
-    const isSurrogate = block >= 0xd000 && block < 0xe000;
-    const text = isSurrogate
-      ? String.fromCodePoint(...points.filter((point) => point < 0xd800))
-      : String.fromCodePoint(...points);
-    for (const [run] of text.matchAll(runs)) {
+  for (let plane = 0; plane <= MAX_CODE_POINT; plane += PLANE) {
+    for (const [, run] of charactersOfPlane(plane).matchAll(runs)) {
+      if (run === undefined) continue;
       const last = run.charCodeAt(run.length - 1);
       const isPair = last >= 0xdc00 && last < 0xe000;
       yield [run.codePointAt(0)!, isPair ? run.codePointAt(run.length - 2)! : last];
     }
   }
+}
+
+/** All characters from a code point on that begins one of the 17 planes, in order. */
+function charactersOfPlane(plane: number): string {
+  const points = Uint32Array.from({ length: PLANE }, (_, i) => plane + i);
+  if (plane === 0) {
+    const characters = points.filter((point) => point < 0xd800 || point >= 0xe000);
+    return new TextDecoder("utf-16le", { ignoreBOM: true }).decode(Uint16Array.from(characters));
+  }
+  const units = new Uint16Array(2 * PLANE);
+  points.forEach((point, i) => {
+    units[2 * i] = 0xd7c0 + (point >> 10);
+    units[2 * i + 1] = 0xdc00 + (point & 0x3ff);
+  });
+  return new TextDecoder("utf-16le").decode(units);
 }
 
 interface CasedCharacters {

@@ -7,49 +7,11 @@
 
 import { type CodePoints, codePoints, invert } from "../code_points.ts";
 import { GrammarError } from "../grammar_error.ts";
+import { TextScanner } from "../text_scanner.ts";
 import { propertySet, shorthandSet, withOtherCases } from "./character_sets.ts";
 
 /** A place in a pattern. */
-export class Scanner {
-  readonly pattern: string;
-  position = 0;
-
-  constructor(pattern: string) {
-    this.pattern = pattern;
-  }
-
-  get atEnd(): boolean {
-    return this.position >= this.pattern.length;
-  }
-
-  /** The character here, "" at the end. */
-  peek(): string {
-    const point = this.pattern.codePointAt(this.position);
-    return point === undefined ? "" : String.fromCodePoint(point);
-  }
-
-  next(): string {
-    const character = this.peek();
-    this.position += character.length;
-    return character;
-  }
-
-  /** Goes on behind the text if it stands here. */
-  skip(text: string): boolean {
-    const found = this.pattern.startsWith(text, this.position);
-    if (found) this.position += text.length;
-    return found;
-  }
-
-  /** Goes on behind what a sticky expression matches here. */
-  match(sticky: RegExp): RegExpExecArray | undefined {
-    sticky.lastIndex = this.position;
-    const match = sticky.exec(this.pattern);
-    if (match === null) return undefined;
-    this.position += match[0].length;
-    return match;
-  }
-
+export class RegexScanner extends TextScanner {
   /** @param what Completes "Cannot read the regular expression: ". */
   malformed(what: string, position = this.position): GrammarError {
     return new GrammarError(`Cannot read the regular expression: ${what}`, { position });
@@ -71,7 +33,7 @@ const CONTROL_LETTERS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, 
 export type Escape = number | CodePoints;
 
 /** Reads on from behind the backslash. */
-export function readEscape(scanner: Scanner, ignoreCase: boolean): Escape {
+export function readEscape(scanner: RegexScanner, ignoreCase: boolean): Escape {
   const position = scanner.position - 1;
   const character = scanner.next();
   if (character === "") throw scanner.malformed("it ends in a backslash", position);
@@ -106,11 +68,11 @@ export function readEscape(scanner: Scanner, ignoreCase: boolean): Escape {
   }
 }
 
-function incomplete(scanner: Scanner, name: string, position: number): GrammarError {
+function incomplete(scanner: RegexScanner, name: string, position: number): GrammarError {
   return scanner.malformed(`"${name}" is incomplete`, position);
 }
 
-function readControl(scanner: Scanner, position: number): number {
+function readControl(scanner: RegexScanner, position: number): number {
   const letter = scanner.match(/[A-Za-z]/y)?.[0];
   if (letter === undefined) throw incomplete(scanner, "\\c", position);
   return letter.charCodeAt(0) % 32;
@@ -122,7 +84,7 @@ interface HexEscape {
   readonly name: string;
 }
 
-function readHex(scanner: Scanner, { position, expression, name }: HexEscape): number {
+function readHex(scanner: RegexScanner, { position, expression, name }: HexEscape): number {
   const digits = scanner.match(expression)?.[1];
   if (digits === undefined) throw incomplete(scanner, name, position);
   const point = Number.parseInt(digits, 16);
@@ -131,7 +93,7 @@ function readHex(scanner: Scanner, { position, expression, name }: HexEscape): n
 }
 
 /** `\u{H}`, `\uHHHH`, or two of the latter that are a surrogate pair. */
-function readUnicode(scanner: Scanner, position: number): number {
+function readUnicode(scanner: RegexScanner, position: number): number {
   const expression = scanner.peek() === "{" ? /\{([0-9A-Fa-f]+)\}/y : /([0-9A-Fa-f]{4})/y;
   const unit = readHex(scanner, { position, expression, name: "\\uHHHH" });
   if (unit < 0xd800 || unit >= 0xdc00 || expression.source.startsWith("\\{")) return unit;
@@ -141,7 +103,7 @@ function readUnicode(scanner: Scanner, position: number): number {
 }
 
 function readProperty(
-  scanner: Scanner,
+  scanner: RegexScanner,
   options: { readonly position: number; readonly negated: boolean; readonly ignoreCase: boolean },
 ): CodePoints {
   const { position, negated, ignoreCase } = options;
@@ -156,7 +118,7 @@ function readProperty(
 }
 
 /** Reads on from behind a `[`. */
-export function readClass(scanner: Scanner, ignoreCase: boolean): CodePoints {
+export function readClass(scanner: RegexScanner, ignoreCase: boolean): CodePoints {
   const open = scanner.position - 1;
   const negated = scanner.skip("^");
   const ranges: (readonly [number, number])[] = [];
@@ -164,7 +126,7 @@ export function readClass(scanner: Scanner, ignoreCase: boolean): CodePoints {
     if (scanner.atEnd) throw scanner.malformed('a class begins and "]" is missing', open);
     const position = scanner.position;
     const first = readMember(scanner, ignoreCase);
-    if (!scanner.pattern.startsWith("-", scanner.position) || endsWithDash(scanner)) {
+    if (!scanner.sees("-") || scanner.sees("-]")) {
       ranges.push(...asRanges(first));
       continue;
     }
@@ -176,8 +138,7 @@ export function readClass(scanner: Scanner, ignoreCase: boolean): CodePoints {
     } else if (first <= last) {
       ranges.push([first, last]);
     } else {
-      const text = scanner.pattern.slice(position, scanner.position);
-      throw scanner.malformed(`the range "${text}" is out of order`, position);
+      throw scanner.malformed(`the range "${scanner.since(position)}" is out of order`, position);
     }
   }
   const set = codePoints(ranges);
@@ -185,18 +146,14 @@ export function readClass(scanner: Scanner, ignoreCase: boolean): CodePoints {
   return negated ? invert(whole) : whole;
 }
 
-function endsWithDash(scanner: Scanner): boolean {
-  return scanner.pattern.startsWith("-]", scanner.position);
-}
-
 function asRanges(member: Escape): CodePoints {
   return typeof member === "number" ? [[member, member]] : member;
 }
 
-function readMember(scanner: Scanner, ignoreCase: boolean): Escape {
+function readMember(scanner: RegexScanner, ignoreCase: boolean): Escape {
   const { position } = scanner;
   if (scanner.match(/\[(?::\^?[a-zA-Z]*:|=[^\]]*=|\.[^\]]*\.)\]/y) !== undefined) {
-    const name = scanner.pattern.slice(position, scanner.position);
+    const name = scanner.since(position);
     throw scanner.unsupported(`the POSIX class "${name}": write its characters`, position);
   }
   const operator = scanner.match(/(?:&&|--|~~|\|\|)\[/y)?.[0].slice(0, 2);

@@ -37,6 +37,7 @@
 import { ANY_CODE_POINT, type CodePoints } from "../code_points.ts";
 import { type Expression, NEVER, repeat } from "../expression.ts";
 import type { GrammarError } from "../grammar_error.ts";
+import { MAX_REPETITIONS } from "../text_scanner.ts";
 import {
   type Anchored,
   alternate,
@@ -49,15 +50,12 @@ import {
 } from "./anchored.ts";
 import { NOT_LINE_BREAKS, withOtherCases } from "./character_sets.ts";
 import { commit } from "./commitment.ts";
-import { readClass, readEscape, Scanner } from "./escapes.ts";
+import { RegexScanner, readClass, readEscape } from "./escapes.ts";
 
 export interface RegexOptions {
   /** Whether the whole text must match, which is the default, or some part of it. */
   readonly match?: "whole" | "search" | undefined;
 }
-
-/** Largest bound of a quantifier. */
-export const MAX_REPETITIONS = 1_000_000;
 
 /**
  * The language of a regular expression.
@@ -129,10 +127,13 @@ const REFUSED_GROUPS: readonly (readonly [RegExp, string])[] = [
   [/\(\?\|/y, "a branch reset"],
 ];
 
+/** Not before a quantifier, and without surrogates that are no pair. */
+const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{\p{Surrogate}])/uy;
+
 const GROUP_NAME = /P?<[\p{ID_Start}$_][\p{ID_Continue}$]*>/uy;
 
 class RegexParser {
-  readonly #scanner: Scanner;
+  readonly #scanner: RegexScanner;
   readonly #groups: Group[] = [];
   #group: Group;
   #flags = NO_FLAGS;
@@ -140,7 +141,7 @@ class RegexParser {
   #emptyClass: number | undefined;
 
   constructor(pattern: string) {
-    this.#scanner = new Scanner(pattern);
+    this.#scanner = new RegexScanner(pattern);
     this.#group = this.#makeGroup(0, false);
   }
 
@@ -203,8 +204,19 @@ class RegexParser {
         break;
       default:
         if (this.#flags.verbose && this.#skipVerbose(character)) break;
-        this.#add(this.#readCharacter(character, position));
+        this.#add(this.#readRun(position) ?? this.#readCharacter(character, position));
     }
+  }
+
+  /** Several characters at once that mean themselves, up to one that may be repeated. */
+  #readRun(position: number): Anchored | undefined {
+    if (this.#flags.ignoreCase || this.#flags.verbose) return undefined;
+    this.#scanner.position = position;
+    const text = this.#scanner.match(LITERAL_RUN)?.[0];
+    if (text !== undefined)
+      return { free: { expression: { kind: "text", text }, nullable: false } };
+    this.#scanner.next();
+    return undefined;
   }
 
   #onLine(position: number): number | undefined {
@@ -235,10 +247,7 @@ class RegexParser {
   }
 
   #readClass(position: number): Anchored {
-    const { pattern, position: inside } = this.#scanner;
-    if (pattern.startsWith("]", inside) || pattern.startsWith("^]", inside)) {
-      this.#emptyClass ??= position;
-    }
+    if (this.#scanner.sees("]") || this.#scanner.sees("^]")) this.#emptyClass ??= position;
     return oneOf(readClass(this.#scanner, this.#flags.ignoreCase));
   }
 
@@ -351,7 +360,7 @@ class RegexParser {
     const group = this.#group;
     const part = group.repeatable ? group.parts.pop() : undefined;
     if (part === undefined) {
-      const quantifier = scanner.pattern.slice(position, scanner.position);
+      const quantifier = scanner.since(position);
       throw scanner.malformed(`nothing to repeat before "${quantifier}"`, position);
     }
     const repeated = repeatAnchored(part, bounds);

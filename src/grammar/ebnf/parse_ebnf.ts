@@ -1,0 +1,270 @@
+/**
+ * EBNF grammar -> `Grammar`, in the notation of the field (GBNF and its relatives).
+ *
+ * ```text
+ * # a list of numbers
+ * root   ::= "[" (number ("," space number)*)? "]"
+ * number ::= "-"? [0-9]{1,9}
+ *          | "unknown"
+ * space  ::= [ \t]*
+ * ```
+ *
+ * | written | meaning |
+ * |---|---|
+ * | `name ::= ...` | a rule; it begins a line and ends where the next one begins |
+ * | `"..."`, `'...'` | a text |
+ * | `[a-zé]`, `[^"\\]` | one character of a set, or one that is not in it |
+ * | `.` | any character |
+ * | `name` | what that rule matches |
+ * | `a b`, `a \| b`, `(...)` | one after another, either, a group; an option may be empty |
+ * | `a*`, `a+`, `a?`, `a{2}`, `a{2,}`, `a{2,5}` | repetitions |
+ * | `#` | a comment to the end of the line |
+ *
+ * Lines may be broken anywhere between these. Names are letters, digits, `_`, `-` and `.`. Escapes
+ * in texts and sets: `\n \t \r \b \f \v \a \e \0`, `\xHH`, `\uHHHH`, `\UHHHHHHHH`, and a backslash
+ * before a character of the notation. A whole completion matches `root`.
+ *
+ * Refused, with the place: rules that are missing, defined twice or begin with themselves, a
+ * repetition of a repetition without a group, lookahead `(=`, tokens `<...>`, macros, and anything
+ * else that is not in the table.
+ *
+ * Works without recursion, so that deep nesting needs no deep stack.
+ *
+ * @module
+ */
+
+import { ANY_CODE_POINT } from "../code_points.ts";
+import { type Expression, type Grammar, repeat, rule, text } from "../expression.ts";
+import { describeLeftRecursion, findLeftRecursion } from "../grammar_check.ts";
+import type { GrammarError } from "../grammar_error.ts";
+import { EbnfScanner } from "./ebnf_scanner.ts";
+
+export interface EbnfOptions {
+  /** Name of the rule that a whole completion matches. Default `root`. */
+  readonly root?: string | undefined;
+}
+
+/**
+ * Reads a grammar.
+ *
+ * @throws {GrammarError} with the position, line and column of what is wrong.
+ */
+export function parseEbnf(source: string, { root = "root" }: EbnfOptions = {}): Grammar {
+  return new EbnfParser(source).parse(root);
+}
+
+/** A group that is open, or a whole rule. */
+interface Group {
+  readonly position: number;
+  readonly options: Expression[];
+  /** Of the option being read. */
+  parts: Expression[];
+  /** Whether a repetition may follow. */
+  repeatable: boolean;
+}
+
+function makeGroup(position: number): Group {
+  return { position, options: [], parts: [], repeatable: false };
+}
+
+const REPETITIONS: Readonly<Record<string, { readonly min?: number; readonly max?: number }>> = {
+  "*": {},
+  "+": { min: 1 },
+  "?": { max: 1 },
+};
+
+/** Parts of other dialects, by what they begin with. */
+const REFUSED: readonly (readonly [string, string])[] = [
+  ["(=", "lookahead"],
+  ["<", "a token or a name in angle brackets"],
+  ["!", "an excluded token"],
+  ["//", 'a comment that does not begin with "#"'],
+];
+
+/** Names that another dialect calls like functions. */
+const MACROS: ReadonlySet<string> = new Set([
+  "ExcludeToken",
+  "Regex",
+  "TagDispatch",
+  "Token",
+  "TokenTagDispatch",
+]);
+
+class EbnfParser {
+  readonly #scanner: EbnfScanner;
+  readonly #rules = new Map<string, Expression>();
+  /** Where each rule is defined. */
+  readonly #definitions = new Map<string, number>();
+  /** Where each rule is first referred to. */
+  readonly #references = new Map<string, number>();
+  #name: string | undefined;
+  readonly #groups: Group[] = [];
+  #group = makeGroup(0);
+
+  constructor(source: string) {
+    this.#scanner = new EbnfScanner(source);
+  }
+
+  parse(root: string): Grammar {
+    const scanner = this.#scanner;
+    scanner.skipSpace();
+    while (!scanner.atEnd) {
+      this.#step();
+      scanner.skipSpace();
+    }
+    this.#finishRule();
+    const grammar = { rules: this.#rules, root };
+    this.#check(grammar);
+    return grammar;
+  }
+
+  #step(): void {
+    const scanner = this.#scanner;
+    const { position } = scanner;
+    const name = scanner.readName();
+    if (name !== undefined) {
+      scanner.skipSpace();
+      if (scanner.skip("::=")) this.#beginRule(name, position);
+      else this.#refer(name, position);
+      return;
+    }
+    if (this.#name === undefined) throw this.#unexpected(position);
+    this.#refuseDialects(position);
+    const character = scanner.next();
+    switch (character) {
+      case '"':
+      case "'":
+        this.#add(text(scanner.readLiteral(character)));
+        break;
+      case "[":
+        this.#add({ kind: "class", points: scanner.readClass() });
+        break;
+      case ".":
+        this.#add({ kind: "class", points: ANY_CODE_POINT });
+        break;
+      case "(":
+        this.#groups.push(this.#group);
+        this.#group = makeGroup(position);
+        break;
+      case ")":
+        this.#closeGroup(position);
+        break;
+      case "|":
+        this.#finishOption();
+        break;
+      case "*":
+      case "+":
+      case "?":
+        this.#repeat(REPETITIONS[character]!, position);
+        break;
+      case "{":
+        scanner.position = position;
+        this.#repeat(scanner.readBounds(), position);
+        break;
+      default:
+        throw this.#unexpected(position);
+    }
+  }
+
+  #unexpected(position: number): GrammarError {
+    const scanner = this.#scanner;
+    scanner.position = position;
+    const where = this.#name === undefined ? " where a rule should begin" : "";
+    return scanner.malformed(`"${scanner.peek()}" is unexpected${where}`, position);
+  }
+
+  #refuseDialects(position: number): void {
+    const found = REFUSED.find(([begin]) => this.#scanner.sees(begin));
+    if (found !== undefined) {
+      throw this.#scanner.error(`Cannot use ${found[1]} "${found[0]}"`, position);
+    }
+  }
+
+  #add(part: Expression): void {
+    this.#group.parts.push(part);
+    this.#group.repeatable = true;
+  }
+
+  #finishOption(): void {
+    const group = this.#group;
+    const { parts } = group;
+    group.options.push(parts.length === 1 ? parts[0]! : { kind: "sequence", parts });
+    group.parts = [];
+    group.repeatable = false;
+  }
+
+  #finishGroup(): Expression {
+    this.#finishOption();
+    const { options } = this.#group;
+    return options.length === 1 ? options[0]! : { kind: "choice", options };
+  }
+
+  #closeGroup(position: number): void {
+    const outer = this.#groups.pop();
+    if (outer === undefined) throw this.#scanner.malformed('")" closes no group', position);
+    const part = this.#finishGroup();
+    this.#group = outer;
+    this.#add(part);
+  }
+
+  #repeat(bounds: { readonly min?: number; readonly max?: number }, position: number): void {
+    const part = this.#group.repeatable ? this.#group.parts.pop() : undefined;
+    if (part === undefined) {
+      throw this.#scanner.malformed("there is nothing to repeat, or it is repeated", position);
+    }
+    this.#add(repeat(part, bounds));
+    this.#group.repeatable = false;
+  }
+
+  #refer(name: string, position: number): void {
+    const scanner = this.#scanner;
+    if (this.#name === undefined) {
+      throw scanner.malformed(`"::=" is missing behind "${name}"`, position);
+    }
+    if (MACROS.has(name) && scanner.source[position + name.length] === "(") {
+      throw scanner.error(`Cannot use the macro "${name}"`, position);
+    }
+    if (!this.#references.has(name)) this.#references.set(name, position);
+    this.#add(rule(name));
+  }
+
+  #beginRule(name: string, position: number): void {
+    const scanner = this.#scanner;
+    this.#finishRule();
+    if (!scanner.beginsLine(position)) {
+      throw scanner.malformed(`rule "${name}" does not begin a line`, position);
+    }
+    if (this.#definitions.has(name)) {
+      throw scanner.malformed(`rule "${name}" is defined twice`, position);
+    }
+    this.#definitions.set(name, position);
+    this.#name = name;
+    this.#group = makeGroup(position);
+  }
+
+  #finishRule(): void {
+    if (this.#name === undefined) return;
+    if (this.#groups.length > 0) {
+      throw this.#scanner.malformed('a group begins and ")" is missing', this.#group.position);
+    }
+    this.#rules.set(this.#name, this.#finishGroup());
+  }
+
+  #missing(name: string, position = this.#scanner.position): GrammarError {
+    const hint = name.includes(".") ? '; "." for any character stands behind a space' : "";
+    const message = `Cannot find rule "${name}": the grammar does not define it${hint}`;
+    return this.#scanner.error(message, position);
+  }
+
+  #check(grammar: Grammar): void {
+    const scanner = this.#scanner;
+    for (const [name, position] of this.#references) {
+      if (!this.#rules.has(name)) throw this.#missing(name, position);
+    }
+    if (!this.#rules.has(grammar.root)) throw this.#missing(grammar.root);
+    const circle = findLeftRecursion(grammar);
+    if (circle !== undefined) {
+      throw scanner.error(describeLeftRecursion(circle), this.#definitions.get(circle[0]!));
+    }
+  }
+}
