@@ -113,7 +113,8 @@ export interface GenerationRequest {
   readonly tokens?: readonly number[];
   /**
    * Embeddings in place of tokens, a row of the model's `hiddenSize` numbers for each: used as they
-   * are, in f32. They have no log-probabilities, and count as tokens otherwise.
+   * are, in f32. They have no log-probabilities, and count as tokens otherwise. Rows that are f32
+   * already are not copied: leave them as they are until the request has ended.
    */
   readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
   /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */

@@ -13,12 +13,10 @@ import type { GenerationRequest } from "../generation.ts";
 export class PromptEmbeddings {
   /** One for each row, none of them a token's. */
   readonly ids: readonly number[];
-  readonly #hiddenSize: number;
-  #rows: Float32Array<ArrayBuffer>;
+  /** Shared with whoever gave them in f32: the samples of one prompt have the same. */
+  #rows: readonly Float32Array[];
 
   /**
-   * Copies the rows.
-   *
    * @throws {InvalidRequestError} naming the row that has another width or a number that is not
    * finite in f32.
    */
@@ -26,25 +24,22 @@ export class PromptEmbeddings {
     given: NonNullable<GenerationRequest["inputEmbeds"]>,
     { hiddenSize, contentIds }: { readonly hiddenSize: number; readonly contentIds: ContentIds },
   ) {
-    this.#hiddenSize = hiddenSize;
-    this.#rows = new Float32Array(given.length * hiddenSize);
-    const words = new Uint32Array(this.#rows.buffer);
-    this.ids = Array.from(given, (row, r) => {
-      const first = r * hiddenSize;
+    this.#rows = Array.from(given, (row, r) => {
       requireRow(row, r, hiddenSize);
-      this.#rows.set(row, first);
-      return contentIds.of(words.subarray(first, first + hiddenSize));
+      return row instanceof Float32Array ? row : Float32Array.from(row);
     });
+    this.ids = this.#rows.map(({ buffer, byteOffset, length }) =>
+      contentIds.of(new Uint32Array(buffer, byteOffset, length)),
+    );
   }
 
-  /** `[count, hiddenSize]` from row `first` on. */
-  slice(first: number, count: number): Float32Array<ArrayBuffer> {
-    return this.#rows.subarray(first * this.#hiddenSize, (first + count) * this.#hiddenSize);
+  row(index: number): Float32Array {
+    return this.#rows[index]!;
   }
 
-  /** Gives the rows' memory back: nobody asks for them any more. */
+  /** Forgets the rows: nobody asks for them any more. */
   release(): void {
-    this.#rows = new Float32Array(0);
+    this.#rows = [];
   }
 }
 

@@ -40,20 +40,20 @@ export function buildStep(
   const sequences: BatchSequence[] = [];
   const logitRows: number[] = [];
   const sampled: Sequence[] = [];
-  const external: Float32Array<ArrayBuffer>[] = [];
-  let externalRows = 0;
+  const external: Float32Array[] = [];
   const scored: { sequence: Sequence; position: number; row: number }[] = [];
   let row = 0;
   const progress = chunks.map(({ sequence, rows }, i) => {
     const position = sequence.computed;
     const computed = position + rows;
     const embedded = Math.min(sequence.embeddedLength - position, rows);
-    if (embedded > 0) external.push(sequence.embeddings!.slice(position, embedded));
     for (let j = 0; j < rows; j++) {
-      sources[row + j] =
-        j < embedded
-          ? FROM_EXTERNAL + externalRows++
-          : (sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt);
+      if (j < embedded) {
+        sources[row + j] = FROM_EXTERNAL + external.length;
+        external.push(sequence.embeddings!.row(position + j));
+      } else {
+        sources[row + j] = sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt;
+      }
       if (sequence.logprobs?.wantsRow(position + j)) {
         scored.push({ sequence, position: position + j, row: row + j });
       }

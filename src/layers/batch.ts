@@ -33,8 +33,8 @@ export interface Batch {
    * need not have reached the host; `FROM_EXTERNAL | i` for row i of `external` (kernels/embedding).
    */
   readonly sources: Uint32Array<ArrayBuffer>;
-  /** Embeddings made elsewhere, `[.., hiddenSize]`: runs of rows, numbered one run after another. */
-  readonly external?: readonly Float32Array<ArrayBuffer>[];
+  /** Embeddings made elsewhere, each of `hiddenSize` numbers. */
+  readonly external?: readonly Float32Array[];
   /** Rows whose logits are wanted, ascending. */
   readonly logitRows: Uint32Array<ArrayBuffer>;
 }

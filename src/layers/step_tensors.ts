@@ -45,7 +45,6 @@ export class StepInputs {
   readonly #device: GPUDevice;
   readonly #pageSize: number;
   readonly #capacity: number;
-  readonly #hiddenSize: number;
   readonly #hiddenStride: number;
   readonly #rows: Uint32Array<ArrayBuffer>;
   readonly #pages: Uint32Array<ArrayBuffer>;
@@ -77,7 +76,6 @@ export class StepInputs {
     this.#device = device;
     this.#pageSize = options.pageSize;
     this.#capacity = capacity;
-    this.#hiddenSize = hiddenSize;
     this.#hiddenStride = hiddenStride;
     this.#rows = new Uint32Array(maxRows * ROW_WORDS);
     // No page has this number, so that whatever comes first is a change.
@@ -142,19 +140,11 @@ export class StepInputs {
   }
 
   #writeExternal({ external = [] }: Batch): void {
-    const { queue } = this.#device;
     const { buffer, offset } = this.tensors.external;
-    const width = this.#hiddenSize;
-    const stride = this.#hiddenStride;
-    let row = 0;
-    for (const run of external) {
-      // Rows that stand as the GPU has them go in one piece.
-      const piece = width === stride ? run.length : width;
-      for (let at = 0; at < run.length; at += piece) {
-        queue.writeBuffer(buffer, offset + row * stride * 4, run, at, piece);
-        row += piece / width;
-      }
-    }
+    external.forEach((row, i) => {
+      const at = offset + i * this.#hiddenStride * 4;
+      this.#device.queue.writeBuffer(buffer, at, row as Float32Array<ArrayBuffer>);
+    });
   }
 
   #writePasses({ sequences }: Batch): void {

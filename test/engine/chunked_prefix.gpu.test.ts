@@ -157,7 +157,7 @@ describe("cached prefixes of prompts in one step", () => {
   );
 });
 
-const PREFIX = Array.from({ length: 1100 }, (_, i) => 3 + ((i * 37) % 2000));
+const PREFIX = Array.from({ length: 600 }, (_, i) => 3 + ((i * 37) % 2000));
 
 interface Answer {
   readonly tokens: readonly number[];

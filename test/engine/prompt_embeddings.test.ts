@@ -53,13 +53,22 @@ describe("PromptEmbeddings", () => {
     );
   });
 
-  test("keeps its rows until it is released, whatever becomes of those it was given", () => {
-    const given = rows(4).map((row) => Float32Array.from(row));
-    const embeddings = new PromptEmbeddings(given, options);
-    given[1]!.fill(9);
-    expect([...embeddings.slice(1, 2)]).toEqual(rows(2, 2).flat());
+  test("keeps rows until it is released, those in f32 without a copy", () => {
+    const float = Float32Array.of(7, 8, 9);
+    const list = [1, 2, 3];
+    const embeddings = new PromptEmbeddings([float, list], options);
+    list.fill(0);
+    expect(embeddings.row(0)).toBe(float);
+    expect(embeddings.row(1)).toEqual(Float32Array.of(1, 2, 3));
     embeddings.release();
-    expect(embeddings.slice(1, 2)).toHaveLength(0);
+    expect(embeddings.row(0)).toBeUndefined();
+  });
+
+  test("tells rows that are parts of a larger array", () => {
+    const all = Float32Array.from(rows(3).flat());
+    const parts = [0, 1, 2].map((r) => all.subarray(r * WIDTH, (r + 1) * WIDTH));
+    const { ids } = new PromptEmbeddings(rows(3), options);
+    expect(new PromptEmbeddings(parts, options).ids).toEqual(ids);
   });
 
   test.each([
@@ -94,7 +103,7 @@ describe("Scheduler", () => {
       ...[0, 1, 2, 3, 4].map((i) => FROM_EXTERNAL + i),
       plain.sequence.tokens[0],
     ]);
-    expect(step.batch.external!.flatMap((run) => [...run])).toEqual(rows(5).flat());
+    expect(step.batch.external!.map((row) => [...row])).toEqual(rows(5));
     one.commit(step, Uint32Array.of(7));
 
     const next = one.schedule()!;
@@ -104,7 +113,7 @@ describe("Scheduler", () => {
       plain.sequence.tokens[1],
       ...[0, 1, 2].map((i) => FROM_EXTERNAL + i),
     ]);
-    expect(next.batch.external!.flatMap((run) => [...run])).toEqual(rows(3, 20).flat());
+    expect(next.batch.external!.map((row) => [...row])).toEqual(rows(3, 20));
   });
 
   test("cuts such a prompt into chunks, and computes it again after a retraction", () => {
@@ -116,9 +125,7 @@ describe("Scheduler", () => {
     const seen: number[][] = [];
     while (one.hasWork) {
       const step = one.schedule()!;
-      const firsts = (step.batch.external ?? []).flatMap((run) =>
-        [...run].filter((_, i) => i % WIDTH === 0),
-      );
+      const firsts = step.batch.external!.map((row) => row[0]!);
       const external = [...step.batch.sources].filter((source) => source >= FROM_EXTERNAL);
       expect(external).toEqual(firsts.map((_, i) => FROM_EXTERNAL + i));
       if (firsts.length > 0) seen.push(firsts);
@@ -151,10 +158,10 @@ describe("Scheduler", () => {
       Uint32Array.from(step.sampled, () => 7),
     );
     expect(ends.finish).not.toBeNull();
-    expect(ends.embeddings!.slice(0, 1)).toHaveLength(0);
-    expect(leaves.embeddings!.slice(0, 1)).toHaveLength(WIDTH);
+    expect(ends.embeddings!.row(0)).toBeUndefined();
+    expect(leaves.embeddings!.row(0)).toHaveLength(WIDTH);
     one.remove(leaves);
-    expect(leaves.embeddings!.slice(0, 1)).toHaveLength(0);
+    expect(leaves.embeddings!.row(0)).toBeUndefined();
   });
 });
 
