@@ -60,12 +60,17 @@ test("the README's library example runs and ends by itself", async () => {
   expect(output.trim()).not.toBe("");
 });
 
-test("examples/library answers one, several and an aborted request", async () => {
+test("examples/library answers one, several, some with a shared prefix, and an aborted request", async () => {
   const { status, output, errors } = await run("library", read("examples/library/main.ts"));
   expect(status, errors).toBe(0);
   expect(output).toMatch(/^DeepseekV3ForCausalLM on .+\nThe capital of Japan is Tokyo\.\n/);
   expect(output).toContain("What is the capital of France?\n  The capital of France is Paris.\n");
   expect(output).toContain("What is 12 + 35?\n");
+  const cached = [...output.matchAll(/^(\d+) of (\d+) prompt tokens were cached$/gm)].map(
+    ([, found, all]) => Number(found) / Number(all),
+  );
+  expect(cached).toHaveLength(3);
+  expect(Math.min(...cached.slice(1))).toBeGreaterThan(0.7);
   expect(output).toMatch(/\nAborted: 0 tokens are held\n$/);
 });
 

@@ -1,4 +1,5 @@
-// The engine in a program of yours: one answer, several at once, and one that is given up.
+// The engine in a program of yours: one answer, several at once, a prefix they share, and one that
+// is given up.
 // Run it: npm run build && node examples/library/main.ts (Node 22.18 or newer)
 
 import { Engine } from "wisp-llm";
@@ -33,6 +34,17 @@ async function answer(question: string): Promise<string> {
 const questions = ["What is the capital of France?", "What is 12 + 35?", "Tell me a story."];
 const answers = await Promise.all(questions.map(answer));
 for (const [i, question] of questions.entries()) console.log(`${question}\n  ${answers[i]}`);
+
+// A shared prefix: what the requests have in common is computed for the first one, and cached.
+const rules = "Answer in one sentence. ".repeat(8);
+for (const question of questions) {
+  const sampling = { ...greedy, maxNewTokens: 1 };
+  const asked = { messages: chat(`${rules}${question}`), sampling };
+  for await (const { finish, promptTokens, cachedTokens } of engine.generate(asked)) {
+    if (finish !== null)
+      console.log(`${cachedTokens} of ${promptTokens} prompt tokens were cached`);
+  }
+}
 
 // Given up: the signal frees the request's part of the cache at once, as leaving the loop does.
 const controller = new AbortController();
