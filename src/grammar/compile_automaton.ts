@@ -19,6 +19,7 @@ import {
 } from "./byte_automaton.ts";
 import { type CodePointRange, type CodePoints, codePoints } from "./code_points.ts";
 import type {
+  ChoiceExpression,
   CodePointAutomaton,
   Expression,
   Grammar,
@@ -53,12 +54,22 @@ export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): 
   return { nodes, start, repeats, depthNeeds, ...byteClasses(nodes) };
 }
 
+/** What most nodes have of most things. */
+const NONE: readonly never[] = [];
+
 class BuiltNode implements AutomatonNode {
-  edges: ByteEdge[] = [];
-  silent: number[] = [];
-  calls: Call[] = [];
-  repeats: number[] = [];
+  edges: readonly ByteEdge[] = NONE;
+  silent: readonly number[] = NONE;
+  calls: readonly Call[] = NONE;
+  repeats: readonly number[] = NONE;
   returns = false;
+}
+
+/** The list with one more entry; only a list that this has made is changed. */
+function append<T>(list: readonly T[], entry: T): readonly T[] {
+  if (list.length === 0) return [entry];
+  (list as T[]).push(entry);
+  return list;
 }
 
 /** An expression that is to lead from one node to another. */
@@ -124,7 +135,7 @@ class Compilation {
     const solid = wanted && this.#facts.isNullable(expression);
     switch (expression.kind) {
       case "text":
-        if (!solid) this.#buildText(expression.text, from, to);
+        if (!solid) this.#buildText(expression.text, { from, to, shared: new Map() });
         break;
       case "class":
         this.#buildClass(expression.points, { from, to, tails: new Map() });
@@ -137,16 +148,15 @@ class Compilation {
         this.#buildSequence(expression, { from, to, solid });
         break;
       case "choice":
-        for (const option of expression.options) {
-          this.#tasks.push({ expression: option, from, to, solid: wanted });
-        }
+        this.#buildChoice(expression, { from, to, solid: wanted });
         break;
       case "repeat":
         this.#buildRepeat(expression, { from, to, solid });
         break;
       case "rule": {
         const start = this.#ruleStart(expression.name, solid);
-        this.nodes[from]!.calls.push({ start, back: to });
+        const node = this.nodes[from]!;
+        node.calls = append(node.calls, { start, back: to });
         break;
       }
       case "regular":
@@ -158,22 +168,50 @@ class Compilation {
   }
 
   #connect(from: number, edge: ByteEdge): void {
-    this.nodes[from]!.edges.push(edge);
+    const node = this.nodes[from]!;
+    node.edges = append(node.edges, edge);
   }
 
   #pass(from: number, to: number): void {
-    this.nodes[from]!.silent.push(to);
+    const node = this.nodes[from]!;
+    node.silent = append(node.silent, to);
   }
 
-  #buildText(text: string, from: number, to: number): void {
+  /** Texts with a beginning in common share its nodes: there may be thousands of them. */
+  #buildChoice(
+    { options }: ChoiceExpression,
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    const shared = new Map<number, number>();
+    for (const option of options) {
+      if (option.kind === "text" && option.text !== "") {
+        this.#buildText(option.text, { from, to, shared });
+      } else {
+        this.#tasks.push({ expression: option, from, to, solid });
+      }
+    }
+  }
+
+  /** @param shared Nodes inside texts from the same node, by the node before x 256 + byte. */
+  #buildText(
+    text: string,
+    { from, to, shared }: { from: number; to: number; shared: Map<number, number> },
+  ): void {
     const bytes = new TextEncoder().encode(text);
-    if (bytes.length === 0) this.#pass(from, to);
     let at = from;
-    bytes.forEach((byte, i) => {
-      const target = i === bytes.length - 1 ? to : this.#addNode();
-      this.#connect(at, { first: byte, last: byte, target });
+    for (const byte of bytes.subarray(0, -1)) {
+      const key = at * 256 + byte;
+      let target = shared.get(key);
+      if (target === undefined) {
+        target = this.#addNode();
+        shared.set(key, target);
+        this.#connect(at, { first: byte, last: byte, target });
+      }
       at = target;
-    });
+    }
+    const last = bytes.at(-1);
+    if (last === undefined) this.#pass(at, to);
+    else this.#connect(at, { first: last, last, target: to });
   }
 
   /** @param tails Nodes inside characters that lead to the same place, for classes to share. */
@@ -243,7 +281,9 @@ class Compilation {
     }
     const start = this.#addNode();
     this.#tasks.push({ expression: body, from: start, to: this.#addEnd(), solid: nullable });
-    this.nodes[from]!.repeats.push(this.repeats.push({ body: start, exit: to, min, max }) - 1);
+    const node = this.nodes[from]!;
+    node.repeats = append(node.repeats, this.repeats.length);
+    this.repeats.push({ body: start, exit: to, min, max });
   }
 
   #writeOut(

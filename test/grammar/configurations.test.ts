@@ -284,6 +284,19 @@ describe("configurations", () => {
     expect(accepts(states, "ac".repeat(100))).toBe(false);
   });
 
+  test("thousands of texts to choose from share their beginnings", () => {
+    const texts = Array.from({ length: 20_000 }, (_, i) => `"item ${i.toString(7)} é"`);
+    const options = [...texts, "", '"item', texts[5]!].map((value) => text(value));
+    const states = configurations(grammarOf(sequence(choice(...options), text("!"))));
+    for (const yes of [texts[0], texts[19_999], "", '"item']) {
+      expect(accepts(states, `${yes}!`)).toBe(true);
+    }
+    for (const no of ['"item ', '"item 7 é"', '"', "item"])
+      expect(accepts(states, `${no}!`)).toBe(false);
+    expect(follow(states, '"item 1')!.threads).toHaveLength(1);
+    expect(states.automaton.nodes.length).toBeLessThan(6 * texts.length);
+  });
+
   test("right recursion needs no stack", () => {
     const states = configurations(grammar({ root: sequence(ab, optional(rule("root"))) }), {
       maxDepth: 4,
