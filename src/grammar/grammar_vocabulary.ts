@@ -63,9 +63,9 @@ export class GrammarVocabulary {
       const bytes = this.textBytes(id);
       if (bytes !== undefined) tokens.push([id, bytes]);
     }
-    this.whole = new TokenTrie(tokens);
-    this.short = new TokenTrie(tokens.filter(([, bytes]) => bytes.length <= horizon));
-    this.long = new TokenTrie(tokens.filter(([, bytes]) => bytes.length > horizon));
+    this.whole = TokenTrie.of(tokens);
+    this.short = this.whole.ofLengths(1, horizon);
+    this.long = this.whole.ofLengths(horizon + 1, this.whole.maxDepth);
     this.horizons = { near: this.short.maxDepth, far: this.whole.maxDepth };
   }
 

@@ -26,45 +26,60 @@ export class TokenTrie {
   readonly several: readonly (readonly number[])[];
   readonly maxDepth: number;
 
-  /** Tokens without bytes are left out: nothing would be said by them. */
-  constructor(tokens: Iterable<TokenBytes>) {
-    const built = buildTree(tokens);
-    this.size = built.bytes.length - 1;
-    this.bytes = new Uint8Array(this.size);
-    this.depths = new Uint32Array(this.size);
-    this.ends = new Uint32Array(this.size);
-    this.tokens = new Int32Array(this.size);
-    this.several = built.several;
-
-    let place = 0;
-    let maxDepth = 0;
-    /** Path to the current node: numbers in `built` and their places here. */
-    const path: number[] = [];
-    const places: number[] = [];
-    let node = built.firstChild[ROOT]!;
-    while (node !== NONE || path.length > 0) {
-      if (node === NONE) {
-        this.ends[places.pop()!] = place;
-        node = built.sibling[path.pop()!]!;
-        continue;
-      }
-      this.bytes[place] = built.bytes[node]!;
-      this.tokens[place] = built.tokens[node]!;
-      path.push(node);
-      places.push(place);
-      this.depths[place] = path.length;
-      maxDepth = Math.max(maxDepth, path.length);
-      place += 1;
-      node = built.firstChild[node]!;
-    }
-    this.maxDepth = maxDepth;
+  private constructor(parts: TrieParts) {
+    this.size = parts.bytes.length;
+    this.bytes = parts.bytes;
+    this.depths = parts.depths;
+    this.ends = parts.ends;
+    this.tokens = parts.tokens;
+    this.several = parts.several;
+    this.maxDepth = parts.depths.reduce((most, depth) => Math.max(most, depth), 0);
   }
+
+  /** Tokens without bytes are left out: nothing would be said by them. */
+  static of(tokens: Iterable<TokenBytes>): TokenTrie {
+    return new TokenTrie(flatten(buildTree(tokens)));
+  }
+
+  /** The tokens of some lengths, in bytes, from first to last. */
+  ofLengths(first: number, last: number): TokenTrie {
+    const { size, bytes, depths, ends, several } = this;
+    const isKept = (node: number) =>
+      this.tokens[node] !== NO_TOKEN && depths[node]! >= first && depths[node]! <= last;
+    const places = new Uint32Array(size + 1);
+    /** Whether the subtree has tokens to keep: the last kept node before its end is in it. */
+    let lastKept = NONE_KEPT;
+    const keeps = new Uint8Array(size);
+    for (let node = size - 1; node >= 0; node--) {
+      if (isKept(node)) lastKept = node;
+      keeps[node] = lastKept < ends[node]! ? 1 : 0;
+    }
+    for (let node = 0; node < size; node++) places[node + 1] = places[node]! + keeps[node]!;
+    const chosen = (_: number, node: number) => keeps[node] === 1;
+    const tokens = this.tokens.map((token, node) => (isKept(node) ? token : NO_TOKEN));
+    return new TokenTrie({
+      bytes: bytes.filter(chosen),
+      depths: depths.filter(chosen),
+      ends: ends.filter(chosen).map((end) => places[end]!),
+      tokens: tokens.filter(chosen),
+      several,
+    });
+  }
+}
+
+interface TrieParts {
+  readonly bytes: Uint8Array;
+  readonly depths: Uint32Array;
+  readonly ends: Uint32Array;
+  readonly tokens: Int32Array;
+  readonly several: readonly (readonly number[])[];
 }
 
 const ROOT = 0;
 /** No node: the root is nobody's child or sibling. */
 const NONE = 0;
 const NO_TOKEN = -1;
+const NONE_KEPT = Number.POSITIVE_INFINITY;
 /** What the first list of `several` is called in `tokens`. */
 export const SEVERAL = -2;
 
@@ -105,6 +120,35 @@ function buildTree(tokens: Iterable<TokenBytes>): Tree {
     else several[SEVERAL - known]!.push(id);
   }
   return { bytes: bytes.subarray(0, size), firstChild, sibling, tokens: ends, several };
+}
+
+/** Puts the nodes in depth-first order. */
+function flatten(tree: Tree): TrieParts {
+  const size = tree.bytes.length - 1;
+  const bytes = new Uint8Array(size);
+  const depths = new Uint32Array(size);
+  const ends = new Uint32Array(size);
+  const tokens = new Int32Array(size);
+  let place = 0;
+  /** Path to the current node: numbers in the tree and their places in the order. */
+  const path: number[] = [];
+  const places: number[] = [];
+  let node = tree.firstChild[ROOT]!;
+  while (node !== NONE || path.length > 0) {
+    if (node === NONE) {
+      ends[places.pop()!] = place;
+      node = tree.sibling[path.pop()!]!;
+      continue;
+    }
+    path.push(node);
+    places.push(place);
+    bytes[place] = tree.bytes[node]!;
+    depths[place] = path.length;
+    tokens[place] = tree.tokens[node]!;
+    place += 1;
+    node = tree.firstChild[node]!;
+  }
+  return { bytes, depths, ends, tokens, several: tree.several };
 }
 
 /** (node, byte) -> child, with open addressing. */

@@ -68,10 +68,8 @@ class Masked {
 }
 
 describe("TokenTrie", () => {
-  test("holds every token at the end of its bytes, in depth-first order", () => {
-    const random = randomSource(3);
-    const tokens = randomTokens(random, 500);
-    const trie = new TokenTrie([...tokens.entries(), [9999, new Uint8Array(0)]]);
+  /** Bytes of every token, and that the nodes are in order. */
+  function tokensIn(trie: TokenTrie): Map<number, string> {
     const found = new Map<number, string>();
     const path: number[] = [];
     for (let node = 0; node < trie.size; node++) {
@@ -83,21 +81,41 @@ describe("TokenTrie", () => {
       const ids = token >= 0 ? [token] : token === -1 ? [] : trie.several[-2 - token]!;
       for (const id of ids) found.set(id, path.join());
       const end = trie.ends[node]!;
-      for (let inside = node + 1; inside < end; inside++) {
-        expect(trie.depths[inside]).toBeGreaterThan(depth);
-      }
+      expect(trie.depths.subarray(node + 1, end).every((inside) => inside > depth)).toBe(true);
       if (end < trie.size) expect(trie.depths[end]).toBeLessThanOrEqual(depth);
+      if (end === node + 1) expect(ids).not.toEqual([]);
     }
-    expect(found.size).toBe(tokens.length);
-    tokens.forEach((bytes, id) => {
-      expect(found.get(id)).toBe(bytes.join());
-    });
+    return found;
+  }
+
+  test("holds every token at the end of its bytes, in depth-first order", () => {
+    const tokens = randomTokens(randomSource(3), 500);
+    const trie = TokenTrie.of([...tokens.entries(), [9999, new Uint8Array(0)]]);
+    expect(tokensIn(trie)).toEqual(new Map(tokens.map((bytes, id) => [id, bytes.join()])));
     expect(trie.several.length).toBeGreaterThan(0);
     expect(trie.maxDepth).toBe(Math.max(...tokens.map(({ length }) => length)));
   });
 
+  test("ofLengths holds the tokens of those lengths and no other nodes", () => {
+    const tokens = randomTokens(randomSource(4), 500);
+    const trie = TokenTrie.of(tokens.entries());
+    for (const [first, last] of [
+      [1, 5],
+      [6, 99],
+      [3, 3],
+      [40, 50],
+    ] as const) {
+      const kept = [...tokens.entries()].filter(
+        ([, { length }]) => length >= first && length <= last,
+      );
+      const part = trie.ofLengths(first, last);
+      expect(tokensIn(part)).toEqual(new Map(kept.map(([id, bytes]) => [id, bytes.join()])));
+      expect(part.maxDepth).toBe(Math.max(0, ...kept.map(([, { length }]) => length)));
+    }
+  });
+
   test("without tokens has no nodes", () => {
-    expect(new TokenTrie([]).size).toBe(0);
+    expect(TokenTrie.of([]).size).toBe(0);
   });
 });
 
