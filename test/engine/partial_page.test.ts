@@ -155,3 +155,16 @@ test("what comes back from host memory is not copied, and is no source before it
   expect(pages.reusableTokens(prompt(11))).toBe(8);
   expect(pages.takeTransfers()).toMatchObject({ copies: [], restores: [{ skip: 0 }] });
 });
+
+test("its own generated tokens are taken from another one's prompt only where the form is the same", () => {
+  for (const promptsDiffer of [false, true]) {
+    const { pages } = setUp({ promptsDiffer });
+    const goesOn = prompt(6);
+    for (const token of [40, 41, 42, 43]) goesOn.append(token);
+    const quoting = sequence([...goesOn.tokens, 50], 20).sequence;
+    compute(pages, quoting, 11);
+    pages.attach(goesOn);
+    // Of the first page of its answer two tokens are the prompt's.
+    expect(goesOn.computed).toBe(promptsDiffer ? 6 : 9);
+  }
+});
