@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import { DRAW_WORDS, type Draw, sample, writeDraw } from "../../kernels/sampling/sample.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { whole } from "../../src/gpu/tensor.ts";
+import { chiSquare, pValue } from "./chi_square.ts";
 import { device, download, smallestCaseOnly, upload } from "./gpu.ts";
 
 /** Fewer on the slow driver, where a barrier costs half a millisecond. */
@@ -53,31 +54,12 @@ export async function histogram(row: Float32Array, rule: Rule): Promise<Float64A
   return counts;
 }
 
-/** Pearson's statistic in standard deviations above its mean; tokens below 5 expected are pooled. */
-function excess(counts: Float64Array, probabilities: ArrayLike<number>): number {
-  let statistic = 0;
-  let cells = 0;
-  const pool = { expected: 0, seen: 0 };
-  const add = (seen: number, expected: number) => {
-    statistic += (seen - expected) ** 2 / expected;
-    cells += 1;
-  };
-  counts.forEach((seen, id) => {
-    const expected = probabilities[id]! * DRAWS;
-    if (expected >= 5) add(seen, expected);
-    else {
-      pool.expected += expected;
-      pool.seen += seen;
-    }
-  });
-  if (pool.expected > 0) add(pool.seen, Math.max(pool.expected, 1));
-  const freedom = cells - 1;
-  return freedom === 0 ? 0 : (statistic - freedom) / Math.sqrt(2 * freedom);
-}
+/** Draws of the right distribution look less likely than this once in a million times. */
+const UNLIKELY = 1e-6;
 
 export function expectDistribution(counts: Float64Array, probabilities: ArrayLike<number>) {
   counts.forEach((seen, id) => {
     if (probabilities[id] === 0) expect(seen, `token ${id} is cut`).toBe(0);
   });
-  expect(excess(counts, probabilities)).toBeLessThan(5);
+  expect(pValue(chiSquare(counts, probabilities))).toBeGreaterThan(UNLIKELY);
 }
