@@ -1,7 +1,11 @@
-import { expect, test } from "vitest";
+import { existsSync } from "node:fs";
+import { afterEach, expect, test, vi } from "vitest";
 import { chunkedPrefixThreshold } from "../../src/node/chunked_prefix.ts";
+import { runCommand } from "../../src/node/command.ts";
 import { OptionError, parseOptions } from "../../src/node/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { defaultModelPath } from "../../src/node/package_root.ts";
+import { startEngine } from "../../src/node/start_engine.ts";
 
 const NAME = "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD";
 
@@ -30,3 +34,24 @@ test("--disable-chunked-prefix-cache is off unless it is given", () => {
   expect(launch("--disable-chunked-prefix-cache").disableChunkedPrefixCache).toBe(true);
   expect(() => launch("--disable-chunked-prefix-cache=1")).toThrow("it takes no value");
 });
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+test.skipIf(!existsSync(defaultModelPath()))(
+  "a start with a variable that is no number ends before a device is opened",
+  async () => {
+    vi.stubEnv(NAME, "8k");
+    let stderr = "";
+    const code = await runCommand(["launch_server"], {
+      startEngine,
+      stdout: { write: () => {} },
+      stderr: { write: (text: string) => (stderr += text) },
+    });
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(
+      `Cannot use ${NAME} 8k: it must be a whole number of tokens, 0 or more`,
+    );
+  },
+);
