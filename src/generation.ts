@@ -47,6 +47,16 @@ export interface SamplingParams {
   readonly skipSpecialTokens?: boolean;
   /** Puts a space between special tokens that follow each other, where they are shown. Default true. */
   readonly spacesBetweenSpecialTokens?: boolean;
+  /**
+   * JSON schema that the completion must fit, as JSON text, an object or a boolean; "$$ANY$$" is any
+   * JSON value. At most one of this, `regex` and `ebnf`, and "" is none. What cannot be enforced
+   * exactly is refused.
+   */
+  readonly jsonSchema?: string | boolean | Readonly<Record<string, unknown>>;
+  /** Regular expression that the whole completion must match. */
+  readonly regex?: string;
+  /** Grammar in EBNF that the whole completion must match; it begins at the rule `root`. */
+  readonly ebnf?: string;
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
 }

@@ -20,8 +20,11 @@ import type {
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
 import { ChunkStream } from "./chunk_stream.ts";
+import { constraintOf } from "./constraint.ts";
 import type { EngineOptions } from "./engine_options.ts";
+import type { GrammarService } from "./grammar_service.ts";
 import { type LoadedModel, loadModel } from "./load.ts";
+import { localGrammarService } from "./local_grammar_service.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { carryOut, type PageMovers } from "./page_transfers.ts";
@@ -33,10 +36,12 @@ import { requirePriority } from "./schedule_policy.ts";
 import type { ScheduledStep } from "./scheduled_step.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
+import { SequenceGrammar } from "./sequence_grammar.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
 import { SequencePages } from "./sequence_pages.ts";
 import { StepPipeline } from "./step_pipeline.ts";
 import { loadText, type TextModel } from "./text_model.ts";
+import { WakeUp } from "./wake_up.ts";
 
 /** What only the engine itself takes, as it cannot cross a worker or a socket. */
 export interface LocalRequest extends GenerationRequest {
@@ -60,6 +65,9 @@ export class Engine implements GenerationEngine {
   readonly #scheduler: Scheduler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
+  readonly #grammars: GrammarService;
+  /** Called when the loop may have something to do that it could not do before. */
+  readonly #news = new WakeUp();
   #loop: Promise<void> | undefined;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
@@ -87,6 +95,10 @@ export class Engine implements GenerationEngine {
       hiddenSize: definition.shape.hiddenSize,
       defaults: text.defaults,
     };
+    this.#grammars = localGrammarService(text, {
+      vocabularySize: definition.shape.vocabularySize,
+      backend: resolved.grammarBackend,
+    });
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };
     const retractionMemory =
       loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
@@ -131,22 +143,42 @@ export class Engine implements GenerationEngine {
   generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
+    let isOver = false;
     const onAbort = () => stream.fail(abortError());
     const stream = new ChunkStream({
       start: () => {
         if (signal?.aborted) throw abortError();
-        sequence = this.#createSequence(request, stream);
-        this.#scheduler.add(sequence);
+        const created = this.#createSequence(request, stream);
+        sequence = created;
         signal?.addEventListener("abort", onAbort);
-        sequence.announce();
-        this.#loop ??= this.#run();
+        const constraint = constraintOf(request.sampling ?? {});
+        if (constraint === undefined) {
+          this.#begin(created);
+          return;
+        }
+        created
+          .grammar!.open(this.#grammars, constraint)
+          .then(() => isOver || this.#begin(created))
+          .catch((error: unknown) => stream.fail(error));
       },
       stop: () => {
+        isOver = true;
         signal?.removeEventListener("abort", onAbort);
-        if (sequence !== undefined) this.#scheduler.remove(sequence);
+        if (sequence === undefined) return;
+        this.#scheduler.remove(sequence);
+        sequence.grammar?.close();
+        this.#news.call();
       },
     });
     return stream;
+  }
+
+  #begin(sequence: Sequence): void {
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#scheduler.add(sequence);
+    sequence.announce();
+    this.#loop ??= this.#run();
+    this.#news.call();
   }
 
   status(): EngineStatus {
@@ -176,7 +208,9 @@ export class Engine implements GenerationEngine {
       this.#scheduler.remove(sequence);
       sequence.abort("the engine is closed");
     }
+    this.#news.call();
     await this.#loop;
+    this.#grammars.close();
     this.#loaded.destroy();
   }
 
@@ -209,6 +243,14 @@ export class Engine implements GenerationEngine {
           vocabularySize,
           text: (token) => vocabulary.text(token),
         }),
+      grammar:
+        constraintOf(request.sampling ?? {}) &&
+        new SequenceGrammar({
+          vocabularySize,
+          // Every log-probability comes from a step.
+          spelling: request.logprobs === undefined ? this.#text.spelling : undefined,
+          onKnown: () => this.#news.call(),
+        }),
       logitProcessors: request.logitProcessors,
       eosTokenIds: this.#text.eosTokenIds,
       detokenizer: new Detokenizer(vocabulary, sampling),
@@ -225,12 +267,18 @@ export class Engine implements GenerationEngine {
       // Requests that arrive together start together.
       await Promise.resolve();
       for (;;) {
+        // While the GPU is busy, waiting a moment for a mask costs nobody anything.
+        if (scheduler.isUnprepared && !pipeline.isEmpty) await pipeline.race(this.#newsOr(MASK_MS));
         while (pipeline.hasRoom(scheduler.isSteady)) {
           const step = scheduler.schedule();
           if (step === undefined) break;
           pipeline.push(step, await this.#submit(step));
         }
-        if (pipeline.isEmpty) break;
+        if (pipeline.isEmpty) {
+          if (!scheduler.isUnprepared) break;
+          await this.#news.wait();
+          continue;
+        }
         const { step, tokens } = await pipeline.finish();
         scheduler.commit(step, tokens);
       }
@@ -253,6 +301,15 @@ export class Engine implements GenerationEngine {
     return this.#loaded.runner.submit(step.batch, rows, { scored });
   }
 
+  async #newsOr(milliseconds: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, milliseconds);
+    });
+    await Promise.race([this.#news.wait(), timeout]);
+    clearTimeout(timer);
+  }
+
   #fail(error: Error): void {
     this.#failure ??= error;
     for (const sequence of this.#scheduler.all()) {
@@ -261,6 +318,9 @@ export class Engine implements GenerationEngine {
     }
   }
 }
+
+/** Milliseconds that masks are waited for while a step is in flight. */
+const MASK_MS = 1;
 
 /** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
 function newRequestId(): string {

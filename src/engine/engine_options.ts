@@ -6,6 +6,7 @@
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
+import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
@@ -103,6 +104,11 @@ export interface EngineOptions {
    * Default false.
    */
   readonly deterministicInference?: boolean | undefined;
+  /**
+   * The kinds of constraints that requests may bring: `outlines` (JSON schema, regex), `xgrammar`
+   * (JSON schema, EBNF), `auto` (all of them), `none`. Default auto.
+   */
+  readonly grammarBackend?: GrammarBackend | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**
@@ -133,6 +139,7 @@ export interface ResolvedOptions {
   readonly overlapSchedule: boolean;
   /** Ascending; empty for none. */
   readonly decodeBuckets: readonly number[];
+  readonly grammarBackend: GrammarBackend;
   readonly prefixCache: boolean;
   readonly chunkedPrefix: boolean;
   readonly chunkedPrefixThreshold: number;
@@ -201,6 +208,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     mixedChunks: options.mixedChunks ?? false,
     overlapSchedule: options.overlapSchedule ?? true,
     decodeBuckets: resolveBuckets(options),
+    grammarBackend: requireBackend(options.grammarBackend),
     prefixCache: options.prefixCache ?? true,
     chunkedPrefix: options.chunkedPrefix ?? true,
     chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),

@@ -176,6 +176,11 @@ export class Scheduler {
     return this.#waiting.length === 0 && this.#running.every(goesOn);
   }
 
+  /** Whether a sequence could go on if its next tokens were known. */
+  get isUnprepared(): boolean {
+    return this.#running.some((one) => one.pending === 0 && !one.isPrepared);
+  }
+
   /** Every sequence, running ones first. */
   all(): Sequence[] {
     return [...this.#running, ...this.#waiting, ...this.#arriving, ...this.#held];
@@ -282,7 +287,7 @@ export class Scheduler {
     const isReady = (sequence: Sequence) =>
       sequence.computed >= sequence.promptLength &&
       sequence.computed < sequence.length &&
-      (sequence.pending === 0 || sequence.runsAhead);
+      (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead);
     // A sequence that makes room may itself be one of these.
     for (const sequence of this.#running.filter(isReady)) {
       // The GPU keeps what the newest step samples, and no more.
@@ -336,7 +341,10 @@ export class Scheduler {
       const { computed, promptLength, logprobs } = sequence;
       if (computed >= promptLength) continue;
       const fits = this.#pages.roomFor(sequence) - computed;
-      let rows = Math.min(promptLength - computed, left, fits);
+      // The last row of a prompt samples.
+      const missing = promptLength - computed - (sequence.isPrepared ? 0 : 1);
+      if (missing === 0) continue;
+      let rows = Math.min(missing, left, fits);
       if (logprobs !== undefined) {
         const [most, wanted] = logprobs.fit(computed, rows, scored);
         rows = most;

@@ -21,6 +21,7 @@ import type { PromptEmbeddings } from "./prompt_embeddings.ts";
 import type { SavedPages } from "./retraction_memory.ts";
 import type { SampledRow } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
+import { type GrammarState, type SequenceGrammar, SPELLED_TOGETHER } from "./sequence_grammar.ts";
 import type { SequenceLogprobs } from "./sequence_logprobs.ts";
 import { SequenceRows } from "./sequence_rows.ts";
 import { StopStrings } from "./stop.ts";
@@ -42,6 +43,8 @@ export interface SequenceOptions {
   readonly detokenizer: Detokenizer;
   /** Absent when nobody asks for log-probabilities. */
   readonly logprobs?: SequenceLogprobs | undefined;
+  /** What its text must match. Default: anything. */
+  readonly grammar?: SequenceGrammar | undefined;
   /** Change the logits before each draw. Default none. */
   readonly logitProcessors?: readonly LogitProcessor[] | undefined;
   /** Takes each chunk as it comes. */
@@ -84,6 +87,7 @@ export class Sequence {
   saved: SavedPages | undefined;
   finish: FinishReason | null = null;
   readonly logprobs: SequenceLogprobs | undefined;
+  readonly grammar: SequenceGrammar | undefined;
   readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
@@ -99,6 +103,7 @@ export class Sequence {
     this.embeddings = options.embeddings;
     this.#options = options;
     this.logprobs = options.logprobs;
+    this.grammar = options.grammar;
     this.#rows = new SequenceRows({
       sampling: options.sampling,
       eosTokenIds: options.eosTokenIds,
@@ -125,7 +130,12 @@ export class Sequence {
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
     const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
-    return mayGoOn && !this.#rows.needTokens;
+    return mayGoOn && !this.#rows.needTokens && this.grammar === undefined;
+  }
+
+  /** Whether a token may be sampled now, as far as the tokens before it are known. */
+  get isPrepared(): boolean {
+    return this.grammar === undefined || this.grammar.mask !== undefined;
   }
 
   /** Tokens that may be taken from a cache: the rows of the others are needed. */
@@ -135,16 +145,49 @@ export class Sequence {
 
   /** The row that the newest token in flight is sampled from. */
   sampledRow(): SampledRow {
-    return this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
+    const row = this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
+    return this.grammar === undefined ? row : { ...row, mask: this.grammar.mask };
   }
 
   /** Says that the request is accepted, before its first token. */
   announce(): void {
     this.#emit("", []);
+    this.#follow([]);
   }
 
-  /** Appends a sampled token, decides whether the sequence ends, and passes on its text. */
+  /** Appends a sampled token, and what follows from it without being sampled. */
   append(token: number): void {
+    this.#take(token);
+    this.#follow([token]);
+  }
+
+  #follow(tokens: readonly number[]): void {
+    if (this.finish !== null) return;
+    this.grammar?.advance(tokens, {
+      completion: this.tokens.slice(
+        Math.max(this.promptLength, this.tokens.length - SPELLED_TOGETHER),
+      ),
+      take: (state) => this.#obey(state),
+      fail: (error) => this.fail(error),
+    });
+  }
+
+  #obey({ forced, mustEnd }: GrammarState): void {
+    for (const token of forced) if (this.finish === null) this.#take(token);
+    if (forced.length > 0) {
+      this.#follow(forced);
+      return;
+    }
+    const { eosTokenIds, sampling } = this.#options;
+    const mayEnd = eosTokenIds.size > 0 && this.completionLength >= sampling.minNewTokens;
+    if (!mustEnd || mayEnd || this.finish !== null) return;
+    // Complete, but no end token can be sampled to say so.
+    this.finish = { type: "stop", matched: this.tokens.at(-1)! };
+    this.#emit(this.#stop.flush(), []);
+  }
+
+  /** Appends a token, decides whether the sequence ends, and passes on its text. */
+  #take(token: number): void {
     const { detokenizer } = this.#options;
     this.tokens.push(token);
     this.finish = this.#finishAt(token);
@@ -181,7 +224,11 @@ export class Sequence {
     if (this.completionLength >= this.maxNewTokens) {
       return { type: "length", length: this.maxNewTokens };
     }
-    if (sampling.ignoreEos) return null;
+    if (sampling.ignoreEos) {
+      // A grammar that has ended allows nothing more.
+      const isEnd = this.grammar !== undefined && eosTokenIds.has(token);
+      return isEnd ? { type: "stop", matched: token } : null;
+    }
     if (eosTokenIds.has(token) || sampling.stopTokenIds.has(token)) {
       return { type: "stop", matched: token };
     }

@@ -52,6 +52,12 @@ export class StepPipeline {
     this.#inFlight.push({ step, tokens });
   }
 
+  /** Waits for the oldest step, or until `other` resolves; nothing changes. */
+  async race(other: Promise<unknown>): Promise<void> {
+    const oldest = this.#inFlight[0]?.tokens.catch(() => {});
+    await (oldest === undefined ? other : Promise.race([oldest, other]));
+  }
+
   /** Waits for the oldest step. */
   async finish(): Promise<{ readonly step: ScheduledStep; readonly tokens: Uint32Array }> {
     const { step, tokens } = this.#inFlight.shift()!;

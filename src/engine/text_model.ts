@@ -20,6 +20,7 @@ import {
 } from "../text/chat_template_choice.ts";
 import { detectFamily, familyNamed, type ModelFamily } from "../text/families.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
+import type { Spelling } from "./sequence_grammar.ts";
 import { loadTokenizer } from "./tokenizer_files.ts";
 
 export interface TextModel {
@@ -27,6 +28,8 @@ export interface TextModel {
   readonly chat: ChatRenderer;
   readonly family: ModelFamily;
   readonly eosTokenIds: ReadonlySet<number>;
+  /** Spells text that a grammar forces as the tokenizer would. */
+  readonly spelling: Spelling;
   readonly defaults: ModelDescription["defaults"];
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
@@ -82,7 +85,13 @@ export async function loadText(
   for (let id = 0; id < vocabulary.size; id++) {
     longestToken = Math.max(longestToken, vocabulary.bytes(id).length);
   }
-  return { tokenizer, chat, family, eosTokenIds, defaults: defaults(generation), longestToken };
+  const spelling: Spelling = {
+    encode: (text) => tokenizer.encode(text),
+    decode: (tokens) => tokenizer.decode(tokens),
+    isSpecial: (token) => vocabulary.isSpecial(token),
+  };
+  const text = { tokenizer, chat, family, eosTokenIds, spelling, longestToken };
+  return { ...text, defaults: defaults(generation) };
 }
 
 /** tokenizer_config.json; roles that it does not name are looked up in the older file for them. */

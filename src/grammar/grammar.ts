@@ -5,7 +5,7 @@
  */
 
 import { compileAutomaton } from "./compile_automaton.ts";
-import { type ConfigurationLimits, Configurations } from "./configurations.ts";
+import { type Configuration, type ConfigurationLimits, Configurations } from "./configurations.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
@@ -81,9 +81,15 @@ export class CompiledGrammar {
 
   /** Whether the grammar accepts the whole text. */
   accepts(text: string): boolean {
-    this.#configurations.begin();
-    const bytes = new TextEncoder().encode(text);
-    return this.#configurations.follow(this.#configurations.start, bytes)?.accepting ?? false;
+    const states = this.#configurations;
+    states.begin();
+    let at: Configuration | null = states.start;
+    for (const byte of new TextEncoder().encode(text)) {
+      states.begin();
+      at = states.step(at, states.automaton.classOf[byte]!);
+      if (at === null) return false;
+    }
+    return at.accepting;
   }
 }
 
@@ -122,6 +128,11 @@ export class GrammarCompiler {
   constructor(options: GrammarCompilerOptions) {
     this.#options = options;
     this.#masks = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
+  }
+
+  /** 32-bit words of a mask. */
+  get words(): number {
+    return this.#options.vocabulary.words;
   }
 
   /** Grammars that are kept. */

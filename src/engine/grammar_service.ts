@@ -1,0 +1,44 @@
+/**
+ * Where grammars are compiled and followed: tokens in, what may come next out.
+ *
+ * A port, so that the work can be done in another thread. What is known already comes at once,
+ * anything else as a promise; the engine goes on with other requests until then.
+ *
+ * @module
+ */
+import type { Constraint } from "../grammar/grammar.ts";
+
+/** What may follow the tokens so far. */
+export interface NextTokens {
+  /** Bit `t % 32` of word `t / 32` says whether token t may come. Not to be changed. */
+  readonly mask: Uint32Array;
+  /** Whether the text is complete and nothing but an end token may follow. */
+  readonly mustEnd: boolean;
+  /** Text that must follow, in whole characters; often empty. */
+  readonly forcedText: string;
+}
+
+/** One sequence on its way through a grammar. */
+export interface GrammarSession {
+  /**
+   * Takes the next tokens. The first call takes none.
+   *
+   * @throws {GrammarError} when one is not allowed, or following them is beyond a limit; so does the
+   * promise reject.
+   */
+  advance(tokens: readonly number[]): NextTokens | Promise<NextTokens>;
+  /** Forgets the sequence; nothing may be asked any more. */
+  close(): void;
+}
+
+export interface GrammarService {
+  /**
+   * A session at the beginning of a text.
+   *
+   * @throws {GrammarError} (as a rejection) when the constraint is malformed, not supported, or
+   * cannot be enforced exactly.
+   */
+  open(constraint: Constraint): Promise<GrammarSession>;
+  /** Frees what the service holds; nothing may be asked any more. */
+  close(): void;
+}
