@@ -61,7 +61,7 @@ export function planMemory(options: MemoryPlanOptions): MemoryPlan {
     cacheSlots: pagesWanted * pageSize + PADDING_SLOTS,
   });
   const room = Math.max(budget - weightBytes - workspaceBytes, 0);
-  const fits = Math.min(Math.floor(room / perToken), bound) - PADDING_SLOTS;
+  const fits = Math.max(Math.min(Math.floor(room / perToken), bound) - PADDING_SLOTS, 0);
   const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
   if (pages * pageSize < MIN_CONTEXT || (wantedIsGiven && pages < pagesWanted)) {
     const and = workspaceBytes > 0 ? ` and ${megabytes(workspaceBytes)} to expand prompts in` : "";

@@ -80,6 +80,8 @@ describe("planMemory with a workspace of 50 bytes an entry", () => {
     expect(() => planMemory({ ...given, workspace: whole, wantedTokens: 50 })).toThrow(
       "beside weights of 0.0 MiB and 0.0 MiB to expand prompts in there is room for 49",
     );
+    const full = { ...OPTIONS, weightBytes: 11_150 };
+    expect(() => planMemory({ ...full, workspace })).toThrow("there is room for 0 ");
   });
 
   test("needs no more of it than the cache can come to hold", () => {
