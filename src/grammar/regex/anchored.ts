@@ -36,7 +36,13 @@ export interface Anchored {
   /** Position of a `$` at the right edge that would also match before a line break. */
   readonly lineEnd?: number | undefined;
   /** What a greedy quantifier repeats, when the part is nothing else. */
-  readonly repeated?: Anchored | undefined;
+  readonly repeated?: Repeated | undefined;
+}
+
+export interface Repeated {
+  readonly body: Texts | undefined;
+  /** Whether the number of rounds is given. */
+  readonly isFixed: boolean;
 }
 
 /** What stands at `position` takes all it can, so what follows must not begin with `points`. */
@@ -209,7 +215,8 @@ export function repeatAnchored(part: Anchored, { min, max }: RepeatBounds): Anch
   const { free, start, end, both, commitments, lineStart, lineEnd } = part;
   const marks = { commitments, lineStart, lineEnd };
   const whole = repeatTexts(free, min, max);
-  if (!isAnchored(part)) return { ...marks, free: whole, repeated: part };
+  if (!isAnchored(part))
+    return { ...marks, free: whole, repeated: { body: free, isFixed: min === max } };
 
   /** Rounds anywhere, beside `others` that are one round each. */
   const rounds = (...others: (Texts | undefined)[]): Texts | undefined => {

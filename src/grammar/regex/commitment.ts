@@ -20,8 +20,9 @@ import type { Anchored, Commitment, Texts } from "./anchored.ts";
 export function commit(part: Anchored, position: number): Anchored {
   const { free, repeated, ...rest } = part;
   if (free === undefined || rest.start || rest.end || rest.both) return refuse(position);
-  const body = repeated?.free;
+  const body = repeated?.body;
   if (body !== undefined && !body.nullable && isPrefixFree(body.expression)) {
+    if (repeated?.isFixed) return { ...rest, free };
     const points = firstPoints(body.expression);
     return { ...rest, free, commitments: [...(rest.commitments ?? []), { points, position }] };
   }

@@ -117,14 +117,14 @@ interface Group {
   repeatable: boolean;
 }
 
-/** Kinds of groups that are refused, by what they begin with. */
+/** Groups that are refused, by what stands behind `(?`. */
 const REFUSED_GROUPS: readonly (readonly [RegExp, string])[] = [
-  [/\(\?[=!]/y, "lookahead"],
-  [/\(\?<[=!]/y, "lookbehind"],
-  [/\(\?P=/y, "a backreference"],
-  [/\(\?(?:P>|R|&|[+-]?[0-9])/y, "recursion"],
-  [/\(\?\(/y, "a condition"],
-  [/\(\?\|/y, "a branch reset"],
+  [/[=!]/y, "lookahead"],
+  [/<[=!]/y, "lookbehind"],
+  [/P=/y, "a backreference"],
+  [/P>|R|&|[+-]?[0-9]/y, "recursion"],
+  [/\(/y, "a condition"],
+  [/\|/y, "a branch reset"],
 ];
 
 /** Not before a quantifier, and without surrogates that are no pair. */
@@ -292,8 +292,11 @@ class RegexParser {
       const comment = scanner.match(/[^)]*\)/y);
       if (comment === undefined) throw scanner.malformed("a comment does not end", position);
     } else {
-      const flags = scanner.match(/([A-Za-z]*)(?:-([A-Za-z]+))?([:)])/y);
-      if (flags === undefined || flags[0] === ")") throw this.#refuseGroup(position);
+      this.#refuseGroup(position);
+      const flags = scanner.match(/(?!\))([A-Za-z]*)(?:-([A-Za-z]+))?([:)])/y);
+      if (flags === undefined) {
+        throw scanner.malformed('"(?" begins no group that is known', position);
+      }
       this.#readFlags(flags, position);
     }
   }
@@ -329,14 +332,12 @@ class RegexParser {
     this.#flags = { ...outside, ...changes };
   }
 
-  #refuseGroup(position: number): GrammarError {
-    const scanner = this.#scanner;
-    scanner.position = position;
+  /** Refuses what is known but cannot be enforced, behind `(?`. */
+  #refuseGroup(position: number): void {
     for (const [expression, name] of REFUSED_GROUPS) {
-      const begin = scanner.match(expression)?.[0];
-      if (begin !== undefined) return scanner.unsupported(`${name} "${begin}"`, position);
+      const begin = this.#scanner.match(expression)?.[0];
+      if (begin !== undefined) throw this.#scanner.unsupported(`${name} "(?${begin}"`, position);
     }
-    return scanner.malformed('"(?" begins no group that is known', position);
   }
 
   #readBrace(position: number): void {
