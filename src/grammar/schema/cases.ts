@@ -1,0 +1,282 @@
+/**
+ * From a schema to the cases of each type that it allows or forbids.
+ *
+ * Negation is pushed down to single facts, so what a schema does not allow is as plain as what it
+ * allows. `anyOf`, `oneOf`, `if` and the rest become several cases, `allOf` and `$ref` join cases.
+ * Cases that contradict themselves are left out as soon as they arise.
+ *
+ * @module
+ */
+
+import type { CodePointAutomaton } from "../expression.ts";
+import { GrammarError } from "../grammar_error.ts";
+import { union } from "../regular.ts";
+import { arrayConstraints, unevaluatedItems } from "./array_keywords.ts";
+import { type Conjunction, Conjunctions } from "./conjunctions.ts";
+import { contradicts } from "./contradictions.ts";
+import { checkKeywords, isAnnotation, isAtLeast } from "./dialect.ts";
+import type { SchemaDocument, SchemaNode } from "./document.ts";
+import type { Case, Fact } from "./facts.ts";
+import { checkFormat } from "./formats.ts";
+import { isObject, JSON_TYPES, type JsonObject, type JsonType } from "./json_value.ts";
+import { logicConstraints } from "./logic_keywords.ts";
+import { numberConstraints } from "./number_keywords.ts";
+import { objectConstraints, unevaluatedProperties } from "./object_keywords.ts";
+import { caseLanguage, stringConstraints } from "./string_keywords.ts";
+
+/** What part of a schema says of values of one type. */
+export interface Constraint {
+  readonly holds: () => readonly Case[];
+  readonly fails: () => readonly Case[];
+}
+
+export interface CaseContext {
+  readonly type: JsonType;
+  /** Whether each case must tell which of the subschemas hold, for `unevaluated...` around it. */
+  readonly annotate: boolean;
+}
+
+/** No value fits. */
+export const NO_CASE: readonly Case[] = [];
+/** Every value fits. */
+export const EVERY_CASE: readonly Case[] = [[]];
+
+const MAX_CASES = 2_000;
+const MAX_PRODUCT = 100_000;
+/** Schemas inside one another at the same place of a value. */
+const MAX_NESTING = 400;
+/** Levels of a value that are looked at to find a contradiction. */
+const MAX_LOOKAHEAD = 20;
+const MAX_STEPS = 200_000;
+
+export class CaseAnalysis {
+  readonly document: SchemaDocument;
+  readonly conjunctions = new Conjunctions();
+  readonly #known = new Map<string, readonly Case[]>();
+  readonly #joined = new Map<string, readonly Case[]>();
+  readonly #never = new Map<string, boolean>();
+  readonly #checked = new Set<SchemaNode>();
+  readonly #active = new Map<string, SchemaNode>();
+  readonly #derived = new Map<string, SchemaNode>();
+  /** Calls of `casesOf` inside one another. */
+  #depth = 0;
+  #lookahead = 0;
+  #steps = 0;
+
+  constructor(document: SchemaDocument) {
+    this.document = document;
+  }
+
+  /** The conjunction of one schema; a schema that only refers to another one is that one. */
+  conjunction(node: SchemaNode, holds = true): Conjunction {
+    const seen = new Set<SchemaNode>();
+    let at = node;
+    for (let next = this.#alias(at); next !== undefined; next = this.#alias(at)) {
+      if (seen.has(at)) refuseCircle(at);
+      seen.add(at);
+      at = next;
+    }
+    return this.conjunctions.of(at, holds);
+  }
+
+  /** A schema that stands for a part of another one, the same for the same place. */
+  derive(from: SchemaNode, name: string, make: () => JsonObject): SchemaNode {
+    const key = `${from.id} ${name}`;
+    let node = this.#derived.get(key);
+    if (node === undefined) {
+      node = this.document.derive(make(), from);
+      this.#derived.set(key, node);
+    }
+    return node;
+  }
+
+  #alias(node: SchemaNode): SchemaNode | undefined {
+    this.#check(node);
+    const { value, resource } = node;
+    if (!isObject(value) || typeof value.$ref !== "string") return undefined;
+    const alone = Object.keys(value).every((name) => name === "$ref" || isAnnotation(name));
+    if (!alone && isAtLeast(resource.dialect, "2019-09")) return undefined;
+    return this.document.resolve(node, "$ref", value.$ref);
+  }
+
+  #check(node: SchemaNode): void {
+    if (this.#checked.has(node)) return;
+    this.#checked.add(node);
+    checkKeywords(node);
+    const { value, path } = node;
+    if (isObject(value) && typeof value.format === "string") {
+      checkFormat(value.format, `${path}/format`);
+    }
+  }
+
+  /** The conjunction that at least one of the schemas fits. */
+  anyOf(nodes: readonly SchemaNode[]): Conjunction {
+    if (nodes.length === 1) return this.conjunction(nodes[0]!);
+    const key = nodes.map(({ id }) => id).join();
+    let node = this.#derived.get(key);
+    if (node === undefined) {
+      node = this.document.deriveAnyOf(nodes);
+      this.#derived.set(key, node);
+    }
+    return this.conjunction(node);
+  }
+
+  /** Cases of values that fit the schema, or that do not. */
+  casesOf(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[] {
+    if (typeof node.value === "boolean") return node.value === holds ? EVERY_CASE : NO_CASE;
+    const annotate = context.annotate && holds;
+    const key = `${holds ? "+" : "-"}${node.id} ${context.type} ${annotate}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    if (this.#active.has(key)) refuseCircle(node);
+    if (this.#depth >= MAX_NESTING) {
+      throw new GrammarError(
+        `Cannot use the schema: more than ${MAX_NESTING} schemas lie inside one another`,
+        { path: node.path },
+      );
+    }
+    this.#depth += 1;
+    this.#active.set(key, node);
+    const cases = this.#readCases(node, holds, { type: context.type, annotate });
+    this.#active.delete(key);
+    this.#depth -= 1;
+    this.#known.set(key, cases);
+    return cases;
+  }
+
+  #readCases(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[] {
+    this.#check(node);
+    const closing = this.#unevaluated(node, context);
+    const inner = closing !== undefined && holds ? { ...context, annotate: true } : context;
+    const constraints = [
+      ...logicConstraints(node, this, inner),
+      ...this.#typeConstraints(node, inner),
+    ];
+    if (holds) {
+      const cases = this.both(node, context.type, ...constraints.map((c) => c.holds));
+      if (closing === undefined) return cases;
+      const closed = cases.map((one): Case => [...one, closing.fact(one)]);
+      return context.annotate ? closed : closed.map((one) => one.map(withoutAnnotation));
+    }
+    const failing = constraints.flatMap((constraint) => constraint.fails());
+    if (closing !== undefined) {
+      throw new GrammarError(`Cannot enforce the opposite of "${closing.keyword}"`, {
+        path: `${node.path}/${closing.keyword}`,
+      });
+    }
+    return this.#limit(node, failing);
+  }
+
+  #unevaluated(node: SchemaNode, { type }: CaseContext) {
+    if (!isObject(node.value) || !isAtLeast(node.resource.dialect, "2019-09")) return undefined;
+    if (type === "object") return unevaluatedProperties(node, this);
+    if (type === "array") return unevaluatedItems(node, this);
+    return undefined;
+  }
+
+  #typeConstraints(node: SchemaNode, context: CaseContext): readonly Constraint[] {
+    const { value, resource } = node;
+    // Beside a reference, older drafts know no other keyword.
+    if (isObject(value) && "$ref" in value && !isAtLeast(resource.dialect, "2019-09")) return [];
+    switch (context.type) {
+      case "number":
+        return numberConstraints(node);
+      case "string":
+        return stringConstraints(node);
+      case "array":
+        return arrayConstraints(node, this, context);
+      case "object":
+        return objectConstraints(node, this, context);
+      default:
+        return [];
+    }
+  }
+
+  /** Cases of values that fit all parts of a conjunction. */
+  casesOfAll(conjunction: Conjunction, type: JsonType): readonly Case[] {
+    if (conjunction.never) return NO_CASE;
+    const key = `${conjunction.key} ${type}`;
+    let cases = this.#joined.get(key);
+    if (cases === undefined) {
+      const { literals } = conjunction;
+      const parts = literals.map(({ node, holds }) => {
+        return () => this.casesOf(node, holds, { type, annotate: false });
+      });
+      const place = literals[0]?.node ?? this.document.root;
+      cases = this.both(place, type, ...parts);
+      this.#joined.set(key, cases);
+    }
+    return cases;
+  }
+
+  /** Cases in which all parts hold. Later parts are not read when no case is left. */
+  both(
+    node: SchemaNode,
+    type: JsonType,
+    ...parts: readonly (() => readonly Case[])[]
+  ): readonly Case[] {
+    let cases = EVERY_CASE;
+    for (const part of parts) {
+      const more = part();
+      if (more === EVERY_CASE) continue;
+      if (cases.length * more.length > MAX_PRODUCT) this.#refuseCases(node);
+      this.#steps += cases.length * more.length;
+      if (this.#steps > MAX_STEPS) this.#refuseCases(node);
+      const joined = cases.flatMap((one) => more.map((other): Case => [...one, ...other]));
+      cases = joined.filter((one) => !contradicts(one, type, this));
+      this.#limit(node, cases);
+      if (cases.length === 0) return NO_CASE;
+    }
+    return cases;
+  }
+
+  #limit(node: SchemaNode, cases: readonly Case[]): readonly Case[] {
+    if (cases.length > MAX_CASES) this.#refuseCases(node);
+    // One case that always holds covers all others.
+    return cases.some((one) => one.length === 0) ? EVERY_CASE : cases;
+  }
+
+  #refuseCases(node: SchemaNode): never {
+    throw new GrammarError(`Cannot enforce the schema: it has more than ${MAX_CASES} cases`, {
+      path: node.path,
+    });
+  }
+
+  /** Whether surely no value fits. */
+  isNever(conjunction: Conjunction): boolean {
+    if (conjunction.never) return true;
+    const known = this.#never.get(conjunction.key);
+    if (known !== undefined) return known;
+    if (this.#lookahead >= MAX_LOOKAHEAD) return false;
+    // A value that contains itself is not there to contradict anything.
+    this.#never.set(conjunction.key, false);
+    this.#lookahead += 1;
+    const outer = new Map(this.#active);
+    this.#active.clear();
+    const never = JSON_TYPES.every((type) => this.casesOfAll(conjunction, type).length === 0);
+    for (const [key, node] of outer) this.#active.set(key, node);
+    this.#lookahead -= 1;
+    this.#never.set(conjunction.key, never);
+    return never;
+  }
+
+  /** The strings that fit, or undefined when every string does. */
+  languageOf(conjunction: Conjunction): CodePointAutomaton | undefined {
+    const cases = this.casesOfAll(conjunction, "string");
+    if (cases.some((one) => one.length === 0)) return undefined;
+    const languages = cases.map(caseLanguage);
+    return languages.length === 0
+      ? { states: [{ accepting: false, edges: [] }] }
+      : languages.reduce(union);
+  }
+}
+
+function withoutAnnotation(fact: Fact): Fact {
+  return "evaluates" in fact ? { ...fact, evaluates: false } : fact;
+}
+
+function refuseCircle(node: SchemaNode): never {
+  throw new GrammarError("Cannot use the schema: it refers to itself without any value between", {
+    path: node.path,
+  });
+}

@@ -1,0 +1,79 @@
+/**
+ * Whether the facts of a case exclude each other.
+ *
+ * Says so only when it is sure. That keeps the cases of a schema few, and shows that two schemas of
+ * a `oneOf` have no value in common.
+ *
+ * @module
+ */
+
+import { isEmpty } from "../regular.ts";
+import { mergeItems } from "./array_shape.ts";
+import type { CaseAnalysis } from "./cases.ts";
+import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
+import type { JsonType } from "./json_value.ts";
+import { noNumberFits } from "./number_language.ts";
+import { allowsKey, memberValue } from "./object_shape.ts";
+import { caseLanguage, lengthsOf } from "./string_keywords.ts";
+
+export function contradicts(facts: Case, type: JsonType, analysis: CaseAnalysis): boolean {
+  if (facts.length === 0) return false;
+  switch (type) {
+    case "null":
+      return false;
+    case "boolean":
+      return noBooleanFits(facts as readonly BooleanFact[]);
+    case "number":
+      return noNumberFits(facts as readonly NumberFact[]);
+    case "string":
+      return noStringFits(facts);
+    case "array":
+      return noArrayFits(facts as readonly ArrayFact[], analysis);
+    case "object":
+      return noObjectFits(facts as readonly ObjectFact[], analysis);
+    default:
+      return type satisfies never;
+  }
+}
+
+function noBooleanFits(facts: readonly BooleanFact[]): boolean {
+  return [true, false].every((value) => facts.some(({ values }) => !values.includes(value)));
+}
+
+function noStringFits(facts: Case): boolean {
+  const { min, max } = lengthsOf(facts);
+  if (min > max) return true;
+  if (facts.every(({ kind }) => kind === "length")) return false;
+  return isEmpty(caseLanguage(facts));
+}
+
+function noArrayFits(facts: readonly ArrayFact[], analysis: CaseAnalysis): boolean {
+  const { prefix, rest, min, max } = mergeItems(facts, analysis);
+  if (min > max) return true;
+  for (let i = 0; i < Math.min(min, prefix.length + 1); i++) {
+    if (analysis.isNever(prefix[i] ?? rest)) return true;
+  }
+  return facts.some((fact) => {
+    if (fact.kind !== "contains" || fact.min === 0) return false;
+    if (fact.min > fact.max || fact.from + fact.min > max) return true;
+    const wanted = analysis.conjunction(fact.node, fact.holds);
+    const places = [...prefix.slice(fact.from), rest];
+    return places.every((place) => analysis.isNever(analysis.conjunctions.and(place, wanted)));
+  });
+}
+
+function noObjectFits(facts: readonly ObjectFact[], analysis: CaseAnalysis): boolean {
+  const required = new Set(facts.flatMap((fact) => (fact.kind === "has" ? [fact.key] : [])));
+  for (const key of required) {
+    if (!allowsKey(facts, key) || analysis.isNever(memberValue(facts, key, analysis))) return true;
+  }
+  for (const fact of facts) {
+    if (fact.kind === "count" && (required.size > fact.max || fact.min > fact.max)) return true;
+    if (fact.kind === "some" && isEmpty(fact.language)) return true;
+  }
+  const least = Math.max(0, ...facts.map((fact) => (fact.kind === "count" ? fact.min : 0)));
+  const most = Math.min(
+    ...facts.map((f) => (f.kind === "count" ? f.max : Number.POSITIVE_INFINITY)),
+  );
+  return least > most;
+}

@@ -1,0 +1,307 @@
+/**
+ * A JSON schema as a document: its parts with their places, its dialects, and what its references
+ * point to.
+ *
+ * Nothing is ever fetched: a reference leads to a part of the document, or is refused by name.
+ *
+ * @module
+ */
+
+import { GrammarError } from "../grammar_error.ts";
+import { DIALECT_URIS, type Dialect } from "./dialect.ts";
+import { isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
+
+/** Values of all kinds inside a schema. */
+const MAX_VALUES = 200_000;
+const MAX_DEPTH = 200;
+
+/** What a schema without `$id` is relative to. */
+const NO_URI = "schema:/";
+
+/** Keywords whose value is a schema. */
+const SCHEMA_KEYWORDS = [
+  "additionalItems",
+  "additionalProperties",
+  "contains",
+  "contentSchema",
+  "else",
+  "if",
+  "items",
+  "not",
+  "propertyNames",
+  "then",
+  "unevaluatedItems",
+  "unevaluatedProperties",
+] as const;
+
+/** Keywords whose value is a list of schemas. */
+const LIST_KEYWORDS = ["allOf", "anyOf", "items", "oneOf", "prefixItems"] as const;
+
+/** Keywords whose value has a schema under every key. */
+const MAP_KEYWORDS = [
+  "$defs",
+  "definitions",
+  "dependencies",
+  "dependentSchemas",
+  "patternProperties",
+  "properties",
+] as const;
+
+/** A schema with an identifier of its own, or the whole document. */
+export interface Resource {
+  readonly uri: string;
+  readonly root: SchemaNode;
+  readonly dialect: Dialect;
+  readonly anchors: Map<string, SchemaNode>;
+  readonly dynamicAnchors: Set<string>;
+}
+
+/** One schema of the document. */
+export interface SchemaNode {
+  readonly id: number;
+  readonly value: boolean | JsonObject;
+  /** JSON pointer to it. */
+  readonly path: string;
+  readonly resource: Resource;
+}
+
+export class SchemaDocument {
+  readonly root: SchemaNode;
+  readonly #nodes = new Map<string, SchemaNode>();
+  readonly #resources = new Map<string, Resource>();
+  #nextId = 0;
+
+  /** @throws {GrammarError} when it is no schema, or beyond the limits. */
+  constructor(schema: unknown, dialect: Dialect) {
+    checkSize(schema);
+    const value = asSchema(schema as JsonValue, "");
+    const resource = this.#openResource(value, { path: "", dialect, base: NO_URI });
+    this.root = resource.root;
+    this.#index(this.root);
+  }
+
+  /** The part of a schema that the tokens lead to. */
+  child(node: SchemaNode, ...tokens: readonly (string | number)[]): SchemaNode {
+    let value: JsonValue = node.value;
+    for (const token of tokens) value = (value as JsonObject)[token]!;
+    return this.#nodeAt(value, node.path + tokens.map((t) => `/${escapeToken(t)}`).join(""), node);
+  }
+
+  /** A schema that is not in the document, for what one stands for. Its parts may be. */
+  derive(value: JsonObject, from: SchemaNode): SchemaNode {
+    const path = `${from.path}#${this.#nextId}`;
+    const { uri } = from.resource;
+    return this.#openResource(value, { path, dialect: "2020-12", base: uri, derived: true }).root;
+  }
+
+  /** A schema that any of the others fits. */
+  deriveAnyOf(parts: readonly SchemaNode[]): SchemaNode {
+    const node = this.derive({ anyOf: parts.map(({ value }) => value) }, parts[0]!);
+    parts.forEach((part, i) => {
+      this.#nodes.set(`${node.path}/anyOf/${i}`, part);
+    });
+    return node;
+  }
+
+  /** How many resources have a dynamic anchor of that name. */
+  countDynamicAnchors(name: string): number {
+    return [...this.#resources.values()].filter((r) => r.dynamicAnchors.has(name)).length;
+  }
+
+  /** How many resources there are. */
+  get resourceCount(): number {
+    return this.#resources.size;
+  }
+
+  /**
+   * What a reference points to.
+   *
+   * @throws {GrammarError} when it is not in the document.
+   */
+  resolve(node: SchemaNode, keyword: string, reference: string): SchemaNode {
+    const refuse = (state: string): never => {
+      throw new GrammarError(`Cannot follow "${keyword}" to "${reference}": ${state}`, {
+        path: `${node.path}/${keyword}`,
+      });
+    };
+    const { uri, fragment } = splitUri(reference);
+    const address = uri === "" ? node.resource.uri : resolveUri(uri, node.resource.uri);
+    const resource =
+      uri === "" ? node.resource : address === undefined ? undefined : this.#resources.get(address);
+    if (resource === undefined) return refuse("it is not part of the schema");
+    let name: string;
+    try {
+      name = decodeURIComponent(fragment);
+    } catch {
+      return refuse("its percent encoding is wrong");
+    }
+    if (name === "") return resource.root;
+    if (!name.startsWith("/")) {
+      return resource.anchors.get(name) ?? refuse("the schema has no such anchor");
+    }
+    return this.#follow(resource.root, name) ?? refuse("the schema has no such part");
+  }
+
+  #follow(root: SchemaNode, pointer: string): SchemaNode | undefined {
+    let value: JsonValue = root.value;
+    let { path } = root;
+    let nearest = root;
+    for (const raw of pointer.slice(1).split("/")) {
+      const token = raw.replaceAll("~1", "/").replaceAll("~0", "~");
+      const isIndex = isArray(value) && /^(0|[1-9]\d*)$/.test(token);
+      if (!isObject(value) && !isIndex) return undefined;
+      const parts = value as JsonObject;
+      if (!Object.hasOwn(parts, token)) return undefined;
+      value = parts[token]!;
+      path += `/${escapeToken(token)}`;
+      nearest = this.#nodes.get(path) ?? nearest;
+    }
+    return this.#nodeAt(value, path, nearest);
+  }
+
+  #nodeAt(value: JsonValue, path: string, nearest: SchemaNode): SchemaNode {
+    const known = this.#nodes.get(path);
+    if (known !== undefined) return known;
+    const schema = asSchema(value, path);
+    const { uri, dialect } = nearest.resource;
+    if (idOf(schema, dialect) !== undefined) {
+      return this.#openResource(schema, { path, dialect, base: uri }).root;
+    }
+    return this.#addNode(schema, path, nearest.resource);
+  }
+
+  #addNode(value: boolean | JsonObject, path: string, resource: Resource): SchemaNode {
+    const node = { id: this.#nextId++, value, path, resource };
+    this.#nodes.set(path, node);
+    return node;
+  }
+
+  #openResource(
+    value: boolean | JsonObject,
+    {
+      path,
+      dialect: outer,
+      base,
+      derived = false,
+    }: { path: string; dialect: Dialect; base: string; derived?: boolean },
+  ): Resource {
+    const dialect = dialectOf(value, path) ?? outer;
+    const id = derived ? undefined : idOf(value, dialect);
+    const uri = id === undefined ? base : resolveUri(splitUri(id).uri, base);
+    if (uri === undefined) {
+      throw new GrammarError(`Cannot read the identifier "${id}": it is no URI`, { path });
+    }
+    const resource: { -readonly [K in keyof Resource]: Resource[K] } = {
+      uri,
+      dialect,
+      anchors: new Map(),
+      dynamicAnchors: new Set(),
+      root: undefined as never,
+    };
+    resource.root = this.#addNode(value, path, resource);
+    if (!derived) this.#resources.set(uri, resource);
+    return resource;
+  }
+
+  /** Finds every identifier and anchor in places where schemas stand. */
+  #index(root: SchemaNode): void {
+    const waiting = [root];
+    for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+      const { value } = node;
+      if (!isObject(value)) continue;
+      this.#addAnchors(node, value);
+      const add = (...tokens: (string | number)[]): void => {
+        let part: JsonValue = value;
+        for (const token of tokens) part = (part as JsonObject)[token]!;
+        if (isObject(part)) waiting.push(this.child(node, ...tokens));
+      };
+      for (const keyword of SCHEMA_KEYWORDS) if (Object.hasOwn(value, keyword)) add(keyword);
+      for (const keyword of LIST_KEYWORDS) {
+        const list = Object.hasOwn(value, keyword) ? value[keyword] : undefined;
+        if (isArray(list)) for (const i of list.keys()) add(keyword, i);
+      }
+      for (const keyword of MAP_KEYWORDS) {
+        const map = Object.hasOwn(value, keyword) ? value[keyword] : undefined;
+        if (isObject(map)) for (const key of Object.keys(map)) add(keyword, key);
+      }
+    }
+  }
+
+  #addAnchors(node: SchemaNode, value: JsonObject): void {
+    const { anchors, dynamicAnchors, dialect } = node.resource;
+    const { $anchor, $dynamicAnchor } = value;
+    if (typeof $anchor === "string") anchors.set($anchor, node);
+    if (typeof $dynamicAnchor === "string") {
+      anchors.set($dynamicAnchor, node);
+      dynamicAnchors.add($dynamicAnchor);
+    }
+    const id = value[dialect === "draft-04" ? "id" : "$id"];
+    if (typeof id === "string" && id.startsWith("#") && hasIdSiblings(value, dialect)) {
+      anchors.set(id.slice(1), node);
+    }
+  }
+}
+
+function asSchema(value: JsonValue, path: string): boolean | JsonObject {
+  if (typeof value === "boolean" || isObject(value)) return value;
+  throw new GrammarError("Cannot read the schema: it is neither an object nor a boolean", { path });
+}
+
+/** Without recursion, as nothing is known of its depth yet. */
+function checkSize(schema: unknown): void {
+  const waiting = [{ value: schema, depth: 0 }];
+  let count = 0;
+  for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
+    const { value, depth } = entry;
+    if (++count > MAX_VALUES) {
+      throw new GrammarError(`Cannot read the schema: it has more than ${MAX_VALUES} values`);
+    }
+    if (depth > MAX_DEPTH) {
+      throw new GrammarError(`Cannot read the schema: it nests deeper than ${MAX_DEPTH} levels`);
+    }
+    if (typeof value === "number" && !Number.isFinite(value)) {
+      throw new GrammarError("Cannot read the schema: one of its numbers is too large");
+    }
+    if (typeof value !== "object" || value === null) continue;
+    for (const part of Object.values(value)) waiting.push({ value: part, depth: depth + 1 });
+  }
+}
+
+function dialectOf(value: boolean | JsonObject, path: string): Dialect | undefined {
+  const uri = isObject(value) ? value.$schema : undefined;
+  if (uri === undefined) return undefined;
+  const dialect = typeof uri === "string" ? DIALECT_URIS.get(uri.replace(/#$/, "")) : undefined;
+  if (dialect !== undefined) return dialect;
+  throw new GrammarError(`Cannot use the dialect ${JSON.stringify(uri)}: it is not known`, {
+    path: `${path}/$schema`,
+  });
+}
+
+/** Beside a `$ref`, older drafts know no other keyword. */
+function hasIdSiblings(value: JsonObject, dialect: Dialect): boolean {
+  return !(/^draft/.test(dialect) && Object.hasOwn(value, "$ref"));
+}
+
+function idOf(value: boolean | JsonObject, dialect: Dialect): string | undefined {
+  if (!isObject(value) || !hasIdSiblings(value, dialect)) return undefined;
+  const id = value[dialect === "draft-04" ? "id" : "$id"];
+  return typeof id === "string" && !id.startsWith("#") ? id : undefined;
+}
+
+function splitUri(reference: string): { readonly uri: string; readonly fragment: string } {
+  const hash = reference.indexOf("#");
+  if (hash < 0) return { uri: reference, fragment: "" };
+  return { uri: reference.slice(0, hash), fragment: reference.slice(hash + 1) };
+}
+
+function resolveUri(reference: string, base: string): string | undefined {
+  try {
+    return new URL(reference, base).href;
+  } catch {
+    return undefined;
+  }
+}
+
+export function escapeToken(token: string | number): string {
+  return String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+}

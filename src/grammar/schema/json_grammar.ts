@@ -1,0 +1,88 @@
+/**
+ * The grammar of JSON (RFC 8259), for any value or any object.
+ *
+ * | rule | matches |
+ * |---|---|
+ * | `value` | any value |
+ * | `object`, `array`, `string`, `number` | any value of that type |
+ * | `character` | one character inside a string, in any spelling |
+ * | `space` | white space between two tokens |
+ *
+ * A string means Unicode text: half a surrogate pair, which JSON can spell as an escape, is none.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../code_point_automaton.ts";
+import { ANY_CODE_POINT } from "../code_points.ts";
+import {
+  characters,
+  choice,
+  EMPTY,
+  type Expression,
+  type Grammar,
+  optional,
+  regular,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../expression.ts";
+import { insideJsonString } from "../json_string.ts";
+import { JSON_NUMBER } from "./number_language.ts";
+
+export interface WhitespaceOptions {
+  /**
+   * The most characters of white space between two tokens; 0 is compact JSON. There is never any
+   * before or after the whole value.
+   *
+   * @default 40
+   */
+  readonly maxWhitespace?: number | undefined;
+}
+
+/** Room for a line break and ten levels of indentation, yet no room to never come to an end. */
+const MAX_WHITESPACE = 40;
+
+export const SPACE = rule("space");
+export const QUOTE = text('"');
+export const COMMA = sequence(text(","), SPACE);
+export const COLON = sequence(SPACE, text(":"), SPACE);
+
+/** Rules that every grammar for JSON shares. */
+export function jsonRules({
+  maxWhitespace = MAX_WHITESPACE,
+}: WhitespaceOptions = {}): Map<string, Expression> {
+  const white = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
+  const value = rule("value");
+  const member = sequence(rule("string"), COLON, value);
+  const scalars = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
+  return new Map<string, Expression>([
+    ["space", maxWhitespace === 0 ? EMPTY : repeat(white, { max: maxWhitespace })],
+    ["value", choice(rule("object"), rule("array"), ...scalars)],
+    ["object", enclosed("{", listOf(member), "}")],
+    ["array", enclosed("[", listOf(value), "]")],
+    ["string", sequence(QUOTE, repeat(rule("character")), QUOTE)],
+    ["character", regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))))],
+    ["number", JSON_NUMBER],
+  ]);
+}
+
+/** One or more, with commas. White space stands behind each. */
+function listOf(item: Expression): Expression {
+  const one = sequence(item, SPACE);
+  return optional(sequence(one, repeat(sequence(COMMA, one))));
+}
+
+/** @param content With white space at its end, unless it is empty. */
+export function enclosed(open: string, content: Expression, close: string): Expression {
+  return sequence(text(open), SPACE, content, text(close));
+}
+
+/** Any JSON value, or any JSON object. */
+export function jsonGrammar(
+  type: "value" | "object" = "value",
+  options: WhitespaceOptions = {},
+): Grammar {
+  return { rules: jsonRules(options), root: type };
+}

@@ -1,0 +1,156 @@
+/**
+ * JSON schema -> `Grammar`, exactly or not at all.
+ *
+ * The grammar matches JSON texts of values that fit the schema, and no others. Of each such value
+ * it matches at least one text, usually many:
+ *
+ * - Members stand in the order of the schema, those that it does not name behind them.
+ * - Between tokens stands white space up to a bound, none before and after the value.
+ * - Strings and keys are spelled in every way that JSON knows, strings of a format only as they are.
+ * - Numbers of which the schema says anything are spelled without exponent, or in the scientific
+ *   notation that JavaScript uses for very large and very small ones; whole numbers where the type
+ *   is "integer" without a point.
+ *
+ * What cannot be enforced is refused with the keyword and its place. Formats are enforced. A schema
+ * that no value fits is refused too.
+ *
+ * @module
+ */
+
+import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
+import { GrammarError } from "../grammar_error.ts";
+import { arrayExpression } from "./array_grammar.ts";
+import { CaseAnalysis } from "./cases.ts";
+import type { Conjunction } from "./conjunctions.ts";
+import type { Dialect } from "./dialect.ts";
+import { SchemaDocument } from "./document.ts";
+import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
+import { jsonRules, type WhitespaceOptions } from "./json_grammar.ts";
+import { JSON_TYPES, type JsonType } from "./json_value.ts";
+import { machineExpression } from "./machine.ts";
+import { numberExpression } from "./number_language.ts";
+import { type ObjectWriter, objectExpression } from "./object_grammar.ts";
+import { stringExpression } from "./string_grammar.ts";
+
+export interface JsonSchemaOptions extends WhitespaceOptions {
+  /**
+   * Of a schema without `$schema`.
+   *
+   * @default "2020-12"
+   */
+  readonly dialect?: Dialect | undefined;
+}
+
+/** Conjunctions of schemas, each of which is a rule. */
+const MAX_RULES = 50_000;
+
+/**
+ * The texts of values that fit a schema.
+ *
+ * @param schema The schema as JSON text, or what `JSON.parse` makes of it.
+ * @throws {GrammarError} naming the keyword and its place, for what is malformed, cannot be
+ * enforced, contradicts itself or is beyond a limit.
+ */
+export function jsonSchemaGrammar(schema: unknown, options: JsonSchemaOptions = {}): Grammar {
+  const document = new SchemaDocument(
+    typeof schema === "string" ? parseSchema(schema) : schema,
+    options.dialect ?? "2020-12",
+  );
+  return new SchemaCompilation(document, options).grammar;
+}
+
+function parseSchema(schema: string): unknown {
+  try {
+    return JSON.parse(schema);
+  } catch (cause) {
+    throw new GrammarError("Cannot read the schema: it is not JSON", { cause });
+  }
+}
+
+class SchemaCompilation {
+  readonly grammar: Grammar;
+  readonly #rules: Map<string, Expression>;
+  readonly #analysis: CaseAnalysis;
+  readonly #names = new Map<Conjunction, string>();
+  readonly #waiting: Conjunction[] = [];
+  #machines = 0;
+
+  constructor(document: SchemaDocument, options: WhitespaceOptions) {
+    this.#rules = jsonRules(options);
+    this.#analysis = new CaseAnalysis(document);
+    const root = this.#analysis.conjunction(document.root);
+    if (this.#analysis.isNever(root)) {
+      throw new GrammarError("Cannot use the schema: no value fits it");
+    }
+    this.grammar = { rules: this.#rules, root: this.#nameOf(root) };
+    for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
+      this.#rules.set(this.#nameOf(next), this.#write(next));
+    }
+  }
+
+  #nameOf(value: Conjunction): string {
+    if (value === this.#analysis.conjunctions.any) return "value";
+    let name = this.#names.get(value);
+    if (name === undefined) {
+      if (this.#names.size === MAX_RULES) {
+        throw new GrammarError(`Cannot use the schema: it takes more than ${MAX_RULES} rules`);
+      }
+      name = `value ${this.#names.size}`;
+      this.#names.set(value, name);
+      this.#waiting.push(value);
+    }
+    return name;
+  }
+
+  #write(value: Conjunction): Expression {
+    const options = JSON_TYPES.flatMap((type) =>
+      this.#analysis.casesOfAll(value, type).map((one) => this.#writeCase(type, one, value)),
+    );
+    return choice(...options);
+  }
+
+  #writeCase(type: JsonType, facts: Case, value: Conjunction): Expression {
+    switch (type) {
+      case "null":
+        return text("null");
+      case "boolean":
+        return booleanExpression(facts as readonly BooleanFact[]);
+      case "number":
+        return facts.length === 0
+          ? rule("number")
+          : numberExpression(facts as readonly NumberFact[]);
+      case "string":
+        return stringExpression(facts);
+      case "array":
+        if (facts.length === 0) return rule("array");
+        return arrayExpression(facts as readonly ArrayFact[], this.#writerFor(value));
+      case "object":
+        if (facts.length === 0) return rule("object");
+        return objectExpression(facts as readonly ObjectFact[], this.#writerFor(value));
+      default:
+        return type satisfies never;
+    }
+  }
+
+  #writerFor(value: Conjunction): ObjectWriter {
+    const path = value.literals[0]?.node.path ?? "";
+    return {
+      analysis: this.#analysis,
+      refer: (part) => (part.never ? NEVER : rule(this.#nameOf(part))),
+      expand: (machine) =>
+        machineExpression(machine, {
+          rules: this.#rules,
+          name: `list ${this.#machines++}`,
+          path,
+        }),
+      path,
+    };
+  }
+}
+
+function booleanExpression(facts: readonly BooleanFact[]): Expression {
+  const allowed = [true, false].filter((value) =>
+    facts.every((fact) => fact.values.includes(value)),
+  );
+  return choice(...allowed.map((value) => text(String(value))));
+}

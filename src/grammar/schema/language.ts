@@ -1,0 +1,76 @@
+/**
+ * A regular language of strings, read from a pattern, a format or a list of texts.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../code_point_automaton.ts";
+import { type CodePointAutomaton, type Expression, regular } from "../expression.ts";
+import { GrammarError } from "../grammar_error.ts";
+import { AutomatonBuilder } from "../regular.ts";
+
+export class Language {
+  /** Of the texts that strings mean, not of their spellings in JSON. */
+  readonly expression: Expression;
+  /**
+   * Whether its texts stand in JSON as they are. Then no other spelling is offered: nobody writes
+   * the digits of a date as escapes, and the grammar is a tenth of the size.
+   */
+  readonly isPlain: boolean;
+  #automaton: CodePointAutomaton | undefined;
+
+  constructor(expression: Expression, { isPlain = false }: { readonly isPlain?: boolean } = {}) {
+    this.expression = expression;
+    this.isPlain = isPlain;
+  }
+
+  /** @throws {GrammarError} when it needs too many states. */
+  get automaton(): CodePointAutomaton {
+    this.#automaton ??= automatonOf(this.expression);
+    return this.#automaton;
+  }
+}
+
+/** @param path Of the keyword, for errors. */
+export function languageOfTexts(texts: Iterable<string>, path: string): Language {
+  return new Language(regular(automatonOfTexts(texts, path)));
+}
+
+interface Branch {
+  accepting: boolean;
+  readonly next: Map<string, Branch>;
+}
+
+/** @throws {GrammarError} for a text that UTF-8 cannot spell. */
+export function automatonOfTexts(texts: Iterable<string>, path: string): CodePointAutomaton {
+  const root: Branch = { accepting: false, next: new Map() };
+  for (const text of texts) addText(root, text, path);
+  const builder = new AutomatonBuilder();
+  const branches = [root];
+  builder.add(root.accepting);
+  for (let i = 0; i < branches.length; i++) {
+    for (const [character, branch] of branches[i]!.next) {
+      const point = character.codePointAt(0)!;
+      branches.push(branch);
+      builder.connect(i, { first: point, last: point, target: builder.add(branch.accepting) });
+    }
+  }
+  return builder.build();
+}
+
+function addText(root: Branch, text: string, path: string): void {
+  if (/\p{Surrogate}/u.test(text)) {
+    const shown = JSON.stringify(text);
+    throw new GrammarError(`Cannot spell ${shown}: it has half a surrogate pair`, { path });
+  }
+  let at = root;
+  for (const character of text) {
+    let next = at.next.get(character);
+    if (next === undefined) {
+      next = { accepting: false, next: new Map() };
+      at.next.set(character, next);
+    }
+    at = next;
+  }
+  at.accepting = true;
+}

@@ -1,0 +1,298 @@
+/**
+ * Keywords for values of every type: references, types, listed values, and what joins schemas.
+ *
+ * @module
+ */
+
+import { GrammarError } from "../grammar_error.ts";
+import {
+  type CaseAnalysis,
+  type CaseContext,
+  type Constraint,
+  EVERY_CASE,
+  NO_CASE,
+} from "./cases.ts";
+import { decimalOf } from "./decimal.ts";
+import { isAtLeast } from "./dialect.ts";
+import type { SchemaNode } from "./document.ts";
+import type { Case } from "./facts.ts";
+import { isArray, isObject, type JsonObject, type JsonValue, typeOf } from "./json_value.ts";
+import { languageOfTexts } from "./language.ts";
+
+type Cases = readonly Case[];
+
+export function logicConstraints(
+  node: SchemaNode,
+  analysis: CaseAnalysis,
+  context: CaseContext,
+): Constraint[] {
+  const reader = new LogicReader(node, analysis, context);
+  const { value, resource } = node;
+  if (!isObject(value)) return [];
+  if (typeof value.$ref === "string" && !isAtLeast(resource.dialect, "2019-09")) {
+    return [reader.reference("$ref", value.$ref)];
+  }
+  return Object.entries(value).flatMap(([keyword, content]) => reader.read(keyword, content) ?? []);
+}
+
+class LogicReader {
+  readonly #node: SchemaNode;
+  readonly #analysis: CaseAnalysis;
+  readonly #context: CaseContext;
+
+  constructor(node: SchemaNode, analysis: CaseAnalysis, context: CaseContext) {
+    this.#node = node;
+    this.#analysis = analysis;
+    this.#context = context;
+  }
+
+  read(keyword: string, value: JsonValue): Constraint | undefined {
+    switch (keyword) {
+      case "$ref":
+        return this.reference(keyword, value as string);
+      case "$dynamicRef":
+        return this.#dynamicReference(value as string);
+      case "$recursiveRef":
+        return this.#recursiveReference(value as string);
+      case "type":
+        return this.#types(isArray(value) ? value : [value]);
+      case "enum":
+        return this.#values(keyword, value as readonly JsonValue[]);
+      case "const":
+        return this.#values(keyword, [value]);
+      case "allOf":
+        return this.#allOf(this.#children(keyword, value));
+      case "anyOf":
+        return this.#anyOf(this.#children(keyword, value));
+      case "oneOf":
+        return this.#oneOf(this.#children(keyword, value));
+      case "not":
+        return this.#not(this.#analysis.document.child(this.#node, "not"));
+      case "if":
+        return this.#condition();
+      default:
+        return undefined;
+    }
+  }
+
+  #children(keyword: string, value: JsonValue): SchemaNode[] {
+    const { document } = this.#analysis;
+    return (value as readonly JsonValue[]).map((_, i) => document.child(this.#node, keyword, i));
+  }
+
+  #holds(node: SchemaNode): Cases {
+    return this.#analysis.casesOf(node, true, this.#context);
+  }
+
+  #fails(node: SchemaNode): Cases {
+    return this.#analysis.casesOf(node, false, this.#context);
+  }
+
+  #both(...parts: readonly (() => Cases)[]): Cases {
+    return this.#analysis.both(this.#node, this.#context.type, ...parts);
+  }
+
+  reference(keyword: string, reference: string): Constraint {
+    const target = this.#analysis.document.resolve(this.#node, keyword, reference);
+    return { holds: () => this.#holds(target), fails: () => this.#fails(target) };
+  }
+
+  /** With one such anchor in the whole document there is only one thing that it can mean. */
+  #dynamicReference(reference: string): Constraint {
+    const { document } = this.#analysis;
+    const name = reference.slice(reference.indexOf("#") + 1);
+    const target = document.resolve(this.#node, "$dynamicRef", reference);
+    const isDynamic = target.resource.dynamicAnchors.has(name);
+    if (isDynamic && document.countDynamicAnchors(name) > 1) {
+      throw new GrammarError(
+        `Cannot enforce "$dynamicRef": several schemas have the dynamic anchor "${name}"`,
+        { path: `${this.#node.path}/$dynamicRef` },
+      );
+    }
+    return this.reference("$dynamicRef", reference);
+  }
+
+  #recursiveReference(reference: string): Constraint {
+    if (this.#analysis.document.resourceCount > 1) {
+      throw new GrammarError(
+        'Cannot enforce "$recursiveRef": several schemas have an identifier of their own',
+        { path: `${this.#node.path}/$recursiveRef` },
+      );
+    }
+    return this.reference("$recursiveRef", reference);
+  }
+
+  #types(names: readonly JsonValue[]): Constraint {
+    const { type } = this.#context;
+    const listed = names.includes(type);
+    if (type === "number" && !listed && names.includes("integer")) {
+      return {
+        holds: () => [[{ kind: "integer", holds: true }]],
+        fails: () => [[{ kind: "integer", holds: false }]],
+      };
+    }
+    return constant(listed);
+  }
+
+  #values(keyword: string, all: readonly JsonValue[]): Constraint {
+    const { type } = this.#context;
+    const values = all.filter((value) => typeOf(value) === type);
+    if (values.length === 0) return constant(false);
+    switch (type) {
+      case "null":
+        return constant(true);
+      case "boolean": {
+        const others = [true, false].filter((value) => !values.includes(value));
+        return {
+          holds: () => [[{ kind: "boolean", values: values as boolean[] }]],
+          fails: () => (others.length > 0 ? [[{ kind: "boolean", values: others }]] : NO_CASE),
+        };
+      }
+      case "number": {
+        const numbers = (values as number[]).map(decimalOf);
+        const fact = (holds: boolean): Cases => [[{ kind: "numbers", values: numbers, holds }]];
+        return { holds: () => fact(true), fails: () => fact(false) };
+      }
+      case "string": {
+        const language = languageOfTexts(values as string[], `${this.#node.path}/${keyword}`);
+        const fact = (holds: boolean): Cases => [[{ kind: "language", language, holds }]];
+        return { holds: () => fact(true), fails: () => fact(false) };
+      }
+      default:
+        return this.#structures(keyword, all);
+    }
+  }
+
+  /** Arrays and objects: each is a schema that nothing else fits. */
+  #structures(keyword: string, all: readonly JsonValue[]): Constraint {
+    const schemas = [...all.entries()]
+      .filter(([, value]) => typeOf(value) === this.#context.type)
+      .map(([i, value]) =>
+        this.#analysis.derive(this.#node, `${keyword} ${i}`, () => exactly(value)),
+      );
+    return {
+      holds: () => schemas.flatMap((schema) => this.#holds(schema)),
+      fails: () => this.#both(...schemas.map((schema) => () => this.#fails(schema))),
+    };
+  }
+
+  #allOf(parts: readonly SchemaNode[]): Constraint {
+    return {
+      holds: () => this.#both(...parts.map((part) => () => this.#holds(part))),
+      fails: () => parts.flatMap((part) => this.#fails(part)),
+    };
+  }
+
+  #anyOf(parts: readonly SchemaNode[]): Constraint {
+    const failing = (from: number) => parts.slice(from).map((part) => () => this.#fails(part));
+    /** Which of the parts hold, told apart, when at least one does. */
+    const told = (i: number): Cases => {
+      if (i === parts.length) return NO_CASE;
+      const part = parts[i]!;
+      const later = parts
+        .slice(i + 1)
+        .map((other) => () => [...this.#holds(other), ...this.#fails(other)]);
+      return [
+        ...this.#both(() => this.#holds(part), ...later),
+        ...this.#both(
+          () => this.#fails(part),
+          () => told(i + 1),
+        ),
+      ];
+    };
+    return {
+      holds: () => (this.#context.annotate ? told(0) : parts.flatMap((part) => this.#holds(part))),
+      fails: () => this.#both(...failing(0)),
+    };
+  }
+
+  /** A part needs the others to fail only where it can hold together with them. */
+  #oneOf(parts: readonly SchemaNode[]): Constraint {
+    const together = (a: SchemaNode, b: SchemaNode) =>
+      this.#both(
+        () => this.#holds(a),
+        () => this.#holds(b),
+      );
+    return {
+      holds: () => {
+        const rivals = parts.map((): SchemaNode[] => []);
+        parts.forEach((a, i) => {
+          parts.slice(0, i).forEach((b, j) => {
+            if (together(a, b).length === 0) return;
+            rivals[i]!.push(b);
+            rivals[j]!.push(a);
+          });
+        });
+        return parts.flatMap((part, i) =>
+          this.#both(
+            () => this.#holds(part),
+            ...rivals[i]!.map((rival) => () => this.#fails(rival)),
+          ),
+        );
+      },
+      fails: () => [
+        ...this.#both(...parts.map((part) => () => this.#fails(part))),
+        ...parts.flatMap((a, i) => parts.slice(0, i).flatMap((b) => together(a, b))),
+      ],
+    };
+  }
+
+  #not(part: SchemaNode): Constraint {
+    const context = { ...this.#context, annotate: false };
+    return {
+      holds: () => this.#analysis.casesOf(part, false, context),
+      fails: () => this.#analysis.casesOf(part, true, context),
+    };
+  }
+
+  #condition(): Constraint {
+    const { document } = this.#analysis;
+    const { value } = this.#node;
+    const child = (keyword: string) =>
+      isObject(value) && Object.hasOwn(value, keyword)
+        ? document.child(this.#node, keyword)
+        : undefined;
+    const condition = child("if")!;
+    const [consequence, alternative] = [child("then"), child("else")];
+    const holds = (node: SchemaNode | undefined) => () =>
+      node === undefined ? EVERY_CASE : this.#holds(node);
+    const fails = (node: SchemaNode | undefined) => () =>
+      node === undefined ? NO_CASE : this.#fails(node);
+    if (consequence === undefined && alternative === undefined && !this.#context.annotate) {
+      return constant(true);
+    }
+    return {
+      holds: () => [
+        ...this.#both(holds(condition), holds(consequence)),
+        ...this.#both(fails(condition), holds(alternative)),
+      ],
+      fails: () => [
+        ...this.#both(fails(consequence), holds(condition)),
+        ...this.#both(fails(alternative), fails(condition)),
+      ],
+    };
+  }
+}
+
+function constant(fits: boolean): Constraint {
+  return {
+    holds: () => (fits ? EVERY_CASE : NO_CASE),
+    fails: () => (fits ? NO_CASE : EVERY_CASE),
+  };
+}
+
+/** A schema that an array or object fits and no other value does. */
+function exactly(value: JsonValue): JsonObject {
+  if (isArray(value)) {
+    const size = value.length;
+    const prefix = size > 0 ? { prefixItems: value.map((item) => ({ const: item })) } : {};
+    return { type: "array", ...prefix, minItems: size, maxItems: size };
+  }
+  const members = Object.entries(value as JsonObject);
+  return {
+    type: "object",
+    properties: Object.fromEntries(members.map(([key, item]) => [key, { const: item }])),
+    required: members.map(([key]) => key),
+    additionalProperties: false,
+  };
+}

@@ -1,0 +1,233 @@
+/**
+ * Sets of numbers as the texts that spell them.
+ *
+ * Two notations are offered. Plain: `-12.50`, every spelling of a value. Scientific: `1.25e1`, with
+ * one digit other than 0 before the point, as JavaScript prints very large and very small numbers.
+ * All spellings with an exponent cannot be had, for whether `100e-2` is 1 takes counting. Only where
+ * a schema says nothing of a number is every spelling of JSON accepted.
+ *
+ * Each fact is turned into texts of values that fit it, and always into the shortest plain spelling
+ * of every such value, so that texts of several facts at once exist when values do.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../code_point_automaton.ts";
+import {
+  type CodePointAutomaton,
+  characters,
+  choice,
+  EMPTY,
+  type Expression,
+  NEVER,
+  optional,
+  regular,
+  repeat,
+  sequence,
+  text,
+} from "../expression.ts";
+import { difference, intersection, isEmpty } from "../regular.ts";
+import { compareDecimals, type Decimal, decimalText, digitsOf } from "./decimal.ts";
+import {
+  compareExponent,
+  compareFraction,
+  compareWhole,
+  DIGIT,
+  DIGITS,
+  type Relation,
+} from "./digit_order.ts";
+import type { NumberFact } from "./facts.ts";
+import { multiplesOf } from "./multiples.ts";
+
+/** Texts in both notations. */
+interface Spelled {
+  readonly plain: Expression;
+  readonly scientific: Expression;
+}
+
+const NONZERO = characters([[0x31, 0x39]]);
+const MINUS = text("-");
+const E = characters([
+  [0x45, 0x45],
+  [0x65, 0x65],
+]);
+const SIGN = characters([
+  [0x2b, 0x2b],
+  [0x2d, 0x2d],
+]);
+const WHOLE = choice(text("0"), sequence(NONZERO, DIGITS));
+const FRACTION = optional(sequence(text("."), DIGIT, DIGITS));
+const EXPONENT = sequence(E, optional(SIGN), DIGIT, DIGITS);
+/** Every spelling that JSON has (RFC 8259, section 6). */
+export const JSON_NUMBER = sequence(optional(MINUS), WHOLE, FRACTION, optional(EXPONENT));
+
+/** Magnitudes, that is numbers without their sign. */
+const MAGNITUDES: Spelled = {
+  plain: sequence(WHOLE, FRACTION),
+  scientific: sequence(NONZERO, FRACTION, EXPONENT),
+};
+const NOTHING: Spelled = { plain: NEVER, scientific: NEVER };
+/** Whole numbers that JavaScript prints in scientific notation, which begins at 1e21. */
+const LARGE_EXPONENT = 21;
+const INTEGERS: Spelled = {
+  plain: sequence(optional(MINUS), WHOLE),
+  scientific: sequence(
+    optional(MINUS),
+    NONZERO,
+    optional(sequence(text("."), repeat(DIGIT, { min: 1, max: LARGE_EXPONENT }))),
+    E,
+    choice(compareExponent(LARGE_EXPONENT, "equal"), compareExponent(LARGE_EXPONENT, "greater")),
+  ),
+};
+const FRACTIONS: Spelled = {
+  plain: sequence(optional(MINUS), WHOLE, text("."), DIGITS, NONZERO, DIGITS),
+  scientific: sequence(optional(MINUS), NONZERO, FRACTION, E, compareExponent(0, "less")),
+};
+
+function either(...sets: readonly Spelled[]): Spelled {
+  return {
+    plain: choice(...sets.map(({ plain }) => plain)),
+    scientific: choice(...sets.map(({ scientific }) => scientific)),
+  };
+}
+
+function negative({ plain, scientific }: Spelled): Spelled {
+  return { plain: sequence(MINUS, plain), scientific: sequence(MINUS, scientific) };
+}
+
+/** Magnitudes that stand in a relation to that of `value`. */
+function compareMagnitude(value: Decimal, relation: Relation): Spelled {
+  const { whole, fraction } = digitsOf(value);
+  const equalWhole = text(whole);
+  const plain = choice(
+    sequence(equalWhole, compareFraction(fraction, relation)),
+    relation === "equal" ? NEVER : sequence(compareWhole(whole, relation), FRACTION),
+  );
+  return { plain, scientific: compareScientific(value, relation) };
+}
+
+/** Values other than 0, so each has one first digit and one exponent. */
+function compareScientific({ coefficient, exponent }: Decimal, relation: Relation): Expression {
+  if (coefficient === 0n) return relation === "greater" ? MAGNITUDES.scientific : NEVER;
+  const digits = coefficient.toString();
+  const power = exponent + digits.length - 1;
+  const [first, fraction] = [digits[0]!, digits.slice(1)];
+  const sameExponent = sequence(E, compareExponent(power, "equal"));
+  const sameFirst = sequence(text(first), compareFraction(fraction, relation), sameExponent);
+  if (relation === "equal") return sameFirst;
+  const point = first.charCodeAt(0);
+  const otherFirst = characters([relation === "less" ? [0x31, point - 1] : [point + 1, 0x39]]);
+  return choice(
+    sameFirst,
+    sequence(otherFirst, FRACTION, sameExponent),
+    sequence(NONZERO, FRACTION, E, compareExponent(power, relation)),
+  );
+}
+
+/** Numbers that stand in a relation to `value`. */
+function compare(value: Decimal, relation: Relation): Spelled {
+  const isZero = value.coefficient === 0n;
+  if (relation === "equal") {
+    const same = compareMagnitude(value, "equal");
+    return isZero ? either(same, negative(same)) : value.negative ? negative(same) : same;
+  }
+  if (relation === "greater") {
+    if (!value.negative) return compareMagnitude(value, "greater");
+    return either(MAGNITUDES, negative(compareMagnitude(value, "less")));
+  }
+  if (value.negative || isZero) return negative(compareMagnitude(value, "greater"));
+  return either(compareMagnitude(value, "less"), negative(MAGNITUDES));
+}
+
+const EVERYTHING = either(MAGNITUDES, negative(MAGNITUDES));
+
+function spell(fact: NumberFact): Spelled {
+  switch (fact.kind) {
+    case "integer":
+      return fact.holds ? INTEGERS : FRACTIONS;
+    case "bound": {
+      const beyond = compare(fact.value, fact.side === "lower" ? "greater" : "less");
+      return fact.strict ? beyond : either(beyond, compare(fact.value, "equal"));
+    }
+    case "numbers": {
+      const members = either(NOTHING, ...fact.values.map((value) => compare(value, "equal")));
+      if (fact.holds) return members;
+      const without = (all: Expression, some: Expression) =>
+        regular(difference(automatonOf(all), automatonOf(some)));
+      return {
+        plain: without(EVERYTHING.plain, members.plain),
+        scientific: without(EVERYTHING.scientific, members.scientific),
+      };
+    }
+    case "multiple":
+      return { plain: regular(multiplesOf(fact)), scientific: NEVER };
+    default:
+      return fact satisfies never;
+  }
+}
+
+/** Without facts that others imply. */
+function simplify(facts: readonly NumberFact[]): NumberFact[] {
+  const whole = facts.some((fact) => fact.kind === "integer" && fact.holds);
+  const tightest = {
+    lower: undefined as NumberFact | undefined,
+    upper: undefined as NumberFact | undefined,
+  };
+  const rest: NumberFact[] = [];
+  for (const fact of facts) {
+    if (fact.kind === "bound") {
+      if (isTighter(fact, tightest[fact.side])) tightest[fact.side] = fact;
+    } else if (fact.kind === "multiple" && fact.holds && whole && dividesOne(fact.of)) {
+      // Every whole number is a multiple of 0.5.
+    } else if (
+      !(fact.kind === "integer" && rest.some((r) => r.kind === "integer" && r.holds === fact.holds))
+    ) {
+      rest.push(fact);
+    }
+  }
+  return [...rest, ...Object.values(tightest).filter((fact) => fact !== undefined)];
+}
+
+function isTighter(fact: NumberFact, known: NumberFact | undefined): boolean {
+  if (fact.kind !== "bound" || known?.kind !== "bound") return true;
+  const order = compareDecimals(fact.value, known.value);
+  if (order === 0) return fact.strict;
+  return fact.side === "lower" ? order > 0 : order < 0;
+}
+
+function dividesOne({ coefficient, exponent }: Decimal): boolean {
+  return exponent <= 0 && 10n ** BigInt(-exponent) % coefficient === 0n;
+}
+
+function intersectAll(expressions: readonly Expression[]): CodePointAutomaton {
+  return expressions.map(automatonOf).reduce((a, b) => intersection(a, b));
+}
+
+/** The numbers that fit all facts. */
+export function numberExpression(facts: readonly NumberFact[]): Expression {
+  const parts = simplify(facts).map(spell);
+  if (parts.length === 0) return JSON_NUMBER;
+  if (parts.length === 1) return choice(parts[0]!.plain, parts[0]!.scientific);
+  return choice(
+    regular(intersectAll(parts.map(({ plain }) => plain))),
+    regular(intersectAll(parts.map(({ scientific }) => scientific))),
+  );
+}
+
+/** Whether no number fits all facts. */
+export function noNumberFits(facts: readonly NumberFact[]): boolean {
+  if (facts.length < 2) return false;
+  return isEmpty(plainNumbers(facts));
+}
+
+/** The plain spellings that fit all facts. */
+export function plainNumbers(facts: readonly NumberFact[]): CodePointAutomaton {
+  return intersectAll([EVERYTHING.plain, ...simplify(facts).map((fact) => spell(fact).plain)]);
+}
+
+/** The shortest plain spelling. */
+export function plainNumber(value: Decimal): string {
+  return decimalText(value);
+}
+
+export { EMPTY };

@@ -1,0 +1,113 @@
+/**
+ * Whether the grammar of a JSON schema accepts a text, asked of the product's own automaton, and
+ * the texts of a value to ask about.
+ *
+ * @module
+ */
+import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
+import { Configurations } from "../../src/grammar/configurations.ts";
+import type { Grammar } from "../../src/grammar/expression.ts";
+import { type JsonSchemaOptions, jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
+
+/** Says whether a whole text is in a grammar. */
+export type Acceptor = (text: string) => boolean;
+
+export function acceptorOf(grammar: Grammar): Acceptor {
+  const configurations = new Configurations(compileAutomaton(grammar));
+  const encoder = new TextEncoder();
+  return (text) => {
+    configurations.begin();
+    const end = configurations.follow(configurations.start, encoder.encode(text));
+    return end?.accepting === true;
+  };
+}
+
+export function acceptorOfSchema(schema: unknown, options: JsonSchemaOptions = {}): Acceptor {
+  return acceptorOf(jsonSchemaGrammar(schema, options));
+}
+
+/** JSON with white space wherever it may be inside of a value. */
+export function spacious(value: unknown): string {
+  return write(value, { open: " ", comma: " ,\n", colon: "\r: ", close: "\t" });
+}
+
+/** JSON without white space. */
+export function compact(value: unknown): string {
+  return write(value, { open: "", comma: ",", colon: ":", close: "" });
+}
+
+type Spacing = Readonly<Record<"open" | "comma" | "colon" | "close", string>>;
+
+function write(value: unknown, spacing: Spacing): string {
+  const { open, comma, colon, close } = spacing;
+  if (Array.isArray(value)) {
+    return `[${open}${value.map((item) => write(item, spacing)).join(comma)}${close}]`;
+  }
+  const entries = entriesOf(value);
+  if (entries === undefined) return JSON.stringify(value);
+  const members = entries.map(([k, v]) => JSON.stringify(k) + colon + write(v, spacing));
+  return `{${open}${members.join(comma)}${close}}`;
+}
+
+/** An object in an order of its own, also for keys that look like numbers. */
+class Arrangement {
+  readonly entries: readonly (readonly [string, unknown])[];
+
+  constructor(entries: readonly (readonly [string, unknown])[]) {
+    this.entries = entries;
+  }
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] | undefined {
+  if (value instanceof Arrangement) return value.entries;
+  return typeof value === "object" && value !== null ? Object.entries(value) : undefined;
+}
+
+/**
+ * A value with the members of its objects in every order, at most `most` of them, the value as it
+ * is first.
+ */
+export function* arrangements(value: unknown, most = 120): Generator<unknown> {
+  let left = most;
+  for (const arranged of arrange(value)) {
+    yield arranged;
+    left -= 1;
+    if (left === 0) return;
+  }
+}
+
+function* arrange(value: unknown): Generator<unknown> {
+  if (Array.isArray(value)) {
+    yield* product(value.map((item) => () => arrange(item)));
+    return;
+  }
+  const entries = entriesOf(value);
+  if (entries === undefined) {
+    yield value;
+    return;
+  }
+  for (const order of permutations(entries)) {
+    for (const values of product(
+      order.map(
+        ([, part]) =>
+          () =>
+            arrange(part),
+      ),
+    )) {
+      yield new Arrangement(order.map(([key], i) => [key, values[i]]));
+    }
+  }
+}
+
+function* permutations<T>(list: readonly T[]): Generator<T[]> {
+  if (list.length === 0) yield [];
+  for (let i = 0; i < list.length; i++) {
+    for (const rest of permutations(list.toSpliced(i, 1))) yield [list[i]!, ...rest];
+  }
+}
+
+function* product(lists: readonly (() => Iterable<unknown>)[]): Generator<unknown[]> {
+  const [first, ...rest] = lists;
+  if (first === undefined) yield [];
+  else for (const head of first()) for (const tail of product(rest)) yield [head, ...tail];
+}
