@@ -5,6 +5,7 @@
  * @module
  */
 
+import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
@@ -108,6 +109,16 @@ export const ENGINE_OPTIONS = {
     help:
       "run prompts in the form of attention that answers have, so that reused answers change no bit: " +
       "slower prompts for DeepSeek models, no difference for others",
+    group: MODEL,
+  },
+  grammarBackend: {
+    flags: ["--grammar-backend"],
+    kind: "string",
+    choices: GRAMMAR_BACKENDS,
+    default: "outlines",
+    help:
+      "constraints that requests may bring: outlines takes json_schema and regex, xgrammar json_schema and ebnf, " +
+      "auto all of them, none refuses them; one engine enforces them all",
     group: MODEL,
   },
   ...MEMORY_OPTIONS,

@@ -95,12 +95,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "string",
     help: "form of the model's reasoning",
   },
-  grammarBackend: {
-    flags: ["--grammar-backend"],
-    kind: "string",
-    neutral: ["outlines"],
-    help: "constrained decoding",
-  },
   distTimeout: {
     flags: ["--dist-timeout"],
     kind: "integer",

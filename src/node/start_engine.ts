@@ -60,6 +60,7 @@ export const startEngine: StartEngine = async (options, report) => {
       mixedChunks: options.mixedChunks,
       decodeBuckets: buckets,
       maxDecodeBucket: options.maxDecodeBucket,
+      grammarBackend: options.grammarBackend,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
       chunkedPrefix: !options.disableChunkedPrefixCache,

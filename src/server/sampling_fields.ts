@@ -43,6 +43,7 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
     ...readSharedSampling(fields, model),
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
+    jsonSchema: readGrammar(fields, "json_schema"),
     seed: readSeed(fields, "sampling_seed"),
   });
   const samples = readSampleCount(fields);
@@ -67,6 +68,8 @@ export function readSharedSampling(fields: Fields, model: ModelDescription): Sam
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
     spacesBetweenSpecialTokens: fields.boolean("spaces_between_special_tokens"),
+    regex: readGrammar(fields, "regex"),
+    ebnf: readGrammar(fields, "ebnf"),
   });
 }
 
@@ -91,7 +94,7 @@ export function readMinNewTokens(
   throw outOfRange(fields.path(name), `0 or below the ${maxNewTokens} tokens allowed`, least);
 }
 
-/** The grammar fields are alternatives, whether or not they are supported. */
+/** The grammar fields are alternatives. */
 export function refuseSecondGrammar(fields: Fields): void {
   const grammars = ["json_schema", "regex", "ebnf"].filter((name) => {
     const value = fields.value(name);
@@ -102,6 +105,11 @@ export function refuseSecondGrammar(fields: Fields): void {
     `Only one of regex, json_schema, or ebnf can be set, got ${grammars.join(" and ")}`,
     fields.path(grammars[1]!),
   );
+}
+
+/** An empty text is none. */
+function readGrammar(fields: Fields, name: string): string | undefined {
+  return fields.string(name) || undefined;
 }
 
 function readRepetitionPenalty(fields: Fields): number | undefined {

@@ -59,15 +59,12 @@ export const UNSUPPORTED_GENERATE_FIELDS: FieldTable = {
 
 /** Sampling fields with the same spelling in `sampling_params` and in chat requests. */
 const SHARED_SAMPLING_FIELDS: FieldTable = {
-  ebnf: UNSET,
-  regex: UNSET,
   stop_regex: (value) => value === "" || (Array.isArray(value) && value.length === 0),
 };
 
 export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
   ...SHARED_SAMPLING_FIELDS,
   custom_params: isEmpty,
-  json_schema: UNSET,
   stream_interval: [1],
   structural_tag: UNSET,
 };

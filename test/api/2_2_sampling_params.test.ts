@@ -55,6 +55,9 @@ describe("sampling_params", () => {
     [{ logit_bias: {} }, { logitBias: {} }],
     [{ sampling_seed: 42 }, { seed: 42 }],
     [{ sampling_seed: -1 }, { seed: 0xffffffff }],
+    [{ json_schema: "{}" }, { jsonSchema: "{}" }],
+    [{ regex: "a+", ebnf: "" }, { regex: "a+" }],
+    [{ ebnf: 'root ::= "a"' }, { ebnf: 'root ::= "a"' }],
     [{ temperature: null, stop: null, sampling_seed: null }, {}],
   ])("%j reaches the engine", async (params, sampling) => {
     const engine = new ScriptedEngine();
@@ -146,9 +149,6 @@ describe("sampling_params", () => {
   });
 
   test.each([
-    ["json_schema", "{}"],
-    ["regex", "a+"],
-    ["ebnf", 'root ::= "a"'],
     ["structural_tag", "{}"],
     ["stop_regex", "a"],
     ["custom_params", { a: 1 }],

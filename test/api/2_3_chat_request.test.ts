@@ -116,6 +116,8 @@ describe("sampling fields", () => {
   test.each([
     [{}, { temperature: 1, topP: 1, maxNewTokens: null }],
     [{ max_tokens: 5 }, { maxNewTokens: 5 }],
+    [{ regex: "a+" }, { regex: "a+" }],
+    [{ ebnf: 'root ::= "a"' }, { ebnf: 'root ::= "a"' }],
     [{ max_completion_tokens: 6 }, { maxNewTokens: 6 }],
     [{ max_tokens: 5, max_completion_tokens: 6 }, { maxNewTokens: 6 }],
     [
@@ -207,7 +209,6 @@ describe("fields that are not supported yet", () => {
     ["response_format", { type: "json_object" }],
     ["store", true],
     ["service_tier", "flex"],
-    ["regex", "a"],
     ["chat_template_kwargs", { thinking: true }],
     ["continue_final_message", true],
     ["reasoning_effort", "high"],
