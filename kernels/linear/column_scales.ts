@@ -84,20 +84,30 @@ function widenF16(half: number): number {
   return bits[0]!;
 }
 
+/** Which inputs of a matrix an order is about, and how many of them make a group. */
+export interface InputGroups {
+  readonly groupColumns: number;
+  /** Default 0. */
+  readonly firstColumn?: number;
+}
+
 /**
  * Refuses GPTQ weights whose inputs were put in another order (`desc_act`).
  *
  * @param name Of the tensor, for the message.
- * @param gIdx The whole of `g_idx`: the group of each input, I32.
+ * @param gIdx Of `g_idx`: the group of each input from the first on, I32.
  * @throws {UnsupportedError} when a group is not a run of `groupColumns` inputs, in order.
  */
-export function checkGroupOrder(name: string, gIdx: Uint8Array, groupColumns: number): void {
+export function checkGroupOrder(
+  name: string,
+  gIdx: Uint8Array,
+  { groupColumns, firstColumn = 0 }: InputGroups,
+): void {
   const view = new DataView(gIdx.buffer, gIdx.byteOffset, gIdx.byteLength);
   for (let k = 0; k < gIdx.length / 4; k++) {
-    if (view.getInt32(k * 4, true) === Math.floor(k / groupColumns)) continue;
-    throw new UnsupportedError(
-      `${name} with desc_act`,
-      `input ${k} is not in group ${Math.floor(k / groupColumns)}`,
-    );
+    const input = firstColumn + k;
+    const group = Math.floor(input / groupColumns);
+    if (view.getInt32(k * 4, true) === group) continue;
+    throw new UnsupportedError(`${name} with desc_act`, `input ${input} is not in group ${group}`);
   }
 }

@@ -53,6 +53,7 @@ export class Linear {
       const source: MatrixSource = {
         ...{ name, split, shape: [rows, of.columns] },
         ...{ sourceRow: firstRow, sourceColumn: of.firstColumn },
+        firstColumn: split === "columns" ? communicator.rank * of.columns : 0,
       };
       slabs.push({ weight, firstRow });
       specs.push(matrixSpecs(place, 0, source, upload));

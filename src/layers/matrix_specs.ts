@@ -27,6 +27,8 @@ export interface MatrixSource {
   readonly shape?: readonly [rows: number, columns: number];
   /** First column meant, a multiple of 128 when columns share scales. Default 0. */
   readonly sourceColumn?: number;
+  /** Column of the checkpoint's matrix that its first one is: not 0 on a rank that has a part. */
+  readonly firstColumn?: number;
   /** How its tensors spell it. Default: as the place's format has it. */
   readonly encoding?: MatrixEncoding;
 }

@@ -26,7 +26,7 @@ export function packedSpecs(
   { kind, groupColumns, zeroOffset }: PackedEncoding,
 ): WeightSpec[] {
   const { columns, parts, layout } = place.shape;
-  const { name, split, sourceRow = 0, sourceColumn = 0 } = source;
+  const { name, split, sourceRow = 0, sourceColumn = 0, firstColumn = 0 } = source;
   const [sourceRows, sourceColumns] = source.shape ?? [parts[part]!, columns];
   checkPackedSizes(name, [sourceRows, sourceColumns], { kind, groupColumns, zeroOffset });
   const groups = sourceColumns / groupColumns;
@@ -65,7 +65,9 @@ export function packedSpecs(
       dtypes: ["F16", "BF16", "F32"],
     },
     spec("qzeros", [groups, sourceRows / PER_WORD], collectBytes(takeZeros)),
-    ...(kind === "gptq" ? gptqSpecs(name, { split, groupColumns, columns: sourceColumns }) : []),
+    ...(kind === "gptq"
+      ? gptqSpecs(name, { split, groupColumns, columns: sourceColumns, firstColumn })
+      : []),
     spec(
       "qweight",
       kind === "awq"
@@ -90,19 +92,21 @@ export function biasSplit(split: WeightSplit): WeightSplit {
 /** What GPTQ has beside the numbers: which group a column is in, in `g_idx`. */
 export function gptqSpecs(
   name: string,
-  matrix: { readonly columns: number } & Pick<MatrixSource, "split"> &
+  matrix: { readonly columns: number } & Pick<MatrixSource, "split" | "firstColumn"> &
     Pick<PackedEncoding, "groupColumns">,
 ): WeightSpec[] {
-  const { columns, split, groupColumns } = matrix;
+  const { columns, split, groupColumns, firstColumn = 0 } = matrix;
+  const check = (bytes: Uint8Array) =>
+    checkGroupOrder(`${name}.g_idx`, bytes, { groupColumns, firstColumn });
   return [
     {
       name: `${name}.g_idx`,
       shape: [columns],
       dtypes: ["I32"],
       // One entry for each input.
-      split: split === "experts" ? split : "none",
+      split: split === "experts" ? split : split === "columns" ? "rows" : "none",
       optional: true,
-      destination: collectBytes((bytes) => checkGroupOrder(`${name}.g_idx`, bytes, groupColumns)),
+      destination: collectBytes(check),
     },
   ];
 }

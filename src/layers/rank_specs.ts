@@ -12,6 +12,9 @@ import { UnsupportedError } from "../errors.ts";
 import type { RankOf } from "../parallel/communicator.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
 
+/** Of AutoAWQ's and GPTQ's words, in both dimensions. */
+const CODES_PER_WORD = 8;
+
 /** A spec of a rank's own sizes, as the checkpoint's sizes and the slice of them. */
 export function specOnRank(spec: WeightSpec, { rank, size }: RankOf): WeightSpec {
   const { split, shape } = spec;
@@ -49,14 +52,15 @@ export function checkShare({ size }: Pick<RankOf, "size">, share: MatrixShare): 
   if (size === 1 || split === "none" || split === "experts") return;
   const { encoding } = format;
   const [dimension, count] = split === "columns" ? ["columns", columns] : ["rows", rows];
-  const refuse = (problem: string) => {
-    throw new UnsupportedError(`${name} on ${size} ranks`, problem);
-  };
-  const blocks = encoding.kind === "scaled" && encoding.scales.per === "block";
-  if (blocks && count % BLOCK_COLUMNS !== 0) {
-    refuse(`${count} of its ${count * size} ${dimension} each would cut a block of 128x128`);
-  }
-  if (encoding.kind === "gptq" && split === "columns") {
-    refuse(`the group order of its ${columns * size} columns is only read as a whole`);
-  }
+  const cut =
+    encoding.kind === "scaled" && encoding.scales.per === "block" && count % BLOCK_COLUMNS !== 0
+      ? "a block of 128x128"
+      : (encoding.kind === "awq" || encoding.kind === "gptq") && count % CODES_PER_WORD !== 0
+        ? `a word of ${CODES_PER_WORD} codes`
+        : undefined;
+  if (cut === undefined) return;
+  throw new UnsupportedError(
+    `${name} on ${size} ranks`,
+    `${count} of its ${count * size} ${dimension} each would cut ${cut}`,
+  );
 }

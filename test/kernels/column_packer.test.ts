@@ -229,8 +229,18 @@ test("packColumnScales refuses a slice that cuts a group", () => {
 
 test("checkGroupOrder refuses inputs in another order", () => {
   const order = Int32Array.from({ length: 96 }, (_, k) => Math.floor(k / 32));
-  const check = () => checkGroupOrder("a.g_idx", new Uint8Array(order.buffer), 32);
+  const check = (firstColumn = 0) =>
+    checkGroupOrder("a.g_idx", new Uint8Array(order.buffer), { groupColumns: 32, firstColumn });
   expect(check).not.toThrow();
+  // As the inputs from 64 on, these are in groups 2, 3 and 4.
+  expect(() => check(64)).toThrow("input 64 is not in group 2");
+  order.forEach((group, k) => {
+    order[k] = group + 2;
+  });
+  expect(() => check(64)).not.toThrow();
+  order.forEach((group, k) => {
+    order[k] = group - 2;
+  });
   order[40] = 0;
   expect(check).toThrow(UnsupportedError);
   expect(check).toThrow("Cannot use a.g_idx with desc_act: input 40 is not in group 1");

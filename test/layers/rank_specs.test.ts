@@ -65,7 +65,7 @@ describe("checkShare", () => {
     ["rows", [96, 128], blocks, "96 of its 192 rows each would cut a block of 128x128"],
     ["heads", [192, 128], blocks, "192 of its 384 rows each would cut a block of 128x128"],
     ["columns", [128, 64], blocks, "64 of its 128 columns each would cut a block of 128x128"],
-    ["columns", [128, 128], gptq, "the group order of its 256 columns is only read as a whole"],
+    ["rows", [100, 128], gptq, "100 of its 200 rows each would cut a word of 8 codes"],
   ] as const)("refuses to cut %s %j", (split, shape, encoding, problem) => {
     expect(() => check(split, shape, encoding)).toThrow(
       `Cannot use mlp.up_proj on 2 ranks: ${problem}`,
