@@ -4,7 +4,7 @@ import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
 import { GroupError, UnsupportedError } from "../../src/errors.ts";
 import { localGroup } from "../../src/parallel/local.ts";
-import { device } from "../support/gpu.ts";
+import { device, smallestCaseOnly } from "../support/gpu.ts";
 import { ModelSession } from "../support/model_session.ts";
 import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
 import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
@@ -105,11 +105,10 @@ describe("ranks that a model cannot be shared by are refused by name", () => {
         "of each row only, and rows share a scale",
     ],
     [
-      "GPTQ's columns",
+      "words of codes",
       2,
-      { storage: { kind: "GPTQ", group: 32 } },
-      "model.layers.0.self_attn.o_proj on 2 ranks: the group order of its 512 columns is only " +
-        "read as a whole",
+      { storage: { kind: "GPTQ", group: 32 }, config: { intermediate_size: 264 } },
+      "model.layers.0.mlp.gate_proj on 2 ranks: 132 of its 264 rows each would cut a word of 8 codes",
     ],
   ];
 
@@ -134,6 +133,11 @@ describe("a group ends together", () => {
       ),
     );
   };
+  const openTwo = async () =>
+    (await open([{}, {}])).map((result) => {
+      if (result.status === "rejected") throw result.reason;
+      return result.value;
+    });
   const reasons = (results: readonly PromiseSettledResult<unknown>[]) =>
     results.map((result) => (result.status === "rejected" ? (result.reason as Error) : undefined));
 
@@ -153,12 +157,8 @@ describe("a group ends together", () => {
     expect(waiting?.message).toContain(`could not load the model: ${failed?.message}`);
   });
 
-  test("when one of them leaves before a step", async () => {
-    const results = await open([{}, {}]);
-    const [first, second] = results.map((result) => {
-      if (result.status === "rejected") throw result.reason;
-      return result.value;
-    });
+  test.skipIf(smallestCaseOnly)("when one of them leaves before a step", async () => {
+    const [first, second] = await openTwo();
     const part = () => ({ phase: "prefill" as const, count: 2 });
     const step = first!.run([{ sequence: first!.sequence([1, 2]), ...part() }]);
     second!.close();
@@ -166,5 +166,23 @@ describe("a group ends together", () => {
     const next = first!.run([{ sequence: first!.sequence([1, 2]), ...part() }]);
     await expect(next).rejects.toBeInstanceOf(GroupError);
     first!.close();
+  });
+
+  test.skipIf(smallestCaseOnly)("when a step of one of them fails", async () => {
+    const [first, second] = await openTwo();
+    const step = (session: ModelSession, onTap?: () => void) =>
+      session.run([{ sequence: session.sequence([1, 2]), phase: "prefill", count: 2 }], {
+        ...(onTap && { onTap }),
+      });
+    const fail = () => {
+      throw new Error("a wire came loose");
+    };
+    const [waiting, failed] = reasons(
+      await Promise.allSettled([step(first!), step(second!, fail)]),
+    );
+    expect(failed?.message).toBe("a wire came loose");
+    expect(waiting).toBeInstanceOf(GroupError);
+    expect(waiting?.message).toBe("Rank 1 has left its group: its step failed: a wire came loose");
+    for (const session of [first!, second!]) session.close();
   });
 });
