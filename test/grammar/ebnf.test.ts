@@ -1,0 +1,387 @@
+import { describe, expect, test } from "vitest";
+import { automatonOf } from "../../src/grammar/code_point_automaton.ts";
+import { ANY_CODE_POINT, codePointsOf } from "../../src/grammar/code_points.ts";
+import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
+import { Configurations } from "../../src/grammar/configurations.ts";
+import { type EbnfOptions, parseEbnf } from "../../src/grammar/ebnf/parse_ebnf.ts";
+import {
+  choice,
+  EMPTY,
+  type Expression,
+  type Grammar,
+  optional,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../../src/grammar/expression.ts";
+import { GrammarError } from "../../src/grammar/grammar_error.ts";
+import { parseRegex } from "../../src/grammar/regex/parse_regex.ts";
+import { accepts, difference, textsOf } from "../../src/grammar/regular.ts";
+import { SAMPLE_EBNF } from "./ebnf_grammars.ts";
+import { type RandomSource, randomSource } from "./random_grammar.ts";
+import { matches } from "./reference_matcher.ts";
+
+const GRAMMARS = process.env.WISP_TEST_FULL === "1" ? 20_000 : 400;
+
+const a = text("a");
+const b = text("b");
+
+/** The root rule of a grammar. */
+function rootOf(source: string): Expression {
+  const { rules, root } = parseEbnf(source);
+  return rules.get(root)!;
+}
+
+/** The root rule with all others written out, for grammars that are not recursive. */
+function inlined({ rules, root }: Grammar): Expression {
+  const inline = (expression: Expression): Expression => {
+    switch (expression.kind) {
+      case "rule":
+        return inline(rules.get(expression.name)!);
+      case "sequence":
+        return { ...expression, parts: expression.parts.map(inline) };
+      case "choice":
+        return { ...expression, options: expression.options.map(inline) };
+      case "repeat":
+        return { ...expression, body: inline(expression.body) };
+      default:
+        return expression;
+    }
+  };
+  return inline(rules.get(root)!);
+}
+
+function acceptsBytes(states: Configurations, value: string): boolean {
+  states.begin();
+  return states.follow(states.start, new TextEncoder().encode(value))?.accepting ?? false;
+}
+
+function errorOf(source: string, options?: EbnfOptions): GrammarError {
+  try {
+    parseEbnf(source, options);
+  } catch (error) {
+    if (error instanceof GrammarError) return error;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("parseEbnf on grammars of requests", () => {
+  test.each(SAMPLE_EBNF)("$name is what its regular expression is", ({ ebnf, regex, yes, no }) => {
+    const grammar = parseEbnf(ebnf);
+    const ours = automatonOf(inlined(grammar));
+    const theirs = automatonOf(parseRegex(regex));
+    expect(textsOf(difference(ours, theirs), 1), "too much").toEqual([]);
+    expect(textsOf(difference(theirs, ours), 1), "too little").toEqual([]);
+    const states = new Configurations(compileAutomaton(grammar));
+    for (const value of yes) expect(acceptsBytes(states, value), value).toBe(true);
+    for (const value of no) expect(acceptsBytes(states, value), value).toBe(false);
+  });
+
+  test("a recursive grammar of JSON takes what JSON.parse takes", () => {
+    const grammar = parseEbnf(String.raw`
+      root   ::= ws value ws
+      value  ::= object | array | string | number | "true" | "false" | "null"
+      object ::= "{" ws (member ("," ws member)*)? "}"
+      member ::= string ws ":" ws value ws
+      array  ::= "[" ws (value ws ("," ws value ws)*)? "]"
+      string ::= "\"" ([^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))* "\""
+      number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
+      ws     ::= [ \t\r\n]*`);
+    const states = new Configurations(compileAutomaton(grammar));
+    const pieces = [
+      '"',
+      "[",
+      "]",
+      "{",
+      "}",
+      ",",
+      ":",
+      '"é"',
+      "1",
+      "-",
+      ".5",
+      "e1",
+      " ",
+      "null",
+      "\\n",
+    ];
+    const random = randomSource(3);
+    let valid = 0;
+    for (let round = 0; round < 4000; round++) {
+      const length = 1 + random.below(5);
+      const value = Array.from({ length }, () => pieces[random.below(pieces.length)]).join("");
+      const expected = isJson(value);
+      if (expected) valid += 1;
+      expect(acceptsBytes(states, value), value).toBe(expected);
+    }
+    expect(valid).toBeGreaterThan(100);
+    const deep = `${"[".repeat(1000)}${"]".repeat(1000)}`;
+    expect(acceptsBytes(states, deep)).toBe(true);
+    expect(acceptsBytes(states, `${deep}]`)).toBe(false);
+  });
+});
+
+function isJson(value: string): boolean {
+  try {
+    JSON.parse(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("parseEbnf", () => {
+  test.each<[string, Expression]>([
+    ['root ::= "ab"', text("ab")],
+    ["root ::= 'ab'", text("ab")],
+    [`root ::= "it's" 'a "b"'`, sequence(text("it's"), text('a "b"'))],
+    ['root::="a"|"b"', choice(a, b)],
+    ['root ::= "a" | "b" "a"', choice(a, sequence(b, a))],
+    [
+      'root ::= ("a" | "b")* "a"+ "b"?',
+      sequence(repeat(choice(a, b)), repeat(a, { min: 1 }), optional(b)),
+    ],
+    [
+      'root ::= "ab"{2} "a"{3,} "b"{0,4}',
+      sequence(
+        repeat(text("ab"), { min: 2, max: 2 }),
+        repeat(a, { min: 3 }),
+        repeat(b, { max: 4 }),
+      ),
+    ],
+    ['root ::= "a" {1 , 2}', repeat(a, { min: 1, max: 2 })],
+    ["root ::=", EMPTY],
+    ['root ::= ""', EMPTY],
+    ["root ::= ()", EMPTY],
+    ['root ::= "a" |', choice(a, EMPTY)],
+    ['root ::= | "a"', choice(EMPTY, a)],
+    ["root ::= .", { kind: "class", points: ANY_CODE_POINT }],
+    ["root ::= [abé語]", { kind: "class", points: codePointsOf("abé語") }],
+    ["root ::= [а-я]", { kind: "class", points: [[0x430, 0x44f]] }],
+    ["root ::= [-a]", { kind: "class", points: codePointsOf("-a") }],
+    ["root ::= [a-]", { kind: "class", points: codePointsOf("-a") }],
+    ["root ::= [+--]", { kind: "class", points: [[0x2b, 0x2d]] }],
+    ["root ::= [\\]\\\\\\-\\^]", { kind: "class", points: codePointsOf("]\\-^") }],
+    ["root ::= [a^]", { kind: "class", points: codePointsOf("a^") }],
+    ["root ::= [\\x41-\\u0043\\U0001F600]", { kind: "class", points: codePointsOf("ABC😀") }],
+    ['root ::= "\\n\\t\\r\\"\\\'\\\\\\x41\\u00e9\\U0001F600"', text("\n\t\r\"'\\Aé😀")],
+    ['root ::= "\\ud83d\\ude00"', text("😀")],
+    ['# note\nroot ::= "a" # "b"\n  # more\n| "b"', choice(a, b)],
+    ['root ::= "a" |\n  "b"', choice(a, b)],
+    ['root ::=\r\n "a"\r\n | "b"', choice(a, b)],
+    ['root ::= ("a"\n "b"\n)\n"a"', sequence(sequence(a, b), a)],
+    ['root ::= x-1\nx-1 ::= "a"', rule("x-1")],
+    ['root ::= x_y.z\n\n\tx_y.z ::= "a"', rule("x_y.z")],
+    ['root ::= "a" . "b"', sequence(a, { kind: "class", points: ANY_CODE_POINT }, b)],
+  ])("reads %j", (source, expected) => {
+    expect(rootOf(source)).toEqual(expected);
+  });
+
+  test("a class without some characters has all others", () => {
+    const other = automatonOf(rootOf('root ::= [^"\\\\a-zé]'));
+    for (const value of ["A", "語", "😀", "\n", "è"]) expect(accepts(other, value)).toBe(true);
+    for (const value of ['"', "\\", "m", "é", "", "AA"]) expect(accepts(other, value)).toBe(false);
+  });
+
+  test("another rule can be the root", () => {
+    const { root, rules } = parseEbnf('first ::= second "a"\nsecond ::= "b"', { root: "first" });
+    expect(root).toBe("first");
+    expect([...rules.keys()]).toEqual(["first", "second"]);
+  });
+
+  test.each<[string, number, string]>([
+    ["", 0, 'rule "root"'],
+    ['first ::= "a"', 13, 'rule "root"'],
+    ['root ::= "a" other', 13, 'rule "other"'],
+    ["root ::= a.*", 9, 'rule "a."'],
+    ['root ::= "a"\nroot ::= "b"', 13, "defined twice"],
+    ['root ::= "a" x ::= "b"', 13, "does not begin a line"],
+    ['root ::= root "a"', 0, '"root" -> "root"'],
+    ['root ::= "a"?\n x "b"\nx ::= ("c"* root)', 0, '"root" -> "x" -> "root"'],
+    ['root ::= "a" x\nx ::= y{0,2} ([a]? x | "b")\ny ::= ""', 15, '"x" -> "x"'],
+    ["root ::= (root)*", 0, "left recursion"],
+    ['"a"', 0, "where a rule should begin"],
+    ['root = "a"', 0, '"::=" is missing'],
+    ['root ::= "a', 9, "does not end"],
+    ['root ::= "a\nb"', 9, "does not end"],
+    ["root ::= [ab", 9, "does not end"],
+    ["root ::= []", 9, "no characters"],
+    ["root ::= [b-a]", 10, "out of order"],
+    ["root ::= [\\d]", 10, '"\\d"'],
+    ['root ::= "\\q"', 10, '"\\q"'],
+    ['root ::= "\\x4"', 10, "hexadecimal"],
+    ['root ::= "\\x41B"', 10, "disagree"],
+    ['root ::= "\\U00110000"', 10, "not a code point"],
+    ['root ::= "\\ud800"', 9, "half a surrogate"],
+    ["root ::= [\\ud800-\\udfff]", 9, "half a surrogate"],
+    ['root ::= ("a"', 9, '")" is missing'],
+    ['root ::= ("a"\nx ::= "b"', 9, '")" is missing'],
+    ['root ::= "a")', 12, "closes no group"],
+    ["root ::= *", 9, "nothing to repeat"],
+    ['root ::= "a"+?', 13, "nothing to repeat"],
+    ['root ::= "a"{2}{3}', 15, "nothing to repeat"],
+    ['root ::= "a"{,3}', 12, "bounds"],
+    ['root ::= "a"{3,2}', 12, "out of order"],
+    ['root ::= "a"{1000001}', 12, "1000000"],
+    ['root ::= "a" (="b")', 13, "lookahead"],
+    ["root ::= <think>", 9, "token"],
+    ['root ::= !"a"', 9, "excluded token"],
+    ['root ::= "a" // note', 13, "comment"],
+    ['root ::= TagDispatch(("a", x))', 9, 'macro "TagDispatch"'],
+    ['root ::= "a";', 12, '";"'],
+    ['root ::= "a" ::= "b"', 13, '":"'],
+  ])("refuses %j at %i", (source, position, reason) => {
+    const error = errorOf(source);
+    expect(error.message).toContain(reason);
+    expect(error.position).toBe(position);
+  });
+
+  test("an error says line and column", () => {
+    const error = errorOf('root ::= "a"\r\n  | b\nc ::= "d"');
+    expect(error.message).toContain("line 2, column 5");
+    expect(error.position).toBe(18);
+  });
+
+  test.each([
+    ["groups", `root ::= ${"(".repeat(100_000)}"a"${")".repeat(100_000)}`],
+    ["open groups", `root ::= ${"(".repeat(100_000)}`],
+    ["repeated groups", `root ::= ${"(".repeat(50_000)}"a"${"[b])*".repeat(50_000)}`],
+    ["options", `root ::= ${'"a"|'.repeat(100_000)}`],
+    [
+      "rules",
+      `root ::= "a"\n${Array.from({ length: 30_000 }, (_, i) => `r${i} ::= "b"`).join("\n")}`,
+    ],
+    [
+      "rules in a row",
+      `root ::= r0\n${Array.from({ length: 30_000 }, (_, i) => `r${i} ::= r${i + 1}`).join("\n")}\nr30000 ::= "b"`,
+    ],
+    [
+      "rules in a circle",
+      `root ::= r0\n${Array.from({ length: 30_000 }, (_, i) => `r${i} ::= r${(i + 1) % 30_000}`).join("\n")}`,
+    ],
+    ["comments", `root ::= ${"#\n".repeat(100_000)}"a"`],
+    ["references", `root ::= ${"x ".repeat(100_000)}\nx ::= "a"`],
+  ])("needs no stack for many %s", (_, source) => {
+    try {
+      compileAutomaton(parseEbnf(source));
+    } catch (error) {
+      expect(error).toBeInstanceOf(GrammarError);
+    }
+  });
+});
+
+/** A grammar in EBNF, spaced and escaped in changing ways. */
+function print({ rules }: Grammar, { below }: RandomSource): string {
+  const pick = (options: readonly string[]) => options[below(options.length)]!;
+  const space = () => pick([" ", "  ", "\n  ", "\t", " # note\n "]);
+  const hex = (point: number, length: number) => point.toString(16).padStart(length, "0");
+  const spell = (character: string): string => {
+    const point = character.codePointAt(0)!;
+    if (point > 0xffff) return pick([character, `\\U${hex(point, 8)}`]);
+    return pick([character, `\\u${hex(point, 4)}`]);
+  };
+  const literal = (value: string): string => {
+    const quote = pick(['"', "'"]);
+    return quote + Array.from(value, spell).join("") + quote;
+  };
+  const show = (expression: Expression): string => {
+    switch (expression.kind) {
+      case "text":
+        return literal(expression.text);
+      case "class": {
+        const ranges = expression.points.map(([first, last]) =>
+          [first, last].map((point) => spell(String.fromCodePoint(point))).join("-"),
+        );
+        return ranges.length === 0 ? "nothing" : `[${ranges.join("")}]`;
+      }
+      case "sequence":
+        return `(${expression.parts.map(show).join(space())})`;
+      case "choice":
+        if (expression.options.length === 0) return "nothing";
+        return `(${expression.options.map(show).join(`${space()}|${space()}`)})`;
+      case "repeat": {
+        const { body, min, max } = expression;
+        const bounds = max === Number.POSITIVE_INFINITY ? `{${min},}` : `{${min},${max}}`;
+        return `(${show(body)})${space()}${min === 0 && max === Number.POSITIVE_INFINITY ? "*" : bounds}`;
+      }
+      case "rule":
+        return expression.name;
+      default:
+        throw new Error(`no EBNF for ${expression.kind}`);
+    }
+  };
+  const lines = [...rules].map(([name, body]) => `${name}${space()}::=${space()}${show(body)}`);
+  // No finite text satisfies it.
+  return [...lines, 'nothing ::= "x" nothing'].join("\n");
+}
+
+/** Whether a rule can begin with itself, found by following every way to begin. */
+function isLeftRecursive({ rules }: Grammar): boolean {
+  const nullable = new Set<string>();
+  const isNullable = (expression: Expression): boolean => {
+    switch (expression.kind) {
+      case "sequence":
+        return expression.parts.every(isNullable);
+      case "choice":
+        return expression.options.some(isNullable);
+      case "repeat":
+        return expression.min === 0 || isNullable(expression.body);
+      case "rule":
+        return nullable.has(expression.name);
+      default:
+        return false;
+    }
+  };
+  for (let before = -1; before < nullable.size; ) {
+    before = nullable.size;
+    for (const [name, body] of rules) if (isNullable(body)) nullable.add(name);
+  }
+  const beginsWith = (expression: Expression, name: string, seen: Set<string>): boolean => {
+    switch (expression.kind) {
+      case "sequence": {
+        const solid = expression.parts.findIndex((part) => !isNullable(part));
+        const parts = expression.parts.slice(0, solid < 0 ? undefined : solid + 1);
+        return parts.some((part) => beginsWith(part, name, seen));
+      }
+      case "choice":
+        return expression.options.some((option) => beginsWith(option, name, seen));
+      case "repeat":
+        return expression.max > 0 && beginsWith(expression.body, name, seen);
+      case "rule":
+        if (expression.name === name) return true;
+        if (seen.has(expression.name)) return false;
+        seen.add(expression.name);
+        return beginsWith(rules.get(expression.name)!, name, seen);
+      default:
+        return false;
+    }
+  };
+  return [...rules].some(([name, body]) => beginsWith(body, name, new Set()));
+}
+
+describe("parseEbnf on random grammars", () => {
+  test("the language is that of the grammar, and only left recursion is refused", () => {
+    const random = randomSource(11);
+    const found = { matching: 0, refused: 0 };
+    for (let round = 0; round < GRAMMARS; round++) {
+      const grammar = random.grammar(3);
+      const source = print(grammar, random);
+      if (isLeftRecursive(grammar)) {
+        expect(errorOf(source, { root: "r0" }).message, source).toContain("left recursion");
+        found.refused += 1;
+        continue;
+      }
+      const parsed = parseEbnf(source, { root: "r0" });
+      for (let i = 0; i < 10; i++) {
+        const value = random.text(5);
+        const expected = matches(grammar, value);
+        if (expected) found.matching += 1;
+        expect(matches(parsed, value), `${source} on ${value}`).toBe(expected);
+      }
+    }
+    expect(found.matching).toBeGreaterThan(GRAMMARS / 4);
+    expect(found.refused).toBeGreaterThan(GRAMMARS / 20);
+  });
+});
