@@ -58,7 +58,10 @@ function crowded(spare: number) {
 const TIGHT = crowded(2);
 const HOST = { retractionMemory: 2 ** 26 };
 
-const BASELINE: Run = { alone: true, options: { prefixCache: false, overlapSchedule: false } };
+const BASELINE: Run = {
+  alone: true,
+  options: { prefixCache: false, overlapSchedule: false, decodeBuckets: false },
+};
 
 const VARIANTS: readonly Variant[] = [
   {
@@ -68,13 +71,20 @@ const VARIANTS: readonly Variant[] = [
   },
   { name: "32 at once", requests: 32, proof: besideAll(32) },
   {
-    name: "32 at once, steps do not overlap",
+    name: "32 at once, steps do not overlap, launches are not kept",
     requests: 32,
-    options: { overlapSchedule: false },
+    options: { overlapSchedule: false, decodeBuckets: false },
     proof: (one) => {
       besideAll(32)(one);
       expect(stepsAhead(one)).toBe(0);
+      expect(one.keptRows).toEqual([]);
     },
+  },
+  {
+    name: "launches kept for 7 and for 32 rows",
+    requests: 10,
+    options: { decodeBuckets: [7, 32] },
+    proof: ({ keptRows }) => expect(new Set(keptRows)).toEqual(new Set([7, 32])),
   },
   {
     name: "two at a time, in small steps",
@@ -98,6 +108,12 @@ const VARIANTS: readonly Variant[] = [
     name: "prompts cached, pages of 256",
     twice: true,
     options: { pageSize: 256 },
+    proof: isCached,
+  },
+  {
+    name: "prompts cached, expanded in chunks",
+    twice: true,
+    options: { chunkedPrefixThreshold: 0, chunkedPrefillSize: 40 },
     proof: isCached,
   },
   { name: "retracted, computed again", options: TIGHT, proof: isRetracted },
@@ -150,6 +166,7 @@ describe.each(EXACT_MODELS)("$name", (model) => {
     const { answers, cachedTokens } = baseline;
     expect(Object.values(cachedTokens)).toEqual(exactness.probes.map(() => 0));
     expect([together(baseline), stepsAhead(baseline)]).toEqual([1, 0]);
+    expect(baseline.keptRows).toEqual([]);
     const all = Object.values(answers).map(([one]) => one!);
     for (const { tokens, finish } of all) {
       expect(tokens).toHaveLength(TOKENS);

@@ -9,6 +9,8 @@ import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import type { FinishReason, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
+import { Plan } from "../../src/gpu/plan.ts";
+import type { Step } from "../../src/layers/batch.ts";
 import { EMBEDDED_MODEL } from "./embedded_model.ts";
 import { folderSource } from "./folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "./gpu.ts";
@@ -185,6 +187,8 @@ export interface Outcome {
   readonly cachedTokens: Readonly<Record<string, number>>;
   readonly watch: StepWatch;
   readonly retractions: number;
+  /** Rows, with padding, of each step whose launches were kept. */
+  readonly keptRows: readonly number[];
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -219,6 +223,7 @@ export class Exactness {
     const engine = await this.model.open({ maxTotalTokens: 4096, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
+    const keptRows = watchKeptRows();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
     const probe = async (request: Probe) => {
@@ -242,8 +247,19 @@ export class Exactness {
     const moves = { saves: saves.mock.calls.length, restores: restores.mock.calls.length };
     await engine.close();
     vi.restoreAllMocks();
-    return { answers, cachedTokens, watch, retractions, ...moves };
+    return { answers, cachedTokens, watch, retractions, keptRows, ...moves };
   }
+}
+
+/** Grows by the rows of each step that is run with kept launches. */
+function watchKeptRows(): readonly number[] {
+  const rows: number[] = [];
+  const { run } = Plan.prototype;
+  vi.spyOn(Plan.prototype, "run").mockImplementation(function (this: Plan<Step>, step, options) {
+    if (options?.recording !== undefined) rows.push((step as Step).rows);
+    return run.call(this, step as Step, options);
+  });
+  return rows;
 }
 
 async function ask(
