@@ -9,8 +9,10 @@ import { parseEbnf } from "./ebnf/parse_ebnf.ts";
 import { grammarOf } from "./expression.ts";
 import type { ConstraintKind, FrontEnd } from "./grammar.ts";
 import { parseRegex } from "./regex/parse_regex.ts";
+import { jsonSchemaGrammar } from "./schema/json_schema.ts";
 
-const FRONT_ENDS: Readonly<Partial<Record<ConstraintKind, FrontEnd>>> = {
+const FRONT_ENDS: Readonly<Record<ConstraintKind, FrontEnd>> = {
+  json_schema: (source) => jsonSchemaGrammar(source),
   regex: (source) => grammarOf(parseRegex(source)),
   ebnf: (source) => parseEbnf(source),
 };
