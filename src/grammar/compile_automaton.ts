@@ -36,6 +36,8 @@ export interface CompileLimits {
 }
 
 const MAX_NODES = 500_000;
+/** An expression object that stands in many places may be built often without a node of its own. */
+const TASKS_PER_NODE = 4;
 /** A repeat of at most so many nodes is written out. */
 const WRITTEN_OUT = 64;
 
@@ -99,17 +101,21 @@ class Compilation {
     this.#maxNodes = maxNodes;
     this.#facts = checkGrammar(grammar);
     this.start = this.#ruleStart(grammar.root, false);
+    let built = 0;
     for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+      if (++built > TASKS_PER_NODE * maxNodes) this.#refuseSize();
       this.#build(task);
     }
   }
 
+  #refuseSize(): never {
+    throw new GrammarError(
+      `Cannot compile the grammar: it needs more than ${this.#maxNodes} nodes`,
+    );
+  }
+
   #addNode(): number {
-    if (this.nodes.length === this.#maxNodes) {
-      throw new GrammarError(
-        `Cannot compile the grammar: it needs more than ${this.#maxNodes} nodes`,
-      );
-    }
+    if (this.nodes.length === this.#maxNodes) this.#refuseSize();
     return this.nodes.push(new BuiltNode()) - 1;
   }
 

@@ -37,12 +37,16 @@ export interface ConfigurationLimits {
 
 /** What goes out of a node and of all nodes that it reaches silently. */
 interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "returns"> {
+  /** Nodes that are reached silently and were too many to be in the view. */
+  readonly silent: readonly number[];
   readonly calls: readonly (Call & {
     /** Whether the rule ends behind the call, which then needs no way back into it. */
     readonly isLast: boolean;
   })[];
 }
 
+/** Nodes that one view takes together. */
+const MAX_VIEWED = 64;
 /** Groups of threads larger than this are not compared with each other. */
 const MAX_COMPARED = 64;
 /** Bytes of memory, roughly. */
@@ -278,7 +282,8 @@ export class Configurations {
 
   /** Looks at everything that is reached from a thread without a byte. */
   #expand({ node, frame }: Thread): void {
-    const { calls, repeats, returns } = this.#view(node);
+    const { silent, calls, repeats, returns } = this.#view(node);
+    for (const target of silent) this.#visit(target, frame);
     for (const { start, back, isLast } of calls) {
       if (isLast) this.#visit(start, frame);
       else if (this.#canFinish(back, frame)) this.#visit(start, frame.call(back));
@@ -324,11 +329,20 @@ export class Configurations {
   #viewOf(node: number): NodeView {
     const { nodes } = this.automaton;
     const reached = new Set([node]);
-    for (const other of reached) for (const target of nodes[other]!.silent) reached.add(target);
-    const merged = [...reached].map((other) => nodes[other]!);
+    const merged: AutomatonNode[] = [];
+    const silent: number[] = [];
+    for (const other of reached) {
+      if (merged.length === MAX_VIEWED) {
+        silent.push(other);
+        continue;
+      }
+      merged.push(nodes[other]!);
+      for (const target of nodes[other]!.silent) reached.add(target);
+    }
     const edges: ByteEdge[] = merged.flatMap((other) => other.edges);
     return {
       edges: edges.sort((a, b) => a.first - b.first),
+      silent,
       calls: merged.flatMap((other) =>
         other.calls.map((call) => ({ ...call, isLast: onlyReturns(nodes, call.back) })),
       ),

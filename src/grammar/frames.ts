@@ -26,7 +26,8 @@ export interface Horizons {
 /** What all frames above one bottom share. */
 interface Stacks {
   readonly horizons: Horizons;
-  nextThread: number;
+  /** Shared by all bottoms, so that threads of older ones that live on keep ids of their own. */
+  readonly ids: { next: number };
   threads: number;
   frames: number;
 }
@@ -41,6 +42,8 @@ const NO_NODE = -1;
 const NO_REPEAT = -1;
 /** Horizon beyond which every count lies. */
 const NONE_FINITE = -1;
+/** Frames of two stacks that are compared. */
+const MAX_COMPARED = 64;
 
 export class Frame {
   /** Undefined at the bottom. */
@@ -83,11 +86,11 @@ export class Frame {
   /**
    * An empty stack.
    *
-   * @param before An older bottom: ids of threads go on behind its.
+   * @param before An older bottom, whose threads may be met beside those of this one.
    */
   static bottom(horizons: Horizons, before?: Frame): Frame {
-    const nextThread = before === undefined ? 0 : before.#stacks.nextThread;
-    const stacks = { horizons, nextThread, threads: 0, frames: 0 };
+    const ids = before === undefined ? { next: 0 } : before.#stacks.ids;
+    const stacks = { horizons, ids, threads: 0, frames: 0 };
     return new Frame(stacks, undefined, { back: NO_NODE, repeat: NO_REPEAT, toMin: 0, toMax: 0 });
   }
 
@@ -100,7 +103,7 @@ export class Frame {
     let thread = this.#threads.get(node);
     if (thread === undefined) {
       this.#stacks.threads += 1;
-      thread = { node, frame: this, id: this.#stacks.nextThread++, stamp: 0 };
+      thread = { node, frame: this, id: this.#stacks.ids.next++, stamp: 0 };
       this.#threads.set(node, thread);
     }
     return thread;
@@ -152,14 +155,17 @@ export class Frame {
     return above.reduceRight((stack, frame) => stack.#push(frame), onto);
   }
 
-  /** Whether every text that completes the other stack completes this one, of the same shape, too. */
+  /**
+   * Whether every text that completes the other stack, of the same shape, completes this one too.
+   * Stacks that differ far below are not compared to the end: the answer is no.
+   */
   covers(other: Frame): boolean {
     let [mine, its]: [Frame, Frame] = [this, other];
-    while (mine !== its) {
+    for (let i = 0; i < MAX_COMPARED && mine !== its; i++) {
       if (mine.toMin > its.toMin || mine.toMax < its.toMax) return false;
       [mine, its] = [mine.parent!, its.parent!];
     }
-    return true;
+    return mine === its;
   }
 
   #push(frame: Frame): Frame {
