@@ -33,22 +33,21 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
 
   push(chunk: GenerationChunk): void {
     if (this.#ended) return;
-    if (chunk.finish !== null) this.#end();
-    if (this.#waiting === undefined) {
-      this.#ready.push(chunk);
-      return;
-    }
-    this.#waiting.resolve({ done: false, value: chunk });
+    this.#ended = chunk.finish !== null;
+    if (this.#waiting === undefined) this.#ready.push(chunk);
+    else this.#waiting.resolve({ done: false, value: chunk });
     this.#waiting = undefined;
+    if (this.#ended) this.#options.stop();
   }
 
   /** Ends the stream with an error, after what is ready. */
   fail(reason: unknown): void {
     if (this.#ended) return;
-    this.#end();
+    this.#ended = true;
     if (this.#waiting === undefined) this.#error = { reason };
     else this.#waiting.reject(reason);
     this.#waiting = undefined;
+    this.#options.stop();
   }
 
   next(): Promise<Result> {
@@ -83,10 +82,5 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
     this.#waiting = undefined;
     if (running) this.#options.stop();
     return Promise.resolve({ done: true, value: undefined });
-  }
-
-  #end(): void {
-    this.#ended = true;
-    this.#options.stop();
   }
 }

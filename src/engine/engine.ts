@@ -312,10 +312,8 @@ export class Engine implements GenerationEngine {
 
   #fail(error: Error): void {
     this.#failure ??= error;
-    for (const sequence of this.#scheduler.all()) {
-      this.#scheduler.remove(sequence);
-      sequence.fail(error);
-    }
+    // Everybody hears of it, whatever state the scheduler is in; the stream's end removes it there.
+    for (const sequence of this.#scheduler.all()) sequence.fail(error);
   }
 }
 
