@@ -29,6 +29,8 @@ export interface ExactModel {
   readonly vocabularySize: number;
   /** Whether prompts and answers are computed in one form, so that even answers can be reused. */
   readonly oneForm: boolean;
+  /** Whether they are because an option says so. */
+  readonly isForced?: true;
 }
 
 /** Latent attention and experts. */
@@ -84,6 +86,7 @@ export const EXACT_MODELS: readonly ExactModel[] = [
     open: (options) => openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }),
     vocabularySize: 512,
     oneForm: true,
+    isForced: true,
   },
   {
     name: "grouped-query attention",
