@@ -168,6 +168,17 @@ describe("configurations", () => {
     }
   });
 
+  test("any part of what is repeated may be left out", () => {
+    const parts = sequence(optional(text("a")), repeat(text("b")), optional(text("c")));
+    for (const max of [Infinity, 5, 500]) {
+      const states = configurations(grammarOf(sequence(repeat(parts, { max }), text("."))));
+      for (const yes of ["", "a", "b", "c", "cba", "bca", "acbb"]) {
+        expect(accepts(states, `${yes}.`)).toBe(true);
+      }
+      expect(accepts(states, `${"c".repeat(6)}.`)).toBe(max > 5);
+    }
+  });
+
   test("repeats of what may be empty go on and end", () => {
     const maybe = sequence(optional(text("a")), repeat(text("b")));
     const states = configurations(
