@@ -62,7 +62,7 @@ function expected(
 function judge(file: string, group: Group, dialect: Dialect): Outcome {
   let accept: Acceptor;
   try {
-    accept = acceptorOfSchema(group.schema, { dialect });
+    accept = acceptorOfSchema(JSON.stringify(group.schema), { dialect });
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     const wrong = group.tests.filter((one) => error.message === UNSATISFIABLE && one.valid);

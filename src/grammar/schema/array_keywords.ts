@@ -14,9 +14,9 @@ import {
 } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import { isAtLeast } from "./dialect.ts";
-import type { SchemaNode } from "./document.ts";
 import type { ArrayFact, Case, ContainsFact, ItemsFact } from "./facts.ts";
 import { isArray, isObject } from "./json_value.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 const INFINITY = Number.POSITIVE_INFINITY;
 
@@ -55,14 +55,14 @@ export function arrayConstraints(
   return constraints;
 }
 
-function itemSchemas(node: SchemaNode, { document }: CaseAnalysis): ItemSchemas {
+function itemSchemas(node: SchemaNode, { tree }: CaseAnalysis): ItemSchemas {
   const { value, resource } = node;
   if (!isObject(value)) return { prefix: [], rest: undefined };
   const rest = (keyword: string) =>
-    Object.hasOwn(value, keyword) ? document.child(node, keyword) : undefined;
+    Object.hasOwn(value, keyword) ? tree.child(node, keyword) : undefined;
   const list = (keyword: string) => {
     const parts = value[keyword];
-    return isArray(parts) ? parts.map((_, i) => document.child(node, keyword, i)) : undefined;
+    return isArray(parts) ? parts.map((_, i) => tree.child(node, keyword, i)) : undefined;
   };
   if (isAtLeast(resource.dialect, "2020-12")) {
     return { prefix: list("prefixItems") ?? [], rest: rest("items") };
@@ -116,7 +116,7 @@ function containsConstraint(
     readonly minContains?: number;
     readonly maxContains?: number;
   };
-  const part = analysis.document.child(node, "contains");
+  const part = analysis.tree.child(node, "contains");
   const evaluates = annotate && isAtLeast(resource.dialect, "2020-12");
   const fact = (min: number, max: number, isTold = false): readonly Case[] => [
     [{ ...contains(part, { holds: true, from: 0, min, max }), evaluates: isTold && evaluates }],
@@ -160,8 +160,8 @@ function contains(
 export function unevaluatedItems(node: SchemaNode, analysis: CaseAnalysis) {
   const { value } = node;
   if (!isObject(value) || !Object.hasOwn(value, "unevaluatedItems")) return undefined;
-  const { document, conjunctions } = analysis;
-  const rest = document.child(node, "unevaluatedItems");
+  const { tree, conjunctions } = analysis;
+  const rest = tree.child(node, "unevaluatedItems");
   const fact = (facts: Case): ItemsFact => {
     const items = facts.filter((f): f is ItemsFact => f.kind === "items" && f.evaluates);
     const found = facts.filter((f): f is ContainsFact => f.kind === "contains" && f.evaluates);

@@ -15,13 +15,13 @@ import { arrayConstraints, unevaluatedItems } from "./array_keywords.ts";
 import { type Conjunction, Conjunctions } from "./conjunctions.ts";
 import { contradicts } from "./contradictions.ts";
 import { checkKeywords, isAnnotation, isAtLeast } from "./dialect.ts";
-import type { SchemaDocument, SchemaNode } from "./document.ts";
 import type { Case, Fact } from "./facts.ts";
 import { checkFormat } from "./formats.ts";
 import { isObject, JSON_TYPES, type JsonObject, type JsonType } from "./json_value.ts";
 import { logicConstraints } from "./logic_keywords.ts";
 import { numberConstraints } from "./number_keywords.ts";
 import { objectConstraints, unevaluatedProperties } from "./object_keywords.ts";
+import type { SchemaNode, SchemaTree } from "./schema_tree.ts";
 import { caseLanguage, stringConstraints } from "./string_keywords.ts";
 
 /** What part of a schema says of values of one type. */
@@ -50,7 +50,7 @@ const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
 
 export class CaseAnalysis {
-  readonly document: SchemaDocument;
+  readonly tree: SchemaTree;
   readonly conjunctions = new Conjunctions();
   readonly #known = new Map<string, readonly Case[]>();
   readonly #joined = new Map<string, readonly Case[]>();
@@ -63,8 +63,8 @@ export class CaseAnalysis {
   #lookahead = 0;
   #steps = 0;
 
-  constructor(document: SchemaDocument) {
-    this.document = document;
+  constructor(tree: SchemaTree) {
+    this.tree = tree;
   }
 
   /** The conjunction of one schema; a schema that only refers to another one is that one. */
@@ -84,7 +84,7 @@ export class CaseAnalysis {
     const key = `${from.id} ${name}`;
     let node = this.#derived.get(key);
     if (node === undefined) {
-      node = this.document.derive(make(), from);
+      node = this.tree.derive(make(), from);
       this.#derived.set(key, node);
     }
     return node;
@@ -96,7 +96,7 @@ export class CaseAnalysis {
     if (!isObject(value) || typeof value.$ref !== "string") return undefined;
     const alone = Object.keys(value).every((name) => name === "$ref" || isAnnotation(name));
     if (!alone && isAtLeast(resource.dialect, "2019-09")) return undefined;
-    return this.document.resolve(node, "$ref", value.$ref);
+    return this.tree.resolve(node, "$ref", value.$ref);
   }
 
   #check(node: SchemaNode): void {
@@ -115,7 +115,7 @@ export class CaseAnalysis {
     const key = nodes.map(({ id }) => id).join();
     let node = this.#derived.get(key);
     if (node === undefined) {
-      node = this.document.deriveAnyOf(nodes);
+      node = this.tree.deriveAnyOf(nodes);
       this.#derived.set(key, node);
     }
     return this.conjunction(node);
@@ -202,7 +202,7 @@ export class CaseAnalysis {
       const parts = literals.map(({ node, holds }) => {
         return () => this.casesOf(node, holds, { type, annotate: false });
       });
-      const place = literals[0]?.node ?? this.document.root;
+      const place = literals[0]?.node ?? this.tree.root;
       cases = this.both(place, type, ...parts);
       this.#joined.set(key, cases);
     }

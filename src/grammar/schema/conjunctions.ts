@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { SchemaNode } from "./document.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 export interface Literal {
   readonly node: SchemaNode;

@@ -20,11 +20,24 @@ export interface Digits {
   readonly fraction: string;
 }
 
+/** Digits that a number may have before or after the point. */
+const MAX_DIGITS = 2_000;
+
 /** @param value Finite. */
 export function decimalOf(value: number): Decimal {
-  const [mantissa, power = "0"] = String(Math.abs(value)).split("e");
-  const [whole, fraction = ""] = mantissa!.split(".");
-  return reduce(value < 0, BigInt(whole! + fraction), Number(power) - fraction.length);
+  return parseDecimal(String(value))!;
+}
+
+/**
+ * @param text A number as JSON or JavaScript spells it.
+ * @returns Nothing when it has too many digits.
+ */
+export function parseDecimal(text: string): Decimal | undefined {
+  const [mantissa, power = "0"] = text.toLowerCase().split("e");
+  const [whole, fraction = ""] = mantissa!.replace("-", "").split(".");
+  const exponent = Number(power) - fraction.length;
+  if (whole!.length + fraction.length + Math.abs(exponent) > MAX_DIGITS) return undefined;
+  return reduce(text.startsWith("-"), BigInt(whole! + fraction), exponent);
 }
 
 function reduce(negative: boolean, coefficient: bigint, exponent: number): Decimal {

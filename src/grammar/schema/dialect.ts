@@ -8,8 +8,15 @@
  */
 
 import { GrammarError } from "../grammar_error.ts";
-import type { SchemaNode } from "./document.ts";
-import { isArray, isObject, JSON_TYPES, type JsonValue } from "./json_value.ts";
+import {
+  isArray,
+  isNumber,
+  isObject,
+  isPositive,
+  JSON_TYPES,
+  type JsonValue,
+} from "./json_value.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 export const DIALECTS = ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"] as const;
 
@@ -38,10 +45,10 @@ interface Form {
 
 const ANY: Form = { name: "any value", fits: () => true };
 const BOOLEAN: Form = { name: "a boolean", fits: (v) => typeof v === "boolean" };
-const NUMBER: Form = { name: "a number", fits: (v) => typeof v === "number" };
+const NUMBER: Form = { name: "a number", fits: isNumber };
 const POSITIVE: Form = {
   name: "a number above 0",
-  fits: (v) => typeof v === "number" && v > 0,
+  fits: (v) => isNumber(v) && isPositive(v),
 };
 const COUNT: Form = {
   name: "a whole number from 0",

@@ -13,6 +13,7 @@ import type { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import { decimalText } from "./decimal.ts";
 import type { BooleanFact, ContainsFact, NumberFact } from "./facts.ts";
+import { readNumber } from "./json_text.ts";
 import { canonicalText, type JsonValue } from "./json_value.ts";
 import type { Machine, Move } from "./machine.ts";
 import { plainNumbers } from "./number_language.ts";
@@ -90,7 +91,7 @@ function valuesOf(place: Conjunction, analysis: CaseAnalysis): JsonValue[] | und
   return [...new Map(values.map((value) => [canonicalText(value), value])).values()];
 }
 
-function numbersOf(facts: readonly NumberFact[]): number[] | undefined {
+function numbersOf(facts: readonly NumberFact[]): JsonValue[] | undefined {
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
   const language = plainNumbers(facts);
   const texts =
@@ -99,7 +100,7 @@ function numbersOf(facts: readonly NumberFact[]): number[] | undefined {
       : facts.some((fact) => fact.kind === "integer" && fact.holds)
         ? textsOf(language, 2 * MAX_VALUES)
         : undefined;
-  return texts === undefined ? undefined : [...new Set(texts.map((text) => Number(text) + 0))];
+  return texts === undefined ? undefined : texts.map(readNumber);
 }
 
 interface State {
@@ -128,7 +129,7 @@ class DistinctMachine implements Machine<State> {
   ) {
     this.#shape = shape;
     this.#allowed = allowed;
-    const { root } = analysis.document;
+    const { root } = analysis.tree;
     this.#items = [...values].map(([text, value]) => {
       const node = analysis.derive(root, `value ${text}`, () => ({ const: value }));
       return { text, item: refer(analysis.conjunction(node)) };

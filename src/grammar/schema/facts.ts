@@ -12,8 +12,8 @@
 import type { CodePointAutomaton } from "../expression.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { Decimal } from "./decimal.ts";
-import type { SchemaNode } from "./document.ts";
 import type { Language } from "./language.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 export type Fact = BooleanFact | NumberFact | StringFact | ArrayFact | ObjectFact;
 

@@ -23,13 +23,14 @@ import { arrayExpression } from "./array_grammar.ts";
 import { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { Dialect } from "./dialect.ts";
-import { SchemaDocument } from "./document.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
 import { jsonRules, type WhitespaceOptions } from "./json_grammar.ts";
+import { parseJson } from "./json_text.ts";
 import { JSON_TYPES, type JsonType } from "./json_value.ts";
 import { machineExpression } from "./machine.ts";
 import { numberExpression } from "./number_language.ts";
 import { type ObjectWriter, objectExpression } from "./object_grammar.ts";
+import { SchemaTree } from "./schema_tree.ts";
 import { stringExpression } from "./string_grammar.ts";
 
 export interface JsonSchemaOptions extends WhitespaceOptions {
@@ -47,24 +48,17 @@ const MAX_RULES = 50_000;
 /**
  * The texts of values that fit a schema.
  *
- * @param schema The schema as JSON text, or what `JSON.parse` makes of it.
+ * @param schema As JSON text, which is the better way, or as `JSON.parse` reads it: that rounds
+ * numbers to doubles and may change the order of keys.
  * @throws {GrammarError} naming the keyword and its place, for what is malformed, cannot be
  * enforced, contradicts itself or is beyond a limit.
  */
 export function jsonSchemaGrammar(schema: unknown, options: JsonSchemaOptions = {}): Grammar {
-  const document = new SchemaDocument(
-    typeof schema === "string" ? parseSchema(schema) : schema,
+  const tree = new SchemaTree(
+    typeof schema === "string" ? parseJson(schema) : schema,
     options.dialect ?? "2020-12",
   );
-  return new SchemaCompilation(document, options).grammar;
-}
-
-function parseSchema(schema: string): unknown {
-  try {
-    return JSON.parse(schema);
-  } catch (cause) {
-    throw new GrammarError("Cannot read the schema: it is not JSON", { cause });
-  }
+  return new SchemaCompilation(tree, options).grammar;
 }
 
 class SchemaCompilation {
@@ -75,10 +69,10 @@ class SchemaCompilation {
   readonly #waiting: Conjunction[] = [];
   #machines = 0;
 
-  constructor(document: SchemaDocument, options: WhitespaceOptions) {
+  constructor(tree: SchemaTree, options: WhitespaceOptions) {
     this.#rules = jsonRules(options);
-    this.#analysis = new CaseAnalysis(document);
-    const root = this.#analysis.conjunction(document.root);
+    this.#analysis = new CaseAnalysis(tree);
+    const root = this.#analysis.conjunction(tree.root);
     if (this.#analysis.isNever(root)) {
       throw new GrammarError("Cannot use the schema: no value fits it");
     }

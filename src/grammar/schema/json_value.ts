@@ -5,7 +5,16 @@
  * @module
  */
 
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
+import { type Decimal, decimalOf, decimalText } from "./decimal.ts";
+
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | ExactNumber
+  | string
+  | readonly JsonValue[]
+  | JsonObject;
 
 export interface JsonObject {
   readonly [key: string]: JsonValue;
@@ -16,8 +25,48 @@ export const JSON_TYPES = ["null", "boolean", "number", "string", "array", "obje
 /** What a value can be; whole numbers are numbers. */
 export type JsonType = (typeof JSON_TYPES)[number];
 
+/** A number that no double is. */
+export class ExactNumber {
+  readonly decimal: Decimal;
+
+  constructor(decimal: Decimal) {
+    this.decimal = decimal;
+  }
+}
+
+/** Keys of objects in the order in which they were written, where JavaScript has another one. */
+const orders = new WeakMap<JsonObject, readonly string[]>();
+
+export function keepOrder(object: JsonObject, keys: readonly string[]): void {
+  if (Object.keys(object).some((key, i) => key !== keys[i])) orders.set(object, keys);
+}
+
+/** In the order in which they were written. */
+export function keysOf(object: JsonObject): readonly string[] {
+  return orders.get(object) ?? Object.keys(object);
+}
+
+export function isNumber(value: unknown): value is number | ExactNumber {
+  return typeof value === "number" || value instanceof ExactNumber;
+}
+
+/** Exactly. */
+export function decimalValue(value: number | ExactNumber): Decimal {
+  return typeof value === "number" ? decimalOf(value) : value.decimal;
+}
+
+export function isPositive(value: number | ExactNumber): boolean {
+  const { coefficient, negative } = decimalValue(value);
+  return coefficient > 0n && !negative;
+}
+
 export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof ExactNumber)
+  );
 }
 
 export function isArray(value: unknown): value is readonly JsonValue[] {
@@ -27,12 +76,14 @@ export function isArray(value: unknown): value is readonly JsonValue[] {
 export function typeOf(value: JsonValue): JsonType {
   if (value === null) return "null";
   if (isArray(value)) return "array";
-  return typeof value as "boolean" | "number" | "string" | "object";
+  if (isNumber(value)) return "number";
+  return typeof value as "boolean" | "string" | "object";
 }
 
 /** A text that two values share exactly when they are the same to JSON Schema. */
 export function canonicalText(value: JsonValue): string {
   if (isArray(value)) return `[${value.map(canonicalText).join()}]`;
+  if (value instanceof ExactNumber) return decimalText(value.decimal);
   if (!isObject(value)) return Object.is(value, -0) ? "0" : JSON.stringify(value);
   const members = Object.keys(value)
     .sort()

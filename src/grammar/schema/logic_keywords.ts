@@ -12,12 +12,21 @@ import {
   EVERY_CASE,
   NO_CASE,
 } from "./cases.ts";
-import { decimalOf } from "./decimal.ts";
 import { isAtLeast } from "./dialect.ts";
-import type { SchemaNode } from "./document.ts";
 import type { Case } from "./facts.ts";
-import { isArray, isObject, type JsonObject, type JsonValue, typeOf } from "./json_value.ts";
+import {
+  decimalValue,
+  isArray,
+  isNumber,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  keepOrder,
+  keysOf,
+  typeOf,
+} from "./json_value.ts";
 import { languageOfTexts } from "./language.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 type Cases = readonly Case[];
 
@@ -67,7 +76,7 @@ class LogicReader {
       case "oneOf":
         return this.#oneOf(this.#children(keyword, value));
       case "not":
-        return this.#not(this.#analysis.document.child(this.#node, "not"));
+        return this.#not(this.#analysis.tree.child(this.#node, "not"));
       case "if":
         return this.#condition();
       default:
@@ -76,8 +85,8 @@ class LogicReader {
   }
 
   #children(keyword: string, value: JsonValue): SchemaNode[] {
-    const { document } = this.#analysis;
-    return (value as readonly JsonValue[]).map((_, i) => document.child(this.#node, keyword, i));
+    const { tree } = this.#analysis;
+    return (value as readonly JsonValue[]).map((_, i) => tree.child(this.#node, keyword, i));
   }
 
   #holds(node: SchemaNode): Cases {
@@ -93,17 +102,17 @@ class LogicReader {
   }
 
   reference(keyword: string, reference: string): Constraint {
-    const target = this.#analysis.document.resolve(this.#node, keyword, reference);
+    const target = this.#analysis.tree.resolve(this.#node, keyword, reference);
     return { holds: () => this.#holds(target), fails: () => this.#fails(target) };
   }
 
   /** With one such anchor in the whole document there is only one thing that it can mean. */
   #dynamicReference(reference: string): Constraint {
-    const { document } = this.#analysis;
+    const { tree } = this.#analysis;
     const name = reference.slice(reference.indexOf("#") + 1);
-    const target = document.resolve(this.#node, "$dynamicRef", reference);
+    const target = tree.resolve(this.#node, "$dynamicRef", reference);
     const isDynamic = target.resource.dynamicAnchors.has(name);
-    if (isDynamic && document.countDynamicAnchors(name) > 1) {
+    if (isDynamic && tree.countDynamicAnchors(name) > 1) {
       throw new GrammarError(
         `Cannot enforce "$dynamicRef": several schemas have the dynamic anchor "${name}"`,
         { path: `${this.#node.path}/$dynamicRef` },
@@ -113,7 +122,7 @@ class LogicReader {
   }
 
   #recursiveReference(reference: string): Constraint {
-    if (this.#analysis.document.resourceCount > 1) {
+    if (this.#analysis.tree.resourceCount > 1) {
       throw new GrammarError(
         'Cannot enforce "$recursiveRef": several schemas have an identifier of their own',
         { path: `${this.#node.path}/$recursiveRef` },
@@ -149,7 +158,7 @@ class LogicReader {
         };
       }
       case "number": {
-        const numbers = (values as number[]).map(decimalOf);
+        const numbers = values.filter(isNumber).map(decimalValue);
         const fact = (holds: boolean): Cases => [[{ kind: "numbers", values: numbers, holds }]];
         return { holds: () => fact(true), fails: () => fact(false) };
       }
@@ -246,11 +255,11 @@ class LogicReader {
   }
 
   #condition(): Constraint {
-    const { document } = this.#analysis;
+    const { tree } = this.#analysis;
     const { value } = this.#node;
     const child = (keyword: string) =>
       isObject(value) && Object.hasOwn(value, keyword)
-        ? document.child(this.#node, keyword)
+        ? tree.child(this.#node, keyword)
         : undefined;
     const condition = child("if")!;
     const [consequence, alternative] = [child("then"), child("else")];
@@ -288,11 +297,9 @@ function exactly(value: JsonValue): JsonObject {
     const prefix = size > 0 ? { prefixItems: value.map((item) => ({ const: item })) } : {};
     return { type: "array", ...prefix, minItems: size, maxItems: size };
   }
-  const members = Object.entries(value as JsonObject);
-  return {
-    type: "object",
-    properties: Object.fromEntries(members.map(([key, item]) => [key, { const: item }])),
-    required: members.map(([key]) => key),
-    additionalProperties: false,
-  };
+  const object = value as JsonObject;
+  const keys = keysOf(object);
+  const properties = Object.fromEntries(keys.map((key) => [key, { const: object[key]! }]));
+  keepOrder(properties, keys);
+  return { type: "object", properties, required: keys, additionalProperties: false };
 }

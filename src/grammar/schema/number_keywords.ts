@@ -5,26 +5,25 @@
  */
 
 import type { Constraint } from "./cases.ts";
-import { decimalOf } from "./decimal.ts";
-import type { SchemaNode } from "./document.ts";
 import type { NumberFact } from "./facts.ts";
-import { isObject } from "./json_value.ts";
+import { decimalValue, type ExactNumber, isNumber, isObject } from "./json_value.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 export function numberConstraints({ value, path }: SchemaNode): Constraint[] {
   if (!isObject(value)) return [];
   const { minimum, exclusiveMinimum, maximum, exclusiveMaximum, multipleOf } = value;
   const constraints: Constraint[] = [];
   const addBound = (side: "lower" | "upper", limit: unknown, strict: boolean): void => {
-    if (typeof limit === "number") constraints.push(bound(side, limit, strict));
+    if (isNumber(limit)) constraints.push(bound(side, limit, strict));
   };
   addBound("lower", minimum, exclusiveMinimum === true);
   addBound("lower", exclusiveMinimum, true);
   addBound("upper", maximum, exclusiveMaximum === true);
   addBound("upper", exclusiveMaximum, true);
-  if (typeof multipleOf === "number") {
+  if (isNumber(multipleOf)) {
     const fact = (holds: boolean): NumberFact => ({
       kind: "multiple",
-      of: decimalOf(multipleOf),
+      of: decimalValue(multipleOf),
       holds,
       path: `${path}/multipleOf`,
     });
@@ -33,8 +32,8 @@ export function numberConstraints({ value, path }: SchemaNode): Constraint[] {
   return constraints;
 }
 
-function bound(side: "lower" | "upper", limit: number, strict: boolean): Constraint {
-  const value = decimalOf(limit);
+function bound(side: "lower" | "upper", limit: number | ExactNumber, strict: boolean): Constraint {
+  const value = decimalValue(limit);
   const other = side === "lower" ? "upper" : "lower";
   return {
     holds: () => [[{ kind: "bound", side, value, strict }]],

@@ -13,11 +13,11 @@ import {
   EVERY_CASE,
   NO_CASE,
 } from "./cases.ts";
-import type { SchemaNode } from "./document.ts";
 import type { Case, CountFact, HasFact, MembersFact, ObjectFact } from "./facts.ts";
-import { isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
+import { isArray, isObject, type JsonObject, type JsonValue, keysOf } from "./json_value.ts";
 import { automatonOfTexts } from "./language.ts";
 import { patternLanguage } from "./patterns.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 const INFINITY = Number.POSITIVE_INFINITY;
 
@@ -70,10 +70,11 @@ class ObjectReader {
   }
 
   #members(): Constraint {
-    const { document } = this.#analysis;
+    const { tree } = this.#analysis;
     const children = (keyword: string) => {
-      const keys = Object.hasOwn(this.#value, keyword) ? Object.keys(this.#value[keyword]!) : [];
-      return keys.map((key) => [key, document.child(this.#node, keyword, key)] as const);
+      const map = Object.hasOwn(this.#value, keyword) ? (this.#value[keyword] as JsonObject) : {};
+      const keys = keysOf(map);
+      return keys.map((key) => [key, tree.child(this.#node, keyword, key)] as const);
     };
     const named = children("properties");
     const patterns = children("patternProperties").map(([pattern, node]) => ({
@@ -81,7 +82,7 @@ class ObjectReader {
       node,
     }));
     const additional = Object.hasOwn(this.#value, "additionalProperties")
-      ? document.child(this.#node, "additionalProperties")
+      ? tree.child(this.#node, "additionalProperties")
       : undefined;
     const fits = (node: SchemaNode) => this.#analysis.conjunction(node);
     const wrong = (node: SchemaNode) => this.#analysis.conjunction(node, false);
@@ -131,7 +132,7 @@ class ObjectReader {
 
   #names(): Constraint {
     const names = this.#analysis.conjunction(
-      this.#analysis.document.child(this.#node, "propertyNames"),
+      this.#analysis.tree.child(this.#node, "propertyNames"),
     );
     const language = this.#analysis.languageOf(names);
     if (language === undefined) return { holds: () => EVERY_CASE, fails: () => NO_CASE };
@@ -174,7 +175,7 @@ class ObjectReader {
         fails: () => others.map((other): Case => [...withKey, this.#lacks(other)]),
       };
     }
-    const schema = this.#analysis.document.child(this.#node, keyword, key);
+    const schema = this.#analysis.tree.child(this.#node, keyword, key);
     const joined = (holds: boolean) =>
       this.#analysis.both(
         this.#node,
@@ -203,8 +204,8 @@ function otherKeys(
 export function unevaluatedProperties(node: SchemaNode, analysis: CaseAnalysis) {
   const { value } = node;
   if (!isObject(value) || !Object.hasOwn(value, "unevaluatedProperties")) return undefined;
-  const { document, conjunctions } = analysis;
-  const rest = analysis.conjunction(document.child(node, "unevaluatedProperties"));
+  const { tree, conjunctions } = analysis;
+  const rest = analysis.conjunction(tree.child(node, "unevaluatedProperties"));
   const { any } = conjunctions;
   const fact = (facts: Case): ObjectFact => {
     const known = facts.filter((f): f is MembersFact => f.kind === "members" && f.evaluates);

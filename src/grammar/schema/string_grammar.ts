@@ -13,11 +13,13 @@ import {
   repeat,
   rule,
   sequence,
+  text,
 } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { insideJsonString } from "../json_string.ts";
 import type { Case } from "./facts.ts";
 import { QUOTE } from "./json_grammar.ts";
+import { automatonOfTexts } from "./language.ts";
 import { caseLanguage, lengthsOf } from "./string_keywords.ts";
 
 /** Groups inside one another. */
@@ -60,7 +62,30 @@ function insideQuotes(expression: Expression, depth = 0): Expression {
   }
 }
 
-/** An object's key of a language, with its quotes. */
+/** Characters that no writer of JSON escapes. */
+const UNESCAPED = /[ !#-.0-[\]-~]+/g;
+
+/**
+ * A key that the schema names, with its quotes. Letters and what else is always written as it is
+ * has no other spelling here: eight times as large, the grammar would be of no more use.
+ */
+export function namedKeyExpression(key: string, path: string): Expression {
+  const parts: Expression[] = [];
+  let at = 0;
+  const addEscaped = (part: string): void => {
+    if (part === "") return;
+    parts.push(regular(insideJsonString(automatonOfTexts([part], path))));
+  };
+  for (const { 0: run, index } of key.matchAll(UNESCAPED)) {
+    addEscaped(key.slice(at, index));
+    parts.push(text(run));
+    at = index + run.length;
+  }
+  addEscaped(key.slice(at));
+  return sequence(QUOTE, ...parts, QUOTE);
+}
+
+/** A key of a language, with its quotes. */
 export function keyExpression(language: CodePointAutomaton): Expression {
   return sequence(QUOTE, regular(insideJsonString(language)), QUOTE);
 }

@@ -9,12 +9,12 @@ import { ANY_CODE_POINT } from "../code_points.ts";
 import { type CodePointAutomaton, characters, type Expression, repeat } from "../expression.ts";
 import { difference, intersection } from "../regular.ts";
 import type { Constraint } from "./cases.ts";
-import type { SchemaNode } from "./document.ts";
 import type { Case, StringFact } from "./facts.ts";
 import { formatLanguage } from "./formats.ts";
 import { isObject } from "./json_value.ts";
 import type { Language } from "./language.ts";
 import { patternLanguage } from "./patterns.ts";
+import type { SchemaNode } from "./schema_tree.ts";
 
 const ANY_CHARACTER = characters(ANY_CODE_POINT);
 

@@ -1,8 +1,8 @@
 /**
- * A JSON schema as a document: its parts with their places, its dialects, and what its references
+ * A JSON schema as a tree: its parts with their places, its dialects, and what its references
  * point to.
  *
- * Nothing is ever fetched: a reference leads to a part of the document, or is refused by name.
+ * Nothing is ever fetched: a reference leads to a part of it, or is refused by name.
  *
  * @module
  */
@@ -65,7 +65,7 @@ export interface SchemaNode {
   readonly resource: Resource;
 }
 
-export class SchemaDocument {
+export class SchemaTree {
   readonly root: SchemaNode;
   readonly #nodes = new Map<string, SchemaNode>();
   readonly #resources = new Map<string, Resource>();

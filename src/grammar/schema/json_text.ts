@@ -1,0 +1,146 @@
+/**
+ * JSON text -> values, losing nothing: numbers keep all their digits and keys their order.
+ *
+ * `JSON.parse` rounds 9223372036854775807 up and moves the key "10" in front of "a"; a schema read
+ * like that would be enforced for other numbers and in another order than it says. A key that
+ * stands twice in an object is refused, as readers differ on which one counts.
+ *
+ * Works without recursion, so that no depth needs a deep stack.
+ *
+ * @module
+ */
+
+import { GrammarError } from "../grammar_error.ts";
+import { compareDecimals, decimalOf, parseDecimal } from "./decimal.ts";
+import { ExactNumber, type JsonObject, type JsonValue, keepOrder } from "./json_value.ts";
+
+const SPACE = /[ \t\n\r]*/y;
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const NAME = /true|false|null/y;
+
+/** An object or array that is not closed yet. */
+interface Container {
+  readonly value: JsonValue[] | { [key: string]: JsonValue };
+  /** Of an object, in order. */
+  readonly keys: string[];
+}
+
+/** @throws {GrammarError} with the position, for what is not JSON or has a key twice. */
+export function parseJson(text: string): JsonValue {
+  return new JsonReader(text).read();
+}
+
+/** The number that a JSON text spells. */
+export function readNumber(text: string): number | ExactNumber {
+  const exact = parseDecimal(text);
+  if (exact === undefined)
+    throw new GrammarError(`Cannot read the number ${text}: it is too large`);
+  const value = Number(text);
+  const isSame = Number.isFinite(value) && compareDecimals(decimalOf(value), exact) === 0;
+  return isSame ? value : new ExactNumber(exact);
+}
+
+class JsonReader {
+  readonly #text: string;
+  #position = 0;
+  readonly #open: Container[] = [];
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  read(): JsonValue {
+    for (;;) {
+      let value = this.#readValue();
+      // A container that was just opened is entered; all else is added to what is around it.
+      while (value !== undefined) {
+        const container = this.#open.at(-1);
+        if (container === undefined) return this.#finish(value);
+        this.#add(container, value);
+        value = this.#readSeparator(container);
+      }
+    }
+  }
+
+  /** The next value, or nothing when a container with content begins. */
+  #readValue(): JsonValue | undefined {
+    if (this.#skip("{")) return this.#openContainer({ value: Object.create(null), keys: [] }, "}");
+    if (this.#skip("[")) return this.#openContainer({ value: [], keys: [] }, "]");
+    const string = this.#readString();
+    if (string !== undefined) return string;
+    const number = this.#match(NUMBER);
+    if (number !== undefined) return readNumber(number);
+    const name = this.#match(NAME);
+    return name === undefined ? this.#refuse() : (JSON.parse(name) as JsonValue);
+  }
+
+  #readString(): string | undefined {
+    const quoted = this.#match(STRING);
+    if (quoted === undefined) return undefined;
+    try {
+      return JSON.parse(quoted) as string;
+    } catch {
+      return this.#refuse();
+    }
+  }
+
+  #openContainer(container: Container, close: string): JsonValue | undefined {
+    if (this.#skip(close)) return container.value;
+    this.#open.push(container);
+    if (!Array.isArray(container.value)) this.#readKey(container);
+    return undefined;
+  }
+
+  #readKey({ value, keys }: Container): void {
+    this.#match(SPACE);
+    const key = this.#readString() ?? this.#refuse();
+    if (Object.hasOwn(value, key))
+      this.#refuse(`the key ${JSON.stringify(key)} stands twice in an object`);
+    keys.push(key);
+    if (!this.#skip(":")) this.#refuse();
+  }
+
+  #add({ value, keys }: Container, part: JsonValue): void {
+    if (Array.isArray(value)) value.push(part);
+    else value[keys.at(-1)!] = part;
+  }
+
+  /** Behind a part: the container, when it ends here. */
+  #readSeparator(container: Container): JsonValue | undefined {
+    const isArray = Array.isArray(container.value);
+    if (this.#skip(",")) {
+      if (!isArray) this.#readKey(container);
+      return undefined;
+    }
+    if (!this.#skip(isArray ? "]" : "}")) this.#refuse();
+    this.#open.pop();
+    if (!isArray) keepOrder(container.value as JsonObject, container.keys);
+    return container.value;
+  }
+
+  #finish(value: JsonValue): JsonValue {
+    this.#match(SPACE);
+    if (this.#position < this.#text.length) this.#refuse();
+    return value;
+  }
+
+  #skip(character: string): boolean {
+    this.#match(SPACE);
+    if (this.#text[this.#position] !== character) return false;
+    this.#position += 1;
+    return true;
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#position;
+    const found = pattern.exec(this.#text)?.[0];
+    if (found === undefined) return undefined;
+    this.#position += found.length;
+    return found;
+  }
+
+  #refuse(state = "it is not JSON"): never {
+    throw new GrammarError(`Cannot read the schema: ${state}`, { position: this.#position });
+  }
+}
