@@ -8,8 +8,8 @@
 import type { Dtype } from "../dtype.ts";
 
 /**
- * How a tensor divides over ranks. "rows" is the first dimension, "columns" the second, "heads" the
- * first by whole heads; of "experts" each rank has some, and of their tensors all.
+ * How a tensor divides over ranks: by its first dimension ("rows", and "heads" by whole heads), by
+ * its second ("columns"), not at all ("none": every rank has all of it), or by whole experts.
  */
 export type WeightSplit = "none" | "rows" | "columns" | "heads" | "experts";
 

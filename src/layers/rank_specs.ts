@@ -10,7 +10,7 @@ import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
 import type { WeightSlice, WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { RankOf } from "../parallel/communicator.ts";
-import type { MatrixFormat } from "./matrix_format.ts";
+import type { MatrixEncoding, MatrixFormat } from "./matrix_format.ts";
 
 /** Of AutoAWQ's and GPTQ's words, in both dimensions. */
 const CODES_PER_WORD = 8;
@@ -50,17 +50,29 @@ export interface MatrixShare {
 export function checkShare({ size }: Pick<RankOf, "size">, share: MatrixShare): void {
   const { name, rows, columns, split, format } = share;
   if (size === 1 || split === "none" || split === "experts") return;
-  const { encoding } = format;
+  const unit = unitOf(format.encoding);
   const [dimension, count] = split === "columns" ? ["columns", columns] : ["rows", rows];
-  const cut =
-    encoding.kind === "scaled" && encoding.scales.per === "block" && count % BLOCK_COLUMNS !== 0
-      ? "a block of 128x128"
-      : (encoding.kind === "awq" || encoding.kind === "gptq") && count % CODES_PER_WORD !== 0
-        ? `a word of ${CODES_PER_WORD} codes`
-        : undefined;
-  if (cut === undefined) return;
+  if (unit === undefined || count % unit.count === 0) return;
   throw new UnsupportedError(
     `${name} on ${size} ranks`,
-    `${count} of its ${count * size} ${dimension} each would cut ${cut}`,
+    `${count} of its ${count * size} ${dimension} each would cut ${unit.name}`,
   );
+}
+
+/** Rows, or columns, that only one rank can have together. */
+function unitOf(
+  encoding: MatrixEncoding,
+): { readonly count: number; readonly name: string } | undefined {
+  switch (encoding.kind) {
+    case "plain":
+      return undefined;
+    case "scaled":
+      if (encoding.scales.per !== "block") return undefined;
+      return { count: BLOCK_COLUMNS, name: `a block of ${BLOCK_COLUMNS}x${BLOCK_COLUMNS}` };
+    case "awq":
+    case "gptq":
+      return { count: CODES_PER_WORD, name: `a word of ${CODES_PER_WORD} codes` };
+    default:
+      return encoding satisfies never;
+  }
 }

@@ -148,10 +148,8 @@ export class Decoder implements Model {
     const { hiddenSize, normEps: eps, experts: moeShape } = this.#shape;
     const { memory, maxRows, communicator } = this.#options;
     const stride = Math.ceil(hiddenSize / 4) * 4;
-    const alone = communicator.size === 1;
-    const sums = alone
-      ? undefined
-      : new RankSums({ device, memory, communicator, maxRows, stride });
+    const meeting = { device, memory, communicator, maxRows, stride };
+    const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
     const rows = { ...this.#allocateRows(stride), sums };
     const { hidden, normed, output } = rows;
     const attend = this.#attention.bind(tensors, rows);
