@@ -185,6 +185,18 @@ describe("parseEbnf", () => {
     for (const value of ['"', "\\", "m", "é", "", "AA"]) expect(accepts(other, value)).toBe(false);
   });
 
+  test.each([
+    ["[а-я]+", "привет", "Привет"],
+    ["[一-龥]{2}", "漢字", "漢a"],
+    ["[éà]", "é", "è"],
+    ["[😀-😂]", "😁", "😃"],
+    ["[^а-я]", "q", "ж"],
+  ])("characters beyond ASCII match in bytes: %s", (members, yes, no) => {
+    const states = new Configurations(compileAutomaton(parseEbnf(`root ::= ${members}`)));
+    expect(acceptsBytes(states, yes)).toBe(true);
+    expect(acceptsBytes(states, no)).toBe(false);
+  });
+
   test("another rule can be the root", () => {
     const { root, rules } = parseEbnf('first ::= second "a"\nsecond ::= "b"', { root: "first" });
     expect(root).toBe("first");

@@ -152,7 +152,7 @@ function isPlain(part: Anchored): boolean {
 
 function concatenateTwo(a: Anchored, b: Anchored): Anchored {
   checkLineAnchors(a, b);
-  for (const commitment of a.commitments ?? []) checkCommitment(commitment, textsOf(b));
+  for (const commitment of a.commitments ?? []) checkCommitment(commitment, b);
   const kept = isNullable(b) ? (a.commitments ?? []) : [];
   const commitments = [...kept, ...(b.commitments ?? [])];
   const bothEmpty = [a.end, a.both].some((left) =>
@@ -210,7 +210,7 @@ export function repeatAnchored(part: Anchored, { min, max }: RepeatBounds): Anch
   if (max === 0) return { free: ONLY_EMPTY };
   if (max > 1) {
     checkLineAnchors(part, part);
-    for (const commitment of part.commitments ?? []) checkCommitment(commitment, textsOf(part));
+    for (const commitment of part.commitments ?? []) checkCommitment(commitment, part);
   }
   const { free, start, end, both, commitments, lineStart, lineEnd } = part;
   const marks = { commitments, lineStart, lineEnd };

@@ -14,7 +14,7 @@ import { type CodePoints, codePoints, intersectSets } from "../code_points.ts";
 import type { Expression } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { determinize } from "../regular.ts";
-import type { Anchored, Commitment, Texts } from "./anchored.ts";
+import type { Anchored, Commitment } from "./anchored.ts";
 
 /** The part as an atomic group. */
 export function commit(part: Anchored, position: number): Anchored {
@@ -30,12 +30,16 @@ export function commit(part: Anchored, position: number): Anchored {
   return { ...rest, free };
 }
 
-/** @throws {GrammarError} when what follows can begin with what the commitment has taken. */
-export function checkCommitment(
-  { points, position }: Commitment,
-  following: readonly (Texts | undefined)[],
-): void {
-  for (const texts of following) {
+/**
+ * Checks what follows a commitment.
+ *
+ * @throws {GrammarError} when it can begin with what the commitment has taken, or when it says that
+ * nothing was taken.
+ */
+export function checkCommitment({ points, position }: Commitment, following: Anchored): void {
+  const { free, start, end, both } = following;
+  if (start?.nullable || both?.nullable) refuse(position);
+  for (const texts of [free, start, end, both]) {
     if (texts === undefined) continue;
     if (intersectSets(points, firstPoints(texts.expression)).length > 0) refuse(position);
   }

@@ -25,14 +25,14 @@ export class RegexScanner extends TextScanner {
 
 const CONTROL_LETTERS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13 };
 
-/**
- * A code point, or a set for what stands for several characters.
- *
- * @throws {GrammarError} for escapes that are not characters, and for letters that mean nothing.
- */
+/** A code point, or a set for what stands for several characters. */
 export type Escape = number | CodePoints;
 
-/** Reads on from behind the backslash. */
+/**
+ * Reads on from behind the backslash.
+ *
+ * @throws {GrammarError} for what is no character, and for letters that mean nothing.
+ */
 export function readEscape(scanner: RegexScanner, ignoreCase: boolean): Escape {
   const position = scanner.position - 1;
   const character = scanner.next();

@@ -128,7 +128,7 @@ const REFUSED_GROUPS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Not before a quantifier, and without surrogates that are no pair. */
-const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{\p{Surrogate}])/uy;
+const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{])/uy;
 
 const GROUP_NAME = /P?<[\p{ID_Start}$_][\p{ID_Continue}$]*>/uy;
 
@@ -328,6 +328,7 @@ class RegexParser {
         changes[name] = value;
       }
     }
+    this.#group.repeatable = false;
     if (end === ":") this.#enterGroup(position);
     this.#flags = { ...outside, ...changes };
   }
