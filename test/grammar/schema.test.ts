@@ -1,0 +1,435 @@
+import { describe, expect, test } from "vitest";
+import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
+import { GrammarError } from "../../src/grammar/grammar_error.ts";
+import { jsonGrammar } from "../../src/grammar/schema/json_grammar.ts";
+import { jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
+import { acceptorOf, acceptorOfSchema } from "./schema_acceptance.ts";
+
+/** Texts that a schema's grammar must accept and others that it must not. */
+function judge(schema: unknown, yes: readonly string[], no: readonly string[]): void {
+  const accept = acceptorOfSchema(typeof schema === "string" ? schema : JSON.stringify(schema));
+  for (const text of yes) expect(accept(text), text).toBe(true);
+  for (const text of no) expect(accept(text), text).toBe(false);
+}
+
+function refusal(schema: unknown): GrammarError {
+  try {
+    compileAutomaton(jsonSchemaGrammar(schema));
+  } catch (error) {
+    if (error instanceof GrammarError) return error;
+    throw error;
+  }
+  throw new Error("the schema was not refused");
+}
+
+describe("jsonGrammar", () => {
+  test("any value, as RFC 8259 says, without white space around it", () => {
+    const accept = acceptorOf(jsonGrammar());
+    for (const yes of [
+      "1",
+      '"a"',
+      "null",
+      "[]",
+      "{}",
+      '{"a" : [1,\n2.5e-3, -0]}',
+      '"\\ud83d\\ude00"',
+    ]) {
+      expect(accept(yes), yes).toBe(true);
+    }
+    for (const no of [
+      "",
+      " 1",
+      "1 ",
+      "01",
+      "1.",
+      ".5",
+      "+1",
+      "'a'",
+      "[1,]",
+      '{"a":1,}',
+      "{a:1}",
+      "nul",
+      '"\n"',
+      '"\\x"',
+      "[1 2]",
+    ]) {
+      expect(accept(no), no).toBe(false);
+    }
+  });
+
+  test("an object, for JSON mode", () => {
+    const accept = acceptorOf(jsonGrammar("object"));
+    expect(accept('{"a": {"b": []}}')).toBe(true);
+    for (const no of ["[]", "1", '"{}"']) expect(accept(no)).toBe(false);
+  });
+
+  test("white space is bounded, and compact JSON has none", () => {
+    const bounded = acceptorOf(jsonGrammar("value", { maxWhitespace: 2 }));
+    expect(bounded("[\n 1\t\r,2]")).toBe(true);
+    expect(bounded("[   1]")).toBe(false);
+    const compact = acceptorOf(jsonGrammar("value", { maxWhitespace: 0 }));
+    expect(compact('{"a":[1,2]}')).toBe(true);
+    expect(compact('{"a": [1,2]}')).toBe(false);
+    expect(acceptorOf(jsonGrammar())(`[${" ".repeat(40)}1]`)).toBe(true);
+    expect(acceptorOf(jsonGrammar())(`[${" ".repeat(41)}1]`)).toBe(false);
+  });
+
+  test("bytes that are no UTF-8 are not offered", () => {
+    const { nodes } = compileAutomaton(jsonGrammar());
+    const bytes = nodes.flatMap(({ edges }) => edges.map(({ last }) => last));
+    expect(Math.max(...bytes)).toBe(0xf4);
+  });
+});
+
+describe("numbers", () => {
+  test.each<[object, string[], string[]]>([
+    [
+      { type: "integer", minimum: -5, maximum: 120 },
+      ["-5", "0", "-0", "99", "120"],
+      ["-6", "121", "1200", "-", "5.0", "05"],
+    ],
+    [{ type: "integer", exclusiveMinimum: 0, exclusiveMaximum: 10 }, ["1", "9"], ["0", "-0", "10"]],
+    [{ type: "integer", minimum: -5 }, ["-5", "1234567"], ["-6", "-", "-10"]],
+    [
+      { minimum: 0.5, maximum: 10, type: "number" },
+      ["0.5", "0.50", "5e-1", "9.99", "10.000", "1e+01"],
+      ["0.49", "10.1", "1.1e1", "4.9e-1", "0.4"],
+    ],
+    [
+      { type: "number", exclusiveMinimum: -1.25 },
+      ["-1.2", "-0", "0", "-1.2499", "1e300"],
+      ["-1.25", "-1.250", "-2", "-1.25e0", "-1.3"],
+    ],
+    [{ type: "number", maximum: 0 }, ["0", "-0.0", "-3", "-1e9"], ["0.1", "1e-9", "1"]],
+    [{ type: "number", exclusiveMaximum: 0 }, ["-0.1", "-1e-9"], ["0", "-0", "1"]],
+    [{ type: "number", minimum: 1e-7 }, ["1e-7", "0.0000001", "2e-7", "1"], ["9e-8", "1e-8", "0"]],
+    [{ type: "integer", multipleOf: 3 }, ["0", "-3", "12", "300"], ["1", "-4", "100"]],
+    [
+      { type: "number", multipleOf: 0.01 },
+      ["1", "1.5", "1.25", "1.250", "-0.07"],
+      ["1.255", "0.001"],
+    ],
+    [{ type: "number", multipleOf: 2.5 }, ["0", "2.5", "5", "7.50"], ["2", "2.51", "1.25"]],
+    [{ type: "integer", multipleOf: 1.5 }, ["3", "0"], ["1", "2", "4"]],
+    [{ type: "number", not: { multipleOf: 2 } }, ["1", "2.5", "3"], ["2", "4.0"]],
+    [
+      { type: "integer", multipleOf: 4, minimum: 10, maximum: 20 },
+      ["12", "16", "20"],
+      ["8", "24", "14"],
+    ],
+    [{ type: "number", not: { type: "integer" } }, ["0.5", "1e-3", "1.01"], ["1", "1.0", "1e5"]],
+    [
+      { type: "number", not: { enum: [1, 2] } },
+      ["0", "1.5", "3", "12"],
+      ["1", "1.0", "2.00", "1e0"],
+    ],
+    [{ const: 1.0 }, ["1", "1.0", "1.00", "1e0", "1E+00"], ["1.01", "10", "-1", "1e1", "true"]],
+    [{ const: 1.5 }, ["1.5", "1.50", "1.5e0"], ["15", "1.05", "1"]],
+    [{ const: 0 }, ["0", "-0", "0.0"], ["1", "0.1", '""', "false"]],
+    [{ const: 1e21 }, ["1e21", "1000000000000000000000"], ["1e20", "100"]],
+    [{ type: "integer", enum: [1, 20, 2.5] }, ["1", "20"], ["2.5", "1.0", "2"]],
+    [{ type: "integer" }, ["0", "12", "1e21", "1.5e+300"], ["1.5", "1.0", "1e-3", "1e2"]],
+  ])("%j", (schema, yes, no) => judge(schema, yes, no));
+
+  test("bounds at random agree with arithmetic", () => {
+    let state = 11;
+    const random = (count: number) => {
+      state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+      return (state >> 8) % count;
+    };
+    const decimal = () => (random(4001) - 2000) / 10 ** random(4);
+    for (let round = 0; round < 60; round++) {
+      const [a, b] = [decimal(), decimal()].sort((x, y) => x - y) as [number, number];
+      const [low, high] = [random(2) === 0, random(2) === 0];
+      const accept = acceptorOfSchema({
+        type: "number",
+        [low ? "minimum" : "exclusiveMinimum"]: a,
+        [high ? "maximum" : "exclusiveMaximum"]: b + 1,
+      });
+      for (let i = 0; i < 40; i++) {
+        const value = [decimal(), a, b + 1, a + random(3) / 10][i % 4]!;
+        const fits = (low ? value >= a : value > a) && (high ? value <= b + 1 : value < b + 1);
+        const shown = `${value} in ${a}..${b + 1}`;
+        expect(accept(JSON.stringify(value)), shown).toBe(fits);
+        if (value !== 0) expect(accept(value.toExponential()), shown).toBe(fits);
+      }
+    }
+  });
+
+  test("numbers beyond doubles keep their digits", () => {
+    judge(
+      '{"type": "integer", "maximum": 9223372036854775807}',
+      ["9223372036854775807"],
+      ["9223372036854775808"],
+    );
+    judge(
+      '{"const": 0.1000000000000000055511151231257827}',
+      ["0.1000000000000000055511151231257827"],
+      ["0.1"],
+    );
+    judge('{"enum": [1e400]}', ["1e400"], ["1e399", "1e401"]);
+  });
+});
+
+describe("strings", () => {
+  test.each<[object, string[], string[]]>([
+    [
+      { type: "string", minLength: 2, maxLength: 3 },
+      ['"ab"', '"\\n\\u00e9"', '"\\ud83d\\ude00x"', '"😀é語"', '"\\\\\\""'],
+      ['"a"', '"😀"', '"\\ud83d\\ude00"', '"abcd"', '"a\\"'],
+    ],
+    [
+      { const: 'a"\\/é' },
+      ['"a\\"\\\\/é"', '"\\u0061\\u0022\\u005c\\/\\u00E9"'],
+      ['"a"\\/é"', '"a\\"/é"'],
+    ],
+    [
+      { type: "string", pattern: "^[^x]*$" },
+      ['"a\\"b"', '"é\\n"', '""'],
+      ['"x"', '"a"b"', '"\n"', '"\\u0078"'],
+    ],
+    [{ type: "string", pattern: "^[一-龥]{2}$" }, ['"中文"', '"\\u4e2d\\u6587"'], ['"中"', '"ab"']],
+    [{ type: "string", pattern: "^[а-я]+$" }, ['"привет"'], ['"Привет"', '""']],
+    [{ type: "string", pattern: "b" }, ['"abc"', '"b"'], ['"ac"']],
+    [
+      { pattern: "^a", minLength: 2, maxLength: 3 },
+      ['"ab"', '"abc"', "1", "null"],
+      ['"a"', '"ba"', '"abcd"'],
+    ],
+    [{ type: "string", not: { pattern: "^a" } }, ['"b"', '""', '"ba"'], ['"a"', '"\\u0061b"']],
+    [
+      { type: "string", not: { enum: ["a", "é"] } },
+      ['"b"', '""', '"aa"'],
+      ['"a"', '"é"', '"\\u00e9"'],
+    ],
+    [
+      { type: "string", format: "date", not: { const: "2024-02-29" } },
+      ['"2024-02-28"', '"2000-02-29"'],
+      ['"2024-02-29"', '"1900-02-29"', '"2023-02-29"'],
+    ],
+    [
+      { type: "string", format: "date-time", maxLength: 20 },
+      ['"2024-02-28T10:00:00Z"'],
+      ['"2024-02-28T10:00:00.5Z"'],
+    ],
+    [
+      { type: "string", pattern: "^[a-z]{0,4096}$" },
+      ['"abc"', `"${"z".repeat(4096)}"`],
+      ['"A"', `"${"z".repeat(4097)}"`],
+    ],
+  ])("%j", (schema, yes, no) => judge(schema, yes, no));
+
+  test("half a surrogate pair is no text", () => {
+    judge({ type: "string" }, ['"\\ud83d\\ude00"'], ['"\\ud83d"', '"\\ude00\\ud83d"']);
+    expect(refusal({ const: "\ud83d" }).message).toContain("surrogate");
+  });
+});
+
+describe("objects", () => {
+  const open = { properties: { a: { type: "boolean" }, b: {} }, required: ["b"], type: "object" };
+
+  test("keys stand in the order of the schema, others behind them", () => {
+    judge(
+      open,
+      ['{"a":true,"b":1}', '{"b":1}', '{"b":1,"c":2}'],
+      ['{"b":1,"a":true}', '{"c":2,"b":1}', '{"a":true}'],
+    );
+    const numbers =
+      '{"type":"object","properties":{"b":{},"10":{},"2":{}},"additionalProperties":false}';
+    judge(
+      numbers,
+      ['{"b":1,"10":1,"2":1}', '{"10":1,"2":1}'],
+      ['{"2":1,"10":1,"b":1}', '{"2":1,"10":1}'],
+    );
+  });
+
+  test("an undeclared key never equals a declared one, in no spelling", () => {
+    judge(
+      open,
+      ['{"b":1,"aa":7}', '{"b":1,"":7}'],
+      ['{"b":1,"a":7}', '{"b":1,"\\u0061":7}', '{"b":1,"b":2}'],
+    );
+    judge(
+      { type: "object", properties: { é: { const: 1 } } },
+      ['{"é":1}', '{"\\u00e9":1}', '{"è":2}'],
+      ['{"é":2}', '{"\\u00E9":2}'],
+    );
+  });
+
+  test("keys with quotes, backslashes, control characters and keys of prototypes", () => {
+    const keys = ['"', "\\", "\n", "__proto__", "constructor", "a/b~c", ""];
+    const properties = JSON.parse(
+      `{${keys.map((key) => `${JSON.stringify(key)}:{"const":1}`).join()}}`,
+    );
+    const text = (value: number) =>
+      `{${keys.map((key) => `${JSON.stringify(key)}:${value}`).join()}}`;
+    judge({ properties, required: keys, additionalProperties: false }, [text(1)], [text(2), "{}"]);
+  });
+
+  test("optional keys and commas, in every combination", () => {
+    const keys = ["a", "b", "c", "d", "e"];
+    const properties = Object.fromEntries(keys.map((key) => [key, { const: 1 }]));
+    const accept = acceptorOfSchema({
+      type: "object",
+      properties,
+      required: ["b", "d"],
+      additionalProperties: false,
+    });
+    for (let set = 0; set < 32; set++) {
+      const chosen = keys.filter((_, i) => set & (1 << i));
+      const text = `{${chosen.map((key) => `"${key}":1`).join()}}`;
+      expect(accept(text), text).toBe(chosen.includes("b") && chosen.includes("d"));
+      expect(accept(text.replace("}", ",}"))).toBe(false);
+      expect(accept(text.replace("{", "{,"))).toBe(false);
+    }
+  });
+
+  test("a hundred optional keys stay a small grammar", () => {
+    const properties = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`k${i}`, {}]));
+    const grammar = jsonSchemaGrammar({ type: "object", properties, additionalProperties: false });
+    expect(compileAutomaton(grammar).nodes.length).toBeLessThan(4000);
+    judge(
+      { type: "object", properties, additionalProperties: false },
+      ["{}", '{"k3":1,"k99":2}'],
+      ['{"k99":1,"k3":2}', '{"k100":1}'],
+    );
+  });
+
+  test.each<[object, string[], string[]]>([
+    [
+      {
+        type: "object",
+        patternProperties: { "^n": { type: "number" }, e$: { minimum: 3 } },
+        additionalProperties: false,
+      },
+      ['{"n":1}', '{"ne":3}', '{"e":"x"}', '{"nx":1,"xe":9}'],
+      ['{"n":"x"}', '{"ne":2}', '{"ne":"x"}', '{"x":1}'],
+    ],
+    [
+      { type: "object", propertyNames: { pattern: "^[a-z]+$" }, properties: { A: {} } },
+      ['{"a":1}', "{}"],
+      ['{"A":1}', '{"a1":1}'],
+    ],
+    [
+      {
+        type: "object",
+        minProperties: 2,
+        properties: { a: {}, b: {}, c: {} },
+        additionalProperties: false,
+      },
+      ['{"a":1,"c":1}', '{"a":1,"b":1,"c":1}'],
+      ["{}", '{"b":1}'],
+    ],
+    [
+      { type: "object", minProperties: 1, maxProperties: 2 },
+      ['{"a":1}', '{"a":1,"b":1}'],
+      ["{}", '{"a":1,"b":1,"c":1}'],
+    ],
+    [
+      { type: "object", maxProperties: 2, properties: { a: {}, b: {} }, required: ["b"] },
+      ['{"b":1}', '{"a":1,"b":1}', '{"b":1,"x":1}'],
+      ['{"a":1,"b":1,"x":1}', '{"a":1}'],
+    ],
+    [
+      {
+        type: "object",
+        properties: { a: {}, b: {} },
+        dependentRequired: { a: ["b"] },
+        additionalProperties: false,
+      },
+      ["{}", '{"b":1}', '{"a":1,"b":1}'],
+      ['{"a":1}'],
+    ],
+    [
+      {
+        type: "object",
+        properties: { a: {}, b: {} },
+        dependentSchemas: { a: { properties: { b: { const: 1 } } } },
+      },
+      ['{"b":2}', '{"a":0,"b":1}', '{"a":0}'],
+      ['{"a":0,"b":2}'],
+    ],
+    [
+      { const: { b: [1, "x"], a: null } },
+      ['{"b":[1,"x"],"a":null}', '{"b":[1.0,"\\u0078"],"a":null}'],
+      ['{"a":null,"b":[1,"x"]}', '{"b":[1,"x"]}', '{"b":[1,"x"],"a":null,"c":0}'],
+    ],
+    [
+      { enum: [{ 'q"': 1 }, [], [[]], {}] },
+      ['{"q\\"":1}', "[]", "[[]]", "{}"],
+      ['{"q":1}', "[[],[]]", "[{}]"],
+    ],
+    [{ type: "object", not: { required: ["a"] } }, ["{}", '{"b":1}'], ['{"a":1}']],
+    [
+      { type: "object", not: { additionalProperties: { type: "string" } } },
+      ['{"a":1}', '{"a":"x","b":1}'],
+      ["{}", '{"a":"x"}', '{"a":1,"a":"x"}'],
+    ],
+  ])("%j", (schema, yes, no) => judge(schema, yes, no));
+});
+
+describe("arrays", () => {
+  test.each<[object, string[], string[]]>([
+    [
+      { type: "array", items: { type: "integer" }, minItems: 1, maxItems: 3 },
+      ["[1]", "[1,2,3]", "[ 1 , 2 ]"],
+      ["[]", "[1,2,3,4]", "[1,]", "[,1]", '["a"]'],
+    ],
+    [
+      { type: "array", prefixItems: [{ type: "null" }, { type: "boolean" }], items: false },
+      ["[]", "[null]", "[null,true]"],
+      ["[true]", "[null,true,1]"],
+    ],
+    [
+      { type: "array", prefixItems: [{ const: 1 }], items: { const: 2 }, minItems: 2 },
+      ["[1,2]", "[1,2,2]"],
+      ["[1]", "[2,2]", "[1,1]"],
+    ],
+    [
+      { type: "array", items: { type: "integer" }, contains: { minimum: 5 }, maxContains: 2 },
+      ["[5]", "[1,7,2,9]"],
+      ["[]", "[1]", "[5,6,7]"],
+    ],
+    [
+      { type: "array", items: { enum: ["a", "b", "c"] }, uniqueItems: true },
+      ["[]", '["b","a"]', '["c","a","b"]'],
+      ['["a","a"]', '["a","\\u0061"]', '["a","b","c","a"]'],
+    ],
+    [
+      {
+        type: "array",
+        prefixItems: [{ type: "string" }, { type: "number" }],
+        items: false,
+        uniqueItems: true,
+      },
+      ['["a",1]'],
+      ['["a",1,2]'],
+    ],
+    [
+      {
+        type: "array",
+        items: { type: "integer", minimum: 1, maximum: 3 },
+        uniqueItems: true,
+        minItems: 3,
+      },
+      ["[3,1,2]"],
+      ["[1,2]", "[1,2,1]"],
+    ],
+    [{ type: "array", uniqueItems: true, maxItems: 1 }, ["[]", "[{}]"], ["[1,2]"]],
+    [
+      { type: "array", not: { items: { type: "string" } } },
+      ["[1]", '["a",1,"b"]'],
+      ["[]", '["a"]'],
+    ],
+  ])("%j", (schema, yes, no) => judge(schema, yes, no));
+
+  test("large bounds are counted, not written out", () => {
+    const grammar = jsonSchemaGrammar({
+      type: "array",
+      items: { type: "null" },
+      minItems: 1000,
+      maxItems: 100_000,
+    });
+    expect(compileAutomaton(grammar).nodes.length).toBeLessThan(2000);
+  });
+});
