@@ -105,7 +105,7 @@ async function runBits(model: RandomGqa, maxBindingSize?: number) {
   const session = await ModelSession.open(randomGqa(model), {
     maxRowsPerStep: 8,
     maxRunningRequests: 2,
-    maxTotalTokens: 64,
+    maxTotalTokens: 48,
     ...(maxBindingSize !== undefined && { maxBindingSize }),
   });
   const sequence = session.sequence(TOKENS.slice(0, -2));

@@ -60,7 +60,8 @@ export async function mixedStepDifference(
   reference: Reference,
   tokensOf: (count: number, i: number) => readonly number[],
 ): Promise<number> {
-  const options = { ...PRECISE, maxTotalTokens: 1600, pageSize: 4, maxRowsPerStep: 300 };
+  const sizes = { maxTotalTokens: 1600, pageSize: 4, maxRowsPerStep: 300 };
+  const options = { ...PRECISE, ...sizes, maxRunningRequests: MIXED.length };
   const session = await ModelSession.open(source, options);
   const sequences = MIXED.map(({ past, rows }, i) => session.sequence(tokensOf(past + rows, i), i));
   for (const [i, { past }] of MIXED.entries()) {
