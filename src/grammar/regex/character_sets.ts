@@ -65,6 +65,7 @@ export function shorthandSet(letter: string, ignoreCase: boolean): CodePoints | 
 }
 
 const PLANE = 0x10000;
+const utf16 = new TextDecoder("utf-16le", { ignoreBOM: true });
 const properties = new Map<string, CodePoints>();
 
 /**
@@ -100,19 +101,19 @@ function* findRuns(runs: RegExp): Generator<CodePointRange> {
   }
 }
 
-/** All characters from a code point on that begins one of the 17 planes, in order. */
+/** All characters of one of the 17 planes, in order. */
 function charactersOfPlane(plane: number): string {
-  const points = Uint32Array.from({ length: PLANE }, (_, i) => plane + i);
-  if (plane === 0) {
-    const characters = points.filter((point) => point < 0xd800 || point >= 0xe000);
-    return new TextDecoder("utf-16le", { ignoreBOM: true }).decode(Uint16Array.from(characters));
-  }
   const units = new Uint16Array(2 * PLANE);
-  points.forEach((point, i) => {
-    units[2 * i] = 0xd7c0 + (point >> 10);
-    units[2 * i + 1] = 0xdc00 + (point & 0x3ff);
-  });
-  return new TextDecoder("utf-16le").decode(units);
+  let count = 0;
+  for (let point = plane; point < plane + PLANE; point++) {
+    if (point >= PLANE) {
+      units[count++] = 0xd7c0 + (point >> 10);
+      units[count++] = 0xdc00 + (point & 0x3ff);
+    } else if (point < 0xd800 || point >= 0xe000) {
+      units[count++] = point;
+    }
+  }
+  return utf16.decode(units.subarray(0, count));
 }
 
 interface CasedCharacters {
