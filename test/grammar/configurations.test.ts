@@ -139,6 +139,10 @@ describe("configurations", () => {
     expect(accepts(states, "ab")).toBe(true);
     expect(follow(states, "abb")).toBeNull();
     expect(follow(states, "abc")).toBeNull();
+    const never = sequence(text("c".repeat(99)), NEVER);
+    const skipped = configurations(grammarOf(sequence(repeat(never, { max: 99 }), text("d"))));
+    expect(accepts(skipped, "d")).toBe(true);
+    expect(follow(skipped, "c")).toBeNull();
     const dead = grammar({ root: sequence(text("x"), rule("root")) });
     expect(() => configurations(dead)).toThrow("no text satisfies it");
     expect(() => configurations(grammarOf(NEVER))).toThrow("no text satisfies it");

@@ -33,6 +33,11 @@ describe("refusals", () => {
     expect(() => compileAutomaton(grammar(rules))).toThrow(names);
   });
 
+  test("what is repeated no times is no left recursion", () => {
+    const none = repeat(rule("a"), { max: 0 });
+    expect(() => compileAutomaton(grammar({ a: sequence(none, ab) }))).not.toThrow();
+  });
+
   test("a rule that is not there is refused by name", () => {
     expect(() => compileAutomaton(grammar({ a: rule("b") }))).toThrow('"b"');
     expect(() => compileAutomaton({ rules: new Map(), root: "main" })).toThrow('"main"');

@@ -157,23 +157,79 @@ describe("GrammarMatcher", () => {
     expect(matcher(grammarOf(repeat(text("ab"), { min: 9000 }))).forcedText()).toHaveLength(4096);
   });
 
-  test("prepareMask works in pieces, and two sequences may take turns", () => {
-    const vocabulary = byteVocabulary(30_000);
-    const cache = new MaskCache(2 ** 24);
-    const anything = grammarOf(repeat(characters([[0, 0x10ffff]])));
-    const create = () => compileGrammar(anything, { vocabulary, cache }).createMatcher();
-    const [one, other] = [create(), create()];
-    let turns = 0;
-    for (let done = false; !done; turns++) {
-      const first = one.prepareMask(0);
-      done = other.prepareMask(0) && first;
-    }
-    expect(turns).toBeGreaterThan(1);
-    const [a, b] = [new Uint32Array(vocabulary.words), new Uint32Array(vocabulary.words)];
-    one.mask(a);
-    other.mask(b);
-    expect(a).toEqual(b);
-    expect(tokensOf(a).length).toBeGreaterThan(10_000);
+  describe("prepareMask", () => {
+    const large = byteVocabulary(30_000);
+    const anything = grammarOf(repeat(characters([[0, 0x10ffff]]), { max: 100 }));
+    const create = (grammar: Grammar, limits: GrammarLimits = {}) =>
+      compileGrammar(grammar, {
+        vocabulary: large,
+        cache: new MaskCache(2 ** 24),
+        limits,
+      }).createMatcher();
+    const maskOf = (one: GrammarMatcher) => {
+      const words = new Uint32Array(large.words);
+      one.mask(words);
+      return words;
+    };
+
+    test("works in pieces", () => {
+      const one = create(anything);
+      let turns = 0;
+      while (!one.prepareMask(0)) turns += 1;
+      expect(turns).toBeGreaterThan(5);
+      expect(one.prepareMask(0)).toBe(true);
+      expect(tokensOf(maskOf(one)).length).toBeGreaterThan(10_000);
+    });
+
+    test("sequences of one grammar may take turns", () => {
+      const one = create(anything);
+      acceptText(one, "a".repeat(95));
+      const other = one.fork();
+      acceptText(other, "é");
+      for (let done = false; !done; ) {
+        const first = one.prepareMask(0);
+        done = other.prepareMask(0) && first;
+      }
+      const [again, further] = [create(anything), create(anything)];
+      acceptText(again, "b".repeat(95));
+      acceptText(further, "b".repeat(96));
+      expect(maskOf(one)).toEqual(maskOf(again));
+      expect(maskOf(other)).toEqual(maskOf(further));
+      expect(maskOf(one)).not.toEqual(maskOf(other));
+    });
+
+    test("begins anew when the sequence has moved", () => {
+      const one = create(anything);
+      acceptText(one, "a".repeat(85));
+      expect(one.prepareMask(0)).toBe(false);
+      acceptText(one, "a");
+      const moved = maskOf(one);
+      one.rollback(3);
+      expect(one.prepareMask(0)).toBe(false);
+      one.rollback(1);
+      const back = maskOf(one);
+      const fresh = create(anything);
+      acceptText(fresh, "a".repeat(82));
+      expect(back).toEqual(maskOf(fresh));
+      acceptText(fresh, "a".repeat(4));
+      expect(moved).toEqual(maskOf(fresh));
+    });
+
+    test("throws again after it has thrown on the way", () => {
+      const anyText = repeat(characters([[0, 0x10ffff]]));
+      const sevenMore = repeat(characters([[0, 0x10ffff]]), { min: 7, max: 7 });
+      // Larger bytes are followed first, so the many readings are met late.
+      const other = sequence(characters([[0x62, 0x10ffff]]), anyText);
+      const one = create(grammarOf(choice(other, sequence(text("a"), anyText, sevenMore))), {
+        maxThreads: 6,
+      });
+      expect(one.prepareMask(0)).toBe(false);
+      for (let i = 0; i < 2; i++) {
+        expect(() => {
+          while (!one.prepareMask(0)) {}
+        }).toThrow("more than 6 ways");
+      }
+    });
   });
 
   test("what is beyond a limit throws and changes nothing", () => {
