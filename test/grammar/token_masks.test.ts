@@ -6,6 +6,8 @@ import {
   Configurations,
 } from "../../src/grammar/configurations.ts";
 import {
+  choice,
+  type Expression,
   type Grammar,
   grammarOf,
   repeat,
@@ -182,7 +184,9 @@ describe("TokenMasks", () => {
   });
 
   test("a bounded count has masks of its own only near its end", () => {
-    const vocabulary = smallVocabulary({ tokens: randomTokens(randomSource(2), 50), horizon: 4 });
+    const runs = Array.from({ length: 24 }, (_, i) => "a".repeat(i + 1));
+    const tokens = [...runs, ...randomTokens(randomSource(2), 50)];
+    const vocabulary = smallVocabulary({ tokens, horizon: 4 });
     const masked = new Masked(
       grammarOf(sequence(repeat(any, { max: 500 }), text("."))),
       vocabulary,
@@ -203,20 +207,41 @@ describe("TokenMasks", () => {
     expect(before[499]! - before[500 - longest]!).toBeGreaterThan((longest - 2) * perMask);
   });
 
-  test("depth that runs out inside a token is seen", () => {
-    const grammar: Grammar = {
-      root: "list",
-      rules: new Map([["list", sequence(text("["), repeat(rule("list")), text("]"))]]),
-    };
-    const tokens = ["[", "[[", "[[[", "[[[[", "]", "[]", "[[]]", "[][[]]"];
+  const list = sequence(text("["), repeat(rule("list")), text("]"));
+  const deep = Object.fromEntries(
+    Array.from({ length: 9 }, (_, i) => [
+      `r${i}`,
+      sequence(text("d"), rule(`r${i + 1}`), text("e")),
+    ]),
+  );
+
+  test.each<[string, Record<string, Expression>]>([
+    ["by calls", { list }],
+    [
+      "by what follows calls",
+      { list: choice(list, sequence(rule("b"), rule("r0"))), b: text("b"), ...deep, r9: text("d") },
+    ],
+  ])("depth that runs out inside a token is seen: %s", (_, rules) => {
+    const grammar: Grammar = { root: "list", rules: new Map(Object.entries(rules)) };
+    const runs = Array.from({ length: 9 }, (_, i) => "[".repeat(i + 1));
+    const tokens = [
+      ...runs,
+      "]",
+      "[]",
+      "[[]]",
+      "[][[]]",
+      "b",
+      "bd",
+      ...runs.map((run) => `${run}bd`),
+    ];
     const vocabulary = smallVocabulary({ tokens });
-    const masked = new Masked(grammar, vocabulary, { maxDepth: 4 });
-    let at = masked.configurations.start;
-    for (let i = 0; i < 5; i++) {
-      expect(masked.tokens(at)).toEqual(tokensByStepping(vocabulary, masked.configurations, at));
-      at = masked.configurations.follow(at, encoder.encode("["))!;
+    for (let maxDepth = 1; maxDepth < 16; maxDepth++) {
+      const masked = new Masked(grammar, vocabulary, { maxDepth });
+      let at: Configuration | null = masked.configurations.start;
+      for (; at !== null; at = masked.configurations.follow(at, encoder.encode("["))) {
+        expect(masked.tokens(at)).toEqual(tokensByStepping(vocabulary, masked.configurations, at));
+      }
     }
-    expect(masked.tokens(at)).toEqual([4]);
   });
 });
 
