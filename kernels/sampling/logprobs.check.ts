@@ -8,8 +8,8 @@ interface Shape {
   readonly padding: number;
   /** Of the largest, at most this many. */
   readonly top: number;
-  /** What the logits are: rounded so that many tie, or with NaN and infinities. */
-  readonly kind: "ties" | "special" | "plain";
+  /** What the logits are: rounded so that many tie, with NaN and infinities, or hardly finite. */
+  readonly kind: "ties" | "special" | "plain" | "huge";
 }
 
 const LEAST = -3.4028234663852886e38;
@@ -39,6 +39,7 @@ export default defineCheck<Shape>({
     { rows: 7, vocabulary: 301, padding: 3, top: 5, kind: "ties" },
     { rows: 2, vocabulary: 1, padding: 0, top: 1, kind: "plain" },
     { rows: 9, vocabulary: 90, padding: 3, top: 90, kind: "special" }, // the whole row, sorted
+    { rows: 6, vocabulary: 40, padding: 0, top: 40, kind: "huge" }, // over the temperature 0.7 they overflow
     { rows: 5, vocabulary: 20001, padding: 3, top: 20, kind: "plain" },
     { rows: 9, vocabulary: 129280, padding: 0, top: 20, kind: "plain" }, // 671B model
   ],
@@ -95,7 +96,18 @@ export default defineCheck<Shape>({
       replace: "t < params.vocabulary",
       with: "t + 1u < params.vocabulary",
     },
-    { name: "-inf is left as it is", replace: "values[at] = NEGATIVE_MAX;", with: "", case: 2 },
+    {
+      name: "-inf is left as it is",
+      replace: "min(ordered_bits(logit), ordered_bits(value))",
+      with: "ordered_bits(value)",
+      case: 2,
+    },
+    {
+      name: "what overflows is left as it is",
+      replace: "min(ordered_bits(logit), ordered_bits(value))",
+      with: "ordered_bits(logit)",
+      case: 3,
+    },
   ],
 
   inputs(shape, random) {
@@ -111,6 +123,8 @@ export default defineCheck<Shape>({
       wanted: Uint32Array.from({ length: rows + WANTED }, () => random() * vocabulary),
       logits: Float32Array.from({ length: rows * stride }, (_, i) => {
         if (i % stride >= vocabulary) return 50; // not part of the row
+        if (kind === "huge") return [3.4e38, 1e38, 5][Math.floor(random() * 3)]!;
+        if (kind === "special" && Math.floor(i / stride) === 4) return -Infinity; // all forbidden
         if (kind === "special" && random() < 0.4) return random() < 0.5 ? Number.NaN : -Infinity;
         const value = random() * 20 - 10 + (i % stride === vocabulary - 1 ? 12 : 0);
         return kind === "ties" ? Math.round(value / 2) * 2 : value;

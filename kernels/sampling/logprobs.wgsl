@@ -54,11 +54,11 @@ fn scaled(logit: f32, largest: f32, temperature: f32) -> f32 {
 
 fn write_result(at: u32, token: u32, item: Item, largest: f32, log_sum: f32) {
   let logit = logits[item.row * params.stride + token];
+  // Large logits far apart, or a small temperature, give -inf as well.
+  let value = scaled(logit, largest, item.temperature) - log_sum;
+  let least_key = min(ordered_bits(logit), ordered_bits(value));
   tokens[at] = token;
-  values[at] = NEGATIVE_MAX;
-  if ordered_bits(logit) > KEY_NEGATIVE_INFINITY {
-    values[at] = scaled(logit, largest, item.temperature) - log_sum;
-  }
+  values[at] = select(NEGATIVE_MAX, value, least_key > KEY_NEGATIVE_INFINITY);
 }
 
 /// The best of an invocation's tokens that comes after `last`: (key, token).

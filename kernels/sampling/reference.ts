@@ -82,7 +82,10 @@ export function penalized(
 export function logSoftmax(logits: ArrayLike<number>, temperature: number): Float64Array {
   const finite = Array.from(logits, (logit) => (Number.isNaN(logit) ? -Infinity : logit));
   const largest = finite.reduce((most, logit) => Math.max(most, logit), -Infinity);
-  const scaled = Float64Array.from(finite, (logit) => (logit - largest) / temperature);
+  const scaled = Float64Array.from(finite, (logit) => {
+    return logit === -Infinity ? logit : (logit - largest) / temperature;
+  });
+  if (largest === -Infinity) return scaled;
   const sum = scaled.reduce((total, value) => total + Math.exp(value), 0);
   return scaled.map((value) => value - Math.log(sum));
 }

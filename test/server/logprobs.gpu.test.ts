@@ -71,6 +71,22 @@ test("a scoring call reads given tokens from its one completion token", async ()
   }
 });
 
+test("biases as far apart as there are numbers leave every log-probability a number", async () => {
+  const most = 3.4028234663852886e38;
+  const sampling = { max_new_tokens: 2, logit_bias: { "77": most, "78": -most } };
+  for (const temperature of [0, 1, 0.5]) {
+    const { output_ids, meta_info } = await generate({
+      input_ids: ids(1, 9),
+      token_ids_logprob: [77, 78, 79],
+      sampling_params: { ...sampling, temperature },
+    });
+    expect(output_ids).toEqual([77, 77]);
+    for (const given of meta_info.output_token_ids_logprobs) {
+      expect(given.map(([logprob]) => logprob)).toEqual([0, -most, -most]);
+    }
+  }
+});
+
 test.each([
   [{ logprob_start_len: 5 }, "logprob_start_len must be -1 or a prompt position below 5, got 5"],
   [
