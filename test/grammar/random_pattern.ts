@@ -144,7 +144,8 @@ export function randomPatterns(
     ] as const);
     const sample = () =>
       Array.from({ length: Math.min(max, 1 + below(3)) }, () => body.sample()).join("");
-    const { javascript: inner, pattern: ours } = group(body);
+    const inner = `(?:${body.javascript})`;
+    const ours = group(body).pattern + pick(["", "", "", "(?#note)"]);
     if (atomic && !javascript.endsWith("?") && below(2) === 0) {
       return { javascript: asAtomic(inner + javascript), pattern: `${ours}${pattern}+`, sample };
     }

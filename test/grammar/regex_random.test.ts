@@ -12,6 +12,7 @@ import {
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { parseRegex } from "../../src/grammar/regex/parse_regex.ts";
 import { accepts, complement, intersection, isEmpty } from "../../src/grammar/regular.ts";
+import { randomSource } from "./random_grammar.ts";
 import { randomPatterns } from "./random_pattern.ts";
 
 const PATTERNS = process.env.WISP_TEST_FULL === "1" ? 10_000 : 240;
@@ -136,4 +137,48 @@ describe("parseRegex on random patterns", () => {
     }
     expect(taken).toBeGreaterThan(PATTERNS / 10);
   });
+
+  test("any text that RegExp takes with the flag u is taken as RegExp does, or refused", () => {
+    const { below, text } = randomSource(21);
+    const pieces = Array.from("ab()[]{}|*+?^$\\\\.,-012:=!<>PkdWsbBxu#&~");
+    pieces.push("(?:", "(?<n>", "\\w", "\\x41", "[^", "{1,2}", "\\u{61}", "\\p{L}", "a-b", ")*");
+    let taken = 0;
+    for (let round = 0; round < 30 * PATTERNS; round++) {
+      const length = 1 + below(9);
+      const source = Array.from({ length }, () => pieces[below(pieces.length)]).join("");
+      const expected = tryRegExp(source);
+      const ours = tryParse(source, expected !== undefined);
+      if (expected === undefined || ours === undefined) continue;
+      taken += 1;
+      for (let i = 0; i < 3; i++) {
+        const value = text(4).replaceAll("é", "1");
+        const name = `${JSON.stringify(source)} on ${JSON.stringify(value)}`;
+        expect(accepts(ours, value), name).toBe(expected.test(value));
+      }
+    }
+    expect(taken).toBeGreaterThan(PATTERNS / 2);
+  });
 });
+
+function tryRegExp(source: string): RegExp | undefined {
+  try {
+    return new RegExp(source, "u");
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Undefined when the pattern is refused.
+ *
+ * @param isValid Whether it may not be called malformed.
+ */
+function tryParse(source: string, isValid: boolean): CodePointAutomaton | undefined {
+  try {
+    return automatonOf(parseRegex(source, { match: "search" }));
+  } catch (error) {
+    if (!(error instanceof GrammarError)) throw error;
+    if (isValid) expect(error.message, source).toContain("Cannot use");
+    return undefined;
+  }
+}

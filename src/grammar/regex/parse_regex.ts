@@ -14,6 +14,7 @@
  * |---|---|
  * | `\-`, `\_`, `\"`, ... | the character itself, for all but letters and digits |
  * | `]`, `{` and `}` where they close or count nothing | the character itself |
+ * | `[]`, `[^]` | nothing, any character; refused where Python would find a later `]` |
  * | `[\w-.]` | a dash beside a set is a dash |
  * | `{,n}` | up to `n` times, as in Python |
  * | `(?P<name>...)`, `(?<name>...)` | a group |
@@ -36,7 +37,6 @@
 
 import { ANY_CODE_POINT, type CodePoints } from "../code_points.ts";
 import { type Expression, NEVER, repeat } from "../expression.ts";
-import type { GrammarError } from "../grammar_error.ts";
 import { MAX_REPETITIONS } from "../text_scanner.ts";
 import {
   type Anchored,
@@ -88,6 +88,11 @@ function oneOf(points: CodePoints): Anchored {
   return { free: { expression: { kind: "class", points }, nullable: false } };
 }
 
+/** A text that is not empty. */
+function literal(text: string): Anchored {
+  return { free: { expression: { kind: "text", text }, nullable: false } };
+}
+
 interface Flags {
   readonly ignoreCase: boolean;
   readonly dotAll: boolean;
@@ -127,8 +132,8 @@ const REFUSED_GROUPS: readonly (readonly [RegExp, string])[] = [
   [/\|/y, "a branch reset"],
 ];
 
-/** Not before a quantifier, and without surrogates that are no pair. */
-const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{])/uy;
+/** Not before a quantifier or a comment, and without surrogates that are no pair. */
+const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{]|\(\?#)/uy;
 
 const GROUP_NAME = /P?<[\p{ID_Start}$_][\p{ID_Continue}$]*>/uy;
 
@@ -137,8 +142,6 @@ class RegexParser {
   readonly #groups: Group[] = [];
   #group: Group;
   #flags = NO_FLAGS;
-  /** Where `[]` or `[^]` stands, which ECMAScript and Python read differently. */
-  #emptyClass: number | undefined;
 
   constructor(pattern: string) {
     this.#scanner = new RegexScanner(pattern);
@@ -164,7 +167,8 @@ class RegexParser {
     return atomic ? commit(whole, position) : whole;
   }
 
-  #add(part: Anchored, repeatable = true): void {
+  /** @param repeatable Whether a quantifier may follow. Default for all but anchors. */
+  #add(part: Anchored, repeatable = part.free !== undefined): void {
     this.#group.parts.push(part);
     this.#group.repeatable = repeatable;
   }
@@ -196,15 +200,9 @@ class RegexParser {
       case "{":
         this.#readBrace(position);
         break;
-      case "^":
-        this.#add({ start: ONLY_EMPTY, lineStart: this.#onLine(position) }, false);
-        break;
-      case "$":
-        this.#add({ end: ONLY_EMPTY, lineEnd: this.#onLine(position) }, false);
-        break;
       default:
         if (this.#flags.verbose && this.#skipVerbose(character)) break;
-        this.#add(this.#readRun(position) ?? this.#readCharacter(character, position));
+        this.#add(this.#readRun(position) ?? this.#readPart(character, position));
     }
   }
 
@@ -213,8 +211,7 @@ class RegexParser {
     if (this.#flags.ignoreCase || this.#flags.verbose) return undefined;
     this.#scanner.position = position;
     const text = this.#scanner.match(LITERAL_RUN)?.[0];
-    if (text !== undefined)
-      return { free: { expression: { kind: "text", text }, nullable: false } };
+    if (text !== undefined) return literal(text);
     this.#scanner.next();
     return undefined;
   }
@@ -229,16 +226,17 @@ class RegexParser {
     return character === "#" || /[ \t\n\r\v\f]/.test(character);
   }
 
-  /** What stands for one character. */
-  #readCharacter(character: string, position: number): Anchored {
+  /** What stands for one character, or an anchor. */
+  #readPart(character: string, position: number): Anchored {
     switch (character) {
+      case "^":
+        return { start: ONLY_EMPTY, lineStart: this.#onLine(position) };
+      case "$":
+        return { end: ONLY_EMPTY, lineEnd: this.#onLine(position) };
       case ".":
         return oneOf(this.#flags.dotAll ? ANY_CODE_POINT : NOT_LINE_BREAKS);
       case "[":
         return this.#readClass(position);
-      case "]":
-        if (this.#emptyClass !== undefined) throw this.#refuseEmptyClass(this.#emptyClass);
-        return this.#literal(0x5d);
       case "\\":
         return this.#readEscape(position);
       default:
@@ -247,8 +245,15 @@ class RegexParser {
   }
 
   #readClass(position: number): Anchored {
-    if (this.#scanner.sees("]") || this.#scanner.sees("^]")) this.#emptyClass ??= position;
-    return oneOf(readClass(this.#scanner, this.#flags.ignoreCase));
+    const scanner = this.#scanner;
+    const close = scanner.position + (scanner.sees("^") ? 1 : 0);
+    if (scanner.source[close] === "]" && scanner.source.includes("]", close + 1)) {
+      throw scanner.unsupported(
+        'a class that begins with "]": it ends there in ECMAScript but not in Python, write "\\]"',
+        position,
+      );
+    }
+    return oneOf(readClass(scanner, this.#flags.ignoreCase));
   }
 
   #literal(point: number): Anchored {
@@ -258,16 +263,7 @@ class RegexParser {
     }
     // UTF-8 cannot spell half a surrogate pair, so nothing matches it.
     if (point >= 0xd800 && point < 0xe000) return oneOf([]);
-    const text = String.fromCodePoint(point);
-    return { free: { expression: { kind: "text", text }, nullable: false } };
-  }
-
-  /** `[]a]` is a class of two characters in Python; in ECMAScript it is an error. */
-  #refuseEmptyClass(position: number): GrammarError {
-    return this.#scanner.unsupported(
-      'a class that begins with "]": ECMAScript and Python disagree on it, write "\\]"',
-      position,
-    );
+    return literal(String.fromCodePoint(point));
   }
 
   #readEscape(position: number): Anchored {
@@ -312,7 +308,7 @@ class RegexParser {
     const part = this.#finishGroup();
     this.#flags = this.#group.flags;
     this.#group = outer;
-    this.#add(part);
+    this.#add(part, true);
   }
 
   #readFlags([, on = "", off = "", end]: RegExpExecArray, position: number): void {
