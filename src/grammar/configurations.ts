@@ -54,6 +54,8 @@ const THREAD_BYTES = 100;
 const FRAME_BYTES = 400;
 const CONFIGURATION_BYTES = 300;
 const EDGE_BYTES = 8;
+/** Of a thread in a configuration and in its key. */
+const REFERENCE_BYTES = 16;
 
 export class Configuration {
   /** Rising ids. */
@@ -117,6 +119,11 @@ export class Configurations {
     return this.#start;
   }
 
+  /** Threads that may still be followed in this operation. */
+  get workLeft(): number {
+    return this.#work;
+  }
+
   /** Memory that is remembered, roughly. */
   get bytes(): number {
     const { threads, frames } = this.#bottom.population;
@@ -125,7 +132,7 @@ export class Configurations {
       threads * THREAD_BYTES +
       frames * FRAME_BYTES +
       this.#known.size * perConfiguration +
-      this.#knownThreads * EDGE_BYTES
+      this.#knownThreads * REFERENCE_BYTES
     );
   }
 

@@ -2,7 +2,7 @@
  * What a constraint is written in, whatever language the client wrote it in.
  *
  * A regular expression, an EBNF grammar and a JSON schema all become a `Grammar`: named rules, each
- * an `Expression`, plain data that is printable in a test. `byte_automaton.ts` turns it into an automaton
+ * an `Expression`, plain data that is printable in a test. `compile_automaton.ts` turns it into an automaton
  * over the bytes of UTF-8. The text of a whole completion must be one that the root rule matches,
  * from its first byte to its last.
  *

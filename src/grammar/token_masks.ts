@@ -19,8 +19,6 @@ import type { CacheEntry, MaskCache } from "./mask_cache.ts";
 import type { TokenTrie } from "./token_trie.ts";
 import { TrieWalk } from "./trie_walk.ts";
 
-/** Trie nodes between two chances to pause. */
-const PIECE = 1024;
 /** Trie nodes behind ways out of a rule that are worth following in what comes behind it. */
 const MAX_NODES_BEHIND = 16_384;
 /** Rules around each other that are tried for one with few ways out. */
@@ -164,14 +162,9 @@ export class TokenMasks {
   ): Generator<void, void, void> {
     const behind = this.#configurations.behind(rule);
     const walk = new TrieWalk({ configurations: this.#configurations, trie, words });
-    let walked = 0;
     for (const exit of exits) {
       const [from, to] = [exit + 1, trie.ends[exit]!];
-      walk.walk(behind, { from, to, depth: trie.depths[exit]! });
-      walked += to - from;
-      if (walked < PIECE) continue;
-      walked = 0;
-      yield;
+      yield* walk.follow(behind, { from, to, depth: trie.depths[exit]! });
     }
   }
 
@@ -195,11 +188,7 @@ export class TokenMasks {
     words: Uint32Array,
   ): Generator<void, TrieWalk, void> {
     const walk = new TrieWalk({ configurations: this.#configurations, trie, words });
-    walk.begin(start);
-    for (let node = 0; node < trie.size; ) {
-      node = walk.advance(node, trie.size, PIECE);
-      if (node < trie.size) yield;
-    }
+    yield* walk.follow(start, { from: 0, to: trie.size, depth: 0 });
     return walk;
   }
 }

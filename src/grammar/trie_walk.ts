@@ -14,12 +14,8 @@ export interface TrieWalkOptions {
   readonly words: Uint32Array;
 }
 
-/** The nodes of a subtree, and the bytes on the way to the subtree's own root. */
-export interface TrieRange {
-  readonly from: number;
-  readonly to: number;
-  readonly depth: number;
-}
+/** Nodes, and threads followed for new configurations, between two chances to pause. */
+const PIECE = { nodes: 1024, work: 1024 };
 
 export class TrieWalk {
   /** Nodes at which a text of the grammar may end, in the order they were met. */
@@ -38,34 +34,38 @@ export class TrieWalk {
     this.#words = words;
   }
 
-  /** Walks a whole subtree that begins in a configuration. */
-  walk(start: Configuration, { from, to, depth }: TrieRange): void {
-    this.#path[depth] = start;
-    this.advance(from, to);
-  }
-
-  /** Makes ready to walk the whole trie piece by piece. */
-  begin(start: Configuration): void {
-    this.#path[0] = start;
-  }
-
   /**
-   * Walks nodes of the trie whose way is known.
+   * Follows a subtree whose root is reached in a configuration; pauses now and then.
    *
-   * @param most Nodes to look at.
-   * @returns The node to go on with.
+   * @param depth Bytes on the way to the root of the subtree.
    */
-  advance(from: number, to: number, most = Number.POSITIVE_INFINITY): number {
+  *follow(
+    start: Configuration,
+    { from, to, depth }: { readonly from: number; readonly to: number; readonly depth: number },
+  ): Generator<void, void, void> {
+    this.#path[depth] = start;
+    for (let node = from; node < to; ) {
+      node = this.#advance(node, to);
+      if (node < to) yield;
+    }
+  }
+
+  /** @returns The node to go on with. */
+  #advance(from: number, to: number): number {
     const { bytes, depths, ends, tokens } = this.#trie;
     const { classOf } = this.#configurations.automaton;
     const path = this.#path;
+    const leastWork = this.#configurations.workLeft - PIECE.work;
     let node = from;
-    for (let left = most; node < to && left > 0; left--) {
+    for (let left = PIECE.nodes; node < to && left > 0; left--) {
       const depth = depths[node]!;
       const here = path[depth - 1]!;
       const byteClass = classOf[bytes[node]!]!;
-      const known = here.next[byteClass];
-      const next = known === undefined ? this.#configurations.step(here, byteClass) : known;
+      let next = here.next[byteClass];
+      if (next === undefined) {
+        next = this.#configurations.step(here, byteClass);
+        if (this.#configurations.workLeft < leastWork) left = 0;
+      }
       if (next === null) {
         node = ends[node]!;
         continue;
