@@ -92,6 +92,11 @@ export class TransferError extends EngineError {
   }
 }
 
+/** A thread that part of the work is done in has ended. What needs none of it goes on. */
+export class WorkerError extends EngineError {
+  readonly code = "worker_error";
+}
+
 /** Ranks of one group cannot go on together: one has left, or they disagree about what comes next. */
 export class GroupError extends EngineError {
   readonly code = "group_error";

@@ -8,6 +8,7 @@ export type { SelfTestReport } from "../kernels/self_test.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
+export type { CreateGrammarService } from "./engine/grammar_service.ts";
 export {
   type CheckpointReport,
   type InspectOptions,
@@ -25,6 +26,7 @@ export {
   KernelError,
   TransferError,
   UnsupportedError,
+  WorkerError,
 } from "./errors.ts";
 export type {
   ChatMessage,

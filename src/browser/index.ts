@@ -6,3 +6,4 @@
 
 export { openDevice } from "./device.ts";
 export { type UrlSourceOptions, urlSource } from "./url_source.ts";
+export { workerGrammarService } from "./worker_grammar_service.ts";

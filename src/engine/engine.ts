@@ -95,8 +95,10 @@ export class Engine implements GenerationEngine {
       hiddenSize: definition.shape.hiddenSize,
       defaults: text.defaults,
     };
-    this.#grammars = localGrammarService(text, {
-      vocabularySize: definition.shape.vocabularySize,
+    this.#grammars = (options.grammarService ?? localGrammarService)({
+      tokens: text.tokenizer.vocabulary,
+      endTokens: [...text.eosTokenIds].filter((id) => id < this.model.vocabularySize),
+      vocabularySize: this.model.vocabularySize,
       backend: resolved.grammarBackend,
     });
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };

@@ -8,6 +8,7 @@ import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
+import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
 
@@ -109,6 +110,11 @@ export interface EngineOptions {
    * (JSON schema, EBNF), `auto` (all of them), `none`. Default auto.
    */
   readonly grammarBackend?: GrammarBackend | undefined;
+  /**
+   * Where constraints are compiled and followed: `workerGrammarService` of wisp-llm/node or
+   * wisp-llm/browser. Default: in this thread, in slices of 2 ms between which others have turns.
+   */
+  readonly grammarService?: CreateGrammarService | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**

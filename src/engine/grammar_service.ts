@@ -6,7 +6,9 @@
  *
  * @module
  */
+import type { GrammarBackend } from "../grammar/backends.ts";
 import type { Constraint } from "../grammar/grammar.ts";
+import type { TokenSource } from "../grammar/grammar_vocabulary.ts";
 
 /** What may follow the tokens so far. */
 export interface NextTokens {
@@ -21,13 +23,14 @@ export interface NextTokens {
 /** One sequence on its way through a grammar. */
 export interface GrammarSession {
   /**
-   * Takes the next tokens. The first call takes none.
+   * Takes the next tokens; at the beginning none. Not to be called before the last call's promise
+   * has settled.
    *
    * @throws {GrammarError} when one is not allowed, or following them is beyond a limit; so does the
    * promise reject.
    */
   advance(tokens: readonly number[]): NextTokens | Promise<NextTokens>;
-  /** Forgets the sequence; nothing may be asked any more. */
+  /** Forgets the sequence; nothing may be asked any more. What is still unknown is given up. */
   close(): void;
 }
 
@@ -42,3 +45,15 @@ export interface GrammarService {
   /** Frees what the service holds; nothing may be asked any more. */
   close(): void;
 }
+
+/** What a service has to know of a model. */
+export interface GrammarModel {
+  readonly tokens: TokenSource;
+  /** Tokens that may come exactly where a text may end. */
+  readonly endTokens: readonly number[];
+  /** Tokens that the model gives logits for. */
+  readonly vocabularySize: number;
+  readonly backend: GrammarBackend;
+}
+
+export type CreateGrammarService = (model: GrammarModel) => GrammarService;

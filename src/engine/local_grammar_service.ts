@@ -3,33 +3,49 @@
  *
  * @module
  */
-import { frontEndsOf, type GrammarBackend } from "../grammar/backends.ts";
+import { frontEndsOf } from "../grammar/backends.ts";
 import { type Constraint, GrammarCompiler } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../grammar/grammar_vocabulary.ts";
 import type { GrammarMatcher } from "../grammar/matcher.ts";
-import type { GrammarService, GrammarSession, NextTokens } from "./grammar_service.ts";
-import type { TextModel } from "./text_model.ts";
+import type {
+  GrammarModel,
+  GrammarService,
+  GrammarSession,
+  NextTokens,
+} from "./grammar_service.ts";
 
 /** Milliseconds of work before others get a turn. */
 const SLICE_MS = 2;
 
-/** Lets timers, sockets and the GPU's answers through. */
-const othersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
+export interface LocalGrammarOptions {
+  /** Resolves when others of this thread had a turn. Default: timers, sockets and the GPU's answers. */
+  readonly othersTurn?: () => Promise<void>;
+}
+
+const timersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
 
 export class LocalGrammarService implements GrammarService {
   readonly #createCompiler: () => GrammarCompiler;
+  readonly #othersTurn: () => Promise<void>;
   #compiler: GrammarCompiler | undefined;
 
   /** @param createCompiler Called for the first constraint: preparing a vocabulary takes a while. */
-  constructor(createCompiler: () => GrammarCompiler) {
+  constructor(
+    createCompiler: () => GrammarCompiler,
+    { othersTurn = timersTurn }: LocalGrammarOptions = {},
+  ) {
     this.#createCompiler = createCompiler;
+    this.#othersTurn = othersTurn;
   }
 
   async open(constraint: Constraint): Promise<GrammarSession> {
     this.#compiler ??= this.#createCompiler();
     const grammar = this.#compiler.compile(constraint);
-    return new LocalGrammarSession(grammar.createMatcher(), this.#compiler.words);
+    return new LocalGrammarSession(grammar.createMatcher(), {
+      words: this.#compiler.words,
+      othersTurn: this.#othersTurn,
+    });
   }
 
   close(): void {
@@ -37,13 +53,19 @@ export class LocalGrammarService implements GrammarService {
   }
 }
 
+interface LocalSessionOptions extends Required<LocalGrammarOptions> {
+  /** 32-bit words of a mask. */
+  readonly words: number;
+}
+
 class LocalGrammarSession implements GrammarSession {
   readonly #matcher: GrammarMatcher;
-  readonly #words: number;
+  readonly #options: LocalSessionOptions;
+  #isClosed = false;
 
-  constructor(matcher: GrammarMatcher, words: number) {
+  constructor(matcher: GrammarMatcher, options: LocalSessionOptions) {
     this.#matcher = matcher;
-    this.#words = words;
+    this.#options = options;
   }
 
   advance(tokens: readonly number[]): NextTokens | Promise<NextTokens> {
@@ -56,34 +78,32 @@ class LocalGrammarSession implements GrammarSession {
   }
 
   async #prepare(): Promise<NextTokens> {
-    do await othersTurn();
-    while (!this.#matcher.prepareMask(performance.now() + SLICE_MS));
+    do {
+      await this.#options.othersTurn();
+      if (this.#isClosed) throw new Error("Cannot go on: the sequence has left");
+    } while (!this.#matcher.prepareMask(performance.now() + SLICE_MS));
     return this.#next();
   }
 
   #next(): NextTokens {
-    const mask = new Uint32Array(this.#words);
+    const mask = new Uint32Array(this.#options.words);
     this.#matcher.mask(mask);
     const { mustEnd } = this.#matcher;
     return { mask, mustEnd, forcedText: this.#matcher.forcedText() };
   }
 
-  close(): void {}
+  close(): void {
+    this.#isClosed = true;
+  }
 }
 
-/** The service of a model's vocabulary. */
+/** The service of a model. */
 export function localGrammarService(
-  { tokenizer, eosTokenIds }: Pick<TextModel, "tokenizer" | "eosTokenIds">,
-  {
-    vocabularySize,
-    backend,
-  }: { readonly vocabularySize: number; readonly backend: GrammarBackend },
+  { tokens, endTokens, vocabularySize, backend }: GrammarModel,
+  options?: LocalGrammarOptions,
 ): GrammarService {
   return new LocalGrammarService(() => {
-    const vocabulary = new GrammarVocabulary(tokenizer.vocabulary, {
-      endTokens: [...eosTokenIds].filter((id) => id < vocabularySize),
-      size: vocabularySize,
-    });
+    const vocabulary = new GrammarVocabulary(tokens, { endTokens, size: vocabularySize });
     return new GrammarCompiler({ vocabulary, frontEnds: frontEndsOf(backend) });
-  });
+  }, options);
 }

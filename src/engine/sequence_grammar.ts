@@ -92,7 +92,10 @@ export class SequenceGrammar {
         accept(next);
         return;
       }
-      next.then(accept).catch(fail).finally(this.#options.onKnown);
+      next
+        .then(accept)
+        .catch((error: unknown) => this.#isClosed || fail(error))
+        .finally(this.#options.onKnown);
     } catch (error) {
       fail(error);
     }

@@ -31,3 +31,4 @@ export {
   type ResolveOptions,
   resolveModel,
 } from "./resolve_model.ts";
+export { workerGrammarService } from "./worker_grammar_service.ts";

@@ -21,6 +21,7 @@ import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
 import { resolveModel } from "./resolve_model.ts";
 import type { StartReport } from "./start_report.ts";
+import { workerGrammarService } from "./worker_grammar_service.ts";
 
 export type StartEngine = (
   options: EngineLaunchOptions,
@@ -61,6 +62,7 @@ export const startEngine: StartEngine = async (options, report) => {
       decodeBuckets: buckets,
       maxDecodeBucket: options.maxDecodeBucket,
       grammarBackend: options.grammarBackend,
+      grammarService: workerGrammarService,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
       chunkedPrefix: !options.disableChunkedPrefixCache,

@@ -1,0 +1,55 @@
+/**
+ * What a grammar service in another thread is asked, and what it answers: plain data.
+ *
+ * @module
+ */
+import type { FlatTokens } from "../grammar/flat_tokens.ts";
+import type { Constraint } from "../grammar/grammar.ts";
+import { GrammarError } from "../grammar/grammar_error.ts";
+import type { GrammarModel, NextTokens } from "./grammar_service.ts";
+
+/** `GrammarModel` in flat arrays. */
+export interface FlatGrammarModel extends Omit<GrammarModel, "tokens"> {
+  readonly tokens: FlatTokens;
+}
+
+/** A question about one session, which has no other that is not answered. */
+export type GrammarQuestion =
+  | { readonly type: "open"; readonly session: number; readonly constraint: Constraint }
+  | { readonly type: "advance"; readonly session: number; readonly tokens: readonly number[] };
+
+/** The model comes first, once. Only questions are answered. */
+export type GrammarCall =
+  | { readonly type: "model"; readonly model: FlatGrammarModel }
+  | GrammarQuestion
+  | { readonly type: "close"; readonly session: number };
+
+export type GrammarAnswer =
+  | { readonly type: "opened"; readonly session: number }
+  | { readonly type: "next"; readonly session: number; readonly next: NextTokens }
+  | { readonly type: "failed"; readonly session: number; readonly error: ErrorData };
+
+/** An error, whose class would not survive the way. */
+export interface ErrorData {
+  readonly isGrammarError: boolean;
+  readonly message: string;
+  readonly position: number | undefined;
+  readonly path: string | undefined;
+  readonly stack: string | undefined;
+}
+
+export function errorData(error: unknown): ErrorData {
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  const isGrammarError = error instanceof GrammarError;
+  const { position, path } = isGrammarError ? error : {};
+  return { isGrammarError, message, position, path, stack };
+}
+
+/** The error again. One that nobody meant to be thrown keeps the stack of where it was. */
+export function errorOf({ isGrammarError, message, position, path, stack }: ErrorData): Error {
+  // The place is in the message already.
+  if (isGrammarError) return Object.assign(new GrammarError(message), { position, path });
+  const error = new Error(message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { GrammarModel, GrammarService } from "../../src/engine/grammar_service.ts";
+import { localGrammarService } from "../../src/engine/local_grammar_service.ts";
+import { RemoteGrammarService } from "../../src/engine/remote_grammar_service.ts";
+import { WorkerError } from "../../src/errors.ts";
+import type { Constraint } from "../../src/grammar/grammar.ts";
+import { GrammarError } from "../../src/grammar/grammar_error.ts";
+import { grammarThread, workerGrammarService } from "../../src/node/worker_grammar_service.ts";
+import { randomSource } from "../grammar/random_grammar.ts";
+import { randomTokens, tokensOf } from "../grammar/small_vocabulary.ts";
+import { type BuiltWorker, buildGrammarWorker, watchedThreads } from "../support/grammar_worker.ts";
+
+const END = 0;
+const SPECIAL = 1;
+/** Token of each byte. */
+const BYTE = 2;
+
+const table = [
+  ...["</s>", "<s>"].map((text) => new TextEncoder().encode(text)),
+  ...randomTokens(randomSource(1), 20_000),
+];
+const model: GrammarModel = {
+  tokens: {
+    size: table.length,
+    bytes: (id) => table[id]!,
+    isSpecial: (id) => id === END || id === SPECIAL,
+  },
+  endTokens: [END],
+  vocabularySize: table.length + 50,
+  backend: "auto",
+};
+
+const bytes = (text: string) => [...new TextEncoder().encode(text)].map((byte) => BYTE + byte);
+const regex = (source: string): Constraint => ({ kind: "regex", source });
+const mainTurn = () => new Promise((resolve) => setImmediate(resolve));
+/** Takes long to compile, and its first mask much longer than a turn; different for each number. */
+const heavy = (i: number) => regex(`(\\p{L}{1,40}[ ${i}]?){60}`);
+
+let worker: BuiltWorker;
+beforeAll(async () => {
+  worker = await buildGrammarWorker();
+});
+afterAll(() => worker.remove());
+
+function remote(): GrammarService {
+  const service = new RemoteGrammarService(model, grammarThread(worker.url));
+  onTestFinished(() => service.close());
+  return service;
+}
+
+/** What each call answers on the way through a text, byte by byte. */
+async function walk(service: GrammarService, constraint: Constraint, text: string) {
+  const session = await service.open(constraint);
+  const answers = [await session.advance([])];
+  for (const token of bytes(text)) answers.push(await session.advance([token]));
+  session.close();
+  return answers;
+}
+
+describe("grammars in a worker thread", () => {
+  test("are followed as in the own thread", async () => {
+    const [here, there] = [localGrammarService(model), remote()];
+    const cases: readonly (readonly [Constraint, string])[] = [
+      [regex("[a-zß]{3,9}(yes|yeah)\\."), "straßeyea"],
+      [{ kind: "ebnf", source: 'root ::= "a" root "b" | ""' }, "aab"],
+      [
+        { kind: "json_schema", source: '{"type": "array", "items": {"type": "integer"}}' },
+        "[1, -2",
+      ],
+    ];
+    const walks = cases.map(async ([constraint, text]) => {
+      const expected = await walk(here, constraint, text);
+      expect(await walk(there, constraint, text)).toEqual(expected);
+      return expected;
+    });
+    const [first] = await Promise.all(walks);
+    expect(tokensOf(first!.at(0)!.mask)).toContain(BYTE + "a".charCodeAt(0));
+    expect(first!.at(-1)!.forcedText).toBe("");
+  });
+
+  test("refuse with the same errors, places included", async () => {
+    const [here, there] = [localGrammarService(model), remote()];
+    const refusal = (service: GrammarService, constraint: Constraint) =>
+      service.open(constraint).then(
+        () => undefined,
+        (error: GrammarError) => error,
+      );
+    const malformed: readonly Constraint[] = [
+      regex("ab(?=c)"),
+      { kind: "ebnf", source: "root ::= missing" },
+      { kind: "json_schema", source: '{"properties": {"a": {"minimum": "x"}}}' },
+    ];
+    for (const constraint of malformed) {
+      const expected = await refusal(here, constraint);
+      const found = await refusal(there, constraint);
+      expect(expected).toBeInstanceOf(GrammarError);
+      expect(found).toBeInstanceOf(GrammarError);
+      const parts = ({ name, message, code, position, path }: GrammarError) => [
+        ...[name, message, code, position, path],
+      ];
+      expect(parts(found!)).toEqual(parts(expected!));
+    }
+    expect((await refusal(there, malformed[0]!))!.position).toBe(2);
+    expect((await refusal(there, malformed[2]!))!.path).toContain("/properties/a");
+    const session = await there.open(regex("ab"));
+    await session.advance(bytes("a"));
+    await expect(session.advance(bytes("a"))).rejects.toThrow(GrammarError);
+    expect((await walk(there, regex("ab"), "ab")).at(-1)!.mustEnd).toBe(true);
+  });
+
+  test("let this thread go on while one is compiled, and other masks come before a slow one", async () => {
+    const service = remote();
+    const events: string[] = [];
+    const note = (name: string) => () => void events.push(name);
+    const quick = await service.open(regex("a*"));
+    await quick.advance([]);
+    await quick.advance(bytes("a"));
+
+    const opening = Promise.resolve(service.open(heavy(0))).finally(note("compiled"));
+    await mainTurn();
+    note("turn")();
+    const slow = await opening;
+    const masks = [Promise.resolve(slow.advance([])).then(note("slow mask"))];
+    for (let i = 0; i < 3; i++) await Promise.resolve(quick.advance(bytes("a"))).then(note("mask"));
+    await Promise.all(masks);
+    expect(events).toEqual(["turn", "compiled", "mask", "mask", "mask", "slow mask"]);
+  });
+
+  test("are compiled one after another with masks in between", async () => {
+    const service = remote();
+    const events: string[] = [];
+    const note = (name: string) => () => void events.push(name);
+    const quick = await service.open(regex("a*"));
+    await quick.advance([]);
+    await quick.advance(bytes("a"));
+    const openings = [1, 2, 3].map((i) => service.open(heavy(i)).then(note(`compiled ${i}`)));
+    await mainTurn();
+    await Promise.resolve(quick.advance(bytes("a"))).then(note("mask"));
+    await Promise.all(openings);
+    expect(events.filter((name) => name !== "mask")).toEqual([1, 2, 3].map((i) => `compiled ${i}`));
+    expect(events.indexOf("mask")).toBeLessThan(2);
+  });
+
+  test("answer together what is asked together", async () => {
+    const turns: number[] = [];
+    const service = new RemoteGrammarService(model, ({ onAnswers, onEnd }) =>
+      grammarThread(worker.url)({
+        onAnswers: (answers) => {
+          turns.push(answers.length);
+          onAnswers(answers);
+        },
+        onEnd,
+      }),
+    );
+    onTestFinished(() => service.close());
+    const sessions = await Promise.all(
+      Array.from({ length: 20 }, () => service.open(regex("[ab]{5}c"))),
+    );
+    await Promise.all(sessions.map((session) => session.advance([])));
+    turns.length = 0;
+    const answers = await Promise.all(sessions.map((session) => session.advance([])));
+    expect(turns).toEqual([20]);
+    expect(new Set(answers.map(({ mask }) => mask.buffer)).size).toBe(20);
+  });
+
+  test("give up a mask when its sequence leaves", async () => {
+    const service = remote();
+    const slow = await service.open(heavy(0));
+    const mask = slow.advance([]);
+    slow.close();
+    await expect(mask).rejects.toThrow("the sequence has left");
+    expect(await walk(service, regex("ab"), "a")).toHaveLength(2);
+  });
+});
+
+describe("a worker thread that is gone", () => {
+  test("fails what waits for it and whoever comes later", async () => {
+    const { start, threads } = watchedThreads(worker.url);
+    const service = new RemoteGrammarService(model, start);
+    const quick = await service.open(regex("a*"));
+    const pending = [quick.advance([]), service.open(heavy(0)), service.open(heavy(1))];
+    const failed = Promise.allSettled(pending);
+    threads[0]!.terminate();
+    for (const outcome of await failed) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(WorkerError) });
+    }
+    await expect(service.open(regex("a"))).rejects.toThrow("its thread has ended");
+    await expect(quick.advance([])).rejects.toThrow(WorkerError);
+    quick.close();
+    expect(threads).toHaveLength(1);
+  });
+
+  test("says why it could not start", async () => {
+    const nowhere = new RemoteGrammarService(
+      model,
+      grammarThread(new URL("nowhere.mjs", worker.url)),
+    );
+    await expect(nowhere.open(regex("a"))).rejects.toThrow(/its thread failed: .*nowhere\.mjs/);
+    const refused = new RemoteGrammarService(model, () => {
+      throw new Error("no thread today");
+    });
+    await expect(refused.open(regex("a"))).rejects.toThrow(
+      "Cannot follow a grammar: no thread today",
+    );
+  });
+
+  test("was closed", async () => {
+    const service = remote();
+    const opening = service.open(heavy(0));
+    await mainTurn();
+    service.close();
+    await expect(opening).rejects.toThrow("the grammar service is closed");
+    await expect(service.open(regex("a"))).rejects.toThrow("the grammar service is closed");
+  });
+});
+
+test("without a build, as here, grammars are followed in the own thread", async () => {
+  const service = workerGrammarService(model);
+  expect(service).toBeInstanceOf(localGrammarService(model).constructor);
+  expect(await walk(service, regex("ab"), "ab")).toHaveLength(3);
+});
