@@ -131,15 +131,38 @@ export interface GenerationRequest {
   readonly tools?: readonly unknown[];
   /** Further variables for the chat template. Only with `messages`. */
   readonly templateVariables?: Readonly<Record<string, unknown>>;
+  /**
+   * Goes on with the last of `messages`, which must be an assistant's text, in place of a new one.
+   * The completion is what comes behind that text. Default false.
+   */
+  readonly continueFinalMessage?: boolean;
   readonly sampling?: SamplingParams;
   /** Asks for log-probabilities. */
   readonly logprobs?: LogprobOptions;
-  /** Names the request in logs; the engine invents one when absent. */
+  /** Names the request in logs and for `abort`; the engine invents one when absent. */
   readonly requestId?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
   /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */
   readonly priority?: number;
+}
+
+/** A text or a conversation to be written as tokens, in exactly one of the two forms. */
+export interface TokenizeRequest
+  extends Pick<
+    GenerationRequest,
+    "prompt" | "messages" | "tools" | "templateVariables" | "continueFinalMessage"
+  > {
+  /**
+   * Puts the beginning-of-sequence token in front of `prompt` when the tokenizer asks for it.
+   * Default true. A chat template says itself what it begins with.
+   */
+  readonly addSpecialTokens?: boolean;
+}
+
+export interface DetokenizeOptions {
+  /** Leaves special tokens out of the text. Default true. */
+  readonly skipSpecialTokens?: boolean;
 }
 
 /** Why a sequence ended. */
@@ -195,6 +218,8 @@ export interface EngineStatus {
   readonly healthy: boolean;
   readonly runningRequests: number;
   readonly queuedRequests: number;
+  /** Tokens of requests that have not begun. */
+  readonly queuedTokens: number;
   /** Slots of the KV cache, and those in use. */
   readonly totalTokens: number;
   readonly usedTokens: number;
@@ -202,6 +227,8 @@ export interface EngineStatus {
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;
+  /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */
+  readonly batchInvariant: boolean;
 }
 
 export interface GenerationEngine {
@@ -219,6 +246,28 @@ export interface GenerationEngine {
   generate(
     request: GenerationRequest & { readonly signal?: AbortSignal },
   ): AsyncIterable<GenerationChunk>;
+
+  /**
+   * Ends requests early: their last chunk has the text so far and the finish reason "abort".
+   * A request that has ended, or that nobody knows, is none to end.
+   *
+   * @param requestId Default: all requests.
+   */
+  abort(requestId?: string): void;
+
+  /**
+   * The tokens that `generate` would read a prompt as.
+   *
+   * @throws {InvalidRequestError} when there is not exactly one prompt, or it cannot be rendered.
+   */
+  tokenize(request: TokenizeRequest): Promise<readonly number[]>;
+
+  /**
+   * The text of a whole list of tokens.
+   *
+   * @throws {InvalidRequestError} when one is not in the vocabulary.
+   */
+  detokenize(tokens: readonly number[], options?: DetokenizeOptions): Promise<string>;
 
   status(): EngineStatus;
 

@@ -31,6 +31,7 @@ export {
 export type {
   ChatMessage,
   ChatToolCall,
+  DetokenizeOptions,
   EngineStatus,
   FinishReason,
   GenerationChunk,
@@ -39,6 +40,7 @@ export type {
   LogprobOptions,
   ModelDescription,
   SamplingParams,
+  TokenizeRequest,
   TokenLogprob,
   TokenLogprobs,
 } from "./generation.ts";

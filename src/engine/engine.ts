@@ -11,11 +11,13 @@ import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
 import type {
+  DetokenizeOptions,
   EngineStatus,
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
   ModelDescription,
+  TokenizeRequest,
 } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
@@ -29,7 +31,13 @@ import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { maxPrefillKeys } from "./prefill_workspace.ts";
-import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
+import {
+  completionLimit,
+  type PromptOptions,
+  readPrompt,
+  requireTokens,
+  tokenize,
+} from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { requirePriority } from "./schedule_policy.ts";
@@ -66,6 +74,8 @@ export class Engine implements GenerationEngine {
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
   readonly #grammars: GrammarService;
+  /** Sequences that have begun and not ended, those included that wait for their grammar. */
+  readonly #live = new Set<Sequence>();
   /** Called when the loop may have something to do that it could not do before. */
   readonly #news = new WakeUp();
   #loop: Promise<void> | undefined;
@@ -152,6 +162,7 @@ export class Engine implements GenerationEngine {
         if (signal?.aborted) throw abortError();
         const created = this.#createSequence(request, stream);
         sequence = created;
+        this.#live.add(created);
         signal?.addEventListener("abort", onAbort);
         const constraint = constraintOf(request.sampling ?? {});
         if (constraint === undefined) {
@@ -167,6 +178,7 @@ export class Engine implements GenerationEngine {
         isOver = true;
         signal?.removeEventListener("abort", onAbort);
         if (sequence === undefined) return;
+        this.#live.delete(sequence);
         this.#scheduler.remove(sequence);
         sequence.grammar?.close();
         this.#news.call();
@@ -183,6 +195,25 @@ export class Engine implements GenerationEngine {
     this.#news.call();
   }
 
+  abort(requestId?: string): void {
+    for (const sequence of this.#live) {
+      if (requestId !== undefined && sequence.requestId !== requestId) continue;
+      sequence.abort(sequence.cachedTokens === undefined ? "Abort before prefill" : "Aborted");
+    }
+  }
+
+  async tokenize(request: TokenizeRequest): Promise<readonly number[]> {
+    return tokenize(request, this.#prompt);
+  }
+
+  async detokenize(
+    tokens: readonly number[],
+    { skipSpecialTokens = true }: DetokenizeOptions = {},
+  ): Promise<string> {
+    requireTokens(tokens, this.#prompt);
+    return this.#text.tokenizer.decode(tokens, { skipSpecialTokens });
+  }
+
   status(): EngineStatus {
     const { runningCount, waitingCount } = this.#scheduler;
     const { pageCount, pageSize } = this.#pages.pool;
@@ -191,10 +222,12 @@ export class Engine implements GenerationEngine {
       healthy: this.#failure === undefined,
       runningRequests: runningCount,
       queuedRequests: waitingCount,
+      queuedTokens: [...this.#live].reduce((sum, one) => sum + (one.computed ? 0 : one.length), 0),
       totalTokens: pageCount * pageSize,
       usedTokens: (pageCount - available) * pageSize,
       cachedTokens: cachedPages * pageSize,
       retractions: this.#scheduler.retractions,
+      batchInvariant: this.selfTest.batchInvariant,
     };
   }
 

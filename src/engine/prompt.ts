@@ -5,7 +5,7 @@
  */
 import type { ContentIds } from "../cache/content_id.ts";
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationRequest } from "../generation.ts";
+import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
 import type { ChatRenderer } from "../text/chat_template_choice.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
@@ -37,11 +37,7 @@ export function readPrompt(request: GenerationRequest, options: PromptOptions): 
       `a request needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
     );
   }
-  for (const field of ["tools", "templateVariables"] as const) {
-    if (messages === undefined && request[field] !== undefined) {
-      throw new InvalidRequestError(`${field} needs messages`, field);
-    }
-  }
+  refuseWithoutMessages(request);
   if (inputEmbeds !== undefined) {
     requireLength(inputEmbeds, options);
     const embeddings = new PromptEmbeddings(inputEmbeds, options);
@@ -58,7 +54,11 @@ function requireLength({ length }: ArrayLike<unknown>, { contextLength }: Prompt
   if (length >= contextLength) throw tooLong(length, contextLength);
 }
 
-function requireTokens(ids: readonly number[], { vocabularySize }: PromptOptions): void {
+/** @throws {InvalidRequestError} when an id is not in the vocabulary. */
+export function requireTokens(
+  ids: readonly number[],
+  { vocabularySize }: Pick<PromptOptions, "vocabularySize">,
+): void {
   const wrong = ids.find((id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize));
   if (wrong !== undefined) {
     throw new InvalidRequestError(
@@ -68,21 +68,63 @@ function requireTokens(ids: readonly number[], { vocabularySize }: PromptOptions
   }
 }
 
+function refuseWithoutMessages(request: TokenizeRequest): void {
+  if (request.messages !== undefined) return;
+  for (const field of ["tools", "templateVariables", "continueFinalMessage"] as const) {
+    if (request[field] === undefined) continue;
+    throw new InvalidRequestError(`${field} needs messages`, field);
+  }
+}
+
 function encode(request: GenerationRequest, options: PromptOptions): number[] {
   const { tokenizer, chat, contextLength, longestToken } = options;
-  const { prompt, messages, tools, templateVariables } = request;
-  const text =
-    prompt ??
-    chat.render({
-      messages: messages!,
-      ...(tools !== undefined && { tools }),
-      addGenerationPrompt: true,
-      ...(templateVariables !== undefined && { variables: templateVariables }),
-    });
+  const { prompt } = request;
+  const text = prompt ?? renderChat(request, chat);
   // Encoding takes time; a text that cannot fit is not worth it.
   const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
   if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
   return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
+}
+
+/**
+ * The tokens of a text or a conversation, however many.
+ *
+ * @throws {InvalidRequestError} when there is not exactly one of the two.
+ */
+export function tokenize(
+  request: TokenizeRequest,
+  { tokenizer, chat }: Pick<PromptOptions, "tokenizer" | "chat">,
+): number[] {
+  const { prompt, messages, addSpecialTokens = true } = request;
+  if ((prompt === undefined) === (messages === undefined)) {
+    throw new InvalidRequestError("tokenize needs exactly one of prompt and messages");
+  }
+  refuseWithoutMessages(request);
+  if (prompt === undefined) return tokenizer.encode(renderChat(request, chat));
+  return addSpecialTokens ? tokenizer.encodePrompt(prompt) : tokenizer.encode(prompt);
+}
+
+/** An answer to go on with stands where a new one would begin, as the model wrote it. */
+function renderChat(request: TokenizeRequest, chat: ChatRenderer): string {
+  const { messages = [], tools, templateVariables, continueFinalMessage } = request;
+  const begun = continueFinalMessage === true ? finalText(messages) : "";
+  const prompt = chat.render({
+    messages: continueFinalMessage === true ? messages.slice(0, -1) : messages,
+    ...(tools !== undefined && { tools }),
+    addGenerationPrompt: true,
+    ...(templateVariables !== undefined && { variables: templateVariables }),
+  });
+  return prompt + begun;
+}
+
+function finalText(messages: readonly ChatMessage[]): string {
+  const last = messages.at(-1);
+  const isText = last?.role === "assistant" && last.content !== null && !last.tool_calls?.length;
+  if (isText && messages.length > 1) return last.content;
+  throw new InvalidRequestError(
+    "continueFinalMessage needs an assistant's text as the last of several messages",
+    "continueFinalMessage",
+  );
 }
 
 function tooLong(tokens: number | string, contextLength: number): InvalidRequestError {

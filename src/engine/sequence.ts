@@ -206,11 +206,12 @@ export class Sequence {
     this.#emit(text, [token]);
   }
 
-  /** Ends the sequence early with the text so far. */
+  /** Ends the sequence early with the text so far, what was held back of it included. */
   abort(message: string): void {
     if (this.finish !== null) return;
     this.finish = { type: "abort", message };
-    this.#emit("", []);
+    const text = this.#stop.push(this.#options.detokenizer.flush());
+    this.#emit(this.#stop.matched === undefined ? text + this.#stop.flush() : text, []);
   }
 
   fail(error: unknown): void {

@@ -9,12 +9,14 @@
  */
 import { CapacityError, InvalidRequestError } from "../../src/errors.ts";
 import type {
+  DetokenizeOptions,
   EngineStatus,
   FinishReason,
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
   ModelDescription,
+  TokenizeRequest,
 } from "../../src/generation.ts";
 
 /** What one generation does. */
@@ -35,6 +37,8 @@ export interface ScriptedEngineOptions {
   /** Generations that may run at once. Default: any number. */
   readonly capacity?: number;
   readonly healthy?: boolean;
+  /** Seconds without a step, as its status tells. */
+  readonly stalledFor?: number;
 }
 
 export const STOP_TOKEN = 1;
@@ -43,10 +47,13 @@ export class ScriptedEngine implements GenerationEngine {
   readonly model: ModelDescription;
   /** Everything that was asked, in order. */
   readonly requests: GenerationRequest[] = [];
+  /** Everything that `tokenize` was asked, in order. */
+  readonly tokenized: TokenizeRequest[] = [];
   /** Ids of the generations that ended before their last chunk. */
   readonly cutShort: string[] = [];
   readonly #options: ScriptedEngineOptions;
   readonly #running = new Set<string>();
+  readonly #aborts = new Set<{ readonly requestId: string; readonly abort: AbortController }>();
 
   constructor(options: ScriptedEngineOptions = {}) {
     this.#options = options;
@@ -81,11 +88,28 @@ export class ScriptedEngine implements GenerationEngine {
     const lastChunk = finish.type === "stop" ? pieces.length : Math.max(0, pieces.length - 1);
 
     this.#running.add(requestId);
+    const live = { requestId, abort: new AbortController() };
+    this.#aborts.add(live);
+    const ends = AbortSignal.any([live.abort.signal, ...(signal ? [signal] : [])]);
     let over = false;
     try {
       for (let i = 0; i <= lastChunk; i++) {
         signal?.throwIfAborted();
-        if (script.gate) await untilAborted(script.gate(i), signal);
+        if (script.gate) await untilAborted(script.gate(i), ends);
+        signal?.throwIfAborted();
+        if (live.abort.signal.aborted) {
+          over = true;
+          yield {
+            requestId,
+            text: "",
+            tokens: [],
+            promptTokens: prompt.length,
+            completionTokens: i,
+            cachedTokens: 0,
+            finish: { type: "abort", message: "Aborted" },
+          };
+          return;
+        }
         over = i === lastChunk || script.failure?.at === i;
         if (script.failure?.at === i) throw script.failure.error;
         const text = pieces[i] ?? "";
@@ -102,8 +126,29 @@ export class ScriptedEngine implements GenerationEngine {
       }
     } finally {
       this.#running.delete(requestId);
+      this.#aborts.delete(live);
       if (!over) this.cutShort.push(requestId);
     }
+  }
+
+  abort(requestId?: string): void {
+    for (const live of this.#aborts) {
+      if (requestId === undefined || live.requestId === requestId) live.abort.abort();
+    }
+  }
+
+  /** One token a character. */
+  async tokenize(request: TokenizeRequest): Promise<readonly number[]> {
+    this.tokenized.push(request);
+    return Array.from(textOf(request), (character) => character.charCodeAt(0));
+  }
+
+  async detokenize(
+    tokens: readonly number[],
+    { skipSpecialTokens = true }: DetokenizeOptions = {},
+  ): Promise<string> {
+    const shown = tokens.filter((token) => token !== STOP_TOKEN || !skipSpecialTokens);
+    return String.fromCharCode(...shown);
   }
 
   status(): EngineStatus {
@@ -111,10 +156,13 @@ export class ScriptedEngine implements GenerationEngine {
       healthy: this.#options.healthy ?? true,
       runningRequests: this.#running.size,
       queuedRequests: 0,
+      queuedTokens: 0,
       totalTokens: 65536,
       usedTokens: 0,
       cachedTokens: 0,
       retractions: 0,
+      stalledFor: this.#options.stalledFor ?? 0,
+      batchInvariant: true,
     };
   }
 
@@ -129,9 +177,8 @@ export class ScriptedEngine implements GenerationEngine {
     const { capacity = Number.POSITIVE_INFINITY } = this.#options;
     if (this.#running.size >= capacity) throw new CapacityError("requests", capacity);
     const prompt =
-      request.prompt ??
-      request.messages?.at(-1)?.content ??
-      request.inputEmbeds?.map(() => "e").join("") ??
+      textOf(request) ||
+      request.inputEmbeds?.map(() => "e").join("") ||
       String.fromCharCode(...(request.tokens ?? []));
     if (prompt === "") throw new InvalidRequestError("The prompt is empty");
     const beyond = request.tokens?.find((id) => id >= this.model.vocabularySize);
@@ -145,6 +192,10 @@ export class ScriptedEngine implements GenerationEngine {
     }
     return prompt;
   }
+}
+
+function textOf({ prompt, messages }: TokenizeRequest): string {
+  return prompt ?? messages?.at(-1)?.content ?? "";
 }
 
 function plan(
@@ -164,10 +215,11 @@ function plan(
   return { pieces, finish: script.finish ?? (long ? length : stop) };
 }
 
-function untilAborted(wait: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return wait;
+/** Waits until the one or the other. */
+function untilAborted(wait: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
+    const onAbort = () => resolve();
+    if (signal.aborted) resolve();
     signal.addEventListener("abort", onAbort, { once: true });
     wait.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
