@@ -145,6 +145,8 @@ export interface GenerationRequest {
   readonly cacheSalt?: string;
   /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */
   readonly priority?: number;
+  /** Tokens of a chunk, at least 1; the first token comes at once, the last chunk has what is left. Default 1. */
+  readonly streamInterval?: number;
 }
 
 /** A text or a conversation to be written as tokens, in exactly one of the two forms. */
@@ -227,6 +229,8 @@ export interface EngineStatus {
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;
+  /** Seconds since a step has last finished while there is work; 0 when there is none. */
+  readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */
   readonly batchInvariant: boolean;
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk } from "../generation.ts";
 
 type Result = IteratorResult<GenerationChunk, undefined>;
@@ -12,6 +13,8 @@ export interface ChunkStreamOptions {
   readonly start: () => void;
   /** Called once, when the stream that was started ends: by its last chunk, an error, or a consumer that leaves. */
   readonly stop: () => void;
+  /** Tokens that a chunk waits for, after the first one's. Default 1. */
+  readonly interval?: number | undefined;
 }
 
 /** One request's iterator. It starts nothing until the first `next`. */
@@ -22,6 +25,8 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   #started = false;
   #ended = false;
   #error: { readonly reason: unknown } | undefined;
+  /** Tokens that are still too few for a chunk. */
+  #held: GenerationChunk | undefined;
 
   constructor(options: ChunkStreamOptions) {
     this.#options = options;
@@ -34,16 +39,29 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   push(chunk: GenerationChunk): void {
     if (this.#ended) return;
     this.#ended = chunk.finish !== null;
+    const joined = this.#held === undefined ? chunk : join(this.#held, chunk);
+    this.#held = this.#isTooShort(joined) ? joined : undefined;
+    if (this.#held === undefined) this.#hand(joined);
+    if (this.#ended) this.#options.stop();
+  }
+
+  #isTooShort({ tokens, completionTokens, finish }: GenerationChunk): boolean {
+    const isFirst = completionTokens === tokens.length;
+    return finish === null && !isFirst && tokens.length < (this.#options.interval ?? 1);
+  }
+
+  #hand(chunk: GenerationChunk): void {
     if (this.#waiting === undefined) this.#ready.push(chunk);
     else this.#waiting.resolve({ done: false, value: chunk });
     this.#waiting = undefined;
-    if (this.#ended) this.#options.stop();
   }
 
   /** Ends the stream with an error, after what is ready. */
   fail(reason: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
+    if (this.#held !== undefined) this.#hand(this.#held);
+    this.#held = undefined;
     if (this.#waiting === undefined) this.#error = { reason };
     else this.#waiting.reject(reason);
     this.#waiting = undefined;
@@ -77,10 +95,32 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
     this.#started = true;
     this.#ended = true;
     this.#error = undefined;
+    this.#held = undefined;
     this.#ready.length = 0;
     this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;
     if (running) this.#options.stop();
     return Promise.resolve({ done: true, value: undefined });
   }
+}
+
+/** @throws {InvalidRequestError} when it is no number of tokens. */
+export function requireInterval(interval: number | undefined): void {
+  if (interval === undefined || (Number.isSafeInteger(interval) && interval >= 1)) return;
+  throw new InvalidRequestError(
+    `streamInterval must be a whole number of at least 1, got ${interval}`,
+    "streamInterval",
+  );
+}
+
+/** Two chunks that follow each other, as one. */
+function join(first: GenerationChunk, second: GenerationChunk): GenerationChunk {
+  const logprobs = [...(first.logprobs ?? []), ...(second.logprobs ?? [])];
+  return {
+    ...first,
+    ...second,
+    text: first.text + second.text,
+    tokens: [...first.tokens, ...second.tokens],
+    ...(logprobs.length > 0 && { logprobs }),
+  };
 }

@@ -21,7 +21,7 @@ import type {
 } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
-import { ChunkStream } from "./chunk_stream.ts";
+import { ChunkStream, requireInterval } from "./chunk_stream.ts";
 import { constraintOf } from "./constraint.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar_service.ts";
@@ -48,6 +48,7 @@ import { SequenceGrammar } from "./sequence_grammar.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
 import { SequencePages } from "./sequence_pages.ts";
 import { StepPipeline } from "./step_pipeline.ts";
+import { type StepReport, reportStep } from "./step_report.ts";
 import { loadText, type TextModel } from "./text_model.ts";
 import { WakeUp } from "./wake_up.ts";
 
@@ -79,6 +80,9 @@ export class Engine implements GenerationEngine {
   /** Called when the loop may have something to do that it could not do before. */
   readonly #news = new WakeUp();
   #loop: Promise<void> | undefined;
+  /** When the loop last got further, in milliseconds. */
+  #progressAt = 0;
+  readonly #onStep: ((report: StepReport) => void) | undefined;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
 
@@ -128,6 +132,7 @@ export class Engine implements GenerationEngine {
       maxScoredRows: loaded.runner.maxScoredRows,
     });
     this.#nextSeed = seeds(options.randomSeed);
+    this.#onStep = options.onStep;
     loaded.device.lost.then(({ message }) => {
       this.#fail(new DeviceError(`Cannot go on: the device is lost (${message})`));
     });
@@ -158,6 +163,7 @@ export class Engine implements GenerationEngine {
     let isOver = false;
     const onAbort = () => stream.fail(abortError());
     const stream = new ChunkStream({
+      interval: request.streamInterval,
       start: () => {
         if (signal?.aborted) throw abortError();
         const created = this.#createSequence(request, stream);
@@ -227,6 +233,7 @@ export class Engine implements GenerationEngine {
       usedTokens: (pageCount - available) * pageSize,
       cachedTokens: cachedPages * pageSize,
       retractions: this.#scheduler.retractions,
+      stalledFor: this.#loop === undefined ? 0 : (performance.now() - this.#progressAt) / 1000,
       batchInvariant: this.selfTest.batchInvariant,
     };
   }
@@ -253,6 +260,7 @@ export class Engine implements GenerationEngine {
     if (this.#failure !== undefined) throw this.#failure;
     const { vocabularySize, contextLength } = this.model;
     const seed = this.#nextSeed();
+    requireInterval(request.streamInterval);
     const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
     const { tokens: prompt, embeddings } = readPrompt(request, this.#prompt);
     const { vocabulary } = this.#text.tokenizer;
@@ -298,6 +306,7 @@ export class Engine implements GenerationEngine {
   async #run(): Promise<void> {
     const scheduler = this.#scheduler;
     const pipeline = new StepPipeline(this.#loaded.options.overlapSchedule);
+    this.#progressAt = performance.now();
     try {
       // Requests that arrive together start together.
       await Promise.resolve();
@@ -315,7 +324,9 @@ export class Engine implements GenerationEngine {
           continue;
         }
         const { step, tokens } = await pipeline.finish();
+        this.#progressAt = performance.now();
         scheduler.commit(step, tokens);
+        this.#onStep?.(reportStep(step));
       }
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));

@@ -11,6 +11,7 @@ import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
+import type { StepReport } from "./step_report.ts";
 
 export interface LoadingProgress {
   readonly phase: "weights" | "pipelines";
@@ -128,6 +129,8 @@ export interface EngineOptions {
   readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
   /** Called while weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
+  /** Called after every step; what it throws ends the engine. */
+  readonly onStep?: ((step: StepReport) => void) | undefined;
 }
 
 /** Every option but those that only concern loading, decided. */
