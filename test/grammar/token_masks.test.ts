@@ -219,27 +219,35 @@ describe("TokenMasks", () => {
     ["by calls", { list }],
     [
       "by what follows calls",
-      { list: choice(list, sequence(rule("b"), rule("r0"))), b: text("b"), ...deep, r9: text("d") },
+      {
+        list: choice(list, sequence(rule("b"), rule("r0"))),
+        b: text("bb"),
+        ...deep,
+        r9: text("d"),
+      },
+    ],
+    [
+      "by what follows a byte",
+      { list: choice(list, sequence(text("b"), rule("r0"))), ...deep, r9: text("d") },
     ],
   ])("depth that runs out inside a token is seen: %s", (_, rules) => {
     const grammar: Grammar = { root: "list", rules: new Map(Object.entries(rules)) };
-    const runs = Array.from({ length: 9 }, (_, i) => "[".repeat(i + 1));
-    const tokens = [
-      ...runs,
-      "]",
-      "[]",
-      "[[]]",
-      "[][[]]",
-      "b",
-      "bd",
-      ...runs.map((run) => `${run}bd`),
+    const mixes = [
+      { longest: 2, behind: ["b"] },
+      { longest: 9, behind: ["b", "bb", "bd"] },
     ];
-    const vocabulary = smallVocabulary({ tokens });
-    for (let maxDepth = 1; maxDepth < 16; maxDepth++) {
-      const masked = new Masked(grammar, vocabulary, { maxDepth });
-      let at: Configuration | null = masked.configurations.start;
-      for (; at !== null; at = masked.configurations.follow(at, encoder.encode("["))) {
-        expect(masked.tokens(at)).toEqual(tokensByStepping(vocabulary, masked.configurations, at));
+    for (const { longest, behind } of mixes) {
+      const runs = Array.from({ length: longest }, (_, i) => "[".repeat(i + 1));
+      const mixed = runs.flatMap((run) => behind.map((end) => run + end));
+      const tokens = [...runs, ...behind, ...mixed, "]", "[]", "[[]]", "[][[]]"];
+      const vocabulary = smallVocabulary({ tokens });
+      for (let maxDepth = 1; maxDepth < 16; maxDepth++) {
+        const masked = new Masked(grammar, vocabulary, { maxDepth });
+        const { configurations } = masked;
+        let at: Configuration | null = configurations.start;
+        for (; at !== null; at = configurations.follow(at, encoder.encode("["))) {
+          expect(masked.tokens(at)).toEqual(tokensByStepping(vocabulary, configurations, at));
+        }
       }
     }
   });
