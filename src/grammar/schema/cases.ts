@@ -18,6 +18,7 @@ import { checkKeywords, isAnnotation, isAtLeast } from "./dialect.ts";
 import type { Case, Fact } from "./facts.ts";
 import { checkFormat } from "./formats.ts";
 import { isObject, JSON_TYPES, type JsonObject, type JsonType } from "./json_value.ts";
+import type { Spend } from "./language.ts";
 import { logicConstraints } from "./logic_keywords.ts";
 import { numberConstraints } from "./number_keywords.ts";
 import { objectConstraints, unevaluatedProperties } from "./object_keywords.ts";
@@ -48,6 +49,8 @@ const MAX_NESTING = 400;
 /** Levels of a value that are looked at to find a contradiction. */
 const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
+/** States of automata that are made on the way, roughly. */
+const MAX_WORK = 2_000_000;
 
 export class CaseAnalysis {
   readonly tree: SchemaTree;
@@ -62,6 +65,7 @@ export class CaseAnalysis {
   #depth = 0;
   #lookahead = 0;
   #steps = 0;
+  #work = 0;
 
   constructor(tree: SchemaTree) {
     this.tree = tree;
@@ -222,9 +226,15 @@ export class CaseAnalysis {
       if (cases.length * more.length > MAX_PRODUCT) this.#refuseCases(node);
       this.#steps += cases.length * more.length;
       if (this.#steps > MAX_STEPS) this.#refuseCases(node);
-      const joined = cases.flatMap((one) => more.map((other): Case => [...one, ...other]));
-      cases = joined.filter((one) => !contradicts(one, type, this));
-      this.#limit(node, cases);
+      const joined: Case[] = [];
+      for (const one of cases) {
+        for (const other of more) {
+          const both = [...one, ...other];
+          if (!contradicts(both, type, this)) joined.push(both);
+        }
+        if (joined.length > MAX_CASES) this.#refuseCases(node);
+      }
+      cases = this.#limit(node, joined);
       if (cases.length === 0) return NO_CASE;
     }
     return cases;
@@ -235,6 +245,14 @@ export class CaseAnalysis {
     // One case that always holds covers all others.
     return cases.some((one) => one.length === 0) ? EVERY_CASE : cases;
   }
+
+  /** Counts work that is about to be done. */
+  readonly spend: Spend = (states) => {
+    this.#work += states;
+    if (this.#work > MAX_WORK) {
+      throw new GrammarError("Cannot enforce the schema: to join its parts takes too much work");
+    }
+  };
 
   #refuseCases(node: SchemaNode): never {
     throw new GrammarError(`Cannot enforce the schema: it has more than ${MAX_CASES} cases`, {
@@ -264,7 +282,7 @@ export class CaseAnalysis {
   languageOf(conjunction: Conjunction): CodePointAutomaton | undefined {
     const cases = this.casesOfAll(conjunction, "string");
     if (cases.some((one) => one.length === 0)) return undefined;
-    const languages = cases.map(caseLanguage);
+    const languages = cases.map((one) => caseLanguage(one, this.spend));
     return languages.length === 0
       ? { states: [{ accepting: false, edges: [] }] }
       : languages.reduce(union);

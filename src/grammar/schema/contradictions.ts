@@ -12,6 +12,7 @@ import { mergeItems } from "./array_shape.ts";
 import type { CaseAnalysis } from "./cases.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
 import type { JsonType } from "./json_value.ts";
+import type { Spend } from "./language.ts";
 import { noNumberFits } from "./number_language.ts";
 import { allowsKey, memberValue } from "./object_shape.ts";
 import { caseLanguage, lengthsOf } from "./string_keywords.ts";
@@ -24,9 +25,9 @@ export function contradicts(facts: Case, type: JsonType, analysis: CaseAnalysis)
     case "boolean":
       return noBooleanFits(facts as readonly BooleanFact[]);
     case "number":
-      return noNumberFits(facts as readonly NumberFact[]);
+      return noNumberFits(facts as readonly NumberFact[], analysis.spend);
     case "string":
-      return noStringFits(facts);
+      return noStringFits(facts, analysis.spend);
     case "array":
       return noArrayFits(facts as readonly ArrayFact[], analysis);
     case "object":
@@ -40,11 +41,11 @@ function noBooleanFits(facts: readonly BooleanFact[]): boolean {
   return [true, false].every((value) => facts.some(({ values }) => !values.includes(value)));
 }
 
-function noStringFits(facts: Case): boolean {
+function noStringFits(facts: Case, spend: Spend): boolean {
   const { min, max } = lengthsOf(facts);
   if (min > max) return true;
-  if (facts.every(({ kind }) => kind === "length")) return false;
-  return isEmpty(caseLanguage(facts));
+  if (facts.length === 1 || facts.every(({ kind }) => kind === "length")) return false;
+  return isEmpty(caseLanguage(facts, spend));
 }
 
 function noArrayFits(facts: readonly ArrayFact[], analysis: CaseAnalysis): boolean {

@@ -7,7 +7,7 @@
 import { automatonOf } from "../code_point_automaton.ts";
 import { type CodePointAutomaton, type Expression, regular } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { AutomatonBuilder } from "../regular.ts";
+import { AutomatonBuilder, complement, intersection, MAX_REGULAR_STATES } from "../regular.ts";
 
 export class Language {
   /** Of the texts that strings mean, not of their spellings in JSON. */
@@ -18,6 +18,7 @@ export class Language {
    */
   readonly isPlain: boolean;
   #automaton: CodePointAutomaton | undefined;
+  #complement: CodePointAutomaton | undefined;
 
   constructor(expression: Expression, { isPlain = false }: { readonly isPlain?: boolean } = {}) {
     this.expression = expression;
@@ -29,6 +30,30 @@ export class Language {
     this.#automaton ??= automatonOf(this.expression);
     return this.#automaton;
   }
+
+  /**
+   * All other texts.
+   *
+   * @throws {GrammarError} when it needs too many states.
+   */
+  get complement(): CodePointAutomaton {
+    this.#complement ??= complement(this.automaton);
+    return this.#complement;
+  }
+}
+
+/** Is told of work before it is done, in states of automata, and may refuse it. */
+export type Spend = (states: number) => void;
+
+/** Texts that all automata accept; there is at least one. */
+export function intersectAll(
+  automata: readonly CodePointAutomaton[],
+  spend: Spend = () => {},
+): CodePointAutomaton {
+  return automata.reduce((a, b) => {
+    spend(Math.min(a.states.length * b.states.length, MAX_REGULAR_STATES));
+    return intersection(a, b);
+  });
 }
 
 /** @param path Of the keyword, for errors. */

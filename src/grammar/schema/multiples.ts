@@ -9,7 +9,7 @@ import { GrammarError } from "../grammar_error.ts";
 import { AutomatonBuilder } from "../regular.ts";
 import { type Decimal, decimalText } from "./decimal.ts";
 
-const MAX_STATES = 20_000;
+const MAX_STATES = 10_000;
 
 /** Where a text stands in a number. */
 type Phase = "start" | "sign" | "zero" | "whole" | "point" | "fraction";

@@ -17,7 +17,6 @@ import {
   type CodePointAutomaton,
   characters,
   choice,
-  EMPTY,
   type Expression,
   NEVER,
   optional,
@@ -26,8 +25,8 @@ import {
   sequence,
   text,
 } from "../expression.ts";
-import { difference, intersection, isEmpty } from "../regular.ts";
-import { compareDecimals, type Decimal, decimalText, digitsOf } from "./decimal.ts";
+import { difference, isEmpty } from "../regular.ts";
+import { compareDecimals, type Decimal, digitsOf } from "./decimal.ts";
 import {
   compareExponent,
   compareFraction,
@@ -37,6 +36,7 @@ import {
   type Relation,
 } from "./digit_order.ts";
 import type { NumberFact } from "./facts.ts";
+import { intersectAll, type Spend } from "./language.ts";
 import { multiplesOf } from "./multiples.ts";
 
 /** Texts in both notations. */
@@ -199,35 +199,36 @@ function dividesOne({ coefficient, exponent }: Decimal): boolean {
   return exponent <= 0 && 10n ** BigInt(-exponent) % coefficient === 0n;
 }
 
-function intersectAll(expressions: readonly Expression[]): CodePointAutomaton {
-  return expressions.map(automatonOf).reduce((a, b) => intersection(a, b));
-}
-
 /** The numbers that fit all facts. */
 export function numberExpression(facts: readonly NumberFact[]): Expression {
   const parts = simplify(facts).map(spell);
   if (parts.length === 0) return JSON_NUMBER;
   if (parts.length === 1) return choice(parts[0]!.plain, parts[0]!.scientific);
   return choice(
-    regular(intersectAll(parts.map(({ plain }) => plain))),
-    regular(intersectAll(parts.map(({ scientific }) => scientific))),
+    regular(intersectAll(parts.map(({ plain }) => automatonOf(plain)))),
+    regular(intersectAll(parts.map(({ scientific }) => automatonOf(scientific)))),
   );
 }
 
 /** Whether no number fits all facts. */
-export function noNumberFits(facts: readonly NumberFact[]): boolean {
-  if (facts.length < 2) return false;
-  return isEmpty(plainNumbers(facts));
+export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolean {
+  return facts.length > 1 && isEmpty(plainNumbers(facts, spend));
+}
+
+const plainAutomata = new WeakMap<NumberFact, CodePointAutomaton>();
+
+function plainAutomaton(fact: NumberFact, spend?: Spend): CodePointAutomaton {
+  let automaton = plainAutomata.get(fact);
+  if (automaton === undefined) {
+    automaton = automatonOf(spell(fact).plain);
+    spend?.(automaton.states.length);
+    plainAutomata.set(fact, automaton);
+  }
+  return automaton;
 }
 
 /** The plain spellings that fit all facts. */
-export function plainNumbers(facts: readonly NumberFact[]): CodePointAutomaton {
-  return intersectAll([EVERYTHING.plain, ...simplify(facts).map((fact) => spell(fact).plain)]);
+export function plainNumbers(facts: readonly NumberFact[], spend?: Spend): CodePointAutomaton {
+  const parts = simplify(facts).map((fact) => plainAutomaton(fact, spend));
+  return intersectAll(parts.length > 0 ? parts : [automatonOf(EVERYTHING.plain)], spend);
 }
-
-/** The shortest plain spelling. */
-export function plainNumber(value: Decimal): string {
-  return decimalText(value);
-}
-
-export { EMPTY };

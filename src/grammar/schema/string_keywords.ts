@@ -7,12 +7,11 @@
 import { automatonOf } from "../code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../code_points.ts";
 import { type CodePointAutomaton, characters, type Expression, repeat } from "../expression.ts";
-import { difference, intersection } from "../regular.ts";
 import type { Constraint } from "./cases.ts";
 import type { Case, StringFact } from "./facts.ts";
 import { formatLanguage } from "./formats.ts";
 import { isObject } from "./json_value.ts";
-import type { Language } from "./language.ts";
+import { intersectAll, type Language, type Spend } from "./language.ts";
 import { patternLanguage } from "./patterns.ts";
 import type { SchemaNode } from "./schema_tree.ts";
 
@@ -59,7 +58,7 @@ export function lengthsOf(facts: Case): { readonly min: number; readonly max: nu
 }
 
 /** All strings that fit a case, as one automaton. */
-export function caseLanguage(facts: Case): CodePointAutomaton {
+export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
   const { min, max } = lengthsOf(facts);
   const languages = facts.filter((fact): fact is StringFact & { kind: "language" } => {
     return fact.kind === "language";
@@ -68,10 +67,13 @@ export function caseLanguage(facts: Case): CodePointAutomaton {
   if (min > 0 || max < Number.POSITIVE_INFINITY || wanted.length === 0) {
     wanted.push(automatonOf(lengthExpression(ANY_CHARACTER, min, max)));
   }
-  const joined = wanted.reduce(intersection);
+  const joined = intersectAll(wanted, spend);
   return languages
     .filter(({ holds }) => !holds)
-    .reduce((rest, { language }) => difference(rest, language.automaton), joined);
+    .reduce((rest, { language }) => {
+      spend?.(language.automaton.states.length);
+      return intersectAll([rest, language.complement], spend);
+    }, joined);
 }
 
 function lengthExpression(body: Expression, min: number, max: number): Expression {
