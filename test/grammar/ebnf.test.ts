@@ -396,4 +396,25 @@ describe("parseEbnf on random grammars", () => {
     expect(found.matching).toBeGreaterThan(GRAMMARS / 4);
     expect(found.refused).toBeGreaterThan(GRAMMARS / 20);
   });
+
+  test("any text is a grammar or is refused with its place", () => {
+    const random = randomSource(5);
+    const pieces = Array.from("ab.|()[]{}*+?\"'\\\\^-,01=#<! \n");
+    pieces.push(" ::= ", "\nb ::= ", '"a"', "[a-b]", "[^", "{1,2}", "\\\\x41", "\\\\n", "root");
+    let read = 0;
+    for (let round = 0; round < 20 * GRAMMARS; round++) {
+      const length = random.below(9);
+      const text = Array.from({ length }, () => pieces[random.below(pieces.length)]).join("");
+      const source = `root ::= ${text}`;
+      try {
+        parseEbnf(source);
+        read += 1;
+      } catch (error) {
+        if (!(error instanceof GrammarError)) throw error;
+        expect(error.position, source).toBeLessThanOrEqual(source.length);
+        expect(error.message, source).toMatch(/, line \d+, column \d+ /);
+      }
+    }
+    expect(read).toBeGreaterThan(GRAMMARS / 4);
+  });
 });
