@@ -107,10 +107,11 @@ const VARIANTS: readonly Variant[] = [
   { name: "prompts cached, pages of 1", twice: true, proof: isCached },
   { name: "prompts cached, pages of 16", twice: true, options: { pageSize: 16 }, proof: isCached },
   {
-    name: "prompts cached, pages of 256",
+    name: "asked twice, pages of 256",
     twice: true,
     options: { pageSize: 256 },
-    proof: isCached,
+    // Whole pages are shared, and on the slow driver no prompt fills one.
+    proof: LONGEST > 256 ? isCached : (one) => expect(one.answers.seeded).toHaveLength(2),
   },
   {
     name: "prompts cached, expanded in chunks",

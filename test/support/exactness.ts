@@ -20,7 +20,7 @@ import { syntheticSource } from "./synthetic/source.ts";
 import { StepWatch } from "./watch_steps.ts";
 
 /** Completion tokens of a request, and prompt tokens of the longest. */
-export const [TOKENS, LONGEST] = fullTest ? [32, 700] : smallestCaseOnly ? [6, 300] : [8, 300];
+export const [TOKENS, LONGEST] = fullTest ? [32, 700] : smallestCaseOnly ? [6, 92] : [8, 300];
 export const SHORT = 45;
 
 export interface ExactModel {
