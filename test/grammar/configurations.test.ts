@@ -211,7 +211,7 @@ describe("configurations", () => {
     ["an automaton", regular(automatonOf(repeat(ab)))],
     ["a repeat", repeat(ab)],
     ["a rule", rule("maybe")],
-    ["parts", sequence(optional(ab), rule("maybe"), text(""))],
+    ["parts", sequence(optional(ab), rule("maybe"), { kind: "text", text: "" })],
     ["a choice", choice(ab, EMPTY, rule("maybe"))],
   ])("a round takes at least one byte: %s", (_, body) => {
     const made = grammar({
