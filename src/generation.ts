@@ -7,6 +7,8 @@
  * @module
  */
 
+import type { Constraint } from "./grammar/grammar.ts";
+
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
   /** Completion tokens at most; `null` fills the context. Default 128. */
@@ -57,6 +59,11 @@ export interface SamplingParams {
   readonly regex?: string;
   /** Grammar in EBNF that the whole completion must match; it begins at the rule `root`. */
   readonly ebnf?: string;
+  /**
+   * Free text with structured parts, as JSON text: `{"structures": [{"begin", "schema", "end"}],
+   * "triggers": [..]}`. Wherever a trigger comes up, a structure that begins with it follows.
+   */
+  readonly structuralTag?: string;
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
 }
@@ -137,6 +144,11 @@ export interface GenerationRequest {
    */
   readonly continueFinalMessage?: boolean;
   readonly sampling?: SamplingParams;
+  /**
+   * What the completion must be, for what `sampling` has no field for: tool calls of a model's
+   * format, answers behind thoughts. The engine's grammar backend does not limit it.
+   */
+  readonly constraint?: Constraint;
   /** Asks for log-probabilities. */
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */

@@ -4,19 +4,39 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { SamplingParams } from "../generation.ts";
-import type { Constraint, ConstraintKind } from "../grammar/grammar.ts";
+import type { GenerationRequest, SamplingParams } from "../generation.ts";
+import { type GrammarBackend, requireSupported } from "../grammar/backends.ts";
+import type { Constraint } from "../grammar/grammar.ts";
+
+const KINDS = { regex: "regex", ebnf: "ebnf", structuralTag: "structural_tag" } as const;
 
 /** Stands for the schema that every JSON value fits. */
 const ANY_JSON = "$$ANY$$";
 
 /**
  * @returns `undefined` when any text will do.
- * @throws {InvalidRequestError} when more than one constraint is given, or one of another type.
+ * @throws {InvalidRequestError} when more than one constraint is given, or one of another type or
+ * that the backend does not support.
  */
-export function constraintOf(params: SamplingParams): Constraint | undefined {
-  const { jsonSchema, regex, ebnf } = params;
-  const given = Object.entries({ jsonSchema, regex, ebnf }).filter(
+export function constraintOf(
+  { sampling = {}, constraint }: Pick<GenerationRequest, "sampling" | "constraint">,
+  backend: GrammarBackend,
+): Constraint | undefined {
+  const given = givenConstraint(sampling);
+  if (given === undefined) return constraint;
+  if (constraint !== undefined) {
+    throw new InvalidRequestError(
+      `constraint cannot be set together with ${given.kind}`,
+      "constraint",
+    );
+  }
+  requireSupported(given.kind, backend);
+  return given;
+}
+
+function givenConstraint(params: SamplingParams): Constraint | undefined {
+  const { jsonSchema, regex, ebnf, structuralTag } = params;
+  const given = Object.entries({ jsonSchema, regex, ebnf, structuralTag }).filter(
     ([, value]) => value !== undefined && value !== "",
   );
   const [first] = given;
@@ -24,7 +44,7 @@ export function constraintOf(params: SamplingParams): Constraint | undefined {
   if (given.length > 1) {
     const names = given.map(([name]) => name).join(" and ");
     throw new InvalidRequestError(
-      `Only one of regex, jsonSchema, or ebnf can be set, got ${names}`,
+      `Only one of regex, jsonSchema, ebnf or structuralTag can be set, got ${names}`,
       given[1]![0],
     );
   }
@@ -33,7 +53,7 @@ export function constraintOf(params: SamplingParams): Constraint | undefined {
   if (typeof value !== "string") {
     throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
   }
-  return { kind: name as ConstraintKind, source: value };
+  return { kind: KINDS[name as keyof typeof KINDS], source: value };
 }
 
 function schemaText(schema: unknown): string {

@@ -19,6 +19,7 @@ import type {
   ModelDescription,
   TokenizeRequest,
 } from "../generation.ts";
+import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
 import { ChunkStream, requireInterval } from "./chunk_stream.ts";
@@ -48,7 +49,7 @@ import { SequenceGrammar } from "./sequence_grammar.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
 import { SequencePages } from "./sequence_pages.ts";
 import { StepPipeline } from "./step_pipeline.ts";
-import { type StepReport, reportStep } from "./step_report.ts";
+import { reportStep, type StepReport } from "./step_report.ts";
 import { loadText, type TextModel } from "./text_model.ts";
 import { WakeUp } from "./wake_up.ts";
 
@@ -113,7 +114,6 @@ export class Engine implements GenerationEngine {
       tokens: text.tokenizer.vocabulary,
       endTokens: [...text.eosTokenIds].filter((id) => id < this.model.vocabularySize),
       vocabularySize: this.model.vocabularySize,
-      backend: resolved.grammarBackend,
     });
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };
     const retractionMemory =
@@ -166,11 +166,11 @@ export class Engine implements GenerationEngine {
       interval: request.streamInterval,
       start: () => {
         if (signal?.aborted) throw abortError();
-        const created = this.#createSequence(request, stream);
+        const constraint = constraintOf(request, this.#loaded.options.grammarBackend);
+        const created = this.#createSequence(request, { stream, constraint });
         sequence = created;
         this.#live.add(created);
         signal?.addEventListener("abort", onAbort);
-        const constraint = constraintOf(request.sampling ?? {});
         if (constraint === undefined) {
           this.#begin(created);
           return;
@@ -256,7 +256,13 @@ export class Engine implements GenerationEngine {
     this.#loaded.destroy();
   }
 
-  #createSequence(request: LocalRequest, stream: ChunkStream): Sequence {
+  #createSequence(
+    request: LocalRequest,
+    {
+      stream,
+      constraint,
+    }: { readonly stream: ChunkStream; readonly constraint: Constraint | undefined },
+  ): Sequence {
     if (this.#failure !== undefined) throw this.#failure;
     const { vocabularySize, contextLength } = this.model;
     const seed = this.#nextSeed();
@@ -287,7 +293,7 @@ export class Engine implements GenerationEngine {
           text: (token) => vocabulary.text(token),
         }),
       grammar:
-        constraintOf(request.sampling ?? {}) &&
+        constraint &&
         new SequenceGrammar({
           vocabularySize,
           // Every log-probability comes from a step.

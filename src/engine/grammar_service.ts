@@ -6,7 +6,6 @@
  *
  * @module
  */
-import type { GrammarBackend } from "../grammar/backends.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import type { TokenSource } from "../grammar/grammar_vocabulary.ts";
 
@@ -53,7 +52,6 @@ export interface GrammarModel {
   readonly endTokens: readonly number[];
   /** Tokens that the model gives logits for. */
   readonly vocabularySize: number;
-  readonly backend: GrammarBackend;
 }
 
 export type CreateGrammarService = (model: GrammarModel) => GrammarService;

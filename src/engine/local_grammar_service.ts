@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { frontEndsOf } from "../grammar/backends.ts";
+import { FRONT_ENDS } from "../grammar/backends.ts";
 import { type Constraint, GrammarCompiler } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../grammar/grammar_vocabulary.ts";
@@ -16,7 +16,7 @@ import type {
 } from "./grammar_service.ts";
 
 /** Milliseconds of work before others get a turn. */
-const SLICE_MS = 2;
+export const SLICE_MS = 2;
 
 export interface LocalGrammarOptions {
   /** Resolves when others of this thread had a turn. Default: timers, sockets and the GPU's answers. */
@@ -99,11 +99,11 @@ class LocalGrammarSession implements GrammarSession {
 
 /** The service of a model. */
 export function localGrammarService(
-  { tokens, endTokens, vocabularySize, backend }: GrammarModel,
+  { tokens, endTokens, vocabularySize }: GrammarModel,
   options?: LocalGrammarOptions,
 ): GrammarService {
   return new LocalGrammarService(() => {
     const vocabulary = new GrammarVocabulary(tokens, { endTokens, size: vocabularySize });
-    return new GrammarCompiler({ vocabulary, frontEnds: frontEndsOf(backend) });
+    return new GrammarCompiler({ vocabulary, frontEnds: FRONT_ENDS });
   }, options);
 }

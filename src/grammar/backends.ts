@@ -8,19 +8,25 @@ import { InvalidRequestError } from "../errors.ts";
 import { parseEbnf } from "./ebnf/parse_ebnf.ts";
 import { grammarOf } from "./expression.ts";
 import type { ConstraintKind, FrontEnd } from "./grammar.ts";
+import { GrammarError } from "./grammar_error.ts";
 import { parseRegex } from "./regex/parse_regex.ts";
 import { jsonSchemaGrammar } from "./schema/json_schema.ts";
+import { parseStructuralTag, structuralTagGrammar } from "./structural_tag.ts";
+import { toolGrammar } from "./tool_grammar.ts";
 
-const FRONT_ENDS: Readonly<Record<ConstraintKind, FrontEnd>> = {
+/** A reader for each kind. */
+export const FRONT_ENDS: Readonly<Record<ConstraintKind, FrontEnd>> = {
   json_schema: (source) => jsonSchemaGrammar(source),
   regex: (source) => grammarOf(parseRegex(source)),
   ebnf: (source) => parseEbnf(source),
+  structural_tag: (source, marks) => structuralTagGrammar(parseStructuralTag(source), marks),
+  tools: toolGrammar,
 };
 
 const KINDS = {
   outlines: ["json_schema", "regex"],
-  xgrammar: ["json_schema", "ebnf"],
-  auto: ["json_schema", "regex", "ebnf"],
+  xgrammar: ["json_schema", "ebnf", "structural_tag"],
+  auto: ["json_schema", "regex", "ebnf", "structural_tag"],
   none: [],
 } as const satisfies Readonly<Record<string, readonly ConstraintKind[]>>;
 
@@ -39,9 +45,11 @@ export function requireBackend(name: string = "auto"): GrammarBackend {
   );
 }
 
-/** Readers of the kinds that a backend supports. */
-export function frontEndsOf(
-  backend: GrammarBackend,
-): Readonly<Partial<Record<ConstraintKind, FrontEnd>>> {
-  return Object.fromEntries(KINDS[backend].map((kind) => [kind, FRONT_ENDS[kind]]));
+/**
+ * @throws {GrammarError} when clients may not bring a constraint of this kind. A server's own
+ * constraints know no such limit.
+ */
+export function requireSupported(kind: ConstraintKind, backend: GrammarBackend): void {
+  if ((KINDS[backend] as readonly ConstraintKind[]).includes(kind)) return;
+  throw new GrammarError(`Cannot use ${kind}: the grammar backend ${backend} does not support it`);
 }

@@ -9,22 +9,29 @@ import { type Configuration, type ConfigurationLimits, Configurations } from "./
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
+import type { Marks } from "./marks.ts";
 import { MaskCache } from "./mask_cache.ts";
 import { GrammarMatcher } from "./matcher.ts";
+import { afterThinking, type Thinking } from "./thinking.ts";
 import { TokenMasks } from "./token_masks.ts";
 
 /** The languages that a constraint may be written in, as the request fields are called. */
-export type ConstraintKind = "json_schema" | "regex" | "ebnf";
+export type ConstraintKind = "json_schema" | "regex" | "ebnf" | "structural_tag" | "tools";
 
 /** What the whole text of a completion must be. */
 export interface Constraint {
   readonly kind: ConstraintKind;
   /** The schema as JSON, the pattern or the grammar. */
   readonly source: string;
+  /** Thoughts that come first, and that the constraint does not speak of. */
+  readonly thinking?: Thinking | undefined;
 }
 
-/** Reads a constraint of one kind. Throws a `GrammarError` for what cannot be enforced exactly. */
-export type FrontEnd = (source: string) => Grammar;
+/**
+ * Reads a constraint of one kind; special tokens stand in it by their names where it has a place for
+ * them. Throws a `GrammarError` for what cannot be enforced exactly.
+ */
+export type FrontEnd = (source: string, marks: Marks) => Grammar;
 
 export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
   /** Nodes of an automaton. Default 500,000. */
@@ -146,19 +153,21 @@ export class GrammarCompiler {
    * @throws {GrammarError} when the kind is not supported, or the constraint is malformed, cannot be
    * enforced exactly, satisfied by no text or beyond a limit.
    */
-  compile({ kind, source }: Constraint): CompiledGrammar {
+  compile({ kind, source, thinking }: Constraint): CompiledGrammar {
     const { frontEnds, vocabulary, limits = {}, maxSourceLength = 2 ** 20 } = this.#options;
-    const key = `${kind}:${source}`;
+    const key = JSON.stringify([kind, source, thinking]);
     let grammar = this.#grammars.get(key);
     if (grammar === undefined) {
-      const read = frontEnds[kind];
-      if (read === undefined) {
+      const readSource = frontEnds[kind];
+      if (readSource === undefined) {
         throw new GrammarError(`Cannot use ${kind}: the grammar backend does not support it`);
       }
       if (source.length > maxSourceLength) {
         throw new GrammarError(`Cannot use ${kind}: it is longer than ${maxSourceLength}`);
       }
-      grammar = compileGrammar(read(source), { vocabulary, cache: this.#masks, limits });
+      const { marks } = vocabulary;
+      const read = afterThinking(readSource(source, marks), { thinking, marks });
+      grammar = compileGrammar(read, { vocabulary, cache: this.#masks, limits });
     }
     this.#grammars.delete(key);
     this.#grammars.set(key, grammar);

@@ -1,5 +1,5 @@
 /**
- * A vocabulary as token masks need it: its text tokens as tries, and the tokens that end a text.
+ * A vocabulary as token masks need it: its tokens as tries, and the tokens that end a text.
  *
  * One for a model, shared by all grammars.
  *
@@ -8,6 +8,7 @@
 
 import { InvalidRequestError } from "../errors.ts";
 import type { Horizons } from "./frames.ts";
+import { MARK_BYTE, Marks, markBytes } from "./marks.ts";
 import { type TokenBytes, TokenTrie } from "./token_trie.ts";
 
 /** What is asked of a tokenizer's vocabulary. */
@@ -16,7 +17,7 @@ export interface TokenSource {
   readonly size: number;
   /** Bytes of a token; none for an id without a token. */
   bytes(id: number): Uint8Array;
-  /** Whether it is a mark for the model, not text. Such a token never stands inside a grammar. */
+  /** Whether it is a mark for the model, not text. It stands only where a grammar names it. */
   isSpecial(id: number): boolean;
 }
 
@@ -37,7 +38,9 @@ export class GrammarVocabulary {
   readonly endTokens: readonly number[];
   /** Bytes of the longest tokens of `short` and of `whole`. */
   readonly horizons: Horizons;
-  /** All text tokens. */
+  /** The special tokens that a grammar may name. */
+  readonly marks: Marks;
+  /** All tokens but those that end a text. */
   readonly whole: TokenTrie;
   /** Those of at most `horizon` bytes. */
   readonly short: TokenTrie;
@@ -59,10 +62,15 @@ export class GrammarVocabulary {
     this.#source = source;
     this.#ends = new Set(endTokens);
     const tokens: TokenBytes[] = [];
+    const special = new Map<string, number>();
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     for (let id = 0; id < source.size; id++) {
-      const bytes = this.textBytes(id);
-      if (bytes !== undefined) tokens.push([id, bytes]);
+      const bytes = this.bytes(id);
+      if (bytes === undefined) continue;
+      tokens.push([id, bytes]);
+      if (source.isSpecial(id)) special.set(decoder.decode(source.bytes(id)), id);
     }
+    this.marks = new Marks(special);
     this.whole = TokenTrie.of(tokens);
     this.short = this.whole.ofLengths(1, horizon);
     this.long = this.whole.ofLengths(horizon + 1, this.whole.maxDepth);
@@ -73,10 +81,15 @@ export class GrammarVocabulary {
     return this.#ends.has(id);
   }
 
-  /** Bytes of a text token; undefined for any other id. */
-  textBytes(id: number): Uint8Array | undefined {
-    if (this.isEnd(id) || this.#source.isSpecial(id)) return undefined;
+  /**
+   * Bytes of a token as automata see it: a special token is a mark. Undefined for tokens that end a
+   * text, have no bytes, or have some that only marks have.
+   */
+  bytes(id: number): Uint8Array | undefined {
+    if (this.isEnd(id)) return undefined;
     const bytes = this.#source.bytes(id);
-    return bytes.length === 0 ? undefined : bytes;
+    if (bytes.length === 0) return undefined;
+    if (this.#source.isSpecial(id)) return markBytes(id);
+    return bytes.includes(MARK_BYTE) ? undefined : bytes;
   }
 }

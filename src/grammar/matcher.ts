@@ -6,6 +6,7 @@
 
 import type { Configuration, Configurations } from "./configurations.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
+import { MARK_BYTE } from "./marks.ts";
 import type { TokenMasks } from "./token_masks.ts";
 
 /** Bytes that `forcedText` looks ahead. */
@@ -66,7 +67,7 @@ export class GrammarMatcher {
       this.#finished = this.isAccepting;
       return this.#finished;
     }
-    const bytes = vocabulary.textBytes(token);
+    const bytes = vocabulary.bytes(token);
     if (bytes === undefined) return false;
     configurations.begin();
     const next = configurations.follow(this.#here, bytes);
@@ -147,7 +148,7 @@ export class GrammarMatcher {
     configurations.begin();
     for (let at = this.#here; !at.accepting && bytes.length < MAX_FORCED; ) {
       const byte = configurations.onlyByte(at);
-      if (byte === undefined) break;
+      if (byte === undefined || byte === MARK_BYTE) break;
       bytes.push(byte);
       at = configurations.step(at, configurations.automaton.classOf[byte]!)!;
     }

@@ -44,6 +44,7 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
     jsonSchema: readGrammar(fields, "json_schema"),
+    structuralTag: readGrammar(fields, "structural_tag"),
     seed: readSeed(fields, "sampling_seed"),
   });
   const samples = readSampleCount(fields);
@@ -96,7 +97,7 @@ export function readMinNewTokens(
 
 /** The grammar fields are alternatives. */
 export function refuseSecondGrammar(fields: Fields): void {
-  const grammars = ["json_schema", "regex", "ebnf"].filter((name) => {
+  const grammars = ["json_schema", "regex", "ebnf", "structural_tag"].filter((name) => {
     const value = fields.value(name);
     return value !== undefined && value !== "";
   });

@@ -66,7 +66,6 @@ export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
   ...SHARED_SAMPLING_FIELDS,
   custom_params: isEmpty,
   stream_interval: [1],
-  structural_tag: UNSET,
 };
 
 export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {

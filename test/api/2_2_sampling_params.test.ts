@@ -57,6 +57,7 @@ describe("sampling_params", () => {
     [{ sampling_seed: -1 }, { seed: 0xffffffff }],
     [{ json_schema: "{}" }, { jsonSchema: "{}" }],
     [{ regex: "a+", ebnf: "" }, { regex: "a+" }],
+    [{ structural_tag: "{}" }, { structuralTag: "{}" }],
     [{ ebnf: 'root ::= "a"' }, { ebnf: 'root ::= "a"' }],
     [{ temperature: null, stop: null, sampling_seed: null }, {}],
   ])("%j reaches the engine", async (params, sampling) => {
@@ -149,7 +150,6 @@ describe("sampling_params", () => {
   });
 
   test.each([
-    ["structural_tag", "{}"],
     ["stop_regex", "a"],
     ["custom_params", { a: 1 }],
     ["stream_interval", 4],

@@ -130,7 +130,7 @@ describe("answers within a grammar", () => {
     await expect(answer({ regex: "a(?=b)" })).rejects.toThrow(GrammarError);
     await expect(answer({ ebnf: "root ::= x" })).rejects.toThrow("x");
     await expect(answer({ regex: "a", ebnf: 'root ::= "a"' })).rejects.toThrow(
-      "Only one of regex, jsonSchema, or ebnf can be set, got regex and ebnf",
+      "Only one of regex, jsonSchema, ebnf or structuralTag can be set, got regex and ebnf",
     );
     await expect(answer({ regex: 3 as unknown as string })).rejects.toThrow(InvalidRequestError);
     expect((await answer({ regex: "", maxNewTokens: 2 })).tokens).toHaveLength(2);
@@ -164,7 +164,7 @@ test("a backend supports the kinds that its name promises", async () => {
         expect((await running).text).toMatch(/^"?a"?$/);
       } else {
         const name = kind === "jsonSchema" ? "json_schema" : kind;
-        const problem = `Cannot use ${name}: the grammar backend does not support it`;
+        const problem = `Cannot use ${name}: the grammar backend ${grammarBackend} does not support it`;
         await expect(running).rejects.toThrow(problem);
       }
     }

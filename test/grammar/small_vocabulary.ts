@@ -58,7 +58,7 @@ export function tokensByStepping(
 ): number[] {
   return Array.from({ length: vocabulary.size }, (_, id) => id).filter((id) => {
     if (vocabulary.isEnd(id)) return configuration.accepting;
-    const bytes = vocabulary.textBytes(id);
+    const bytes = vocabulary.bytes(id);
     if (bytes === undefined) return false;
     configurations.begin();
     return configurations.follow(configuration, bytes) !== null;

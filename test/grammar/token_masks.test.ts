@@ -64,7 +64,7 @@ class Masked {
         expect(tokens).toEqual(tokensByStepping(this.vocabulary, this.configurations, at));
         const texts = tokens.filter((token) => !this.vocabulary.isEnd(token));
         if (texts.length === 0) break;
-        const bytes = this.vocabulary.textBytes(texts[random.below(texts.length)]!)!;
+        const bytes = this.vocabulary.bytes(texts[random.below(texts.length)]!)!;
         at = this.configurations.follow(at, bytes)!;
       }
     }
@@ -276,7 +276,7 @@ describe.skipIf(!hasSharedData)(`TokenMasks, published vocabularies${skipNote}`,
           const expected = tokensByStepping(vocabulary, masked.configurations, at);
           expect(tokens, `${title}, token ${i}`).toEqual(expected);
         }
-        at = masked.configurations.follow(at, vocabulary.textBytes(id)!)!;
+        at = masked.configurations.follow(at, vocabulary.bytes(id)!)!;
       }
     }
   });

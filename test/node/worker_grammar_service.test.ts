@@ -27,7 +27,6 @@ const model: GrammarModel = {
   },
   endTokens: [END],
   vocabularySize: table.length + 50,
-  backend: "auto",
 };
 
 const bytes = (text: string) => [...new TextEncoder().encode(text)].map((byte) => BYTE + byte);

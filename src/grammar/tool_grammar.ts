@@ -1,0 +1,129 @@
+/**
+ * Tool calls in the form that a model writes them: which tools, how many calls, and arguments that
+ * fit the tools' schemas.
+ *
+ * @module
+ */
+
+import { embed } from "./embed.ts";
+import { choice, EMPTY, type Expression, type Grammar, repeat, sequence } from "./expression.ts";
+import { GrammarError } from "./grammar_error.ts";
+import type { Marks } from "./marks.ts";
+import { jsonSchemaGrammar } from "./schema/json_schema.ts";
+import { triggered } from "./structural_tag.ts";
+
+export interface ToolFunction {
+  readonly name: string;
+  /** JSON schema of the arguments. Absent: any object. */
+  readonly parameters?: unknown;
+}
+
+/** What a completion may hold, as JSON in a constraint of the kind `tools`. */
+export interface ToolConstraint {
+  readonly format: ToolFormat;
+  /** The tools that may be called. */
+  readonly functions: readonly ToolFunction[];
+  /** Nothing but calls; otherwise text may stand before them, or alone. */
+  readonly required: boolean;
+  /** Whether there may be several calls. */
+  readonly parallel: boolean;
+}
+
+/** The texts around calls and arguments; special tokens stand in them by their names. */
+interface CallForm {
+  readonly open: string;
+  readonly begin: (name: string) => string;
+  readonly end: string;
+  readonly between: string;
+  readonly close: string;
+  /** What no text before the calls may have in it. */
+  readonly trigger: string;
+}
+
+const json = (value: string) => JSON.stringify(value);
+
+const FORMS = {
+  deepseekv3: {
+    open: "<｜tool▁calls▁begin｜>",
+    begin: (name) => `<｜tool▁call▁begin｜>function<｜tool▁sep｜>${name}\n\`\`\`json\n`,
+    end: "\n```<｜tool▁call▁end｜>",
+    between: "\n",
+    close: "<｜tool▁calls▁end｜>",
+    trigger: "<｜tool▁calls▁begin｜>",
+  },
+  deepseekv31: {
+    open: "<｜tool▁calls▁begin｜>",
+    begin: (name) => `<｜tool▁call▁begin｜>${name}<｜tool▁sep｜>`,
+    end: "<｜tool▁call▁end｜>",
+    between: "",
+    close: "<｜tool▁calls▁end｜>",
+    trigger: "<｜tool▁calls▁begin｜>",
+  },
+  qwen25: {
+    open: "",
+    begin: (name) => `<tool_call>\n{"name": ${json(name)}, "arguments": `,
+    end: "}\n</tool_call>",
+    between: "\n",
+    close: "",
+    trigger: "<tool_call>",
+  },
+  llama3: {
+    open: "",
+    begin: (name) => `{"name": ${json(name)}, "parameters": `,
+    end: "}",
+    between: "; ",
+    close: "",
+    trigger: '{"name": ',
+  },
+} as const satisfies Readonly<Record<string, CallForm>>;
+
+export type ToolFormat = keyof typeof FORMS;
+
+export const TOOL_FORMATS = Object.keys(FORMS) as readonly ToolFormat[];
+
+const ANY_OBJECT = { type: "object" };
+
+/** @throws {GrammarError} when the parameters of a tool cannot be enforced exactly. */
+export function toolGrammar(source: string, marks: Marks): Grammar {
+  const { format, functions, required, parallel } = JSON.parse(source) as ToolConstraint;
+  const form: CallForm = FORMS[format];
+  const rules = new Map<string, Expression>();
+  const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => ({
+    begin: form.begin(name),
+    rest: sequence(argumentsOf(rules, { name, parameters }, `tool ${i} `), marks.spell(form.end)),
+  }));
+  const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
+  const more = parallel ? repeat(sequence(marks.spell(form.between), call)) : EMPTY;
+  const close = marks.spell(form.close);
+  rules.set("more", sequence(more, close));
+  const others: Expression = { kind: "rule", name: "more" };
+  if (required) {
+    rules.set("root", sequence(marks.spell(form.open), call, others));
+    return { rules, root: "root" };
+  }
+  const { parts, text } = triggered(
+    calls.map(({ begin, rest }) => ({
+      begin: form.open + begin,
+      rest: (from) => sequence(marks.spell((form.open + begin).slice(from)), rest, others),
+    })),
+    { triggers: [form.trigger], marks },
+  );
+  rules.set("root", choice(text, parts));
+  return { rules, root: "root" };
+}
+
+function argumentsOf(
+  rules: Map<string, Expression>,
+  { name, parameters }: ToolFunction,
+  prefix: string,
+): Expression {
+  try {
+    return embed(rules, prefix, jsonSchemaGrammar(parameters));
+  } catch (error) {
+    if (!(error instanceof GrammarError)) throw error;
+    const problem = error.message.replace(/^Cannot /, "");
+    throw new GrammarError(`Cannot enforce the parameters of tool ${name}: cannot ${problem}`, {
+      cause: error,
+    });
+  }
+}
