@@ -217,6 +217,29 @@ describe("parseRegex", () => {
   });
 });
 
+describe("a pattern that would take long is refused", () => {
+  const scripts = ["Script", "sc", "scx", "Script_Extensions"].flatMap((key) =>
+    ["Greek", "Grek", "Latin", "Latn", "Han", "Hani", "Thai"].map((name) => `\\p{${key}=${name}}`),
+  );
+  const distinct = Array.from({ length: 20_000 }, (_, i) => String.fromCodePoint(0x4e00 + i));
+
+  test.each([
+    ["properties", scripts.join("")],
+    ["classes without regard to case", `(?i)${distinct.map((c) => `[^${c}]`).join("")}`],
+    ["classes with properties", "[\\p{L}_]".repeat(20_000)],
+    ["atomic groups", "(?>(a|b)*a(a|b){12}c)".repeat(1000)],
+    ["possessive quantifiers", distinct.map((c) => `${c}*+`).join("")],
+    ["checks of possessive quantifiers", `${"(".repeat(5_000)}ba*+${"c?)*".repeat(5_000)}`],
+  ])("for its %s", (_, pattern) => {
+    expect(() => parseRegex(pattern)).toThrow("too much work");
+  });
+
+  test("but not for what is repeated", () => {
+    expect(parseRegex("[\\p{L}\\p{L}]".repeat(20_000)).kind).toBe("sequence");
+    expect(parseRegex("(^|)a".repeat(20_000)).kind).toBe("choice");
+  });
+});
+
 describe("sets of characters", () => {
   test.each([
     ["\\w", "u"],

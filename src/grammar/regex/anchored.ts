@@ -13,12 +13,16 @@
 import type { CodePoints } from "../code_points.ts";
 import { EMPTY, type Expression, repeat } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { checkCommitment } from "./commitment.ts";
+import { checkCommitments } from "./commitment.ts";
+import type { Effort } from "./effort.ts";
 
-/** An expression, and whether it matches the empty text. */
+/** An expression, and what has to be known of it. */
 export interface Texts {
   readonly expression: Expression;
+  /** Whether it matches the empty text. */
   readonly nullable: boolean;
+  /** Of its parts those that can stand at the very beginning; a text and a class have no parts. */
+  readonly leftmost?: readonly Texts[];
 }
 
 /** What is absent has no text. */
@@ -49,6 +53,8 @@ export interface Repeated {
 export interface Commitment {
   readonly points: CodePoints;
   readonly position: number;
+  /** Of the pattern. */
+  readonly effort: Effort;
 }
 
 export interface RepeatBounds {
@@ -76,28 +82,41 @@ function isOnlyEmpty(part: Anchored): boolean {
   return textsOf(part).every((texts) => texts === undefined || texts.expression === EMPTY);
 }
 
-/** One after another. Literal texts that meet become one. */
+/** One after another. */
 function joinTexts(parts: readonly Texts[]): Texts {
-  const joined: Expression[] = [];
-  let literal: string[] = [];
-  const flush = (): void => {
-    if (literal.length > 0) joined.push({ kind: "text", text: literal.join("") });
-    literal = [];
+  const solid = parts.filter(({ expression }) => expression !== EMPTY);
+  if (solid.length <= 1) return solid[0] ?? ONLY_EMPTY;
+  const last = parts.findIndex(({ nullable }) => !nullable);
+  return {
+    expression: { kind: "sequence", parts: solid.map(({ expression }) => expression) },
+    nullable: last < 0,
+    leftmost: parts.slice(0, last < 0 ? undefined : last + 1),
   };
-  for (const { expression } of parts) {
-    if (expression.kind === "text") {
-      literal.push(expression.text);
-    } else if (expression !== EMPTY) {
+}
+
+/** The same parts, literal texts that meet as one. */
+function mergeLiterals(parts: readonly Texts[]): Texts[] {
+  const merged: Texts[] = [];
+  let literals: string[] = [];
+  const flush = (): void => {
+    if (literals.length > 0) merged.push(literal(literals.join("")));
+    literals = [];
+  };
+  for (const part of parts) {
+    if (part.expression.kind === "text") {
+      literals.push(part.expression.text);
+    } else if (part.expression !== EMPTY) {
       flush();
-      joined.push(expression);
+      merged.push(part);
     }
   }
   flush();
-  const nullable = parts.every((part) => part.nullable);
-  if (joined.length === 0) return ONLY_EMPTY;
-  const expression =
-    joined.length === 1 ? joined[0]! : { kind: "sequence" as const, parts: joined };
-  return { expression, nullable };
+  return merged;
+}
+
+/** @param value Not empty. */
+export function literal(value: string): Texts {
+  return { expression: { kind: "text", text: value }, nullable: false };
 }
 
 function join(...parts: readonly (Texts | undefined)[]): Texts | undefined {
@@ -114,6 +133,7 @@ export function either(options: readonly (Texts | undefined)[]): Texts | undefin
   return {
     expression: { kind: "choice", options: list.map(({ expression }) => expression) },
     nullable: list.some(({ nullable }) => nullable),
+    leftmost: list,
   };
 }
 
@@ -128,7 +148,7 @@ export function concatenate(parts: readonly Anchored[]): Anchored {
   let whole: Anchored = { free: ONLY_EMPTY };
   let run: Texts[] = [];
   const flush = (): void => {
-    if (run.length > 0) whole = concatenateTwo(whole, { free: joinTexts(run) });
+    if (run.length > 0) whole = concatenateTwo(whole, { free: joinTexts(mergeLiterals(run)) });
     run = [];
   };
   for (const part of parts) {
@@ -152,7 +172,7 @@ function isPlain(part: Anchored): boolean {
 
 function concatenateTwo(a: Anchored, b: Anchored): Anchored {
   checkLineAnchors(a, b);
-  for (const commitment of a.commitments ?? []) checkCommitment(commitment, b);
+  checkCommitments(a.commitments, b);
   const kept = isNullable(b) ? (a.commitments ?? []) : [];
   const commitments = [...kept, ...(b.commitments ?? [])];
   const bothEmpty = [a.end, a.both].some((left) =>
@@ -210,7 +230,7 @@ export function repeatAnchored(part: Anchored, { min, max }: RepeatBounds): Anch
   if (max === 0) return { free: ONLY_EMPTY };
   if (max > 1) {
     checkLineAnchors(part, part);
-    for (const commitment of part.commitments ?? []) checkCommitment(commitment, part);
+    checkCommitments(part.commitments, part);
   }
   const { free, start, end, both, commitments, lineStart, lineEnd } = part;
   const marks = { commitments, lineStart, lineEnd };
@@ -244,5 +264,6 @@ function repeatTexts(texts: Texts | undefined, min: number, max: number): Texts 
   return {
     expression: repeat(texts.expression, { min, max }),
     nullable: min === 0 || texts.nullable,
+    leftmost: [texts],
   };
 }

@@ -44,24 +44,24 @@ const SPACES = codePoints([
 /** What `.` matches without the flag `s`. */
 export const NOT_LINE_BREAKS = subtractSet(ANY_CODE_POINT, codePointsOf("\n\r\u2028\u2029"));
 
+const SHORTHANDS: Readonly<Record<string, CodePoints>> = {
+  d: DIGITS,
+  D: invert(DIGITS),
+  s: SPACES,
+  S: invert(SPACES),
+  w: WORD_CHARACTERS,
+  W: invert(WORD_CHARACTERS),
+};
+
+/** `\w` without regard to case: U+017F and U+212A are an s and a k. */
+const WORD_WITH_CASES = unite(WORD_CHARACTERS, codePointsOf("\u017f\u212a"));
+const NOT_WORD_WITH_CASES = invert(WORD_WITH_CASES);
+
 /** The set of `\d`, `\w` or `\s`, or of its upper-case opposite; undefined for other letters. */
 export function shorthandSet(letter: string, ignoreCase: boolean): CodePoints | undefined {
-  switch (letter) {
-    case "d":
-      return DIGITS;
-    case "D":
-      return invert(DIGITS);
-    case "s":
-      return SPACES;
-    case "S":
-      return invert(SPACES);
-    case "w":
-      return ignoreCase ? withOtherCases(WORD_CHARACTERS) : WORD_CHARACTERS;
-    case "W":
-      return invert(ignoreCase ? withOtherCases(WORD_CHARACTERS) : WORD_CHARACTERS);
-    default:
-      return undefined;
-  }
+  if (ignoreCase && letter === "w") return WORD_WITH_CASES;
+  if (ignoreCase && letter === "W") return NOT_WORD_WITH_CASES;
+  return SHORTHANDS[letter];
 }
 
 const PLANE = 0x10000;

@@ -5,13 +5,22 @@
  * @module
  */
 
-import { type CodePoints, codePoints, invert } from "../code_points.ts";
+import { type CodePointRange, type CodePoints, codePoints, invert, unite } from "../code_points.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { TextScanner } from "../text_scanner.ts";
 import { propertySet, shorthandSet, withOtherCases } from "./character_sets.ts";
+import { Effort } from "./effort.ts";
+
+/** Of a property that nobody has used before, and of finding the other cases of a class. */
+const PROPERTY_EFFORT = 50_000;
+const CASES_EFFORT = 200;
 
 /** A place in a pattern. */
 export class RegexScanner extends TextScanner {
+  readonly effort = new Effort();
+  /** Sets of the properties seen so far, by how they are written and read. */
+  readonly properties = new Map<string, CodePoints>();
+
   /** @param what Completes "Cannot read the regular expression: ". */
   malformed(what: string, position = this.position): GrammarError {
     return new GrammarError(`Cannot read the regular expression: ${what}`, { position });
@@ -109,45 +118,65 @@ function readProperty(
   const { position, negated, ignoreCase } = options;
   const name = scanner.match(/\{([0-9A-Za-z_]+(?:=[0-9A-Za-z_]+)?)\}/y)?.[1];
   if (name === undefined) throw scanner.malformed('"\\p" needs a property: "\\p{L}"', position);
+  const key = `${negated}${ignoreCase}${name}`;
+  const known = scanner.properties.get(key);
+  if (known !== undefined) return known;
+  scanner.effort.spend(PROPERTY_EFFORT, position);
   const set = propertySet(name);
   if (set === undefined) {
     throw scanner.unsupported(`the Unicode property "${name}": nobody knows it`, position);
   }
   const chosen = negated ? invert(set) : set;
-  return ignoreCase ? withOtherCases(chosen) : chosen;
+  const whole = ignoreCase ? withOtherCases(chosen) : chosen;
+  scanner.properties.set(key, whole);
+  return whole;
 }
 
 /** Reads on from behind a `[`. */
 export function readClass(scanner: RegexScanner, ignoreCase: boolean): CodePoints {
   const open = scanner.position - 1;
   const negated = scanner.skip("^");
-  const ranges: (readonly [number, number])[] = [];
+  const ranges: CodePointRange[] = [];
+  const sets = new Set<CodePoints>();
+  const add = (member: Escape): void => {
+    if (typeof member === "number") ranges.push([member, member]);
+    else sets.add(member);
+  };
   while (!scanner.skip("]")) {
     if (scanner.atEnd) throw scanner.malformed('a class begins and "]" is missing', open);
     const position = scanner.position;
     const first = readMember(scanner, ignoreCase);
     if (!scanner.sees("-") || scanner.sees("-]")) {
-      ranges.push(...asRanges(first));
+      add(first);
       continue;
     }
     scanner.next();
     const last = readMember(scanner, ignoreCase);
     if (typeof first !== "number" || typeof last !== "number") {
       // Beside a set the dash is only a dash.
-      ranges.push(...asRanges(first), [0x2d, 0x2d], ...asRanges(last));
+      for (const member of [first, 0x2d, last]) add(member);
     } else if (first <= last) {
       ranges.push([first, last]);
     } else {
       throw scanner.malformed(`the range "${scanner.since(position)}" is out of order`, position);
     }
   }
-  const set = codePoints(ranges);
+  const set = uniteMembers(scanner, ranges, [...sets]);
+  if (ignoreCase) scanner.effort.spend(CASES_EFFORT, open);
   const whole = ignoreCase ? withOtherCases(set) : set;
   return negated ? invert(whole) : whole;
 }
 
-function asRanges(member: Escape): CodePoints {
-  return typeof member === "number" ? [[member, member]] : member;
+function uniteMembers(
+  scanner: RegexScanner,
+  ranges: readonly CodePointRange[],
+  sets: readonly CodePoints[],
+): CodePoints {
+  if (sets.length === 0) return codePoints(ranges);
+  if (sets.length === 1 && ranges.length === 0) return sets[0]!;
+  const count = sets.reduce((sum, set) => sum + set.length, 0);
+  scanner.effort.spend(count, scanner.position);
+  return unite(ranges, ...sets);
 }
 
 function readMember(scanner: RegexScanner, ignoreCase: boolean): Escape {

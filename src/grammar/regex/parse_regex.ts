@@ -30,7 +30,8 @@
  * be at the edges. Refused by name: lookahead and lookbehind, backreferences, `\b` and `\B`,
  * recursion, conditions, POSIX classes, other letters behind a backslash.
  *
- * Works without recursion, so that deep nesting needs no deep stack.
+ * Works without recursion, so that deep nesting needs no deep stack, and refuses what would take
+ * long: more than 20 properties, thousands of classes with properties or without regard to case.
  *
  * @module
  */
@@ -43,6 +44,7 @@ import {
   alternate,
   concatenate,
   either,
+  literal,
   ONLY_EMPTY,
   type RepeatBounds,
   repeatAnchored,
@@ -86,11 +88,6 @@ function textAround(parsed: Anchored): Expression {
 /** One character of the set. */
 function oneOf(points: CodePoints): Anchored {
   return { free: { expression: { kind: "class", points }, nullable: false } };
-}
-
-/** A text that is not empty. */
-function literal(text: string): Anchored {
-  return { free: { expression: { kind: "text", text }, nullable: false } };
 }
 
 interface Flags {
@@ -164,7 +161,7 @@ class RegexParser {
   #finishGroup(): Anchored {
     const { options, parts, atomic, position } = this.#group;
     const whole = alternate([...options, concatenate(parts)]);
-    return atomic ? commit(whole, position) : whole;
+    return atomic ? commit(whole, { position, effort: this.#scanner.effort }) : whole;
   }
 
   /** @param repeatable Whether a quantifier may follow. Default for all but anchors. */
@@ -211,7 +208,7 @@ class RegexParser {
     if (this.#flags.ignoreCase || this.#flags.verbose) return undefined;
     this.#scanner.position = position;
     const text = this.#scanner.match(LITERAL_RUN)?.[0];
-    if (text !== undefined) return literal(text);
+    if (text !== undefined) return { free: literal(text) };
     this.#scanner.next();
     return undefined;
   }
@@ -263,7 +260,7 @@ class RegexParser {
     }
     // UTF-8 cannot spell half a surrogate pair, so nothing matches it.
     if (point >= 0xd800 && point < 0xe000) return oneOf([]);
-    return literal(String.fromCodePoint(point));
+    return { free: literal(String.fromCodePoint(point)) };
   }
 
   #readEscape(position: number): Anchored {
@@ -363,7 +360,8 @@ class RegexParser {
     }
     const repeated = repeatAnchored(part, bounds);
     if (scanner.skip("?")) this.#add({ ...repeated, repeated: undefined }, false);
-    else if (scanner.skip("+")) this.#add(commit(repeated, position), false);
+    else if (scanner.skip("+"))
+      this.#add(commit(repeated, { position, effort: scanner.effort }), false);
     else this.#add(repeated, false);
   }
 }
