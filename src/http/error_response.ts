@@ -14,9 +14,13 @@ export type HttpErrorCode =
   | "wrong_content_type"
   | "body_too_large"
   | "not_found"
-  | "method_not_allowed";
+  | "method_not_allowed"
+  | "unavailable";
 
-/** A request that fails as HTTP: its path, its method, or a body that is not of the right form. */
+/**
+ * A request that fails as HTTP: its path, its method, a body that is not of the right form, or a
+ * server that takes no more.
+ */
 export class HttpError extends EngineError {
   readonly code: HttpErrorCode;
 
@@ -41,6 +45,7 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["method_not_allowed", { status: 405, type: "MethodNotAllowedError" }],
   ["body_too_large", { status: 413, type: "PayloadTooLargeError" }],
   ["capacity_exceeded", { status: 503, type: "503" }],
+  ["unavailable", { status: 503, type: "503" }],
 ]);
 
 /** The client left before its answer; nobody reads this status, but logs do. */

@@ -15,6 +15,8 @@ import {
 import { handleChatCompletions } from "./chat_completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
+import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
+import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
 import type { ServerContext } from "./server_context.ts";
 
@@ -25,6 +27,12 @@ export interface AppOptions {
   readonly maxBodyBytes?: number;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
   readonly reportError?: (error: unknown) => void;
+  /** Whether the server starts or stops, which health checks tell. Default: it is ready. */
+  readonly lifecycle?: () => Lifecycle;
+  /** Seconds without a finished step after which the engine counts as stuck. Default 300. */
+  readonly watchdogTimeout?: number;
+  /** What `/metrics` shows; without it there is no such endpoint. */
+  readonly metrics?: MetricsPage | undefined;
 }
 
 type Handler = (request: Request) => Response | Promise<Response>;
@@ -37,6 +45,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 
   // An origin is repeated and not "*", which browsers refuse together with credentials.
   app.use(cors({ origin: (origin) => origin || "*", credentials: true }));
+  const { lifecycle = () => "ready", watchdogTimeout = 300, metrics } = options;
+  app.use(refuseWhileDraining(lifecycle));
 
   const route = (
     methods: readonly string[],
@@ -59,7 +69,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
   route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
   route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
-  route(["GET"], "/health", () => health(engine));
+  route(["GET"], "/health", () => handleHealth(engine, { lifecycle, watchdogTimeout }));
+  if (metrics !== undefined) route(["GET"], "/metrics", () => handleMetrics(metrics));
   route(["GET"], "/v1/models", () => listModels(context));
   app.get("/v1/models/:id{.+}", ({ req }) => retrieveModel(context, req.param("id")));
   app.all("/v1/models/:id{.+}", ({ req }) => wrongMethod(req.method, req.path, ["GET"]));
@@ -88,11 +99,6 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
       if (errorStatus(error) === 500) report(error);
     },
   };
-}
-
-/** Answers at once, under any load: it asks the engine for its state, not for a token. */
-function health(engine: GenerationEngine): Response {
-  return new Response(null, { status: engine.status().healthy ? 200 : 503 });
 }
 
 function wrongMethod(method: string, path: string, allowed: readonly string[]): Response {

@@ -1,0 +1,62 @@
+/**
+ * What requests that do not say are given by the server: sampling parameters, the length of chunks.
+ *
+ * @module
+ */
+import type { GenerationEngine, GenerationRequest, SamplingParams } from "../generation.ts";
+import { Fields } from "../http/fields.ts";
+import { layerOver } from "./engine_layer.ts";
+import { readSamplingParams } from "./sampling_fields.ts";
+
+export interface RequestDefaults {
+  /**
+   * In the form of `sampling_params`. They come before the documented defaults and those of the
+   * checkpoint, and give way to what a request says.
+   */
+  readonly samplingParams?: Readonly<Record<string, unknown>> | undefined;
+  /** Tokens of one chunk of a stream. */
+  readonly streamInterval?: number | undefined;
+}
+
+/** Of these a request may have one, so its own takes the place of all. */
+const CONSTRAINTS = ["jsonSchema", "regex", "ebnf"] as const satisfies (keyof SamplingParams)[];
+
+/** @throws {EngineError} naming a sampling parameter that no request could have either. */
+export function withDefaults(
+  engine: GenerationEngine,
+  defaults: RequestDefaults,
+): GenerationEngine {
+  const { samplingParams, streamInterval } = defaults;
+  if (samplingParams === undefined && streamInterval === undefined) return engine;
+  const preferred = readPreferred(samplingParams, engine);
+  const { temperature, topP, topK } = preferred;
+  const chat = { temperature, topP, topK };
+  const given = Object.fromEntries(Object.entries(chat).filter(([, value]) => value !== undefined));
+  return layerOver(engine, {
+    // Chat requests start from these, so that what they say is all that is theirs.
+    model: { ...engine.model, defaults: { ...engine.model.defaults, ...given } },
+    generate: (request) =>
+      engine.generate({
+        ...(streamInterval !== undefined && { streamInterval }),
+        ...request,
+        sampling: merge(preferred, request.sampling),
+      }),
+  });
+}
+
+function readPreferred(params: unknown, { model }: GenerationEngine): SamplingParams {
+  if (params === undefined) return {};
+  const { sampling } = readSamplingParams(new Fields(params, "preferred_sampling_params"), model);
+  return sampling;
+}
+
+function merge(
+  preferred: SamplingParams,
+  asked: GenerationRequest["sampling"] = {},
+): SamplingParams {
+  const merged = { ...preferred, ...asked };
+  if (CONSTRAINTS.some((name) => asked[name])) {
+    for (const name of CONSTRAINTS) if (asked[name] === undefined) delete merged[name];
+  }
+  return merged;
+}
