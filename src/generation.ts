@@ -219,11 +219,13 @@ export interface ModelDescription {
   readonly vocabularySize: number;
   /** Numbers of one embedding. */
   readonly hiddenSize: number;
-  /** Sampling defaults of the checkpoint's generation_config.json; chat requests start from them. */
+  /** Sampling defaults, those of generation_config.json for one; chat requests start from them. */
   readonly defaults: {
     readonly temperature?: number;
     readonly topP?: number;
     readonly topK?: number;
+    /** Completion tokens of an answer that does not say; `null` fills the context, as without it. */
+    readonly maxNewTokens?: number | null;
   };
 }
 

@@ -86,7 +86,7 @@ function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   const older = fields.integer("max_tokens", { min: 1 });
   const newer = fields.integer("max_completion_tokens", { min: 1 });
   const shared = readSharedSampling(fields, model);
-  const maxNewTokens = newer ?? older ?? null;
+  const maxNewTokens = newer ?? older ?? defaults.maxNewTokens ?? null;
   return present<SamplingParams>({
     ...shared,
     temperature: shared.temperature ?? defaults.temperature ?? 1,

@@ -4,13 +4,13 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationRequest, ModelDescription, SamplingParams } from "../generation.ts";
+import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { Fields, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalts } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
 import { refuseLists, withSamples } from "./samples.ts";
-import { readSamplingParams } from "./sampling_fields.ts";
+import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
 
 export interface GenerateBody {
@@ -38,7 +38,8 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   const requests = prompts.map((prompt, i) =>
     present<GenerationRequest>({
       ...prompt,
-      sampling: sampling[i],
+      sampling: sampling[i]?.sampling,
+      streamInterval: sampling[i]?.streamInterval,
       logprobs: logprobs[i],
       requestId: ids[i],
       cacheSalt: salts[i],
@@ -49,7 +50,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
 }
 
 interface BatchSampling {
-  readonly sampling: readonly (SamplingParams | undefined)[];
+  readonly sampling: readonly (SampledPrompt | undefined)[];
   /** Answers to each prompt. */
   readonly samples: number;
 }
@@ -67,8 +68,7 @@ function readSampling(
   if (value === undefined) return { sampling: [], samples: 1 };
   if (!batch || !Array.isArray(value)) {
     const shared = readSamplingParams(new Fields(value, "sampling_params"), model);
-    const sampling = new Array<SamplingParams>(count).fill(shared.sampling);
-    return { sampling, samples: shared.samples };
+    return { sampling: new Array<SampledPrompt>(count).fill(shared), samples: shared.samples };
   }
   requireCount(value, count, "sampling_params");
   const read = value.map((item, i) =>
@@ -86,7 +86,7 @@ function readSampling(
       path,
     );
   }
-  return { sampling: read.map((one) => one?.sampling), samples };
+  return { sampling: read, samples };
 }
 
 /** `{rid}_{i}` for the items of a batch that shares one, so that each can be named. */

@@ -3,10 +3,16 @@
  *
  * @module
  */
-import type { GenerationEngine, GenerationRequest, SamplingParams } from "../generation.ts";
+import { InvalidRequestError } from "../errors.ts";
+import type {
+  GenerationEngine,
+  GenerationRequest,
+  ModelDescription,
+  SamplingParams,
+} from "../generation.ts";
 import { Fields } from "../http/fields.ts";
 import { layerOver } from "./engine_layer.ts";
-import { readSamplingParams } from "./sampling_fields.ts";
+import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
 
 export interface RequestDefaults {
   /**
@@ -18,6 +24,7 @@ export interface RequestDefaults {
   readonly streamInterval?: number | undefined;
 }
 
+const PATH = "preferred_sampling_params";
 /** Of these a request may have one, so its own takes the place of all. */
 const CONSTRAINTS = ["jsonSchema", "regex", "ebnf"] as const satisfies (keyof SamplingParams)[];
 
@@ -26,11 +33,13 @@ export function withDefaults(
   engine: GenerationEngine,
   defaults: RequestDefaults,
 ): GenerationEngine {
-  const { samplingParams, streamInterval } = defaults;
-  if (samplingParams === undefined && streamInterval === undefined) return engine;
-  const preferred = readPreferred(samplingParams, engine);
-  const { temperature, topP, topK } = preferred;
-  const chat = { temperature, topP, topK };
+  if (Object.values(defaults).every((value) => value === undefined)) return engine;
+  const { sampling: preferred, streamInterval = defaults.streamInterval } = readPreferred(
+    defaults.samplingParams ?? {},
+    engine.model,
+  );
+  const { temperature, topP, topK, maxNewTokens } = preferred;
+  const chat = { temperature, topP, topK, maxNewTokens };
   const given = Object.fromEntries(Object.entries(chat).filter(([, value]) => value !== undefined));
   return layerOver(engine, {
     // Chat requests start from these, so that what they say is all that is theirs.
@@ -44,10 +53,11 @@ export function withDefaults(
   });
 }
 
-function readPreferred(params: unknown, { model }: GenerationEngine): SamplingParams {
-  if (params === undefined) return {};
-  const { sampling } = readSamplingParams(new Fields(params, "preferred_sampling_params"), model);
-  return sampling;
+function readPreferred(params: unknown, model: ModelDescription): SampledPrompt {
+  const read = readSamplingParams(new Fields(params, PATH), model);
+  if (read.samples === 1) return read;
+  const path = `${PATH}.n`;
+  throw new InvalidRequestError(`${path} must be 1: only a request can ask for more`, path);
 }
 
 function merge(

@@ -28,6 +28,8 @@ export interface SampledPrompt {
   readonly sampling: SamplingParams;
   /** Answers wanted. */
   readonly samples: number;
+  /** Tokens of one chunk of a stream. */
+  readonly streamInterval: number | undefined;
 }
 
 /** The object `sampling_params` of `/generate`. */
@@ -48,8 +50,9 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
     seed: readSeed(fields, "sampling_seed"),
   });
   const samples = readSampleCount(fields);
+  const streamInterval = fields.integer("stream_interval", { min: 1 });
   fields.end();
-  return { sampling, samples };
+  return { sampling, samples, streamInterval };
 }
 
 /** The fields that `sampling_params` and chat requests spell the same. */

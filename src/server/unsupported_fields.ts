@@ -65,7 +65,6 @@ const SHARED_SAMPLING_FIELDS: FieldTable = {
 export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
   ...SHARED_SAMPLING_FIELDS,
   custom_params: isEmpty,
-  stream_interval: [1],
 };
 
 export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {

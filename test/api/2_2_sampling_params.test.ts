@@ -152,7 +152,6 @@ describe("sampling_params", () => {
   test.each([
     ["stop_regex", "a"],
     ["custom_params", { a: 1 }],
-    ["stream_interval", 4],
   ])("%s: %j is not supported yet", async (name, value) => {
     const response = await generate(new ScriptedEngine(), { [name]: value });
     expect(response.status).toBe(400);
