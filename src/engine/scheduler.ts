@@ -188,7 +188,7 @@ export class Scheduler {
 
   /**
    * The next step's batch; `undefined` when there is nothing to compute, or nothing before the
-   * oldest step in flight is committed.
+   * oldest step in flight is committed or more is known about next tokens.
    */
   schedule(): ScheduledStep | undefined {
     this.#share();
@@ -196,7 +196,8 @@ export class Scheduler {
     for (;;) {
       const { length } = this.#running;
       const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
-      if (step !== undefined || length === 0 || this.#inFlight > 0) return step;
+      if (step !== undefined || length === 0 || this.#inFlight > 0 || this.isUnprepared)
+        return step;
       // Others may have waited for one that has failed; else nobody gets a page, and the one that
       // has least to lose makes room.
       if (this.#running.length < length) this.#admit();

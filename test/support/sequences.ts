@@ -12,6 +12,7 @@ import { RetractionMemory } from "../../src/engine/retraction_memory.ts";
 import { resolveSampling } from "../../src/engine/sampling_params.ts";
 import { Scheduler, type SchedulerOptions } from "../../src/engine/scheduler.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
+import type { SequenceGrammar } from "../../src/engine/sequence_grammar.ts";
 import { SequencePages } from "../../src/engine/sequence_pages.ts";
 import type { GenerationChunk, SamplingParams } from "../../src/generation.ts";
 import { Detokenizer } from "../../src/text/detokenizer.ts";
@@ -31,6 +32,7 @@ export function sequence(
     first = 2,
     partition,
     priority,
+    grammar,
     onError = (error) => {
       throw error;
     },
@@ -38,6 +40,7 @@ export function sequence(
     readonly first?: number;
     readonly partition?: string | undefined;
     readonly priority?: number | undefined;
+    readonly grammar?: SequenceGrammar | undefined;
     readonly onError?: (error: unknown) => void;
   } = {},
 ) {
@@ -53,6 +56,7 @@ export function sequence(
         : prompt,
     sampling,
     maxNewTokens,
+    grammar,
     eosTokenIds: new Set([EOS]),
     detokenizer: new Detokenizer(vocabulary, sampling),
     onChunk: (chunk) => chunks.push(chunk),
