@@ -13,10 +13,21 @@ export interface FlatGrammarModel extends Omit<GrammarModel, "tokens"> {
   readonly tokens: FlatTokens;
 }
 
-/** A question about one session, which has no other that is not answered. */
-export type GrammarQuestion =
-  | { readonly type: "open"; readonly session: number; readonly constraint: Constraint }
-  | { readonly type: "advance"; readonly session: number; readonly tokens: readonly number[] };
+export interface OpenQuestion {
+  readonly type: "open";
+  /** Names the session from now on. */
+  readonly session: number;
+  readonly constraint: Constraint;
+}
+
+export interface AdvanceQuestion {
+  readonly type: "advance";
+  readonly session: number;
+  readonly tokens: readonly number[];
+}
+
+/** A session has at most one that is not answered. */
+export type GrammarQuestion = OpenQuestion | AdvanceQuestion;
 
 /** The model comes first, once. Only questions are answered. */
 export type GrammarCall =

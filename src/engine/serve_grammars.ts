@@ -8,13 +8,19 @@
  */
 import { FlatTokenSource } from "../grammar/flat_tokens.ts";
 import {
+  type AdvanceQuestion,
   errorData,
   type FlatGrammarModel,
   type GrammarAnswer,
   type GrammarCall,
+  type OpenQuestion,
 } from "./grammar_messages.ts";
 import type { GrammarService, GrammarSession } from "./grammar_service.ts";
-import { type LocalGrammarOptions, localGrammarService } from "./local_grammar_service.ts";
+import {
+  type LocalGrammarOptions,
+  localGrammarService,
+  SLICE_MS,
+} from "./local_grammar_service.ts";
 import { Outbox } from "./outbox.ts";
 
 export interface ServeGrammarsOptions extends Required<LocalGrammarOptions> {
@@ -37,8 +43,8 @@ class GrammarServer {
   readonly #answers: Outbox<GrammarAnswer>;
   readonly #sessions = new Map<number, GrammarSession>();
   #service: GrammarService | undefined;
-  /** Resolves when nothing is left to compile. */
-  #compiled: Promise<void> = Promise.resolve();
+  /** What is still to be compiled. */
+  #opening: OpenQuestion[] = [];
 
   constructor(options: ServeGrammarsOptions) {
     this.#options = options;
@@ -50,35 +56,46 @@ class GrammarServer {
       case "model":
         this.#service = localGrammarService(unflattened(call.model), this.#options);
         break;
+      case "open":
+        if (this.#opening.push(call) === 1) this.#openAll();
+        break;
+      case "advance":
+        this.#reply(call.session, this.#advance(call));
+        break;
       case "close":
         this.#sessions.get(call.session)?.close();
         this.#sessions.delete(call.session);
         break;
-      default:
-        this.#answer(call).then(
-          (answer) => this.#answers.add(answer),
-          (error) =>
-            this.#answers.add({ type: "failed", session: call.session, error: errorData(error) }),
-        );
     }
   }
 
-  async #answer(call: Exclude<GrammarCall, { type: "model" | "close" }>): Promise<GrammarAnswer> {
-    const { session } = call;
-    if (call.type === "open") {
-      // One after another, so that masks get their turns in between.
-      const opened = this.#compiled
-        .then(this.#options.othersTurn)
-        .then(() => this.#service!.open(call.constraint));
-      this.#compiled = opened.then(
-        () => {},
-        () => {},
-      );
-      this.#sessions.set(session, await opened);
-      return { type: "opened", session };
+  /** Opens one after another, with turns for masks in between; in one turn what takes no time. */
+  async #openAll(): Promise<void> {
+    while (this.#opening.length > 0) {
+      await this.#options.othersTurn();
+      const until = performance.now() + SLICE_MS;
+      do {
+        const question = this.#opening[0]!;
+        this.#reply(question.session, this.#open(question));
+        this.#opening.shift();
+      } while (this.#opening.length > 0 && performance.now() < until);
     }
-    const next = await this.#sessions.get(session)!.advance(call.tokens);
+  }
+
+  async #open({ session, constraint }: OpenQuestion): Promise<GrammarAnswer> {
+    this.#sessions.set(session, await this.#service!.open(constraint));
+    return { type: "opened", session };
+  }
+
+  async #advance({ session, tokens }: AdvanceQuestion): Promise<GrammarAnswer> {
+    const next = await this.#sessions.get(session)!.advance(tokens);
     return { type: "next", session, next };
+  }
+
+  #reply(session: number, answer: Promise<GrammarAnswer>): void {
+    answer
+      .catch((error): GrammarAnswer => ({ type: "failed", session, error: errorData(error) }))
+      .then((settled) => this.#answers.add(settled));
   }
 }
 
