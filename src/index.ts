@@ -44,4 +44,13 @@ export type {
   TokenLogprob,
   TokenLogprobs,
 } from "./generation.ts";
+export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
+export { GrammarError } from "./grammar/grammar_error.ts";
+export type { TokenSource } from "./grammar/grammar_vocabulary.ts";
+export {
+  type CompileGrammarOptions,
+  compileGrammar,
+  type GrammarSource,
+} from "./grammar/library.ts";
+export type { GrammarMatcher } from "./grammar/matcher.ts";
 export { type AppOptions, createApp } from "./server/app.ts";

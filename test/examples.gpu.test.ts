@@ -74,6 +74,19 @@ test("examples/library answers one, several, some with a shared prefix, and an a
   expect(output).toMatch(/\nAborted: 0 tokens are held\n$/);
 });
 
+test("examples/structured_output gets answers of the forms it asks for", async () => {
+  const source = read("examples/structured_output/main.ts");
+  const { status, output, errors } = await run("structured_output", source);
+  expect(status, errors).toBe(0);
+  const [report, weather, places, refusal, dates, ...rest] = output.split("\n");
+  expect(report).toMatch(/^(Paris|Rome|Oslo): -?\d{1,2} degrees, sky of string$/);
+  expect(weather).toMatch(/^(sunny|cloudy|rainy), \d{1,2} degrees$/);
+  expect(places).toMatch(/^[A-Z][a-z]{2,8}(; [A-Z][a-z]{2,8}){2}$/);
+  expect(refusal).toContain("lookahead");
+  expect(dates).toBe("true false");
+  expect(rest).toEqual([""]);
+});
+
 test("examples/server answers /generate and a streamed chat", async () => {
   const { status, output, errors } = await run("server", read("examples/server/main.ts"));
   expect(status, errors).toBe(0);

@@ -1,0 +1,95 @@
+/**
+ * Grammars for programs of their own: without a GPU, an engine or a model, in any runtime.
+ *
+ * ```ts
+ * const grammar = compileGrammar({ jsonSchema: { type: "integer" } });
+ * grammar.accepts("12"); // true
+ * ```
+ *
+ * With a vocabulary, `createMatcher` follows a sequence of its tokens and says which may come next.
+ *
+ * @module
+ */
+
+import { InvalidRequestError } from "../errors.ts";
+import { FRONT_ENDS } from "./backends.ts";
+import {
+  type CompiledGrammar,
+  type Constraint,
+  compileGrammar as compile,
+  type GrammarLimits,
+} from "./grammar.ts";
+import { GrammarVocabulary, type TokenSource } from "./grammar_vocabulary.ts";
+import { MaskCache } from "./mask_cache.ts";
+
+/** Exactly one of these. */
+export interface GrammarSource {
+  /** A schema, as an object, a boolean or JSON text. */
+  readonly jsonSchema?: unknown;
+  /** A pattern that the whole text must match. */
+  readonly regex?: string;
+  /** A grammar that begins at the rule `root`. */
+  readonly ebnf?: string;
+  /** `{structures: [{begin, schema, end}], triggers: [..]}`, as an object or JSON text. */
+  readonly structuralTag?: unknown;
+}
+
+export interface CompileGrammarOptions {
+  /** Tokens to follow. Default: one for each byte. */
+  readonly vocabulary?: TokenSource | undefined;
+  /** Tokens that may come exactly where a text may end. Default none. */
+  readonly endTokens?: readonly number[] | undefined;
+  /** Tokens that masks speak of, if more than the vocabulary has. */
+  readonly size?: number | undefined;
+  readonly limits?: GrammarLimits | undefined;
+  /** Bytes of masks that are kept. Default 128 MiB. */
+  readonly maxMaskBytes?: number | undefined;
+}
+
+const KINDS = {
+  jsonSchema: "json_schema",
+  regex: "regex",
+  ebnf: "ebnf",
+  structuralTag: "structural_tag",
+} as const satisfies Readonly<Record<keyof GrammarSource, Constraint["kind"]>>;
+
+const BYTES: TokenSource = {
+  size: 256,
+  bytes: (id) => Uint8Array.of(id),
+  isSpecial: () => false,
+};
+
+/**
+ * @throws {GrammarError} when the source is malformed, contradicts itself, is beyond a limit, or says
+ * something that cannot be enforced exactly.
+ * @throws {InvalidRequestError} unless there is exactly one source.
+ */
+export function compileGrammar(
+  source: GrammarSource,
+  options: CompileGrammarOptions = {},
+): CompiledGrammar {
+  const { vocabulary: tokens = BYTES, endTokens = [], size, limits = {} } = options;
+  const vocabulary = new GrammarVocabulary(tokens, { endTokens, size });
+  const { kind, text } = readSource(source);
+  return compile(FRONT_ENDS[kind](text, vocabulary.marks), {
+    vocabulary,
+    limits,
+    cache: new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20),
+  });
+}
+
+function readSource(source: GrammarSource) {
+  const names = Object.keys(KINDS) as (keyof GrammarSource)[];
+  const given = names.filter((name) => source[name] !== undefined);
+  const [name] = given;
+  if (name === undefined || given.length > 1) {
+    const found = given.length === 0 ? "none" : given.join(" and ");
+    throw new InvalidRequestError(`a grammar has exactly one of ${names.join(", ")}, got ${found}`);
+  }
+  const value = source[name];
+  const isPattern = name === "regex" || name === "ebnf";
+  if (isPattern && typeof value !== "string") {
+    throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
+  }
+  return { kind: KINDS[name], text: typeof value === "string" ? value : JSON.stringify(value) };
+}

@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import {
+  compileGrammar,
+  GrammarError,
+  type GrammarSource,
+  InvalidRequestError,
+} from "../../src/index.ts";
+
+test.each([
+  [{ jsonSchema: { type: "integer", minimum: 3 } }, ["3", "17"], ["2", "3.5", '"3"', " 3"]],
+  [{ jsonSchema: true }, ["null", '{"a": []}'], ["", "{"]],
+  [{ jsonSchema: '{"const": "a"}' }, ['"a"', '"\\u0061"'], ['"b"']],
+  [{ regex: "[a-c]{2}" }, ["ab"], ["a", "abc"]],
+  [{ ebnf: 'root ::= "(" root? ")"' }, ["(())"], ["(()"]],
+  [
+    {
+      structuralTag: {
+        structures: [{ begin: "<n>", schema: { type: "null" }, end: "</n>" }],
+        triggers: ["<n>"],
+      },
+    },
+    ["a <n>null</n> b"],
+    ["<n>1</n>"],
+  ],
+] as [GrammarSource, string[], string[]][])("compileGrammar(%j)", (source, yes, no) => {
+  const grammar = compileGrammar(source);
+  for (const text of yes) expect([text, grammar.accepts(text)]).toEqual([text, true]);
+  for (const text of no) expect([text, grammar.accepts(text)]).toEqual([text, false]);
+});
+
+test("a matcher follows the tokens of a vocabulary", () => {
+  const texts = ["a", "b", "ab", "</s>"];
+  const vocabulary = {
+    size: texts.length,
+    bytes: (id: number) => new TextEncoder().encode(texts[id]),
+    isSpecial: (id: number) => id === 3,
+  };
+  const matcher = compileGrammar({ regex: "abb?" }, { vocabulary, endTokens: [3] }).createMatcher();
+  const allowed = () => {
+    const mask = new Uint32Array(1);
+    matcher.mask(mask);
+    return texts.filter((_, id) => (mask[0]! >>> id) & 1);
+  };
+  expect(allowed()).toEqual(["a", "ab"]);
+  expect(matcher.accept(2)).toBe(true);
+  expect(allowed()).toEqual(["b", "</s>"]);
+  expect([matcher.accept(0), matcher.accept(1)]).toEqual([false, true]);
+  expect([allowed(), matcher.mustEnd]).toEqual([["</s>"], true]);
+  matcher.rollback(2);
+  expect(allowed()).toEqual(["a", "ab"]);
+});
+
+test.each([
+  [{}, "exactly one of jsonSchema, regex, ebnf, structuralTag, got none"],
+  [{ regex: "a", ebnf: "b" }, "got regex and ebnf"],
+  [{ regex: /a/ as unknown as string }, "regex must be a string, got object"],
+])("compileGrammar(%j) is refused", (source, message) => {
+  expect(() => compileGrammar(source)).toThrow(InvalidRequestError);
+  expect(() => compileGrammar(source)).toThrow(message);
+});
+
+test("what cannot be enforced is refused with its place", () => {
+  expect(() => compileGrammar({ jsonSchema: { items: { format: "klingon" } } })).toThrow(
+    GrammarError,
+  );
+});
