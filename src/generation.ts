@@ -249,6 +249,12 @@ export interface EngineStatus {
   readonly batchInvariant: boolean;
 }
 
+/** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
+export function newRequestId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export interface GenerationEngine {
   readonly model: ModelDescription;
 

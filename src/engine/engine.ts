@@ -19,6 +19,7 @@ import type {
   ModelDescription,
   TokenizeRequest,
 } from "../generation.ts";
+import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { Detokenizer } from "../text/detokenizer.ts";
@@ -371,12 +372,6 @@ export class Engine implements GenerationEngine {
 
 /** Milliseconds that masks are waited for while a step is in flight. */
 const MASK_MS = 1;
-
-/** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
-function newRequestId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 function abortError(): DOMException {
   return new DOMException("The request is aborted", "AbortError");

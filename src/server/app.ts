@@ -16,6 +16,7 @@ import { handleChatCompletions } from "./chat_completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
 import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
+import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
 import type { ServerContext } from "./server_context.ts";
@@ -25,6 +26,8 @@ export interface AppOptions {
   readonly servedModelName?: string;
   /** Size of a request body at most. Default 64 MiB. */
   readonly maxBodyBytes?: number;
+  /** Whether `usage` tells how much of a prompt was in the prefix cache. Default false. */
+  readonly cacheReport?: boolean;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
   readonly reportError?: (error: unknown) => void;
   /** Whether the server starts or stops, which health checks tell. Default: it is ready. */
@@ -89,9 +92,12 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
   const { servedModelName = engine.model.path, maxBodyBytes = 64 * 1024 * 1024 } = options;
+  const { cacheReport = false } = options;
   const report = options.reportError ?? ((error) => console.error(error));
   return {
     engine,
+    live: new LiveRequests(),
+    cacheReport,
     servedModelName,
     maxBodyBytes,
     startedAt: Math.floor(Date.now() / 1000),

@@ -13,6 +13,7 @@ import { type ChatBody, readChatBody } from "./chat_request.ts";
 import { GenerationGroup, type GroupChunk } from "./generation_group.ts";
 import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
+import { type UsageOptions, wireUsage } from "./usage.ts";
 import { wireChatLogprobs } from "./wire_logprobs.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
@@ -24,14 +25,15 @@ export async function handleChatCompletions(
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readChatBody(json, context.engine.model);
   const created = Math.floor(Date.now() / 1000);
-  const group = await GenerationGroup.start(context.engine, body.requests, request.signal).catch(
+  const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
       throw asClientWrote(error, "chat");
     },
   );
+  const usageOptions = { samples: body.requests.length, cacheReport: context.cacheReport };
 
   if (body.stream) {
-    const stream = new ChatStream(body, created);
+    const stream = new ChatStream(body, { created, usageOptions });
     return eventStream(group, {
       events: (item) => stream.events(item),
       last: () => stream.lastEvents(),
@@ -44,7 +46,7 @@ export async function handleChatCompletions(
 
   const answers = body.requests.map(() => new ChatAnswer());
   for await (const { index, chunk } of group) answers[index]!.append(chunk);
-  return Response.json(wireCompletion(body, { created, answers }));
+  return Response.json(wireCompletion(body, { created, answers, usageOptions }));
 }
 
 type FinishedChunk = GenerationChunk & { readonly finish: FinishReason };
@@ -73,10 +75,18 @@ class ChatAnswer {
 
 function wireCompletion(
   body: ChatBody,
-  { created, answers }: { readonly created: number; readonly answers: readonly ChatAnswer[] },
+  {
+    created,
+    answers,
+    usageOptions,
+  }: {
+    readonly created: number;
+    readonly answers: readonly ChatAnswer[];
+    readonly usageOptions: UsageOptions;
+  },
 ): object {
   return {
-    id: answers[0]!.last.requestId,
+    id: body.rid ?? answers[0]!.last.requestId,
     object: "chat.completion",
     created,
     model: body.model,
@@ -92,7 +102,10 @@ function wireCompletion(
       finish_reason: last.finish.type,
       matched_stop: matchedStop(last.finish),
     })),
-    usage: wireUsage(answers.map(({ last }) => last)),
+    usage: wireUsage(
+      answers.map(({ last }) => last),
+      usageOptions,
+    ),
     metadata: { weight_version: "default" },
   };
 }
@@ -112,11 +125,16 @@ interface StreamedChoice {
 class ChatStream {
   readonly #body: ChatBody;
   readonly #created: number;
+  readonly #usageOptions: UsageOptions;
   readonly #choices: readonly StreamedChoice[];
 
-  constructor(body: ChatBody, created: number) {
+  constructor(
+    body: ChatBody,
+    { created, usageOptions }: { readonly created: number; readonly usageOptions: UsageOptions },
+  ) {
     this.#body = body;
     this.#created = created;
+    this.#usageOptions = usageOptions;
     this.#choices = body.requests.map((_, index) => ({ index, logprobs: [], last: null }));
   }
 
@@ -141,7 +159,7 @@ class ChatStream {
       return this.#delta(choice, { role: null, content: null }, end);
     });
     if (this.#body.includeUsage) {
-      events.push(this.#event(ends[0]!.requestId, [], wireUsage(ends)));
+      events.push(this.#event(ends[0]!, [], this.#usage()));
     }
     return events;
   }
@@ -161,13 +179,21 @@ class ChatStream {
       finish_reason: finish === null ? null : finish.type,
       matched_stop: finish === null ? null : matchedStop(finish),
     };
-    return this.#event(last!.requestId, [choice], null);
+    const usage = this.#body.continuousUsage ? this.#usage() : null;
+    return this.#event(last!, [choice], usage);
   }
 
-  #event(id: string, choices: readonly object[], usage: object | null): object {
-    const { model } = this.#body;
+  #usage(): object {
+    return wireUsage(
+      this.#choices.map(({ last }) => last),
+      this.#usageOptions,
+    );
+  }
+
+  #event({ requestId }: GenerationChunk, choices: readonly object[], usage: object | null): object {
+    const { model, rid = requestId } = this.#body;
     return {
-      id,
+      id: rid,
       object: "chat.completion.chunk",
       created: this.#created,
       model,
@@ -186,17 +212,4 @@ function takeLogprobs(choice: StreamedChoice): object | null {
 
 function matchedStop(finish: FinishReason): number | string | null {
   return finish.type === "stop" ? finish.matched : null;
-}
-
-/** The choices answer one prompt, which counts once. */
-function wireUsage(ends: readonly GenerationChunk[]): object {
-  const { promptTokens } = ends[0]!;
-  const completionTokens = ends.reduce((sum, end) => sum + end.completionTokens, 0);
-  return {
-    prompt_tokens: promptTokens,
-    total_tokens: promptTokens + completionTokens,
-    completion_tokens: completionTokens,
-    prompt_tokens_details: null,
-    reasoning_tokens: 0,
-  };
 }

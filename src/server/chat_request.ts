@@ -11,29 +11,30 @@ import type {
   ModelDescription,
   SamplingParams,
 } from "../generation.ts";
-import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
+import { Fields, isObject, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
-import { readSampleCount, withSamples } from "./samples.ts";
+import { readResponseFormat } from "./response_format.ts";
+import { readSampleCount, sampleGroups, withSamples } from "./samples.ts";
 import {
   readMinNewTokens,
   readSeed,
   readSharedSampling,
   refuseSecondGrammar,
 } from "./sampling_fields.ts";
-import {
-  UNSUPPORTED_CHAT_FIELDS,
-  UNSUPPORTED_MESSAGE_FIELDS,
-  UNSUPPORTED_STREAM_OPTIONS,
-} from "./unsupported_fields.ts";
+import { UNSUPPORTED_CHAT_FIELDS, UNSUPPORTED_MESSAGE_FIELDS } from "./unsupported_fields.ts";
+import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
-export interface ChatBody {
+export interface ChatBody extends StreamOptions {
   /** One for each choice. */
   readonly requests: readonly GenerationRequest[];
+  /** The client's id, where it stands for several choices. */
+  readonly groups: ReadonlyMap<string, readonly number[]>;
+  /** The client's id, which its answer repeats. */
+  readonly rid: string | undefined;
   /** As the client wrote it; answers repeat it. */
   readonly model: string;
   readonly stream: boolean;
-  readonly includeUsage: boolean;
 }
 
 /**
@@ -61,16 +62,20 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   const modelName = fields.string("model") ?? "default";
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
+  const templateVariables = readTemplateVariables(fields);
+  const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
   const cacheSalt = readCacheSalt(fields);
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
-  const includeUsage = readStreamOptions(fields, stream);
+  const streamOptions = readStreamOptions(fields, stream);
   // These describe the caller and change nothing.
   fields.string("user");
   fields.object("metadata");
   fields.end();
   const request = present<GenerationRequest>({
     messages,
+    templateVariables,
+    continueFinalMessage,
     sampling,
     logprobs,
     requestId,
@@ -78,7 +83,8 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
     priority,
   });
   const requests = withSamples([request], samples);
-  return { requests, model: modelName, stream, includeUsage };
+  const groups = sampleGroups([requestId], samples);
+  return { requests, groups, rid: requestId, model: modelName, stream, ...streamOptions };
 }
 
 function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
@@ -89,6 +95,7 @@ function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   const maxNewTokens = newer ?? older ?? defaults.maxNewTokens ?? null;
   return present<SamplingParams>({
     ...shared,
+    ...readResponseFormat(fields),
     temperature: shared.temperature ?? defaults.temperature ?? 1,
     topP: shared.topP ?? defaults.topP ?? 1,
     topK: shared.topK ?? defaults.topK,
@@ -98,19 +105,12 @@ function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   });
 }
 
-function readStreamOptions(fields: Fields, stream: boolean): boolean {
-  const options = fields.object("stream_options");
-  if (options === undefined) return false;
-  if (!stream) {
-    throw new InvalidRequestError(
-      "stream_options can only be given when stream is true",
-      "stream_options",
-    );
-  }
-  options.refuse(UNSUPPORTED_STREAM_OPTIONS);
-  const includeUsage = options.boolean("include_usage") ?? false;
-  options.end();
-  return includeUsage;
+/** Variables for the chat template; it checks their names. */
+function readTemplateVariables(fields: Fields): Readonly<Record<string, unknown>> | undefined {
+  const value = fields.value("chat_template_kwargs");
+  if (value === undefined) return undefined;
+  if (isObject(value)) return Object.keys(value).length === 0 ? undefined : value;
+  throw wrongType("chat_template_kwargs", "an object", value);
 }
 
 function readMessages(fields: Fields): readonly ChatMessage[] {

@@ -18,7 +18,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
   const startTime = performance.now();
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readGenerateBody(json, context.engine.model);
-  const group = await GenerationGroup.start(context.engine, body.requests, request.signal).catch(
+  const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
       throw asClientWrote(error, "generate");
     },

@@ -9,13 +9,15 @@ import { Fields, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalts } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
-import { refuseLists, withSamples } from "./samples.ts";
+import { refuseLists, sampleGroups, withSamples } from "./samples.ts";
 import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
 
 export interface GenerateBody {
   /** All samples of the first prompt, then all of the second. */
   readonly requests: readonly GenerationRequest[];
+  /** Ids that stand for several of them. */
+  readonly groups: ReadonlyMap<string, readonly number[]>;
   /** A batch answers with an array, also when it has one item; several samples are a batch. */
   readonly batch: boolean;
   readonly stream: boolean;
@@ -46,7 +48,12 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       priority,
     }),
   );
-  return { requests: withSamples(requests, samples), batch: batch || samples > 1, stream };
+  const groups = new Map(sampleGroups(ids, samples));
+  const shared = fields.value("rid");
+  if (batch && typeof shared === "string") {
+    groups.set(shared, [...Array(prompts.length * samples).keys()]);
+  }
+  return { requests: withSamples(requests, samples), groups, batch: batch || samples > 1, stream };
 }
 
 interface BatchSampling {

@@ -4,6 +4,8 @@
  * @module
  */
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
+import type { IdentifiedRequests } from "./live_requests.ts";
+import type { ServerContext } from "./server_context.ts";
 
 /** A chunk and the position of its generation in the request. */
 export interface GroupChunk {
@@ -31,6 +33,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   #failure: { readonly error: unknown } | null = null;
   #stopped: Promise<void> | null = null;
   #wake: () => void = () => {};
+  #onEnd: () => void = () => {};
 
   private constructor(
     iterators: readonly AsyncIterator<GenerationChunk>[],
@@ -47,16 +50,33 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   }
 
   /**
+   * Starts what a client has asked for; its ids are taken until it has ended.
+   *
+   * @throws {InvalidRequestError} when one of them is taken, and what `start` throws.
+   */
+  static async answer(
+    { engine, live }: ServerContext,
+    asked: IdentifiedRequests,
+    clientSignal: AbortSignal,
+  ): Promise<GenerationGroup> {
+    if (clientSignal.aborted) throw clientLeft();
+    const { requests, leave } = live.admit(asked);
+    return GenerationGroup.start(engine, requests, clientSignal, leave);
+  }
+
+  /**
    * Starts one generation for each request and waits until each has been accepted, which its first
    * chunk tells. All or nothing: when one is refused, the others are stopped.
    *
    * @param clientSignal Stops everything, as leaving the iteration does.
+   * @param onEnd Called once, when every generation has ended.
    * @throws what the engine threw first, or an AbortError when `clientSignal` fires.
    */
   static async start(
     engine: GenerationEngine,
     requests: readonly GenerationRequest[],
     clientSignal: AbortSignal,
+    onEnd: () => void = () => {},
   ): Promise<GenerationGroup> {
     if (clientSignal.aborted) throw clientLeft();
     const aborts = requests.map(() => new AbortController());
@@ -64,6 +84,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
       engine.generate({ ...request, signal: aborts[i]!.signal })[Symbol.asyncIterator](),
     );
     const group = new GenerationGroup(iterators, aborts, clientSignal);
+    group.#onEnd = onEnd;
     while (group.#unheard.size > 0 && group.#failure === null) await group.#news();
     await group.#throwFailure();
     return group;
@@ -139,6 +160,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     await Promise.allSettled(
       [...this.#open].map(async (index) => this.#iterators[index]!.return?.()),
     );
+    this.#onEnd();
   }
 }
 

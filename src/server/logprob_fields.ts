@@ -135,6 +135,7 @@ const WIRE_NAMES: Readonly<Record<"generate" | "chat", WireNames>> = {
   chat: [
     ["minNewTokens", "min_tokens"],
     ["maxNewTokens", "max_tokens"],
+    ["continueFinalMessage", "continue_final_message"],
   ],
 };
 

@@ -36,6 +36,23 @@ export function withSamples(
   );
 }
 
+/** Which requests the ids of prompts stand for, where each prompt has several. */
+export function sampleGroups(
+  ids: readonly (string | undefined)[],
+  count: number,
+): ReadonlyMap<string, readonly number[]> {
+  const groups = new Map<string, readonly number[]>();
+  if (count === 1) return groups;
+  ids.forEach((id, prompt) => {
+    if (id === undefined) return;
+    groups.set(
+      id,
+      Array.from({ length: count }, (_, sample) => prompt * count + sample),
+    );
+  });
+  return groups;
+}
+
 function withSeedOf(sample: number, request: GenerationRequest): GenerationRequest {
   const { sampling } = request;
   if (sampling?.seed === undefined) return request;

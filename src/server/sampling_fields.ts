@@ -45,8 +45,6 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
     ...readSharedSampling(fields, model),
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
-    jsonSchema: readGrammar(fields, "json_schema"),
-    structuralTag: readGrammar(fields, "structural_tag"),
     seed: readSeed(fields, "sampling_seed"),
   });
   const samples = readSampleCount(fields);
@@ -74,6 +72,8 @@ export function readSharedSampling(fields: Fields, model: ModelDescription): Sam
     spacesBetweenSpecialTokens: fields.boolean("spaces_between_special_tokens"),
     regex: readGrammar(fields, "regex"),
     ebnf: readGrammar(fields, "ebnf"),
+    jsonSchema: readGrammar(fields, "json_schema"),
+    structuralTag: readGrammar(fields, "structural_tag"),
   });
 }
 

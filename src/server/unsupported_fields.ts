@@ -23,8 +23,6 @@ function each(neutral: boolean | number): NeutralValues {
     (Array.isArray(value) && value.every((item) => item === neutral || item === null));
 }
 
-const isPlainText: NeutralValues = (value) => isObject(value) && value.type === "text";
-
 /** Fields of prefill/decode disaggregation, of adapters and of sessions: the same on all endpoints. */
 const DEPLOYMENT_FIELDS: FieldTable = {
   bootstrap_host: NOTHING,
@@ -70,12 +68,9 @@ export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
 export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
   ...DEPLOYMENT_FIELDS,
   ...SHARED_SAMPLING_FIELDS,
-  chat_template_kwargs: isEmpty,
-  continue_final_message: OFF,
   parallel_tool_calls: [true],
   reasoning: isEmpty,
   reasoning_effort: NOTHING,
-  response_format: isPlainText,
   // Without a reasoning parser there is nothing to separate or to stream apart.
   separate_reasoning: [true, false],
   service_tier: ["auto"],
@@ -87,7 +82,6 @@ export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
 };
 
 export const UNSUPPORTED_STREAM_OPTIONS: FieldTable = {
-  continuous_usage_stats: OFF,
   include_obfuscation: OFF,
 };
 

@@ -190,6 +190,90 @@ describe("sampling fields", () => {
   });
 });
 
+describe("response_format", () => {
+  const schema = { type: "object", properties: { a: { type: "integer" } } };
+
+  test.each([
+    [{ type: "text" }, {}],
+    [{ type: "json_object" }, { jsonSchema: { type: "object" } }],
+    [{ type: "json_schema", json_schema: { schema } }, { jsonSchema: schema }],
+    [
+      { type: "json_schema", json_schema: { name: "a", description: "b", schema, strict: true } },
+      { jsonSchema: schema },
+    ],
+    [{ type: "json_schema", json_schema: { schema: true, strict: false } }, { jsonSchema: true }],
+    [
+      { type: "structural_tag", structures: [{ begin: "<" }], triggers: ["<"] },
+      { structuralTag: '{"structures":[{"begin":"<"}],"triggers":["<"]}' },
+    ],
+  ])("%j reaches the engine", async (response_format, form) => {
+    const { sampling } = await asked({ messages: HELLO, response_format });
+    expect(sampling).toEqual({ temperature: 1, topP: 1, maxNewTokens: null, ...form });
+  });
+
+  test("json_schema and structural_tag are fields of their own as well", async () => {
+    const tag = '{"structures":[],"triggers":[]}';
+    const byField = async (fields: object) =>
+      (await asked({ messages: HELLO, ...fields })).sampling;
+    expect(await byField({ json_schema: "{}" })).toMatchObject({ jsonSchema: "{}" });
+    expect(await byField({ structural_tag: tag })).toMatchObject({ structuralTag: tag });
+  });
+
+  test.each([
+    [5, "response_format must be an object, got 5"],
+    [{}, "response_format.type must be given"],
+    [{ type: "xml" }, "response_format.type must be one of text, json_object, json_schema, struct"],
+    [{ type: "json_schema" }, "response_format.json_schema.schema must be given"],
+    [
+      { type: "json_schema", json_schema: { name: "a" } },
+      "response_format.json_schema.schema must",
+    ],
+    [
+      { type: "json_schema", json_schema: { schema: "{}" } },
+      'response_format.json_schema.schema must be an object, true or false, got "{}"',
+    ],
+    [
+      { type: "json_schema", json_schema: { schema, strict: 1 } },
+      "response_format.json_schema.strict must be true or false, got 1",
+    ],
+    [
+      { type: "json_schema", json_schema: { schema, mood: 1 } },
+      "Cannot use response_format.json_schema.mood: it is not a known field",
+    ],
+    [{ type: "json_object", schema }, "Cannot use response_format.schema: it is not a known field"],
+  ])("%j is refused", async (response_format, message) => {
+    expect(await refusal({ messages: HELLO, response_format })).toContain(message);
+  });
+
+  test.each([{ regex: "a" }, { ebnf: "a" }, { json_schema: "{}" }, { structural_tag: "{}" }])(
+    "and %j are refused together",
+    async (grammar) => {
+      const response_format = { type: "json_object" };
+      const message = await refusal({ messages: HELLO, response_format, ...grammar });
+      expect(message).toContain("Only one of regex, json_schema, or ebnf can be set");
+      expect(message).toContain("response_format");
+      await asked({ messages: HELLO, response_format: { type: "text" }, ...grammar });
+    },
+  );
+});
+
+describe("the chat template", () => {
+  test("is given chat_template_kwargs", async () => {
+    const chat_template_kwargs = { thinking: true, level: "high" };
+    const { templateVariables } = await asked({ messages: HELLO, chat_template_kwargs });
+    expect(templateVariables).toEqual(chat_template_kwargs);
+    const message = await refusal({ messages: HELLO, chat_template_kwargs: 1 });
+    expect(message).toBe("chat_template_kwargs must be an object, got 1");
+  });
+
+  test("goes on with the final message", async () => {
+    const messages = [...HELLO, { role: "assistant", content: "It is" }];
+    const request = await asked({ messages, continue_final_message: true });
+    expect(request).toMatchObject({ messages, continueFinalMessage: true });
+    expect(await asked({ messages })).not.toHaveProperty("continueFinalMessage");
+  });
+});
+
 describe("fields that are not supported yet", () => {
   test.each([
     { n: 1, logprobs: false, top_logprobs: null },
@@ -206,11 +290,8 @@ describe("fields that are not supported yet", () => {
   test.each([
     ["tools", [{ type: "function", function: { name: "f" } }]],
     ["tool_choice", "required"],
-    ["response_format", { type: "json_object" }],
     ["store", true],
     ["service_tier", "flex"],
-    ["chat_template_kwargs", { thinking: true }],
-    ["continue_final_message", true],
     ["reasoning_effort", "high"],
     ["lora_path", "x"],
   ])("%s: %j is refused by name", async (name, value) => {

@@ -25,9 +25,11 @@ describe("/generate", () => {
     const seeds = engine.requests.map(({ sampling }) => sampling!.seed);
     expect(seeds[0]).toBe(5);
     expect(new Set(seeds).size).toBe(3);
-    expect(engine.requests).toEqual(seeds.map((seed) => ({ prompt: "abc", sampling: { seed } })));
     // One id cannot name three answers.
     const ids = answers.map(({ meta_info }) => meta_info.id);
+    expect(engine.requests).toEqual(
+      seeds.map((seed, i) => ({ prompt: "abc", sampling: { seed }, requestId: ids[i] })),
+    );
     expect(new Set(ids).size).toBe(3);
     expect(ids).not.toContain("mine");
   });
@@ -56,7 +58,8 @@ describe("/generate", () => {
     const answers = await answer<GenerateAnswer[]>(await post(app, "/generate", body));
     expect(answers.map(({ text }) => text)).toEqual(["a", "a", "b", "b"]);
     expect(engine.requests.map(({ prompt }) => prompt)).toEqual(["a", "a", "b", "b"]);
-    expect(engine.requests.every(({ requestId }) => requestId === undefined)).toBe(true);
+    const ids = engine.requests.map(({ requestId }) => requestId);
+    expect(new Set([...ids, "x", "y"]).size).toBe(6);
   });
 
   test("chunks of a stream carry the position among all samples, each ends once", async () => {
@@ -159,7 +162,7 @@ describe("/v1/chat/completions", () => {
       completion_tokens: 9,
       total_tokens: 11,
     });
-    expect(body.id).toBe("scripted-1");
+    expect(body.id).toBe("mine");
     const seeds = engine.requests.map(({ sampling }) => sampling!.seed);
     expect(seeds[0]).toBe(7);
     expect(new Set(seeds).size).toBe(3);
@@ -168,11 +171,11 @@ describe("/v1/chat/completions", () => {
   test("a stream has role and content of each choice, then a finish of each, then usage", async () => {
     const { app } = setUp();
     const stream_options = { include_usage: true };
-    const body = { messages, n: 2, stream: true, stream_options };
+    const body = { messages, n: 2, stream: true, stream_options, rid: "mine" };
     const chunks = await events<ChatEvent>(await post(app, path, body));
     for (const index of [0, 1]) {
       const own = chunks.filter(({ choices }) => choices[0]?.index === index);
-      expect(new Set(own.map(({ id }) => id)).size).toBe(1);
+      expect(new Set(own.map(({ id }) => id))).toEqual(new Set(["mine"]));
       expect(own.map(({ choices }) => choices[0]!.delta)).toMatchObject([
         { role: "assistant", content: "" },
         { role: null, content: "h" },

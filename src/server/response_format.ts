@@ -1,0 +1,76 @@
+/**
+ * `response_format` of the endpoints under `/v1`: the form that an answer must have.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { SamplingParams } from "../generation.ts";
+import { type Fields, isObject, outOfRange, wrongType } from "../http/fields.ts";
+
+const NAME = "response_format";
+const GRAMMARS = ["regex", "ebnf", "json_schema", "structural_tag"] as const;
+
+type Form = Pick<SamplingParams, "jsonSchema" | "structuralTag">;
+
+/**
+ * What the answer must fit; nothing when any text will do.
+ *
+ * A schema is enforced whether `strict` is set or not, and one that cannot be is refused.
+ */
+export function readResponseFormat(fields: Fields): Form {
+  const format = fields.object(NAME);
+  if (format === undefined) return {};
+  const form = readForm(format);
+  format.end();
+  const other = GRAMMARS.find((name) => fields.value(name));
+  if (Object.keys(form).length === 0 || other === undefined) return form;
+  throw new InvalidRequestError(
+    `Only one of regex, json_schema, or ebnf can be set, got ${NAME} and ${other}`,
+    NAME,
+  );
+}
+
+function readForm(format: Fields): Form {
+  const type = format.string("type");
+  switch (type) {
+    case undefined:
+      throw new InvalidRequestError(`${format.path("type")} must be given`, NAME);
+    case "text":
+      return {};
+    case "json_object":
+      return { jsonSchema: { type: "object" } };
+    case "json_schema":
+      return { jsonSchema: readJsonSchema(format) };
+    case "structural_tag":
+      return { structuralTag: readStructuralTag(format) };
+    default:
+      throw outOfRange(
+        format.path("type"),
+        "one of text, json_object, json_schema, structural_tag",
+        type,
+      );
+  }
+}
+
+/** The engine reads what is in the two lists. */
+function readStructuralTag(format: Fields): string {
+  const structures = format.list("structures");
+  const triggers = format.list("triggers");
+  return JSON.stringify({ structures, triggers });
+}
+
+function readJsonSchema(format: Fields): boolean | Readonly<Record<string, unknown>> {
+  const given = format.object("json_schema");
+  const schema = given?.value("schema");
+  if (given === undefined || schema === undefined) {
+    const path = `${format.path("json_schema")}.schema`;
+    throw new InvalidRequestError(`${path} must be given`, path);
+  }
+  // These describe the schema to the caller.
+  given.string("name");
+  given.string("description");
+  given.boolean("strict");
+  given.end();
+  if (typeof schema === "boolean" || isObject(schema)) return schema;
+  throw wrongType(given.path("schema"), "an object, true or false", schema);
+}
