@@ -1,0 +1,110 @@
+/**
+ * An assistant's answer as it grows -> reasoning, content and tool calls.
+ *
+ * Reasoning is taken off first, and what remains is looked through for calls: what a model only
+ * thinks about calling is not called.
+ *
+ * @module
+ */
+import { HARMONY_MARKS, HarmonyParser } from "./harmony.ts";
+import { type ReasoningParserName, THINK_FORMATS } from "./reasoning/formats.ts";
+import { type ThinkingEvent, ThinkTagParser } from "./reasoning/think_tags.ts";
+import { CALL_FORMATS, type ToolCallParserName } from "./tool_calls/formats.ts";
+import { type ToolCallEvent, ToolCallParser } from "./tool_calls/tool_call_parser.ts";
+
+export type MessageEvent = ToolCallEvent | { readonly type: "reasoning"; readonly text: string };
+
+/** Parses one answer. What it tells does not depend on where the text is cut into pieces. */
+export interface MessageParser {
+  /** Takes more of the answer; text that may be part of a mark is held back. */
+  push(text: string): readonly MessageEvent[];
+  /** The answer is over: what was held back is told. */
+  end(): readonly MessageEvent[];
+}
+
+export interface MessageParserOptions {
+  /** How the model writes calls. Default: what it writes is content. */
+  readonly toolCalls?: ToolCallParserName | undefined;
+  /** Names of the request's functions. Without any there are no calls. */
+  readonly tools?: readonly string[] | undefined;
+  /** How the model marks its thinking. Default: what it thinks is content. */
+  readonly reasoning?: ReasoningParserName | undefined;
+  /** Tells reasoning apart from content; else it stays content, with its tags. Default true. */
+  readonly separatesReasoning?: boolean | undefined;
+  /** Whether the request asks the chat template for thinking. Default false. */
+  readonly wantsThinking?: boolean | undefined;
+  /** Makes the id of a call. Default "call_" and 24 random hexadecimal digits. */
+  readonly newId?: (() => string) | undefined;
+}
+
+/** The parser for an answer to such a request. */
+export function createMessageParser(options: MessageParserOptions): MessageParser {
+  const { toolCalls, tools = [], reasoning, separatesReasoning = true, newId } = options;
+  const calls = { tools, ...(newId !== undefined && { newId }) };
+  const callFormat = tools.length === 0 ? undefined : toolCalls;
+  const separated = separatesReasoning ? reasoning : undefined;
+  if (callFormat === "gpt-oss" || separated === "gpt-oss") {
+    const known = callFormat === "gpt-oss" ? calls : { tools: [] };
+    return new HarmonyParser({ ...known, separatesReasoning: separated === "gpt-oss" });
+  }
+  const thinking =
+    reasoning === undefined || reasoning === "gpt-oss"
+      ? undefined
+      : new ThinkTagParser({
+          isOpen: THINK_FORMATS[reasoning](options.wantsThinking ?? false),
+          keepTags: !separatesReasoning,
+        });
+  const calling =
+    callFormat === undefined ? undefined : new ToolCallParser(CALL_FORMATS[callFormat], calls);
+  return new TaggedParser(thinking, calling, separatesReasoning);
+}
+
+/**
+ * Special tokens that the text must show for an answer to be parsed, whatever `skipSpecialTokens`
+ * says.
+ */
+export function marksOf(options: MessageParserOptions): readonly string[] {
+  const { toolCalls, tools = [], reasoning } = options;
+  const isCalling = toolCalls !== undefined && tools.length > 0;
+  if (reasoning === "gpt-oss" || (isCalling && toolCalls === "gpt-oss")) return HARMONY_MARKS;
+  const callMarks = isCalling ? CALL_FORMATS[toolCalls as keyof typeof CALL_FORMATS].marks : [];
+  return reasoning === undefined ? callMarks : ["<think>", "</think>", ...callMarks];
+}
+
+/** Tags around the thinking, marks around the calls: two parsers, one behind the other. */
+class TaggedParser implements MessageParser {
+  readonly #thinking: ThinkTagParser | undefined;
+  readonly #calling: ToolCallParser | undefined;
+  readonly #separatesReasoning: boolean;
+
+  constructor(
+    thinking: ThinkTagParser | undefined,
+    calling: ToolCallParser | undefined,
+    separatesReasoning: boolean,
+  ) {
+    this.#thinking = thinking;
+    this.#calling = calling;
+    this.#separatesReasoning = separatesReasoning;
+  }
+
+  push(text: string): readonly MessageEvent[] {
+    return this.#thinking === undefined
+      ? this.#content(text)
+      : this.#thinking.push(text).flatMap((event) => this.#sort(event));
+  }
+
+  end(): readonly MessageEvent[] {
+    const last = this.#thinking?.end().flatMap((event) => this.#sort(event)) ?? [];
+    return [...last, ...(this.#calling?.end() ?? [])];
+  }
+
+  #sort({ type, text }: ThinkingEvent): readonly MessageEvent[] {
+    if (type === "content") return this.#content(text);
+    return [{ type: this.#separatesReasoning ? "reasoning" : "content", text }];
+  }
+
+  #content(text: string): readonly MessageEvent[] {
+    if (this.#calling !== undefined) return this.#calling.push(text);
+    return text === "" ? [] : [{ type: "content", text }];
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * A model's answer as it grows -> what it thought between `<think>` and `</think>`, and what it says.
+ *
+ * Thinking stands in front or nowhere: a tag further behind is a word like any other. White space
+ * around the tags and at the end belongs to neither part, but for that in front of `</think>`.
+ *
+ * @module
+ */
+import { type PieceReader, type Reading, Transducer } from "../piece_reader.ts";
+
+export interface ThinkingEvent {
+  readonly type: "reasoning" | "content";
+  readonly text: string;
+}
+
+export interface ThinkTagOptions {
+  /** Whether the prompt has opened the thinking, so that no tag need come. */
+  readonly isOpen: boolean;
+  /** Leaves the tags and all white space in the reasoning. Default false. */
+  readonly keepTags?: boolean | undefined;
+}
+
+const BEGIN = "<think>";
+const END = "</think>";
+
+/** Parses one answer. */
+export class ThinkTagParser {
+  readonly #transducer: Transducer<ThinkingEvent>;
+
+  constructor({ isOpen, keepTags = false }: ThinkTagOptions) {
+    this.#transducer = new Transducer(
+      (reader, emit) =>
+        parse(reader, { isOpen, keepTags, write: (type, text) => text && emit({ type, text }) }),
+      (last, next) =>
+        last.type === next.type ? { ...last, text: last.text + next.text } : undefined,
+    );
+  }
+
+  push(text: string): ThinkingEvent[] {
+    return this.#transducer.push(text);
+  }
+
+  /** The answer is over: what was held back is told. */
+  end(): ThinkingEvent[] {
+    return this.#transducer.end();
+  }
+}
+
+interface ParseOptions {
+  readonly isOpen: boolean;
+  readonly keepTags: boolean;
+  readonly write: (type: ThinkingEvent["type"], text: string) => void;
+}
+
+function* parse(reader: PieceReader, { isOpen, keepTags, write }: ParseOptions): Reading<void> {
+  yield* reader.skipSpace();
+  const hasTag = yield* reader.looksAt(readBegin);
+  if (!hasTag && !isOpen) {
+    reader.rewind(0);
+    yield* copyAll(reader, (text) => write("content", text));
+    return;
+  }
+  if (hasTag) yield* reader.take(BEGIN);
+  if (keepTags) {
+    reader.rewind(0);
+    yield* copyTagged(reader, (text) => write("reasoning", text));
+    yield* copyAll(reader, (text) => write("content", text));
+    return;
+  }
+  yield* reader.skipSpace();
+  yield* copyThinking(reader, (text) => write("reasoning", text));
+  yield* reader.skipSpace();
+  yield* copyTrimmed(reader, (text) => write("content", text));
+}
+
+function* readBegin(reader: PieceReader): Reading<boolean> {
+  return yield* reader.take(BEGIN);
+}
+
+function* readEnd(reader: PieceReader): Reading<boolean> {
+  return yield* reader.take(END);
+}
+
+type Write = (text: string) => void;
+
+/** Copies the thinking and takes the tag behind it. */
+function* copyThinking(reader: PieceReader, write: Write): Reading<void> {
+  let space = "";
+  for (;;) {
+    space = writeTrimmed(space + reader.takeUntil(/</), write);
+    reader.forget();
+    const character = yield* reader.peek();
+    if (character === undefined) return;
+    if (character !== "<") continue;
+    if (yield* reader.looksAt(readEnd)) {
+      yield* reader.take(END);
+      write(space);
+      return;
+    }
+    reader.skip();
+    space = writeTrimmed(`${space}<`, write);
+  }
+}
+
+/** Copies the thinking with the tags around it. */
+function* copyTagged(reader: PieceReader, write: Write): Reading<void> {
+  for (;;) {
+    write(reader.takeUntil(/</));
+    reader.forget();
+    const character = yield* reader.peek();
+    if (character === undefined) return;
+    if (character !== "<") continue;
+    const isEnd = yield* reader.looksAt(readEnd);
+    if (isEnd) yield* reader.take(END);
+    else reader.skip();
+    write(isEnd ? END : "<");
+    if (isEnd) return;
+  }
+}
+
+function* copyAll(reader: PieceReader, write: Write): Reading<void> {
+  do {
+    write(reader.takeAll());
+    reader.forget();
+  } while ((yield* reader.peek()) !== undefined);
+}
+
+/** Copies all but the white space at the end. */
+function* copyTrimmed(reader: PieceReader, write: Write): Reading<void> {
+  let space = "";
+  do {
+    space = writeTrimmed(space + reader.takeAll(), write);
+    reader.forget();
+  } while ((yield* reader.peek()) !== undefined);
+}
+
+/** Writes text and returns the white space at its end, which is not written. */
+function writeTrimmed(text: string, write: Write): string {
+  const shown = text.trimEnd();
+  write(shown);
+  return text.slice(shown.length);
+}
