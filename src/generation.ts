@@ -7,8 +7,6 @@
  * @module
  */
 
-import type { Constraint } from "./grammar/grammar.ts";
-
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
   /** Completion tokens at most; `null` fills the context. Default 128. */
@@ -118,6 +116,27 @@ export interface ChatMessage {
   readonly name?: string;
   readonly tool_calls?: readonly ChatToolCall[];
   readonly tool_call_id?: string;
+}
+
+/** How a model writes down its thoughts. */
+export interface Thinking {
+  /** What they stand between, special tokens by their names. */
+  readonly begin: string;
+  readonly end: string;
+  /** Whether the prompt has begun them already. Otherwise there may be none. */
+  readonly isOpen: boolean;
+}
+
+/** The languages that a constraint may be written in, most of them called as the request fields. */
+export type ConstraintKind = "json_schema" | "regex" | "ebnf" | "structural_tag" | "tools";
+
+/** What the whole text of a completion must be. */
+export interface Constraint {
+  readonly kind: ConstraintKind;
+  /** The schema as JSON, the pattern, the grammar, or what else the kind has. */
+  readonly source: string;
+  /** Thoughts that come first, and that the constraint does not speak of. */
+  readonly thinking?: Thinking | undefined;
 }
 
 /** One prompt, in exactly one of four forms. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Constraint, ConstraintKind } from "../generation.ts";
 import { compileAutomaton } from "./compile_automaton.ts";
 import { type Configuration, type ConfigurationLimits, Configurations } from "./configurations.ts";
 import type { Grammar } from "./expression.ts";
@@ -12,20 +13,10 @@ import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
 import type { Marks } from "./marks.ts";
 import { MaskCache } from "./mask_cache.ts";
 import { GrammarMatcher } from "./matcher.ts";
-import { afterThinking, type Thinking } from "./thinking.ts";
+import { afterThinking } from "./thinking.ts";
 import { TokenMasks } from "./token_masks.ts";
 
-/** The languages that a constraint may be written in, as the request fields are called. */
-export type ConstraintKind = "json_schema" | "regex" | "ebnf" | "structural_tag" | "tools";
-
-/** What the whole text of a completion must be. */
-export interface Constraint {
-  readonly kind: ConstraintKind;
-  /** The schema as JSON, the pattern or the grammar. */
-  readonly source: string;
-  /** Thoughts that come first, and that the constraint does not speak of. */
-  readonly thinking?: Thinking | undefined;
-}
+export type { Constraint, ConstraintKind };
 
 /**
  * Reads a constraint of one kind; special tokens stand in it by their names where it has a place for

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Thinking } from "../generation.ts";
 import { embed } from "./embed.ts";
 import {
   characters,
@@ -16,15 +17,6 @@ import {
 } from "./expression.ts";
 import { textUpTo, textWithout } from "./free_text.ts";
 import type { Marks } from "./marks.ts";
-
-/** How a model writes down its thoughts. */
-export interface Thinking {
-  /** What they stand between, special tokens by their names. */
-  readonly begin: string;
-  readonly end: string;
-  /** Whether the prompt has begun them already. Otherwise there may be none. */
-  readonly isOpen: boolean;
-}
 
 /** The same grammar behind thoughts, and line breaks that follow them. */
 export function afterThinking(
