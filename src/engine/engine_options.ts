@@ -123,6 +123,11 @@ export interface EngineOptions {
    * turns, the template of a checkpoint without one. Default: what its template and config tell.
    */
   readonly chatFamily?: string | undefined;
+  /**
+   * Whether prompts that the context does not hold are cut at their end, and completion tokens to
+   * what is left, instead of being refused. Default false.
+   */
+  readonly allowAutoTruncate?: boolean | undefined;
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */
   readonly randomSeed?: number | undefined;
   /** Called once it is known where the memory goes, before any weight is read. */

@@ -19,6 +19,8 @@ export interface PromptOptions {
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
   readonly contentIds: ContentIds;
+  /** Cuts what is too long, instead of refusing it. Default false. */
+  readonly allowAutoTruncate?: boolean | undefined;
 }
 
 export interface Prompt {
@@ -39,19 +41,25 @@ export function readPrompt(request: GenerationRequest, options: PromptOptions): 
   }
   refuseWithoutMessages(request);
   if (inputEmbeds !== undefined) {
-    requireLength(inputEmbeds, options);
-    const embeddings = new PromptEmbeddings(inputEmbeds, options);
+    const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, options));
+    const embeddings = new PromptEmbeddings(rows, options);
     return { tokens: embeddings.ids, embeddings };
   }
   const ids = tokens ?? encode(request, options);
-  requireLength(ids, options);
+  const length = fittingLength(ids, options);
   requireTokens(ids, options);
-  return { tokens: [...ids] };
+  return { tokens: ids.slice(0, length) };
 }
 
-function requireLength({ length }: ArrayLike<unknown>, { contextLength }: PromptOptions): void {
+/** Tokens at its beginning that a prompt may keep; one of the context is left for the completion. */
+function fittingLength(
+  { length }: ArrayLike<unknown>,
+  { contextLength, allowAutoTruncate }: PromptOptions,
+): number {
   if (length === 0) throw new InvalidRequestError("the prompt is empty", "prompt");
-  if (length >= contextLength) throw tooLong(length, contextLength);
+  if (length < contextLength) return length;
+  if (allowAutoTruncate) return contextLength - 1;
+  throw tooLong(length, contextLength);
 }
 
 /** @throws {InvalidRequestError} when an id is not in the vocabulary. */
@@ -77,12 +85,12 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
 }
 
 function encode(request: GenerationRequest, options: PromptOptions): number[] {
-  const { tokenizer, chat, contextLength, longestToken } = options;
+  const { tokenizer, chat, contextLength, longestToken, allowAutoTruncate } = options;
   const { prompt } = request;
   const text = prompt ?? renderChat(request, chat);
   // Encoding takes time; a text that cannot fit is not worth it.
   const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
-  if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
+  if (atLeast >= contextLength && !allowAutoTruncate) throw tooLong(`at least ${atLeast}`, contextLength);
   return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
 }
 
@@ -143,11 +151,16 @@ function tooLong(tokens: number | string, contextLength: number): InvalidRequest
 export function completionLimit(
   promptLength: number,
   wanted: number | null | undefined,
-  { contextLength, fallback }: { readonly contextLength: number; readonly fallback: number },
+  {
+    contextLength,
+    fallback,
+    allowAutoTruncate = false,
+  }: Pick<PromptOptions, "contextLength" | "allowAutoTruncate"> & { readonly fallback: number },
 ): number {
   const room = contextLength - promptLength;
   if (wanted === null) return room;
   if (wanted === undefined) return Math.min(fallback, room);
+  if (wanted > room && allowAutoTruncate) return room;
   if (wanted > room) {
     throw new InvalidRequestError(
       `Requested token count exceeds the model's maximum context length of ${contextLength} tokens. ` +

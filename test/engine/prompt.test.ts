@@ -1,0 +1,67 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ContentIds } from "../../src/cache/content_id.ts";
+import { completionLimit, type PromptOptions, readPrompt } from "../../src/engine/prompt.ts";
+import { loadText } from "../../src/engine/text_model.ts";
+import { openFolder } from "../../src/node/files.ts";
+import { defaultModelPath } from "../../src/node/package_root.ts";
+
+const text = await loadText(await openFolder(defaultModelPath()), {});
+const config = JSON.parse(readFileSync(join(defaultModelPath(), "config.json"), "utf8")) as {
+  readonly vocab_size: number;
+};
+
+function options(allowAutoTruncate: boolean): PromptOptions {
+  return {
+    ...text,
+    vocabularySize: config.vocab_size,
+    hiddenSize: 2,
+    contextLength: 8,
+    contentIds: new ContentIds(),
+    allowAutoTruncate,
+  };
+}
+
+const TEXT = "one two three four five six seven eight nine ten";
+const TOO_LONG = /The input \((at least )?\d+ tokens\) is longer than the model's context length/;
+
+describe("readPrompt()", () => {
+  test.each([
+    [{ tokens: [1, 2, 3, 4, 5, 6, 7, 8] }],
+    [{ prompt: TEXT }],
+    [{ inputEmbeds: new Array(8).fill([0.5, 0.25]) }],
+  ])("refuses %j for a context of 8", (request) => {
+    expect(() => readPrompt(request, options(false))).toThrow(TOO_LONG);
+  });
+
+  test("keeps the beginning of a prompt that is too long, when it may", () => {
+    const tokens = [9, 8, 7, 6, 5, 4, 3, 2, 1];
+    expect(readPrompt({ tokens }, options(true)).tokens).toEqual([9, 8, 7, 6, 5, 4, 3]);
+    const whole = text.tokenizer.encodePrompt(TEXT);
+    expect(whole.length).toBeGreaterThan(8);
+    expect(readPrompt({ prompt: TEXT }, options(true)).tokens).toEqual(whole.slice(0, 7));
+    const rows = Array.from({ length: 9 }, (_, i) => [i, -i]);
+    expect(readPrompt({ inputEmbeds: rows }, options(true)).embeddings!.ids).toHaveLength(7);
+  });
+
+  test("changes nothing about a prompt that fits", () => {
+    expect(readPrompt({ tokens: [1, 2, 3, 4, 5, 6, 7] }, options(true)).tokens).toHaveLength(7);
+  });
+
+  test("checks the tokens that are cut as well", () => {
+    const tokens = [1, 1, 1, 1, 1, 1, 1, 1, config.vocab_size];
+    expect(() => readPrompt({ tokens }, options(true))).toThrow("not in the vocabulary");
+  });
+});
+
+describe("completionLimit()", () => {
+  const limit = (wanted: number, allowAutoTruncate: boolean) =>
+    completionLimit(5, wanted, { contextLength: 8, fallback: 128, allowAutoTruncate });
+
+  test("refuses more than is left, or cuts it when it may", () => {
+    expect(limit(3, false)).toBe(3);
+    expect(() => limit(4, false)).toThrow("You requested a total of 9 tokens");
+    expect(limit(4, true)).toBe(3);
+  });
+});
