@@ -45,6 +45,11 @@ export interface SamplingParams {
   readonly noStopTrim?: boolean;
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
+  /**
+   * Special tokens that are in the text all the same, by their names: the marks of a form that is
+   * read from it. No space is put before them. Default none.
+   */
+  readonly shownSpecialTokens?: readonly string[];
   /** Puts a space between special tokens that follow each other, where they are shown. Default true. */
   readonly spacesBetweenSpecialTokens?: boolean;
   /**

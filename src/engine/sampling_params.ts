@@ -30,6 +30,7 @@ export interface Sampling extends Required<RowSampling> {
   readonly ignoreEos: boolean;
   readonly noStopTrim: boolean;
   readonly skipSpecialTokens: boolean;
+  readonly shownSpecialTokens: readonly string[];
   readonly spacesBetweenSpecialTokens: boolean;
 }
 
@@ -92,6 +93,7 @@ export function resolveSampling(
     ignoreEos: params.ignoreEos ?? false,
     noStopTrim: params.noStopTrim ?? false,
     skipSpecialTokens: params.skipSpecialTokens ?? true,
+    shownSpecialTokens: params.shownSpecialTokens ?? [],
     spacesBetweenSpecialTokens: params.spacesBetweenSpecialTokens ?? true,
     seed: chosenSeed,
   };

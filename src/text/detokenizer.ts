@@ -12,6 +12,8 @@ import type { Vocabulary } from "./vocabulary.ts";
 export interface DetokenizerOptions {
   /** Default false. */
   readonly skipSpecialTokens?: boolean;
+  /** Special tokens that are shown all the same, with no space in front. Default none. */
+  readonly shownSpecialTokens?: readonly string[];
   /** Puts a space between special tokens that follow each other, where shown. Default false. */
   readonly spacesBetweenSpecialTokens?: boolean;
   /** Drops one space at the very start: for whole texts, not for completions. Default false. */
@@ -22,6 +24,7 @@ export interface DetokenizerOptions {
 export class Detokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecialTokens: boolean;
+  readonly #shown: ReadonlySet<number | undefined>;
   readonly #spacesBetween: boolean;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #stripLeadingSpace: boolean;
@@ -30,6 +33,7 @@ export class Detokenizer {
   constructor(vocabulary: Vocabulary, options: DetokenizerOptions = {}) {
     this.#vocabulary = vocabulary;
     this.#skipSpecialTokens = options.skipSpecialTokens ?? false;
+    this.#shown = new Set(options.shownSpecialTokens?.map((content) => vocabulary.id(content)));
     this.#spacesBetween = options.spacesBetweenSpecialTokens ?? false;
     this.#stripLeadingSpace = options.stripLeadingSpace ?? false;
   }
@@ -45,8 +49,9 @@ export class Detokenizer {
       const special = this.#vocabulary.isSpecial(id);
       if (special) {
         text += this.#decoder.decode();
-        if (this.#skipSpecialTokens) continue;
-        if (this.#spacesBetween && this.#afterSpecial) text += " ";
+        const isShown = this.#shown.has(id);
+        if (this.#skipSpecialTokens && !isShown) continue;
+        if (this.#spacesBetween && this.#afterSpecial && !isShown) text += " ";
       }
       this.#afterSpecial = special;
       text += this.#decoder.decode(this.#vocabulary.bytes(id), { stream: true });

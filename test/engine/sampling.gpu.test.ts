@@ -6,6 +6,7 @@ import { complete, openEngine } from "../support/engine.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true, maxNewTokens: 10 };
 /** Ends of a sequence in the embedded model. */
+const END = "<｜end▁of▁sentence｜>";
 const EOS = 1;
 
 const prompt = (seed: number, length = 12) =>
@@ -204,6 +205,8 @@ describe("sampling of the embedded model", () => {
     const shown = await request({ noStopTrim: true, skipSpecialTokens: false });
     expect(shown.last.finish).toEqual({ type: "stop", matched: EOS });
     expect(shown.text.length).toBeGreaterThan("The capital of Japan is Tokyo.".length);
+    const named = await request({ noStopTrim: true, shownSpecialTokens: [END] });
+    expect(named.text).toBe(`The capital of Japan is Tokyo.${END}`);
   });
 
   test.each<[string, Partial<GenerationRequest>]>([

@@ -107,6 +107,14 @@ describe("Detokenizer", () => {
     expect(new Detokenizer(vocabulary).push([BOS, BOS])).toBe("<s><s>");
   });
 
+  test("push shows the special tokens it is told to, skipped or not, without a space", () => {
+    const options = { spacesBetweenSpecialTokens: true, shownSpecialTokens: ["</s>", "<nowhere>"] };
+    const skipped = new Detokenizer(vocabulary, { ...options, skipSpecialTokens: true });
+    expect(skipped.push([BOS, 257, 257, 0x41, BOS, 257])).toBe("</s></s>A</s>");
+    const shown = new Detokenizer(vocabulary, options);
+    expect(shown.push([BOS, 257, BOS])).toBe("<s></s> <s>");
+  });
+
   test("push keeps a byte order mark and passes over ids without a token", () => {
     const detokenizer = new Detokenizer(vocabulary);
     expect(detokenizer.push([...bytesOf("\ufeffa"), HOLE, -1, ...bytesOf("\ufeff")])).toBe(
