@@ -15,7 +15,7 @@ export interface SampleEbnf {
 export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   {
     name: "email",
-    ebnf: String.raw`
+    ebnf: `
       root   ::= user "@" domain
       user   ::= [a-zA-Z0-9._%+-]+
       domain ::= label ("." label)* "." top
@@ -27,7 +27,7 @@ export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   },
   {
     name: "greeting",
-    ebnf: String.raw`
+    ebnf: `
       # The alternatives go on where a line ends with a bar.
       root ::= hello ", " who mark
       hello ::= "Hello" |
@@ -41,7 +41,7 @@ export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   },
   {
     name: "number",
-    ebnf: String.raw`
+    ebnf: `
       root ::= "-"? whole fraction? exponent?
       whole
         ::= "0"
@@ -54,7 +54,7 @@ export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   },
   {
     name: "phone number",
-    ebnf: String.raw`
+    ebnf: `
       root ::= country? area digit{3} "-" digit{4}
       country ::= "+" [1-9] digit{0,2} " "
       area ::= "(" digit{3} ") " | digit{3} "-"
@@ -65,7 +65,7 @@ export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   },
   {
     name: "date",
-    ebnf: String.raw`
+    ebnf: `
       root  ::= year "-" month "-" day
       year  ::= [0-9]{4}
       month ::= "0" [1-9] | "1" [0-2]
@@ -76,7 +76,7 @@ export const SAMPLE_EBNF: readonly SampleEbnf[] = [
   },
   {
     name: "hex colour",
-    ebnf: String.raw`
+    ebnf: `
       root ::= "#" hex{3} (hex{3})?  # short or long
       hex  ::= [0-9a-fA-F]`,
     regex: "#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})",
