@@ -115,8 +115,10 @@ export class Engine implements GenerationEngine {
       tokens: text.tokenizer.vocabulary,
       endTokens: [...text.eosTokenIds].filter((id) => id < this.model.vocabularySize),
       vocabularySize: this.model.vocabularySize,
+      json: resolved.json,
     });
-    this.#prompt = { ...text, ...this.model, contentIds: new ContentIds() };
+    const { allowAutoTruncate } = options;
+    this.#prompt = { ...text, ...this.model, contentIds: new ContentIds(), allowAutoTruncate };
     const retractionMemory =
       loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
     this.#movers = { retractionMemory, copier: loaded.copier };
@@ -274,6 +276,7 @@ export class Engine implements GenerationEngine {
     const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
       contextLength,
       fallback: DEFAULT_MAX_NEW_TOKENS,
+      allowAutoTruncate: this.#prompt.allowAutoTruncate,
     });
     requireFewerAtLeast(sampling, maxNewTokens);
     return new Sequence({

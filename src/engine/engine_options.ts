@@ -7,6 +7,8 @@ import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
+import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
+import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
@@ -116,6 +118,13 @@ export interface EngineOptions {
    * wisp-llm/browser. Default: in this thread, in slices of 2 ms between which others have turns.
    */
   readonly grammarService?: CreateGrammarService | undefined;
+  /**
+   * The most characters of white space between two tokens of JSON that a schema asks for; 0 is
+   * compact. Default 40.
+   */
+  readonly jsonWhitespace?: number | undefined;
+  /** Dialect of schemas without `$schema`: draft-04, -06, -07, 2019-09 or 2020-12, the default. */
+  readonly jsonDialect?: Dialect | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**
@@ -154,6 +163,7 @@ export interface ResolvedOptions {
   /** Ascending; empty for none. */
   readonly decodeBuckets: readonly number[];
   readonly grammarBackend: GrammarBackend;
+  readonly json: JsonSchemaOptions;
   readonly prefixCache: boolean;
   readonly chunkedPrefix: boolean;
   readonly chunkedPrefixThreshold: number;
@@ -223,6 +233,10 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     overlapSchedule: options.overlapSchedule ?? true,
     decodeBuckets: resolveBuckets(options),
     grammarBackend: requireBackend(options.grammarBackend),
+    json: {
+      maxWhitespace: whole("jsonWhitespace", 40, { min: 0, max: 1000 }),
+      dialect: requireDialect(options.jsonDialect),
+    },
     prefixCache: options.prefixCache ?? true,
     chunkedPrefix: options.chunkedPrefix ?? true,
     chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),
@@ -246,4 +260,13 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     quantizeActivations: options.quantizeActivations ?? true,
     deterministicInference: options.deterministicInference ?? false,
   };
+}
+
+function requireDialect(name: string = "2020-12"): Dialect {
+  const dialect = DIALECTS.find((known) => known === name);
+  if (dialect !== undefined) return dialect;
+  throw new InvalidRequestError(
+    `jsonDialect must be one of ${DIALECTS.join(", ")}, got ${name}`,
+    "jsonDialect",
+  );
 }

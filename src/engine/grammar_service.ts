@@ -6,8 +6,10 @@
  *
  * @module
  */
+
 import type { Constraint } from "../grammar/grammar.ts";
 import type { TokenSource } from "../grammar/grammar_vocabulary.ts";
+import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
 
 /** What may follow the tokens so far. */
 export interface NextTokens {
@@ -52,6 +54,8 @@ export interface GrammarModel {
   readonly endTokens: readonly number[];
   /** Tokens that the model gives logits for. */
   readonly vocabularySize: number;
+  /** How JSON is spelled and schemas are read. */
+  readonly json?: JsonSchemaOptions | undefined;
 }
 
 export type CreateGrammarService = (model: GrammarModel) => GrammarService;

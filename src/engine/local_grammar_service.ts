@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { FRONT_ENDS } from "../grammar/backends.ts";
+import { frontEnds } from "../grammar/backends.ts";
 import { type Constraint, GrammarCompiler } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../grammar/grammar_vocabulary.ts";
@@ -99,11 +99,11 @@ class LocalGrammarSession implements GrammarSession {
 
 /** The service of a model. */
 export function localGrammarService(
-  { tokens, endTokens, vocabularySize }: GrammarModel,
+  { tokens, endTokens, vocabularySize, json }: GrammarModel,
   options?: LocalGrammarOptions,
 ): GrammarService {
   return new LocalGrammarService(() => {
     const vocabulary = new GrammarVocabulary(tokens, { endTokens, size: vocabularySize });
-    return new GrammarCompiler({ vocabulary, frontEnds: FRONT_ENDS });
+    return new GrammarCompiler({ vocabulary, frontEnds: frontEnds(json) });
   }, options);
 }

@@ -10,18 +10,21 @@ import { grammarOf } from "./expression.ts";
 import type { ConstraintKind, FrontEnd } from "./grammar.ts";
 import { GrammarError } from "./grammar_error.ts";
 import { parseRegex } from "./regex/parse_regex.ts";
-import { jsonSchemaGrammar } from "./schema/json_schema.ts";
+import { type JsonSchemaOptions, jsonSchemaGrammar } from "./schema/json_schema.ts";
 import { parseStructuralTag, structuralTagGrammar } from "./structural_tag.ts";
 import { toolGrammar } from "./tool_grammar.ts";
 
 /** A reader for each kind. */
-export const FRONT_ENDS: Readonly<Record<ConstraintKind, FrontEnd>> = {
-  json_schema: (source) => jsonSchemaGrammar(source),
-  regex: (source) => grammarOf(parseRegex(source)),
-  ebnf: (source) => parseEbnf(source),
-  structural_tag: (source, marks) => structuralTagGrammar(parseStructuralTag(source), marks),
-  tools: toolGrammar,
-};
+export function frontEnds(json?: JsonSchemaOptions): Readonly<Record<ConstraintKind, FrontEnd>> {
+  return {
+    json_schema: (source) => jsonSchemaGrammar(source, json),
+    regex: (source) => grammarOf(parseRegex(source)),
+    ebnf: (source) => parseEbnf(source),
+    structural_tag: (source, marks) =>
+      structuralTagGrammar(parseStructuralTag(source), { marks, json }),
+    tools: (source, marks) => toolGrammar(source, { marks, json }),
+  };
+}
 
 const KINDS = {
   outlines: ["json_schema", "regex"],

@@ -12,7 +12,7 @@
  */
 
 import { InvalidRequestError } from "../errors.ts";
-import { FRONT_ENDS } from "./backends.ts";
+import { frontEnds } from "./backends.ts";
 import {
   type CompiledGrammar,
   type Constraint,
@@ -21,6 +21,7 @@ import {
 } from "./grammar.ts";
 import { GrammarVocabulary, type TokenSource } from "./grammar_vocabulary.ts";
 import { MaskCache } from "./mask_cache.ts";
+import type { JsonSchemaOptions } from "./schema/json_schema.ts";
 
 /** Exactly one of these. */
 export interface GrammarSource {
@@ -41,6 +42,8 @@ export interface CompileGrammarOptions {
   readonly endTokens?: readonly number[] | undefined;
   /** Tokens that masks speak of, if more than the vocabulary has. */
   readonly size?: number | undefined;
+  /** How JSON is spelled and schemas are read. */
+  readonly json?: JsonSchemaOptions | undefined;
   readonly limits?: GrammarLimits | undefined;
   /** Bytes of masks that are kept. Default 128 MiB. */
   readonly maxMaskBytes?: number | undefined;
@@ -71,7 +74,7 @@ export function compileGrammar(
   const { vocabulary: tokens = BYTES, endTokens = [], size, limits = {} } = options;
   const vocabulary = new GrammarVocabulary(tokens, { endTokens, size });
   const { kind, text } = readSource(source);
-  return compile(FRONT_ENDS[kind](text, vocabulary.marks), {
+  return compile(frontEnds(options.json)[kind](text, vocabulary.marks), {
     vocabulary,
     limits,
     cache: new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20),

@@ -10,7 +10,7 @@ import { choice, type Expression, type Grammar, regular, repeat, sequence } from
 import { textUpTo, textWithout } from "./free_text.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { Marks } from "./marks.ts";
-import { jsonSchemaGrammar } from "./schema/json_schema.ts";
+import { type JsonSchemaOptions, jsonSchemaGrammar } from "./schema/json_schema.ts";
 
 /** One structured part. Special tokens stand in the texts by their names. */
 export interface TagStructure {
@@ -24,6 +24,12 @@ export interface StructuralTag {
   readonly structures: readonly TagStructure[];
   /** Each structure begins with one of them. */
   readonly triggers: readonly string[];
+}
+
+/** What schemas inside other text are read with. */
+export interface SchemaContext {
+  readonly marks: Marks;
+  readonly json?: JsonSchemaOptions | undefined;
 }
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
@@ -80,10 +86,10 @@ function refuse(path: string, problem: string): never {
 }
 
 /** @throws {GrammarError} when a schema cannot be enforced exactly. */
-export function structuralTagGrammar(tag: StructuralTag, marks: Marks): Grammar {
+export function structuralTagGrammar(tag: StructuralTag, { marks, json }: SchemaContext): Grammar {
   const rules = new Map<string, Expression>();
   const bodies = tag.structures.map(({ schema }, i) =>
-    embed(rules, `structure ${i} `, jsonSchemaGrammar(schema)),
+    embed(rules, `structure ${i} `, jsonSchemaGrammar(schema, json)),
   );
   const { parts, text } = triggered(
     tag.structures.map(({ begin, end }, i) => ({

@@ -8,9 +8,8 @@
 import { embed } from "./embed.ts";
 import { choice, EMPTY, type Expression, type Grammar, repeat, sequence } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
-import type { Marks } from "./marks.ts";
 import { jsonSchemaGrammar } from "./schema/json_schema.ts";
-import { triggered } from "./structural_tag.ts";
+import { type SchemaContext, triggered } from "./structural_tag.ts";
 
 export interface ToolFunction {
   readonly name: string;
@@ -84,13 +83,17 @@ export const TOOL_FORMATS = Object.keys(FORMS) as readonly ToolFormat[];
 const ANY_OBJECT = { type: "object" };
 
 /** @throws {GrammarError} when the parameters of a tool cannot be enforced exactly. */
-export function toolGrammar(source: string, marks: Marks): Grammar {
+export function toolGrammar(source: string, context: SchemaContext): Grammar {
+  const { marks, json: schemaOptions } = context;
   const { format, functions, required, parallel } = JSON.parse(source) as ToolConstraint;
   const form: CallForm = FORMS[format];
   const rules = new Map<string, Expression>();
   const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => ({
     begin: form.begin(name),
-    rest: sequence(argumentsOf(rules, { name, parameters }, `tool ${i} `), marks.spell(form.end)),
+    rest: sequence(
+      argumentsOf(rules, { name, parameters, schemaOptions }, `tool ${i} `),
+      marks.spell(form.end),
+    ),
   }));
   const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
   const more = parallel ? repeat(sequence(marks.spell(form.between), call)) : EMPTY;
@@ -114,11 +117,15 @@ export function toolGrammar(source: string, marks: Marks): Grammar {
 
 function argumentsOf(
   rules: Map<string, Expression>,
-  { name, parameters }: ToolFunction,
+  {
+    name,
+    parameters,
+    schemaOptions,
+  }: ToolFunction & { readonly schemaOptions: SchemaContext["json"] },
   prefix: string,
 ): Expression {
   try {
-    return embed(rules, prefix, jsonSchemaGrammar(parameters));
+    return embed(rules, prefix, jsonSchemaGrammar(parameters, schemaOptions));
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     const problem = error.message.replace(/^Cannot /, "");

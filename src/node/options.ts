@@ -6,6 +6,7 @@
  */
 
 import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
+import { DIALECTS } from "../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
@@ -117,8 +118,25 @@ export const ENGINE_OPTIONS = {
     choices: GRAMMAR_BACKENDS,
     default: "outlines",
     help:
-      "constraints that requests may bring: outlines takes json_schema and regex, xgrammar json_schema and ebnf, " +
+      "constraints that requests may bring: outlines takes json_schema and regex, xgrammar json_schema, ebnf and structural_tag, " +
       "auto all of them, none refuses them; one engine enforces them all",
+    group: MODEL,
+  },
+  jsonWhitespace: {
+    flags: ["--json-whitespace"],
+    kind: "integer",
+    min: 0,
+    max: 1000,
+    default: 40,
+    help: "the most characters of white space between two tokens of JSON that a schema asks for; 0 is compact",
+    group: MODEL,
+  },
+  jsonDialect: {
+    flags: ["--json-dialect"],
+    kind: "string",
+    choices: DIALECTS,
+    default: "2020-12",
+    help: "dialect of JSON schemas that do not say theirs in $schema",
     group: MODEL,
   },
   ...MEMORY_OPTIONS,

@@ -62,6 +62,8 @@ export const startEngine: StartEngine = async (options, report) => {
       decodeBuckets: buckets,
       maxDecodeBucket: options.maxDecodeBucket,
       grammarBackend: options.grammarBackend,
+      jsonWhitespace: options.jsonWhitespace,
+      jsonDialect: options.jsonDialect,
       grammarService: workerGrammarService,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,

@@ -59,6 +59,15 @@ test.each([
   expect(() => compileGrammar(source)).toThrow(message);
 });
 
+test("JSON is spelled, and schemas are read, as the options say", () => {
+  const source = { jsonSchema: { prefixItems: [{ const: 1 }], items: false, minItems: 1 } };
+  const accepts = (json: object, text: string) => compileGrammar(source, { json }).accepts(text);
+  expect(accepts({}, "[\n  1\n]")).toBe(true);
+  expect(accepts({ maxWhitespace: 0 }, "[ 1]")).toBe(false);
+  expect(accepts({ maxWhitespace: 0 }, "[1]")).toBe(true);
+  expect(() => accepts({ dialect: "draft-07" }, "[1]")).toThrow("prefixItems");
+});
+
 test("what cannot be enforced is refused with its place", () => {
   expect(() => compileGrammar({ jsonSchema: { items: { format: "klingon" } } })).toThrow(
     GrammarError,

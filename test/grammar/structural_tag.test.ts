@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FRONT_ENDS } from "../../src/grammar/backends.ts";
+import { frontEnds } from "../../src/grammar/backends.ts";
 import { type Constraint, GrammarCompiler } from "../../src/grammar/grammar.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import type { ToolConstraint } from "../../src/grammar/tool_grammar.ts";
@@ -23,7 +23,7 @@ const vocabulary = smallVocabulary({
   special: SPECIAL.map((_, i) => BYTES + i),
   endTokens: [END],
 });
-const compiler = new GrammarCompiler({ vocabulary, frontEnds: FRONT_ENDS });
+const compiler = new GrammarCompiler({ vocabulary, frontEnds: frontEnds() });
 
 /** The text as tokens; those in double brackets are special: "a[[think]]b". */
 function tokens(text: string): number[] {
