@@ -90,7 +90,9 @@ function encode(request: GenerationRequest, options: PromptOptions): number[] {
   const text = prompt ?? renderChat(request, chat);
   // Encoding takes time; a text that cannot fit is not worth it.
   const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
-  if (atLeast >= contextLength && !allowAutoTruncate) throw tooLong(`at least ${atLeast}`, contextLength);
+  if (atLeast >= contextLength && !allowAutoTruncate) {
+    throw tooLong(`at least ${atLeast}`, contextLength);
+  }
   return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
 }
 

@@ -39,8 +39,6 @@ export interface ScriptedEngineOptions {
   readonly healthy?: boolean;
   /** Seconds without a step, as its status tells. */
   readonly stalledFor?: number;
-  /** Seconds without a step, as its status tells. */
-  readonly stalledFor?: number;
 }
 
 export const STOP_TOKEN = 1;
@@ -163,7 +161,6 @@ export class ScriptedEngine implements GenerationEngine {
       usedTokens: 0,
       cachedTokens: 0,
       retractions: 0,
-      stalledFor: this.#options.stalledFor ?? 0,
       stalledFor: this.#options.stalledFor ?? 0,
       batchInvariant: true,
     };
