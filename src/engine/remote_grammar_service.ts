@@ -61,7 +61,9 @@ export class RemoteGrammarService implements GrammarService {
 
   async open(constraint: Constraint): Promise<GrammarSession> {
     const session = ++this.#sessionCount;
-    await this.#ask({ type: "open", session, constraint });
+    // What cannot be sent fails here, and not beside what others ask.
+    const copy = structuredClone(constraint);
+    await this.#ask({ type: "open", session, constraint: copy });
     return {
       advance: (tokens) => this.#advance(session, tokens),
       close: () => this.#leave(session),
