@@ -13,6 +13,7 @@ import {
   HttpError,
 } from "../http/error_response.ts";
 import { handleChatCompletions } from "./chat_completions.ts";
+import { handleCompletions } from "./completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
 import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
@@ -71,6 +72,7 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   const generate: Handler = (request) => handleGenerate(context, request);
   route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
   route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
+  route(["POST"], "/v1/completions", (request) => handleCompletions(context, request));
   route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
   route(["GET"], "/health", () => handleHealth(engine, { lifecycle, watchdogTimeout }));
   if (metrics !== undefined) route(["GET"], "/metrics", () => handleMetrics(metrics));

@@ -15,7 +15,7 @@ import { Fields, isObject, outOfRange, present, requireString, wrongType } from 
 import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
-import { readSampleCount, sampleGroups, withSamples } from "./samples.ts";
+import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
   readMinNewTokens,
   readSeed,
@@ -83,7 +83,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
     priority,
   });
   const requests = withSamples([request], samples);
-  const groups = sampleGroups([requestId], samples);
+  const groups = requestGroups([requestId], { samples });
   return { requests, groups, rid: requestId, model: modelName, stream, ...streamOptions };
 }
 

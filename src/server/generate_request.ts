@@ -9,7 +9,7 @@ import { Fields, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalts } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
-import { refuseLists, sampleGroups, withSamples } from "./samples.ts";
+import { refuseLists, requestGroups, withSamples } from "./samples.ts";
 import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
 import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
 
@@ -48,11 +48,9 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       priority,
     }),
   );
-  const groups = new Map(sampleGroups(ids, samples));
-  const shared = fields.value("rid");
-  if (batch && typeof shared === "string") {
-    groups.set(shared, [...Array(prompts.length * samples).keys()]);
-  }
+  const rid = fields.value("rid");
+  const shared = batch && typeof rid === "string" ? rid : undefined;
+  const groups = requestGroups(ids, { samples, shared });
   return { requests: withSamples(requests, samples), groups, batch: batch || samples > 1, stream };
 }
 

@@ -122,10 +122,12 @@ function integerFrom(min: number, max?: number): (value: unknown, path: string) 
   };
 }
 
+type Endpoint = "generate" | "chat" | "completions";
+
 type WireNames = readonly (readonly [library: string, wire: string])[];
 
 /** What the engine calls fields that only it can check. */
-const WIRE_NAMES: Readonly<Record<"generate" | "chat", WireNames>> = {
+const WIRE_NAMES: Readonly<Record<Endpoint, WireNames>> = {
   generate: [
     ["logprobs.promptStart", "logprob_start_len"],
     ["inputEmbeds", "input_embeds"],
@@ -137,10 +139,14 @@ const WIRE_NAMES: Readonly<Record<"generate" | "chat", WireNames>> = {
     ["maxNewTokens", "max_tokens"],
     ["continueFinalMessage", "continue_final_message"],
   ],
+  completions: [
+    ["minNewTokens", "min_tokens"],
+    ["maxNewTokens", "max_tokens"],
+  ],
 };
 
 /** The engine's complaint about a field, with the name that the client has for it. */
-export function asClientWrote(error: unknown, endpoint: "generate" | "chat"): unknown {
+export function asClientWrote(error: unknown, endpoint: Endpoint): unknown {
   if (!(error instanceof InvalidRequestError)) return error;
   const names = WIRE_NAMES[endpoint];
   const known = names.find(([library]) => library === error.field);

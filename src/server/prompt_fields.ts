@@ -36,14 +36,9 @@ export function readPrompts(fields: Fields, model: ModelDescription): Prompts {
   const value = fields.value(form);
   switch (form) {
     case "text":
-      return readEach(value, form, { isBatch: Array.isArray, read: readText });
+      return readTexts(value, form);
     case "input_ids":
-      return readEach(requireItems(value, form), form, {
-        isBatch: (ids) => Array.isArray(ids[0]),
-        read: (ids, path) => ({
-          tokens: requireIds(requireItems(ids, path), path, model.vocabularySize),
-        }),
-      });
+      return readIds(value, form, model);
     case "input_embeds":
       return readEach(requireItems(value, form), form, {
         isBatch: ([first]) => Array.isArray(first) && Array.isArray(first[0]),
@@ -54,6 +49,30 @@ export function readPrompts(fields: Fields, model: ModelDescription): Prompts {
         }),
       });
   }
+}
+
+/** The field `prompt` of completions: a text, token ids, or a list of either. */
+export function readPromptField(fields: Fields, model: ModelDescription): Prompts {
+  const path = "prompt";
+  const value = fields.value(path);
+  if (value === undefined) throw new InvalidRequestError("prompt must be given", path);
+  const isList = Array.isArray(value);
+  if (value === "" || (isList && value.length === 0)) {
+    throw new InvalidRequestError("Prompt cannot be empty", path);
+  }
+  const isText = typeof (isList ? value[0] : value) === "string";
+  return isText ? readTexts(value, path) : readIds(value, path, model);
+}
+
+function readTexts(value: unknown, path: string): Prompts {
+  return readEach(value, path, { isBatch: Array.isArray, read: readText });
+}
+
+function readIds(value: unknown, path: string, { vocabularySize }: ModelDescription): Prompts {
+  return readEach(requireItems(value, path), path, {
+    isBatch: (ids) => Array.isArray(ids[0]),
+    read: (ids, at) => ({ tokens: requireIds(requireItems(ids, at), at, vocabularySize) }),
+  });
 }
 
 function readEach<T>(

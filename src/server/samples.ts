@@ -36,20 +36,25 @@ export function withSamples(
   );
 }
 
-/** Which requests the ids of prompts stand for, where each prompt has several. */
-export function sampleGroups(
+/**
+ * Which requests an id stands for, where it stands for several: that of a prompt with several
+ * samples, and `shared`, which stands for all prompts.
+ *
+ * @param ids One for each prompt.
+ */
+export function requestGroups(
   ids: readonly (string | undefined)[],
-  count: number,
+  { samples, shared }: { readonly samples: number; readonly shared?: string | undefined },
 ): ReadonlyMap<string, readonly number[]> {
   const groups = new Map<string, readonly number[]>();
-  if (count === 1) return groups;
-  ids.forEach((id, prompt) => {
-    if (id === undefined) return;
-    groups.set(
-      id,
-      Array.from({ length: count }, (_, sample) => prompt * count + sample),
-    );
-  });
+  const positions = (first: number, count: number) =>
+    Array.from({ length: count }, (_, i) => first + i);
+  if (samples > 1) {
+    ids.forEach((id, prompt) => {
+      if (id !== undefined) groups.set(id, positions(prompt * samples, samples));
+    });
+  }
+  if (shared !== undefined) groups.set(shared, positions(0, ids.length * samples));
   return groups;
 }
 

@@ -81,6 +81,12 @@ export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
   tools: isEmpty,
 };
 
+export const UNSUPPORTED_COMPLETION_FIELDS: FieldTable = {
+  ...DEPLOYMENT_FIELDS,
+  ...SHARED_SAMPLING_FIELDS,
+  suffix: UNSET,
+};
+
 export const UNSUPPORTED_STREAM_OPTIONS: FieldTable = {
   include_obfuscation: OFF,
 };

@@ -64,6 +64,26 @@ export function wireChatLogprobs(entries: readonly TokenLogprobs[]): object {
   };
 }
 
+/** `choices[].logprobs` of completions: parallel lists, and the likeliest tokens by their text. */
+export function wireCompletionLogprobs(entries: readonly TokenLogprobs[]): object {
+  return {
+    // Where a token stands in the text is not told: tokens may end inside a character.
+    text_offset: entries.map(() => -1),
+    token_logprobs: entries.map(({ logprob }) => logprob),
+    tokens: entries.map(({ text = "" }) => text),
+    top_logprobs: entries.map(({ top }) => (top === null ? null : byText(top))),
+  };
+}
+
+/** Of tokens with the same text the likeliest is told about. */
+function byText(top: readonly TokenLogprob[]): object {
+  const logprobs = new Map<string, number>();
+  for (const { text = "", logprob } of top) {
+    if (!logprobs.has(text)) logprobs.set(text, logprob);
+  }
+  return Object.fromEntries(logprobs);
+}
+
 function chatToken({ text = "", logprob }: TokenLogprob | TokenLogprobs): object {
   return { token: text, bytes: Array.from(new TextEncoder().encode(text)), logprob };
 }

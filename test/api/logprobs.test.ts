@@ -1,47 +1,10 @@
 /** Log-probabilities in the answers of both endpoints. */
 import { describe, expect, test } from "vitest";
 import { InvalidRequestError } from "../../src/errors.ts";
-import type { GenerationChunk, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
 import { createApp } from "../../src/server/app.ts";
 import { answer, type ChatEvent, errorMessage, events, post } from "../support/http_client.ts";
+import { ScoredEngine } from "../support/scored_engine.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
-
-/** Minus a hundredth of the id, so that every number says whose it is. */
-const logprobOf = (token: number) => -token / 100;
-
-/** A scripted engine that tells log-probabilities; its tokens are characters. */
-class ScoredEngine extends ScriptedEngine {
-  override async *generate(
-    request: GenerationRequest & { readonly signal?: AbortSignal },
-  ): AsyncGenerator<GenerationChunk, void> {
-    const { logprobs: asked } = request;
-    let isFirst = true;
-    for await (const chunk of super.generate(request)) {
-      if (asked === undefined) {
-        yield chunk;
-        continue;
-      }
-      const { promptStart, topCount = 0, tokenIds = [], text = false } = asked;
-      const name = (token: number) => (text ? { text: String.fromCharCode(token) } : {});
-      const one = (token: number) => ({ token, logprob: logprobOf(token), ...name(token) });
-      const entry = (token: number): TokenLogprobs => ({
-        ...one(token),
-        top: Array.from({ length: topCount }, (_, i) => one(token + i)),
-        given: tokenIds.map(one),
-      });
-      const codes = Array.from(request.prompt ?? "", (c) => c.charCodeAt(0));
-      const start = promptStart === -1 ? codes.length - 1 : (promptStart ?? codes.length);
-      const promptLogprobs = codes
-        .slice(start)
-        .map((token, i) =>
-          i > 0 ? entry(token) : { ...entry(token), logprob: null, top: null, given: null },
-        );
-      const first = isFirst && promptStart !== undefined;
-      yield { ...chunk, logprobs: chunk.tokens.map(entry), ...(first && { promptLogprobs }) };
-      isFirst = false;
-    }
-  }
-}
 
 interface ScoredAnswer {
   readonly text: string;
