@@ -36,10 +36,25 @@ export async function main(engine: GenerationEngine): Promise<void> {
 }
 `;
 
+/** Token 0 ends a text, the others are the single bytes. */
+const GRAMMAR_PROGRAM = `
+import { workerGrammarService } from "wisp-llm/node";
+
+process.on("worker", () => console.log("a thread"));
+const tokens = { size: 256, bytes: (id) => Uint8Array.of(id), isSpecial: () => false };
+const service = workerGrammarService({ tokens, endTokens: [0], vocabularySize: 256 });
+const session = await service.open({ kind: "regex", source: "[bc]a" });
+for (const next of [[], [98, 97]]) {
+  const { mask } = await session.advance(next);
+  console.log([...Array(256).keys()].filter((id) => (mask[id >>> 5] >>> id) & 1));
+}
+`;
+
 function run(program: string, args: readonly string[], cwd: string) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
     cwd,
     encoding: "utf8",
+    timeout: 60_000,
     env: { ...process.env, VITEST: undefined, NODE_ENV: undefined },
   });
   return { status, output: stdout + stderr };
@@ -94,6 +109,15 @@ test("the built entries load in Node", () => {
   const names = ["wisp-llm", "wisp-llm/node", "wisp-llm/browser"];
   writeFileSync(program, names.map((name) => `await import("${name}");`).join("\n"));
   expect(run(program, [], dirname(program))).toEqual(done());
+});
+
+test("the built package follows grammars in a thread, which keeps no process alive", () => {
+  const program = join(consumer, "grammar.js");
+  writeFileSync(program, GRAMMAR_PROGRAM);
+  expect(run(program, [], consumer)).toEqual({
+    status: 0,
+    output: "a thread\n[ 98, 99 ]\n[ 0 ]\n",
+  });
 });
 
 test("the built program runs", () => {
