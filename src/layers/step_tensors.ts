@@ -11,6 +11,8 @@ import { ITEM_WORDS, maxPasses, type PassGeometry, PrefillPasses } from "./prefi
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
 const ROW_WORDS = 4;
 const NO_PAGE = 0xffffffff;
+/** Words that are sent for nothing rather than in another write, which takes as long. */
+const WORTH_A_WRITE = 4096;
 
 export interface StepTensors {
   /** `[maxRows, 4]` u32: source, position, slot, first page-table entry */
@@ -52,6 +54,9 @@ export class StepInputs {
   /** By place in the batch: the table that stands there, and how much of it. */
   readonly #tables: (readonly number[])[] = [];
   readonly #written: number[] = [];
+  /** Entries of page tables that are still to be sent, `[first, end)`; none when both are 0. */
+  #changedFirst = 0;
+  #changedEnd = 0;
   readonly #logitRows: Uint32Array<ArrayBuffer>;
   readonly #paddingSlot: number;
   readonly #paddingEntry: number;
@@ -107,8 +112,9 @@ export class StepInputs {
         rows[at + 2] = pageTable[Math.floor(p / pageSize)]! * pageSize + (p % pageSize);
         rows[at + 3] = s * this.#maxPages;
       }
-      this.#writePages(s, pageTable);
+      this.#updatePages(s, pageTable);
     });
+    this.#sendPages();
     this.#logitRows.set(logitRows);
     for (let i = 0; i < padding; i++) {
       const row = sources.length + i;
@@ -121,8 +127,8 @@ export class StepInputs {
     this.#writePasses(batch);
   }
 
-  /** Sends what has changed of a sequence's page table since something stood in its place. */
-  #writePages(place: number, pageTable: readonly number[]): void {
+  /** Notes what has changed of a sequence's page table since something stood in its place. */
+  #updatePages(place: number, pageTable: readonly number[]): void {
     const first = place * this.#maxPages;
     const end = pageTable.length;
     const isKnown = this.#tables[place] === pageTable && this.#written[place]! <= end;
@@ -136,7 +142,16 @@ export class StepInputs {
     }
     this.#tables[place] = pageTable;
     this.#written[place] = end;
-    if (high > low) this.#send(this.tensors.pageTables, this.#pages, high - low, first + low);
+    if (high <= low) return;
+    if (this.#changedEnd > 0 && first + low - this.#changedEnd > WORTH_A_WRITE) this.#sendPages();
+    if (this.#changedEnd === 0) this.#changedFirst = first + low;
+    this.#changedEnd = first + high;
+  }
+
+  #sendPages(): void {
+    const first = this.#changedFirst;
+    this.#send(this.tensors.pageTables, this.#pages, this.#changedEnd - first, first);
+    this.#changedFirst = this.#changedEnd = 0;
   }
 
   #writeExternal({ external = [] }: Batch): void {
