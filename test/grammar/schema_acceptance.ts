@@ -5,21 +5,75 @@
  * @module
  */
 import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
-import { Configurations } from "../../src/grammar/configurations.ts";
+import { type Configuration, Configurations } from "../../src/grammar/configurations.ts";
 import type { Grammar } from "../../src/grammar/expression.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
 
 /** Says whether a whole text is in a grammar. */
-export type Acceptor = (text: string) => boolean;
+export interface Acceptor {
+  (text: string): boolean;
+  /** Whether JSON of this value is, without white space, with members in some order. */
+  readonly inSomeOrder: (value: unknown) => boolean;
+}
 
 export function acceptorOf(grammar: Grammar): Acceptor {
   const configurations = new Configurations(compileAutomaton(grammar));
   const encoder = new TextEncoder();
-  return (text) => {
+  const follow = (from: Iterable<Configuration>, text: string): Set<Configuration> => {
+    const bytes = encoder.encode(text);
+    const reached = new Set<Configuration>();
+    for (const configuration of from) {
+      const end = configurations.follow(configuration, bytes);
+      if (end !== null) reached.add(end);
+    }
+    return reached;
+  };
+
+  /** Where the texts of a value lead. */
+  const read = (from: Set<Configuration>, value: unknown): Set<Configuration> => {
+    if (from.size === 0) return from;
+    if (Array.isArray(value)) {
+      let at = follow(from, "[");
+      value.forEach((item, i) => {
+        at = read(i > 0 ? follow(at, ",") : at, item);
+      });
+      return follow(at, "]");
+    }
+    if (typeof value !== "object" || value === null) return follow(from, JSON.stringify(value));
+    return follow(readMembers(follow(from, "{"), Object.entries(value)), "}");
+  };
+
+  /** Members are left out one by one until none remains; sets of members meet again. */
+  const readMembers = (
+    from: Set<Configuration>,
+    members: readonly (readonly [string, unknown])[],
+  ): Set<Configuration> => {
+    const reached = [
+      from,
+      ...Array.from({ length: 2 ** members.length - 1 }, () => new Set()),
+    ] as Set<Configuration>[];
+    reached.forEach((at, done) => {
+      members.forEach(([key, value], i) => {
+        if (done & (1 << i)) return;
+        const comma = done > 0 ? "," : "";
+        const next = read(follow(at, `${comma}${JSON.stringify(key)}:`), value);
+        for (const end of next) reached[done | (1 << i)]!.add(end);
+      });
+    });
+    return reached.at(-1)!;
+  };
+
+  const accept = (text: string): boolean => {
     configurations.begin();
-    const end = configurations.follow(configurations.start, encoder.encode(text));
+    const [end] = follow([configurations.start], text);
     return end?.accepting === true;
   };
+  const inSomeOrder = (value: unknown): boolean => {
+    configurations.begin();
+    const ends = read(new Set([configurations.start]), value);
+    return [...ends].some(({ accepting }) => accepting);
+  };
+  return Object.assign(accept, { inSomeOrder });
 }
 
 export function acceptorOfSchema(schema: unknown, options: JsonSchemaOptions = {}): Acceptor {

@@ -156,9 +156,13 @@ describe("joined schemas", () => {
     ],
   ])("%s", (_, schema, yes, no) => judge(schema, yes, no));
 
-  test("fifty alternatives with a discriminator take no more than they must", () => {
-    const oneOf = Array.from({ length: 50 }, (_, i) => kind(`kind ${i}`, "integer"));
-    judge({ oneOf }, ['{"kind":"kind 49","value":3}'], ['{"kind":"kind 50","value":3}']);
+  test("two hundred alternatives with a discriminator take no more than they must", () => {
+    const oneOf = Array.from({ length: 200 }, (_, i) => kind(`the kind of number ${i}`, "integer"));
+    judge(
+      { oneOf },
+      ['{"kind":"the kind of number 199","value":3}'],
+      ['{"kind":"the kind of number 200","value":3}'],
+    );
   });
 });
 
@@ -418,7 +422,7 @@ describe("limits end in a GrammarError, soon", () => {
   ])("%s", (_, make) => {
     const begin = performance.now();
     expect(refusal(make())).toBeInstanceOf(GrammarError);
-    expect(performance.now() - begin).toBeLessThan(20_000);
+    expect(performance.now() - begin).toBeLessThan(30_000);
   });
 
   test("what is within the limits works", () => {

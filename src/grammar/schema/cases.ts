@@ -50,7 +50,7 @@ const MAX_NESTING = 400;
 const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
 /** States of automata that are made on the way, roughly. */
-const MAX_WORK = 2_000_000;
+const MAX_WORK = 1_000_000;
 
 export class CaseAnalysis {
   readonly tree: SchemaTree;

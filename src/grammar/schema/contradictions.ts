@@ -7,10 +7,10 @@
  * @module
  */
 
-import { isEmpty } from "../regular.ts";
+import { accepts, isEmpty } from "../regular.ts";
 import { mergeItems } from "./array_shape.ts";
 import type { CaseAnalysis } from "./cases.ts";
-import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
+import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact, StringFact } from "./facts.ts";
 import type { JsonType } from "./json_value.ts";
 import type { Spend } from "./language.ts";
 import { noNumberFits } from "./number_language.ts";
@@ -27,7 +27,7 @@ export function contradicts(facts: Case, type: JsonType, analysis: CaseAnalysis)
     case "number":
       return noNumberFits(facts as readonly NumberFact[], analysis.spend);
     case "string":
-      return noStringFits(facts, analysis.spend);
+      return noStringFits(facts as readonly StringFact[], analysis.spend);
     case "array":
       return noArrayFits(facts as readonly ArrayFact[], analysis);
     case "object":
@@ -41,11 +41,18 @@ function noBooleanFits(facts: readonly BooleanFact[]): boolean {
   return [true, false].every((value) => facts.some(({ values }) => !values.includes(value)));
 }
 
-function noStringFits(facts: Case, spend: Spend): boolean {
+function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   const { min, max } = lengthsOf(facts);
   if (min > max) return true;
-  if (facts.length === 1 || facts.every(({ kind }) => kind === "length")) return false;
-  return isEmpty(caseLanguage(facts, spend));
+  const languages = facts.flatMap((fact) => (fact.kind === "language" ? [fact] : []));
+  if (facts.length === 1 || languages.length === 0) return false;
+  const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
+  if (listed === undefined) return isEmpty(caseLanguage(facts, spend));
+  return !listed.language.texts!.some((text) => {
+    const length = Array.from(text).length;
+    const isIn = ({ language }: (typeof languages)[number]) => accepts(language.automaton, text);
+    return min <= length && length <= max && languages.every((fact) => isIn(fact) === fact.holds);
+  });
 }
 
 function noArrayFits(facts: readonly ArrayFact[], analysis: CaseAnalysis): boolean {

@@ -17,12 +17,18 @@ export class Language {
    * the digits of a date as escapes, and the grammar is a tenth of the size.
    */
   readonly isPlain: boolean;
+  /** All its texts, when it was made from a list of them. */
+  readonly texts: readonly string[] | undefined;
   #automaton: CodePointAutomaton | undefined;
   #complement: CodePointAutomaton | undefined;
 
-  constructor(expression: Expression, { isPlain = false }: { readonly isPlain?: boolean } = {}) {
+  constructor(
+    expression: Expression,
+    { isPlain = false, texts }: Partial<Pick<Language, "isPlain" | "texts">> = {},
+  ) {
     this.expression = expression;
     this.isPlain = isPlain;
+    this.texts = texts;
   }
 
   /** @throws {GrammarError} when it needs too many states. */
@@ -57,8 +63,8 @@ export function intersectAll(
 }
 
 /** @param path Of the keyword, for errors. */
-export function languageOfTexts(texts: Iterable<string>, path: string): Language {
-  return new Language(regular(automatonOfTexts(texts, path)));
+export function languageOfTexts(texts: readonly string[], path: string): Language {
+  return new Language(regular(automatonOfTexts(texts, path)), { texts });
 }
 
 interface Branch {

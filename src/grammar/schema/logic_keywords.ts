@@ -179,8 +179,10 @@ class LogicReader {
       .map(([i, value]) =>
         this.#analysis.derive(this.#node, `${keyword} ${i}`, () => exactly(value)),
       );
+    // What is listed is not evaluated: that is for keywords that look into it.
+    const context = { ...this.#context, annotate: false };
     return {
-      holds: () => schemas.flatMap((schema) => this.#holds(schema)),
+      holds: () => schemas.flatMap((schema) => this.#analysis.casesOf(schema, true, context)),
       fails: () => this.#both(...schemas.map((schema) => () => this.#fails(schema))),
     };
   }

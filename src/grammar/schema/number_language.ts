@@ -25,8 +25,8 @@ import {
   sequence,
   text,
 } from "../expression.ts";
-import { difference, isEmpty } from "../regular.ts";
-import { compareDecimals, type Decimal, digitsOf } from "./decimal.ts";
+import { accepts, difference, isEmpty } from "../regular.ts";
+import { compareDecimals, type Decimal, decimalOf, decimalText, digitsOf } from "./decimal.ts";
 import {
   compareExponent,
   compareFraction,
@@ -199,29 +199,60 @@ function dividesOne({ coefficient, exponent }: Decimal): boolean {
   return exponent <= 0 && 10n ** BigInt(-exponent) % coefficient === 0n;
 }
 
+/** Magnitudes in scientific notation that doubles hold without loss of digits. */
+const SMALLEST = decimalOf(2 ** -1022);
+const LARGEST = decimalOf(Number.MAX_VALUE);
+const doubles = intersectAll(
+  (
+    [
+      [SMALLEST, "greater"],
+      [LARGEST, "less"],
+    ] as const
+  ).map(([value, relation]) => {
+    const magnitude = choice(
+      ...[relation, "equal" as const].map((r) => compareScientific(value, r)),
+    );
+    return automatonOf(sequence(optional(MINUS), magnitude));
+  }),
+);
+
 /** The numbers that fit all facts. */
 export function numberExpression(facts: readonly NumberFact[]): Expression {
-  const parts = simplify(facts).map(spell);
-  if (parts.length === 0) return JSON_NUMBER;
-  if (parts.length === 1) return choice(parts[0]!.plain, parts[0]!.scientific);
-  return choice(
-    regular(intersectAll(parts.map(({ plain }) => automatonOf(plain)))),
-    regular(intersectAll(parts.map(({ scientific }) => automatonOf(scientific)))),
-  );
+  const known = simplify(facts);
+  if (known.length === 0) return JSON_NUMBER;
+  const parts = known.map(spell);
+  const [plain, scientific] = [
+    parts.map((part) => automatonOf(part.plain)),
+    parts.map((part) => automatonOf(part.scientific)),
+  ];
+  // `1e-400` would be 0 to most readers, and so below its bound; listed numbers are as they are.
+  if (!known.some((fact) => fact.kind === "numbers" && fact.holds)) scientific.push(doubles);
+  return choice(regular(intersectAll(plain)), regular(intersectAll(scientific)));
 }
 
 /** Whether no number fits all facts. */
 export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolean {
-  return facts.length > 1 && isEmpty(plainNumbers(facts, spend));
+  if (facts.length < 2) return false;
+  const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
+  if (listed?.kind !== "numbers") return isEmpty(plainNumbers(facts, spend));
+  const others = simplify(facts)
+    .filter((fact) => fact !== listed)
+    .map((fact) => plainAutomaton(fact, spend));
+  return !listed.values.some((value) => {
+    const shortest = decimalText(value);
+    return others.every((automaton) => accepts(automaton, shortest));
+  });
 }
 
+/** A state of a number goes on by ten digits. */
+const STATE_COST = 4;
 const plainAutomata = new WeakMap<NumberFact, CodePointAutomaton>();
 
 function plainAutomaton(fact: NumberFact, spend?: Spend): CodePointAutomaton {
   let automaton = plainAutomata.get(fact);
   if (automaton === undefined) {
     automaton = automatonOf(spell(fact).plain);
-    spend?.(automaton.states.length);
+    spend?.(STATE_COST * automaton.states.length);
     plainAutomata.set(fact, automaton);
   }
   return automaton;
