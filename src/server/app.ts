@@ -12,6 +12,10 @@ import {
   generateErrorResponse,
   HttpError,
 } from "../http/error_response.ts";
+import { present } from "../http/fields.ts";
+import { requireOneKind } from "../text/message_parser.ts";
+import type { ReasoningParserName } from "../text/reasoning/formats.ts";
+import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import { handleChatCompletions } from "./chat_completions.ts";
 import { handleCompletions } from "./completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
@@ -20,13 +24,18 @@ import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.t
 import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
-import type { ServerContext } from "./server_context.ts";
+import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
+import type { MessageForms, ServerContext } from "./server_context.ts";
 
 export interface AppOptions {
   /** Id of the model at `/v1/models`. Default: the path it was loaded from. */
   readonly servedModelName?: string;
   /** Size of a request body at most. Default 64 MiB. */
   readonly maxBodyBytes?: number;
+  /** Form of the model's tool calls. Default: they stay content. */
+  readonly toolCallParser?: ToolCallParserName | undefined;
+  /** Form of the model's reasoning. Default: it stays content. */
+  readonly reasoningParser?: ReasoningParserName | undefined;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. Default false. */
   readonly cacheReport?: boolean;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
@@ -41,7 +50,11 @@ export interface AppOptions {
 
 type Handler = (request: Request) => Response | Promise<Response>;
 
-/** The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`. */
+/**
+ * The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`.
+ *
+ * @throws {InvalidRequestError} when the forms of tool calls and of reasoning exclude each other.
+ */
 export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
   const context = createContext(engine, options);
   const app = new Hono();
@@ -73,6 +86,9 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
   route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
   route(["POST"], "/v1/completions", (request) => handleCompletions(context, request));
+  const parseCalls: Handler = (request) => handleParseFunctionCall(context, request);
+  route(["POST"], "/parse_function_call", parseCalls);
+  route(["POST"], "/separate_reasoning", (request) => handleSeparateReasoning(context, request));
   route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
   route(["GET"], "/health", () => handleHealth(engine, { lifecycle, watchdogTimeout }));
   if (metrics !== undefined) route(["GET"], "/metrics", () => handleMetrics(metrics));
@@ -95,11 +111,17 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
   const { servedModelName = engine.model.path, maxBodyBytes = 64 * 1024 * 1024 } = options;
   const { cacheReport = false } = options;
+  const forms = present<MessageForms>({
+    toolCalls: options.toolCallParser,
+    reasoning: options.reasoningParser,
+  });
+  requireOneKind(forms);
   const report = options.reportError ?? ((error) => console.error(error));
   return {
     engine,
     live: new LiveRequests(),
     cacheReport,
+    forms,
     servedModelName,
     maxBodyBytes,
     startedAt: Math.floor(Date.now() / 1000),

@@ -12,6 +12,7 @@ import type {
   SamplingParams,
 } from "../generation.ts";
 import { Fields, isObject, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
+import { type MessageParserOptions, marksOf } from "../text/message_parser.ts";
 import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
@@ -22,6 +23,8 @@ import {
   readSharedSampling,
   refuseSecondGrammar,
 } from "./sampling_fields.ts";
+import type { MessageForms } from "./server_context.ts";
+import { readTools } from "./tool_fields.ts";
 import { UNSUPPORTED_CHAT_FIELDS, UNSUPPORTED_MESSAGE_FIELDS } from "./unsupported_fields.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
@@ -35,6 +38,14 @@ export interface ChatBody extends StreamOptions {
   /** As the client wrote it; answers repeat it. */
   readonly model: string;
   readonly stream: boolean;
+  /** How each answer is taken apart. */
+  readonly parsing: MessageParserOptions;
+}
+
+export interface ChatServer {
+  readonly model: ModelDescription;
+  /** The forms in which the model's answers are parsed. */
+  readonly forms: MessageForms;
 }
 
 /**
@@ -51,12 +62,12 @@ const ROLES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
+export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatBody {
   const fields = new Fields(body);
   refuseSecondGrammar(fields);
   fields.refuse(UNSUPPORTED_CHAT_FIELDS);
   const messages = readMessages(fields);
-  const sampling = readSampling(fields, model);
+  const tools = readTools(fields);
   const logprobs = readChatLogprobs(fields);
   const samples = readSampleCount(fields);
   const modelName = fields.string("model") ?? "default";
@@ -64,6 +75,15 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const templateVariables = readTemplateVariables(fields);
   const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
+  const parsing = present<MessageParserOptions>({
+    ...forms,
+    tools: tools.names,
+    separatesReasoning: fields.boolean("separate_reasoning"),
+    streamsReasoning: fields.boolean("stream_reasoning"),
+    wantsThinking: asksToThink(templateVariables),
+    continued: continueFinalMessage && (messages.at(-1)!.content ?? ""),
+  });
+  const sampling = readSampling(fields, { model, marks: marksOf(parsing) });
   const cacheSalt = readCacheSalt(fields);
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
@@ -74,6 +94,7 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   fields.end();
   const request = present<GenerationRequest>({
     messages,
+    tools: tools.shown,
     templateVariables,
     continueFinalMessage,
     sampling,
@@ -84,10 +105,13 @@ export function readChatBody(body: unknown, model: ModelDescription): ChatBody {
   });
   const requests = withSamples([request], samples);
   const groups = requestGroups([requestId], { samples });
-  return { requests, groups, rid: requestId, model: modelName, stream, ...streamOptions };
+  return { requests, groups, rid: requestId, model: modelName, stream, parsing, ...streamOptions };
 }
 
-function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
+function readSampling(
+  fields: Fields,
+  { model, marks }: { readonly model: ModelDescription; readonly marks: readonly string[] },
+): SamplingParams {
   const { defaults } = model;
   const older = fields.integer("max_tokens", { min: 1 });
   const newer = fields.integer("max_completion_tokens", { min: 1 });
@@ -102,18 +126,26 @@ function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_tokens", maxNewTokens),
     seed: readSeed(fields, "seed"),
+    shownSpecialTokens: marks.length === 0 ? undefined : marks,
   });
 }
 
 /** Variables for the chat template; it checks their names. */
-function readTemplateVariables(fields: Fields): Readonly<Record<string, unknown>> | undefined {
+export function readTemplateVariables(
+  fields: Fields,
+): Readonly<Record<string, unknown>> | undefined {
   const value = fields.value("chat_template_kwargs");
   if (value === undefined) return undefined;
   if (isObject(value)) return Object.keys(value).length === 0 ? undefined : value;
   throw wrongType("chat_template_kwargs", "an object", value);
 }
 
-function readMessages(fields: Fields): readonly ChatMessage[] {
+/** Templates of different families call it differently. */
+function asksToThink(variables: Readonly<Record<string, unknown>> = {}): boolean {
+  return variables.thinking === true || variables.enable_thinking === true;
+}
+
+export function readMessages(fields: Fields): readonly ChatMessage[] {
   const list = fields.list("messages");
   if (list === undefined) throw new InvalidRequestError("messages must be given", "messages");
   if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
@@ -126,6 +158,7 @@ function readMessage(fields: Fields): ChatMessage {
   const message = present<ChatMessage>({
     role,
     content: readContent(fields, role),
+    reasoning_content: readReasoning(fields, role),
     name: fields.string("name"),
     tool_calls: readToolCalls(fields, role),
     tool_call_id: fields.string("tool_call_id"),
@@ -153,6 +186,14 @@ function readContent(fields: Fields, role: string): string | null {
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
   if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
   return value.map((part, i) => readPart(part, `${path}[${i}]`)).join(" ");
+}
+
+/** What an assistant has thought; an empty text is nothing. */
+function readReasoning(fields: Fields, role: string): string | undefined {
+  const reasoning = fields.string("reasoning_content") || undefined;
+  if (reasoning === undefined || role === "assistant") return reasoning;
+  const path = fields.path("reasoning_content");
+  throw new InvalidRequestError(`${path} can only be given for the role assistant`, path);
 }
 
 function readPart(part: unknown, path: string): string {

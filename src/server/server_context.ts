@@ -4,7 +4,17 @@
  * @module
  */
 import type { GenerationEngine } from "../generation.ts";
+import type { ReasoningParserName } from "../text/reasoning/formats.ts";
+import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import type { LiveRequests } from "./live_requests.ts";
+
+/** How the model writes what is no plain text. */
+export interface MessageForms {
+  /** Absent: its tool calls stay content. */
+  readonly toolCalls?: ToolCallParserName;
+  /** Absent: its reasoning stays content. */
+  readonly reasoning?: ReasoningParserName;
+}
 
 export interface ServerContext {
   readonly engine: GenerationEngine;
@@ -12,6 +22,8 @@ export interface ServerContext {
   readonly live: LiveRequests;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. */
   readonly cacheReport: boolean;
+  /** The forms in which answers of a chat are parsed. */
+  readonly forms: MessageForms;
   /** Id of the model at `/v1/models`. */
   readonly servedModelName: string;
   /** Unix time in seconds at which the server came up. */

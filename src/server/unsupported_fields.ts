@@ -68,17 +68,10 @@ export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
 export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
   ...DEPLOYMENT_FIELDS,
   ...SHARED_SAMPLING_FIELDS,
-  parallel_tool_calls: [true],
   reasoning: isEmpty,
   reasoning_effort: NOTHING,
-  // Without a reasoning parser there is nothing to separate or to stream apart.
-  separate_reasoning: [true, false],
   service_tier: ["auto"],
   store: OFF,
-  stream_reasoning: [true, false],
-  // Without tools, "auto" is "none".
-  tool_choice: ["none", "auto"],
-  tools: isEmpty,
 };
 
 export const UNSUPPORTED_COMPLETION_FIELDS: FieldTable = {
@@ -96,6 +89,5 @@ export const UNSUPPORTED_MESSAGE_FIELDS: FieldTable = {
   annotations: isEmpty,
   audio: NOTHING,
   function_call: NOTHING,
-  reasoning_content: UNSET,
   refusal: NOTHING,
 };

@@ -6,9 +6,15 @@
  *
  * @module
  */
+import { InvalidRequestError } from "../errors.ts";
 import { HARMONY_MARKS, HarmonyParser } from "./harmony.ts";
 import { type ReasoningParserName, THINK_FORMATS } from "./reasoning/formats.ts";
-import { type ThinkingEvent, ThinkTagParser } from "./reasoning/think_tags.ts";
+import {
+  THINK_BEGIN,
+  THINK_END,
+  type ThinkingEvent,
+  ThinkTagParser,
+} from "./reasoning/think_tags.ts";
 import { CALL_FORMATS, type ToolCallParserName } from "./tool_calls/formats.ts";
 import { type ToolCallEvent, ToolCallParser } from "./tool_calls/tool_call_parser.ts";
 
@@ -33,30 +39,68 @@ export interface MessageParserOptions {
   readonly separatesReasoning?: boolean | undefined;
   /** Whether the request asks the chat template for thinking. Default false. */
   readonly wantsThinking?: boolean | undefined;
+  /** Tells reasoning as it comes; else all of it at once when it is over. Default true. */
+  readonly streamsReasoning?: boolean | undefined;
+  /** What the prompt has of the answer already, when the model only goes on with it. */
+  readonly continued?: string | undefined;
   /** Makes the id of a call. Default "call_" and 24 random hexadecimal digits. */
   readonly newId?: (() => string) | undefined;
 }
 
-/** The parser for an answer to such a request. */
+/**
+ * The parser for an answer to such a request.
+ *
+ * @throws {InvalidRequestError} when the two forms are of different kinds of models.
+ */
 export function createMessageParser(options: MessageParserOptions): MessageParser {
+  requireOneKind(options);
+  const parser = createParser(options);
+  return (options.streamsReasoning ?? true) ? parser : new ReasoningAtOnce(parser);
+}
+
+/**
+ * The messages of gpt-oss hold reasoning and calls, so that who reads one of them reads both.
+ *
+ * @throws {InvalidRequestError} when only one of the two forms is that of gpt-oss.
+ */
+export function requireOneKind({ toolCalls, reasoning }: MessageParserOptions): void {
+  if (toolCalls === undefined || reasoning === undefined) return;
+  if ((toolCalls === "gpt-oss") === (reasoning === "gpt-oss")) return;
+  throw new InvalidRequestError(
+    `Cannot parse tool calls as ${toolCalls} and reasoning as ${reasoning}: gpt-oss goes with gpt-oss only`,
+  );
+}
+
+function createParser(options: MessageParserOptions): MessageParser {
   const { toolCalls, tools = [], reasoning, separatesReasoning = true, newId } = options;
   const calls = { tools, ...(newId !== undefined && { newId }) };
   const callFormat = tools.length === 0 ? undefined : toolCalls;
-  const separated = separatesReasoning ? reasoning : undefined;
-  if (callFormat === "gpt-oss" || separated === "gpt-oss") {
-    const known = callFormat === "gpt-oss" ? calls : { tools: [] };
-    return new HarmonyParser({ ...known, separatesReasoning: separated === "gpt-oss" });
+  if (callFormat === "gpt-oss" || (separatesReasoning && reasoning === "gpt-oss")) {
+    return new HarmonyParser({
+      ...calls,
+      tools: callFormat === undefined ? [] : tools,
+      separatesReasoning: separatesReasoning && reasoning === "gpt-oss",
+    });
   }
   const thinking =
     reasoning === undefined || reasoning === "gpt-oss"
       ? undefined
       : new ThinkTagParser({
-          isOpen: THINK_FORMATS[reasoning](options.wantsThinking ?? false),
+          isOpen: isThinkingOpen(reasoning, options),
           keepTags: !separatesReasoning,
         });
   const calling =
     callFormat === undefined ? undefined : new ToolCallParser(CALL_FORMATS[callFormat], calls);
   return new TaggedParser(thinking, calling, separatesReasoning);
+}
+
+function isThinkingOpen(
+  format: keyof typeof THINK_FORMATS,
+  { wantsThinking = false, continued }: MessageParserOptions,
+): boolean {
+  return continued === undefined
+    ? THINK_FORMATS[format](wantsThinking)
+    : continued.lastIndexOf(THINK_BEGIN) > continued.lastIndexOf(THINK_END);
 }
 
 /**
@@ -68,7 +112,7 @@ export function marksOf(options: MessageParserOptions): readonly string[] {
   const isCalling = toolCalls !== undefined && tools.length > 0;
   if (reasoning === "gpt-oss" || (isCalling && toolCalls === "gpt-oss")) return HARMONY_MARKS;
   const callMarks = isCalling ? CALL_FORMATS[toolCalls as keyof typeof CALL_FORMATS].marks : [];
-  return reasoning === undefined ? callMarks : ["<think>", "</think>", ...callMarks];
+  return reasoning === undefined ? callMarks : [THINK_BEGIN, THINK_END, ...callMarks];
 }
 
 /** Tags around the thinking, marks around the calls: two parsers, one behind the other. */
@@ -106,5 +150,36 @@ class TaggedParser implements MessageParser {
   #content(text: string): readonly MessageEvent[] {
     if (this.#calling !== undefined) return this.#calling.push(text);
     return text === "" ? [] : [{ type: "content", text }];
+  }
+}
+
+/** Holds reasoning back until something else comes. */
+class ReasoningAtOnce implements MessageParser {
+  readonly #parser: MessageParser;
+  #reasoning = "";
+
+  constructor(parser: MessageParser) {
+    this.#parser = parser;
+  }
+
+  push(text: string): readonly MessageEvent[] {
+    return this.#parser.push(text).flatMap((event) => this.#hold(event));
+  }
+
+  end(): readonly MessageEvent[] {
+    const last = this.#parser.end().flatMap((event) => this.#hold(event));
+    return [...last, ...this.#release()];
+  }
+
+  #hold(event: MessageEvent): readonly MessageEvent[] {
+    if (event.type !== "reasoning") return [...this.#release(), event];
+    this.#reasoning += event.text;
+    return [];
+  }
+
+  #release(): readonly MessageEvent[] {
+    const text = this.#reasoning;
+    this.#reasoning = "";
+    return text === "" ? [] : [{ type: "reasoning", text }];
   }
 }

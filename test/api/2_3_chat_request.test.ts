@@ -68,6 +68,15 @@ describe("messages", () => {
     ]);
   });
 
+  test("an assistant's reasoning is history", async () => {
+    const assistant = { role: "assistant", content: "4", reasoning_content: "2 + 2" };
+    const { messages } = await asked({ messages: [...HELLO, assistant, ...HELLO] });
+    expect(messages![1]).toEqual(assistant);
+    const nothing = { ...assistant, reasoning_content: "" };
+    const later = await asked({ messages: [...HELLO, nothing, ...HELLO] });
+    expect(later.messages![1]).toEqual({ role: "assistant", content: "4" });
+  });
+
   test("an answer may come back with all its nulls", async () => {
     const assistant = { role: "assistant", content: null, reasoning_content: null };
     const message = { ...assistant, tool_calls: null, refusal: null, annotations: [] };
@@ -91,6 +100,10 @@ describe("messages", () => {
     [[{ role: "user", content: [{ type: "text" }] }], "messages[0].content[0].text must be given"],
     [[{ role: "user", content: "x", mood: 1 }], "Cannot use messages[0].mood: it is not a known"],
     [[{ role: "user", content: "x", tool_calls: [{}] }], "messages[0].tool_calls can only be"],
+    [
+      [{ role: "user", content: "x", reasoning_content: "y" }],
+      "messages[0].reasoning_content can only be given for the role assistant",
+    ],
     [
       [{ role: "assistant", tool_calls: [{ type: "function" }] }],
       "messages[0].tool_calls[0].function must be an object, got nothing",
@@ -288,8 +301,6 @@ describe("fields that are not supported yet", () => {
   });
 
   test.each([
-    ["tools", [{ type: "function", function: { name: "f" } }]],
-    ["tool_choice", "required"],
     ["store", true],
     ["service_tier", "flex"],
     ["reasoning_effort", "high"],

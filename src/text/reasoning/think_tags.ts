@@ -20,8 +20,8 @@ export interface ThinkTagOptions {
   readonly keepTags?: boolean | undefined;
 }
 
-const BEGIN = "<think>";
-const END = "</think>";
+export const THINK_BEGIN = "<think>";
+export const THINK_END = "</think>";
 
 /** Parses one answer. */
 export class ThinkTagParser {
@@ -60,7 +60,7 @@ function* parse(reader: PieceReader, { isOpen, keepTags, write }: ParseOptions):
     yield* copyAll(reader, (text) => write("content", text));
     return;
   }
-  if (hasTag) yield* reader.take(BEGIN);
+  if (hasTag) yield* reader.take(THINK_BEGIN);
   if (keepTags) {
     reader.rewind(0);
     yield* copyTagged(reader, (text) => write("reasoning", text));
@@ -74,11 +74,11 @@ function* parse(reader: PieceReader, { isOpen, keepTags, write }: ParseOptions):
 }
 
 function* readBegin(reader: PieceReader): Reading<boolean> {
-  return yield* reader.take(BEGIN);
+  return yield* reader.take(THINK_BEGIN);
 }
 
 function* readEnd(reader: PieceReader): Reading<boolean> {
-  return yield* reader.take(END);
+  return yield* reader.take(THINK_END);
 }
 
 type Write = (text: string) => void;
@@ -93,7 +93,7 @@ function* copyThinking(reader: PieceReader, write: Write): Reading<void> {
     if (character === undefined) return;
     if (character !== "<") continue;
     if (yield* reader.looksAt(readEnd)) {
-      yield* reader.take(END);
+      yield* reader.take(THINK_END);
       write(space);
       return;
     }
@@ -111,9 +111,9 @@ function* copyTagged(reader: PieceReader, write: Write): Reading<void> {
     if (character === undefined) return;
     if (character !== "<") continue;
     const isEnd = yield* reader.looksAt(readEnd);
-    if (isEnd) yield* reader.take(END);
+    if (isEnd) yield* reader.take(THINK_END);
     else reader.skip();
-    write(isEnd ? END : "<");
+    write(isEnd ? THINK_END : "<");
     if (isEnd) return;
   }
 }

@@ -1,0 +1,136 @@
+/**
+ * The events of a streamed chat: role and deltas of each choice as they come, then the finish of
+ * every choice, then usage when asked for.
+ *
+ * @module
+ */
+import type { FinishReason, GenerationChunk, TokenLogprobs } from "../generation.ts";
+import { createMessageParser, type MessageParser } from "../text/message_parser.ts";
+import {
+  type ChatDelta,
+  EMPTY_DELTA,
+  requireFinished,
+  wireDelta,
+  wireFinishReason,
+  wireMatchedStop,
+} from "./chat_message.ts";
+import type { ChatBody } from "./chat_request.ts";
+import type { GroupChunk } from "./generation_group.ts";
+import { type UsageOptions, wireUsage } from "./usage.ts";
+import { wireChatLogprobs } from "./wire_logprobs.ts";
+
+/** One choice of a stream as far as it has come. */
+interface StreamedChoice {
+  readonly index: number;
+  readonly parser: MessageParser;
+  hasCalls: boolean;
+  /** Of tokens whose text is still held back. */
+  logprobs: TokenLogprobs[];
+  last: GenerationChunk | null;
+}
+
+export interface ChatStreamOptions {
+  /** Unix time in seconds. */
+  readonly created: number;
+  readonly usageOptions: UsageOptions;
+}
+
+export class ChatStream {
+  readonly #body: ChatBody;
+  readonly #created: number;
+  readonly #usageOptions: UsageOptions;
+  readonly #choices: readonly StreamedChoice[];
+
+  constructor(body: ChatBody, { created, usageOptions }: ChatStreamOptions) {
+    this.#body = body;
+    this.#created = created;
+    this.#usageOptions = usageOptions;
+    this.#choices = body.requests.map((_, index) => ({
+      index,
+      parser: createMessageParser(body.parsing),
+      hasCalls: false,
+      logprobs: [],
+      last: null,
+    }));
+  }
+
+  events({ index, chunk }: GroupChunk): readonly object[] {
+    const choice = this.#choices[index]!;
+    const isFirst = choice.last === null;
+    choice.last = chunk;
+    choice.logprobs.push(...(chunk.logprobs ?? []));
+    const deltas = takeDeltas(choice, chunk);
+    // Log-probabilities go with content where there is some.
+    const carrier = deltas.find(({ content }) => content !== null) ?? deltas[0];
+    const events = deltas.map((delta) =>
+      this.#delta(choice, delta, { logprobs: delta === carrier ? takeLogprobs(choice) : null }),
+    );
+    if (!isFirst) return events;
+    return [this.#delta(choice, { ...EMPTY_DELTA, role: "assistant", content: "" }), ...events];
+  }
+
+  lastEvents(): readonly object[] {
+    const ends = this.#choices.map(({ last }) => requireFinished(last));
+    const events = this.#choices.map((choice, i) => {
+      const end = { logprobs: takeLogprobs(choice), finish: ends[i]!.finish };
+      return this.#delta(choice, EMPTY_DELTA, end);
+    });
+    if (this.#body.includeUsage) {
+      events.push(this.#event(ends[0]!, [], this.#usage()));
+    }
+    return events;
+  }
+
+  #delta(
+    { index, last, hasCalls }: StreamedChoice,
+    delta: ChatDelta,
+    {
+      logprobs = null,
+      finish = null,
+    }: { readonly logprobs?: object | null; readonly finish?: FinishReason | null } = {},
+  ): object {
+    const choice = {
+      index,
+      delta,
+      logprobs,
+      finish_reason: finish === null ? null : wireFinishReason(finish, hasCalls),
+      matched_stop: finish === null ? null : wireMatchedStop(finish),
+    };
+    const usage = this.#body.continuousUsage ? this.#usage() : null;
+    return this.#event(last!, [choice], usage);
+  }
+
+  #usage(): object {
+    return wireUsage(
+      this.#choices.map(({ last }) => last),
+      this.#usageOptions,
+    );
+  }
+
+  #event({ requestId }: GenerationChunk, choices: readonly object[], usage: object | null): object {
+    const { model, rid = requestId } = this.#body;
+    return {
+      id: rid,
+      object: "chat.completion.chunk",
+      created: this.#created,
+      model,
+      choices,
+      usage,
+    };
+  }
+}
+
+/** What a chunk lets the client know. */
+function takeDeltas(choice: StreamedChoice, { text, finish }: GenerationChunk): ChatDelta[] {
+  const { parser } = choice;
+  const told = [...parser.push(text), ...(finish === null ? [] : parser.end())];
+  choice.hasCalls ||= told.some(({ type }) => type === "call");
+  return told.map(wireDelta).filter((delta) => delta !== undefined);
+}
+
+/** The entries that no event has carried yet; every token is told about once. */
+function takeLogprobs(choice: StreamedChoice): object | null {
+  const entries = choice.logprobs;
+  choice.logprobs = [];
+  return entries.length === 0 ? null : wireChatLogprobs(entries);
+}
