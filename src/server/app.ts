@@ -4,7 +4,7 @@
  * @module
  */
 import { Hono } from "hono";
-import { cors } from "hono/cors";
+import { UnsupportedError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import {
   errorStatus,
@@ -16,18 +16,25 @@ import { present } from "../http/fields.ts";
 import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import { handleAbortRequest } from "./abort_request.ts";
+import { type AuthOptions, requireKey } from "./auth.ts";
 import { handleChatCompletions } from "./chat_completions.ts";
 import { handleCompletions } from "./completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
+import { handleHealthGenerate } from "./health_generate.ts";
 import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
 import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
+import { allowOrigins } from "./origins.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
+import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
+import { handleDetokenize, handleTokenize } from "./tokenize.ts";
+import { UNSUPPORTED_ENDPOINTS } from "./unsupported_endpoints.ts";
 
-export interface AppOptions {
+export interface AppOptions extends AuthOptions {
   /** Id of the model at `/v1/models`. Default: the path it was loaded from. */
   readonly servedModelName?: string;
   /** Size of a request body at most. Default 64 MiB. */
@@ -36,6 +43,10 @@ export interface AppOptions {
   readonly toolCallParser?: ToolCallParserName | undefined;
   /** Form of the model's reasoning. Default: it stays content. */
   readonly reasoningParser?: ReasoningParserName | undefined;
+  /** Pages that may use the server from a browser, by their origins. Default: all. */
+  readonly allowedOrigins?: readonly string[] | undefined;
+  /** How the server was started, for `/get_server_info`, without its secrets. Default: nothing. */
+  readonly description?: Readonly<Record<string, unknown>>;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. Default false. */
   readonly cacheReport?: boolean;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
@@ -44,6 +55,8 @@ export interface AppOptions {
   readonly lifecycle?: () => Lifecycle;
   /** Seconds without a finished step after which the engine counts as stuck. Default 300. */
   readonly watchdogTimeout?: number;
+  /** Seconds within which `/health_generate` must see a token. Default 20. */
+  readonly healthCheckTimeout?: number;
   /** What `/metrics` shows; without it there is no such endpoint. */
   readonly metrics?: MetricsPage | undefined;
 }
@@ -60,9 +73,10 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   const app = new Hono();
   const flat = (error: unknown) => flatErrorResponse(error);
 
-  // An origin is repeated and not "*", which browsers refuse together with credentials.
-  app.use(cors({ origin: (origin) => origin || "*", credentials: true }));
-  const { lifecycle = () => "ready", watchdogTimeout = 300, metrics } = options;
+  const { lifecycle } = context;
+  const { watchdogTimeout = 300, healthCheckTimeout = 20, metrics } = options;
+  for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
+  app.use(requireKey(options));
   app.use(refuseWhileDraining(lifecycle));
 
   const route = (
@@ -90,12 +104,33 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   route(["POST"], "/parse_function_call", parseCalls);
   route(["POST"], "/separate_reasoning", (request) => handleSeparateReasoning(context, request));
   route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
-  route(["GET"], "/health", () => handleHealth(engine, { lifecycle, watchdogTimeout }));
+  route(["POST"], "/abort_request", (request) => handleAbortRequest(context, request));
+  for (const prefix of ["", "/v1"]) {
+    route(["POST"], `${prefix}/tokenize`, (request) => handleTokenize(context, request));
+    route(["POST"], `${prefix}/detokenize`, (request) => handleDetokenize(context, request));
+  }
+  const health = () => handleHealth(engine, { lifecycle, watchdogTimeout });
+  const healthGenerate: Handler = ({ signal }) => {
+    const now = health();
+    return now.ok ? handleHealthGenerate(engine, { seconds: healthCheckTimeout, signal }) : now;
+  };
+  route(["GET"], "/health", health);
+  route(["GET"], "/health_generate", healthGenerate, () => new Response(null, { status: 503 }));
+  for (const path of ["/get_model_info", "/model_info"]) {
+    route(["GET"], path, () => modelInfo(context));
+  }
+  for (const path of ["/get_server_info", "/server_info"]) {
+    route(["GET"], path, () => serverInfo(context));
+  }
+  route(["GET"], "/get_load", () => loadInfo(context));
   if (metrics !== undefined) route(["GET"], "/metrics", () => handleMetrics(metrics));
   route(["GET"], "/v1/models", () => listModels(context));
   app.get("/v1/models/:id{.+}", ({ req }) => retrieveModel(context, req.param("id")));
   app.all("/v1/models/:id{.+}", ({ req }) => wrongMethod(req.method, req.path, ["GET"]));
 
+  for (const [path, reason] of UNSUPPORTED_ENDPOINTS) {
+    app.all(path, ({ req }) => flatErrorResponse(new UnsupportedError(req.path, reason)));
+  }
   app.notFound(({ req }) =>
     flatErrorResponse(
       new HttpError("not_found", `Cannot ${req.method} ${req.path}: no such endpoint`),
@@ -110,7 +145,7 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
   const { servedModelName = engine.model.path, maxBodyBytes = 64 * 1024 * 1024 } = options;
-  const { cacheReport = false } = options;
+  const { cacheReport = false, lifecycle = () => "ready", description = {} } = options;
   const forms = present<MessageForms>({
     toolCalls: options.toolCallParser,
     reasoning: options.reasoningParser,
@@ -120,6 +155,8 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   return {
     engine,
     live: new LiveRequests(),
+    lifecycle,
+    description,
     cacheReport,
     forms,
     servedModelName,

@@ -6,6 +6,7 @@
 import type { GenerationEngine } from "../generation.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 
 /** How the model writes what is no plain text. */
@@ -24,6 +25,9 @@ export interface ServerContext {
   readonly cacheReport: boolean;
   /** The forms in which answers of a chat are parsed. */
   readonly forms: MessageForms;
+  readonly lifecycle: () => Lifecycle;
+  /** How the server was started, for those who ask; by the names of the wire. */
+  readonly description: Readonly<Record<string, unknown>>;
   /** Id of the model at `/v1/models`. */
   readonly servedModelName: string;
   /** Unix time in seconds at which the server came up. */

@@ -1,0 +1,27 @@
+/**
+ * `POST /abort_request`: ends requests that somebody waits for; their clients get what there is.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import { Fields } from "../http/fields.ts";
+import { readJsonBody } from "../http/read_body.ts";
+import type { ServerContext } from "./server_context.ts";
+
+/**
+ * `rid` is exactly an id of a request, of a batch or of one item; `abort_all` stands for all of
+ * them. The answer is empty, also when nothing of that id runs.
+ */
+export async function handleAbortRequest(
+  { engine, live, maxBodyBytes }: ServerContext,
+  request: Request,
+): Promise<Response> {
+  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  const rid = fields.string("rid") || undefined;
+  const abortAll = fields.boolean("abort_all") ?? false;
+  fields.end();
+  if (abortAll) engine.abort();
+  else if (rid !== undefined) live.abort(engine, rid);
+  else throw new InvalidRequestError("Either rid or abort_all must be given", "rid");
+  return new Response(null);
+}

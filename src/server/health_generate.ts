@@ -1,0 +1,78 @@
+/**
+ * `GET /health_generate`: whether the model works, shown by a token of its own.
+ *
+ * @module
+ */
+import { CapacityError } from "../errors.ts";
+import type { GenerationEngine } from "../generation.ts";
+
+/** Milliseconds between two looks whether a step has finished. */
+const POLL = 20;
+
+export interface HealthGenerateOptions {
+  /** Until when a token must have come. */
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Generates one token. An engine that is busy shows that it works by any step that it finishes,
+ * so that a long queue is no illness.
+ *
+ * @returns 200, or 503 when nothing has come in time.
+ */
+export async function handleHealthGenerate(
+  engine: GenerationEngine,
+  { seconds, signal }: HealthGenerateOptions,
+): Promise<Response> {
+  const over = new AbortController();
+  const ends = AbortSignal.any([over.signal, signal, AbortSignal.timeout(1000 * seconds)]);
+  const works = await Promise.race([
+    finishesStep(engine, ends),
+    generatesToken(engine, ends).then((isToken) => isToken || finishesStep(engine, ends)),
+    new Promise<false>((resolve) => {
+      if (ends.aborted) resolve(false);
+      ends.addEventListener("abort", () => resolve(false), { once: true });
+    }),
+  ]).finally(() => over.abort());
+  return new Response(null, { status: works ? 200 : 503 });
+}
+
+/**
+ * @returns False when the request found no place, or was ended by somebody.
+ * @throws what the engine throws, which is no place in a queue.
+ */
+async function generatesToken(engine: GenerationEngine, signal: AbortSignal): Promise<boolean> {
+  const request = {
+    // Token 0 is in every vocabulary, and one token fits into every context.
+    tokens: [0],
+    sampling: { maxNewTokens: 1, temperature: 0, ignoreEos: true },
+    requestId: `HEALTH_CHECK_${Date.now()}`,
+    signal,
+  };
+  try {
+    for await (const { tokens } of engine.generate(request)) if (tokens.length > 0) return true;
+  } catch (error) {
+    if (!(error instanceof CapacityError || signal.aborted)) throw error;
+  }
+  return false;
+}
+
+/** Resolves when a step of other requests has finished; false when there is no more time. */
+async function finishesStep(engine: GenerationEngine, signal: AbortSignal): Promise<boolean> {
+  // Of an engine without work it is the own request that counts.
+  while (engine.status().runningRequests === 0) if (!(await wait(signal))) return false;
+  const start = performance.now();
+  for (;;) {
+    if (!(await wait(signal))) return false;
+    const { runningRequests, stalledFor } = engine.status();
+    const waited = (performance.now() - start) / 1000;
+    if (runningRequests > 0 && stalledFor < waited) return true;
+  }
+}
+
+/** @returns Whether there is time left. */
+async function wait(signal: AbortSignal): Promise<boolean> {
+  await new Promise((resolve) => setTimeout(resolve, POLL));
+  return !signal.aborted;
+}

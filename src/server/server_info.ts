@@ -1,0 +1,57 @@
+/**
+ * What a server says of itself: its model, how it was started, how much it has to do.
+ *
+ * @module
+ */
+import type { ServerContext } from "./server_context.ts";
+
+/** `GET /get_model_info`. */
+export function modelInfo({ engine, description }: ServerContext): Response {
+  const { path, architecture } = engine.model;
+  return Response.json({
+    model_path: path,
+    tokenizer_path: path,
+    is_generation: true,
+    preferred_sampling_params: description.preferred_sampling_params ?? null,
+    weight_version: "default",
+    has_image_understanding: false,
+    has_audio_understanding: false,
+    architectures: [architecture],
+  });
+}
+
+/** `GET /get_server_info`: the options of the start, and the engine as it is now. */
+export function serverInfo({ engine, description, lifecycle }: ServerContext): Response {
+  const status = engine.status();
+  const { contextLength } = engine.model;
+  return Response.json({
+    ...description,
+    status: lifecycle(),
+    max_total_num_tokens: status.totalTokens,
+    max_req_input_len: contextLength - 1,
+    internal_states: [
+      {
+        healthy: status.healthy,
+        num_running_reqs: status.runningRequests,
+        num_waiting_reqs: status.queuedRequests,
+        num_used_tokens: status.usedTokens,
+        num_cached_tokens: status.cachedTokens,
+        num_retractions: status.retractions,
+        memory_usage: { token_capacity: status.totalTokens },
+        load: status.usedTokens + status.queuedTokens,
+        batch_invariant: status.batchInvariant,
+      },
+    ],
+  });
+}
+
+/** `GET /get_load`: tokens that are held or wait, for whoever shares requests out. */
+export function loadInfo({ engine }: ServerContext): Response {
+  const { runningRequests, queuedRequests, usedTokens, queuedTokens } = engine.status();
+  return Response.json({
+    load: usedTokens + queuedTokens,
+    num_reqs: runningRequests + queuedRequests,
+    num_waiting_reqs: queuedRequests,
+    num_tokens: usedTokens,
+  });
+}

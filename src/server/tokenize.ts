@@ -1,0 +1,99 @@
+/**
+ * `POST /tokenize` and `POST /detokenize`: text to tokens and back, as the model has them.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import type { ModelDescription, TokenizeRequest } from "../generation.ts";
+import { Fields, present, requireIds, requireList, requireString } from "../http/fields.ts";
+import { readJsonBody } from "../http/read_body.ts";
+import { readMessages, readTemplateVariables } from "./chat_request.ts";
+import { asClientWrote } from "./logprob_fields.ts";
+import type { ServerContext } from "./server_context.ts";
+
+/** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
+export async function handleTokenize(
+  { engine, maxBodyBytes }: ServerContext,
+  request: Request,
+): Promise<Response> {
+  const { requests, batch } = readTexts(await readJsonBody(request, maxBodyBytes));
+  const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
+    (error: unknown) => {
+      throw asClientWrote(error, "chat");
+    },
+  );
+  const counts = tokens.map(({ length }) => length);
+  return Response.json({
+    tokens: batch ? tokens : tokens[0],
+    count: batch ? counts : counts[0],
+    max_model_len: engine.model.contextLength,
+  });
+}
+
+interface Texts {
+  readonly requests: readonly TokenizeRequest[];
+  readonly batch: boolean;
+}
+
+function readTexts(body: unknown): Texts {
+  const fields = new Fields(body);
+  fields.string("model");
+  const prompt = fields.value("prompt");
+  const hasMessages = fields.value("messages") !== undefined;
+  if ((prompt === undefined) !== hasMessages) {
+    const problem = hasMessages ? "cannot both be given" : "must be given";
+    throw new InvalidRequestError(`prompt or messages ${problem}`, "prompt");
+  }
+  const texts = hasMessages ? readConversation(fields) : readPrompts(fields);
+  fields.end();
+  return texts;
+}
+
+function readPrompts(fields: Fields): Texts {
+  const value = fields.value("prompt");
+  const addSpecialTokens = fields.boolean("add_special_tokens");
+  const batch = Array.isArray(value);
+  const prompts = batch
+    ? value.map((item: unknown, i) => requireString(item, `prompt[${i}]`))
+    : [requireString(value, "prompt")];
+  const requests = prompts.map((prompt) => present<TokenizeRequest>({ prompt, addSpecialTokens }));
+  return { requests, batch };
+}
+
+function readConversation(fields: Fields): Texts {
+  const request = present<TokenizeRequest>({
+    messages: readMessages(fields),
+    tools: fields.list("tools"),
+    templateVariables: readTemplateVariables(fields),
+    continueFinalMessage: fields.boolean("continue_final_message") || undefined,
+  });
+  return { requests: [request], batch: false };
+}
+
+/** `tokens`, one list of ids or several -> `text`. */
+export async function handleDetokenize(
+  { engine, maxBodyBytes }: ServerContext,
+  request: Request,
+): Promise<Response> {
+  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  fields.string("model");
+  const { lists, batch } = readTokens(fields, engine.model);
+  const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;
+  fields.end();
+  const texts = await Promise.all(
+    lists.map((tokens) => engine.detokenize(tokens, { skipSpecialTokens })),
+  );
+  return Response.json({ text: batch ? texts : texts[0] });
+}
+
+function readTokens(
+  fields: Fields,
+  { vocabularySize }: ModelDescription,
+): { readonly lists: readonly (readonly number[])[]; readonly batch: boolean } {
+  const list = requireList(fields.value("tokens"), "tokens");
+  if (!Array.isArray(list[0])) {
+    return { lists: [requireIds(list, "tokens", vocabularySize)], batch: false };
+  }
+  const lists = list.map((item, i) => requireIds(item, `tokens[${i}]`, vocabularySize));
+  return { lists, batch: true };
+}
