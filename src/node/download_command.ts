@@ -8,9 +8,9 @@ import { EngineError } from "../errors.ts";
 import { type DownloadedModel, downloadModel } from "./download_model.ts";
 import { downloadReport } from "./download_progress.ts";
 import type { CommandContext } from "./launch_server.ts";
+import type { Output } from "./logger.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
 import { DOWNLOAD_OPTIONS } from "./options.ts";
-import type { Output } from "./start_report.ts";
 
 const USAGE = `Usage: wisp download [options] ID
 

@@ -6,7 +6,7 @@
  */
 
 import type { DownloadReport } from "./download_model.ts";
-import type { Output } from "./start_report.ts";
+import type { Output } from "./logger.ts";
 
 export interface ProgressOptions {
   /** Milliseconds. */

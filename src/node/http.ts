@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 
@@ -19,11 +19,26 @@ export interface ServeOptions {
   readonly port: number;
 }
 
+/** Milliseconds; Node's timers take no more. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
 export interface RunningServer {
   /** Where it listens, such as `http://127.0.0.1:30000`. */
   readonly url: string;
-  /** Takes no more connections, lets running requests finish, and resolves after the last one. */
-  close(): Promise<void>;
+  /**
+   * Waits until the requests that run now are answered, while others are still taken.
+   *
+   * @param timeout Milliseconds.
+   * @returns Whether they all were.
+   */
+  settle(timeout: number): Promise<boolean>;
+  /**
+   * Takes no more connections, lets running requests finish, and resolves after the last one.
+   *
+   * @param grace Milliseconds after which the connections of those that still run are cut. Default:
+   * never.
+   */
+  close(grace?: number): Promise<void>;
 }
 
 /**
@@ -37,14 +52,26 @@ export async function serve(app: App, { host, port }: ServeOptions): Promise<Run
     fetch: (request) => app.fetch(request),
     overrideGlobalObjects: false,
   }) as Server;
-  const close = trackConnections(server);
+  const connections = new Connections(server);
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const shownHost = host.includes(":") ? `[${host}]` : host;
   return {
     url: `http://${shownHost}:${address.port}`,
-    close,
+    settle: (timeout) => connections.settle(timeout),
+    close: (grace) => connections.close(grace),
   };
+}
+
+/**
+ * Finds out whether `serve` could listen there, without keeping the address.
+ *
+ * @throws {Error} when the address cannot be used.
+ */
+export async function requireFreeAddress({ host, port }: ServeOptions): Promise<void> {
+  const server = createServer();
+  await listen(server, host, port);
+  await new Promise((resolve) => server.close(resolve));
 }
 
 function listen(server: Server, host: string, port: number): Promise<void> {
@@ -70,30 +97,63 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 }
 
 /**
- * Watches the server's connections and returns what closes them.
+ * The server's connections and what runs on them.
  *
  * A connection kept alive for a next request, or opened for none, would hold a closing server open
  * until the client lets go, and Node's own `closeIdleConnections` misses the latter kind.
  */
-function trackConnections(server: Server): () => Promise<void> {
-  const running = new Map<Socket, number>();
-  let closing = false;
-  server.on("connection", (socket: Socket) => {
-    running.set(socket, 0);
-    socket.once("close", () => running.delete(socket));
-  });
-  server.on("request", ({ socket }, response) => {
-    running.set(socket, (running.get(socket) ?? 0) + 1);
-    response.once("close", () => {
-      const left = (running.get(socket) ?? 1) - 1;
-      if (running.has(socket)) running.set(socket, left);
-      if (closing && left === 0) socket.destroySoon();
+class Connections {
+  readonly #server: Server;
+  /** Requests that run, by connection. */
+  readonly #running = new Map<Socket, Set<ServerResponse>>();
+  #closing = false;
+
+  constructor(server: Server) {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => {
+      this.#running.set(socket, new Set());
+      socket.once("close", () => this.#running.delete(socket));
     });
-  });
-  return () =>
-    new Promise((resolve, reject) => {
-      closing = true;
-      server.close((error) => (error === undefined ? resolve() : reject(error)));
-      for (const [socket, count] of running) if (count === 0) socket.destroySoon();
+    server.on("request", ({ socket }, response) => {
+      const responses = this.#running.get(socket) ?? new Set();
+      responses.add(response);
+      response.once("close", () => {
+        responses.delete(response);
+        if (this.#closing && responses.size === 0) socket.destroySoon();
+      });
     });
+  }
+
+  settle(timeout: number): Promise<boolean> {
+    const left = new Set([...this.#running.values()].flatMap((responses) => [...responses]));
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), Math.min(timeout, LONGEST_TIMER));
+      const finish = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      if (left.size === 0) finish();
+      for (const response of left) {
+        response.once("close", () => {
+          left.delete(response);
+          if (left.size === 0) finish();
+        });
+      }
+    });
+  }
+
+  close(grace?: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#closing = true;
+      this.#server.close((error) => (error === undefined ? resolve() : reject(error)));
+      for (const [socket, responses] of this.#running) {
+        if (responses.size === 0) socket.destroySoon();
+      }
+      if (grace === undefined) return;
+      const timer = setTimeout(() => {
+        for (const socket of this.#running.keys()) socket.destroy();
+      }, grace);
+      this.#server.once("close", () => clearTimeout(timer));
+    });
+  }
 }

@@ -23,6 +23,8 @@ interface KindValues {
   readonly bytes: number;
   readonly integers: readonly number[];
   readonly strings: readonly string[];
+  /** Written as JSON on the command line. */
+  readonly object: Readonly<Record<string, unknown>>;
 }
 
 export interface OptionRow {
@@ -66,15 +68,17 @@ export interface ParsedOptions<T extends OptionTable> {
 }
 
 /**
+ * @param configured Values in place of the defaults, by the keys of the table.
  * @throws {OptionError} for an unknown or ambiguous option, a bad or missing value, and an option
  * whose capability does not exist yet.
  */
 export function parseOptions<const T extends OptionTable>(
   table: T,
   args: readonly string[],
+  configured: Readonly<Record<string, unknown>> = {},
 ): ParsedOptions<T> {
   const values: Record<string, unknown> = {};
-  for (const [key, row] of Object.entries(table)) values[key] = row.default;
+  for (const [key, row] of Object.entries(table)) values[key] = configured[key] ?? row.default;
   const positionals: string[] = [];
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
@@ -104,15 +108,16 @@ function findRow(table: OptionTable, flag: string): string {
     const names = matches.map(([, row]) => row.flags.find((known) => known.startsWith(flag)));
     throw new OptionError(`Cannot use option ${flag}: it may mean ${joinOr(names as string[])}`);
   }
-  const near = nearFlags(rows, flag);
+  const near = nearFlags(table, flag);
   const hint = near.length === 0 ? "" : ` (did you mean ${joinOr(near)}?)`;
   throw new OptionError(`Cannot use option ${flag}: there is no such option${hint}`);
 }
 
-function nearFlags(rows: readonly (readonly [string, OptionRow])[], flag: string): string[] {
+/** Flags that somebody may have meant, the nearest first. */
+export function nearFlags(table: OptionTable, flag: string): string[] {
   const most = Math.max(2, Math.floor(flag.length / 4));
-  return rows
-    .map(([, row]) => {
+  return Object.values(table)
+    .map((row) => {
       const ranked = row.flags.map((known) => ({ known, distance: editDistance(flag, known) }));
       return ranked.sort((a, b) => a.distance - b.distance)[0]!;
     })
@@ -144,9 +149,14 @@ function readValue(
   rest: string[],
 ): KindValues[keyof KindValues] {
   const value = row.kind === "flag" ? readFlag(flag, given) : readArgument(row, flag, given, rest);
-  if (row.neutral === undefined || row.neutral.includes(value as string)) return value;
+  if (isSupported(row, value)) return value;
   const shown = row.kind === "flag" ? "" : ` ${value}`;
   throw new OptionError(`Cannot use option ${row.flags[0]}${shown}: it is not supported yet`);
+}
+
+/** Whether the capability exists, or the value does not ask for it. */
+export function isSupported({ neutral }: OptionRow, value: unknown): boolean {
+  return neutral === undefined || neutral.includes(value as string);
 }
 
 function readFlag(flag: string, given: string | undefined): boolean {
@@ -167,32 +177,77 @@ function readArgument(
     if (!isList) break;
   }
   if (words.length === 0) throw new OptionError(`Cannot use option ${flag}: it needs a value`);
-  if (!isList) return readWord(row, flag, words[0]!);
+  if (!isList) return readWord(row, flag, words[0]!) as KindValues["object"] | string | number;
   const items = words.flatMap((word) => word.split(",")).map((item) => readWord(row, flag, item));
   return items as readonly string[] | readonly number[];
 }
 
-function readWord(row: OptionRow, flag: string, word: string): string | number {
-  const refuse = (wanted: string) =>
-    new OptionError(`Cannot use option ${flag} ${word}: it must be ${wanted}`);
-  if (row.kind === "string" || row.kind === "strings") {
-    if (word === "") throw refuse("a text that is not empty");
-    if (row.choices !== undefined && !row.choices.includes(word)) throw refuse(joinOr(row.choices));
-    return word;
+function readWord(row: OptionRow, flag: string, word: string): string | number | object {
+  const value = parseWord(row, word);
+  const wanted = wantedInstead(row, value);
+  if (wanted === undefined) return value as string | number | object;
+  throw new OptionError(`Cannot use option ${flag} ${word}: it must be ${wanted}`);
+}
+
+function parseWord({ kind }: OptionRow, word: string): unknown {
+  switch (kind) {
+    case "bytes":
+      return readBytes(word);
+    case "integer":
+    case "integers":
+    case "number":
+      return readNumber(word);
+    case "object":
+      return readJson(word);
+    case "flag":
+    case "string":
+    case "strings":
+      return word;
+    default:
+      return kind satisfies never;
   }
-  const value = row.kind === "bytes" ? readBytes(word) : readNumber(word);
+}
+
+/** What a value, or one item of a list, must be instead; `undefined` when it is fine. */
+export function wantedInstead(row: OptionRow, value: unknown): string | undefined {
+  switch (row.kind) {
+    case "flag":
+      return typeof value === "boolean" ? undefined : "true or false";
+    case "object": {
+      const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+      return isObject ? undefined : "a JSON object";
+    }
+    case "string":
+    case "strings":
+      if (typeof value !== "string" || value === "") return "a text that is not empty";
+      return row.choices?.includes(value) === false ? joinOr(row.choices) : undefined;
+    default:
+      return wantedNumber(row, value);
+  }
+}
+
+function wantedNumber(row: OptionRow, value: unknown): string | undefined {
   const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = row;
-  const mustBeWhole = row.kind !== "number";
-  const fits = value >= min && value <= max && (!mustBeWhole || Number.isSafeInteger(value));
-  if (!fits) throw refuse(`a ${mustBeWhole ? "whole " : ""}number${rangeText(row)}`);
-  return value;
+  const isWhole = row.kind !== "number";
+  const fits = typeof value === "number" && value >= min && value <= max;
+  if (fits && (!isWhole || Number.isSafeInteger(value))) return undefined;
+  return `a ${isWhole ? "whole " : ""}number${rangeText(row)}`;
+}
+
+function readJson(word: string): unknown {
+  try {
+    return JSON.parse(word);
+  } catch {
+    return undefined;
+  }
 }
 
 function readNumber(word: string): number {
   return /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(word) ? Number(word) : Number.NaN;
 }
 
-function readBytes(word: string): number {
+/** `NaN` for what is no size. */
+export function readBytes(word: string): number {
   const match = /^(\d+(?:\.\d+)?)([KMGT])?(?:i?B)?$/i.exec(word);
   if (match === null) return Number.NaN;
   const power = match[2] === undefined ? 0 : "KMGT".indexOf(match[2].toUpperCase()) + 1;
@@ -206,7 +261,7 @@ function rangeText({ kind, min, max }: OptionRow): string {
   return max === undefined ? suffix : `${suffix}, ${max} at most`;
 }
 
-function joinOr(words: readonly string[]): string {
+export function joinOr(words: readonly string[]): string {
   if (words.length < 2) return words.join();
   return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }

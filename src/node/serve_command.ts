@@ -5,10 +5,11 @@
  * @module
  */
 
+import { readOptions } from "./config_file.ts";
 import { downloadUntilSignal } from "./download_command.ts";
 import { hubSettings } from "./hub_settings.ts";
 import { type CommandContext, serveModel } from "./launch_server.ts";
-import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
+import { formatOptions, OptionError } from "./option_parser.ts";
 import { SERVE_OPTIONS } from "./options.ts";
 import { MissingModelError, resolveModel } from "./resolve_model.ts";
 
@@ -28,7 +29,7 @@ export async function serveCommand(
   args: readonly string[],
   context: CommandContext,
 ): Promise<void> {
-  const { values: options, positionals } = parseOptions(SERVE_OPTIONS, args);
+  const { values: options, positionals } = await readOptions(SERVE_OPTIONS, args);
   if (options.help) {
     context.stdout.write(`${USAGE}\n${formatOptions(SERVE_OPTIONS)}\n`);
     return;

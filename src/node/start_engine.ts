@@ -48,7 +48,7 @@ export const startEngine: StartEngine = async (options, report) => {
   });
   report.adapter(adapter);
   try {
-    const engine = await Engine.load(source, {
+    const engine: Engine = await Engine.load(source, {
       device,
       chatTemplate,
       chatFamily: options.chatFamily,
@@ -79,9 +79,11 @@ export const startEngine: StartEngine = async (options, report) => {
       cacheDtype,
       deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
+      allowAutoTruncate: options.allowAutoTruncate,
       randomSeed: options.randomSeed,
       onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
+      onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     report.family(engine.model.family);
     report.quantized(describeErrors(engine.quantizationErrors, options.quantizationReport));

@@ -5,7 +5,11 @@
  */
 
 import type { LoadingProgress } from "../engine/engine_options.ts";
+import type { StepReport } from "../engine/step_report.ts";
+import type { EngineStatus } from "../generation.ts";
 import type { AdapterDescription } from "./device.ts";
+import type { Logger, Output } from "./logger.ts";
+import { StepLog } from "./step_log.ts";
 
 export interface StartReport {
   model(path: string): void;
@@ -18,14 +22,8 @@ export interface StartReport {
   quantized(lines: readonly string[]): void;
   /** What the adapter gets wrong, one sentence each. */
   warnings(sentences: readonly string[]): void;
-}
-
-/** The part of a stream that a report needs: `process.stdout`, or a list in a test. */
-export interface Output {
-  write(text: string): unknown;
-  readonly isTTY?: boolean;
-  /** Width of the terminal. */
-  readonly columns?: number;
+  /** What each step computes, once requests come, and how the engine is after it. */
+  readonly step?: ((step: StepReport, status: EngineStatus) => void) | undefined;
 }
 
 const BAR_WIDTH = 30;
@@ -37,24 +35,27 @@ const PHASES: Readonly<Record<LoadingProgress["phase"], string>> = {
   pipelines: "Compiling kernels",
 };
 
-/** Everything as lines, progress as a bar on a terminal and as a few lines elsewhere. */
-export function lineReport(output: Output): StartReport {
-  const line = (text: string) => output.write(`${text}\n`);
+/**
+ * Everything as lines, progress as a bar on a terminal and as a few lines elsewhere.
+ *
+ * @param decodeLogInterval Steps that decode from one line about them to the next.
+ */
+export function lineReport(log: Logger, decodeLogInterval: number): StartReport {
+  const stepLog = log.writes("info") ? new StepLog(log, decodeLogInterval) : undefined;
+  const line = (text: string) => log.line("info", text);
+  const warn = (sentence: string) => log.line("warning", `Warning: ${sentence}`);
   return {
     model: (path) => line(`Model: ${path}`),
     adapter: (adapter) => {
       line(`Adapter: ${describe(adapter)}`);
-      if (adapter.isCpu) {
-        line("Warning: this adapter runs on the CPU, a GPU would be many times faster");
-      }
+      if (adapter.isCpu) warn("this adapter runs on the CPU, a GPU would be many times faster");
     },
     plan: (lines) => lines.forEach(line),
-    progress: output.isTTY ? barProgress(output) : lineProgress(line),
+    progress: log.terminal === undefined ? lineProgress(line) : barProgress(log.terminal),
     family: (name) => line(`Chat family: ${name}`),
     quantized: (lines) => lines.forEach(line),
-    warnings: (sentences) => {
-      for (const sentence of sentences) line(`Warning: ${sentence}`);
-    },
+    warnings: (sentences) => sentences.forEach(warn),
+    step: stepLog && ((step, status) => stepLog.step(step, status)),
   };
 }
 

@@ -4,15 +4,10 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type {
-  GenerationEngine,
-  GenerationRequest,
-  ModelDescription,
-  SamplingParams,
-} from "../generation.ts";
+import type { GenerationEngine, GenerationRequest, SamplingParams } from "../generation.ts";
 import { Fields } from "../http/fields.ts";
 import { layerOver } from "./engine_layer.ts";
-import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
+import { readSamplingParams, type SampledPrompt, type VocabularySize } from "./sampling_fields.ts";
 
 export interface RequestDefaults {
   /**
@@ -27,6 +22,15 @@ export interface RequestDefaults {
 const PATH = "preferred_sampling_params";
 /** Of these a request may have one, so its own takes the place of all. */
 const CONSTRAINTS = ["jsonSchema", "regex", "ebnf"] as const satisfies (keyof SamplingParams)[];
+
+/**
+ * Finds out what can be told about sampling parameters before the model is known.
+ *
+ * @throws {EngineError} naming one that no request could have either.
+ */
+export function checkSamplingParams(params: unknown): void {
+  readPreferred(params, { vocabularySize: Number.MAX_SAFE_INTEGER });
+}
 
 /** @throws {EngineError} naming a sampling parameter that no request could have either. */
 export function withDefaults(
@@ -53,7 +57,7 @@ export function withDefaults(
   });
 }
 
-function readPreferred(params: unknown, model: ModelDescription): SampledPrompt {
+function readPreferred(params: unknown, model: VocabularySize): SampledPrompt {
   const read = readSamplingParams(new Fields(params, PATH), model);
   if (read.samples === 1) return read;
   const path = `${PATH}.n`;

@@ -24,6 +24,9 @@ import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
 const DEFAULT_MAX_NEW_TOKENS = 128;
 const MAX_F32 = 3.4028234663852886e38;
 
+/** What has to be known of a model. */
+export type VocabularySize = Pick<ModelDescription, "vocabularySize">;
+
 export interface SampledPrompt {
   readonly sampling: SamplingParams;
   /** Answers wanted. */
@@ -33,7 +36,7 @@ export interface SampledPrompt {
 }
 
 /** The object `sampling_params` of `/generate`. */
-export function readSamplingParams(fields: Fields, model: ModelDescription): SampledPrompt {
+export function readSamplingParams(fields: Fields, model: VocabularySize): SampledPrompt {
   refuseSecondGrammar(fields);
   fields.refuse(UNSUPPORTED_SAMPLING_FIELDS);
   const maxNewTokens = fields.isNull("max_new_tokens")
@@ -54,7 +57,7 @@ export function readSamplingParams(fields: Fields, model: ModelDescription): Sam
 }
 
 /** The fields that `sampling_params` and chat requests spell the same. */
-export function readSharedSampling(fields: Fields, model: ModelDescription): SamplingParams {
+export function readSharedSampling(fields: Fields, model: VocabularySize): SamplingParams {
   return present<SamplingParams>({
     temperature: fields.number("temperature", { min: 0 }),
     topP: fields.number("top_p", { above: 0, max: 1 }),
@@ -126,7 +129,7 @@ function readRepetitionPenalty(fields: Fields): number | undefined {
 /** `{"token id": number}`. */
 function readLogitBias(
   fields: Fields,
-  { vocabularySize }: ModelDescription,
+  { vocabularySize }: VocabularySize,
 ): Readonly<Record<number, number>> | undefined {
   const value = fields.value("logit_bias");
   if (value === undefined) return undefined;
@@ -164,7 +167,7 @@ function readStop(fields: Fields): string | readonly string[] | undefined {
 
 function readStopTokenIds(
   fields: Fields,
-  { vocabularySize }: ModelDescription,
+  { vocabularySize }: VocabularySize,
 ): readonly number[] | undefined {
   const value = fields.value("stop_token_ids");
   if (value === undefined) return undefined;

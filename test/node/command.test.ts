@@ -38,7 +38,8 @@ function run(args: readonly string[], engine = new ScriptedEngine(), start?: Sta
     },
   });
   const lines = () => stdout.trimEnd().split("\n");
-  return { code, isReady, engine, lines, stdout: () => stdout, stderr: () => stderr };
+  const url = () => /Listening on (\S+)/.exec(stdout)![1]!;
+  return { code, isReady, engine, lines, url, stdout: () => stdout, stderr: () => stderr };
 }
 
 /** Runs the handler that the command has put on the signal, as the signal would. */
@@ -51,7 +52,7 @@ describe("wisp launch_server", () => {
     const command = run(["launch_server", "--model", "dir", "--port", "0"]);
     await command.isReady;
     const lines = command.lines();
-    const url = lines.at(-2)!.replace("Listening on ", "");
+    const url = command.url();
     expect(lines).toEqual([
       "Model: dir",
       "Adapter: llvmpipe (Vulkan, driver Mesa 25)",
@@ -62,6 +63,7 @@ describe("wisp launch_server", () => {
       "Loading weights: 75%",
       "Loading weights: 100%",
       expect.stringMatching(/^Listening on http:\/\/127\.0\.0\.1:\d+$/),
+      expect.stringMatching(/^Uvicorn running on http:\/\/127\.0\.0\.1:\d+ /),
       READY,
     ]);
     expect((await fetch(`${url}/health`)).status).toBe(200);
@@ -84,7 +86,7 @@ describe("wisp launch_server", () => {
     });
     const command = run(["launch_server", "--port", "0"], engine);
     await command.isReady;
-    const url = command.lines().at(-2)!.replace("Listening on ", "");
+    const url = command.url();
     const answer = fetch(`${url}/generate`, {
       method: "POST",
       headers: { "content-type": "application/json" },

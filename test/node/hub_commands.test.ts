@@ -41,7 +41,7 @@ function run(...args: readonly string[]) {
     stdout: {
       write: (text: string) => {
         stdout += text;
-        if (stdout.includes("ready to roll")) signal("SIGTERM");
+        if (text.includes("ready to roll")) signal("SIGTERM");
       },
     },
     stderr: {

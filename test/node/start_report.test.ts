@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { Logger, type LoggerOptions } from "../../src/node/logger.ts";
 import { lineReport, quietReport } from "../../src/node/start_report.ts";
 
 /** What a report writes, to a terminal or elsewhere. */
@@ -7,12 +8,17 @@ function output(isTTY: boolean) {
   return { written, isTTY, write: (text: string) => written.push(text) };
 }
 
+/** A report to one stream. */
+function reportTo(stdout: ReturnType<typeof output>, options: Partial<LoggerOptions> = {}) {
+  return lineReport(new Logger({ stdout, stderr: stdout, ...options }), 40);
+}
+
 const half = { phase: "weights", done: 5, total: 10 } as const;
 const all = { phase: "pipelines", done: 41, total: 41 } as const;
 
 test("lineReport() draws progress as a bar on a terminal", () => {
   const terminal = output(true);
-  const report = lineReport(terminal);
+  const report = reportTo(terminal);
   report.progress(half);
   report.progress(all);
   expect(terminal.written).toEqual([
@@ -23,7 +29,7 @@ test("lineReport() draws progress as a bar on a terminal", () => {
 
 test("lineReport() writes a few lines of progress elsewhere, and warns", () => {
   const file = output(false);
-  const report = lineReport(file);
+  const report = reportTo(file);
   const adapter = { name: "llvmpipe", driver: "Mesa 25", backend: "Vulkan", isCpu: true } as const;
   report.adapter(adapter);
   for (let done = 0; done <= 100; done++) report.progress({ phase: "weights", done, total: 100 });
@@ -36,6 +42,29 @@ Loading weights: 75%
 Loading weights: 100%
 Warning: bits differ
 `);
+});
+
+test("lineReport() writes JSON, also on a terminal, when the log is JSON", () => {
+  const terminal = output(true);
+  const report = reportTo(terminal, { format: "json" });
+  report.model("m");
+  report.progress(all);
+  report.warnings(["bits differ"]);
+  expect(terminal.written.map((line) => JSON.parse(line))).toEqual([
+    { time: expect.any(String), level: "info", message: "Model: m" },
+    { time: expect.any(String), level: "info", message: "Compiling kernels: 100%" },
+    { time: expect.any(String), level: "warning", message: "Warning: bits differ" },
+  ]);
+});
+
+test("lineReport() says and draws nothing but warnings at the level warning", () => {
+  const terminal = output(true);
+  const report = reportTo(terminal, { level: "warning" });
+  report.model("m");
+  report.progress(all);
+  report.warnings(["bits differ"]);
+  expect(terminal.written).toEqual(["Warning: bits differ\n"]);
+  expect(report.step).toBeUndefined();
 });
 
 test("quietReport() leaves a pipe alone", () => {

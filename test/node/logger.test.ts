@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { Logger, type LoggerOptions } from "../../src/node/logger.ts";
+
+function logTo(options: Partial<LoggerOptions> = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const stdout = { write: (text: string) => out.push(text) };
+  const stderr = { write: (text: string) => err.push(text) };
+  return { log: new Logger({ stdout, stderr, ...options }), out, err };
+}
+
+describe("Logger", () => {
+  test("writes events with the time, lines of the start as they are", () => {
+    const { log, out } = logTo();
+    log.line("info", "Model: m");
+    log.event("info", "Something happened");
+    expect(out[0]).toBe("Model: m\n");
+    expect(out[1]).toMatch(/^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] Something happened\n$/);
+  });
+
+  test("writes one JSON object a line, with the fields in place of the text", () => {
+    const { log, out } = logTo({ format: "json" });
+    log.line("warning", "Warning: slow");
+    log.event("info", "Decode batch. #running-req: 2", { event: "decode_batch", running: 2 });
+    expect(out.map((line) => JSON.parse(line))).toEqual([
+      { time: expect.any(String), level: "warning", message: "Warning: slow" },
+      { time: expect.any(String), level: "info", event: "decode_batch", running: 2 },
+    ]);
+  });
+
+  test.each([
+    ["debug", ["debug", "info", "warning"]],
+    ["info", ["info", "warning"]],
+    ["warning", ["warning"]],
+    ["error", []],
+  ] as const)("of level %s writes %j beside errors", (level, written) => {
+    const { log, out, err } = logTo({ level });
+    for (const one of ["debug", "info", "warning", "error"] as const) log.line(one, one);
+    expect(out).toEqual(written.map((one) => `${one}\n`));
+    expect(err).toEqual(["error\n"]);
+  });
+
+  test("writes errors with where they come from to the other stream", () => {
+    const { log, out, err } = logTo();
+    log.error(new Error("broken"));
+    expect(out).toEqual([]);
+    expect(err[0]).toMatch(/\] Error: broken\n {4}at .*logger\.test\.ts/);
+  });
+});

@@ -1,0 +1,155 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { GenerationEngine } from "../../src/generation.ts";
+import { PrometheusMetrics } from "../../src/node/prometheus.ts";
+import { RecentSum } from "../../src/node/recent_sum.ts";
+import { createApp } from "../../src/server/app.ts";
+import { observe } from "../../src/server/observe.ts";
+import { post } from "../support/http_client.ts";
+import { ScriptedEngine, type ScriptedEngineOptions } from "../support/scripted_engine.ts";
+
+/** An app whose requests are counted. */
+function counted(options: ScriptedEngineOptions = {}, tokensHistogram = false) {
+  const scripted: GenerationEngine = new ScriptedEngine(options);
+  const metrics = new PrometheusMetrics(scripted, { modelName: "org/name", tokensHistogram });
+  const engine = observe(scripted, [metrics.observer]);
+  return { engine, app: createApp(engine, { metrics }), metrics };
+}
+
+/** Value of each series without labels of ranks, by name and other labels. */
+async function series(metrics: PrometheusMetrics): Promise<Record<string, number>> {
+  const lines = (await metrics.text()).split("\n").filter((line) => /^\w/.test(line));
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name, labels, value] = /^([\w:]+)\{(.*)\} (\S+)$/.exec(line)!;
+      const rest = labels!
+        .split(",")
+        .filter((label) => !/^(model_name|engine_type|\w+_rank)=/.test(label));
+      return [`${name}${rest.length > 0 ? `{${rest.join()}}` : ""}`, Number(value)];
+    }),
+  );
+}
+
+describe("PrometheusMetrics", () => {
+  test("has the names that dashboards ask for, all with the model's name", async () => {
+    const { metrics } = counted();
+    const text = await metrics.text();
+    const names = (
+      "num_running_reqs num_used_tokens token_usage gen_throughput num_queue_reqs " +
+      "num_grammar_queue_reqs cache_hit_rate spec_accept_length prompt_tokens_total " +
+      "generation_tokens_total cached_tokens_total num_requests_total time_to_first_token_seconds " +
+      "inter_token_latency_seconds e2e_request_latency_seconds"
+    ).split(" ");
+    for (const name of names) expect(text).toContain(`# TYPE wisp:${name} `);
+    const lines = text.split("\n").filter((line) => /^wisp:/.test(line));
+    for (const line of lines) expect(line).toContain('model_name="org/name"');
+    expect(text).toMatch(
+      /^wisp:num_running_reqs\{engine_type="unified",tp_rank="0",pp_rank="0",dp_rank="0",model_name="org\/name"\} 0$/m,
+    );
+  });
+
+  test("counts tokens, requests and times of what was served", async () => {
+    const { app, metrics } = counted();
+    const sampling_params = { max_new_tokens: 3 };
+    await post(app, "/generate", { text: "abcd", sampling_params });
+    await post(app, "/generate", { text: ["xy", "z"] });
+    expect(await series(metrics)).toMatchObject({
+      "wisp:prompt_tokens_total": 7,
+      // Three, and with their stop tokens three and two.
+      "wisp:generation_tokens_total": 8,
+      "wisp:cached_tokens_total": 0,
+      "wisp:num_requests_total": 3,
+      "wisp:num_so_requests_total": 0,
+      "wisp:num_aborted_requests_total": 0,
+      "wisp:time_to_first_token_seconds_count": 3,
+      "wisp:inter_token_latency_seconds_count": 5,
+      "wisp:e2e_request_latency_seconds_count": 3,
+      "wisp:gen_throughput": 0.8,
+    });
+  });
+
+  test("has the documented buckets of the time to the first token", async () => {
+    const { metrics } = counted();
+    const names = Object.keys(await series(metrics)).flatMap(
+      (name) => /^wisp:time_to_first_token_seconds_bucket\{le="(.*)"\}$/.exec(name)?.[1] ?? [],
+    );
+    expect(names).toEqual(
+      "0.1 0.2 0.4 0.6 0.8 1 2 4 6 8 10 20 40 60 80 100 200 400 +Inf".split(" "),
+    );
+  });
+
+  test("counts those that leave, are refused, or ask for a form", async () => {
+    const { app, engine, metrics } = counted({ model: { contextLength: 8 } });
+    for await (const _ of engine.generate({ prompt: "abc" })) break;
+    await post(app, "/generate", { text: "much too long" });
+    await post(app, "/generate", { text: "a", sampling_params: { regex: "a" } });
+    expect(await series(metrics)).toMatchObject({
+      "wisp:num_requests_total": 3,
+      "wisp:num_aborted_requests_total": 1,
+      'wisp:num_failed_requests_total{code="invalid_request"}': 1,
+      "wisp:num_so_requests_total": 1,
+      "wisp:e2e_request_latency_seconds_count": 1,
+    });
+  });
+
+  test("shows a request that waits for its grammar, until its first chunk", async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { engine, metrics } = counted({ script: () => ({ pieces: ["a"], gate: () => gate }) });
+    const chunks = engine.generate({ prompt: "a", sampling: { regex: "a" } });
+    const iterator = chunks[Symbol.asyncIterator]();
+    const first = iterator.next();
+    expect((await series(metrics))["wisp:num_grammar_queue_reqs"]).toBe(1);
+    release();
+    await first;
+    expect((await series(metrics))["wisp:num_grammar_queue_reqs"]).toBe(0);
+    await iterator.return?.();
+  });
+
+  test("has histograms of lengths when they are asked for", async () => {
+    expect(await counted().metrics.text()).not.toContain("tokens_histogram");
+    const { app, metrics } = counted({}, true);
+    await post(app, "/generate", { text: "abcd", sampling_params: { max_new_tokens: 3 } });
+    expect(await series(metrics)).toMatchObject({
+      "wisp:prompt_tokens_histogram_sum": 4,
+      "wisp:generation_tokens_histogram_sum": 3,
+    });
+  });
+
+  test("two servers of one process count apart", async () => {
+    const first = counted();
+    const second = counted();
+    await post(first.app, "/generate", { text: "ab" });
+    expect((await series(first.metrics))["wisp:num_requests_total"]).toBe(1);
+    expect((await series(second.metrics))["wisp:num_requests_total"]).toBe(0);
+  });
+});
+
+describe("RecentSum", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test("adds what came in its seconds and forgets the rest", () => {
+    const recent = new RecentSum(3);
+    recent.add(1);
+    vi.advanceTimersByTime(1000);
+    recent.add(10);
+    vi.advanceTimersByTime(1000);
+    recent.add(100);
+    recent.add(100);
+    expect(recent.sum).toBe(211);
+    vi.advanceTimersByTime(1000);
+    expect(recent.sum).toBe(210);
+    vi.advanceTimersByTime(1000);
+    expect(recent.sum).toBe(200);
+    vi.advanceTimersByTime(60_000);
+    expect(recent.sum).toBe(0);
+    recent.add(1);
+    expect(recent.sum).toBe(1);
+  });
+});
