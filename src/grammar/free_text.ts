@@ -4,74 +4,93 @@
  * @module
  */
 
-import { MAX_CODE_POINT } from "./code_points.ts";
-import type { CodePointAutomaton, CodePointEdge } from "./expression.ts";
+import { codePoints, invert } from "./code_points.ts";
+import type { CodePointAutomaton } from "./expression.ts";
+import { AutomatonBuilder } from "./regular.ts";
 
-const FIRST_SURROGATE = 0xd800;
-const LAST_SURROGATE = 0xdfff;
+const NO_STATE = -1;
 
-/** All texts in which none of the words occurs. */
+/**
+ * All texts in which none of the words occurs.
+ *
+ * @param words None of them empty.
+ * @throws {GrammarError} when they are too long or too many.
+ */
 export function textWithout(words: readonly string[]): CodePointAutomaton {
   return wordAutomaton(words, undefined);
 }
 
-/** All texts that end with `word` and in which none of the words has occurred before. */
+/**
+ * All texts that end with `word` and in which none of the words has occurred before.
+ *
+ * @throws {GrammarError} when they are too long or too many.
+ */
 export function textUpTo(words: readonly string[], word: string): CodePointAutomaton {
   return wordAutomaton(words, word);
 }
 
+/** A beginning of words, which is the end of the text so far; no longer one is. */
+interface Beginning {
+  /** What the text ends with when it goes on by a code point; the empty beginning by all others. */
+  readonly next: Map<number, Beginning>;
+  /** The word that has just been completed: of several the longest. */
+  word: string | undefined;
+  /** In the automaton. */
+  state: number;
+}
+
 /**
- * One state for each beginning of a word: the longest one that the text so far ends with (Aho and
- * Corasick). A word that is complete ends the text.
+ * One state for each beginning of a word (Aho and Corasick, "Efficient string matching", 1975). A
+ * word that is complete ends the text.
  */
 function wordAutomaton(words: readonly string[], last: string | undefined): CodePointAutomaton {
-  const spelled = words.map((word) => Array.from(word));
-  const beginnings = new Map<string, number>([["", 0]]);
-  for (const word of spelled) {
-    for (let length = 1; length < word.length; length++) {
-      const beginning = word.slice(0, length).join("");
-      if (!beginnings.has(beginning)) beginnings.set(beginning, beginnings.size);
+  const builder = new AutomatonBuilder();
+  const open = listBeginnings(words).filter(({ word }) => word === undefined);
+  for (const beginning of open) beginning.state = builder.add(last === undefined);
+  const end = last === undefined ? undefined : builder.add(true);
+  for (const { next, state } of open) {
+    const points = [...next.keys()].sort((a, b) => a - b);
+    for (const [first, last] of invert(codePoints(points.map((point) => [point, point])))) {
+      builder.connect(state, { first, last, target: open[0]!.state });
+    }
+    for (const point of points) {
+      const { word, state: known } = next.get(point)!;
+      const target = word === undefined ? known : word === last ? end : undefined;
+      if (target !== undefined) builder.connect(state, { first: point, last: point, target });
     }
   }
-  const end = beginnings.size;
-  const characters = [...new Set(spelled.flat())];
-  const points = characters.map((character) => character.codePointAt(0)!).toSorted((a, b) => a - b);
-  const states = [...beginnings.keys()].map((beginning) => {
-    const edges: CodePointEdge[] = othersThan(points);
-    for (const character of characters) {
-      const suffixes = suffixesOf(beginning + character);
-      const complete = suffixes.find((suffix) => words.includes(suffix));
-      const target = complete === undefined ? longest(suffixes, beginnings) : end;
-      if (complete !== undefined && complete !== last) continue;
+  return builder.build();
+}
+
+/** Shorter ones first. */
+function listBeginnings(words: readonly string[]): readonly Beginning[] {
+  const root: Beginning = { next: new Map(), word: undefined, state: NO_STATE };
+  for (const word of words) {
+    let at = root;
+    for (const character of word) {
       const point = character.codePointAt(0)!;
-      edges.push({ first: point, last: point, target });
+      let longer = at.next.get(point);
+      if (longer === undefined) {
+        longer = { next: new Map(), word: undefined, state: NO_STATE };
+        at.next.set(point, longer);
+      }
+      at = longer;
     }
-    return { accepting: last === undefined, edges };
-  });
-  return { states: last === undefined ? states : [...states, { accepting: true, edges: [] }] };
-}
-
-/** From the longest to the empty one. */
-function suffixesOf(value: string): readonly string[] {
-  const characters = Array.from(value);
-  return Array.from({ length: characters.length + 1 }, (_, i) => characters.slice(i).join(""));
-}
-
-function longest(suffixes: readonly string[], beginnings: ReadonlyMap<string, number>): number {
-  return beginnings.get(suffixes.find((suffix) => beginnings.has(suffix))!)!;
-}
-
-/** Edges to the start by every character that occurs in no word. */
-function othersThan(points: readonly number[]): CodePointEdge[] {
-  const edges: CodePointEdge[] = [];
-  const add = (first: number, last: number) => {
-    if (first <= last) edges.push({ first, last, target: 0 });
-  };
-  let from = 0;
-  for (const point of [...points, MAX_CODE_POINT + 1]) {
-    add(from, Math.min(point - 1, FIRST_SURROGATE - 1));
-    add(Math.max(from, LAST_SURROGATE + 1), point - 1);
-    from = point + 1;
+    at.word = word;
   }
-  return edges;
+  /** With the longest shorter one that it ends with. */
+  const found: (readonly [Beginning, Beginning])[] = [[root, root]];
+  for (const [beginning, shorter] of found) {
+    beginning.word ??= shorter.word;
+    for (const [point, longer] of beginning.next) {
+      const tail = beginning === root ? root : (shorter.next.get(point) ?? root);
+      found.push([longer, tail]);
+    }
+    // Beginnings of the same length have been left before: what is shorter is complete.
+    if (beginning === root) continue;
+    for (const [point, tail] of shorter.next) {
+      if (!beginning.next.has(point)) beginning.next.set(point, tail);
+    }
+  }
+  return found.map(([beginning]) => beginning);
 }

@@ -32,6 +32,9 @@ export interface SchemaContext {
   readonly json?: JsonSchemaOptions | undefined;
 }
 
+/** Code units of all triggers, as often as there are triggers: for each its own automaton is made. */
+const MAX_TRIGGERS = 20_000;
+
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -51,6 +54,12 @@ export function parseStructuralTag(source: string): StructuralTag {
   }
   if (!Array.isArray(triggers) || triggers.length === 0 || !triggers.every(isText)) {
     return refuse("triggers", "it must be a list of texts, none of them empty");
+  }
+  if (triggers.some((trigger) => /\p{Surrogate}/u.test(trigger))) {
+    refuse("triggers", "UTF-8 cannot spell half a surrogate pair");
+  }
+  if (triggers.join("").length * triggers.length > MAX_TRIGGERS) {
+    refuse("triggers", "they are too many or too long");
   }
   for (const [i, structure] of (structures as readonly unknown[]).entries()) {
     const path = `structures/${i}`;

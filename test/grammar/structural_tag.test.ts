@@ -100,6 +100,12 @@ describe("structural tags", () => {
     ["[]", "it must be an object"],
     [{ structures: [], triggers: ["a"] }, "it must be a list, and not empty (at /structures)"],
     [{ structures: [weather], triggers: [""] }, "(at /triggers)"],
+    [{ structures: [weather], triggers: ["<", "\ud83d"] }, "half a surrogate pair"],
+    [{ structures: [weather], triggers: ["<".repeat(20_001)] }, "too many or too long"],
+    [
+      { structures: [weather], triggers: Array.from({ length: 150 }, () => "<") },
+      "too many or too long",
+    ],
     [{ structures: [weather], triggers: ["<tool>"] }, "(at /structures/0/begin)"],
     [{ structures: [{ begin: "<", end: ">" }], triggers: ["<"] }, "(at /structures/0/schema)"],
     [
