@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { SCHEDULE_POLICIES } from "../../src/engine/schedule_policy.ts";
 import { SimulatedEngine } from "../support/simulated_engine.ts";
 
@@ -77,15 +77,21 @@ async function episode(engine: SimulatedEngine, random: Random): Promise<number>
   return counts.steps + changes;
 }
 
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
 test.each(SEEDS)(
   "every row finds what it needs in the cache, and no page is lost (seed %i)",
   async (seed) => {
     const random = seeded(seed);
+    // The policy of that name draws from it.
+    vi.spyOn(Math, "random").mockImplementation(() => random(2 ** 30) / 2 ** 30);
     let failed = 0;
     const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0 };
-    for (let operations = 0; operations < OPERATIONS / SEEDS.length; ) {
+    for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);
-      const mayFail = random(4) === 0;
+      const mayFail = i % 4 === 0;
       if (mayFail) spoil(engine, random);
       operations += await episode(engine, random);
       if (mayFail) failed += engine.errors.size;
