@@ -54,3 +54,10 @@ export {
 } from "./grammar/library.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
+export {
+  createMessageParser,
+  type MessageEvent,
+  type MessageParser,
+  type MessageParserOptions,
+  marksOf,
+} from "./text/message_parser.ts";

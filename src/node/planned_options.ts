@@ -12,8 +12,9 @@ type Planned = Pick<OptionRow, "flags" | "kind" | "help" | "neutral">;
 function planned<const T extends Readonly<Record<string, Planned>>>(rows: T) {
   const table: Record<string, OptionRow> = {};
   for (const [key, row] of Object.entries<Planned>(rows)) {
-    const values = row.neutral?.join(" or ");
-    const help = values ? `${row.help}; only ${values} so far` : row.help;
+    const values = row.neutral?.filter((value) => value !== true).join(" or ");
+    const accepted = values ? `; only ${values} so far` : "";
+    const help = row.neutral?.includes(true) ? row.help : `${row.help}${accepted}`;
     const value = row.kind === "integer" || row.kind === "integers" ? "N" : "X";
     table[key] = { neutral: [], value, ...row, help, group: "Not supported yet" };
   }
@@ -22,13 +23,13 @@ function planned<const T extends Readonly<Record<string, Planned>>>(rows: T) {
 
 export const PLANNED_OPTIONS = planned({
   tpSize: {
-    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
+    flags: ["--tp-size", "--tensor-parallel-size"],
     kind: "integer",
     neutral: [1],
     help: "ranks that split every layer",
   },
   dpSize: {
-    flags: ["--dp-size", "--dp", "--data-parallel-size"],
+    flags: ["--dp-size", "--data-parallel-size"],
     kind: "integer",
     neutral: [1],
     help: "groups that take different requests",
@@ -43,6 +44,12 @@ export const PLANNED_OPTIONS = planned({
     kind: "flag",
     help: "data-parallel output head",
   },
+  trustRemoteCode: {
+    flags: ["--trust-remote-code"],
+    kind: "flag",
+    neutral: [true],
+    help: "accepted and never needed: models are built in, no remote code is ever run, and a model that needs it is refused",
+  },
   attentionBackend: {
     flags: ["--attention-backend"],
     kind: "string",
@@ -51,7 +58,7 @@ export const PLANNED_OPTIONS = planned({
   enableTorchCompile: {
     flags: ["--enable-torch-compile"],
     kind: "flag",
-    help: "tune kernels for the adapter at the first start",
+    help: "compile the model at the start",
   },
   speculativeAlgorithm: {
     flags: ["--speculative-algorithm"],
@@ -77,16 +84,6 @@ export const PLANNED_OPTIONS = planned({
     flags: ["--speculative-num-draft-tokens"],
     kind: "integer",
     help: "draft tokens verified at once",
-  },
-  toolCallParser: {
-    flags: ["--tool-call-parser"],
-    kind: "string",
-    help: "form of the model's tool calls",
-  },
-  reasoningParser: {
-    flags: ["--reasoning-parser"],
-    kind: "string",
-    help: "form of the model's reasoning",
   },
   distTimeout: {
     flags: ["--dist-timeout"],

@@ -62,7 +62,11 @@ describe("parseOptions", () => {
       "option --cuda-graph-bs 0: it must be a whole number, 1 or more",
     ],
     [["--disaggregation-mode=prefill"], "--disaggregation-mode prefill: it is not supported yet"],
-    [["--tool-call-parser", "deepseekv3"], "is not supported yet"],
+    [
+      ["--tool-call-parser", "mistral"],
+      "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3",
+    ],
+    [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
     [["--frobnicate"], "Cannot use option --frobnicate: there is no such option"],
     [["--di"], "Cannot use option --di: it may mean --disable-activation-quantization,"],
