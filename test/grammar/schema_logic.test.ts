@@ -1,29 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
-import { GrammarError } from "../../src/grammar/grammar_error.ts";
-import { type JsonSchemaOptions, jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
-import { acceptorOfSchema } from "./schema_acceptance.ts";
-
-function judge(
-  schema: unknown,
-  yes: readonly string[],
-  no: readonly string[],
-  options: JsonSchemaOptions = {},
-): void {
-  const accept = acceptorOfSchema(schema, options);
-  for (const text of yes) expect(accept(text), text).toBe(true);
-  for (const text of no) expect(accept(text), text).toBe(false);
-}
-
-function refusal(schema: unknown, options: JsonSchemaOptions = {}): GrammarError {
-  try {
-    compileAutomaton(jsonSchemaGrammar(schema, options));
-  } catch (error) {
-    if (error instanceof GrammarError) return error;
-    throw error;
-  }
-  throw new Error("the schema was not refused");
-}
+import { judge, refusal } from "./schema_judge.ts";
 
 describe("joined schemas", () => {
   const kind = (name: string, type: string) => ({
@@ -252,6 +228,55 @@ describe("references", () => {
   ])("%s", (_, schema, yes, no) => judge(schema, yes, no));
 });
 
+describe("schemas as programs write them", () => {
+  test("a record class with options, a list, a map and a reference", () => {
+    const schema = {
+      $defs: {
+        Address: {
+          properties: {
+            street: { title: "Street", type: "string", minLength: 1 },
+            country: { $ref: "#/$defs/Country", default: "AT" },
+          },
+          required: ["street"],
+          title: "Address",
+          type: "object",
+        },
+        Country: { enum: ["AT", "DE"], title: "Country", type: "string" },
+      },
+      properties: {
+        id: { format: "uuid", title: "Id", type: "string" },
+        nickname: { anyOf: [{ maxLength: 5, type: "string" }, { type: "null" }], default: null },
+        addresses: { items: { $ref: "#/$defs/Address" }, maxItems: 2, type: "array" },
+        scores: { additionalProperties: { type: "number", minimum: 0 }, type: "object" },
+        born: { format: "date", type: "string" },
+      },
+      required: ["id", "addresses"],
+      title: "User",
+      type: "object",
+      additionalProperties: false,
+    };
+    const id = '"id": "123e4567-e89b-12d3-a456-426614174000"';
+    const address = '{"street": "Ring 1", "country": "AT"}';
+    judge(
+      schema,
+      [
+        `{${id}, "addresses": []}`,
+        `{\n  ${id},\n  "nickname": null,\n  "addresses": [\n    ${address}\n  ],\n  "scores": {"é": 1.5},\n  "born": "2000-02-29"\n}`,
+      ],
+      [
+        `{${id}}`,
+        `{${id}, "nickname": "sixsix", "addresses": []}`,
+        `{${id}, "addresses": [{"street": ""}]}`,
+        `{${id}, "addresses": [{"street": "a", "country": "FR"}]}`,
+        `{${id}, "addresses": [${address},${address},${address}]}`,
+        `{${id}, "addresses": [], "scores": {"a": -1}}`,
+        `{${id}, "addresses": [], "born": "2001-02-29"}`,
+        `{${id}, "addresses": [], "other": 1}`,
+      ],
+    );
+  });
+});
+
 describe("dialects", () => {
   test("draft 4: ids, exclusive bounds as booleans, lists of items", () => {
     const schema = {
@@ -279,158 +304,5 @@ describe("dialects", () => {
       'Cannot enforce "const": draft-04 does not have it (at /const)',
     );
     expect(refusal({ $schema: "https://example.com/own" }).path).toBe("/$schema");
-  });
-});
-
-describe("refusals name the keyword and its place", () => {
-  const inside = (schema: object) => ({ type: "object", properties: { "a/b": schema } });
-
-  test.each<[object, string]>([
-    [{ nullable: true }, "nullable"],
-    [{ type: "strnig" }, "type"],
-    [{ type: "string", format: "colour" }, "format"],
-    [{ type: "integer", format: "int32" }, "format"],
-    [{ type: "string", format: "idn-hostname" }, "format"],
-    [{ type: "string", format: "regex" }, "format"],
-    [{ type: "string", pattern: "(?=a)b" }, "pattern"],
-    [{ type: "string", pattern: "a(" }, "pattern"],
-    [{ type: "string", minLength: -1 }, "minLength"],
-    [{ required: "a" }, "required"],
-    [{ $ref: "http://example.com/other.json" }, "$ref"],
-    [{ $ref: "http://json-schema.org/draft-07/schema#" }, "$ref"],
-    [{ $ref: "#/$defs/missing" }, "$ref"],
-    [{ $ref: "#/%zz" }, "$ref"],
-    [{ type: "array", uniqueItems: true }, "uniqueItems"],
-    [{ type: "array", not: { uniqueItems: true } }, "not/uniqueItems"],
-    [{ type: "object", minProperties: 2 }, "minProperties"],
-    [{ type: "number", multipleOf: 0.123456789 }, "multipleOf"],
-    [
-      { not: { type: "object", properties: {}, unevaluatedProperties: false } },
-      "not/unevaluatedProperties",
-    ],
-  ])("%j", (schema, keyword) => {
-    const error = refusal(inside(schema));
-    expect(error.path).toBe(`/properties/a~1b/${keyword}`);
-    expect(error.message).toContain(keyword.split("/").at(-1)!);
-  });
-
-  test("annotations are no constraints", () => {
-    const notes = {
-      title: "t",
-      description: "d",
-      default: 3,
-      examples: [1],
-      $comment: "c",
-      deprecated: true,
-      readOnly: true,
-      writeOnly: false,
-      contentMediaType: "m",
-      contentEncoding: "e",
-      "x-order": 1,
-    };
-    judge({ ...notes, type: "null" }, ["null"], ["1"]);
-  });
-
-  test.each<[string, unknown]>([
-    ["false", false],
-    ["contradicting bounds", { type: "integer", minimum: 3, maximum: 2 }],
-    [
-      "a required member that cannot be",
-      { type: "object", properties: { a: false }, required: ["a"] },
-    ],
-    ["a required member outside", { type: "object", required: ["a"], additionalProperties: false }],
-    ["no value of the type", { type: "string", enum: [1, 2] }],
-    [
-      "values that never end",
-      { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] },
-    ],
-  ])("a schema that nothing fits: %s", (_, schema) => {
-    expect(refusal(schema).message).toMatch(/no value fits it|no text satisfies/);
-  });
-
-  test.each<[string, unknown]>([
-    ["text", "{"],
-    ["more text", '{"type": "null"} x'],
-    ["a key twice", '{"type": "null", "type": "string"}'],
-    ["a list", "[]"],
-    ["nothing", undefined],
-  ])("what is no schema: %s", (_, schema) => {
-    expect(refusal(schema).message).toContain("Cannot read the schema");
-  });
-});
-
-describe("limits end in a GrammarError, soon", () => {
-  const nest = (depth: number) => {
-    let schema: object = { type: "null" };
-    for (let i = 0; i < depth; i++) schema = { properties: { a: schema } };
-    return schema;
-  };
-  const deepText = `${'{"properties":{"a":'.repeat(100_000)}{}${"}}".repeat(100_000)}`;
-  const letters = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i));
-  const chain = (length: number) => ({
-    $defs: Object.fromEntries(
-      Array.from({ length }, (_, i) => [i, { allOf: [{ $ref: `#/$defs/${(i + 1) % length}` }] }]),
-    ),
-    $ref: "#/$defs/0",
-  });
-
-  test.each<[string, () => unknown]>([
-    ["levels", () => nest(100_000)],
-    ["levels of text", () => deepText],
-    ["brackets", () => "[".repeat(1_000_000)],
-    ["values", () => ({ enum: Array.from({ length: 300_000 }, (_, i) => i) })],
-    ["a schema that is itself", () => ({ $ref: "#" })],
-    ["a circle", () => chain(3)],
-    ["a long chain", () => chain(5_000)],
-    ["a circle of other places", () => ({ anyOf: [{ type: "null" }, { not: { $ref: "#" } }] })],
-    [
-      "cases",
-      () => ({
-        type: "object",
-        allOf: letters.map((a) => ({ anyOf: [{ required: [a] }, { required: [`${a}${a}`] }] })),
-      }),
-    ],
-    [
-      "cases of strings",
-      () => ({
-        type: "string",
-        allOf: letters.map((a) => ({ anyOf: letters.map((b) => ({ pattern: `${a}.*${b}` })) })),
-      }),
-    ],
-    [
-      "cases of numbers",
-      () => ({
-        type: "integer",
-        allOf: letters.map((_, i) => ({
-          anyOf: letters.map((_, j) => ({ multipleOf: 97 * i + j + 1 })),
-        })),
-      }),
-    ],
-    ["states of a pattern", () => ({ type: "string", not: { pattern: "a.{40}$" } })],
-    ["subsets", () => ({ type: "array", items: { enum: letters }, uniqueItems: true })],
-    [
-      "counts",
-      () => ({ type: "array", contains: { const: 1 }, minContains: 50_000, maxItems: 60_000 }),
-    ],
-    [
-      "patterns of keys",
-      () => ({
-        type: "object",
-        patternProperties: Object.fromEntries(letters.map((a) => [a, { const: a }])),
-      }),
-    ],
-  ])("%s", (_, make) => {
-    const begin = performance.now();
-    expect(refusal(make())).toBeInstanceOf(GrammarError);
-    expect(performance.now() - begin).toBeLessThan(30_000);
-  });
-
-  test("what is within the limits works", () => {
-    judge(nest(90), ["{}", '{"a":{"a":{}}}'], []);
-    judge(
-      { enum: Array.from({ length: 2_000 }, (_, i) => `value ${i}`) },
-      ['"value 1999"'],
-      ['"value 2000"'],
-    );
   });
 });

@@ -141,7 +141,9 @@ export class CaseAnalysis {
     }
     this.#depth += 1;
     this.#active.set(key, node);
-    const cases = this.#readCases(node, holds, { type: context.type, annotate });
+    const cases = placeErrors(node, () =>
+      this.#readCases(node, holds, { type: context.type, annotate }),
+    );
     this.#active.delete(key);
     this.#depth -= 1;
     this.#known.set(key, cases);
@@ -291,6 +293,16 @@ export class CaseAnalysis {
 
 function withoutAnnotation(fact: Fact): Fact {
   return "evaluates" in fact ? { ...fact, evaluates: false } : fact;
+}
+
+/** What goes wrong inside names the innermost schema when it names no place itself. */
+export function placeErrors<T>({ path }: SchemaNode, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof GrammarError) || error.path !== undefined) throw error;
+    throw new GrammarError(error.message, { path, cause: error });
+  }
 }
 
 function refuseCircle(node: SchemaNode): never {

@@ -9,6 +9,7 @@
 
 import { GrammarError } from "../grammar_error.ts";
 import {
+  escapeToken,
   isArray,
   isNumber,
   isObject,
@@ -172,7 +173,7 @@ export function checkKeywords({ value, path, resource: { dialect } }: SchemaNode
   if (!isObject(value)) return;
   for (const [name, content] of Object.entries(value)) {
     if (name.startsWith("x-")) continue;
-    const place = { path: `${path}/${name}` };
+    const place = { path: `${path}/${escapeToken(name)}` };
     const versions = KEYWORDS.get(name);
     if (versions === undefined) {
       throw new GrammarError(`Cannot enforce "${name}": it is no keyword of JSON Schema`, place);

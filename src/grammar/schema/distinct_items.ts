@@ -20,8 +20,8 @@ import { plainNumbers } from "./number_language.ts";
 import type { ObjectWriter } from "./object_grammar.ts";
 import { caseLanguage } from "./string_keywords.ts";
 
-/** Different values; each set of them is a state. */
-const MAX_VALUES = 10;
+/** Different values. Each set of them that an array may have is a state, so fewer may be too many. */
+const MAX_VALUES = 30;
 
 interface DistinctOptions {
   readonly shape: ArrayShape;

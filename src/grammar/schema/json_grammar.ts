@@ -49,6 +49,8 @@ export const QUOTE = text('"');
 export const COMMA = sequence(text(","), SPACE);
 export const COLON = sequence(SPACE, text(":"), SPACE);
 
+const CHARACTER = regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))));
+
 /** Rules that every grammar for JSON shares. */
 export function jsonRules({
   maxWhitespace = MAX_WHITESPACE,
@@ -63,7 +65,7 @@ export function jsonRules({
     ["object", enclosed("{", listOf(member), "}")],
     ["array", enclosed("[", listOf(value), "]")],
     ["string", sequence(QUOTE, repeat(rule("character")), QUOTE)],
-    ["character", regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))))],
+    ["character", CHARACTER],
     ["number", JSON_NUMBER],
   ]);
 }

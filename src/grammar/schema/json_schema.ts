@@ -20,7 +20,7 @@
 import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { arrayExpression } from "./array_grammar.ts";
-import { CaseAnalysis } from "./cases.ts";
+import { CaseAnalysis, placeErrors } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { Dialect } from "./dialect.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
@@ -78,7 +78,9 @@ class SchemaCompilation {
     }
     this.grammar = { rules: this.#rules, root: this.#nameOf(root) };
     for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
-      this.#rules.set(this.#nameOf(next), this.#write(next));
+      const write = () => this.#write(next);
+      const place = next.literals[0]?.node ?? tree.root;
+      this.#rules.set(this.#nameOf(next), placeErrors(place, write));
     }
   }
 

@@ -90,3 +90,8 @@ export function canonicalText(value: JsonValue): string {
     .map((key) => `${JSON.stringify(key)}:${canonicalText(value[key]!)}`);
   return `{${members.join()}}`;
 }
+
+/** A key or index as a part of a JSON pointer (RFC 6901). */
+export function escapeToken(token: string | number): string {
+  return String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+}

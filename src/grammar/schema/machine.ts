@@ -30,6 +30,7 @@ export interface Machine<State> {
 }
 
 const MAX_STATES = 20_000;
+const MAX_MOVES = 60_000;
 
 /**
  * Adds a rule for each state.
@@ -48,14 +49,7 @@ export function machineExpression<State>(
     const key = machine.key(state);
     let known = ruleOf.get(key);
     if (known === undefined) {
-      if (ruleOf.size === MAX_STATES) {
-        throw new GrammarError(
-          `Cannot enforce the schema: it takes more than ${MAX_STATES} states`,
-          {
-            path,
-          },
-        );
-      }
+      if (ruleOf.size === MAX_STATES) refuse(`${MAX_STATES} states`);
       const ruleName = `${name} ${ruleOf.size}`;
       known = rule(ruleName);
       ruleOf.set(key, known);
@@ -63,15 +57,20 @@ export function machineExpression<State>(
     }
     return known;
   };
+  const refuse = (limit: string): never => {
+    throw new GrammarError(`Cannot enforce the schema: it takes more than ${limit}`, { path });
+  };
+  let count = 0;
   const start = refer(machine.start);
   for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
     const { state } = entry;
     const comma = machine.started(state) ? [COMMA] : [];
-    const options = machine
-      .moves(state)
-      .map(({ item, next }) =>
-        item === undefined ? refer(next) : sequence(...comma, item, SPACE, refer(next)),
-      );
+    const moves = machine.moves(state);
+    count += moves.length;
+    if (count > MAX_MOVES) refuse(`${MAX_MOVES} moves between states`);
+    const options = moves.map(({ item, next }) =>
+      item === undefined ? refer(next) : sequence(...comma, item, SPACE, refer(next)),
+    );
     rules.set(entry.name, choice(...options, ...(machine.accepts(state) ? [EMPTY] : [])));
   }
   return start;

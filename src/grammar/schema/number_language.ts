@@ -199,22 +199,19 @@ function dividesOne({ coefficient, exponent }: Decimal): boolean {
   return exponent <= 0 && 10n ** BigInt(-exponent) % coefficient === 0n;
 }
 
-/** Magnitudes in scientific notation that doubles hold without loss of digits. */
-const SMALLEST = decimalOf(2 ** -1022);
-const LARGEST = decimalOf(Number.MAX_VALUE);
-const doubles = intersectAll(
-  (
-    [
-      [SMALLEST, "greater"],
-      [LARGEST, "less"],
-    ] as const
-  ).map(([value, relation]) => {
-    const magnitude = choice(
-      ...[relation, "equal" as const].map((r) => compareScientific(value, r)),
+let doubles: CodePointAutomaton | undefined;
+
+/** Numbers in scientific notation that doubles hold without loss of digits. */
+function withinDoubles(): CodePointAutomaton {
+  const within = (value: number, relation: Relation) => {
+    const magnitudes = [relation, "equal" as const].map((each) =>
+      compareScientific(decimalOf(value), each),
     );
-    return automatonOf(sequence(optional(MINUS), magnitude));
-  }),
-);
+    return automatonOf(sequence(optional(MINUS), choice(...magnitudes)));
+  };
+  doubles ??= intersectAll([within(2 ** -1022, "greater"), within(Number.MAX_VALUE, "less")]);
+  return doubles;
+}
 
 /** The numbers that fit all facts. */
 export function numberExpression(facts: readonly NumberFact[]): Expression {
@@ -226,7 +223,9 @@ export function numberExpression(facts: readonly NumberFact[]): Expression {
     parts.map((part) => automatonOf(part.scientific)),
   ];
   // `1e-400` would be 0 to most readers, and so below its bound; listed numbers are as they are.
-  if (!known.some((fact) => fact.kind === "numbers" && fact.holds)) scientific.push(doubles);
+  if (!known.some((fact) => fact.kind === "numbers" && fact.holds)) {
+    scientific.push(withinDoubles());
+  }
   return choice(regular(intersectAll(plain)), regular(intersectAll(scientific)));
 }
 
@@ -245,7 +244,7 @@ export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolea
 }
 
 /** A state of a number goes on by ten digits. */
-const STATE_COST = 4;
+const STATE_COST = 10;
 const plainAutomata = new WeakMap<NumberFact, CodePointAutomaton>();
 
 function plainAutomaton(fact: NumberFact, spend?: Spend): CodePointAutomaton {

@@ -9,7 +9,7 @@
 
 import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
-import { isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
+import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
 
 /** Values of all kinds inside a schema. */
 const MAX_VALUES = 200_000;
@@ -300,8 +300,4 @@ function resolveUri(reference: string, base: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-export function escapeToken(token: string | number): string {
-  return String(token).replaceAll("~", "~0").replaceAll("/", "~1");
 }
