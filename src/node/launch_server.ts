@@ -4,14 +4,27 @@
  * @module
  */
 
+import type { Hono } from "hono";
+import { EngineError } from "../errors.ts";
 import type { FinishReason, GenerationEngine } from "../generation.ts";
 import { createApp } from "../server/app.ts";
-import { type RunningServer, serve } from "./http.ts";
-import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
+import type { Lifecycle } from "../server/lifecycle.ts";
+import { type EngineObserver, observe } from "../server/observe.ts";
+import { checkSamplingParams, withDefaults } from "../server/request_defaults.ts";
+import { readOptions } from "./config_file.ts";
+import { environmentWarnings } from "./environment.ts";
+import { requireFreeAddress, serve } from "./http.ts";
+import { Logger, type Output } from "./logger.ts";
+import { formatOptions, OptionError } from "./option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
 import { requireOneKindOfParsers } from "./parser_options.ts";
+import { PrometheusMetrics } from "./prometheus.ts";
+import { type RequestLogLevel, requestLog } from "./request_log.ts";
+import { requireConsistent } from "./server_options.ts";
+import { drainOnSignal } from "./shutdown.ts";
 import type { StartEngine } from "./start_engine.ts";
-import { lineReport, type Output } from "./start_report.ts";
+import { lineReport } from "./start_report.ts";
+import { startWatchdog } from "./watchdog.ts";
 
 export interface CommandContext {
   readonly startEngine: StartEngine;
@@ -24,11 +37,14 @@ const USAGE = `Usage: wisp launch_server [options]
 Serves a model over HTTP. An option may be shortened to any prefix that is not ambiguous. Nothing is
 downloaded: a model from a hub has to be complete before the start ("wisp download ID"), while
 "wisp serve ID" fetches what is missing.
+
+SIGTERM or SIGINT ends the server once running requests have finished, with exit code 0; 1 says that
+something failed or requests had to be aborted, 2 that the command line is wrong. A second signal ends
+it at once, with 128 and the signal's number.
 `;
 
 /** Tokens of the request that the server sends itself before it says that it is ready. */
 const WARM_UP_TOKENS = 4;
-const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
 /**
  * Runs until SIGTERM or SIGINT, then lets the running requests finish. A second signal ends the
@@ -36,12 +52,13 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
  *
  * @throws {OptionError} when the command line is wrong.
  * @throws {EngineError} when the model cannot be loaded.
+ * @throws {Error} when requests did not finish in time.
  */
 export async function launchServer(
   args: readonly string[],
   context: CommandContext,
 ): Promise<void> {
-  const { values: options, positionals } = parseOptions(LAUNCH_OPTIONS, args);
+  const { values: options, positionals } = await readOptions(LAUNCH_OPTIONS, args);
   if (options.help) {
     context.stdout.write(`${USAGE}\n${formatOptions(LAUNCH_OPTIONS)}\n`);
     return;
@@ -54,17 +71,93 @@ export async function launchServer(
 
 /** Loads the model and serves it until a signal comes. */
 export async function serveModel(options: LaunchOptions, context: CommandContext): Promise<void> {
+  requireConsistent(options);
   requireOneKindOfParsers(options);
-  const engine = await context.startEngine(options, lineReport(context.stdout));
-  const { servedModelName = engine.model.path, toolCallParser, reasoningParser } = options;
-  const app = createApp(engine, { servedModelName, toolCallParser, reasoningParser });
+  withPreferred(options, (params) => checkSamplingParams(params ?? {}));
+  await requireFreeAddress(options);
+  const { stdout, stderr } = context;
+  const log = new Logger({ stdout, stderr, level: options.logLevel, format: options.logFormat });
+  for (const warning of environmentWarnings(process.env)) {
+    log.line("warning", `Warning: ${warning}`);
+  }
+  const engine = await context.startEngine(options, lineReport(log, options.decodeLogInterval));
+  let lifecycle: Lifecycle = "starting";
+  const app = appOver(engine, { options, log, lifecycle: () => lifecycle });
   const server = await serve(app, options);
-  const stopped = stopOnSignal(server, engine);
-  context.stdout.write(`Listening on ${server.url}\n`);
-  if (await warmUp(engine)) {
-    context.stdout.write("The server is fired up and ready to roll!\n");
+  const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
+  const stopped = drainOnSignal(server, engine, {
+    drainTimeout: options.drainTimeout,
+    log,
+    onDrain: () => {
+      lifecycle = "draining";
+    },
+  }).finally(stopWatchdog);
+  log.line("info", `Listening on ${server.url}`);
+  // The line that scripts for servers of this kind wait for.
+  log.line("info", `Uvicorn running on ${server.url} (as scripts expect it; this is wisp)`);
+  const isWarm = await warmUp(engine);
+  if (isWarm && lifecycle === "starting") {
+    lifecycle = "ready";
+    log.line("info", "The server is fired up and ready to roll!");
   }
   await stopped;
+}
+
+interface AppSurroundings {
+  readonly options: LaunchOptions;
+  readonly log: Logger;
+  readonly lifecycle: () => Lifecycle;
+}
+
+/** The endpoints, with what the options put around the engine. */
+function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurroundings): Hono {
+  const { servedModelName = engine.model.path, enableMetrics, watchdogTimeout } = options;
+  const metrics = enableMetrics
+    ? new PrometheusMetrics(engine, {
+        modelName: servedModelName,
+        tokensHistogram: options.collectTokensHistogram,
+      })
+    : undefined;
+  const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
+  const served = withPreferred(options, (samplingParams) =>
+    withDefaults(observe(engine, observers), {
+      samplingParams,
+      streamInterval: options.streamInterval === 1 ? undefined : options.streamInterval,
+    }),
+  );
+  return createApp(served, {
+    servedModelName,
+    toolCallParser: options.toolCallParser,
+    reasoningParser: options.reasoningParser,
+    cacheReport: options.enableCacheReport,
+    reportError: (error) => log.error(error),
+    lifecycle,
+    watchdogTimeout,
+    metrics,
+  });
+}
+
+/** At the level debug, a line for each request even when nobody asked for it. */
+function requestLogs(options: LaunchOptions, log: Logger): readonly EngineObserver[] {
+  const level = options.logRequests ? "info" : "debug";
+  if (!log.writes(level)) return [];
+  const detail = (options.logRequestsLevel ?? 0) as RequestLogLevel;
+  return [requestLog(log, { level, detail })];
+}
+
+/** What is wrong with the preferred parameters is wrong with the option. */
+function withPreferred<T>(
+  { preferredSamplingParams }: LaunchOptions,
+  use: (params: LaunchOptions["preferredSamplingParams"]) => T,
+): T {
+  try {
+    return use(preferredSamplingParams);
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    throw new OptionError(`Cannot use option --preferred-sampling-params: ${error.message}`, {
+      cause: error,
+    });
+  }
 }
 
 /**
@@ -79,23 +172,4 @@ async function warmUp(engine: GenerationEngine): Promise<boolean> {
   let finish: FinishReason | null = null;
   for await (const chunk of engine.generate({ tokens: [0], sampling })) finish = chunk.finish;
   return finish !== null && finish.type !== "abort";
-}
-
-/** Resolves once a signal has come and everything that ran then has finished. */
-function stopOnSignal(server: RunningServer, engine: GenerationEngine): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let stopping = false;
-    const stop = (_: NodeJS.Signals, number: number) => {
-      if (stopping) process.exit(128 + number);
-      stopping = true;
-      server
-        .close()
-        .then(() => engine.close())
-        .finally(() => {
-          for (const name of SIGNALS) process.off(name, stop);
-        })
-        .then(resolve, reject);
-    };
-    for (const name of SIGNALS) process.on(name, stop);
-  });
 }

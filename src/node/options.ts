@@ -12,9 +12,9 @@ import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PARSER_OPTIONS } from "./parser_options.ts";
 import { PLANNED_OPTIONS } from "./planned_options.ts";
+import { SERVER_OPTIONS } from "./server_options.ts";
 
 const MODEL = "Model";
-const SERVER = "Server";
 const DEVICE = "Device";
 const SAMPLING = "Generation";
 const OTHER = "Other";
@@ -78,6 +78,15 @@ export const ENGINE_OPTIONS = {
     min: 2,
     defaultText: "the model's",
     help: "tokens a sequence may have, prompt and completion together",
+    group: MODEL,
+  },
+  allowAutoTruncate: {
+    flags: ["--allow-auto-truncate"],
+    kind: "flag",
+    default: false,
+    help:
+      "keep the beginnings of prompts that are longer than the context, and as many completion " +
+      "tokens as are left, instead of refusing both",
     group: MODEL,
   },
   quantization: {
@@ -162,30 +171,15 @@ export const ENGINE_OPTIONS = {
 } as const satisfies OptionTable;
 
 export const LAUNCH_OPTIONS = {
-  host: {
-    flags: ["--host"],
-    kind: "string",
-    value: "ADDRESS",
-    default: "127.0.0.1",
-    help: "address to listen on; 0.0.0.0 is every network of this machine",
-    group: SERVER,
-  },
-  port: {
-    flags: ["--port"],
-    kind: "integer",
-    min: 0,
-    max: 65535,
-    default: 30000,
-    help: "port to listen on; 0 takes any free one",
-    group: SERVER,
-  },
-  servedModelName: {
-    flags: ["--served-model-name"],
-    kind: "string",
-    value: "NAME",
-    defaultText: "the model path",
-    help: "name of the model at /v1/models",
-    group: SERVER,
+  ...SERVER_OPTIONS,
+  trustRemoteCode: {
+    flags: ["--trust-remote-code"],
+    kind: "flag",
+    default: false,
+    help:
+      "accepted and never needed: models are built in, no remote code is ever run, and a model that " +
+      "needs it is refused",
+    group: MODEL,
   },
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,

@@ -12,9 +12,8 @@ type Planned = Pick<OptionRow, "flags" | "kind" | "help" | "neutral">;
 function planned<const T extends Readonly<Record<string, Planned>>>(rows: T) {
   const table: Record<string, OptionRow> = {};
   for (const [key, row] of Object.entries<Planned>(rows)) {
-    const values = row.neutral?.filter((value) => value !== true).join(" or ");
-    const accepted = values ? `; only ${values} so far` : "";
-    const help = row.neutral?.includes(true) ? row.help : `${row.help}${accepted}`;
+    const values = row.neutral?.join(" or ");
+    const help = values ? `${row.help}; only ${values} so far` : row.help;
     const value = row.kind === "integer" || row.kind === "integers" ? "N" : "X";
     table[key] = { neutral: [], value, ...row, help, group: "Not supported yet" };
   }
@@ -23,13 +22,13 @@ function planned<const T extends Readonly<Record<string, Planned>>>(rows: T) {
 
 export const PLANNED_OPTIONS = planned({
   tpSize: {
-    flags: ["--tp-size", "--tensor-parallel-size"],
+    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
     kind: "integer",
     neutral: [1],
     help: "ranks that split every layer",
   },
   dpSize: {
-    flags: ["--dp-size", "--data-parallel-size"],
+    flags: ["--dp-size", "--dp", "--data-parallel-size"],
     kind: "integer",
     neutral: [1],
     help: "groups that take different requests",
@@ -44,12 +43,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "flag",
     help: "data-parallel output head",
   },
-  trustRemoteCode: {
-    flags: ["--trust-remote-code"],
-    kind: "flag",
-    neutral: [true],
-    help: "accepted and never needed: models are built in, no remote code is ever run, and a model that needs it is refused",
-  },
   attentionBackend: {
     flags: ["--attention-backend"],
     kind: "string",
@@ -58,7 +51,7 @@ export const PLANNED_OPTIONS = planned({
   enableTorchCompile: {
     flags: ["--enable-torch-compile"],
     kind: "flag",
-    help: "compile the model at the start",
+    help: "tune kernels for the adapter at the first start",
   },
   speculativeAlgorithm: {
     flags: ["--speculative-algorithm"],
