@@ -11,12 +11,19 @@ import { createApp } from "../server/app.ts";
 import type { Lifecycle } from "../server/lifecycle.ts";
 import { type EngineObserver, observe } from "../server/observe.ts";
 import { checkSamplingParams, withDefaults } from "../server/request_defaults.ts";
+import {
+  accessOf,
+  describeAccess,
+  describeOptions,
+  requireUsableAccess,
+} from "./access_options.ts";
 import { readOptions } from "./config_file.ts";
 import { environmentWarnings } from "./environment.ts";
 import { requireFreeAddress, serve } from "./http.ts";
 import { Logger, type Output } from "./logger.ts";
 import { formatOptions, OptionError } from "./option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
+import { packageVersion } from "./package_root.ts";
 import { requireOneKindOfParsers } from "./parser_options.ts";
 import { PrometheusMetrics } from "./prometheus.ts";
 import { type RequestLogLevel, requestLog } from "./request_log.ts";
@@ -73,6 +80,7 @@ export async function launchServer(
 export async function serveModel(options: LaunchOptions, context: CommandContext): Promise<void> {
   requireConsistent(options);
   requireOneKindOfParsers(options);
+  requireUsableAccess(options);
   withPreferred(options, (params) => checkSamplingParams(params ?? {}));
   await requireFreeAddress(options);
   const { stdout, stderr } = context;
@@ -93,6 +101,9 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     },
   }).finally(stopWatchdog);
   log.line("info", `Listening on ${server.url}`);
+  const access = describeAccess(options, options.host);
+  if (access.isOpen) log.line("warning", `Warning: ${access.text}`);
+  else log.line("info", access.text);
   // The line that scripts for servers of this kind wait for.
   log.line("info", `Uvicorn running on ${server.url} (as scripts expect it; this is wisp)`);
   const isWarm = await warmUp(engine);
@@ -130,9 +141,17 @@ function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurro
     toolCallParser: options.toolCallParser,
     reasoningParser: options.reasoningParser,
     cacheReport: options.enableCacheReport,
+    ...accessOf(options),
+    description: {
+      ...describeOptions(LAUNCH_OPTIONS, options),
+      model_path: engine.model.path,
+      served_model_name: servedModelName,
+      version: packageVersion(),
+    },
     reportError: (error) => log.error(error),
     lifecycle,
     watchdogTimeout,
+    healthCheckTimeout: options.healthCheckTimeout,
     metrics,
   });
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+
 import { LOG_FORMATS, LOG_LEVELS } from "./logger.ts";
 import { OptionError, type OptionTable, type OptionValues } from "./option_parser.ts";
 
@@ -80,6 +81,15 @@ export const SERVER_OPTIONS = {
     help: "how long no step may finish while there is work, before the server is not healthy",
     group: SERVER,
   },
+  healthCheckTimeout: {
+    flags: ["--health-check-timeout"],
+    kind: "number",
+    value: "SECONDS",
+    min: 1,
+    default: 20,
+    help: "how long /health_generate waits for a token",
+    group: SERVER,
+  },
   drainTimeout: {
     flags: ["--drain-timeout"],
     kind: "number",
@@ -154,8 +164,9 @@ export type ServerOptions = OptionValues<typeof SERVER_OPTIONS>;
 /** @throws {OptionError} when an option needs another that is not there. */
 export function requireConsistent(options: ServerOptions): void {
   const { logRequests, logRequestsLevel, enableMetrics, collectTokensHistogram } = options;
-  if (logRequestsLevel !== undefined && !logRequests)
+  if (logRequestsLevel !== undefined && !logRequests) {
     throw needs("logRequestsLevel", "logRequests");
+  }
   if (collectTokensHistogram && !enableMetrics) {
     throw needs("collectTokensHistogram", "enableMetrics");
   }
