@@ -7,6 +7,7 @@
 
 import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
 import { DIALECTS } from "../grammar/schema/dialect.ts";
+import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
@@ -172,6 +173,7 @@ export const ENGINE_OPTIONS = {
 
 export const LAUNCH_OPTIONS = {
   ...SERVER_OPTIONS,
+  ...ACCESS_OPTIONS,
   trustRemoteCode: {
     flags: ["--trust-remote-code"],
     kind: "flag",

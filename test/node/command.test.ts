@@ -63,6 +63,7 @@ describe("wisp launch_server", () => {
       "Loading weights: 75%",
       "Loading weights: 100%",
       expect.stringMatching(/^Listening on http:\/\/127\.0\.0\.1:\d+$/),
+      "No key is asked for; only this machine is served",
       expect.stringMatching(/^Uvicorn running on http:\/\/127\.0\.0\.1:\d+ /),
       READY,
     ]);

@@ -1,0 +1,69 @@
+import { describe, expect, test } from "vitest";
+import {
+  ACCESS_OPTIONS,
+  accessOf,
+  describeAccess,
+  describeOptions,
+  requireUsableAccess,
+} from "../../src/node/access_options.ts";
+import { OptionError, parseOptions } from "../../src/node/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+
+const parse = (...args: string[]) => parseOptions(ACCESS_OPTIONS, args).values;
+
+test("the options are those of the app", () => {
+  const args = ["--api-key", "a", "--admin-api-key", "b", "--max-request-size", "2K"];
+  expect(accessOf(parse(...args, "--allowed-origins", "https://a.test", "http://b.test"))).toEqual({
+    apiKey: "a",
+    adminApiKey: "b",
+    maxBodyBytes: 2048,
+    allowedOrigins: ["https://a.test", "http://b.test"],
+  });
+  expect(accessOf(parse())).not.toHaveProperty("maxBodyBytes");
+});
+
+describe("before the start", () => {
+  test.each([
+    ["--api-key", " "],
+    ["--admin-api-key", "two words"],
+  ])("%s %j is refused", (flag, key) => {
+    const check = () => requireUsableAccess(parse(flag, key));
+    expect(check).toThrow(OptionError);
+    expect(check).toThrow(`Cannot start: ${flag} must be visible ASCII characters`);
+  });
+
+  test.each(["*", "page.test", "https://page.test/", "https://page.test:443", "HTTPS://page.test"])(
+    "the origin %s is refused",
+    (origin) => {
+      const check = () => requireUsableAccess(parse("--allowed-origins", origin));
+      expect(check).toThrow(`Cannot use option --allowed-origins ${origin}: it is no origin`);
+    },
+  );
+
+  test.each(["https://page.test", "http://localhost:5173", "null"])("%s is one", (origin) => {
+    requireUsableAccess(parse("--allowed-origins", origin));
+  });
+});
+
+describe("who may use the server", () => {
+  test.each([
+    ["127.0.0.1", undefined, false, "only this machine"],
+    ["localhost", undefined, false, "only this machine"],
+    ["::1", undefined, false, "only this machine"],
+    ["127.0.0.1.example.org", undefined, true, "everybody who reaches 127.0.0.1.example.org"],
+    ["0.0.0.0", undefined, true, "everybody who reaches 0.0.0.0"],
+    ["::", undefined, true, "everybody who reaches ::"],
+    ["0.0.0.0", "k", false, "must show the key"],
+  ])("at %s with the key %s", (host, apiKey, isOpen, text) => {
+    const access = describeAccess({ ...parse(), apiKey }, host);
+    expect(access.isOpen).toBe(isOpen);
+    expect(access.text).toContain(text);
+  });
+});
+
+test("options are described without secrets", () => {
+  const { values } = parseOptions(LAUNCH_OPTIONS, ["--api-key", "s3cret", "--port", "1"]);
+  const description = describeOptions(LAUNCH_OPTIONS, { ...values, adminApiKey: "s3cret" });
+  expect(description).toMatchObject({ port: 1, host: "127.0.0.1", max_running_requests: null });
+  expect(JSON.stringify(description)).not.toContain("s3cret");
+});
