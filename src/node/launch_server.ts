@@ -17,19 +17,12 @@ import {
   describeOptions,
   requireUsableAccess,
 } from "./access_options.ts";
-import {
-  accessOf,
-  describeAccess,
-  describeOptions,
-  requireUsableAccess,
-} from "./access_options.ts";
 import { readOptions } from "./config_file.ts";
 import { environmentWarnings } from "./environment.ts";
 import { requireFreeAddress, serve } from "./http.ts";
 import { Logger, type Output } from "./logger.ts";
 import { formatOptions, OptionError } from "./option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
-import { packageVersion } from "./package_root.ts";
 import { packageVersion } from "./package_root.ts";
 import { requireOneKindOfParsers } from "./parser_options.ts";
 import { PrometheusMetrics } from "./prometheus.ts";
@@ -88,7 +81,6 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   requireConsistent(options);
   requireOneKindOfParsers(options);
   requireUsableAccess(options);
-  requireUsableAccess(options);
   withPreferred(options, (params) => checkSamplingParams(params ?? {}));
   await requireFreeAddress(options);
   const { stdout, stderr } = context;
@@ -109,9 +101,6 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     },
   }).finally(stopWatchdog);
   log.line("info", `Listening on ${server.url}`);
-  const access = describeAccess(options, options.host);
-  if (access.isOpen) log.line("warning", `Warning: ${access.text}`);
-  else log.line("info", access.text);
   const access = describeAccess(options, options.host);
   if (access.isOpen) log.line("warning", `Warning: ${access.text}`);
   else log.line("info", access.text);
@@ -152,13 +141,6 @@ function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurro
     toolCallParser: options.toolCallParser,
     reasoningParser: options.reasoningParser,
     cacheReport: options.enableCacheReport,
-    ...accessOf(options),
-    description: {
-      ...describeOptions(LAUNCH_OPTIONS, options),
-      model_path: engine.model.path,
-      served_model_name: servedModelName,
-      version: packageVersion(),
-    },
     ...accessOf(options),
     description: {
       ...describeOptions(LAUNCH_OPTIONS, options),
