@@ -6,14 +6,14 @@
 
 import { EMPTY, type Expression, NEVER, optional, repeat, sequence } from "../expression.ts";
 import { type ArrayShape, mergeItems } from "./array_shape.ts";
+import type { CaseWriter } from "./case_writer.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import { distinctItems } from "./distinct_items.ts";
 import type { ArrayFact, ContainsFact } from "./facts.ts";
 import { COMMA, enclosed, SPACE } from "./json_grammar.ts";
 import type { Machine, Move } from "./machine.ts";
-import type { ObjectWriter } from "./object_grammar.ts";
 
-export function arrayExpression(facts: readonly ArrayFact[], writer: ObjectWriter): Expression {
+export function arrayExpression(facts: readonly ArrayFact[], writer: CaseWriter): Expression {
   const shape = mergeItems(facts, writer.analysis);
   const contains = facts.filter((fact): fact is ContainsFact => fact.kind === "contains");
   const unique = facts.find((fact) => fact.kind === "unique");
@@ -31,7 +31,7 @@ export function arrayExpression(facts: readonly ArrayFact[], writer: ObjectWrite
 }
 
 /** Items of which only the number matters. */
-function plainItems({ prefix, rest, min, max }: ArrayShape, { refer }: ObjectWriter): Expression {
+function plainItems({ prefix, rest, min, max }: ArrayShape, { refer }: CaseWriter): Expression {
   const item = (value: Conjunction) => sequence(refer(value), SPACE);
   const { length } = prefix;
   const left = max - length;
@@ -71,11 +71,11 @@ class CountingMachine implements Machine<State> {
   readonly start: State;
   readonly #shape: ArrayShape;
   readonly #contains: readonly ContainsFact[];
-  readonly #writer: ObjectWriter;
+  readonly #writer: CaseWriter;
   /** From here on, the number of items makes no difference. */
   readonly #maxSize: number;
 
-  constructor(shape: ArrayShape, contains: readonly ContainsFact[], writer: ObjectWriter) {
+  constructor(shape: ArrayShape, contains: readonly ContainsFact[], writer: CaseWriter) {
     this.#shape = shape;
     this.#contains = contains;
     this.#writer = writer;

@@ -8,6 +8,7 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import type { CodePointAutomaton } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { union } from "../regular.ts";
@@ -49,6 +50,8 @@ const MAX_NESTING = 400;
 /** Levels of a value that are looked at to find a contradiction. */
 const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
+/** Of joining two cases. */
+const STEP_EFFORT = 4;
 /** States of automata that are made on the way, roughly. */
 const MAX_WORK = 1_000_000;
 
@@ -227,6 +230,7 @@ export class CaseAnalysis {
       if (more === EVERY_CASE) continue;
       if (cases.length * more.length > MAX_PRODUCT) this.#refuseCases(node);
       this.#steps += cases.length * more.length;
+      spendEffort(STEP_EFFORT * cases.length * more.length);
       if (this.#steps > MAX_STEPS) this.#refuseCases(node);
       const joined: Case[] = [];
       for (const one of cases) {

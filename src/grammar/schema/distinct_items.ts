@@ -9,6 +9,7 @@ import type { Expression } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { accepts, textsOf } from "../regular.ts";
 import type { ArrayShape } from "./array_shape.ts";
+import type { CaseWriter } from "./case_writer.ts";
 import type { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import { decimalText } from "./decimal.ts";
@@ -17,7 +18,6 @@ import { readNumber } from "./json_text.ts";
 import { canonicalText, type JsonValue } from "./json_value.ts";
 import type { Machine, Move } from "./machine.ts";
 import { plainNumbers } from "./number_language.ts";
-import type { ObjectWriter } from "./object_grammar.ts";
 import { caseLanguage } from "./string_keywords.ts";
 
 /** Different values. Each set of them that an array may have is a state, so fewer may be too many. */
@@ -26,7 +26,7 @@ const MAX_VALUES = 30;
 interface DistinctOptions {
   readonly shape: ArrayShape;
   readonly contains: readonly ContainsFact[];
-  readonly writer: ObjectWriter;
+  readonly writer: CaseWriter;
   /** Of the keyword, for errors. */
   readonly path: string;
 }
@@ -124,7 +124,7 @@ class DistinctMachine implements Machine<State> {
     }: {
       readonly values: ReadonlyMap<string, JsonValue>;
       readonly allowed: readonly ReadonlySet<string>[];
-      readonly writer: ObjectWriter;
+      readonly writer: CaseWriter;
     },
   ) {
     this.#shape = shape;

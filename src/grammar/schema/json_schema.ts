@@ -20,6 +20,7 @@
 import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { arrayExpression } from "./array_grammar.ts";
+import type { CaseWriter } from "./case_writer.ts";
 import { CaseAnalysis, placeErrors } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { Dialect } from "./dialect.ts";
@@ -29,7 +30,7 @@ import { parseJson } from "./json_text.ts";
 import { JSON_TYPES, type JsonType } from "./json_value.ts";
 import { machineExpression } from "./machine.ts";
 import { numberExpression } from "./number_language.ts";
-import { type ObjectWriter, objectExpression } from "./object_grammar.ts";
+import { objectExpression } from "./object_grammar.ts";
 import { SchemaTree } from "./schema_tree.ts";
 import { stringExpression } from "./string_grammar.ts";
 
@@ -128,7 +129,7 @@ class SchemaCompilation {
     }
   }
 
-  #writerFor(value: Conjunction): ObjectWriter {
+  #writerFor(value: Conjunction): CaseWriter {
     const path = value.literals[0]?.node.path ?? "";
     return {
       analysis: this.#analysis,

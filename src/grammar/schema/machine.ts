@@ -8,6 +8,7 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import { choice, EMPTY, type Expression, rule, sequence } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { COMMA, SPACE } from "./json_grammar.ts";
@@ -30,6 +31,8 @@ export interface Machine<State> {
 }
 
 const MAX_STATES = 20_000;
+/** Of each state and each way on from it. */
+const MOVE_EFFORT = 3;
 const MAX_MOVES = 60_000;
 
 /**
@@ -67,6 +70,7 @@ export function machineExpression<State>(
     const comma = machine.started(state) ? [COMMA] : [];
     const moves = machine.moves(state);
     count += moves.length;
+    spendEffort(MOVE_EFFORT * (1 + moves.length));
     if (count > MAX_MOVES) refuse(`${MAX_MOVES} moves between states`);
     const options = moves.map(({ item, next }) =>
       item === undefined ? refer(next) : sequence(...comma, item, SPACE, refer(next)),

@@ -250,7 +250,8 @@ const plainAutomata = new WeakMap<NumberFact, CodePointAutomaton>();
 function plainAutomaton(fact: NumberFact, spend?: Spend): CodePointAutomaton {
   let automaton = plainAutomata.get(fact);
   if (automaton === undefined) {
-    automaton = automatonOf(spell(fact).plain);
+    const { plain } = spell(fact);
+    automaton = plain.kind === "regular" ? plain.automaton : automatonOf(plain);
     spend?.(STATE_COST * automaton.states.length);
     plainAutomata.set(fact, automaton);
   }

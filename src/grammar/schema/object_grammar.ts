@@ -10,7 +10,7 @@
 
 import { type Expression, sequence } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import type { CaseAnalysis } from "./cases.ts";
+import type { CaseWriter } from "./case_writer.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { ObjectFact } from "./facts.ts";
 import { COLON, enclosed } from "./json_grammar.ts";
@@ -20,16 +20,6 @@ import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
 
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
-
-/** What a case's grammar is written with. */
-export interface ObjectWriter {
-  readonly analysis: CaseAnalysis;
-  /** What a value of the conjunction matches. */
-  readonly refer: (value: Conjunction) => Expression;
-  readonly expand: <State>(machine: Machine<State>) => Expression;
-  /** Of the schema, for errors. */
-  readonly path: string;
-}
 
 interface State {
   /** Named members that were passed. */
@@ -45,7 +35,7 @@ interface State {
   readonly bound: number;
 }
 
-export function objectExpression(facts: readonly ObjectFact[], writer: ObjectWriter): Expression {
+export function objectExpression(facts: readonly ObjectFact[], writer: CaseWriter): Expression {
   const shape = mergeMembers(facts, writer.analysis);
   return enclosed("{", writer.expand(new ObjectMachine(shape, writer)), "}");
 }
@@ -53,13 +43,13 @@ export function objectExpression(facts: readonly ObjectFact[], writer: ObjectWri
 class ObjectMachine implements Machine<State> {
   readonly start: State = { index: 0, count: 0, satisfied: 0, bound: 0 };
   readonly #shape: ObjectShape;
-  readonly #writer: ObjectWriter;
+  readonly #writer: CaseWriter;
   readonly #keys: readonly Expression[];
   readonly #classKeys: readonly Expression[];
   /** Beyond it, a count makes no difference. */
   readonly #maxCount: number;
 
-  constructor(shape: ObjectShape, writer: ObjectWriter) {
+  constructor(shape: ObjectShape, writer: CaseWriter) {
     this.#shape = shape;
     this.#writer = writer;
     const { named, classes, somes, min, max } = shape;

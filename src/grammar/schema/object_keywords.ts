@@ -54,7 +54,6 @@ class ObjectReader {
     if (has("properties") || has("patternProperties") || has("additionalProperties")) {
       constraints.push(this.#members());
     }
-    // Before draft 6 this was a boolean inside of properties, which `checkKeywords` refuses.
     if (isArray(required)) constraints.push(this.#required(required as readonly string[]));
     if (has("propertyNames")) constraints.push(this.#names());
     if (typeof minProperties === "number") {
