@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
-import type { CreateGrammarService } from "../../src/engine/grammar_service.ts";
 import { ModelRunner } from "../../src/engine/model_runner.ts";
 import { RemoteGrammarService } from "../../src/engine/remote_grammar_service.ts";
 import { WorkerError } from "../../src/errors.ts";
 import type { SamplingParams } from "../../src/generation.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { chat, complete, openEngine } from "../support/engine.ts";
+import { smallestCaseOnly } from "../support/gpu.ts";
 import { type BuiltWorker, buildGrammarWorker, watchedThreads } from "../support/grammar_worker.ts";
 
 const messages = chat("Who are you?");
-const sampling = { maxNewTokens: 60, temperature: 1.2 };
+const sampling = { maxNewTokens: smallestCaseOnly ? 12 : 60, temperature: 1.2 };
 const constraints: readonly SamplingParams[] = [
   { ...sampling, regex: "[a-z]{3,9}( [a-z]{3,9}){2}\\.", seed: 1 },
   { ...sampling, ebnf: 'root ::= "sum(" [0-9]+ ("," [0-9]+)* ")"', seed: 2 },
@@ -19,60 +19,57 @@ const constraints: readonly SamplingParams[] = [
 ];
 
 let worker: BuiltWorker;
+let watched: ReturnType<typeof watchedThreads>;
+let engine: Engine;
+
 beforeAll(async () => {
   worker = await buildGrammarWorker();
+  watched = watchedThreads(worker.url);
+  engine = await openEngine({
+    grammarService: (model) => new RemoteGrammarService(model, watched.start),
+  });
 });
-afterAll(() => worker.remove());
-
-function inWorker() {
-  const { start, threads } = watchedThreads(worker.url);
-  const grammarService: CreateGrammarService = (model) => new RemoteGrammarService(model, start);
-  return { grammarService, threads };
-}
+afterAll(async () => {
+  await engine.close();
+  worker.remove();
+});
 
 test("an engine with grammars in a worker gives the same answers", async () => {
-  const here = await openEngine();
-  const { grammarService, threads } = inWorker();
-  const there = await openEngine({ grammarService });
-  expect(threads).toHaveLength(0);
+  const inOneThread = await openEngine();
   const answers = (engine: Engine) =>
     Promise.all(constraints.map((sampling) => complete(engine, { messages, sampling })));
-  const expected = await answers(here);
-  const found = await answers(there);
+  const expected = await answers(inOneThread);
+  await inOneThread.close();
+  expect(watched.threads).toHaveLength(0);
+  const found = await answers(engine);
   expect(found.map(({ tokens }) => tokens)).toEqual(expected.map(({ tokens }) => tokens));
-  await expect(complete(there, { messages, sampling: { regex: "a(?=b)" } })).rejects.toThrow(
+  await expect(complete(engine, { messages, sampling: { regex: "a(?=b)" } })).rejects.toThrow(
     GrammarError,
   );
-  expect(threads).toHaveLength(1);
-  await Promise.all([here.close(), there.close()]);
+  expect(watched.threads).toHaveLength(1);
 });
 
 test("sequences that begin together share steps", async () => {
-  const engine = await openEngine({ grammarService: inWorker().grammarService });
-  const sampling = { regex: "[0-9a-f]{40}" };
-  await complete(engine, { messages, sampling });
   const submit = vi.spyOn(ModelRunner.prototype, "submit");
-  await Promise.all(
-    [1, 2, 3, 4].map((seed) => complete(engine, { messages, sampling: { ...sampling, seed } })),
-  );
+  const begin = (seed: number) =>
+    complete(engine, { messages, sampling: { ...sampling, regex: "[0-9a-f]{40}", seed } });
+  await Promise.all([1, 2, 3, 4].map(begin));
   const masked = submit.mock.calls.map(
     ([, rows]) => rows.filter(({ mask }) => mask !== undefined).length,
   );
   vi.restoreAllMocks();
   expect(Math.max(...masked)).toBeGreaterThan(1);
-  await engine.close();
 });
 
 test("a worker that ends fails the requests that need it, and no other", async () => {
-  const { grammarService, threads } = inWorker();
-  const engine = await openEngine({ grammarService });
-  const plain = { messages, sampling: { temperature: 0, maxNewTokens: 30, ignoreEos: true } };
+  const limits = { temperature: 0, maxNewTokens: 20, ignoreEos: true };
+  const plain = { messages, sampling: limits };
   const alone = await complete(engine, plain);
   const constrained = { messages, sampling: { regex: "[a-z ]{4000}", maxNewTokens: 2000 } };
   const stream = engine.generate(constrained);
   await stream.next();
   const beside = complete(engine, plain);
-  threads[0]!.terminate();
+  watched.threads[0]!.terminate();
   const rest = (async () => {
     for await (const _ of stream);
   })();
@@ -81,5 +78,4 @@ test("a worker that ends fails the requests that need it, and no other", async (
   await expect(complete(engine, constrained)).rejects.toThrow(WorkerError);
   expect((await complete(engine, plain)).tokens).toEqual(alone.tokens);
   expect(engine.status()).toMatchObject({ healthy: true, runningRequests: 0, usedTokens: 0 });
-  await engine.close();
 });
