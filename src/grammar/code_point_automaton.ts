@@ -6,12 +6,16 @@
  * @module
  */
 
+import { spendEffort } from "./effort.ts";
 import type { CodePointAutomaton, CodePointEdge, Expression } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 import { AutomatonBuilder, MAX_REGULAR_STATES } from "./regular.ts";
 
 /** Steps of the construction; every one makes at most a few nodes. */
 const MAX_TASKS = 4 * MAX_REGULAR_STATES;
+const TASK_EFFORT = 1;
+/** Of each node that another one reaches silently. */
+const REACH_EFFORT = 0.3;
 
 interface Node {
   /** Nodes that are reached without a character. */
@@ -49,6 +53,7 @@ class Construction {
     let done = 0;
     for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
       if (++done > MAX_TASKS) refuseSize();
+      spendEffort(TASK_EFFORT);
       this.#build(task);
     }
   }
@@ -189,5 +194,6 @@ function withoutSilentEdges(nodes: readonly Node[]): CodePointAutomaton {
 function reachSilently(nodes: readonly Node[], from: number): number[] {
   const reached = new Set([from]);
   for (const node of reached) for (const target of nodes[node]!.silent) reached.add(target);
+  spendEffort(REACH_EFFORT * reached.size);
   return [...reached];
 }

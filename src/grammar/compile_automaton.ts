@@ -18,6 +18,7 @@ import {
   findDepthNeeds,
 } from "./byte_automaton.ts";
 import { type CodePointRange, type CodePoints, codePoints } from "./code_points.ts";
+import { spendEffort } from "./effort.ts";
 import type {
   ChoiceExpression,
   CodePointAutomaton,
@@ -31,11 +32,12 @@ import { GrammarError } from "./grammar_error.ts";
 import { type Utf8Node, utf8Graph } from "./utf8.ts";
 
 export interface CompileLimits {
-  /** Nodes of the automaton. Default 500,000. */
+  /** Nodes of the automaton. Default 250,000. */
   readonly maxNodes?: number | undefined;
 }
 
-const MAX_NODES = 500_000;
+const MAX_NODES = 250_000;
+const NODE_EFFORT = 1;
 /** An expression object that stands in many places may be built often without a node of its own. */
 const TASKS_PER_NODE = 4;
 /** A repeat of at most so many nodes is written out. */
@@ -116,6 +118,7 @@ class Compilation {
 
   #addNode(): number {
     if (this.nodes.length === this.#maxNodes) this.#refuseSize();
+    spendEffort(NODE_EFFORT);
     return this.nodes.push(new BuiltNode()) - 1;
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { spendEffort } from "./effort.ts";
 import type { Expression, Grammar } from "./expression.ts";
 import { rule } from "./expression.ts";
 
@@ -21,6 +22,8 @@ export function embed(
   return rule(prefix + root);
 }
 
+const PART_EFFORT = 0.5;
+
 /** Expressions that are not finished, and what their finished parts are collected in. */
 interface Open {
   readonly expression: Expression;
@@ -32,6 +35,7 @@ function renamed(root: Expression, prefix: string): Expression {
   const result: Expression[] = [];
   const open: Open[] = [{ expression: { kind: "sequence", parts: [root] }, parts: result }];
   while (open.length > 0) {
+    spendEffort(PART_EFFORT);
     const { expression, parts } = open.at(-1)!;
     const children = childrenOf(expression);
     const next = children[parts.length];

@@ -7,6 +7,7 @@
 import type { Constraint, ConstraintKind } from "../generation.ts";
 import { compileAutomaton } from "./compile_automaton.ts";
 import { type Configuration, type ConfigurationLimits, Configurations } from "./configurations.ts";
+import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
@@ -25,7 +26,7 @@ export type { Constraint, ConstraintKind };
 export type FrontEnd = (source: string, marks: Marks) => Grammar;
 
 export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
-  /** Nodes of an automaton. Default 500,000. */
+  /** Nodes of an automaton. Default 250,000. */
   readonly maxNodes?: number | undefined;
 }
 
@@ -157,8 +158,10 @@ export class GrammarCompiler {
         throw new GrammarError(`Cannot use ${kind}: it is longer than ${maxSourceLength}`);
       }
       const { marks } = vocabulary;
-      const read = afterThinking(readSource(source, marks), { thinking, marks });
-      grammar = compileGrammar(read, { vocabulary, cache: this.#masks, limits });
+      grammar = limitEffort(MAX_EFFORT, () => {
+        const read = afterThinking(readSource(source, marks), { thinking, marks });
+        return compileGrammar(read, { vocabulary, cache: this.#masks, limits });
+      });
     }
     this.#grammars.delete(key);
     this.#grammars.set(key, grammar);

@@ -7,8 +7,13 @@
  * @module
  */
 
+import { spendEffort } from "./effort.ts";
 import type { Expression, Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
+
+const PART_EFFORT = 2;
+/** In place of a number: the children are being listed. */
+const OPEN = -1;
 
 export interface GrammarFacts {
   /** Whether the expression matches the empty text. */
@@ -17,19 +22,26 @@ export interface GrammarFacts {
   readonly sizeOf: (expression: Expression) => number;
 }
 
+/** Every expression of every rule once, children before parents, and the place of each. */
+interface Parts {
+  readonly list: readonly Expression[];
+  readonly places: ReadonlyMap<Expression, number>;
+}
+
 /** @throws {GrammarError} naming the rule, for one that is missing or begins with itself. */
 export function checkGrammar(grammar: Grammar): GrammarFacts {
   if (!grammar.rules.has(grammar.root)) refuseMissing(grammar.root);
   const parts = listParts(grammar);
-  const nullable = findNullable(grammar, parts);
-  const circle = findLeftRecursion(grammar, nullable);
+  const isNullable = findNullable(grammar, parts);
+  const circle = findCircle(grammar, isNullable);
   if (circle !== undefined) throw new GrammarError(describeLeftRecursion(circle));
-  const sizes = new Map<Expression, number>();
-  for (const part of parts) sizes.set(part, sizeOf(part, sizes));
-  return {
-    isNullable: (expression) => nullable.has(expression),
-    sizeOf: (expression) => sizes.get(expression)!,
-  };
+  const { list, places } = parts;
+  const sizes = new Float64Array(list.length);
+  const size = (part: Expression) => sizes[places.get(part)!]!;
+  list.forEach((part, place) => {
+    sizes[place] = sizeOf(part, size);
+  });
+  return { isNullable, sizeOf: size };
 }
 
 function childrenOf(expression: Expression): readonly Expression[] {
@@ -45,24 +57,23 @@ function childrenOf(expression: Expression): readonly Expression[] {
   }
 }
 
-/** Every expression of every rule once, children before parents. */
-function listParts(grammar: Grammar): Expression[] {
-  const parts: Expression[] = [];
-  const seen = new Set<Expression>();
-  const stack = [...grammar.rules.values()].map((expression) => ({ expression, done: false }));
-  for (let entry = stack.pop(); entry !== undefined; entry = stack.pop()) {
-    const { expression, done } = entry;
-    if (done) {
-      parts.push(expression);
+function listParts(grammar: Grammar): Parts {
+  const list: Expression[] = [];
+  const places = new Map<Expression, number>();
+  const open = [...grammar.rules.values()];
+  for (let part = open.at(-1); part !== undefined; part = open.at(-1)) {
+    const place = places.get(part);
+    if (place === undefined) {
+      spendEffort(PART_EFFORT);
+      checkPart(grammar, part);
+      places.set(part, OPEN);
+      for (const child of childrenOf(part)) if (!places.has(child)) open.push(child);
       continue;
     }
-    if (seen.has(expression)) continue;
-    seen.add(expression);
-    checkPart(grammar, expression);
-    stack.push({ expression, done: true });
-    for (const child of childrenOf(expression)) stack.push({ expression: child, done: false });
+    open.pop();
+    if (place === OPEN) places.set(part, list.push(part) - 1);
   }
-  return parts;
+  return { list, places };
 }
 
 function checkPart(grammar: Grammar, expression: Expression): void {
@@ -87,37 +98,36 @@ function refuseMissing(name: string): never {
 }
 
 /** A part becomes nullable at most once, and only then are the parts around it looked at again. */
-function findNullable(grammar: Grammar, parts: readonly Expression[]): Set<Expression> {
-  const nullable = new Set<Expression>();
-  const users = new Map<Expression, Expression[]>();
+function findNullable(grammar: Grammar, { list, places }: Parts): GrammarFacts["isNullable"] {
+  const users: (number[] | undefined)[] = [];
   const bodyOf = (expression: Expression) =>
     expression.kind === "rule" ? [grammar.rules.get(expression.name)!] : childrenOf(expression);
-  for (const part of parts) {
-    for (const child of bodyOf(part)) {
-      const known = users.get(child);
-      if (known === undefined) users.set(child, [part]);
-      else known.push(part);
-    }
-  }
-  const waiting = new Map<Expression, number>();
-  const queue: Expression[] = [];
-  const add = (part: Expression): void => {
-    if (nullable.has(part)) return;
-    nullable.add(part);
-    queue.push(part);
+  /** Parts of a sequence that are not known to be nullable yet; one for all other expressions. */
+  const waiting = new Int32Array(list.length).fill(1);
+  const nullable = new Uint8Array(list.length);
+  const queue: number[] = [];
+  const add = (place: number): void => {
+    if (nullable[place] === 1) return;
+    nullable[place] = 1;
+    queue.push(place);
   };
-  for (const part of parts) {
-    if (part.kind === "sequence") waiting.set(part, part.parts.length);
-    if (isNullableItself(part)) add(part);
-  }
-  for (let part = queue.pop(); part !== undefined; part = queue.pop()) {
-    for (const user of users.get(part) ?? []) {
-      const left = (waiting.get(user) ?? 1) - 1;
-      waiting.set(user, left);
-      if (left <= 0) add(user);
+  list.forEach((part, place) => {
+    for (const child of bodyOf(part)) {
+      const childPlace = places.get(child)!;
+      const known = users[childPlace];
+      if (known === undefined) users[childPlace] = [place];
+      else known.push(place);
+    }
+    if (part.kind === "sequence") waiting[place] = part.parts.length;
+    if (isNullableItself(part)) add(place);
+  });
+  for (let place = queue.pop(); place !== undefined; place = queue.pop()) {
+    for (const user of users[place] ?? []) {
+      waiting[user]! -= 1;
+      if (waiting[user]! <= 0) add(user);
     }
   }
-  return nullable;
+  return (expression) => nullable[places.get(expression)!] === 1;
 }
 
 function isNullableItself(part: Expression): boolean {
@@ -136,10 +146,13 @@ function isNullableItself(part: Expression): boolean {
 }
 
 /** Parts that can stand at the very beginning of what the expression matches. */
-function leftmostOf(expression: Expression, nullable: ReadonlySet<Expression>): Expression[] {
+function leftmostOf(
+  expression: Expression,
+  isNullable: GrammarFacts["isNullable"],
+): readonly Expression[] {
   if (expression.kind === "repeat" && expression.max === 0) return [];
-  if (expression.kind !== "sequence") return [...childrenOf(expression)];
-  const solid = expression.parts.findIndex((part) => !nullable.has(part));
+  if (expression.kind !== "sequence") return childrenOf(expression);
+  const solid = expression.parts.findIndex((part) => !isNullable(part));
   return expression.parts.slice(0, solid < 0 ? undefined : solid + 1);
 }
 
@@ -149,13 +162,17 @@ function leftmostOf(expression: Expression, nullable: ReadonlySet<Expression>): 
  * @param grammar No rule is missing.
  * @returns The names, the first one again at the end.
  */
-export function findLeftRecursion(
+export function findLeftRecursion(grammar: Grammar): readonly string[] | undefined {
+  return findCircle(grammar, findNullable(grammar, listParts(grammar)));
+}
+
+function findCircle(
   grammar: Grammar,
-  nullable: ReadonlySet<Expression> = findNullable(grammar, listParts(grammar)),
+  isNullable: GrammarFacts["isNullable"],
 ): readonly string[] | undefined {
   const beginnings = new Map<string, readonly string[]>();
   for (const [name, body] of grammar.rules) {
-    beginnings.set(name, leftmostRules(body, nullable));
+    beginnings.set(name, leftmostRules(body, isNullable));
   }
   const finished = new Set<string>();
   for (const root of grammar.rules.keys()) {
@@ -189,12 +206,12 @@ export function describeLeftRecursion(circle: readonly string[]): string {
   return `Cannot use left recursion: rule ${shown.join(" -> ")} begins with itself`;
 }
 
-function leftmostRules(body: Expression, nullable: ReadonlySet<Expression>): string[] {
+function leftmostRules(body: Expression, isNullable: GrammarFacts["isNullable"]): string[] {
   const names = new Set<string>();
   const seen = new Set([body]);
   for (const part of seen) {
     if (part.kind === "rule") names.add(part.name);
-    for (const child of leftmostOf(part, nullable)) seen.add(child);
+    for (const child of leftmostOf(part, isNullable)) seen.add(child);
   }
   return [...names];
 }
@@ -202,7 +219,7 @@ function leftmostRules(body: Expression, nullable: ReadonlySet<Expression>): str
 /** Nodes of a class beyond ASCII, roughly. */
 const WIDE_CLASS = 8;
 
-function sizeOf(part: Expression, sizes: ReadonlyMap<Expression, number>): number {
+function sizeOf(part: Expression, size: (child: Expression) => number): number {
   switch (part.kind) {
     case "text":
       return part.text.length;
@@ -212,10 +229,10 @@ function sizeOf(part: Expression, sizes: ReadonlyMap<Expression, number>): numbe
       return part.automaton.states.length;
     case "sequence":
     case "choice":
-      return childrenOf(part).reduce((sum, child) => sum + sizes.get(child)!, 1);
+      return childrenOf(part).reduce((sum, child) => sum + size(child), 1);
     case "repeat": {
       const copies = part.max === Number.POSITIVE_INFINITY ? part.min + 1 : part.max;
-      return copies * sizes.get(part.body)! + 1;
+      return copies * size(part.body) + 1;
     }
     case "rule":
     case "bytes":

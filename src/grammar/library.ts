@@ -13,6 +13,7 @@
 
 import { InvalidRequestError } from "../errors.ts";
 import { frontEnds } from "./backends.ts";
+import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import {
   type CompiledGrammar,
   type Constraint,
@@ -74,11 +75,10 @@ export function compileGrammar(
   const { vocabulary: tokens = BYTES, endTokens = [], size, limits = {} } = options;
   const vocabulary = new GrammarVocabulary(tokens, { endTokens, size });
   const { kind, text } = readSource(source);
-  return compile(frontEnds(options.json)[kind](text, vocabulary.marks), {
-    vocabulary,
-    limits,
-    cache: new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20),
-  });
+  const cache = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
+  return limitEffort(MAX_EFFORT, () =>
+    compile(frontEnds(options.json)[kind](text, vocabulary.marks), { vocabulary, limits, cache }),
+  );
 }
 
 function readSource(source: GrammarSource) {

@@ -12,11 +12,17 @@
  */
 
 import { codePoints, MAX_CODE_POINT } from "./code_points.ts";
+import { spendEffort } from "./effort.ts";
 import type { CodePointAutomaton, CodePointEdge, CodePointState } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 
 export const MAX_REGULAR_STATES = 100_000;
 export const MAX_REGULAR_EDGES = 1_000_000;
+
+const STATE_EFFORT = 2;
+const EDGE_EFFORT = 0.5;
+/** Of each edge of a set of states that becomes one. */
+const SPLIT_EFFORT = 1.5;
 
 /** Collects the states of an automaton and refuses too many. */
 export class AutomatonBuilder {
@@ -30,11 +36,13 @@ export class AutomatonBuilder {
   /** @returns The number of the new state; the first is the start. */
   add(accepting: boolean): number {
     if (this.#states.length === MAX_REGULAR_STATES) refuse(`${MAX_REGULAR_STATES} states`);
+    spendEffort(STATE_EFFORT);
     return this.#states.push({ accepting, edges: [] }) - 1;
   }
 
   connect(state: number, edge: CodePointEdge): void {
     if (++this.#edges > MAX_REGULAR_EDGES) refuse(`${MAX_REGULAR_EDGES} edges`);
+    spendEffort(EDGE_EFFORT);
     this.#states[state]!.edges.push(edge);
   }
 
@@ -207,7 +215,9 @@ export function determinize({ states }: CodePointAutomaton): CodePointAutomaton 
   };
   number([0]);
   for (let i = 0; i < sets.length; i++) {
-    for (const { first, last, targets } of splitEdges(sets[i]!.flatMap((s) => states[s]!.edges))) {
+    const edges = sets[i]!.flatMap((state) => states[state]!.edges);
+    spendEffort(SPLIT_EFFORT * edges.length);
+    for (const { first, last, targets } of splitEdges(edges)) {
       builder.connect(i, { first, last, target: number(targets) });
     }
   }
@@ -242,13 +252,17 @@ function splitEdges(edges: readonly CodePointEdge[]): Cut[] {
     const targets = [...open.keys()].sort((a, b) => a - b);
     const last = events[i]!.at - 1;
     const previous = cuts.at(-1);
-    if (previous?.last === at - 1 && previous.targets.join() === targets.join()) {
+    if (previous?.last === at - 1 && isSameList(previous.targets, targets)) {
       previous.last = last;
     } else {
       cuts.push({ first: at, last, targets });
     }
   }
   return cuts;
+}
+
+function isSameList(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((value, i) => value === b[i]);
 }
 
 /**

@@ -4,6 +4,10 @@
  * @module
  */
 
+import { GrammarError } from "./grammar_error.ts";
+
+/** UTF-16 units of a pattern or a grammar. */
+const MAX_LENGTH = 2 ** 18;
 /** Largest bound of a repetition that a client can ask for. */
 export const MAX_REPETITIONS = 1_000_000;
 
@@ -13,7 +17,11 @@ export class TextScanner {
   /** UTF-16 units before the place. */
   position = 0;
 
+  /** @throws {GrammarError} when it is too long. */
   constructor(source: string) {
+    if (source.length > MAX_LENGTH) {
+      throw new GrammarError(`Cannot read a pattern or grammar that is longer than ${MAX_LENGTH}`);
+    }
     this.source = source;
   }
 

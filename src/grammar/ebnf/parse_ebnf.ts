@@ -34,6 +34,7 @@
  */
 
 import { ANY_CODE_POINT } from "../code_points.ts";
+import { spendEffort } from "../effort.ts";
 import { type Expression, type Grammar, repeat, rule, text } from "../expression.ts";
 import { describeLeftRecursion, findLeftRecursion } from "../grammar_check.ts";
 import type { GrammarError } from "../grammar_error.ts";
@@ -90,6 +91,8 @@ const MACROS: ReadonlySet<string> = new Set([
   "TokenTagDispatch",
 ]);
 
+const PART_EFFORT = 1;
+
 class EbnfParser {
   readonly #scanner: EbnfScanner;
   readonly #rules = new Map<string, Expression>();
@@ -119,6 +122,7 @@ class EbnfParser {
   }
 
   #step(): void {
+    spendEffort(PART_EFFORT);
     const scanner = this.#scanner;
     const { position } = scanner;
     const name = scanner.readName();

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 
 /** Units, about a microsecond each. */
@@ -15,6 +16,7 @@ export class Effort {
 
   /** @throws {GrammarError} when the pattern has caused too much. */
   spend(units: number, position: number): void {
+    spendEffort(units);
     this.#left -= units;
     if (this.#left >= 0) return;
     throw new GrammarError(

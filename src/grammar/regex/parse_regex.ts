@@ -37,6 +37,7 @@
  */
 
 import { ANY_CODE_POINT, type CodePoints } from "../code_points.ts";
+import { spendEffort } from "../effort.ts";
 import { type Expression, NEVER, repeat } from "../expression.ts";
 import { MAX_REPETITIONS } from "../text_scanner.ts";
 import {
@@ -132,6 +133,10 @@ const REFUSED_GROUPS: readonly (readonly [RegExp, string])[] = [
 /** Not before a quantifier or a comment, and without surrogates that are no pair. */
 const LITERAL_RUN = /[^\\^$.*+?()[\]{}|\p{Surrogate}]+(?![*+?{]|\(\?#)/uy;
 
+/** Of each part, and of each group besides. */
+const PART_EFFORT = 0.5;
+const GROUP_EFFORT = 4;
+
 const GROUP_NAME = /P?<[\p{ID_Start}$_][\p{ID_Continue}$]*>/uy;
 
 class RegexParser {
@@ -159,6 +164,7 @@ class RegexParser {
   }
 
   #finishGroup(): Anchored {
+    spendEffort(GROUP_EFFORT);
     const { options, parts, atomic, position } = this.#group;
     const whole = alternate([...options, concatenate(parts)]);
     return atomic ? commit(whole, { position, effort: this.#scanner.effort }) : whole;
@@ -171,6 +177,7 @@ class RegexParser {
   }
 
   #step(): void {
+    spendEffort(PART_EFFORT);
     const { position } = this.#scanner;
     const character = this.#scanner.next();
     switch (character) {

@@ -1,0 +1,41 @@
+/**
+ * Bounds the work that one constraint causes until it is compiled, whatever it consists of.
+ *
+ * A single automaton, pattern or schema has limits of its own; that many of them together do not
+ * take long either is seen to here. Whoever works counts the work where it is done, in units of
+ * about a microsecond. Compiling is one synchronous call, so one counter will do.
+ *
+ * @module
+ */
+
+import { GrammarError } from "./grammar_error.ts";
+
+/** Of one constraint. */
+export const MAX_EFFORT = 600_000;
+
+let left = Number.POSITIVE_INFINITY;
+
+/**
+ * Does some work, whose own calls of `spendEffort` it is bounded by.
+ *
+ * @throws {GrammarError} when it takes more than `units`.
+ */
+export function limitEffort<T>(units: number, work: () => T): T {
+  const outside = left;
+  left = units;
+  try {
+    return work();
+  } finally {
+    left = outside;
+  }
+}
+
+/**
+ * Counts work of about so many microseconds.
+ *
+ * @throws {GrammarError} when it is too much for one constraint. Without a limit around it never.
+ */
+export function spendEffort(units: number): void {
+  left -= units;
+  if (left < 0) throw new GrammarError("Cannot compile the grammar: it takes too much work");
+}
