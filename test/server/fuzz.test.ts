@@ -7,7 +7,7 @@ import { createApp } from "../../src/server/app.ts";
 import { errorMessage, post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
-/** Three kinds of bodies, so 1,500 in all; twenty times that in the long campaign. */
+/** Of each kind of body; twenty times that in the long campaign. */
 const CASES = process.env.WISP_TEST_FULL === "1" ? 10_000 : 500;
 
 const GENERATE = {
@@ -66,6 +66,28 @@ const CHAT = {
   n: 3,
   tools: [],
   user: "u",
+};
+
+const COMPLETION = {
+  model: "m",
+  prompt: ["abc", "de"],
+  max_tokens: 4,
+  n: 2,
+  best_of: 2,
+  echo: true,
+  logprobs: 1,
+  suffix: "",
+  stream: true,
+  stream_options: { include_usage: true, continuous_usage_stats: false },
+  response_format: { type: "json_schema", json_schema: { name: "s", schema: {}, strict: true } },
+  seed: 1,
+  rid: "r",
+};
+
+const TOKENIZE = {
+  messages: [{ role: "user", content: "hello" }],
+  chat_template_kwargs: { thinking: true },
+  continue_final_message: false,
 };
 
 const VALUES = [
@@ -149,6 +171,11 @@ test.each([
   ["/generate", GENERATE],
   ["/generate", TOKENS],
   ["/v1/chat/completions", CHAT],
+  ["/v1/completions", COMPLETION],
+  ["/tokenize", TOKENIZE],
+  ["/tokenize", { prompt: ["abc", "de"], add_special_tokens: true, model: "m" }],
+  ["/detokenize", { tokens: [[97, 98], [99]], skip_special_tokens: true, model: "m" }],
+  ["/abort_request", { rid: "r", abort_all: false }],
 ])("%s survives random bodies", async (path, template) => {
   const reportError = vi.fn();
   const engine = new ScriptedEngine();

@@ -1,14 +1,14 @@
 /** The unmodified `openai` client against the app, without a socket. */
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import { createApp } from "../../src/server/app.ts";
+import { type AppOptions, createApp } from "../../src/server/app.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
 const messages = [{ role: "user" as const, content: "hello" }];
 
-function setUp() {
+function setUp(options: AppOptions = {}) {
   const engine = new ScriptedEngine();
-  const app = createApp(engine, { servedModelName: "org/tiny" });
+  const app = createApp(engine, { servedModelName: "org/tiny", ...options });
   const client = new OpenAI({
     apiKey: "none",
     baseURL: "http://wisp.test/v1",
@@ -105,6 +105,48 @@ describe("openai client", () => {
       stream: true,
     });
     await expect(create).rejects.toBeInstanceOf(OpenAI.BadRequestError);
+  });
+
+  test("completes prompts", async () => {
+    const { client } = setUp();
+    const completion = await client.completions.create({
+      model: "tiny",
+      prompt: ["ab", "c"],
+      n: 2,
+    });
+    expect(completion.choices.map(({ text }) => text)).toEqual(["ab", "ab", "c", "c"]);
+    expect(completion.usage!.prompt_tokens).toBe(3);
+  });
+
+  test("streams a completion", async () => {
+    const { client } = setUp();
+    const stream = await client.completions.create({ model: "tiny", prompt: "abc", stream: true });
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0]!.text;
+    expect(text).toBe("abc");
+  });
+
+  test("asks for an answer of a form", async () => {
+    const { client, engine } = setUp();
+    const schema = { type: "object", properties: {}, additionalProperties: false };
+    await client.chat.completions.create({
+      model: "tiny",
+      messages,
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "empty", strict: true, schema },
+      },
+    });
+    expect(engine.requests[0]!.sampling!.jsonSchema).toEqual(schema);
+  });
+
+  test("gets a typed error for a key that is wrong or has too little power", async () => {
+    const keys = { apiKey: "right", adminApiKey: "admin" };
+    const { client } = setUp(keys);
+    await expect(client.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+    const known = client.withOptions({ apiKey: "right" });
+    expect((await known.models.list()).data).toHaveLength(1);
+    await expect(known.get("/../flush_cache")).rejects.toBeInstanceOf(OpenAI.PermissionDeniedError);
   });
 
   test("lists and retrieves the model", async () => {
