@@ -17,6 +17,10 @@ const NEIGHBOURS = [
   "@webgpu",
   "@huggingface",
   "gpt-tokenizer",
+  "prom-client",
+  "@opentelemetry",
+  "tdigest",
+  "bintrees",
   "@types",
 ];
 
