@@ -1,55 +1,15 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { CheckpointError } from "../../src/errors.ts";
-import { exitOnBrokenPipe, runCommand } from "../../src/node/command.ts";
-import type { StartEngine } from "../../src/node/start_engine.ts";
+import { exitOnBrokenPipe } from "../../src/node/command.ts";
+import { sendSignal, startCommand } from "../support/run_command.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
-const CPU = { name: "llvmpipe", driver: "Mesa 25", backend: "Vulkan", isCpu: true } as const;
 const READY = "The server is fired up and ready to roll!";
-
-/** One run of a command with an engine that follows a script. */
-function run(args: readonly string[], engine = new ScriptedEngine(), start?: StartEngine) {
-  let stdout = "";
-  let stderr = "";
-  let ready = () => {};
-  const isReady = new Promise<void>((resolve) => {
-    ready = resolve;
-  });
-  const startEngine: StartEngine = async (options, report) => {
-    report.model(options.modelPath ?? "default");
-    report.adapter(CPU);
-    report.plan(["Memory: 1 GiB of weights"]);
-    for (let done = 0; done <= 8; done++) report.progress({ phase: "weights", done, total: 8 });
-    return engine;
-  };
-  const code = runCommand(args, {
-    startEngine: start ?? startEngine,
-    stdout: {
-      write: (text) => {
-        stdout += text;
-        if (stdout.includes(READY)) ready();
-      },
-    },
-    stderr: {
-      write: (text) => {
-        stderr += text;
-      },
-    },
-  });
-  const lines = () => stdout.trimEnd().split("\n");
-  const url = () => /Listening on (\S+)/.exec(stdout)![1]!;
-  return { code, isReady, engine, lines, url, stdout: () => stdout, stderr: () => stderr };
-}
-
-/** Runs the handler that the command has put on the signal, as the signal would. */
-function signal(name: "SIGTERM" | "SIGINT"): void {
-  (process.listeners(name).at(-1) as (name: string, number: number) => void)(name, 15);
-}
 
 describe("wisp launch_server", () => {
   test("prints its lines in order, serves, and ends with 0 on a signal", async () => {
-    const command = run(["launch_server", "--model", "dir", "--port", "0"]);
+    const command = startCommand(["launch_server", "--model", "dir", "--port", "0"]);
     await command.isReady;
     const lines = command.lines();
     const url = command.url();
@@ -70,7 +30,7 @@ describe("wisp launch_server", () => {
     expect((await fetch(`${url}/health`)).status).toBe(200);
     expect(command.engine.requests).toHaveLength(1);
 
-    signal("SIGTERM");
+    sendSignal("SIGTERM");
     expect(await command.code).toBe(0);
     await expect(fetch(`${url}/health`)).rejects.toThrow();
     expect(process.listeners("SIGTERM")).toHaveLength(process.listeners("SIGINT").length);
@@ -85,7 +45,7 @@ describe("wisp launch_server", () => {
       script: ({ prompt }) =>
         prompt === "slow" ? { pieces: ["a", "b"], gate: () => gate } : { pieces: ["x"] },
     });
-    const command = run(["launch_server", "--port", "0"], engine);
+    const command = startCommand(["launch_server", "--port", "0"], engine);
     await command.isReady;
     const url = command.url();
     const answer = fetch(`${url}/generate`, {
@@ -94,7 +54,7 @@ describe("wisp launch_server", () => {
       body: JSON.stringify({ text: "slow" }),
     });
     while (engine.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    signal("SIGINT");
+    sendSignal("SIGINT");
     release();
     expect(((await (await answer).json()) as { text: string }).text).toBe("ab");
     expect(await command.code).toBe(0);
@@ -109,9 +69,9 @@ describe("wisp launch_server", () => {
     const engine = new ScriptedEngine({
       script: () => ({ pieces: ["a"], finish, gate: () => gate }),
     });
-    const command = run(["launch_server", "--port", "0"], engine);
+    const command = startCommand(["launch_server", "--port", "0"], engine);
     while (engine.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    signal("SIGTERM");
+    sendSignal("SIGTERM");
     release();
     expect(await command.code).toBe(0);
     expect(command.stdout()).not.toContain(READY);
@@ -119,14 +79,14 @@ describe("wisp launch_server", () => {
 
   test("the first request fits into the shortest context", async () => {
     const engine = new ScriptedEngine({ model: { contextLength: 2 } });
-    const command = run(["launch_server", "--port", "0"], engine);
+    const command = startCommand(["launch_server", "--port", "0"], engine);
     await command.isReady;
-    signal("SIGTERM");
+    sendSignal("SIGTERM");
     expect(await command.code).toBe(0);
   });
 
   test("a start that fails prints one sentence and ends with 1", async () => {
-    const command = run(["launch_server"], undefined, async () => {
+    const command = startCommand(["launch_server"], undefined, async () => {
       throw new CheckpointError("config.json", "there is no such file");
     });
     expect(await command.code).toBe(1);
@@ -136,19 +96,19 @@ describe("wisp launch_server", () => {
   test("a first request that fails ends the start", async () => {
     const error = new Error("kernel went wrong");
     const engine = new ScriptedEngine({ script: () => ({ failure: { at: 0, error } }) });
-    const command = run(["launch_server", "--port", "0"], engine);
+    const command = startCommand(["launch_server", "--port", "0"], engine);
     expect(await command.code).toBe(1);
     expect(command.stderr()).toBe("kernel went wrong\n");
   });
 
   test("a bad option ends with 2", async () => {
-    const command = run(["launch_server", "--prot", "1"]);
+    const command = startCommand(["launch_server", "--prot", "1"]);
     expect(await command.code).toBe(2);
     expect(command.stderr()).toContain("did you mean --port?");
   });
 
   test("--help prints the options", async () => {
-    const command = run(["launch_server", "--help"]);
+    const command = startCommand(["launch_server", "--help"]);
     expect(await command.code).toBe(0);
     expect(command.stdout()).toContain("--model-path, --model MODEL");
   });
@@ -160,7 +120,7 @@ describe("wisp generate", () => {
       script: () => ({ pieces: ["Hel", "lo"] }),
       model: { defaults: { temperature: 0.6 } },
     });
-    const command = run(["generate", "Hi there", "--max-new-tokens", "7"], engine);
+    const command = startCommand(["generate", "Hi there", "--max-new-tokens", "7"], engine);
     expect(await command.code).toBe(0);
     expect(command.stdout()).toBe("Hello\n");
     expect(engine.requests[0]).toMatchObject({
@@ -171,13 +131,13 @@ describe("wisp generate", () => {
 
   test("without --max-new-tokens the answer may fill a context of any length", async () => {
     const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
-    expect(await run(["generate", "Hi"], engine).code).toBe(0);
+    expect(await startCommand(["generate", "Hi"], engine).code).toBe(0);
     expect(engine.requests[0]!.sampling!.maxNewTokens).toBeNull();
   });
 
   test("--raw continues the prompt, --temperature wins over the model's", async () => {
     const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
-    const command = run(["generate", "--raw", "--temperature=0", "Once"], engine);
+    const command = startCommand(["generate", "--raw", "--temperature=0", "Once"], engine);
     expect(await command.code).toBe(0);
     expect(engine.requests[0]).toMatchObject({ prompt: "Once", sampling: { temperature: 0 } });
   });
@@ -186,7 +146,7 @@ describe("wisp generate", () => {
     [["generate"], "a prompt is missing"],
     [["generate", "two", "words"], 'Cannot use argument "words"'],
   ])("%j ends with 2", async (args, message) => {
-    const command = run(args);
+    const command = startCommand(args);
     expect(await command.code).toBe(2);
     expect(command.stderr()).toContain(message);
   });
@@ -196,13 +156,13 @@ test.each([
   [["--help"], 0, /^Usage: wisp.*\n {2}serve ID\|DIR.*\n {2}download ID/s],
   [["--version"], 0, /^\d+\.\d+\.\d+\n$/],
 ])("wisp %j", async (args, code, pattern) => {
-  const command = run(args);
+  const command = startCommand(args);
   expect(await command.code).toBe(code);
   expect(command.stdout()).toMatch(pattern);
 });
 
 test.each([[[]], [["toString"]], [["server"]]])("wisp %j ends with 2", async (args) => {
-  const command = run(args);
+  const command = startCommand(args);
   expect(await command.code).toBe(2);
   expect(command.stderr()).toContain("launch_server");
 });
