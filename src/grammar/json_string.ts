@@ -9,7 +9,13 @@
  * @module
  */
 
-import { type CodePointRange, type CodePoints, codePoints, intersectSets } from "./code_points.ts";
+import {
+  type CodePointRange,
+  type CodePoints,
+  codePoints,
+  intersectSets,
+  subtractSet,
+} from "./code_points.ts";
 import type { CodePointAutomaton } from "./expression.ts";
 import { AutomatonBuilder } from "./regular.ts";
 
@@ -34,9 +40,20 @@ const SHORT_ESCAPES: readonly (readonly [letter: string, meaning: string])[] = [
 /** Ranges of 16-bit numbers that are to be written with four hexadecimal digits. */
 type Units = readonly CodePointRange[];
 
-/** Every way to write the texts of a language inside a JSON string, without the quotes. */
-export function insideJsonString(automaton: CodePointAutomaton): CodePointAutomaton {
-  return new Spelling(automaton).builder.build();
+/** Characters of ASCII that nobody escapes. */
+export const PLAIN_ASCII = intersectSets(RAW, [[0x20, 0x7e]]);
+
+/**
+ * Every way to write the texts of a language inside a JSON string, without the quotes.
+ *
+ * @param plain Characters that are to be written as they are and in no other way, which makes the
+ * result much smaller. By default there are none.
+ */
+export function insideJsonString(
+  automaton: CodePointAutomaton,
+  plain: CodePoints = [],
+): CodePointAutomaton {
+  return new Spelling(automaton, plain).builder.build();
 }
 
 class Spelling {
@@ -44,7 +61,7 @@ class Spelling {
   /** Digits that are still to come and their target -> state. */
   readonly #digitStates = new Map<string, number>();
 
-  constructor({ states }: CodePointAutomaton) {
+  constructor({ states }: CodePointAutomaton, plain: CodePoints) {
     for (const { accepting } of states) this.builder.add(accepting);
     states.forEach(({ edges }, state) => {
       if (edges.length === 0) return;
@@ -59,9 +76,10 @@ class Spelling {
       for (const [target, ranges] of pointsOf) {
         const points = codePoints(ranges);
         this.#spellRaw(state, points, target);
-        this.#spellShort(escaped, points, target);
-        this.#spellUnits(unicode, intersectSets(points, [[0, 0xffff]]), target);
-        this.#spellPairs(unicode, intersectSets(points, [[0x10000, 0x10ffff]]), target);
+        const escapable = subtractSet(points, plain);
+        this.#spellShort(escaped, escapable, target);
+        this.#spellUnits(unicode, intersectSets(escapable, [[0, 0xffff]]), target);
+        this.#spellPairs(unicode, intersectSets(escapable, [[0x10000, 0x10ffff]]), target);
       }
     });
   }

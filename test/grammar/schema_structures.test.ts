@@ -35,6 +35,14 @@ describe("objects", () => {
     );
   });
 
+  test("keys are spelled without escapes that nobody writes", () => {
+    judge(
+      open,
+      ['{"b":1,"\\u00fc":2}', '{"b":1,"\\n\\"":2}', '{"b":1,"ü":2}'],
+      ['{"\\u0062":1}', '{"b":1,"\\u0063":2}'],
+    );
+  });
+
   test("keys with quotes, backslashes, control characters and keys of prototypes", () => {
     const keys = ['"', "\\", "\n", "__proto__", "constructor", "a/b~c", ""];
     const properties = JSON.parse(

@@ -104,13 +104,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
 /** Formats that are enforced. */
 export const FORMATS: readonly string[] = [...PATTERNS.keys()];
 
-/** Formats with texts that need escapes in JSON. */
-const ESCAPED: ReadonlySet<string> = new Set([
-  "email",
-  "json-pointer",
-  "relative-json-pointer",
-  "uri-template",
-]);
 const MAX_HOSTNAME = 253;
 
 const REFUSED: ReadonlyMap<string, string> = new Map([
@@ -140,7 +133,7 @@ export function formatLanguage(format: string): Language {
 
 function readFormat(format: string): Language {
   const expression = parseRegex(PATTERNS.get(format)!);
-  const options = { isPlain: !ESCAPED.has(format) };
+  const options = { isPlain: true };
   if (format !== "hostname") return new Language(expression, options);
   const short = automatonOf(parseRegex(`[!-~]{0,${MAX_HOSTNAME}}`));
   return new Language(regular(intersection(automatonOf(expression), short)), options);

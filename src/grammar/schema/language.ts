@@ -13,8 +13,8 @@ export class Language {
   /** Of the texts that strings mean, not of their spellings in JSON. */
   readonly expression: Expression;
   /**
-   * Whether its texts stand in JSON as they are. Then no other spelling is offered: nobody writes
-   * the digits of a date as escapes, and the grammar is a tenth of the size.
+   * Whether printable ASCII is only offered as it is: nobody writes the digits of a date as escapes,
+   * and without them the grammar is a tenth of the size.
    */
   readonly isPlain: boolean;
   /** All its texts, when it was made from a list of them. */

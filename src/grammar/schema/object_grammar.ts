@@ -14,9 +14,10 @@ import type { CaseWriter } from "./case_writer.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { ObjectFact } from "./facts.ts";
 import { COLON, enclosed } from "./json_grammar.ts";
+import { automatonOfTexts } from "./language.ts";
 import type { Machine, Move } from "./machine.ts";
 import { type KeyClass, mergeMembers, type NamedMember, type ObjectShape } from "./object_shape.ts";
-import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
+import { keyExpression } from "./string_grammar.ts";
 
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
@@ -54,7 +55,7 @@ class ObjectMachine implements Machine<State> {
     this.#writer = writer;
     const { named, classes, somes, min, max } = shape;
     this.#maxCount = max < Number.POSITIVE_INFINITY ? max : Math.max(min, 1);
-    this.#keys = named.map(({ key }) => namedKeyExpression(key, writer.path));
+    this.#keys = named.map(({ key }) => keyExpression(automatonOfTexts([key], writer.path)));
     this.#classKeys = classes.map(({ language }) => keyExpression(language));
     if (somes.length > MAX_SOMES) {
       throw new GrammarError(

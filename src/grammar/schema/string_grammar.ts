@@ -13,13 +13,12 @@ import {
   repeat,
   rule,
   sequence,
-  text,
 } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { insideJsonString } from "../json_string.ts";
+import { insideJsonString, PLAIN_ASCII } from "../json_string.ts";
 import type { Case } from "./facts.ts";
 import { QUOTE } from "./json_grammar.ts";
-import { automatonOfTexts } from "./language.ts";
+import type { Language } from "./language.ts";
 import { caseLanguage, lengthsOf } from "./string_keywords.ts";
 
 /** Groups inside one another. */
@@ -39,11 +38,24 @@ function contentOf(facts: Case): Expression {
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
   if (languages.some(({ holds, language }) => holds && language.isPlain)) {
-    return facts.length === 1 ? only.language.expression : regular(caseLanguage(facts));
+    if (facts.length === 1) return plainExpression(only.language);
+    return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
   }
   // A repeat stays one, where an automaton would write it out.
   if (facts.length === 1 && only.holds) return insideQuotes(only.language.expression);
   return regular(insideJsonString(caseLanguage(facts)));
+}
+
+/** Of formats, which are the same for all schemas. */
+const plainExpressions = new WeakMap<Language, Expression>();
+
+function plainExpression(language: Language): Expression {
+  let expression = plainExpressions.get(language);
+  if (expression === undefined) {
+    expression = regular(insideJsonString(language.automaton, PLAIN_ASCII));
+    plainExpressions.set(language, expression);
+  }
+  return expression;
 }
 
 /** Every spelling inside a JSON string of the texts that an expression without rules matches. */
@@ -62,30 +74,7 @@ function insideQuotes(expression: Expression, depth = 0): Expression {
   }
 }
 
-/** Characters that no writer of JSON escapes. */
-const UNESCAPED = /[ !#-.0-[\]-~]+/g;
-
-/**
- * A key that the schema names, with its quotes. Letters and what else is always written as it is
- * has no other spelling here: eight times as large, the grammar would be of no more use.
- */
-export function namedKeyExpression(key: string, path: string): Expression {
-  const parts: Expression[] = [];
-  let at = 0;
-  const addEscaped = (part: string): void => {
-    if (part === "") return;
-    parts.push(regular(insideJsonString(automatonOfTexts([part], path))));
-  };
-  for (const { 0: run, index } of key.matchAll(UNESCAPED)) {
-    addEscaped(key.slice(at, index));
-    parts.push(text(run));
-    at = index + run.length;
-  }
-  addEscaped(key.slice(at));
-  return sequence(QUOTE, ...parts, QUOTE);
-}
-
-/** A key of a language, with its quotes. */
+/** A key of a language, with its quotes. Nobody escapes letters of keys, so that is not offered. */
 export function keyExpression(language: CodePointAutomaton): Expression {
-  return sequence(QUOTE, regular(insideJsonString(language)), QUOTE);
+  return sequence(QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE);
 }
