@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/server/app.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../../src/server/unsupported_endpoints.ts";
 import { answer, post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
@@ -116,4 +118,15 @@ describe("CORS", () => {
 test("app.fetch is a function of Request", async () => {
   const app = createApp(new ScriptedEngine());
   expect((await app.fetch(new Request("http://wisp.test/health"))).status).toBe(200);
+});
+
+test("README names every endpoint", () => {
+  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const metrics = { contentType: "text/plain", text: async () => "" };
+  const { routes } = createApp(new ScriptedEngine(), { metrics });
+  const paths = new Set(routes.map(({ path }) => path.replace(":id{.+}", "{id}")));
+  const known = (path: string) => path === "/*" || UNSUPPORTED_ENDPOINTS.has(path);
+  const named = (path: string) => readme.includes(`${path.replace(/^\/v1(?=\/(de)?tok)/, "")}\``);
+  expect(paths.size).toBeGreaterThan(15);
+  expect([...paths].filter((path) => !known(path) && !named(path))).toEqual([]);
 });
