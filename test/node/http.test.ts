@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { type RunningServer, serve } from "../../src/node/http.ts";
+import { expect, test, vi } from "vitest";
+import { type RunningServer, requireFreeAddress, serve } from "../../src/node/http.ts";
 
 const LOCAL = { host: "127.0.0.1", port: 0 };
 
@@ -115,6 +115,53 @@ test("close refuses new connections and waits for the running request", async ()
   answer.resolve();
   expect(await (await running).text()).toBe("done");
   await closing;
+});
+
+test("settle waits for the requests that run when it is called, not for later ones", async () => {
+  const answers = [deferred(), deferred()];
+  let arrived = 0;
+  const app = async () => {
+    const { promise } = answers[arrived++]!;
+    await promise;
+    return new Response("done");
+  };
+  await withServer(app, async ({ url, settle }) => {
+    const first = fetch(url);
+    await vi.waitFor(() => expect(arrived).toBe(1));
+    const settled = settle(60_000);
+    const second = fetch(url);
+    await vi.waitFor(() => expect(arrived).toBe(2));
+    expect(await settle(1)).toBe(false);
+    answers[0]!.resolve();
+    expect(await settled).toBe(true);
+    answers[1]!.resolve();
+    expect(await (await second).text()).toBe("done");
+    expect((await first).status).toBe(200);
+    expect(await settle(0)).toBe(true);
+  });
+});
+
+test("close cuts what still runs after its grace", async () => {
+  const arrived = deferred();
+  const app = () => {
+    arrived.resolve();
+    return new Promise<Response>(() => {});
+  };
+  const server = await serve({ fetch: app }, LOCAL);
+  const running = fetch(server.url);
+  running.catch(() => {});
+  await arrived.promise;
+  await server.close(10);
+  await expect(running).rejects.toThrow();
+});
+
+test("requireFreeAddress leaves the address free", async () => {
+  const server = await serve({ fetch: () => new Response() }, LOCAL);
+  const port = Number(new URL(server.url).port);
+  await expect(requireFreeAddress({ ...LOCAL, port })).rejects.toThrow("the port is in use");
+  await server.close();
+  await requireFreeAddress({ ...LOCAL, port });
+  await (await serve({ fetch: () => new Response() }, { ...LOCAL, port })).close();
 });
 
 test("serve says which address cannot be used, and why", async () => {

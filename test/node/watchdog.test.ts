@@ -1,0 +1,37 @@
+import { expect, test, vi } from "vitest";
+import { Logger } from "../../src/node/logger.ts";
+import { startWatchdog } from "../../src/node/watchdog.ts";
+import { ScriptedEngine } from "../support/scripted_engine.ts";
+
+test("startWatchdog() tells once that an engine is stuck, and once that it goes on", async () => {
+  const lines: string[] = [];
+  const output = { write: (text: string) => lines.push(text.replace(/^\[.*?\] /, "")) };
+  const engine = new ScriptedEngine();
+  let stalledFor = 0;
+  let looks = 0;
+  vi.spyOn(engine, "status").mockImplementation(() => {
+    looks += 1;
+    return { ...ScriptedEngine.prototype.status.call(engine), stalledFor, runningRequests: 2 };
+  });
+  const afterLooks = (count: number) => {
+    const until = looks + count;
+    return vi.waitFor(() => expect(looks).toBeGreaterThanOrEqual(until), { interval: 1 });
+  };
+  const log = new Logger({ stdout: output, stderr: output });
+  const stop = startWatchdog(engine, log, { timeout: 5, period: 1 });
+  try {
+    stalledFor = 4.9;
+    await afterLooks(3);
+    expect(lines).toEqual([]);
+    stalledFor = 5;
+    await afterLooks(3);
+    stalledFor = 0.1;
+    await afterLooks(3);
+    expect(lines).toEqual([
+      "No step has finished for 5 seconds while 2 requests run: the server is not healthy until one does\n",
+      "Steps finish again\n",
+    ]);
+  } finally {
+    stop();
+  }
+});
