@@ -173,6 +173,8 @@ export interface GenerationRequest {
    * format, answers behind thoughts. The engine's grammar backend does not limit it.
    */
   readonly constraint?: Constraint;
+  /** How the model writes down thoughts, where those come before what is constrained. */
+  readonly thinking?: Thinking;
   /** Asks for log-probabilities. */
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */

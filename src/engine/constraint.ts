@@ -19,11 +19,15 @@ const ANY_JSON = "$$ANY$$";
  * that the backend does not support.
  */
 export function constraintOf(
-  { sampling = {}, constraint }: Pick<GenerationRequest, "sampling" | "constraint">,
+  {
+    sampling = {},
+    constraint,
+    thinking,
+  }: Pick<GenerationRequest, "sampling" | "constraint" | "thinking">,
   backend: GrammarBackend,
 ): Constraint | undefined {
   const given = givenConstraint(sampling);
-  if (given === undefined) return constraint;
+  if (given === undefined) return constraint && { thinking, ...constraint };
   if (constraint !== undefined) {
     throw new InvalidRequestError(
       `constraint cannot be set together with ${given.kind}`,
@@ -31,7 +35,7 @@ export function constraintOf(
     );
   }
   requireSupported(given.kind, backend);
-  return given;
+  return { ...given, thinking };
 }
 
 function givenConstraint(params: SamplingParams): Constraint | undefined {

@@ -33,7 +33,8 @@ interface CallForm {
   readonly open: string;
   readonly begin: (name: string) => string;
   readonly end: string;
-  readonly between: string;
+  /** Absent where a form has room for one call only. */
+  readonly between: string | undefined;
   readonly close: string;
   /** What no text before the calls may have in it. */
   readonly trigger: string;
@@ -74,6 +75,15 @@ const FORMS = {
     close: "",
     trigger: '{"name": ',
   },
+  // A call's end is a token that ends the answer, so there is one call at most.
+  "gpt-oss": {
+    open: "",
+    begin: (name) => `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>`,
+    end: "",
+    between: undefined,
+    close: "",
+    trigger: "<|channel|>commentary to=",
+  },
 } as const satisfies Readonly<Record<string, CallForm>>;
 
 export type ToolFormat = keyof typeof FORMS;
@@ -96,7 +106,9 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
     ),
   }));
   const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
-  const more = parallel ? repeat(sequence(marks.spell(form.between), call)) : EMPTY;
+  const { between } = form;
+  const goesOn = parallel && between !== undefined;
+  const more = goesOn ? repeat(sequence(marks.spell(between), call)) : EMPTY;
   const close = marks.spell(form.close);
   rules.set("more", sequence(more, close));
   const others: Expression = { kind: "rule", name: "more" };
