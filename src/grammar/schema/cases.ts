@@ -50,6 +50,8 @@ const MAX_NESTING = 400;
 /** Levels of a value that are looked at to find a contradiction. */
 const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
+/** Of looking cases up. */
+const CASES_EFFORT = 0.7;
 /** Of joining two cases. */
 const STEP_EFFORT = 4;
 /** States of automata that are made on the way, roughly. */
@@ -130,6 +132,7 @@ export class CaseAnalysis {
 
   /** Cases of values that fit the schema, or that do not. */
   casesOf(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[] {
+    spendEffort(CASES_EFFORT);
     if (typeof node.value === "boolean") return node.value === holds ? EVERY_CASE : NO_CASE;
     const annotate = context.annotate && holds;
     const key = `${holds ? "+" : "-"}${node.id} ${context.type} ${annotate}`;

@@ -219,6 +219,8 @@ class LogicReader {
 
   /** A part needs the others to fail only where it can hold together with them. */
   #oneOf(parts: readonly SchemaNode[]): Constraint {
+    /** Those that any value of the type fits: of hundreds often only a few. */
+    const fitting = () => parts.filter((part) => this.#holds(part).length > 0);
     const together = (a: SchemaNode, b: SchemaNode) =>
       this.#both(
         () => this.#holds(a),
@@ -226,15 +228,16 @@ class LogicReader {
       );
     return {
       holds: () => {
-        const rivals = parts.map((): SchemaNode[] => []);
-        parts.forEach((a, i) => {
-          parts.slice(0, i).forEach((b, j) => {
+        const possible = fitting();
+        const rivals = possible.map((): SchemaNode[] => []);
+        possible.forEach((a, i) => {
+          possible.slice(0, i).forEach((b, j) => {
             if (together(a, b).length === 0) return;
             rivals[i]!.push(b);
             rivals[j]!.push(a);
           });
         });
-        return parts.flatMap((part, i) =>
+        return possible.flatMap((part, i) =>
           this.#both(
             () => this.#holds(part),
             ...rivals[i]!.map((rival) => () => this.#fails(rival)),
@@ -243,7 +246,9 @@ class LogicReader {
       },
       fails: () => [
         ...this.#both(...parts.map((part) => () => this.#fails(part))),
-        ...parts.flatMap((a, i) => parts.slice(0, i).flatMap((b) => together(a, b))),
+        ...fitting().flatMap((a, i, possible) =>
+          possible.slice(0, i).flatMap((b) => together(a, b)),
+        ),
       ],
     };
   }
