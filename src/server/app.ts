@@ -66,7 +66,8 @@ type Handler = (request: Request) => Response | Promise<Response>;
 /**
  * The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`.
  *
- * @throws {InvalidRequestError} when the forms of tool calls and of reasoning exclude each other.
+ * @throws {InvalidRequestError} when the forms of tool calls and of reasoning exclude each other, and
+ * for a key that no request could show.
  */
 export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
   const context = createContext(engine, options);

@@ -61,7 +61,12 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   ): Promise<GenerationGroup> {
     if (clientSignal.aborted) throw clientLeft();
     const { requests, leave } = live.admit(asked);
-    return GenerationGroup.start(engine, requests, clientSignal, leave);
+    try {
+      return await GenerationGroup.start(engine, requests, clientSignal, leave);
+    } catch (error) {
+      leave();
+      throw error;
+    }
   }
 
   /**

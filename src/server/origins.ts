@@ -23,8 +23,7 @@ export function allowOrigins(origins: readonly string[] | undefined): readonly M
     cors({ origin: (origin) => (isAllowed(origin) ? origin : null), credentials: true }),
     async ({ req }, next) => {
       const origin = req.header("origin");
-      const isOwn = origin === new URL(req.url).origin;
-      return origin === undefined || isOwn || isAllowed(origin) ? next() : forbidden();
+      return origin === undefined || isAllowed(origin) ? next() : forbidden();
     },
   ];
 }

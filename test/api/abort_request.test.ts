@@ -183,6 +183,20 @@ describe("an id", () => {
     }
   });
 
+  test("is free again after an engine that cannot even begin", async () => {
+    const { engine, app } = setUp();
+    const { generate } = engine;
+    engine.generate = () => {
+      throw new Error("broken");
+    };
+    const quiet = createApp(engine, { reportError: () => {} });
+    const body = { text: "a", rid: "r" };
+    expect((await post(quiet, "/generate", body)).status).toBe(500);
+    engine.generate = generate;
+    expect((await post(quiet, "/generate", body)).status).toBe(200);
+    expect((await post(app, "/generate", body)).status).toBe(200);
+  });
+
   test("is free again after a refusal and after a client has left", async () => {
     const { app } = setUp();
     const tooLong = { text: "x".repeat(5000), rid: "r" };
