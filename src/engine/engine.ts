@@ -323,7 +323,7 @@ export class Engine implements GenerationEngine {
       for (;;) {
         // While the GPU is busy, waiting a moment for a mask costs nobody anything.
         if (scheduler.isUnprepared && !pipeline.isEmpty) await pipeline.race(this.#newsOr(MASK_MS));
-        while (pipeline.hasRoom(scheduler.isSteady)) {
+        while (pipeline.hasRoom(scheduler.lookahead)) {
           const step = scheduler.schedule();
           if (step === undefined) break;
           pipeline.push(step, await this.#submit(step));

@@ -24,6 +24,7 @@ import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
 import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
+import type { Lookahead } from "./step_pipeline.ts";
 
 export interface SchedulerOptions {
   /** Sequences that may run at once; also generated rows of one step at most. */
@@ -170,10 +171,13 @@ export class Scheduler {
     return this.#running.length + this.#arriving.size >= this.#options.maxRunningRequests;
   }
 
-  /** Whether steps can only go on as they are: nobody waits for a place or for the host. */
-  get isSteady(): boolean {
-    const goesOn = (one: Sequence) => one.computed >= one.promptLength && one.runsAhead;
-    return this.#waiting.length === 0 && this.#running.every(goesOn);
+  /** How far the next steps can be told. */
+  get lookahead(): Lookahead {
+    const isDecoding = (one: Sequence) => one.computed >= one.promptLength;
+    // Run ahead, those that none may run ahead of would take turns in place of sharing steps.
+    if (this.#running.every((one) => isDecoding(one) && !one.runsAhead)) return "none";
+    const goesOn = this.#running.every((one) => isDecoding(one) && one.runsAhead);
+    return goesOn && this.#waiting.length === 0 ? "far" : "near";
   }
 
   /** Whether a sequence could go on if its next tokens were known. */

@@ -17,6 +17,12 @@ const SHORT_STEP_MS = 5;
 /** Weight of the newest step in the average of their times. */
 const NEWEST = 0.25;
 
+/**
+ * How far the next steps can be told: `far` while nobody waits for a place and nobody but the GPU
+ * needs the next tokens, `none` when everybody's next step depends on the tokens of the last.
+ */
+export type Lookahead = "far" | "near" | "none";
+
 interface StepInFlight {
   readonly step: ScheduledStep;
   readonly tokens: Promise<Uint32Array>;
@@ -38,11 +44,13 @@ export class StepPipeline {
     return this.#inFlight.length === 0;
   }
 
-  /** @param steady Whether nobody waits for a place and nobody but the GPU needs the next tokens. */
-  hasRoom(steady: boolean): boolean {
-    const isShort = steady && this.#stepTime < SHORT_STEP_MS;
-    const most = this.#overlap ? (isShort ? MOST_IN_FLIGHT : OVERLAPPED) : 1;
-    return this.#inFlight.length < most;
+  hasRoom(lookahead: Lookahead): boolean {
+    return this.#inFlight.length < this.#most(lookahead);
+  }
+
+  #most(lookahead: Lookahead): number {
+    if (!this.#overlap || lookahead === "none") return 1;
+    return lookahead === "far" && this.#stepTime < SHORT_STEP_MS ? MOST_IN_FLIGHT : OVERLAPPED;
   }
 
   push(step: ScheduledStep, { tokens }: { readonly tokens: Promise<Uint32Array> }): void {

@@ -88,6 +88,16 @@ describe("answers within a grammar", () => {
     expect(together.length).toBeGreaterThan(5);
   });
 
+  test("share steps with others in a grammar that came earlier", async () => {
+    const submit = vi.spyOn(ModelRunner.prototype, "submit");
+    const early = answer({ regex: "[0-9a-f]{30}", seed: 1 });
+    while (submit.mock.calls.length < 6) await new Promise((resolve) => setTimeout(resolve));
+    await Promise.all([early, answer({ regex: "[0-9a-f]{30}", seed: 2 })]);
+    const sizes = submit.mock.calls.map(([, rows]) => rows.length);
+    vi.restoreAllMocks();
+    expect(sizes.filter((size) => size === 2).length).toBeGreaterThan(6);
+  });
+
   test("take text that must follow without a step for each token", async () => {
     const sentence = "The quick brown fox jumps over the lazy dog, or so they say";
     const submit = vi.spyOn(ModelRunner.prototype, "submit");

@@ -1,25 +1,27 @@
 import { expect, test, vi } from "vitest";
 import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
-import { MOST_IN_FLIGHT, StepPipeline } from "../../src/engine/step_pipeline.ts";
+import { type Lookahead, MOST_IN_FLIGHT, StepPipeline } from "../../src/engine/step_pipeline.ts";
 
 const step = {} as ScheduledStep;
 const done = () => ({ tokens: Promise.resolve(new Uint32Array(1)) });
 
 /** Steps that may be given to the GPU before the oldest is waited for. */
-function room(pipeline: StepPipeline, steady: boolean): number {
+function room(pipeline: StepPipeline, lookahead: Lookahead): number {
   let count = 0;
-  for (; pipeline.hasRoom(steady) && count < 10; count++) pipeline.push(step, done());
+  for (; pipeline.hasRoom(lookahead) && count < 10; count++) pipeline.push(step, done());
   return count;
 }
 
 test("one step at a time without overlap, else one ahead of the other", async () => {
-  expect(room(new StepPipeline(false), true)).toBe(1);
+  expect(room(new StepPipeline(false), "far")).toBe(1);
   const pipeline = new StepPipeline(true);
-  expect(room(pipeline, true)).toBe(2);
+  expect(room(pipeline, "far")).toBe(2);
   await pipeline.finish();
-  expect(room(pipeline, false)).toBe(1);
+  expect(room(pipeline, "near")).toBe(1);
+  expect(pipeline.hasRoom("none")).toBe(false);
   await pipeline.drain();
   expect(pipeline.isEmpty).toBe(true);
+  expect(room(pipeline, "none")).toBe(1);
 });
 
 test.each([
@@ -29,13 +31,13 @@ test.each([
   let now = 0;
   vi.spyOn(performance, "now").mockImplementation(() => (now += time));
   const pipeline = new StepPipeline(true);
-  room(pipeline, false);
+  room(pipeline, "near");
   for (let i = 0; i < 20; i++) {
     await pipeline.finish();
     pipeline.push(step, done());
   }
-  expect(2 + room(pipeline, true)).toBe(most);
-  expect(pipeline.hasRoom(false)).toBe(false);
+  expect(2 + room(pipeline, "far")).toBe(most);
+  expect(pipeline.hasRoom("near")).toBe(false);
   vi.restoreAllMocks();
 });
 
@@ -44,11 +46,11 @@ test("a wait between two runs of steps is nobody's step time", async () => {
   vi.spyOn(performance, "now").mockImplementation(() => now);
   const pipeline = new StepPipeline(true);
   for (let i = 0; i < 3; i++) {
-    room(pipeline, false);
+    room(pipeline, "near");
     for (; !pipeline.isEmpty; now += 1) await pipeline.finish();
     now += 1000;
   }
-  expect(room(pipeline, true)).toBe(MOST_IN_FLIGHT);
+  expect(room(pipeline, "far")).toBe(MOST_IN_FLIGHT);
   vi.restoreAllMocks();
 });
 
