@@ -25,6 +25,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       };
       const failed = { write: (text: string) => (stderr += text) };
       const args = ["launch_server", "--port", "0", "--context-length", "512"];
+      args.push("--enable-metrics", "--log-requests", "--decode-log-interval", "4");
       code = runCommand(args, { startEngine, stdout: { write }, stderr: failed });
       await Promise.race([isReady, code]);
       expect(stderr).toBe("");
@@ -71,6 +72,24 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       }
       expect(streamed).toBe(text);
       expect(finish).toBe(whole.choices[0]!.finish_reason);
+    });
+
+    test("logs its steps and the request, and counts both", async () => {
+      const before = stdout.length;
+      const { usage } = await client().chat.completions.create(request);
+      const log = stdout.slice(before);
+      expect(log).toMatch(/Prefill batch\. #new-seq: 1, #new-token: \d+, #cached-token: \d+, /);
+      expect(log).toMatch(/Decode batch\. #running-req: 1, #token: \d+, token usage: /);
+      expect(log).toMatch(
+        new RegExp(`Finish request\\. rid: \\w+, prompt_tokens: ${usage!.prompt_tokens}, `),
+      );
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      const value = (name: string) =>
+        Number(new RegExp(`^wisp:${name}\\{.*\\} (\\S+)$`, "m").exec(metrics)![1]);
+      expect(value("generation_tokens_total")).toBeGreaterThanOrEqual(usage!.completion_tokens);
+      expect(value("cached_tokens_total")).toBeGreaterThan(0);
+      expect(value("num_running_reqs")).toBe(0);
+      expect(value("max_total_num_tokens")).toBeGreaterThanOrEqual(512);
     });
 
     test("a client that leaves stops its generation", async () => {
