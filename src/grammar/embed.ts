@@ -6,7 +6,7 @@
 
 import { spendEffort } from "./effort.ts";
 import type { Expression, Grammar } from "./expression.ts";
-import { rule } from "./expression.ts";
+import { childrenOf, rule } from "./expression.ts";
 
 /**
  * Adds a grammar's rules to `rules`, with `prefix` in front of their names.
@@ -49,19 +49,6 @@ function renamed(root: Expression, prefix: string): Expression {
     }
   }
   return result[0]!;
-}
-
-function childrenOf(expression: Expression): readonly Expression[] {
-  switch (expression.kind) {
-    case "sequence":
-      return expression.parts;
-    case "choice":
-      return expression.options;
-    case "repeat":
-      return [expression.body];
-    default:
-      return [];
-  }
 }
 
 function withChildren(expression: Expression, children: readonly Expression[]): Expression {

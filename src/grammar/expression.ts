@@ -173,3 +173,17 @@ export function regular(automaton: CodePointAutomaton): Expression {
 export function grammarOf(expression: Expression): Grammar {
   return { rules: new Map([["root", expression]]), root: "root" };
 }
+
+/** The expressions that one is made of. */
+export function childrenOf(expression: Expression): readonly Expression[] {
+  switch (expression.kind) {
+    case "sequence":
+      return expression.parts;
+    case "choice":
+      return expression.options;
+    case "repeat":
+      return [expression.body];
+    default:
+      return [];
+  }
+}

@@ -8,7 +8,7 @@
  */
 
 import { spendEffort } from "./effort.ts";
-import type { Expression, Grammar } from "./expression.ts";
+import { childrenOf, type Expression, type Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 
 const PART_EFFORT = 2;
@@ -42,19 +42,6 @@ export function checkGrammar(grammar: Grammar): GrammarFacts {
     sizes[place] = sizeOf(part, size);
   });
   return { isNullable, sizeOf: size };
-}
-
-function childrenOf(expression: Expression): readonly Expression[] {
-  switch (expression.kind) {
-    case "sequence":
-      return expression.parts;
-    case "choice":
-      return expression.options;
-    case "repeat":
-      return [expression.body];
-    default:
-      return [];
-  }
 }
 
 function listParts(grammar: Grammar): Parts {
