@@ -1,5 +1,6 @@
 /** Section 2.4 of the specification: the answer of `POST /v1/chat/completions`. */
 import { describe, expect, test } from "vitest";
+import type { GenerationRequest } from "../../src/generation.ts";
 import { createApp } from "../../src/server/app.ts";
 import { answer, post } from "../support/http_client.ts";
 import { type Script, ScriptedEngine } from "../support/scripted_engine.ts";
@@ -74,5 +75,36 @@ describe("finish_reason", () => {
     expect(await complete({}, { pieces: ["a"], finish })).toMatchObject({
       choices: [{ finish_reason: "abort", matched_stop: null, message: { content: "a" } }],
     });
+  });
+});
+
+describe("usage.prompt_tokens_details", () => {
+  class Cached extends ScriptedEngine {
+    cached = 3;
+    override async *generate(request: GenerationRequest) {
+      for await (const chunk of super.generate(request)) {
+        yield { ...chunk, cachedTokens: this.cached };
+      }
+    }
+  }
+  const details = async (engine: Cached, cacheReport: boolean, n = 1) => {
+    const body = { messages: [{ role: "user", content: "hello" }], n };
+    const app = createApp(engine, { cacheReport });
+    const { usage } = await answer<{ usage: { prompt_tokens_details: unknown } }>(
+      await post(app, "/v1/chat/completions", body),
+    );
+    return usage.prompt_tokens_details;
+  };
+
+  test("tells of cached tokens where the server reports them", async () => {
+    expect(await details(new Cached(), true)).toEqual({ cached_tokens: 3 });
+    expect(await details(new Cached(), true, 4)).toEqual({ cached_tokens: 3 });
+    expect(await details(new Cached(), false)).toBeNull();
+  });
+
+  test("is null when there were none", async () => {
+    const engine = new Cached();
+    engine.cached = 0;
+    expect(await details(engine, true)).toBeNull();
   });
 });

@@ -126,6 +126,15 @@ describe("chat stream", () => {
     expect(chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
   });
 
+  test("continuous_usage_stats tells in every chunk what has been used so far", async () => {
+    const stream_options = { include_usage: true, continuous_usage_stats: true };
+    const chunks = await stream({ stream_options });
+    const used = chunks.map(({ usage }) => usage!.completion_tokens);
+    expect(used).toEqual(used.toSorted());
+    expect([used[0], used.at(-1)]).toEqual([1, 3]);
+    expect(new Set(chunks.map(({ usage }) => usage!.prompt_tokens))).toEqual(new Set([2]));
+  });
+
   test("an answer without text is role and finish", async () => {
     const chunks = await stream({}, { pieces: [] });
     expect(chunks.map(({ choices }) => choices[0]!.delta.role)).toEqual(["assistant", null]);

@@ -161,7 +161,9 @@ describe("after the first chunk", () => {
   });
 });
 
-describe.each(["/generate", CHAT])("%s", (path) => {
+const PATHS = ["/generate", CHAT, "/v1/completions", "/tokenize", "/detokenize", "/abort_request"];
+
+describe.each(PATHS)("%s", (path) => {
   const app = createApp(new ScriptedEngine(), { maxBodyBytes: 1000 });
 
   test.each(["", "{", "[]", '"text"', "null", "{'text': 1}", '{"text": NaN}'])(
