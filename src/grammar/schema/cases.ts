@@ -51,9 +51,9 @@ const MAX_NESTING = 400;
 const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
 /** Of looking cases up. */
-const CASES_EFFORT = 0.7;
+const CASES_EFFORT = 0.3;
 /** Of joining two cases. */
-const STEP_EFFORT = 4;
+const STEP_EFFORT = 2;
 /** States of automata that are made on the way, roughly. */
 const MAX_WORK = 1_000_000;
 

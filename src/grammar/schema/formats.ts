@@ -101,9 +101,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   ["uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"],
 ]);
 
-/** Formats that are enforced. */
-export const FORMATS: readonly string[] = [...PATTERNS.keys()];
-
 const MAX_HOSTNAME = 253;
 
 const REFUSED: ReadonlyMap<string, string> = new Map([
@@ -117,11 +114,11 @@ const known = new Map<string, Language>();
 /** @throws {GrammarError} for a format that is not known or cannot be enforced. */
 export function checkFormat(format: string, path: string): void {
   if (PATTERNS.has(format)) return;
-  const reason = REFUSED.get(format) ?? "it is not known";
+  const reason = REFUSED.get(format) ?? `it is none of ${[...PATTERNS.keys()].join(", ")}`;
   throw new GrammarError(`Cannot enforce the format "${format}": ${reason}`, { path });
 }
 
-/** @param format One of `FORMATS`. */
+/** @param format One that `checkFormat` lets pass. */
 export function formatLanguage(format: string): Language {
   let language = known.get(format);
   if (language === undefined) {
