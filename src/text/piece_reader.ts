@@ -11,14 +11,21 @@
 export type Reading<T> = Generator<undefined, T, undefined>;
 
 export class PieceReader {
-  /** Text from `#begin` on; what is before it is forgotten. */
-  #text = "";
-  #begin = 0;
+  /** Kept apart: joined, they would be copied with every piece that comes. */
+  readonly #pieces: string[] = [];
+  /** Position of the first character of each. */
+  readonly #starts: number[] = [];
+  /** Number of the piece that the next character is in, or all of them. */
+  #current = 0;
   #position = 0;
+  #length = 0;
   #ended = false;
 
   add(text: string): void {
-    this.#text += text;
+    if (text === "") return;
+    this.#pieces.push(text);
+    this.#starts.push(this.#length);
+    this.#length += text.length;
   }
 
   /** No more text comes. */
@@ -33,36 +40,42 @@ export class PieceReader {
 
   /** Whether the text is over and all of it is read. */
   get atEnd(): boolean {
-    return this.#ended && this.#left === 0;
-  }
-
-  get #left(): number {
-    return this.#begin + this.#text.length - this.#position;
+    return this.#ended && this.#position === this.#length;
   }
 
   /** Goes back, to no further than where `forget` was called last. */
   rewind(position: number): void {
     this.#position = position;
+    this.#current = this.#pieceAt(position);
   }
 
   /** Lets go of what has been read. */
   forget(): void {
-    this.#text = this.#text.slice(this.#position - this.#begin);
-    this.#begin = this.#position;
+    this.#settle();
+    this.#pieces.splice(0, this.#current);
+    this.#starts.splice(0, this.#current);
+    this.#current = 0;
   }
 
   /** What was read since a position. */
   textSince(position: number): string {
-    return this.#text.slice(position - this.#begin, this.#position - this.#begin);
+    let text = "";
+    for (let i = this.#pieceAt(position); i < this.#pieces.length; i++) {
+      const start = this.#starts[i]!;
+      if (start >= this.#position) break;
+      text += this.#pieces[i]!.slice(Math.max(0, position - start), this.#position - start);
+    }
+    return text;
   }
 
   /** The next character, which stays unread; undefined at the end of the text. */
   *peek(): Reading<string | undefined> {
-    while (this.#left === 0) {
+    while (this.#position === this.#length) {
       if (this.#ended) return undefined;
       yield;
     }
-    return this.#text[this.#position - this.#begin];
+    this.#settle();
+    return this.#pieces[this.#current]![this.#position - this.#starts[this.#current]!];
   }
 
   /** Takes the character that was peeked at. */
@@ -72,17 +85,18 @@ export class PieceReader {
 
   /** Takes what is here, without waiting. */
   takeAll(): string {
-    const taken = this.#text.slice(this.#position - this.#begin);
-    this.#position += taken.length;
-    return taken;
+    const start = this.#position;
+    this.#position = this.#length;
+    return this.textSince(start);
   }
 
   /** Takes what is here, without waiting, up to the first of the characters, which stays unread. */
   takeUntil(characters: RegExp): string {
-    const here = this.#text.slice(this.#position - this.#begin);
+    const start = this.#position;
+    const here = this.takeAll();
     const found = here.search(characters);
-    if (found < 0) return this.takeAll();
-    this.#position += found;
+    if (found < 0) return here;
+    this.rewind(start + found);
     return here.slice(0, found);
   }
 
@@ -97,6 +111,22 @@ export class PieceReader {
       this.skip();
     }
     return true;
+  }
+
+  /** Makes the current piece the one of the next character. */
+  #settle(): void {
+    while (this.#current < this.#pieces.length) {
+      const end = this.#starts[this.#current]! + this.#pieces[this.#current]!.length;
+      if (this.#position < end) return;
+      this.#current++;
+    }
+  }
+
+  /** Number of the piece with the character at a position that is not ahead of the current piece. */
+  #pieceAt(position: number): number {
+    let piece = Math.min(this.#current, this.#pieces.length - 1);
+    while (piece > 0 && this.#starts[piece]! > position) piece--;
+    return Math.max(0, piece);
   }
 
   /** Takes characters as long as they match. */

@@ -7,6 +7,7 @@
  * @module
  */
 import { type PieceReader, type Reading, Transducer } from "../piece_reader.ts";
+import { TrailingSpace } from "../trailing_space.ts";
 
 export interface ThinkingEvent {
   readonly type: "reasoning" | "content";
@@ -85,20 +86,20 @@ type Write = (text: string) => void;
 
 /** Copies the thinking and takes the tag behind it. */
 function* copyThinking(reader: PieceReader, write: Write): Reading<void> {
-  let space = "";
+  const space = new TrailingSpace();
   for (;;) {
-    space = writeTrimmed(space + reader.takeUntil(/</), write);
+    write(space.push(reader.takeUntil(/</)));
     reader.forget();
     const character = yield* reader.peek();
     if (character === undefined) return;
     if (character !== "<") continue;
     if (yield* reader.looksAt(readEnd)) {
       yield* reader.take(THINK_END);
-      write(space);
+      write(space.take());
       return;
     }
     reader.skip();
-    space = writeTrimmed(`${space}<`, write);
+    write(space.push("<"));
   }
 }
 
@@ -127,16 +128,9 @@ function* copyAll(reader: PieceReader, write: Write): Reading<void> {
 
 /** Copies all but the white space at the end. */
 function* copyTrimmed(reader: PieceReader, write: Write): Reading<void> {
-  let space = "";
+  const space = new TrailingSpace();
   do {
-    space = writeTrimmed(space + reader.takeAll(), write);
+    write(space.push(reader.takeAll()));
     reader.forget();
   } while ((yield* reader.peek()) !== undefined);
-}
-
-/** Writes text and returns the white space at its end, which is not written. */
-function writeTrimmed(text: string, write: Write): string {
-  const shown = text.trimEnd();
-  write(shown);
-  return text.slice(shown.length);
 }

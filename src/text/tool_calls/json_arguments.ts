@@ -6,9 +6,9 @@
  *
  * @module
  */
-import type { PieceReader, Reading } from "../piece_reader.ts";
+import { type PieceReader, type Reading, SPACE } from "../piece_reader.ts";
 
-/** Takes text, a character at a time. */
+/** Takes text, a character or some white space at a time. */
 type Write = (text: string) => void;
 
 /** Reads the marks that end a call; false where something else is next. */
@@ -58,9 +58,12 @@ function* copyUntil(
     // A string in JSON has no line feed.
     const mayEnd = MAY_END.test(character) && (character === "\n" || !scanner?.isQuoted);
     if (mayEnd && (yield* reader.looksAt(readEnd))) return;
-    reader.skip();
-    write(character);
-    if (scanner?.push(character)) return;
+    // Once no end follows white space, none follows a part of it.
+    const space = mayEnd ? yield* reader.takeWhile(SPACE) : "";
+    if (space === "") reader.skip();
+    const taken = space || character;
+    write(taken);
+    if (scanner?.push(taken)) return;
   }
 }
 
@@ -76,13 +79,17 @@ class JsonScanner {
     return this.#inString && !this.#hasLineFeed;
   }
 
-  /** @returns Whether the value is complete. */
+  /**
+   * Takes a character, or white space.
+   *
+   * @returns Whether the value is complete.
+   */
   push(character: string): boolean {
     if (this.#inString) {
       if (this.#escaped) this.#escaped = false;
       else if (character === "\\") this.#escaped = true;
       else if (character === '"') this.#inString = false;
-      else if (character === "\n") this.#hasLineFeed = true;
+      else if (character.includes("\n")) this.#hasLineFeed = true;
       return false;
     }
     if (character === '"') {

@@ -9,6 +9,7 @@
  * @module
  */
 import { type PieceReader, type Reading, Transducer } from "../piece_reader.ts";
+import { TrailingSpace } from "../trailing_space.ts";
 
 export type ToolCallEvent =
   | { readonly type: "content"; readonly text: string }
@@ -98,8 +99,8 @@ export class CallEvents implements CallSink {
   readonly #tools: ReadonlySet<string>;
   readonly #newId: () => string;
   readonly #emit: (event: ToolCallEvent) => void;
-  /** White space that is content only if text follows. */
-  #space = "";
+  /** Is content only if text follows. */
+  readonly #space = new TrailingSpace();
   /** What came last. */
   #last: "nothing" | "text" | "call" = "nothing";
   #count = 0;
@@ -122,11 +123,9 @@ export class CallEvents implements CallSink {
   }
 
   content(text: string): void {
-    const whole = this.#space + text;
-    const end = whole.trimEnd().length;
-    this.#space = whole.slice(end);
-    if (end === 0) return;
-    this.#emit({ type: "content", text: whole.slice(0, end) });
+    const certain = this.#space.push(text);
+    if (certain === "") return;
+    this.#emit({ type: "content", text: certain });
     this.#last = "text";
   }
 
@@ -134,7 +133,7 @@ export class CallEvents implements CallSink {
     this.#isKnown = this.knows(name);
     this.#hasArguments = false;
     if (!this.#isKnown) return;
-    this.#space = "";
+    this.#space.take();
     this.#last = "call";
     this.#emit({ type: "call", index: this.#count, id: this.#newId(), name });
   }
@@ -154,9 +153,8 @@ export class CallEvents implements CallSink {
 
   /** The text is over. */
   end(): void {
-    if (this.#space !== "" && this.#last !== "call") {
-      this.#emit({ type: "content", text: this.#space });
-    }
+    const space = this.#space.take();
+    if (space !== "" && this.#last !== "call") this.#emit({ type: "content", text: space });
   }
 }
 

@@ -7,7 +7,8 @@ import { collect, parseAllCuts, parsePieces, progress, randomPieces } from "../c
 import { type Call, writeCalls } from "./written_calls.ts";
 
 const TOOLS = ["get_weather", "add"];
-const WEATHER: Call = { name: "get_weather", args: { city: "Paris", unit: "celsius" } };
+const CITY = "New York";
+const WEATHER: Call = { name: "get_weather", args: { city: CITY, unit: "celsius" } };
 const ADD: Call = { name: "add", args: { a: 1, b: [2.5, -3], note: 'a "b" \\ \n ü 🦊' } };
 const NOW: Call = { name: "get_weather", args: {} };
 const UNKNOWN: Call = { name: "launch", args: { at: "now" } };
@@ -44,13 +45,13 @@ describe.each(TOOL_CALL_PARSERS)("%s", (format) => {
   test("tells the name once the header is complete, and the arguments as they come", () => {
     const text = writeCalls(format, [WEATHER]);
     const steps = progress(create, text);
-    const value = text.indexOf("Paris");
+    const value = text.indexOf(CITY);
     const early = steps.slice(0, value).flat();
     expect(early.filter(({ type }) => type === "call")).toMatchObject([{ name: "get_weather" }]);
-    for (let length = 1; length <= "Paris".length; length++) {
+    for (let length = 1; length <= CITY.length; length++) {
       const told = steps.slice(0, value + length).flat();
       const args = told.map((event) => (event.type === "arguments" ? event.text : "")).join("");
-      expect(args.endsWith("Paris".slice(0, length))).toBe(true);
+      expect(args.endsWith(CITY.slice(0, length))).toBe(true);
     }
   });
 
@@ -75,9 +76,9 @@ describe.each(TOOL_CALL_PARSERS)("%s", (format) => {
 
   test("a call that the limit cuts off keeps what there is of it", () => {
     const text = writeCalls(format, [WEATHER]);
-    const { calls, content } = parse(text.slice(0, text.indexOf("Paris") + 3));
+    const { calls, content } = parse(text.slice(0, text.indexOf(CITY) + 5));
     expect(content).toBe("");
-    expect(calls).toEqual([{ name: "get_weather", arguments: expect.stringMatching(/"Par$/) }]);
+    expect(calls).toEqual([{ name: "get_weather", arguments: expect.stringMatching(/"New Y$/) }]);
   });
 
   test("a mark that the end of the text cuts off is not shown", () => {
