@@ -8,6 +8,7 @@ import {
 } from "../../src/node/access_options.ts";
 import { OptionError, parseOptions } from "../../src/node/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { sendSignal, startCommand } from "../support/run_command.ts";
 
 const parse = (...args: string[]) => parseOptions(ACCESS_OPTIONS, args).values;
 
@@ -66,4 +67,44 @@ test("options are described without secrets", () => {
   const description = describeOptions(LAUNCH_OPTIONS, { ...values, adminApiKey: "s3cret" });
   expect(description).toMatchObject({ port: 1, host: "127.0.0.1", max_running_requests: null });
   expect(JSON.stringify(description)).not.toContain("s3cret");
+});
+
+describe("wisp launch_server", () => {
+  test("asks for the keys, limits bodies, and never tells a key", async () => {
+    const args = ["--api-key", "k-user", "--admin-api-key", "k-admin", "--max-request-size", "200"];
+    const command = startCommand(["launch_server", "--port", "0", ...args]);
+    await command.isReady;
+    expect(command.lines()).toContain("Clients must show the key of --api-key");
+    const send = (path: string, key: string, init: RequestInit = {}) =>
+      fetch(`${command.url()}${path}`, { ...init, headers: { authorization: `Bearer ${key}` } });
+    const status = async (...request: Parameters<typeof send>) => (await send(...request)).status;
+    expect(await status("/v1/models", "other")).toBe(401);
+    expect(await status("/v1/models", "k-user")).toBe(200);
+    expect(await status("/flush_cache", "k-user")).toBe(403);
+    expect(await status("/flush_cache", "k-admin")).toBe(200);
+    const body = JSON.stringify({ text: "x".repeat(200) });
+    expect(await status("/generate", "k-user", { method: "POST", body })).toBe(413);
+    const info = await (await send("/get_server_info", "k-user")).text();
+    expect(JSON.parse(info)).toMatchObject({ status: "ready", max_request_size: 200, port: 0 });
+    sendSignal("SIGTERM");
+    expect(await command.code).toBe(0);
+    for (const text of [info, command.stdout(), command.stderr()]) expect(text).not.toMatch(/k-/);
+  });
+
+  test("warns when everybody may use it", async () => {
+    const command = startCommand(["launch_server", "--host", "0.0.0.0", "--port", "0"]);
+    await command.isReady;
+    const all = command.stdout() + command.stderr();
+    expect(all).toContain("Warning: everybody who reaches 0.0.0.0 may use this server");
+    sendSignal("SIGTERM");
+    expect(await command.code).toBe(0);
+  });
+
+  test("does not start with a key that nobody could show", async () => {
+    const command = startCommand(["launch_server", "--api-key", "two words"]);
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toContain("--api-key must be visible ASCII characters");
+    expect(command.stderr()).not.toContain("two words");
+    expect(command.stdout()).toBe("");
+  });
 });
