@@ -42,6 +42,13 @@ const TOKENS = {
   rid: "r",
 };
 
+const TOOLS = [
+  {
+    type: "function",
+    function: { name: "f", description: "d", parameters: { type: "object" }, strict: false },
+  },
+];
+
 const CHAT = {
   model: "m",
   messages: [
@@ -50,6 +57,7 @@ const CHAT = {
     {
       role: "assistant",
       content: null,
+      reasoning_content: "hm",
       tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }],
     },
     { role: "tool", tool_call_id: "c", content: "42" },
@@ -64,9 +72,21 @@ const CHAT = {
   logit_bias: { "7": 1 },
   min_tokens: 2,
   n: 3,
-  tools: [],
+  tools: TOOLS,
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  separate_reasoning: true,
+  stream_reasoning: false,
   user: "u",
 };
+
+const PARSE_CALLS = {
+  text: '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> x',
+  tools: TOOLS,
+  tool_call_parser: "qwen25",
+};
+
+const SEPARATE = { text: "<think>a</think>b", reasoning_parser: "qwen3" };
 
 const COMPLETION = {
   model: "m",
@@ -171,6 +191,8 @@ test.each([
   ["/generate", GENERATE],
   ["/generate", TOKENS],
   ["/v1/chat/completions", CHAT],
+  ["/parse_function_call", PARSE_CALLS],
+  ["/separate_reasoning", SEPARATE],
   ["/v1/completions", COMPLETION],
   ["/tokenize", TOKENIZE],
   ["/tokenize", { prompt: ["abc", "de"], add_special_tokens: true, model: "m" }],
@@ -179,7 +201,12 @@ test.each([
 ])("%s survives random bodies", async (path, template) => {
   const reportError = vi.fn();
   const engine = new ScriptedEngine();
-  const app = createApp(engine, { reportError, maxBodyBytes: 20_000 });
+  const app = createApp(engine, {
+    reportError,
+    maxBodyBytes: 20_000,
+    toolCallParser: "qwen25",
+    reasoningParser: "qwen3",
+  });
   const random = randomSource(path.length + JSON.stringify(template).length);
   const statuses = new Map<number, number>();
   for (let i = 0; i < CASES; i++) {
