@@ -9,8 +9,8 @@ import { EngineError } from "../errors.ts";
 import type { FinishReason, GenerationEngine } from "../generation.ts";
 import { createApp } from "../server/app.ts";
 import type { Lifecycle } from "../server/lifecycle.ts";
-import { type EngineObserver, observe } from "../server/observe.ts";
-import { checkSamplingParams, withDefaults } from "../server/request_defaults.ts";
+import type { EngineObserver } from "../server/observe.ts";
+import { checkSamplingParams } from "../server/request_defaults.ts";
 import {
   accessOf,
   describeAccess,
@@ -130,30 +130,32 @@ function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurro
       })
     : undefined;
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
-  const served = withPreferred(options, (samplingParams) =>
-    withDefaults(observe(engine, observers), {
-      samplingParams,
-      streamInterval: options.streamInterval === 1 ? undefined : options.streamInterval,
+  const { streamInterval } = options;
+  return withPreferred(options, (samplingParams) =>
+    createApp(engine, {
+      servedModelName,
+      toolCallParser: options.toolCallParser,
+      reasoningParser: options.reasoningParser,
+      cacheReport: options.enableCacheReport,
+      ...accessOf(options),
+      description: {
+        ...describeOptions(LAUNCH_OPTIONS, options),
+        model_path: engine.model.path,
+        served_model_name: servedModelName,
+        version: packageVersion(),
+      },
+      reportError: (error) => log.error(error),
+      lifecycle,
+      watchdogTimeout,
+      healthCheckTimeout: options.healthCheckTimeout,
+      metrics,
+      observers,
+      requestDefaults: {
+        samplingParams,
+        streamInterval: streamInterval === 1 ? undefined : streamInterval,
+      },
     }),
   );
-  return createApp(served, {
-    servedModelName,
-    toolCallParser: options.toolCallParser,
-    reasoningParser: options.reasoningParser,
-    cacheReport: options.enableCacheReport,
-    ...accessOf(options),
-    description: {
-      ...describeOptions(LAUNCH_OPTIONS, options),
-      model_path: engine.model.path,
-      served_model_name: servedModelName,
-      version: packageVersion(),
-    },
-    reportError: (error) => log.error(error),
-    lifecycle,
-    watchdogTimeout,
-    healthCheckTimeout: options.healthCheckTimeout,
-    metrics,
-  });
 }
 
 /** At the level debug, a line for each request even when nobody asked for it. */

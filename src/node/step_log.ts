@@ -11,10 +11,12 @@ import type { Logger } from "./logger.ts";
 export class StepLog {
   readonly #log: Logger;
   readonly #interval: number;
-  /** Since the last line about decoding. */
+  /** Since the last line about decoding, or since there is work. */
   #steps = 0;
   #tokens = 0;
   #since = performance.now();
+  /** Whether nothing was left to do after the newest step. */
+  #isIdle = true;
   #retractions = 0;
 
   /** @param interval Decode steps from one line to the next. */
@@ -26,7 +28,9 @@ export class StepLog {
   /** @param status Of the engine after the step. */
   step(report: StepReport, status: EngineStatus): void {
     this.#reportRetractions(status);
-    this.#tokens += report.sampledTokens;
+    if (this.#isIdle) this.#restart();
+    else this.#tokens += report.sampledTokens;
+    this.#isIdle = status.runningRequests + status.queuedRequests === 0;
     if (report.prompts > 0) this.#reportPrompts(report, status);
     if (report.decodedTokens === 0) return;
     this.#steps += 1;
@@ -58,9 +62,7 @@ export class StepLog {
     const now = performance.now();
     const throughput = rounded((1000 * this.#tokens) / Math.max(now - this.#since, 1));
     const usage = tokenUsage(status);
-    this.#steps = 0;
-    this.#tokens = 0;
-    this.#since = now;
+    this.#restart();
     this.#log.event(
       "info",
       `Decode batch. #running-req: ${runningRequests}, #token: ${usedTokens}, ` +
@@ -75,6 +77,12 @@ export class StepLog {
         queued_requests: queuedRequests,
       },
     );
+  }
+
+  #restart(): void {
+    this.#steps = 0;
+    this.#tokens = 0;
+    this.#since = performance.now();
   }
 
   #reportRetractions({ retractions }: EngineStatus): void {

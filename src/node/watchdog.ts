@@ -1,9 +1,9 @@
 /**
- * Tells the log when an engine is stuck. Health checks see it by themselves.
+ * Tells the log when an engine is stuck, or has failed. Health checks see it by themselves.
  *
  * @module
  */
-import type { GenerationEngine } from "../generation.ts";
+import type { EngineStatus, GenerationEngine } from "../generation.ts";
 import type { Logger } from "./logger.ts";
 
 /** Milliseconds between two looks. */
@@ -22,16 +22,20 @@ export function startWatchdog(
   log: Logger,
   { timeout, period = PERIOD }: WatchdogOptions,
 ): () => void {
-  let isStuck = false;
+  let told: string | undefined;
   const timer = setInterval(() => {
-    const { stalledFor, runningRequests } = engine.status();
-    if (stalledFor >= timeout === isStuck) return;
-    isStuck = !isStuck;
-    const stuck =
-      `No step has finished for ${timeout} seconds while ${runningRequests} requests run: ` +
-      "the server is not healthy until one does";
-    log.event(isStuck ? "error" : "warning", isStuck ? stuck : "Steps finish again");
+    const problem = problemOf(engine.status(), timeout);
+    if (problem === told) return;
+    told = problem;
+    if (problem === undefined) log.event("warning", "Steps finish again");
+    else log.event("error", problem);
   }, period);
   timer.unref();
   return () => clearInterval(timer);
+}
+
+function problemOf({ healthy, stalledFor }: EngineStatus, timeout: number): string | undefined {
+  if (!healthy) return "The engine cannot go on: every request is refused";
+  if (stalledFor < timeout) return undefined;
+  return `No step has finished for ${timeout} seconds: the server is not healthy until one does`;
 }

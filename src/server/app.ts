@@ -28,7 +28,9 @@ import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
 import { allowOrigins } from "./origins.ts";
+import { type EngineObserver, observe } from "./observe.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
+import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
 import { handleDetokenize, handleTokenize } from "./tokenize.ts";
@@ -51,6 +53,10 @@ export interface AppOptions extends AuthOptions {
   readonly cacheReport?: boolean;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
   readonly reportError?: (error: unknown) => void;
+  /** What requests that do not say are given. Default: nothing but the documented defaults. */
+  readonly requestDefaults?: RequestDefaults;
+  /** Are told of every request that reaches the engine, but health checks. Default: nobody. */
+  readonly observers?: readonly EngineObserver[];
   /** Whether the server starts or stops, which health checks tell. Default: it is ready. */
   readonly lifecycle?: () => Lifecycle;
   /** Seconds without a finished step after which the engine counts as stuck. Default 300. */
@@ -154,7 +160,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   requireOneKind(forms);
   const report = options.reportError ?? ((error) => console.error(error));
   return {
-    engine,
+    engine: withDefaults(observe(engine, options.observers ?? []), options.requestDefaults ?? {}),
     live: new LiveRequests(),
     lifecycle,
     description,

@@ -157,8 +157,9 @@ describe("/health", () => {
 });
 
 describe("wisp launch_server", () => {
-  test("counts requests for /metrics with --enable-metrics, not its own first one", async () => {
+  test("counts requests for /metrics with --enable-metrics, but none of its own", async () => {
     const { url } = await served(["--enable-metrics", "--served-model-name", "org/name"]);
+    expect((await fetch(`${url()}/health_generate`)).status).toBe(200);
     await generate(url(), { text: "ab" });
     const text = await (await fetch(`${url()}/metrics`)).text();
     expect(text).toContain('wisp:num_requests_total{model_name="org/name"} 1\n');

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { EngineStatus } from "../../src/generation.ts";
 import { Logger } from "../../src/node/logger.ts";
 import { StepLog } from "../../src/node/step_log.ts";
@@ -41,6 +41,28 @@ test("StepLog has a line for every so many steps that decode", () => {
   expect(lines[0]).toMatch(
     /^Decode batch\. #running-req: 3, #token: 125, token usage: 0\.13, gen throughput \(token\/s\): [\d.]+, #queue-req: 2$/,
   );
+});
+
+test("StepLog does not count the time without work", () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  try {
+    const { steps, lines } = stepLog(4);
+    const step = (status = STATUS) => {
+      vi.advanceTimersByTime(100);
+      steps.step(DECODE, status);
+    };
+    const idle = { ...STATUS, runningRequests: 0, queuedRequests: 0 };
+    vi.advanceTimersByTime(60_000);
+    step();
+    step();
+    step(idle);
+    vi.advanceTimersByTime(60_000);
+    for (let i = 0; i < 5; i++) step();
+    // Three tokens in each tenth of a second.
+    expect(lines).toEqual([expect.stringContaining("gen throughput (token/s): 30,")]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("StepLog tells when requests had to make room", () => {

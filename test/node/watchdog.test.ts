@@ -3,15 +3,16 @@ import { Logger } from "../../src/node/logger.ts";
 import { startWatchdog } from "../../src/node/watchdog.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
-test("startWatchdog() tells once that an engine is stuck, and once that it goes on", async () => {
+test("startWatchdog() tells once that an engine is stuck, that it goes on, and that it has failed", async () => {
   const lines: string[] = [];
   const output = { write: (text: string) => lines.push(text.replace(/^\[.*?\] /, "")) };
   const engine = new ScriptedEngine();
   let stalledFor = 0;
+  let healthy = true;
   let looks = 0;
   vi.spyOn(engine, "status").mockImplementation(() => {
     looks += 1;
-    return { ...ScriptedEngine.prototype.status.call(engine), stalledFor, runningRequests: 2 };
+    return { ...ScriptedEngine.prototype.status.call(engine), healthy, stalledFor };
   });
   const afterLooks = (count: number) => {
     const until = looks + count;
@@ -28,9 +29,12 @@ test("startWatchdog() tells once that an engine is stuck, and once that it goes 
     stalledFor = 0.1;
     await afterLooks(3);
     expect(lines).toEqual([
-      "No step has finished for 5 seconds while 2 requests run: the server is not healthy until one does\n",
+      "No step has finished for 5 seconds: the server is not healthy until one does\n",
       "Steps finish again\n",
     ]);
+    healthy = false;
+    await afterLooks(3);
+    expect(lines.slice(2)).toEqual(["The engine cannot go on: every request is refused\n"]);
   } finally {
     stop();
   }
