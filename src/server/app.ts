@@ -27,8 +27,8 @@ import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.t
 import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { listModels, retrieveModel } from "./models.ts";
-import { allowOrigins } from "./origins.ts";
 import { type EngineObserver, observe } from "./observe.ts";
+import { allowOrigins } from "./origins.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
 import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
