@@ -5,8 +5,7 @@
  */
 
 import { spendEffort } from "./effort.ts";
-import type { Expression, Grammar } from "./expression.ts";
-import { childrenOf, rule } from "./expression.ts";
+import { childrenOf, type Expression, type Grammar, rule } from "./expression.ts";
 
 /**
  * Adds a grammar's rules to `rules`, with `prefix` in front of their names.

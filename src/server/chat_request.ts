@@ -12,7 +12,7 @@ import type {
   SamplingParams,
 } from "../generation.ts";
 import { Fields, isObject, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
-import { type MessageParserOptions, marksOf } from "../text/message_parser.ts";
+import { type MessageParserOptions, marksOf, thinkingOf } from "../text/message_parser.ts";
 import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
@@ -24,7 +24,7 @@ import {
   refuseSecondGrammar,
 } from "./sampling_fields.ts";
 import type { MessageForms } from "./server_context.ts";
-import { readTools } from "./tool_fields.ts";
+import { readTools, toolConstraint } from "./tool_fields.ts";
 import { UNSUPPORTED_CHAT_FIELDS, UNSUPPORTED_MESSAGE_FIELDS } from "./unsupported_fields.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
@@ -84,6 +84,8 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
     continued: continueFinalMessage && (messages.at(-1)!.content ?? ""),
   });
   const sampling = readSampling(fields, { model, marks: marksOf(parsing) });
+  refuseTwoForms(sampling, { isCallEnforced: tools.enforced !== undefined, forms });
+  const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);
   const cacheSalt = readCacheSalt(fields);
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
@@ -98,6 +100,8 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
     templateVariables,
     continueFinalMessage,
     sampling,
+    constraint,
+    thinking: thinkingOf(parsing),
     logprobs,
     requestId,
     cacheSalt,
@@ -106,6 +110,27 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
   const requests = withSamples([request], samples);
   const groups = requestGroups([requestId], { samples });
   return { requests, groups, rid: requestId, model: modelName, stream, parsing, ...streamOptions };
+}
+
+/** The form of calls and that of a text are two grammars, and gpt-oss wraps its texts in messages. */
+function refuseTwoForms(
+  { jsonSchema, regex, ebnf, structuralTag }: SamplingParams,
+  { isCallEnforced, forms }: { readonly isCallEnforced: boolean; readonly forms: MessageForms },
+): void {
+  const isFormed = [jsonSchema, regex, ebnf, structuralTag].some((form) => form !== undefined);
+  if (!isFormed) return;
+  if (isCallEnforced) {
+    throw new UnsupportedError(
+      "response_format, regex or ebnf",
+      "the request also has tool calls that are enforced",
+    );
+  }
+  if (forms.reasoning === "gpt-oss" || forms.toolCalls === "gpt-oss") {
+    throw new UnsupportedError(
+      "response_format, regex or ebnf",
+      "answers of gpt-oss are messages on channels",
+    );
+  }
 }
 
 function readSampling(

@@ -4,41 +4,91 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import type { Constraint } from "../generation.ts";
+import { TOOL_FORMATS, type ToolConstraint } from "../grammar/tool_grammar.ts";
 import { Fields, isObject, outOfRange, requireString, wrongType } from "../http/fields.ts";
+import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 
 export interface RequestTools {
   /** As the client wrote them, for the chat template; absent when the model is to see none. */
   readonly shown: readonly unknown[] | undefined;
   /** Names of those that may be called. */
   readonly names: readonly string[];
+  /** What of it the model is held to; absent where it may write as it likes. */
+  readonly enforced: EnforcedCalls | undefined;
 }
 
-const NOT_YET = "it is not supported yet";
+export type EnforcedCalls = Omit<ToolConstraint, "format">;
+
+interface Tool {
+  readonly name: string;
+  /** JSON schema of its arguments. */
+  readonly parameters: unknown;
+  /** Whether they must fit it even where the model may call or not. */
+  readonly isStrict: boolean;
+}
 
 /**
  * The fields `tools`, `tool_choice` and `parallel_tool_calls`. With the choice "none" the model does
  * not get to know the tools.
- *
- * @throws {UnsupportedError} when calls are to be enforced.
  */
 export function readTools(fields: Fields): RequestTools {
-  const tools = fields.list("tools") ?? [];
-  const names = readToolNames(fields);
-  const choice = readChoice(fields, names);
+  const shown = fields.list("tools") ?? [];
+  const tools = readToolList(fields);
+  const choice = readChoice(fields, tools);
   const parallel = fields.boolean("parallel_tool_calls") ?? true;
-  const isShown = tools.length > 0 && choice === "auto";
-  if (isShown && !parallel) throw new UnsupportedError("parallel_tool_calls: false", NOT_YET);
-  return isShown ? { shown: tools, names } : { shown: undefined, names: [] };
+  if (shown.length === 0 || choice === "none") {
+    return { shown: undefined, names: [], enforced: undefined };
+  }
+  const names = tools.map(({ name }) => name);
+  const isFree = choice === "auto" && parallel && !tools.some(({ isStrict }) => isStrict);
+  if (isFree) return { shown, names, enforced: undefined };
+  const wanted = typeof choice === "string" ? tools : [choice];
+  const functions = wanted.map(({ name, parameters, isStrict }) =>
+    choice === "auto" && !isStrict ? { name } : { name, parameters },
+  );
+  return { shown, names, enforced: { functions, required: choice !== "auto", parallel } };
+}
+
+/**
+ * The constraint that holds a model to it.
+ *
+ * @throws {UnsupportedError} when nobody knows the form of the model's calls, or it has no grammar.
+ */
+export function toolConstraint(
+  enforced: EnforcedCalls,
+  format: ToolCallParserName | undefined,
+): Constraint {
+  const known = format === "hermes" ? "qwen25" : format;
+  if (known === undefined) {
+    throw new UnsupportedError(
+      "tool calls that are enforced",
+      "the server has no --tool-call-parser",
+    );
+  }
+  const form = TOOL_FORMATS.find((name) => name === known);
+  if (form === undefined) {
+    throw new UnsupportedError(
+      `tool calls that are enforced, in the form ${known}`,
+      "it has no grammar",
+    );
+  }
+  const constraint: ToolConstraint = { format: form, ...enforced };
+  return { kind: "tools", source: JSON.stringify(constraint) };
 }
 
 /** Names of the functions in the field `tools`, in its order; none when it is absent. */
 export function readToolNames(fields: Fields): readonly string[] {
+  return readToolList(fields).map(({ name }) => name);
+}
+
+function readToolList(fields: Fields): readonly Tool[] {
   const tools = fields.list("tools") ?? [];
-  return tools.map((tool, i) => readToolName(new Fields(tool, fields.path(`tools[${i}]`))));
+  return tools.map((tool, i) => readTool(new Fields(tool, fields.path(`tools[${i}]`))));
 }
 
 /** Fields that are not known here are for the chat template, which is given the tool as it is. */
-function readToolName(tool: Fields): string {
+function readTool(tool: Fields): Tool {
   const type = tool.string("type") ?? "function";
   if (type !== "function") throw outOfRange(tool.path("type"), '"function"', type);
   const called = new Fields(tool.value("function"), tool.path("function"));
@@ -48,11 +98,12 @@ function readToolName(tool: Fields): string {
   }
   called.string("description");
   called.object("parameters");
-  if (called.boolean("strict")) throw new UnsupportedError(called.path("strict"), NOT_YET);
-  return name;
+  const parameters = called.value("parameters");
+  return { name, parameters, isStrict: called.boolean("strict") ?? false };
 }
 
-function readChoice(fields: Fields, names: readonly string[]): "none" | "auto" {
+/** "none", "auto", "required", or the one tool that must be called. */
+function readChoice(fields: Fields, tools: readonly Tool[]): "none" | "auto" | "required" | Tool {
   const choice = fields.value("tool_choice") ?? "auto";
   if (choice === "none" || choice === "auto") return choice;
   if (typeof choice !== "string" && !isObject(choice)) {
@@ -61,12 +112,21 @@ function readChoice(fields: Fields, names: readonly string[]): "none" | "auto" {
   if (typeof choice === "string" && choice !== "required") {
     throw outOfRange("tool_choice", "none, auto, required or an object with a function", choice);
   }
-  if (names.length === 0) {
+  if (tools.length === 0) {
     throw new InvalidRequestError(
       "tool_choice asks for a call, but there are no tools",
       "tool_choice",
     );
   }
-  const shown = choice === "required" ? '"required"' : "a function by name";
-  throw new UnsupportedError(`tool_choice: ${shown}`, NOT_YET);
+  if (choice === "required") return choice;
+  const named = new Fields(choice, "tool_choice");
+  const type = named.string("type") ?? "function";
+  if (type !== "function") throw outOfRange(named.path("type"), '"function"', type);
+  const called = new Fields(named.value("function"), named.path("function"));
+  const name = requireString(called.value("name"), called.path("name"));
+  called.end();
+  named.end();
+  const tool = tools.find((one) => one.name === name);
+  if (tool !== undefined) return tool;
+  throw outOfRange(called.path("name"), "the name of one of the tools", name);
 }

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import type { Thinking } from "../generation.ts";
 import { type PieceReader, type Reading, Transducer } from "./piece_reader.ts";
 import { copyArguments } from "./tool_calls/json_arguments.ts";
 import {
@@ -29,6 +30,13 @@ const FUNCTIONS = "functions.";
 
 /** Special tokens that the text has to show. */
 export const HARMONY_MARKS = [START, CHANNEL, CONSTRAIN, MESSAGE, ...ENDS];
+
+/** Analysis in front of a message to a function. */
+export const HARMONY_THINKING: Thinking = {
+  begin: `${CHANNEL}analysis${MESSAGE}`,
+  end: `${ENDS[0]}${START}assistant`,
+  isOpen: false,
+};
 
 export type HarmonyEvent = ToolCallEvent | { readonly type: "reasoning"; readonly text: string };
 

@@ -7,7 +7,8 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import { HARMONY_MARKS, HarmonyParser } from "./harmony.ts";
+import type { Thinking } from "../generation.ts";
+import { HARMONY_MARKS, HARMONY_THINKING, HarmonyParser } from "./harmony.ts";
 import { type ReasoningParserName, THINK_FORMATS } from "./reasoning/formats.ts";
 import {
   THINK_BEGIN,
@@ -101,6 +102,14 @@ function isThinkingOpen(
   return continued === undefined
     ? THINK_FORMATS[format](wantsThinking)
     : continued.lastIndexOf(THINK_BEGIN) > continued.lastIndexOf(THINK_END);
+}
+
+/** How thoughts come before an answer to such a request; absent where the parser knows of none. */
+export function thinkingOf(options: MessageParserOptions): Thinking | undefined {
+  const { reasoning } = options;
+  if (reasoning === undefined) return undefined;
+  if (reasoning === "gpt-oss") return HARMONY_THINKING;
+  return { begin: THINK_BEGIN, end: THINK_END, isOpen: isThinkingOpen(reasoning, options) };
 }
 
 /**

@@ -232,22 +232,20 @@ describe("the request", () => {
       { tools: [{ function: { name: "f", parameters: [] } }] },
       "tools[0].function.parameters must be an object, got an empty list",
     ],
+    [{ tools: [{ function: { name: "f", strict: 1 } }] }, "strict must be true or false, got 1"],
     [
-      { tools: [{ function: { name: "f", strict: true } }] },
-      "Cannot use tools[0].function.strict: it is not supported yet",
+      { tool_choice: { type: "function", function: { name: "then" } } },
+      'tool_choice.function.name must be the name of one of the tools, got "then"',
     ],
-    [{ tool_choice: "required" }, 'Cannot use tool_choice: "required": it is not supported yet'],
+    [{ tool_choice: { type: "web" } }, 'tool_choice.type must be "function", got "web"'],
+    [{ tool_choice: {} }, "tool_choice.function must be an object, got nothing"],
     [
-      { tool_choice: { type: "function", function: { name: "now" } } },
-      "Cannot use tool_choice: a function by name: it is not supported yet",
+      { tool_choice: "required", response_format: { type: "json_object" } },
+      "Cannot use response_format, regex or ebnf: the request also has tool calls that are enforced",
     ],
     [{ tool_choice: "any" }, "tool_choice must be none, auto, required or an object with a"],
     [{ tool_choice: 1 }, "tool_choice must be a string or an object, got 1"],
     [{ tools: [], tool_choice: "required" }, "tool_choice asks for a call, but there are no tools"],
-    [
-      { parallel_tool_calls: false },
-      "Cannot use parallel_tool_calls: false: it is not supported yet",
-    ],
   ])("with %j is refused", async (fields, message) => {
     const { app, engine } = server({}, deepseek);
     const body = { messages: MESSAGES, tools: TOOLS, ...fields };
@@ -255,6 +253,60 @@ describe("the request", () => {
     expect(response.status).toBe(400);
     expect(await errorMessage(response)).toContain(message);
     expect(engine.requests).toEqual([]);
+  });
+
+  const NAMED = { type: "function", function: { name: "now" } };
+  const STRICT = { ...TOOL, function: { ...TOOL.function, strict: true } };
+  const schema = { name: "get_weather", parameters: PARAMETERS };
+
+  test.each<[object, object | undefined]>([
+    [{}, undefined],
+    [{ tool_choice: "none", parallel_tool_calls: false }, undefined],
+    [{ tool_choice: "required" }, { functions: [schema, { name: "now" }], required: true }],
+    [{ tool_choice: NAMED }, { functions: [{ name: "now" }], required: true }],
+    [
+      { parallel_tool_calls: false },
+      { functions: [{ name: "get_weather" }, { name: "now" }], parallel: false },
+    ],
+    [{ tools: [STRICT, TOOLS[1]] }, { functions: [schema, { name: "now" }] }],
+    [
+      { tools: [STRICT], tool_choice: "required", parallel_tool_calls: false },
+      { functions: [schema], required: true, parallel: false },
+    ],
+  ])("%j holds the model to it", async (fields, enforced) => {
+    const { app, engine } = server({}, deepseek);
+    const body = { messages: MESSAGES, tools: TOOLS, ...fields };
+    expect((await post(app, PATH, body)).status).toBe(200);
+    const { constraint } = engine.requests[0]!;
+    const source = enforced && {
+      format: "deepseekv3",
+      required: false,
+      parallel: true,
+      ...enforced,
+    };
+    expect(constraint && { ...constraint, source: JSON.parse(constraint.source) }).toEqual(
+      enforced && { kind: "tools", source },
+    );
+  });
+
+  test.each<[AppOptions, string]>([
+    [{}, "Cannot use tool calls that are enforced: the server has no --tool-call-parser"],
+    [{ toolCallParser: "pythonic" }, "in the form pythonic: it has no grammar"],
+  ])("with the server %j nothing can be enforced", async (options, message) => {
+    const { app } = server({}, options);
+    const body = { messages: MESSAGES, tools: TOOLS, tool_choice: "required" };
+    const response = await post(app, PATH, body);
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(message);
+  });
+
+  test("thoughts come first where a parser knows them", async () => {
+    const { app, engine } = server({}, { reasoningParser: "deepseek-r1" });
+    await post(app, PATH, { messages: MESSAGES, response_format: { type: "json_object" } });
+    expect(engine.requests[0]).toMatchObject({
+      sampling: { jsonSchema: { type: "object" } },
+      thinking: { begin: "<think>", end: "</think>", isOpen: true },
+    });
   });
 
   test.each<[string, object, AppOptions]>([
