@@ -7,6 +7,7 @@ import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest, SamplingParams } from "../generation.ts";
 import { type GrammarBackend, requireSupported } from "../grammar/backends.ts";
 import type { Constraint } from "../grammar/grammar.ts";
+import { jsonSource } from "../grammar/json_source.ts";
 
 const KINDS = { regex: "regex", ebnf: "ebnf", structuralTag: "structural_tag" } as const;
 
@@ -64,7 +65,7 @@ function schemaText(schema: unknown): string {
   if (schema === ANY_JSON) return "true";
   if (typeof schema === "string") return schema;
   const isSchema = typeof schema === "boolean" || (typeof schema === "object" && schema !== null);
-  if (isSchema && !Array.isArray(schema)) return JSON.stringify(schema);
+  if (isSchema && !Array.isArray(schema)) return jsonSource(schema, "jsonSchema");
   throw new InvalidRequestError(
     "jsonSchema must be a schema, as an object, a boolean or JSON text",
     "jsonSchema",

@@ -21,6 +21,7 @@ import {
   type GrammarLimits,
 } from "./grammar.ts";
 import { GrammarVocabulary, type TokenSource } from "./grammar_vocabulary.ts";
+import { jsonSource } from "./json_source.ts";
 import { MaskCache } from "./mask_cache.ts";
 import type { JsonSchemaOptions } from "./schema/json_schema.ts";
 
@@ -94,5 +95,5 @@ function readSource(source: GrammarSource) {
   if (isPattern && typeof value !== "string") {
     throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
   }
-  return { kind: KINDS[name], text: typeof value === "string" ? value : JSON.stringify(value) };
+  return { kind: KINDS[name], text: typeof value === "string" ? value : jsonSource(value, name) };
 }

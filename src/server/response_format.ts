@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../errors.ts";
 import type { SamplingParams } from "../generation.ts";
+import { jsonSource } from "../grammar/json_source.ts";
 import { type Fields, isObject, outOfRange, wrongType } from "../http/fields.ts";
 
 const NAME = "response_format";
@@ -56,7 +57,7 @@ function readForm(format: Fields): Form {
 function readStructuralTag(format: Fields): string {
   const structures = format.list("structures");
   const triggers = format.list("triggers");
-  return JSON.stringify({ structures, triggers });
+  return jsonSource({ structures, triggers }, NAME);
 }
 
 function readJsonSchema(format: Fields): boolean | Readonly<Record<string, unknown>> {

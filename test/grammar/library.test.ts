@@ -73,3 +73,13 @@ test("what cannot be enforced is refused with its place", () => {
     GrammarError,
   );
 });
+
+test("values that no JSON text can be written of are refused", () => {
+  let deep: object = {};
+  for (let i = 0; i < 100_000; i++) deep = { not: deep };
+  const circle: { not?: object } = {};
+  circle.not = circle;
+  for (const jsonSchema of [deep, circle]) {
+    expect(() => compileGrammar({ jsonSchema })).toThrow("Cannot write jsonSchema as JSON");
+  }
+});
