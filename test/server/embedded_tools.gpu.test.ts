@@ -120,4 +120,54 @@ describe.skipIf(smallestCaseOnly)("the embedded model", () => {
       expect(join("content")).toBe(message.content);
     },
   );
+
+  test("calls what it must, with arguments that fit, at any temperature", async () => {
+    const city = { enum: ["Paris", "Oslo"] };
+    const strict = {
+      name: "get_weather",
+      strict: true,
+      parameters: {
+        type: "object",
+        properties: { city, days: { type: "integer", minimum: 1, maximum: 9 } },
+        required: ["city", "days"],
+        additionalProperties: false,
+      },
+    };
+    const body = (seed: number) => ({
+      messages: [{ role: "user", content: "Tell me a story." }],
+      tools: [{ type: "function", function: strict }, tools[1]],
+      temperature: 1.5,
+      seed,
+      max_tokens: 300,
+    });
+    const one = { type: "function", function: { name: "get_weather" } };
+    for (const more of [
+      { tool_choice: "required" },
+      { tool_choice: one, parallel_tool_calls: false },
+    ]) {
+      for (const seed of [1, 2, 3]) {
+        const { message, finish_reason } = await complete({ ...body(seed), ...more });
+        expect(message.content).toBeNull();
+        if (finish_reason === "length") continue;
+        expect(finish_reason).toBe("tool_calls");
+        for (const { function: called } of message.tool_calls!) {
+          const args = JSON.parse(called.arguments);
+          if (called.name !== "get_weather") continue;
+          expect(["Paris", "Oslo"]).toContain(args.city);
+          expect([1, 2, 3, 4, 5, 6, 7, 8, 9]).toContain(args.days);
+        }
+        if (more.parallel_tool_calls === false) expect(message.tool_calls).toHaveLength(1);
+      }
+    }
+  });
+
+  test("answers in JSON, whether it thinks before that or not", async () => {
+    const format = { response_format: { type: "json_object" }, max_tokens: 400, temperature: 1 };
+    for (const seed of [1, 2, 3, 4]) {
+      const body = { ...ask("Who are you?", format), seed };
+      const { message, finish_reason } = await complete(body);
+      if (finish_reason === "length") continue;
+      expect(typeof JSON.parse(message.content!)).toBe("object");
+    }
+  });
 });
