@@ -17,6 +17,7 @@ export {
 } from "./engine/inspect_checkpoint.ts";
 export type { LogitProcessor, LogitRow } from "./engine/logit_processor.ts";
 export type { MemoryPlan } from "./engine/memory_plan.ts";
+export type { StepReport } from "./engine/step_report.ts";
 export {
   CapacityError,
   CheckpointError,
@@ -54,6 +55,10 @@ export {
 } from "./grammar/library.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
+export type { Lifecycle } from "./server/lifecycle.ts";
+export type { MetricsPage } from "./server/metrics.ts";
+export type { EngineObserver, Outcome, RequestObserver } from "./server/observe.ts";
+export type { RequestDefaults } from "./server/request_defaults.ts";
 export {
   createMessageParser,
   type MessageEvent,

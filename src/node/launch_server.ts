@@ -25,7 +25,7 @@ import { formatOptions, OptionError } from "./option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
 import { packageVersion } from "./package_root.ts";
 import { requireOneKindOfParsers } from "./parser_options.ts";
-import { PrometheusMetrics } from "./prometheus.ts";
+import type { PrometheusMetrics } from "./prometheus.ts";
 import { type RequestLogLevel, requestLog } from "./request_log.ts";
 import { requireConsistent } from "./server_options.ts";
 import { drainOnSignal } from "./shutdown.ts";
@@ -90,7 +90,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   }
   const engine = await context.startEngine(options, lineReport(log, options.decodeLogInterval));
   let lifecycle: Lifecycle = "starting";
-  const app = appOver(engine, { options, log, lifecycle: () => lifecycle });
+  const app = await appOver(engine, { options, log, lifecycle: () => lifecycle });
   const server = await serve(app, options);
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
@@ -121,14 +121,12 @@ interface AppSurroundings {
 }
 
 /** The endpoints, with what the options put around the engine. */
-function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurroundings): Hono {
-  const { servedModelName = engine.model.path, enableMetrics, watchdogTimeout } = options;
-  const metrics = enableMetrics
-    ? new PrometheusMetrics(engine, {
-        modelName: servedModelName,
-        tokensHistogram: options.collectTokensHistogram,
-      })
-    : undefined;
+async function appOver(
+  engine: GenerationEngine,
+  { options, log, lifecycle }: AppSurroundings,
+): Promise<Hono> {
+  const { servedModelName = engine.model.path, watchdogTimeout } = options;
+  const metrics = await openMetrics(engine, options);
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
   const { streamInterval } = options;
   return withPreferred(options, (samplingParams) =>
@@ -156,6 +154,19 @@ function appOver(engine: GenerationEngine, { options, log, lifecycle }: AppSurro
       },
     }),
   );
+}
+
+/** Loads what counts only where somebody wants figures. */
+async function openMetrics(
+  engine: GenerationEngine,
+  { enableMetrics, servedModelName, collectTokensHistogram }: LaunchOptions,
+): Promise<PrometheusMetrics | undefined> {
+  if (!enableMetrics) return undefined;
+  const { PrometheusMetrics } = await import("./prometheus.ts");
+  return new PrometheusMetrics(engine, {
+    modelName: servedModelName ?? engine.model.path,
+    tokensHistogram: collectTokensHistogram,
+  });
 }
 
 /** At the level debug, a line for each request even when nobody asked for it. */
