@@ -78,7 +78,8 @@ export function readCompletionBody(body: unknown, model: ModelDescription): Comp
 }
 
 function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
-  const maxNewTokens = fields.integer("max_tokens", { min: 1 }) ?? DEFAULT_MAX_TOKENS;
+  const { maxNewTokens: fallback = DEFAULT_MAX_TOKENS } = model.defaults;
+  const maxNewTokens = fields.integer("max_tokens", { min: 1 }) ?? fallback;
   return present<SamplingParams>({
     ...readSharedSampling(fields, model),
     ...readResponseFormat(fields),

@@ -43,6 +43,16 @@ describe("withDefaults()", () => {
     expect(other.sampling).toMatchObject({ temperature: 0, topK: 1, minP: 0.1, maxNewTokens: 4 });
   });
 
+  test("completions prefer their limit to the documented one, and the request to both", async () => {
+    const samplingParams = { max_new_tokens: 9, top_p: 0.5 };
+    const path = "/v1/completions";
+    const { sampling } = await asked({ samplingParams }, path, { prompt: "a" });
+    expect(sampling).toMatchObject({ maxNewTokens: 9, topP: 0.5 });
+    const said = await asked({ samplingParams }, path, { prompt: "a", max_tokens: 3 });
+    expect(said.sampling).toMatchObject({ maxNewTokens: 3, topP: 0.5 });
+    expect((await asked({}, path, { prompt: "a" })).sampling).toMatchObject({ maxNewTokens: 16 });
+  });
+
   test("a request's own constraint takes the place of the preferred one", async () => {
     const samplingParams = { regex: "a+" };
     const own = { text: "a", sampling_params: { ebnf: 'root ::= "b"' } };
