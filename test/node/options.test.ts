@@ -63,7 +63,7 @@ describe("parseOptions", () => {
     ],
     [["--disaggregation-mode=prefill"], "--disaggregation-mode prefill: it is not supported yet"],
     [
-      ["--tool-call-parser", "mistral"],
+      ["--tool-call-parser", "glm45"],
       "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3",
     ],
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],

@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { DEEPSEEK_V3, DEEPSEEK_V31 } from "./deepseek.ts";
 import { LLAMA3 } from "./llama3.ts";
+import { DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2 } from "./marked.ts";
+import { MISTRAL } from "./mistral.ts";
 import { PYTHONIC } from "./pythonic.ts";
 import { QWEN25 } from "./qwen.ts";
 import type { CallFormat } from "./tool_call_parser.ts";
@@ -16,6 +17,8 @@ export const CALL_FORMATS = {
   qwen25: QWEN25,
   hermes: QWEN25,
   llama3: LLAMA3,
+  mistral: MISTRAL,
+  kimi_k2: KIMI_K2,
   pythonic: PYTHONIC,
 } as const satisfies Readonly<Record<string, CallFormat>>;
 

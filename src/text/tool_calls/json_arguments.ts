@@ -15,7 +15,7 @@ type Write = (text: string) => void;
 export type ReadEnd = (reader: PieceReader) => Reading<boolean>;
 
 /** First characters of what may end a call. */
-const MAY_END = /[\s<`]/;
+const MAY_END = /[\s<[`]/;
 const WORD = /[\w.+-]/;
 
 /**

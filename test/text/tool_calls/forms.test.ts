@@ -229,6 +229,64 @@ describe("pythonic", () => {
   });
 });
 
+describe("mistral", () => {
+  test.each([
+    [
+      "names and arguments",
+      '[TOOL_CALLS]add[ARGS]{"a": 1}[TOOL_CALLS]now[ARGS]{}',
+      ["", 'add {"a": 1}', "now {}"],
+    ],
+    ["an id", '[TOOL_CALLS]add[CALL_ID]a1B2c3D4e[ARGS]{"a": 1}', ["", 'add {"a": 1}']],
+    ["no mark before the arguments", '[TOOL_CALLS]add{"a": 1}', ["", 'add {"a": 1}']],
+    ["arguments without an end", '[TOOL_CALLS]add[ARGS]{"a": 1', ["", 'add {"a": 1']],
+    [
+      "broken arguments",
+      '[TOOL_CALLS]add[ARGS]{"a": [1 [TOOL_CALLS]now[ARGS]{}',
+      ["", 'add {"a": [1', "now {}"],
+    ],
+    [
+      "spaces",
+      '[TOOL_CALLS] [ {"name": "add", "arguments": { "a" : [ 1 ] } } ]',
+      ["", 'add { "a" : [ 1 ] }'],
+    ],
+    [
+      "text before",
+      'Let me see.\n[TOOL_CALLS][{"name": "now", "arguments": {}}]',
+      ["Let me see.", "now {}"],
+    ],
+    [
+      "an unknown tool behind",
+      '[TOOL_CALLS] [{"name": "now"}, {"name": "launch"}]',
+      [', {"name": "launch"}]', "now {}"],
+    ],
+  ])("%s", (_, text, expected) => {
+    expect(told("mistral", text)).toEqual(expected);
+  });
+
+  test.each([
+    "[TOOL_CALLS]",
+    "[TOOL_CALLS] [1]",
+    "[TOOL_CALLS]launch[ARGS]{}",
+    "[TOOL_CALLS]now",
+    '[{"name": "now"}]',
+  ])("%j is content, all of it", (text) => {
+    expect(told("mistral", text)).toEqual([text]);
+  });
+});
+
+describe("kimi_k2", () => {
+  const call = (id: string, args: string) =>
+    `<|tool_call_begin|>${id}<|tool_call_argument_begin|>${args}<|tool_call_end|>`;
+
+  test.each([
+    ["white space", call(" functions.add:3 ", ' {"a": 1} '), ["", 'add {"a": 1}']],
+    ["no number", call("functions.now", "{}"), [call("functions.now", "{}")]],
+    ["no namespace", call("now:0", "{}"), [call("now:0", "{}")]],
+  ])("%s", (_, text, expected) => {
+    expect(told("kimi_k2", text)).toEqual(expected);
+  });
+});
+
 describe("gpt-oss", () => {
   const call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>";
 

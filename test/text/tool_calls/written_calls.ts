@@ -50,6 +50,15 @@ const WRITERS: Readonly<Record<ToolCallParserName, (calls: readonly Call[]) => s
   qwen25: tagged,
   hermes: tagged,
   llama3: (calls) => calls.map(({ name, args }) => dumps({ name, parameters: args })).join("; "),
+  mistral: (calls) =>
+    `[TOOL_CALLS] ${dumps(calls.map(({ name, args }) => ({ name, arguments: args })))}`,
+  kimi_k2: (calls) => {
+    const written = calls.map(
+      ({ name, args }, i) =>
+        `<|tool_call_begin|>functions.${name}:${i}<|tool_call_argument_begin|>${dumps(args)}<|tool_call_end|>`,
+    );
+    return `<|tool_calls_section_begin|>${written.join("")}<|tool_calls_section_end|>`;
+  },
   pythonic: (calls) => {
     const written = calls.map(({ name, args }) => {
       const values = Object.entries(args).map(([key, value]) => `${key}=${repr(value)}`);
