@@ -4,10 +4,14 @@
  *
  * @module
  */
+import { expect } from "vitest";
 import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
 import { type Configuration, Configurations } from "../../src/grammar/configurations.ts";
 import type { Grammar } from "../../src/grammar/expression.ts";
+import { compileGrammar } from "../../src/grammar/grammar.ts";
+import { MaskCache } from "../../src/grammar/mask_cache.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
+import { smallVocabulary } from "./small_vocabulary.ts";
 
 /** Says whether a whole text is in a grammar. */
 export interface Acceptor {
@@ -74,6 +78,52 @@ export function acceptorOf(grammar: Grammar): Acceptor {
     return [...ends].some(({ accepting }) => accepting);
   };
   return Object.assign(accept, { inSomeOrder });
+}
+
+/** Bytes, and some of what JSON is often cut into. */
+const PIECES = [
+  ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+  ...['{"', '":', '"}', "12", ".5", "00", '": ', "foo", "bar", "true", "null", '":[{"', '","'].map(
+    (piece) => new TextEncoder().encode(piece),
+  ),
+];
+const END = PIECES.length;
+const vocabulary = smallVocabulary({
+  tokens: [...PIECES, "</s>"],
+  special: [END],
+  endTokens: [END],
+});
+
+/**
+ * Whether the masks let a text through, in the longest tokens, and the end token behind it. Where
+ * they allow the end earlier, the grammar must too.
+ */
+export function passesMasks(grammar: Grammar): (text: string) => boolean {
+  const cache = new MaskCache(2 ** 24);
+  const compiled = compileGrammar(grammar, { vocabulary, cache });
+  const words = new Uint32Array(vocabulary.words);
+  return (text) => {
+    const matcher = compiled.createMatcher();
+    const isAllowed = (token: number) => {
+      matcher.mask(words);
+      return ((words[token >> 5]! >>> (token & 31)) & 1) === 1;
+    };
+    const bytes = new TextEncoder().encode(text);
+    for (let at = 0; at < bytes.length; ) {
+      expect(isAllowed(END)).toBe(matcher.isAccepting);
+      const token = longestToken(bytes, at);
+      const mayCome = isAllowed(token);
+      expect(matcher.accept(token)).toBe(mayCome);
+      if (!mayCome) return false;
+      at += PIECES[token]!.length;
+    }
+    return isAllowed(END);
+  };
+}
+
+/** The last of the tokens that stand at a place; single bytes come first. */
+function longestToken(bytes: Uint8Array, at: number): number {
+  return PIECES.findLastIndex((piece) => piece.every((byte, i) => bytes[at + i] === byte));
 }
 
 export function acceptorOfSchema(schema: unknown, options: JsonSchemaOptions = {}): Acceptor {
