@@ -61,9 +61,12 @@ class ObservedStream implements AsyncIterableIterator<GenerationChunk, undefined
     this.#observers ??= this.#begin();
     try {
       const result = await this.#chunks.next();
-      if (result.done) return { done: true, value: undefined };
-      this.#tell(result.value);
-      return result;
+      if (!result.done) {
+        this.#tell(result.value);
+        return result;
+      }
+      this.#end(LEFT);
+      return { done: true, value: undefined };
     } catch (error) {
       const isAbort = error instanceof DOMException && error.name === "AbortError";
       this.#end(isAbort ? LEFT : { type: "failed", error });

@@ -62,10 +62,7 @@ describe("parseOptions", () => {
       "option --cuda-graph-bs 0: it must be a whole number, 1 or more",
     ],
     [["--disaggregation-mode=prefill"], "--disaggregation-mode prefill: it is not supported yet"],
-    [
-      ["--tool-call-parser", "glm45"],
-      "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3",
-    ],
+    [["--tool-call-parser", "glm45"], "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3"],
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
     [["--frobnicate"], "Cannot use option --frobnicate: there is no such option"],
@@ -92,6 +89,14 @@ describe("parseOptions", () => {
     ["512m", 512 * 2 ** 20],
   ])("--device-memory %s is %i bytes", (text, bytes) => {
     expect(launch("--device-memory", text).deviceMemory).toBe(bytes);
+  });
+
+  test("takes an object as JSON", () => {
+    const values = launch("--preferred-sampling-params", '{"temperature": 0.5}');
+    expect(values.preferredSamplingParams).toEqual({ temperature: 0.5 });
+    for (const word of ["{", "[1]", "null", "1", '"text"']) {
+      expect(refusal("--preferred-sampling-params", word)).toContain("it must be a JSON object");
+    }
   });
 
   test("takes negative numbers as values", () => {
