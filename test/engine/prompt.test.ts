@@ -7,7 +7,9 @@ import { loadText } from "../../src/engine/text_model.ts";
 import { openFolder } from "../../src/node/files.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
 
-const text = await loadText(await openFolder(defaultModelPath()), {});
+const source = await openFolder(defaultModelPath());
+const text = await loadText(source, {});
+await source.close?.();
 const config = JSON.parse(readFileSync(join(defaultModelPath(), "config.json"), "utf8")) as {
   readonly vocab_size: number;
 };
