@@ -83,7 +83,9 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
     wantsThinking: asksToThink(templateVariables),
     continued: continueFinalMessage && (messages.at(-1)!.content ?? ""),
   });
-  const sampling = readSampling(fields, { model, marks: marksOf(parsing) });
+  // Who reads the calls out of the content needs their marks.
+  const showsMarks = tools.shown !== undefined && forms.toolCalls === undefined;
+  const sampling = readSampling(fields, { model, marks: marksOf(parsing), showsMarks });
   refuseTwoForms(sampling, { isCallEnforced: tools.enforced !== undefined, forms });
   const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);
   const cacheSalt = readCacheSalt(fields);
@@ -133,16 +135,22 @@ function refuseTwoForms(
   }
 }
 
-function readSampling(
-  fields: Fields,
-  { model, marks }: { readonly model: ModelDescription; readonly marks: readonly string[] },
-): SamplingParams {
+interface ChatSampling {
+  readonly model: ModelDescription;
+  /** Special tokens that parsers need in the text. */
+  readonly marks: readonly string[];
+  /** Whether the text has all special tokens unless the request says otherwise. */
+  readonly showsMarks: boolean;
+}
+
+function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling): SamplingParams {
   const { defaults } = model;
   const older = fields.integer("max_tokens", { min: 1 });
   const newer = fields.integer("max_completion_tokens", { min: 1 });
   const shared = readSharedSampling(fields, model);
   const maxNewTokens = newer ?? older ?? defaults.maxNewTokens ?? null;
   return present<SamplingParams>({
+    ...(showsMarks && { skipSpecialTokens: false, spacesBetweenSpecialTokens: false }),
     ...shared,
     ...readResponseFormat(fields),
     temperature: shared.temperature ?? defaults.temperature ?? 1,

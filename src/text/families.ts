@@ -13,7 +13,7 @@ import { InvalidRequestError } from "../errors.ts";
 import { FALLBACK_TEMPLATES } from "./fallback_templates.ts";
 import type { RoleTokens } from "./tokenizer_config.ts";
 
-/** How a model writes its tool calls; the names are those of the option `--tool-call-parser`. */
+/** How a model writes its tool calls; what can be parsed has the names of `--tool-call-parser`. */
 export type ToolCallFormat =
   /** `<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME`, then the arguments in a fenced block. */
   | "deepseekv3"
@@ -34,7 +34,7 @@ export type ToolCallFormat =
   /** A message to `functions.NAME` on the commentary channel. */
   | "gpt-oss";
 
-/** How a model marks its thinking; the names are those of the option `--reasoning-parser`. */
+/** How a model marks its thinking; what can be parsed has the names of `--reasoning-parser`. */
 export type ReasoningFormat =
   /** Thinks always: the answer begins within `<think>`. */
   | "deepseek-r1"

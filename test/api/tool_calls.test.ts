@@ -214,6 +214,16 @@ describe("the request", () => {
     expect((await asked({}, options)).sampling).not.toHaveProperty("shownSpecialTokens");
   });
 
+  test("without a parser has all special tokens shown, unless it says otherwise", async () => {
+    const { sampling } = await asked({ tools: TOOLS }, {});
+    expect(sampling).toMatchObject({ skipSpecialTokens: false, spacesBetweenSpecialTokens: false });
+    const own = await asked({ tools: TOOLS, skip_special_tokens: true }, {});
+    expect(own.sampling!.skipSpecialTokens).toBe(true);
+    for (const body of [{}, { tools: TOOLS, tool_choice: "none" }]) {
+      expect((await asked(body, {})).sampling).not.toHaveProperty("skipSpecialTokens");
+    }
+  });
+
   test.each([{ tool_choice: "auto" }, { tool_choice: "none" }, { parallel_tool_calls: true }])(
     "takes %j",
     async (fields) => {
