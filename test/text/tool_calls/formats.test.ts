@@ -6,6 +6,9 @@ import { TOOL_CALL_PARSERS } from "../../../src/text/tool_calls/formats.ts";
 import { collect, parseAllCuts, parsePieces, progress, randomPieces } from "../cuts.ts";
 import { type Call, writeCalls } from "./written_calls.ts";
 
+/** Tens of random texts for each property; more in the long campaign. */
+const RUNS = process.env.WISP_TEST_FULL === "1" ? 300 : 10;
+
 const TOOLS = ["get_weather", "add"];
 const CITY = "New York";
 const WEATHER: Call = { name: "get_weather", args: { city: CITY, unit: "celsius" } };
@@ -118,7 +121,7 @@ describe.each(TOOL_CALL_PARSERS)("%s", (format) => {
       const pieces = randomPieces(writeCalls(format, calls), seed);
       expect(withArguments(parsePieces(create, pieces))).toEqual(expected(...calls));
     });
-    fc.assert(property, { numRuns: 150, seed: 7 });
+    fc.assert(property, { numRuns: 15 * RUNS, seed: 7 });
   });
 
   test("of random marks and words nothing is lost, wherever they are cut", () => {
@@ -135,7 +138,7 @@ describe.each(TOOL_CALL_PARSERS)("%s", (format) => {
       const ownMarks = format === "gpt-oss" && marks.some((mark) => written.includes(mark));
       if (whole.calls.length === 0 && !ownMarks) expect(whole.content).toBe(written);
     });
-    fc.assert(property, { numRuns: 400, seed: 11 });
+    fc.assert(property, { numRuns: 40 * RUNS, seed: 11 });
   });
 
   test("without tools nothing is a call", () => {
