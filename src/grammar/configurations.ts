@@ -27,7 +27,7 @@ export interface ConfigurationLimits {
   readonly maxDepth?: number | undefined;
   /** Threads at the same time. Default 10,000. */
   readonly maxThreads?: number | undefined;
-  /** Threads followed in one operation. Default 2,000,000, which takes about a second. */
+  /** Threads followed in one operation. Default 400,000, which takes less than a second. */
   readonly maxWork?: number | undefined;
   /** Of what is remembered; more is forgotten and made again when needed. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
@@ -47,8 +47,12 @@ interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "returns"> 
 
 /** Nodes that one view takes together. */
 const MAX_VIEWED = 64;
+/** Memory of a view, besides its edges, in entries of lists. */
+const VIEW_ENTRIES = 16;
 /** Groups of threads larger than this are not compared with each other. */
 const MAX_COMPARED = 64;
+/** What one operation may add to what is remembered. */
+const OPERATION_BYTES = 64 * 2 ** 20;
 /** Bytes of memory, roughly. */
 const THREAD_BYTES = 100;
 const FRAME_BYTES = 400;
@@ -85,7 +89,9 @@ export class Configurations {
   readonly #maxThreads: number;
   readonly #maxWork: number;
   readonly #maxBytes: number;
-  readonly #views: (NodeView | undefined)[] = [];
+  #views: (NodeView | undefined)[] = [];
+  /** Entries of all views. */
+  #viewed = 0;
   #bottom: Frame;
   #known = new Map<string, Configuration>();
   #knownThreads = 0;
@@ -103,7 +109,7 @@ export class Configurations {
     this.maxDepth = limits.maxDepth ?? 10_000;
     this.#horizons = limits.horizons ?? { near: 16, far: 128 };
     this.#maxThreads = limits.maxThreads ?? 10_000;
-    this.#maxWork = limits.maxWork ?? 2_000_000;
+    this.#maxWork = limits.maxWork ?? 400_000;
     this.#work = this.#maxWork;
     this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
     this.#bottom = Frame.bottom(this.#horizons);
@@ -132,7 +138,7 @@ export class Configurations {
       threads * THREAD_BYTES +
       frames * FRAME_BYTES +
       this.#known.size * perConfiguration +
-      this.#knownThreads * REFERENCE_BYTES
+      (this.#knownThreads + this.#viewed) * REFERENCE_BYTES
     );
   }
 
@@ -146,6 +152,8 @@ export class Configurations {
     this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
     this.#known = new Map();
     this.#knownThreads = 0;
+    this.#views = [];
+    this.#viewed = 0;
     this.#start = undefined;
   }
 
@@ -283,6 +291,9 @@ export class Configurations {
     if (--this.#work < 0) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much work");
     }
+    if (this.bytes > this.#maxBytes + OPERATION_BYTES) {
+      throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
+    }
     this.#reach = Math.max(this.#reach, depth);
     this.#pending.push(thread);
   }
@@ -347,6 +358,8 @@ export class Configurations {
       for (const target of nodes[other]!.silent) reached.add(target);
     }
     const edges: ByteEdge[] = merged.flatMap((other) => other.edges);
+    this.#work -= merged.length;
+    this.#viewed += VIEW_ENTRIES + edges.length;
     return {
       edges: edges.sort((a, b) => a.first - b.first),
       silent,

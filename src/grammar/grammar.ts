@@ -43,12 +43,14 @@ export interface GrammarCompilerOptions {
   readonly maxMaskBytes?: number | undefined;
 }
 
-/** Memory of an automaton's node with its edges, roughly. */
-const NODE_BYTES = 300;
+/** Memory of a node of an automaton and of each of its edges, roughly. */
+const NODE_BYTES = 200;
+const EDGE_BYTES = 60;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {
   readonly #configurations: Configurations;
+  readonly #automatonBytes: number;
   readonly #masks: TokenMasks;
   readonly #vocabulary: GrammarVocabulary;
 
@@ -57,14 +59,16 @@ export class CompiledGrammar {
     { vocabulary, cache }: { readonly vocabulary: GrammarVocabulary; readonly cache: MaskCache },
   ) {
     this.#configurations = configurations;
+    const { nodes } = configurations.automaton;
+    const edges = nodes.reduce((sum, node) => sum + node.edges.length, 0);
+    this.#automatonBytes = nodes.length * NODE_BYTES + edges * EDGE_BYTES;
     this.#vocabulary = vocabulary;
     this.#masks = new TokenMasks({ configurations, vocabulary, cache });
   }
 
   /** Memory, masks left out, roughly. It grows with use up to a limit. */
   get bytes(): number {
-    const { automaton, bytes } = this.#configurations;
-    return automaton.nodes.length * NODE_BYTES + bytes;
+    return this.#automatonBytes + this.#configurations.bytes;
   }
 
   /** A matcher at the beginning of a text. */

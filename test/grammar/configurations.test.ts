@@ -340,7 +340,8 @@ describe("limits", () => {
   });
 
   test("a depth of 100,000 works where it is allowed", () => {
-    const states = configurations(nested, { maxDepth: 100_000, maxBytes: 2 ** 30 });
+    const limits = { maxDepth: 100_000, maxBytes: 2 ** 30, maxWork: 2_000_000 };
+    const states = configurations(nested, limits);
     expect(accepts(states, `${"(".repeat(100_000)}x${")".repeat(100_000)}`)).toBe(true);
   });
 

@@ -23,14 +23,19 @@ export interface HostileConstraint extends Constraint {
 
 const json = JSON.stringify;
 
-/** A schema as a value; what is no JSON gives way to a harmless one. */
-function hostileSchema(source: HostileSource): unknown {
+/** Stands for a schema in other JSON. */
+const SCHEMA = "a schema";
+
+/** JSON with a hostile schema in it, which may nest too deep to be written as a value. */
+function withSchema(source: HostileSource, outside: string): string {
   const [, draw] = source.pick(SCHEMAS);
+  let schema = draw(source);
   try {
-    return JSON.parse(draw(source));
+    JSON.parse(schema);
   } catch {
-    return source.schema();
+    schema = json(source.schema());
   }
+  return outside.replace(json(SCHEMA), () => schema);
 }
 
 const TAGS: readonly Family[] = [
@@ -39,7 +44,10 @@ const TAGS: readonly Family[] = [
     "mutated",
     (s) => s.mutate(tag([{ begin: "<a>", schema: { type: "integer" }, end: "</a>" }], ["<"])),
   ],
-  ["hostile schemas", (s) => tag([{ begin: "<a>", schema: hostileSchema(s), end: "" }], ["<a"])],
+  [
+    "hostile schemas",
+    (s) => withSchema(s, tag([{ begin: "<a>", schema: SCHEMA, end: "" }], ["<a"])),
+  ],
   [
     "long triggers",
     (s) => {
@@ -77,7 +85,7 @@ function tag(structures: readonly unknown[], triggers: readonly string[]): strin
 
 /** The servers write these, so only names and schemas are strange. */
 const TOOLS: readonly Family[] = [
-  ["hostile schemas", (s) => tools(s, [{ name: s.noise(), parameters: hostileSchema(s) }])],
+  ["hostile schemas", (s) => withSchema(s, tools(s, [{ name: s.noise(), parameters: SCHEMA }]))],
   [
     "many",
     (s) =>
