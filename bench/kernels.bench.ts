@@ -14,7 +14,8 @@ import { device, seeded } from "../test/support/gpu.ts";
 import { compareTensors, destroyTensors, uploadArrays } from "../test/support/kernel_outcome.ts";
 import { type AdapterRates, measureAdapter } from "./adapter_rates.ts";
 import { catchLaunches } from "./launch_profile.ts";
-import { machine, table } from "./table.ts";
+import { machine } from "./machine.ts";
+import { table } from "./table.ts";
 import { timeLaunch } from "./timing.ts";
 
 type Shape = Readonly<Record<string, unknown>>;

@@ -9,7 +9,8 @@ import { EMBEDDED_MODEL } from "../test/support/engine.ts";
 import { folderSource } from "../test/support/folder_source.ts";
 import { ModelSession } from "../test/support/model_session.ts";
 import { catchLaunches, costOfLaunches } from "./launch_profile.ts";
-import { machine, table } from "./table.ts";
+import { machine } from "./machine.ts";
+import { table } from "./table.ts";
 import { fastest } from "./timing.ts";
 
 const PROMPT = 200;

@@ -29,10 +29,11 @@ import {
   type Speed,
 } from "../test/support/qwen3_process.ts";
 import { syntheticSource, writeFolder } from "../test/support/synthetic/source.ts";
+import { machine } from "./machine.ts";
 import { CheckpointRows } from "./peers/checkpoint_rows.ts";
 import { ggufModel } from "./peers/gguf_model.ts";
 import { writeGguf } from "./peers/gguf_writer.ts";
-import { machine, table } from "./table.ts";
+import { table } from "./table.ts";
 
 const PROMPT = 128;
 const SEED = 7;

@@ -12,7 +12,8 @@ import { ModelSession } from "../test/support/model_session.ts";
 import { qwen3 } from "../test/support/synthetic/qwen3.ts";
 import { syntheticSource } from "../test/support/synthetic/source.ts";
 import { catchLaunches, costOfLaunches } from "./launch_profile.ts";
-import { machine, table } from "./table.ts";
+import { machine } from "./machine.ts";
+import { table } from "./table.ts";
 import { fastest } from "./timing.ts";
 
 /** Few layers show the same launches in less time. */

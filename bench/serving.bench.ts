@@ -15,8 +15,9 @@ import { complete, EMBEDDED_MODEL, openEngine } from "../test/support/engine.ts"
 import { folderSource } from "../test/support/folder_source.ts";
 import { device } from "../test/support/gpu.ts";
 import { ModelSession } from "../test/support/model_session.ts";
+import { machine } from "./machine.ts";
 import { nullServer } from "./null_model.ts";
-import { machine, table } from "./table.ts";
+import { table } from "./table.ts";
 import { fastest } from "./timing.ts";
 
 setFlagsFromString("--expose_gc");

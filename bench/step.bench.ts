@@ -10,7 +10,7 @@ import type { Engine } from "../src/engine/engine.ts";
 import { chat, complete, EMBEDDED_MODEL, openEngine } from "../test/support/engine.ts";
 import { folderSource } from "../test/support/folder_source.ts";
 import { best, ModelSession } from "../test/support/model_session.ts";
-import { machine } from "./table.ts";
+import { machine } from "./machine.ts";
 import { fastest } from "./timing.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true };

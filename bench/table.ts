@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { adapter } from "../test/support/gpu.ts";
 
 /** Columns as wide as their widest cell; the first one flush left, the others flush right. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -12,10 +11,4 @@ export function table(header: readonly string[], rows: readonly (readonly string
   const pad = (cell: string, c: number) =>
     c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!);
   return lines.map((line) => `| ${line.map(pad).join(" | ")} |`).join("\n");
-}
-
-/** What figures are worth nothing without. */
-export function machine(): string {
-  const { name, driver, backend } = adapter;
-  return `adapter: ${name} (${driver || "unknown driver"}, ${backend}), Node ${process.versions.node}`;
 }
