@@ -6,8 +6,8 @@
  *
  * - Members stand in the order of the schema, those that it does not name behind them.
  * - Between tokens stands white space up to a bound, none before and after the value.
- * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format, letters
- *   and what else of ASCII needs no escape have none.
+ * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format or a list,
+ *   letters and what else of ASCII needs no escape have none.
  * - Keys that the schema does not name may come twice, as in all of JSON; the last one counts.
  * - Numbers of which the schema says anything are spelled without exponent, or in the scientific
  *   notation that JavaScript uses for very large and very small ones; whole numbers where the type

@@ -64,7 +64,7 @@ export function intersectAll(
 
 /** @param path Of the keyword, for errors. */
 export function languageOfTexts(texts: readonly string[], path: string): Language {
-  return new Language(regular(automatonOfTexts(texts, path)), { texts });
+  return new Language(regular(automatonOfTexts(texts, path)), { texts, isPlain: true });
 }
 
 interface Branch {
