@@ -23,11 +23,11 @@ import { table } from "./table.ts";
 
 /** Microseconds of a mask that was made before: half of them, and 99 of 100. */
 const WARM_LIMITS = { median: 20, slow: 1000 };
-/** Milliseconds until a vocabulary is prepared, and until a tool's first mask is there. */
+/** Milliseconds until a vocabulary is prepared, and until the first mask of a tool is there. */
 const PREPARING_LIMIT = 1500;
 const FIRST_MASK_LIMIT = 50;
-/** Tokens for which the two hold. */
-const SIZE = 105_000;
+/** For the latter: 102,400 tokens. */
+const AIMED_AT = "deepseek-llm";
 
 test(`masks${skipNote}`, async () => {
   console.log(`${cpus()[0]!.model}, Node ${process.versions.node}`);
@@ -45,7 +45,7 @@ test(`masks${skipNote}`, async () => {
       const what = `${name}, ${sample.name}`;
       check(`${what}, half of the warm masks`, percentile(figures.warm, 0.5), WARM_LIMITS.median);
       check(`${what}, slow warm masks`, percentile(figures.warm, 0.99), WARM_LIMITS.slow);
-      if (sample.name === "tool schema" && vocabulary.size < SIZE) {
+      if (sample.name === "tool schema" && name === AIMED_AT) {
         check(`${what}, first mask`, figures.firstMask, FIRST_MASK_LIMIT);
       }
       return [sample.name, ...figureCells(figures)];
@@ -54,7 +54,7 @@ test(`masks${skipNote}`, async () => {
       `${name}: ${vocabulary.size} tokens, ${vocabulary.whole.size} trie nodes, ` +
         `prepared in ${ms.toFixed(0)} ms\n${table(["grammar", ...FIGURE_NAMES], rows)}`,
     );
-    if (vocabulary.size < SIZE) check(`${name}, preparing`, ms, PREPARING_LIMIT);
+    check(`${name}, preparing`, ms, PREPARING_LIMIT);
   }
   expect(missed).toEqual([]);
 }, 300_000);
