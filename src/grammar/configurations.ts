@@ -223,7 +223,10 @@ export class Configurations {
 
   /** The threads of one rule call, as if the rule were the whole grammar: a text ends with it. */
   within(rule: Frame, threads: readonly Thread[]): Configuration {
-    const moved = threads.map(({ node, frame }) => frame.moved(rule, this.#bottom).thread(node));
+    const moved = threads.map(({ node, frame }) => {
+      this.#spend(1 + frame.depth - rule.depth);
+      return frame.moved(rule, this.#bottom).thread(node);
+    });
     return this.of(moved);
   }
 
@@ -288,14 +291,19 @@ export class Configurations {
     const thread = frame.thread(node);
     if (thread.stamp === this.#stamp) return;
     thread.stamp = this.#stamp;
-    if (--this.#work < 0) {
-      throw new GrammarError("Cannot follow the grammar: a single step takes too much work");
-    }
+    this.#spend(1);
     if (this.bytes > this.#maxBytes + OPERATION_BYTES) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
     }
     this.#reach = Math.max(this.#reach, depth);
     this.#pending.push(thread);
+  }
+
+  /** Counts threads that are followed, or entries of stacks that are looked at for them. */
+  #spend(count: number): void {
+    this.#work -= count;
+    if (this.#work >= 0) return;
+    throw new GrammarError("Cannot follow the grammar: a single step takes too much work");
   }
 
   /** Looks at everything that is reached from a thread without a byte. */

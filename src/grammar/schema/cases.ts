@@ -52,6 +52,8 @@ const MAX_LOOKAHEAD = 20;
 const MAX_STEPS = 200_000;
 /** Of looking cases up. */
 const CASES_EFFORT = 0.3;
+/** Of reading a schema for one type. */
+const READ_EFFORT = 8;
 /** Of joining two cases. */
 const STEP_EFFORT = 2;
 /** States of automata that are made on the way, roughly. */
@@ -157,6 +159,7 @@ export class CaseAnalysis {
   }
 
   #readCases(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[] {
+    spendEffort(READ_EFFORT);
     this.#check(node);
     const closing = this.#unevaluated(node, context);
     const inner = closing !== undefined && holds ? { ...context, annotate: true } : context;

@@ -7,7 +7,11 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import type { SchemaNode } from "./schema_tree.ts";
+
+/** Of each schema of a set. */
+const LITERAL_EFFORT = 0.5;
 
 export interface Literal {
   readonly node: SchemaNode;
@@ -41,6 +45,7 @@ export class Conjunctions {
   }
 
   #make(literals: readonly Literal[]): Conjunction {
+    spendEffort(LITERAL_EFFORT * literals.length);
     const byKey = new Map<number, Literal>();
     for (const literal of literals) {
       const { node, holds } = literal;

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import type { CodePointAutomaton } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { accepts, complement, difference, intersection, isEmpty } from "../regular.ts";
@@ -17,6 +18,8 @@ import { automatonOfTexts } from "./language.ts";
 
 /** Classes of keys that the schema does not name. */
 const MAX_CLASSES = 256;
+/** Of each fact that is looked at for a key. */
+const FACT_EFFORT = 0.15;
 
 export interface NamedMember {
   readonly key: string;
@@ -55,6 +58,7 @@ export function memberValue(
   key: string,
   { conjunctions }: CaseAnalysis,
 ): Conjunction {
+  spendEffort(FACT_EFFORT * facts.length);
   const parts = facts.flatMap((fact): (Conjunction | undefined)[] => {
     if (fact.kind === "has") return fact.key === key ? [fact.value] : [];
     if (fact.kind !== "members") return [];
