@@ -8,7 +8,7 @@ import { FAMILY_COUNT, hostileConstraint } from "../grammar/hostile_constraints.
 import { chat, complete, openEngine } from "../support/engine.ts";
 import { fullTest, smallestCaseOnly } from "../support/gpu.ts";
 
-const TRIES = fullTest ? 500 : smallestCaseOnly ? 1 : 8;
+const TRIES = fullTest ? 500 : 6;
 /** Requests at the same time. */
 const WIDTH = 16;
 const HOSTILE = 50;
@@ -50,28 +50,32 @@ const schema = {
   additionalProperties: false,
 };
 
-test(`${TRIES} answers at temperature 1.5 all fit their JSON schema`, async () => {
-  const ajv = new Ajv2020({ strict: false });
-  (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
-  const fits = ajv.compile(schema);
-  const messages = chat("Who is here? Answer in JSON.");
-  const wrong: unknown[] = [];
-  const texts = new Set<string>();
-  for (let first = 0; first < TRIES; first += WIDTH) {
-    const seeds = Array.from({ length: Math.min(WIDTH, TRIES - first) }, (_, i) => first + i);
-    const sampling = { jsonSchema: schema, temperature: 1.5, maxNewTokens: 900 };
-    const answers = await Promise.all(
-      seeds.map((seed) => complete(engine, { messages, sampling: { ...sampling, seed } })),
-    );
-    answers.forEach(({ text, last }, i) => {
-      texts.add(text);
-      const isDone = last.finish?.type === "stop";
-      if (!isDone || !fits(JSON.parse(text))) wrong.push({ seed: seeds[i], text, last });
-    });
-  }
-  expect(wrong).toEqual([]);
-  expect(texts.size).toBe(TRIES);
-});
+// The slow driver tries a smaller schema beside other grammars.
+test.skipIf(smallestCaseOnly)(
+  `${TRIES} answers at temperature 1.5 all fit their JSON schema`,
+  async () => {
+    const ajv = new Ajv2020({ strict: false });
+    (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+    const fits = ajv.compile(schema);
+    const messages = chat("Who is here? Answer in JSON.");
+    const wrong: unknown[] = [];
+    const texts = new Set<string>();
+    for (let first = 0; first < TRIES; first += WIDTH) {
+      const seeds = Array.from({ length: Math.min(WIDTH, TRIES - first) }, (_, i) => first + i);
+      const sampling = { jsonSchema: schema, temperature: 1.5, maxNewTokens: 900 };
+      const answers = await Promise.all(
+        seeds.map((seed) => complete(engine, { messages, sampling: { ...sampling, seed } })),
+      );
+      answers.forEach(({ text, last }, i) => {
+        texts.add(text);
+        const isDone = last.finish?.type === "stop";
+        if (!isDone || !fits(JSON.parse(text))) wrong.push({ seed: seeds[i], text, last });
+      });
+    }
+    expect(wrong).toEqual([]);
+    expect(texts.size).toBe(TRIES);
+  },
+);
 
 const FIELDS = {
   json_schema: "jsonSchema",
