@@ -128,3 +128,24 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
     expect(memory).toBeLessThan(MOST_MEMORY);
   },
 );
+
+test("large constraints of the kinds that people use are within the bounds", () => {
+  const names = Array.from({ length: 200 }, (_, i) => `the kind of number ${i}`);
+  const kind = (name: string) => ({
+    type: "object",
+    properties: { kind: { const: name }, value: { type: "integer" } },
+    required: ["kind", "value"],
+    additionalProperties: false,
+  });
+  const functions = names.slice(0, 128).map((name) => ({ name, parameters: kind(name) }));
+  const tools = { format: "qwen25", required: false, parallel: true, functions };
+  const compiler = new GrammarCompiler(options);
+  for (const constraint of [
+    { kind: "json_schema", source: JSON.stringify({ oneOf: names.map(kind) }) },
+    { kind: "tools", source: JSON.stringify(tools) },
+  ] as const) {
+    const matcher = compiler.compile(constraint).createMatcher();
+    matcher.mask(words);
+    expect(tokensOf(words).length).toBeGreaterThan(0);
+  }
+});
