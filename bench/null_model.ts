@@ -21,7 +21,7 @@ import { ONE_RANK } from "../src/parallel/communicator.ts";
 import { Detokenizer } from "../src/text/detokenizer.ts";
 import { Vocabulary } from "../src/text/vocabulary.ts";
 
-const VOCABULARY = 32_000;
+const VOCABULARY = 4096;
 const MAX_ROWS = 256;
 
 export interface HostTimes {

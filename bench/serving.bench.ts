@@ -142,7 +142,7 @@ async function stepTime(session: ModelSession, count: number): Promise<number> {
 
 test("the host's work for a step of 32 requests, with a model that computes nothing", async () => {
   for (const context of [64, 2048]) {
-    const times = await nullServer(device, { sequences: 32, context, steps: 100 });
+    const times = await nullServer(device, { sequences: 32, context, steps: 600 });
     const total = times.schedule + times.rows + times.submit + times.commit;
     console.log(
       `32 requests at ${context} tokens, medians: ${total.toFixed(3)} ms a step ` +
