@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
-import { jsonGrammar } from "../../src/grammar/schema/json_grammar.ts";
+import { jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
 import { acceptorOf, acceptorOfSchema } from "./schema_acceptance.ts";
 import { judge, refusal } from "./schema_judge.ts";
 
-describe("jsonGrammar", () => {
+describe("any JSON", () => {
   test("any value, as RFC 8259 says, without white space around it", () => {
-    const accept = acceptorOf(jsonGrammar());
+    const accept = acceptorOf(jsonSchemaGrammar(true));
     for (const yes of [
       "1",
       '"a"',
@@ -40,24 +40,24 @@ describe("jsonGrammar", () => {
   });
 
   test("an object, for JSON mode", () => {
-    const accept = acceptorOf(jsonGrammar("object"));
+    const accept = acceptorOf(jsonSchemaGrammar({ type: "object" }));
     expect(accept('{"a": {"b": []}}')).toBe(true);
     for (const no of ["[]", "1", '"{}"']) expect(accept(no)).toBe(false);
   });
 
   test("white space is bounded, and compact JSON has none", () => {
-    const bounded = acceptorOf(jsonGrammar("value", { maxWhitespace: 2 }));
+    const bounded = acceptorOf(jsonSchemaGrammar(true, { maxWhitespace: 2 }));
     expect(bounded("[\n 1\t\r,2]")).toBe(true);
     expect(bounded("[   1]")).toBe(false);
-    const compact = acceptorOf(jsonGrammar("value", { maxWhitespace: 0 }));
+    const compact = acceptorOf(jsonSchemaGrammar(true, { maxWhitespace: 0 }));
     expect(compact('{"a":[1,2]}')).toBe(true);
     expect(compact('{"a": [1,2]}')).toBe(false);
-    expect(acceptorOf(jsonGrammar())(`[${" ".repeat(40)}1]`)).toBe(true);
-    expect(acceptorOf(jsonGrammar())(`[${" ".repeat(41)}1]`)).toBe(false);
+    expect(acceptorOf(jsonSchemaGrammar(true))(`[${" ".repeat(40)}1]`)).toBe(true);
+    expect(acceptorOf(jsonSchemaGrammar(true))(`[${" ".repeat(41)}1]`)).toBe(false);
   });
 
   test("bytes that are no UTF-8 are not offered", () => {
-    const { nodes } = compileAutomaton(jsonGrammar());
+    const { nodes } = compileAutomaton(jsonSchemaGrammar(true));
     const bytes = nodes.flatMap(({ edges }) => edges.map(({ last }) => last));
     expect(Math.max(...bytes)).toBe(0xf4);
   });

@@ -1,5 +1,5 @@
 /**
- * The grammar of JSON (RFC 8259), for any value or any object.
+ * The rules of JSON (RFC 8259) that grammars for it share.
  *
  * | rule | matches |
  * |---|---|
@@ -20,7 +20,6 @@ import {
   choice,
   EMPTY,
   type Expression,
-  type Grammar,
   optional,
   regular,
   repeat,
@@ -79,12 +78,4 @@ function listOf(item: Expression): Expression {
 /** @param content With white space at its end, unless it is empty. */
 export function enclosed(open: string, content: Expression, close: string): Expression {
   return sequence(text(open), SPACE, content, text(close));
-}
-
-/** Any JSON value, or any JSON object. */
-export function jsonGrammar(
-  type: "value" | "object" = "value",
-  options: WhitespaceOptions = {},
-): Grammar {
-  return { rules: jsonRules(options), root: type };
 }
