@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { Constraint } from "../generation.ts";
+import { jsonSource } from "../grammar/json_source.ts";
 import { TOOL_FORMATS, type ToolConstraint } from "../grammar/tool_grammar.ts";
 import { Fields, isObject, outOfRange, requireString, wrongType } from "../http/fields.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
@@ -54,6 +55,7 @@ export function readTools(fields: Fields): RequestTools {
  * The constraint that holds a model to it.
  *
  * @throws {UnsupportedError} when nobody knows the form of the model's calls, or it has no grammar.
+ * @throws {InvalidRequestError} when parameters nest too deep.
  */
 export function toolConstraint(
   enforced: EnforcedCalls,
@@ -74,7 +76,7 @@ export function toolConstraint(
     );
   }
   const constraint: ToolConstraint = { format: form, ...enforced };
-  return { kind: "tools", source: JSON.stringify(constraint) };
+  return { kind: "tools", source: jsonSource(constraint, "tools") };
 }
 
 /** Names of the functions in the field `tools`, in its order; none when it is absent. */

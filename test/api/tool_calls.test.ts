@@ -310,6 +310,22 @@ describe("the request", () => {
     expect(await errorMessage(response)).toContain(message);
   });
 
+  test("parameters that nest too deep are refused", async () => {
+    const { app, engine } = server({}, deepseek);
+    const depth = 100_000;
+    const parameters = `${'{"not":'.repeat(depth)}{}${"}".repeat(depth)}`;
+    const tool = `{"type":"function","function":{"name":"f","parameters":${parameters}}}`;
+    const messages = JSON.stringify(MESSAGES);
+    const response = await app.request(PATH, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: `{"messages":${messages},"tools":[${tool}],"tool_choice":"required"}`,
+    });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain("nests too deep");
+    expect(engine.requests).toEqual([]);
+  });
+
   test("thoughts come first where a parser knows them", async () => {
     const { app, engine } = server({}, { reasoningParser: "deepseek-r1" });
     await post(app, PATH, { messages: MESSAGES, response_format: { type: "json_object" } });
