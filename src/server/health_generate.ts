@@ -25,8 +25,13 @@ export async function handleHealthGenerate(
   engine: GenerationEngine,
   { seconds, signal }: HealthGenerateOptions,
 ): Promise<Response> {
+  // Node 20 may collect a combined signal together with its timer: this one is held by its own.
   const over = new AbortController();
-  const ends = AbortSignal.any([over.signal, signal, AbortSignal.timeout(1000 * seconds)]);
+  const ends = over.signal;
+  const end = () => over.abort();
+  const timer = setTimeout(end, 1000 * seconds);
+  signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
   const works = await Promise.race([
     finishesStep(engine, ends),
     generatesToken(engine, ends).then((isToken) => isToken || finishesStep(engine, ends)),
@@ -34,7 +39,11 @@ export async function handleHealthGenerate(
       if (ends.aborted) resolve(false);
       ends.addEventListener("abort", () => resolve(false), { once: true });
     }),
-  ]).finally(() => over.abort());
+  ]).finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", end);
+    end();
+  });
   return new Response(null, { status: works ? 200 : 503 });
 }
 
