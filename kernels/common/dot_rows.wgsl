@@ -12,9 +12,10 @@
 // SCALE_COLUMNS alone, never on TOKENS.
 //
 // Needs one of the files weights_*.wgsl, one of group_sums*.wgsl, the bindings
-// `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows), `scales: array<u32>`
-// and `x: array<vec4f>`, the fields `columns` and `segments` of `params`. The columns of `x` at and
-// beyond `columns` may hold anything.
+// `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows) and
+// `scales: array<u32>`, the fields `columns` and `segments` of `params`, and `x_vector(index)`, the
+// vectors of the activation rows: those of x_plain.wgsl or the kernel's own. What it returns for
+// columns at and beyond `columns` does not matter.
 
 const TOKENS = 1u;
 // Rows whose granules lie side by side.

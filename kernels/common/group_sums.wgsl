@@ -20,7 +20,7 @@ fn group_sums(
     let first = piece * PIECE_VECTORS;
     for (var t = 0u; t < TOKENS; t++) {
       for (var v = 0u; v < PIECE_VECTORS; v++) {
-        let xv = masked(x[x_first[t] + first + v], first + v);
+        let xv = masked(x_vector(x_first[t] + first + v), first + v);
         chains[t][0] = fma(w0[v], xv, chains[t][0]);
         chains[t][1] = fma(w1[v], xv, chains[t][1]);
         chains[t][2] = fma(w2[v], xv, chains[t][2]);

@@ -46,7 +46,7 @@ fn group_sums(
     let first = piece * PIECE_VECTORS;
     var mine = array<vec4f, LOADS>();
     for (var i = 0u; i < LOADS; i++) {
-      mine[i] = masked(x[my_first[i] + first], first + column);
+      mine[i] = masked(x_vector(my_first[i] + first), first + column);
     }
     // Unrolled by hand as far as may be, because not every driver does. Where a driver unrolls
     // the loop as well, it sees constant invocations.

@@ -17,6 +17,7 @@ import fp8 from "../common/weights_fp8.wgsl?raw";
 import int4 from "../common/weights_int4.wgsl?raw";
 import int8 from "../common/weights_int8.wgsl?raw";
 import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
+import xPlain from "../common/x_plain.wgsl?raw";
 import {
   BLOCK_COLUMNS,
   type GroupColumns,
@@ -40,9 +41,14 @@ type WeightForm = LinearLayout & {
 /** The kernel for weights of this form; asked for twice, the same one. */
 export type WeightKernels<B extends string, P extends string> = (form: WeightForm) => Kernel<B, P>;
 
-export function weightKernels<B extends string, P extends string>(
-  definition: KernelDefinition<B, P>,
-): WeightKernels<B, P> {
+/**
+ * @param definition `xVector` is the text of `x_vector(index)`, for a kernel that does not multiply
+ * the vectors of its binding `x` as they are.
+ */
+export function weightKernels<B extends string, P extends string>({
+  xVector = xPlain,
+  ...definition
+}: KernelDefinition<B, P> & { readonly xVector?: string }): WeightKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
   return (form) => {
     const { dtype } = form;
@@ -50,7 +56,7 @@ export function weightKernels<B extends string, P extends string>(
     const key = `${dtype} ${shares}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
-    const parts = [definition.source, dotRows, DECODERS[dtype]];
+    const parts = [definition.source, xVector, dotRows, DECODERS[dtype]];
     const source = shares
       ? ["enable subgroups;", ...parts, groupSumsShuffle]
       : [...parts, groupSums];
