@@ -7,6 +7,7 @@
  * @module
  */
 import { KernelError } from "../errors.ts";
+import type { CostOf, LaunchCost, LaunchedKernel, StepArrays } from "./launch_cost.ts";
 import type { PipelineEntry } from "./pipeline_cache.ts";
 import type { Recorder, UniformBlock } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
@@ -65,6 +66,8 @@ export interface BindOptions<P extends string> {
   readonly constants?: Constants;
   /** Values known now; those of a step are set before each record. */
   readonly params?: Readonly<Partial<Record<P, number>>>;
+  /** What a launch has to do, asked for only while launches are timed. */
+  readonly cost?: CostOf<P>;
 }
 
 export class Kernel<B extends string, P extends string> {
@@ -92,7 +95,7 @@ export class Kernel<B extends string, P extends string> {
   bind(
     recorder: Recorder,
     tensors: Readonly<Record<B, Tensor>>,
-    { constants = {}, params }: BindOptions<P> = {},
+    { constants = {}, params, cost }: BindOptions<P> = {},
   ): BoundKernel<P> {
     const specialized = specialize(this.name, this.#source, constants);
     const entry = recorder.pipelines.get({
@@ -117,37 +120,38 @@ export class Kernel<B extends string, P extends string> {
       layout: entry.layout,
       entries,
     });
-    const bound = new BoundKernel<P>(this.name, recorder, entry, group, uniforms, this.interface);
+    const bound = new BoundKernel<P>(recorder, {
+      ...{ name: this.name, params: this.interface.params },
+      ...{ entry, group, uniforms, cost },
+    });
     for (const [name, value] of Object.entries(params ?? {})) bound.set(name as P, value as number);
     return bound;
   }
 }
 
+interface Binding<P extends string> {
+  readonly name: string;
+  readonly params: KernelInterface["params"];
+  readonly entry: PipelineEntry;
+  readonly group: GPUBindGroup;
+  readonly uniforms: UniformBlock;
+  readonly cost: CostOf<P> | undefined;
+}
+
 /** A kernel with its tensors; only the step's uniform values and the grid are left to say. */
-export class BoundKernel<P extends string> {
+export class BoundKernel<P extends string> implements LaunchedKernel {
   readonly name: string;
   readonly #recorder: Recorder;
-  readonly #entry: PipelineEntry;
-  readonly #group: GPUBindGroup;
-  readonly #uniforms: UniformBlock;
+  readonly #binding: Binding<P>;
   readonly #words = new Map<string, { readonly word: number; readonly type: ScalarType }>();
   #recordedIn = -1;
 
-  constructor(
-    name: string,
-    recorder: Recorder,
-    entry: PipelineEntry,
-    group: GPUBindGroup,
-    uniforms: UniformBlock,
-    { params }: KernelInterface,
-  ) {
-    this.name = name;
+  constructor(recorder: Recorder, binding: Binding<P>) {
+    this.name = binding.name;
     this.#recorder = recorder;
-    this.#entry = entry;
-    this.#group = group;
-    this.#uniforms = uniforms;
-    params.forEach(({ name: param, type }, i) => {
-      this.#words.set(param, { word: uniforms.word + i, type });
+    this.#binding = binding;
+    binding.params.forEach(({ name, type }, i) => {
+      this.#words.set(name, { word: binding.uniforms.word + i, type });
     });
   }
 
@@ -169,11 +173,20 @@ export class BoundKernel<P extends string> {
   /** Records one launch over a grid of workgroups; an empty grid records nothing. */
   record(x: number, y = 1, z = 1): void {
     if (x === 0 || y === 0 || z === 0) return;
-    const { pipeline } = this.#entry;
+    const { entry, group, uniforms } = this.#binding;
+    const { pipeline } = entry;
     if (pipeline === undefined)
       throw new KernelError(this.name, "its pipeline is not compiled yet");
-    const [group, uniforms] = [this.#group, this.#uniforms];
-    this.#recorder.launch({ pipeline, group, uniforms, grid: [x, y, z] });
+    this.#recorder.launch({ kernel: this, pipeline, group, uniforms, grid: [x, y, z] });
     this.#recordedIn = this.#recorder.submits;
+  }
+
+  /** What a launch recorded now has to do. */
+  cost(grid: readonly [number, number, number], step: StepArrays): LaunchCost | undefined {
+    const param = (name: P) => {
+      const { word, type } = this.#words.get(name)!;
+      return this.#recorder.value(word, type);
+    };
+    return this.#binding.cost?.({ grid, param, step });
   }
 }

@@ -91,6 +91,8 @@ export class Plan<Step> {
     for (let i = 0; i < this.#items.length; i++) {
       const item = this.#items[i]!;
       if (item.kind === "launches") {
+        const { timer } = this.recorder;
+        if (timer !== undefined) timer.part = item.group;
         if (item.varies || recording === undefined) item.record(step);
         else this.#replay(i, () => item.record(step), recording.parts);
       } else if (item.kind === "tap") onTap?.(item.name, item.tensor);

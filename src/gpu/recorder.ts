@@ -7,6 +7,8 @@
  * @module
  */
 import { KernelError } from "../errors.ts";
+import type { LaunchedKernel } from "./launch_cost.ts";
+import type { LaunchTimer } from "./launch_timer.ts";
 import { PipelineCache } from "./pipeline_cache.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -21,6 +23,7 @@ export interface UniformBlock {
 
 /** One launch as it was recorded. */
 export interface RecordedLaunch {
+  readonly kernel: LaunchedKernel;
   readonly pipeline: GPUComputePipeline;
   readonly group: GPUBindGroup;
   readonly uniforms: UniformBlock;
@@ -58,6 +61,7 @@ export class Recorder {
   #encoder: GPUCommandEncoder | undefined;
   #pass: GPUComputePassEncoder | undefined;
   #kept: KeptLaunch[] | undefined;
+  #timer: LaunchTimer | undefined;
 
   constructor(device: GPUDevice, options: RecorderOptions = {}) {
     this.device = device;
@@ -97,9 +101,26 @@ export class Recorder {
     return true;
   }
 
+  /** The value that a launch recorded now would see. */
+  value(word: number, type: "u32" | "f32"): number {
+    return type === "u32" ? this.#u32[word]! : this.#f32[word]!;
+  }
+
   #touch(word: number): void {
     if (word < this.#dirtyLow) this.#dirtyLow = word;
     if (word >= this.#dirtyHigh) this.#dirtyHigh = word + 1;
+  }
+
+  /** Times every launch while there is one; each then has a pass of its own. */
+  get timer(): LaunchTimer | undefined {
+    return this.#timer;
+  }
+
+  /** @throws {KernelError} between the first record of a submit and the submit. */
+  set timer(timer: LaunchTimer | undefined) {
+    if (timer === this.#timer) return;
+    if (this.#encoder !== undefined) throw new KernelError("timer", "launches are being recorded");
+    this.#timer = timer;
   }
 
   /** The open pass; the first use after a submit or a copy opens one. */
@@ -112,7 +133,7 @@ export class Recorder {
   /** Records one launch. */
   launch(launch: RecordedLaunch): void {
     const { pipeline, group, uniforms, grid } = launch;
-    const { pass } = this;
+    const pass = this.#timer === undefined ? this.pass : this.#timedPass(this.#timer, launch);
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
     pass.dispatchWorkgroups(grid[0], grid[1], grid[2]);
@@ -120,6 +141,13 @@ export class Recorder {
     if (this.#kept === undefined) return;
     const { word, binding } = uniforms;
     this.#kept.push({ ...launch, values: this.#u32.slice(word, word + binding.size / 4) });
+  }
+
+  #timedPass(timer: LaunchTimer, launch: RecordedLaunch): GPUComputePassEncoder {
+    this.#encoder ??= this.device.createCommandEncoder();
+    this.#pass?.end();
+    this.#pass = timer.beginPass(this.#encoder, launch);
+    return this.#pass;
   }
 
   /** Runs `record` and returns the launches it records; it must record nothing else. */
@@ -164,7 +192,8 @@ export class Recorder {
       this.#dirtyLow = Number.POSITIVE_INFINITY;
       this.#dirtyHigh = 0;
     }
-    this.device.queue.submit([this.#encoder.finish()]);
+    if (this.#timer === undefined) this.device.queue.submit([this.#encoder.finish()]);
+    else this.#timer.submit(this.#encoder);
     this.submits += 1;
     this.#encoder = this.#pass = undefined;
   }
