@@ -46,6 +46,7 @@ test("npm start tells what it does, takes options, and drains at SIGTERM", async
   const [, url] = /Listening on (\S+)/.exec(output())!;
   const answer = await fetch(`${url}/generate`, {
     method: "POST",
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({
       text: "Hello",
       stream: true,

@@ -13,6 +13,7 @@ import {
   HttpError,
 } from "../http/error_response.ts";
 import { present } from "../http/fields.ts";
+import { requireJsonContentType } from "../http/read_body.ts";
 import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
@@ -94,6 +95,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   ): void => {
     app.on([...methods], path, async ({ req }) => {
       try {
+        // OpenAI's endpoints want the header, the others only no other one.
+        if (req.method === "POST" && path.startsWith("/v1/")) requireJsonContentType(req.raw);
         return await handler(req.raw);
       } catch (error) {
         context.reportError(error);

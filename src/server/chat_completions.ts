@@ -8,7 +8,7 @@
 import type { GenerationChunk, TokenLogprobs } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
-import { readJsonBody, requireJsonContentType } from "../http/read_body.ts";
+import { readJsonBody } from "../http/read_body.ts";
 import {
   createMessageParser,
   type MessageParser,
@@ -34,7 +34,6 @@ export async function handleChatCompletions(
   context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  requireJsonContentType(request);
   const json = await readJsonBody(request, context.maxBodyBytes);
   const { model } = context.engine;
   const body = readChatBody(json, { model, forms: context.forms });

@@ -6,7 +6,7 @@
 import type { GenerationChunk, GenerationEngine, TokenLogprobs } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
-import { readJsonBody, requireJsonContentType } from "../http/read_body.ts";
+import { readJsonBody } from "../http/read_body.ts";
 import { type CompletionBody, readCompletionBody } from "./completion_request.ts";
 import { GenerationGroup, type GroupChunk } from "./generation_group.ts";
 import { asClientWrote } from "./logprob_fields.ts";
@@ -19,7 +19,6 @@ export async function handleCompletions(
   context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  requireJsonContentType(request);
   const json = await readJsonBody(request, context.maxBodyBytes);
   const body = readCompletionBody(json, context.engine.model);
   const created = Math.floor(Date.now() / 1000);

@@ -161,7 +161,16 @@ describe("after the first chunk", () => {
   });
 });
 
-const PATHS = ["/generate", CHAT, "/v1/completions", "/tokenize", "/detokenize", "/abort_request"];
+const PATHS = [
+  "/generate",
+  CHAT,
+  "/v1/completions",
+  "/tokenize",
+  "/detokenize",
+  "/abort_request",
+  "/parse_function_call",
+  "/separate_reasoning",
+];
 
 describe.each(PATHS)("%s", (path) => {
   const app = createApp(new ScriptedEngine(), { maxBodyBytes: 1000 });
@@ -187,6 +196,29 @@ describe.each(PATHS)("%s", (path) => {
     expect(await response.json()).toMatchObject({ object: "error", code: 413, param: null });
   });
 
+  test.each(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])(
+    "answers 400 with a flat body to the Content-Type %j",
+    async (type) => {
+      const response = await post(app, path, "{}", { headers: { "content-type": type } });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toEqual({
+        object: "error",
+        message: expect.stringContaining("Cannot accept the Content-Type header"),
+        type: "Bad Request",
+        param: null,
+        code: 400,
+      });
+    },
+  );
+
+  test.each(["application/json", "Application/JSON; charset=utf-8"])(
+    "takes the Content-Type %j",
+    async (type) => {
+      const response = await post(app, path, "{}", { headers: { "content-type": type } });
+      expect(await errorMessage(response)).not.toContain("Content-Type");
+    },
+  );
+
   test("answers 405 to GET", async () => {
     const response = await app.request(path);
     expect(response.status).toBe(405);
@@ -195,14 +227,15 @@ describe.each(PATHS)("%s", (path) => {
   });
 });
 
-test.each(["text/plain", "application/x-www-form-urlencoded", ""])(
-  "a chat of Content-Type %j is a 400",
-  async (type) => {
-    const headers = { "content-type": type };
-    const app = createApp(new ScriptedEngine());
-    const response = await post(app, CHAT, { messages }, { headers });
+test.each(["/v1/chat/completions", "/v1/completions", "/v1/tokenize", "/v1/detokenize"])(
+  "%s without a Content-Type is a 400",
+  async (path) => {
+    const body = new TextEncoder().encode("{}");
+    const response = await createApp(new ScriptedEngine()).request(path, { method: "POST", body });
     expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ object: "error", type: "Bad Request" });
+    expect(await errorMessage(response)).toBe(
+      'Cannot accept the Content-Type header: it is absent, not "application/json"',
+    );
   },
 );
 

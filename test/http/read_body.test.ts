@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { readJsonBody, requireJsonContentType } from "../../src/http/read_body.ts";
 
 function request(body: BodyInit | null, headers: Record<string, string> = {}): Request {
-  const init = { method: "POST", body, headers, duplex: "half" };
+  const given = { "content-type": "application/json", ...headers };
+  const init = { method: "POST", body, headers: given, duplex: "half" };
   return new Request("http://wisp.test/", init as RequestInit);
 }
 

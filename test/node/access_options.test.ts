@@ -76,7 +76,10 @@ describe("wisp launch_server", () => {
     await command.isReady;
     expect(command.lines()).toContain("Clients must show the key of --api-key");
     const send = (path: string, key: string, init: RequestInit = {}) =>
-      fetch(`${command.url()}${path}`, { ...init, headers: { authorization: `Bearer ${key}` } });
+      fetch(`${command.url()}${path}`, {
+        ...init,
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      });
     const status = async (...request: Parameters<typeof send>) => (await send(...request)).status;
     expect(await status("/v1/models", "other")).toBe(401);
     expect(await status("/v1/models", "k-user")).toBe(200);

@@ -30,7 +30,8 @@ async function stoppable(args: readonly string[] = [], engine?: ScriptedEngine) 
 }
 
 function generate(url: string, body: object, init: RequestInit = {}): Promise<Response> {
-  return fetch(`${url}/generate`, { method: "POST", body: JSON.stringify(body), ...init });
+  const headers = { "content-type": "application/json" };
+  return fetch(`${url}/generate`, { method: "POST", headers, body: JSON.stringify(body), ...init });
 }
 
 /** An engine whose answers to "slow" wait until `release` is called. */

@@ -80,6 +80,7 @@ test("a client that leaves before the answer ends the generation", async () => {
   const controller = new AbortController();
   const answer = fetch(`${server.url}/generate`, {
     method: "POST",
+    headers: { "content-type": "application/json" },
     signal: controller.signal,
     body: JSON.stringify({
       text: "Once",
