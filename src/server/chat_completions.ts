@@ -9,11 +9,8 @@ import type { GenerationChunk, TokenLogprobs } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
-import {
-  createMessageParser,
-  type MessageParser,
-  type MessageParserOptions,
-} from "../text/message_parser.ts";
+import type { MessageParserOptions } from "../text/message_parser.ts";
+import { AnswerParser } from "./answer_parser.ts";
 import {
   ChatMessageBuilder,
   type FinishedChunk,
@@ -43,7 +40,11 @@ export async function handleChatCompletions(
       throw asClientWrote(error, "chat");
     },
   );
-  const usageOptions = { samples: body.requests.length, cacheReport: context.cacheReport };
+  const usageOptions = {
+    samples: body.requests.length,
+    cacheReport: context.cacheReport,
+    countsReasoning: body.parsing.reasoning !== undefined,
+  };
 
   if (body.stream) {
     const stream = new ChatStream(body, { created, usageOptions });
@@ -66,11 +67,15 @@ export async function handleChatCompletions(
 class ChatAnswer {
   readonly message = new ChatMessageBuilder();
   readonly logprobs: TokenLogprobs[] = [];
-  readonly #parser: MessageParser;
+  readonly #parser: AnswerParser;
   #last: GenerationChunk | null = null;
 
   constructor(parsing: MessageParserOptions) {
-    this.#parser = createMessageParser(parsing);
+    this.#parser = new AnswerParser(parsing);
+  }
+
+  get reasoningTokens(): number {
+    return this.#parser.reasoningTokens;
   }
 
   get last(): FinishedChunk {
@@ -78,8 +83,7 @@ class ChatAnswer {
   }
 
   append(chunk: GenerationChunk): void {
-    this.message.append(this.#parser.push(chunk.text));
-    if (chunk.finish !== null) this.message.append(this.#parser.end());
+    this.message.append(this.#parser.take(chunk));
     for (const entry of chunk.logprobs ?? []) this.logprobs.push(entry);
     this.#last = chunk;
   }
@@ -110,7 +114,7 @@ function wireCompletion(
       matched_stop: message.hasCalls ? null : wireMatchedStop(last.finish),
     })),
     usage: wireUsage(
-      answers.map(({ last }) => last),
+      answers.map(({ last, reasoningTokens }) => ({ chunk: last, reasoningTokens })),
       usageOptions,
     ),
     metadata: { weight_version: "default" },

@@ -5,7 +5,7 @@
  * @module
  */
 import type { FinishReason, GenerationChunk, TokenLogprobs } from "../generation.ts";
-import { createMessageParser, type MessageParser } from "../text/message_parser.ts";
+import { AnswerParser } from "./answer_parser.ts";
 import {
   type ChatDelta,
   EMPTY_DELTA,
@@ -22,7 +22,7 @@ import { wireChatLogprobs } from "./wire_logprobs.ts";
 /** One choice of a stream as far as it has come. */
 interface StreamedChoice {
   readonly index: number;
-  readonly parser: MessageParser;
+  readonly parser: AnswerParser;
   hasCalls: boolean;
   /** Of tokens whose text is still held back. */
   logprobs: TokenLogprobs[];
@@ -47,7 +47,7 @@ export class ChatStream {
     this.#usageOptions = usageOptions;
     this.#choices = body.requests.map((_, index) => ({
       index,
-      parser: createMessageParser(body.parsing),
+      parser: new AnswerParser(body.parsing),
       hasCalls: false,
       logprobs: [],
       last: null,
@@ -102,7 +102,10 @@ export class ChatStream {
 
   #usage(): object {
     return wireUsage(
-      this.#choices.map(({ last }) => last),
+      this.#choices.map(({ last, parser }) => ({
+        chunk: last,
+        reasoningTokens: parser.reasoningTokens,
+      })),
       this.#usageOptions,
     );
   }
@@ -121,9 +124,8 @@ export class ChatStream {
 }
 
 /** What a chunk lets the client know. */
-function takeDeltas(choice: StreamedChoice, { text, finish }: GenerationChunk): ChatDelta[] {
-  const { parser } = choice;
-  const told = [...parser.push(text), ...(finish === null ? [] : parser.end())];
+function takeDeltas(choice: StreamedChoice, chunk: GenerationChunk): ChatDelta[] {
+  const told = choice.parser.take(chunk);
   choice.hasCalls ||= told.some(({ type }) => type === "call");
   return told.map(wireDelta).filter((delta) => delta !== undefined);
 }

@@ -151,7 +151,7 @@ class CompletionAnswer {
     const { samples } = this.#body;
     const { cacheReport } = this.#options;
     return wireUsage(
-      this.#choices.map(({ last }) => last),
+      this.#choices.map(({ last }) => ({ chunk: last })),
       { samples, cacheReport },
     );
   }

@@ -43,33 +43,43 @@ export interface UsageOptions {
   readonly samples: number;
   /** Whether to tell how much of the prompts was in the prefix cache. */
   readonly cacheReport: boolean;
+  /** Whether reasoning is known when it is seen. Default false. */
+  readonly countsReasoning?: boolean;
 }
 
-/**
- * @param newest The newest chunk of each answer, all answers to one prompt in a row; null before
- * the first.
- */
+/** How far an answer has come. */
+export interface AnswerProgress {
+  /** The newest; null before the first. */
+  readonly chunk: GenerationChunk | null;
+  /** Of its tokens those that are reasoning. Default 0. */
+  readonly reasoningTokens?: number;
+}
+
+/** @param answers All answers to one prompt in a row. */
 export function wireUsage(
-  newest: readonly (GenerationChunk | null)[],
-  { samples, cacheReport }: UsageOptions,
+  answers: readonly AnswerProgress[],
+  { samples, cacheReport, countsReasoning = false }: UsageOptions,
 ): object {
   // A prompt counts once, however many answers it has.
-  const prompts = newest.filter((_, i) => i % samples === 0);
-  const promptTokens = sum(prompts, (chunk) => chunk.promptTokens);
-  const completionTokens = sum(newest, (chunk) => chunk.completionTokens);
-  const cachedTokens = sum(prompts, (chunk) => chunk.cachedTokens);
+  const prompts = answers.filter((_, i) => i % samples === 0);
+  const promptTokens = sum(prompts, ({ chunk }) => chunk?.promptTokens);
+  const completionTokens = sum(answers, ({ chunk }) => chunk?.completionTokens);
+  const cachedTokens = sum(prompts, ({ chunk }) => chunk?.cachedTokens);
+  const reasoning = { reasoning_tokens: sum(answers, (answer) => answer.reasoningTokens) };
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens + completionTokens,
     completion_tokens: completionTokens,
     prompt_tokens_details: cacheReport && cachedTokens > 0 ? { cached_tokens: cachedTokens } : null,
-    reasoning_tokens: 0,
+    // The one name is that of servers of this kind, the other OpenAI's.
+    ...reasoning,
+    ...(countsReasoning && { completion_tokens_details: reasoning }),
   };
 }
 
 function sum(
-  chunks: readonly (GenerationChunk | null)[],
-  count: (chunk: GenerationChunk) => number,
+  answers: readonly AnswerProgress[],
+  count: (answer: AnswerProgress) => number | undefined,
 ): number {
-  return chunks.reduce((total, chunk) => total + (chunk === null ? 0 : count(chunk)), 0);
+  return answers.reduce((total, answer) => total + (count(answer) ?? 0), 0);
 }

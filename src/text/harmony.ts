@@ -48,9 +48,21 @@ export interface HarmonyOptions extends ToolCallOptions {
 /** Parses one answer. */
 export class HarmonyParser {
   readonly #transducer: Transducer<HarmonyEvent>;
+  #isReasoning = false;
 
   constructor(options: HarmonyOptions) {
-    this.#transducer = new Transducer((reader, emit) => parse(reader, options, emit), joinHarmony);
+    const setReasoning = (isReasoning: boolean) => {
+      this.#isReasoning = isReasoning;
+    };
+    this.#transducer = new Transducer(
+      (reader, emit) => parse(reader, { ...options, setReasoning }, emit),
+      joinHarmony,
+    );
+  }
+
+  /** Whether the text so far ends within an analysis. */
+  get isReasoning(): boolean {
+    return this.#isReasoning;
   }
 
   push(text: string): HarmonyEvent[] {
@@ -78,9 +90,14 @@ interface Header {
   readonly recipient: string | undefined;
 }
 
+interface ParseOptions extends HarmonyOptions {
+  /** Called where an analysis begins and where it ends. */
+  readonly setReasoning: (isReasoning: boolean) => void;
+}
+
 function* parse(
   reader: PieceReader,
-  options: HarmonyOptions,
+  options: ParseOptions,
   emit: (event: HarmonyEvent) => void,
 ): Reading<void> {
   const calls = new CallEvents(options, emit);
@@ -90,6 +107,7 @@ function* parse(
     reader.forget();
     const start = reader.position;
     const header = yield* readHeader(reader, isFirst);
+    options.setReasoning(header?.channel === "analysis" && header.recipient === undefined);
     const name = header?.recipient?.startsWith(FUNCTIONS)
       ? header.recipient.slice(FUNCTIONS.length)
       : undefined;
@@ -114,6 +132,7 @@ function* parse(
         (mark) => calls.content(mark),
       );
     }
+    options.setReasoning(false);
   }
   calls.end();
 }

@@ -23,6 +23,8 @@ export type MessageEvent = ToolCallEvent | { readonly type: "reasoning"; readonl
 
 /** Parses one answer. What it tells does not depend on where the text is cut into pieces. */
 export interface MessageParser {
+  /** Whether the answer so far ends within reasoning, be that told apart or not. */
+  readonly isReasoning: boolean;
   /** Takes more of the answer; text that may be part of a mark is held back. */
   push(text: string): readonly MessageEvent[];
   /** The answer is over: what was held back is told. */
@@ -140,6 +142,10 @@ class TaggedParser implements MessageParser {
     this.#separatesReasoning = separatesReasoning;
   }
 
+  get isReasoning(): boolean {
+    return this.#thinking?.isThinking ?? false;
+  }
+
   push(text: string): readonly MessageEvent[] {
     return this.#thinking === undefined
       ? this.#content(text)
@@ -169,6 +175,10 @@ class ReasoningAtOnce implements MessageParser {
 
   constructor(parser: MessageParser) {
     this.#parser = parser;
+  }
+
+  get isReasoning(): boolean {
+    return this.#parser.isReasoning;
   }
 
   push(text: string): readonly MessageEvent[] {

@@ -122,6 +122,48 @@ test("the marks of gpt-oss are asked for and not shown", async () => {
   expect(engine.requests[0]!.sampling!.shownSpecialTokens).toContain("<|message|>");
 });
 
+describe("usage tells the tokens of reasoning", () => {
+  const analysis = ["<|channel|>analysis<|message|>", "Hm", ".", "<|end|>"];
+  const final = ["<|start|>assistant", "<|channel|>final<|message|>", "Four", ".<|return|>"];
+
+  test.each<[string, string[], number, object, AppOptions]>([
+    ["with both tags", ["<think>", "Two", ".", "</think>", "\n\n", "Four"], 4, {}, r1],
+    ["of a tag in pieces", ["Two", ".", "</th", "ink>", "\n\n", "Four"], 4, {}, r1],
+    ["that the limit cuts off", ["Two", " and"], 3, {}, r1],
+    ["none", ["Four", "."], 0, {}, { reasoningParser: "qwen3" }],
+    ["that stay content", ["Two", "</think>", "Four"], 2, { separate_reasoning: false }, r1],
+    ["that come at once", ["Two", "</think>", "Four"], 2, { stream_reasoning: false }, r1],
+    ["of gpt-oss", [...analysis, ...final], 4, {}, { reasoningParser: "gpt-oss" }],
+    ["of two analyses", [...analysis, ...analysis], 8, {}, { reasoningParser: "gpt-oss" }],
+  ])("%s", async (_, pieces, count, body, options) => {
+    const request = { messages: MESSAGES, ...body };
+    const wanted = {
+      reasoning_tokens: count,
+      completion_tokens_details: { reasoning_tokens: count },
+    };
+    const whole = await post(app(pieces, options), PATH, request);
+    expect((await answer<{ usage: object }>(whole)).usage).toMatchObject(wanted);
+    const streaming = { ...request, stream: true, stream_options: { include_usage: true } };
+    const streamed = await events<{ usage: object }>(
+      await post(app(pieces, options), PATH, streaming),
+    );
+    expect(streamed.at(-1)!.usage).toMatchObject(wanted);
+  });
+
+  test("of all choices together", async () => {
+    const request = { messages: MESSAGES, n: 3 };
+    const response = await post(app(["Two", "</think>", "Four"], r1), PATH, request);
+    expect(await answer(response)).toMatchObject({ usage: { reasoning_tokens: 6 } });
+  });
+
+  test("not where nobody looks for them", async () => {
+    const response = await post(app([THOUGHT], {}), PATH, { messages: MESSAGES });
+    const { usage } = await answer<{ usage: object }>(response);
+    expect(usage).toMatchObject({ reasoning_tokens: 0 });
+    expect(usage).not.toHaveProperty("completion_tokens_details");
+  });
+});
+
 test("parsers of different kinds of models are refused when the app is made", () => {
   const options: AppOptions = { toolCallParser: "qwen25", reasoningParser: "gpt-oss" };
   expect(() => app([], options)).toThrow("gpt-oss goes with gpt-oss only");

@@ -27,14 +27,27 @@ export const THINK_END = "</think>";
 /** Parses one answer. */
 export class ThinkTagParser {
   readonly #transducer: Transducer<ThinkingEvent>;
+  #isThinking: boolean;
 
   constructor({ isOpen, keepTags = false }: ThinkTagOptions) {
+    this.#isThinking = isOpen;
+    const setThinking = (isThinking: boolean) => {
+      this.#isThinking = isThinking;
+    };
     this.#transducer = new Transducer(
       (reader, emit) =>
-        parse(reader, { isOpen, keepTags, write: (type, text) => text && emit({ type, text }) }),
+        parse(reader, {
+          ...{ isOpen, keepTags, setThinking },
+          write: (type, text) => text && emit({ type, text }),
+        }),
       (last, next) =>
         last.type === next.type ? { ...last, text: last.text + next.text } : undefined,
     );
+  }
+
+  /** Whether the text so far ends within the thinking. */
+  get isThinking(): boolean {
+    return this.#isThinking;
   }
 
   push(text: string): ThinkingEvent[] {
@@ -50,10 +63,13 @@ export class ThinkTagParser {
 interface ParseOptions {
   readonly isOpen: boolean;
   readonly keepTags: boolean;
+  /** Called where the thinking begins and where it ends. */
+  readonly setThinking: (isThinking: boolean) => void;
   readonly write: (type: ThinkingEvent["type"], text: string) => void;
 }
 
-function* parse(reader: PieceReader, { isOpen, keepTags, write }: ParseOptions): Reading<void> {
+function* parse(reader: PieceReader, options: ParseOptions): Reading<void> {
+  const { isOpen, keepTags, setThinking, write } = options;
   yield* reader.skipSpace();
   const hasTag = yield* reader.looksAt(readBegin);
   if (!hasTag && !isOpen) {
@@ -62,14 +78,17 @@ function* parse(reader: PieceReader, { isOpen, keepTags, write }: ParseOptions):
     return;
   }
   if (hasTag) yield* reader.take(THINK_BEGIN);
+  setThinking(true);
   if (keepTags) {
     reader.rewind(0);
     yield* copyTagged(reader, (text) => write("reasoning", text));
+    setThinking(false);
     yield* copyAll(reader, (text) => write("content", text));
     return;
   }
   yield* reader.skipSpace();
   yield* copyThinking(reader, (text) => write("reasoning", text));
+  setThinking(false);
   yield* reader.skipSpace();
   yield* copyTrimmed(reader, (text) => write("content", text));
 }
