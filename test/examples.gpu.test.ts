@@ -87,6 +87,16 @@ test("examples/structured_output gets answers of the forms it asks for", async (
   expect(rest).toEqual([""]);
 });
 
+test("examples/tool_calling calls what the model asks for, and ends with its answer", async () => {
+  const { status, output, errors } = await run("tools", read("examples/tool_calling/main.ts"));
+  expect(status, errors).toBe(0);
+  expect(output.split("\n")).toEqual([
+    'get_weather({"city": "Paris", "unit": "celsius"}) is {"temperature": 21, "condition": "sunny"}',
+    "It is 21 degrees celsius and sunny in Paris.",
+    "",
+  ]);
+});
+
 test("examples/server answers /generate and a streamed chat", async () => {
   const { status, output, errors } = await run("server", read("examples/server/main.ts"));
   expect(status, errors).toBe(0);
