@@ -5,12 +5,11 @@
  * @module
  */
 import { expect } from "vitest";
-import { Kernel } from "../src/gpu/kernel.ts";
+import { copy as bindCopy } from "../kernels/probe/copy.ts";
+import { MULTIPLY_ADD_WORKGROUP, multiplyAdd } from "../kernels/probe/multiply_add.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, whole } from "../src/gpu/tensor.ts";
 import { device, download, upload } from "../test/support/gpu.ts";
-import copySource from "./copy.wgsl?raw";
-import fmaSource from "./fma.wgsl?raw";
 import { catchLaunches } from "./launch_profile.ts";
 import { timeLaunch } from "./timing.ts";
 
@@ -23,24 +22,8 @@ export interface AdapterRates {
   readonly launch: number;
 }
 
-const copyKernel = new Kernel({
-  name: "bench/copy",
-  source: copySource,
-  buffers: ["source", "to"],
-  params: ["vectors"],
-});
-const fmaKernel = new Kernel({
-  name: "bench/fma",
-  source: fmaSource,
-  buffers: ["out"],
-  params: ["steps", "factor", "increment"],
-});
-
 const COPIED_BYTES = 64 * 2 ** 20;
 const VECTOR_BYTES = 16;
-const COPY_WORKGROUP_VECTORS = 64 * 4;
-const MOST_WORKGROUPS = 4096;
-const FMA_WORKGROUP = 64;
 /** Chains of four numbers in an invocation, and their sum at the start. */
 const FMA_CHAINS = 4;
 const FMA_START = 6;
@@ -53,7 +36,7 @@ export async function measureAdapter(): Promise<AdapterRates> {
   const fma = await timeFma(recorder, many);
   const launch = await timeFma(recorder, { workgroups: 1, steps: 1 });
   recorder.destroy();
-  const multiplyAdds = many.workgroups * FMA_WORKGROUP * FMA_CHAINS * 4 * many.steps;
+  const multiplyAdds = many.workgroups * MULTIPLY_ADD_WORKGROUP * FMA_CHAINS * 4 * many.steps;
   return { copy: (2 * COPIED_BYTES) / copy, fma: (2 * multiplyAdds) / fma, launch };
 }
 
@@ -61,12 +44,10 @@ async function timeCopy(recorder: Recorder): Promise<number> {
   const words = Uint32Array.from({ length: COPIED_BYTES / 4 }, (_, i) => Math.imul(i, 2654435761));
   const source = whole(upload(words));
   const to = allocateTensor(device, COPIED_BYTES, "copy");
-  const vectors = COPIED_BYTES / VECTOR_BYTES;
-  const bound = copyKernel.bind(recorder, { source, to }, { params: { vectors } });
+  const record = bindCopy(recorder, { source, to });
   await recorder.pipelines.ready();
-  const groups = Math.ceil(vectors / COPY_WORKGROUP_VECTORS);
   const [launch] = await catchLaunches(recorder, async () => {
-    bound.record(MOST_WORKGROUPS, Math.ceil(groups / MOST_WORKGROUPS));
+    record(COPIED_BYTES / VECTOR_BYTES);
     recorder.submit();
   });
   expect(Buffer.compare(Buffer.from(await download(to.buffer)), Buffer.from(words.buffer))).toBe(0);
@@ -80,14 +61,13 @@ async function timeFma(
   recorder: Recorder,
   { workgroups, steps }: { readonly workgroups: number; readonly steps: number },
 ): Promise<number> {
-  const floats = workgroups * FMA_WORKGROUP * 4;
+  const floats = workgroups * MULTIPLY_ADD_WORKGROUP * 4;
   const out = allocateTensor(device, floats * 4, "fma");
   const increment = 0.5;
-  const params = { steps, factor: 1, increment };
-  const bound = fmaKernel.bind(recorder, { out }, { params });
+  const record = multiplyAdd(recorder, { out, steps, factor: 1, increment });
   await recorder.pipelines.ready();
   const [launch] = await catchLaunches(recorder, async () => {
-    bound.record(workgroups);
+    record(workgroups);
     recorder.submit();
   });
   const got = new Float32Array(await download(out.buffer));

@@ -1,4 +1,4 @@
-// fma: out[i] = 4 * steps * increment + 6 where factor is 1, by fused multiply-adds
+// multiply_add: out[i] = sum of the chains c = c * factor + increment, `steps` times, from 0, 1, 2, 3
 //
 //   out  [invocations]  vec4f  write
 //
