@@ -69,6 +69,9 @@ interface Candidate {
 const keptAlive: object[] = [];
 const openGpus = new Map<AdapterPreference, GPU>();
 
+/** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
+const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
+
 /** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
 const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
 const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
@@ -145,7 +148,7 @@ async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
     const restore = useManifests(candidate.manifests);
     const dawn = candidate.dawn();
     if (dawn !== undefined) throttlePolling(dawn.globals);
-    const gpu = dawn?.create([]);
+    const gpu = dawn?.create(DAWN_FLAGS);
     const adapter = gpu === undefined ? null : await request(gpu);
     if (dawn !== undefined && gpu !== undefined && adapter !== null) {
       keptAlive.push(gpu);
