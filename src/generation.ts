@@ -238,8 +238,15 @@ export interface ModelDescription {
   readonly path: string;
   /** Class name in config.json. */
   readonly architecture: string;
+  /** `model_type` in config.json. */
+  readonly modelType: string | undefined;
   /** Name of the family whose way to write conversations it follows, or "unknown". */
   readonly family: string;
+  /**
+   * Those variables of its chat template by which a request says how much to think: of "thinking",
+   * "enable_thinking" and "reasoning_effort".
+   */
+  readonly thinkingVariables: readonly string[];
   /** Tokens a sequence may have, prompt and completion together. */
   readonly contextLength: number;
   readonly vocabularySize: number;

@@ -105,11 +105,10 @@ export class Engine implements GenerationEngine {
     this.model = {
       path: source.name,
       architecture: definition.architecture,
-      family: text.family.name,
+      ...text.description,
       contextLength,
       vocabularySize: definition.shape.vocabularySize,
       hiddenSize: definition.shape.hiddenSize,
-      defaults: text.defaults,
     };
     this.#grammars = (options.grammarService ?? localGrammarService)({
       tokens: text.tokenizer.vocabulary,

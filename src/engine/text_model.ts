@@ -30,13 +30,20 @@ export interface TextModel {
   readonly eosTokenIds: ReadonlySet<number>;
   /** Spells text that a grammar forces as the tokenizer would. */
   readonly spelling: Spelling;
-  readonly defaults: ModelDescription["defaults"];
+  /** What its files say of the model. */
+  readonly description: Pick<
+    ModelDescription,
+    "modelType" | "family" | "thinkingVariables" | "defaults"
+  >;
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
 }
 
 const CONFIG_FILE = "config.json";
 const GENERATION_FILE = "generation_config.json";
+
+/** By these chat templates are told how much the model is to think. */
+const THINKING_VARIABLES = ["thinking", "enable_thinking", "reasoning_effort"];
 
 export interface TextOptions {
   /** Replaces the checkpoint's own template. */
@@ -91,7 +98,14 @@ export async function loadText(
     isSpecial: (token) => vocabulary.isSpecial(token),
   };
   const text = { tokenizer, chat, family, eosTokenIds, spelling, longestToken };
-  return { ...text, defaults: defaults(generation) };
+  const modelType = isJsonObject(config) ? config.model_type : undefined;
+  const description: TextModel["description"] = {
+    modelType: typeof modelType === "string" ? modelType : undefined,
+    family: family.name,
+    thinkingVariables: THINKING_VARIABLES.filter((name) => chat.variables.has(name)),
+    defaults: defaults(generation),
+  };
+  return { ...text, description };
 }
 
 /** tokenizer_config.json; roles that it does not name are looked up in the older file for them. */

@@ -11,7 +11,7 @@ import type {
   ModelDescription,
   SamplingParams,
 } from "../generation.ts";
-import { Fields, isObject, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
+import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../text/message_parser.ts";
 import { readCacheSalt } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
@@ -24,8 +24,13 @@ import {
   refuseSecondGrammar,
 } from "./sampling_fields.ts";
 import type { MessageForms } from "./server_context.ts";
+import { asksToThink, readThinking } from "./thinking_fields.ts";
 import { readTools, toolConstraint } from "./tool_fields.ts";
-import { UNSUPPORTED_CHAT_FIELDS, UNSUPPORTED_MESSAGE_FIELDS } from "./unsupported_fields.ts";
+import {
+  acceptCaller,
+  UNSUPPORTED_CHAT_FIELDS,
+  UNSUPPORTED_MESSAGE_FIELDS,
+} from "./unsupported_fields.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
 export interface ChatBody extends StreamOptions {
@@ -73,7 +78,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
   const modelName = fields.string("model") ?? "default";
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
-  const templateVariables = readTemplateVariables(fields);
+  const templateVariables = readThinking(fields, { model, forms });
   const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
   const parsing = present<MessageParserOptions>({
     ...forms,
@@ -92,9 +97,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
-  // These describe the caller and change nothing.
-  fields.string("user");
-  fields.object("metadata");
+  acceptCaller(fields);
   fields.end();
   const request = present<GenerationRequest>({
     messages,
@@ -161,21 +164,6 @@ function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling
     seed: readSeed(fields, "seed"),
     shownSpecialTokens: marks.length === 0 ? undefined : marks,
   });
-}
-
-/** Variables for the chat template; it checks their names. */
-export function readTemplateVariables(
-  fields: Fields,
-): Readonly<Record<string, unknown>> | undefined {
-  const value = fields.value("chat_template_kwargs");
-  if (value === undefined) return undefined;
-  if (isObject(value)) return Object.keys(value).length === 0 ? undefined : value;
-  throw wrongType("chat_template_kwargs", "an object", value);
-}
-
-/** Templates of different families call it differently. */
-function asksToThink(variables: Readonly<Record<string, unknown>> = {}): boolean {
-  return variables.thinking === true || variables.enable_thinking === true;
 }
 
 export function readMessages(fields: Fields): readonly ChatMessage[] {

@@ -22,7 +22,7 @@ import {
   readSharedSampling,
   refuseSecondGrammar,
 } from "./sampling_fields.ts";
-import { UNSUPPORTED_COMPLETION_FIELDS } from "./unsupported_fields.ts";
+import { acceptCaller, UNSUPPORTED_COMPLETION_FIELDS } from "./unsupported_fields.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
 /** Completion tokens of a request that does not say. */
@@ -64,8 +64,7 @@ export function readCompletionBody(body: unknown, model: ModelDescription): Comp
   const modelName = fields.string("model") ?? "default";
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
-  // It describes the caller and changes nothing.
-  fields.string("user");
+  acceptCaller(fields);
   fields.end();
   const requests = prompts.map((prompt, i) =>
     present<GenerationRequest>({ ...prompt, ...shared, requestId: ids[i] }),

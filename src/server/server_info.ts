@@ -7,7 +7,7 @@ import type { ServerContext } from "./server_context.ts";
 
 /** `GET /get_model_info`. */
 export function modelInfo({ engine, description }: ServerContext): Response {
-  const { path, architecture } = engine.model;
+  const { path, architecture, modelType } = engine.model;
   return Response.json({
     model_path: path,
     tokenizer_path: path,
@@ -16,6 +16,7 @@ export function modelInfo({ engine, description }: ServerContext): Response {
     weight_version: "default",
     has_image_understanding: false,
     has_audio_understanding: false,
+    model_type: modelType ?? null,
     architectures: [architecture],
   });
 }

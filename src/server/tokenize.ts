@@ -7,9 +7,10 @@ import { InvalidRequestError } from "../errors.ts";
 import type { ModelDescription, TokenizeRequest } from "../generation.ts";
 import { Fields, present, requireIds, requireList, requireString } from "../http/fields.ts";
 import { readJsonBody } from "../http/read_body.ts";
-import { readMessages, readTemplateVariables } from "./chat_request.ts";
+import { readMessages } from "./chat_request.ts";
 import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
+import { readTemplateVariables } from "./thinking_fields.ts";
 
 /** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
 export async function handleTokenize(

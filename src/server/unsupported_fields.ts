@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { isObject, type NeutralValues } from "../http/fields.ts";
+import { type Fields, isObject, type NeutralValues } from "../http/fields.ts";
 
 type FieldTable = Readonly<Record<string, NeutralValues>>;
 
@@ -13,7 +13,7 @@ const OFF: NeutralValues = [false];
 /** An empty string counts as unset where a grammar is expected. */
 const UNSET: NeutralValues = [""];
 
-const isEmpty: NeutralValues = (value) =>
+const isEmpty = (value: unknown): boolean =>
   Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0;
 
 /** The value itself or, for a batch, a list of it. */
@@ -65,20 +65,32 @@ export const UNSUPPORTED_SAMPLING_FIELDS: FieldTable = {
   custom_params: isEmpty,
 };
 
-export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
-  ...DEPLOYMENT_FIELDS,
-  ...SHARED_SAMPLING_FIELDS,
-  reasoning: isEmpty,
-  reasoning_effort: NOTHING,
+/** Fields that only a service with accounts has a use for. */
+const SERVICE_FIELDS: FieldTable = {
   service_tier: ["auto"],
   store: OFF,
 };
 
+export const UNSUPPORTED_CHAT_FIELDS: FieldTable = {
+  ...DEPLOYMENT_FIELDS,
+  ...SERVICE_FIELDS,
+  ...SHARED_SAMPLING_FIELDS,
+  audio: NOTHING,
+  modalities: (value) => isEmpty(value) || (Array.isArray(value) && String(value) === "text"),
+};
+
 export const UNSUPPORTED_COMPLETION_FIELDS: FieldTable = {
   ...DEPLOYMENT_FIELDS,
+  ...SERVICE_FIELDS,
   ...SHARED_SAMPLING_FIELDS,
   suffix: UNSET,
 };
+
+/** Fields of the endpoints under `/v1` that describe the caller and change nothing. */
+export function acceptCaller(fields: Fields): void {
+  fields.string("user");
+  fields.object("metadata");
+}
 
 export const UNSUPPORTED_STREAM_OPTIONS: FieldTable = {
   include_obfuscation: OFF,

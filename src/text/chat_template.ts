@@ -76,6 +76,11 @@ export class ChatTemplate {
     }
   }
 
+  /** Names that the template uses as variables. */
+  get variables(): ReadonlySet<string> {
+    return this.#template.variables;
+  }
+
   /**
    * Writes the prompt.
    *

@@ -18,6 +18,8 @@ const TOOL_USE = "tool_use";
 
 /** Anything that turns a conversation into a prompt. */
 export interface ChatRenderer {
+  /** Names that its templates use as variables. */
+  readonly variables: ReadonlySet<string>;
   /** @throws {InvalidRequestError} when the conversation cannot be rendered. */
   render(input: ChatTemplateInput): string;
 }
@@ -55,6 +57,7 @@ export function createChatRenderer(sources: ChatTemplateSources): ChatRenderer {
     ]),
   );
   return {
+    variables: new Set([...named.values()].flatMap(({ variables }) => [...variables])),
     render(input) {
       const hasTools = (input.tools?.length ?? 0) > 0;
       const template = (hasTools ? named.get(TOOL_USE) : undefined) ?? named.get(DEFAULT);

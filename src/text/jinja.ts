@@ -13,11 +13,16 @@ type Program = ReturnType<typeof parse>;
 export class TemplateRefusal extends Error {}
 
 export class JinjaTemplate {
+  /** Names that it reads or sets as variables. */
+  readonly variables: ReadonlySet<string>;
   readonly #program: Program;
 
   /** @throws {Error} when the source does not parse. */
   constructor(source: string) {
     this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    const names = new Set<string>();
+    collectVariables(this.#program, names);
+    this.variables = names;
   }
 
   /**
@@ -33,6 +38,27 @@ export class JinjaTemplate {
     const interpreter = new Interpreter(environment);
     keepTextBeforeLoopControls(interpreter);
     return String(interpreter.run(this.#program).value);
+  }
+}
+
+/** Nodes of the syntax tree, as far as it matters which names are variables. */
+interface SyntaxNode {
+  readonly type?: string;
+  readonly value?: unknown;
+  readonly object?: unknown;
+  readonly computed?: boolean;
+}
+
+function collectVariables(node: unknown, names: Set<string>): void {
+  if (typeof node !== "object" || node === null) return;
+  const { type, value, object, computed } = node as SyntaxNode;
+  if (type === "Identifier") names.add(String(value));
+  // Fields and names of arguments are no variables.
+  else if (type === "MemberExpression" && computed !== true) collectVariables(object, names);
+  else if (type === "KeywordArgumentExpression") collectVariables(value, names);
+  else {
+    const parts = node instanceof Map ? [...node].flat() : Object.values(node);
+    for (const part of parts) collectVariables(part, names);
   }
 }
 

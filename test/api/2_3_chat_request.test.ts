@@ -294,8 +294,12 @@ describe("fields that are not supported yet", () => {
     { tools: null, tool_choice: "none", parallel_tool_calls: true },
     { tools: [], response_format: { type: "text" }, logit_bias: null },
     { user: "ada", metadata: { a: "b" }, store: false, service_tier: "auto" },
+    { user: null, metadata: null, store: null, service_tier: null, rid: null, seed: null },
+    { modalities: ["text"], audio: null, lora_path: null, session_params: {} },
     { continue_final_message: false },
     { separate_reasoning: false, chat_template_kwargs: {}, reasoning_effort: null },
+    { reasoning: {} },
+    { reasoning: { enabled: null, effort: null } },
   ])("take the neutral %j", async (fields) => {
     await asked({ messages: HELLO, ...fields });
   });
@@ -303,8 +307,12 @@ describe("fields that are not supported yet", () => {
   test.each([
     ["store", true],
     ["service_tier", "flex"],
-    ["reasoning_effort", "high"],
     ["lora_path", "x"],
+    ["session_params", { id: "s" }],
+    ["return_hidden_states", true],
+    ["bootstrap_host", "10.0.0.1"],
+    ["audio", { voice: "alloy" }],
+    ["modalities", ["text", "audio"]],
   ])("%s: %j is refused by name", async (name, value) => {
     expect(await refusal({ messages: HELLO, [name]: value })).toBe(
       `Cannot use ${name}: it is not supported yet`,

@@ -128,6 +128,8 @@ describe("fields", () => {
   test.each([
     { n: 2, best_of: 2 },
     { best_of: 1, suffix: "", echo: false, logprobs: null },
+    { store: false, service_tier: "auto", metadata: { a: "b" }, user: "ada" },
+    { user: null, metadata: null, stop: null, temperature: null, stream_options: null },
     { user: "ada", lora_path: null, stream: false },
   ])("the neutral %j pass", async (fields) => {
     await asked({ prompt: "a", ...fields });

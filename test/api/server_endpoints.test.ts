@@ -37,6 +37,7 @@ describe.each(["/get_model_info", "/model_info"])("GET %s", (path) => {
       weight_version: "default",
       has_image_understanding: false,
       has_audio_understanding: false,
+      model_type: "scripted",
       architectures: ["ScriptedForCausalLM"],
     });
   });

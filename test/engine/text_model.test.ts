@@ -191,3 +191,17 @@ describe("loadText, other formats of a tokenizer", () => {
     await expect(load({})).rejects.toThrow("Cannot load tokenizer.json: memory has no such file");
   });
 });
+
+test("the description tells model type and the variables about thinking that the template has", async () => {
+  const files = {
+    "config.json": { model_type: "qwen3" },
+    "tokenizer.json": byteLevelJson(),
+    "chat_template.jinja": "{% if enable_thinking %}{{ message.thinking }}{% endif %}",
+  };
+  expect((await load(files)).description).toMatchObject({
+    modelType: "qwen3",
+    thinkingVariables: ["enable_thinking"],
+  });
+  const plain = { "config.json": { model_type: 5 }, "tokenizer.json": byteLevelJson() };
+  expect((await load(plain)).description).toMatchObject({ modelType: undefined });
+});

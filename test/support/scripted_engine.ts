@@ -60,7 +60,9 @@ export class ScriptedEngine implements GenerationEngine {
     this.model = {
       path: "models/scripted",
       architecture: "ScriptedForCausalLM",
+      modelType: "scripted",
       family: "unknown",
+      thinkingVariables: [],
       contextLength: 4096,
       vocabularySize: 65536,
       hiddenSize: 4,

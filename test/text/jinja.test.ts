@@ -8,6 +8,15 @@ function render(source: string, variables: object = {}): string {
 }
 
 describe("JinjaTemplate", () => {
+  test("variables are the names that it uses, not those of fields and arguments", () => {
+    const source =
+      "{% set a = b.c or d['e'] or f[g] %}{{ h | tojson(indent=i) }}{{ {j: k, 'l': m} }}" +
+      "{% for n in o %}{% if p is not defined %}q{% endif %}{% endfor %}";
+    const { variables } = new JinjaTemplate(source);
+    for (const name of "abdfghijkmnop") expect(variables).toContain(name);
+    for (const name of ["c", "e", "indent", "l", "q"]) expect(variables).not.toContain(name);
+  });
+
   test.each([
     ["%Y-%m-%d", "2025-03-04"],
     ["%d %b %Y", "04 Mar 2025"],

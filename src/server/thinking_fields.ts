@@ -1,0 +1,102 @@
+/**
+ * Fields by which a chat request says how much the model is to think -> variables of its chat
+ * template, which is where models are told so.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import type { ModelDescription } from "../generation.ts";
+import { type Fields, isObject, outOfRange, wrongType } from "../http/fields.ts";
+import { thinkingOf } from "../text/message_parser.ts";
+import type { MessageForms } from "./server_context.ts";
+
+export interface ThinkingFieldsOptions {
+  readonly model: ModelDescription;
+  readonly forms: MessageForms;
+}
+
+type Variables = Readonly<Record<string, unknown>>;
+
+/** Templates of different families call the switch differently. */
+const SWITCHES = ["thinking", "enable_thinking"];
+const EFFORT = "reasoning_effort";
+const EFFORTS = ["none", "low", "medium", "high"];
+
+/**
+ * The variables of `chat_template_kwargs`, and those that `reasoning_effort` and `reasoning` stand for.
+ *
+ * @throws {UnsupportedError} where the model's template reads no such variable.
+ */
+export function readThinking(
+  fields: Fields,
+  options: ThinkingFieldsOptions,
+): Variables | undefined {
+  const given = readTemplateVariables(fields) ?? {};
+  const wanted = wantedVariables(fields, options);
+  const contradicted = Object.keys(wanted).find(
+    (name) => Object.hasOwn(given, name) && given[name] !== wanted[name],
+  );
+  if (contradicted !== undefined) {
+    const path = `chat_template_kwargs.${contradicted}`;
+    throw new InvalidRequestError(`${path} contradicts ${EFFORT} or reasoning`, path);
+  }
+  const all = { ...wanted, ...given };
+  return Object.keys(all).length === 0 ? undefined : all;
+}
+
+/** Variables for the chat template; it checks their names. */
+export function readTemplateVariables(fields: Fields): Variables | undefined {
+  const value = fields.value("chat_template_kwargs");
+  if (value === undefined) return undefined;
+  if (isObject(value)) return Object.keys(value).length === 0 ? undefined : value;
+  throw wrongType("chat_template_kwargs", "an object", value);
+}
+
+/** Whether a request's variables ask for thinking that is not there without them. */
+export function asksToThink(variables: Variables = {}): boolean {
+  return SWITCHES.some((name) => variables[name] === true);
+}
+
+function wantedVariables(fields: Fields, options: ThinkingFieldsOptions): Variables {
+  const reasoning = fields.object("reasoning");
+  const enabled = reasoning?.boolean("enabled");
+  const inner = reasoning && readEffort(reasoning, "effort");
+  reasoning?.end();
+  const effort = readEffort(fields, EFFORT) ?? inner;
+  if (inner !== undefined && inner !== effort) {
+    throw new InvalidRequestError(`reasoning.effort contradicts ${EFFORT}`, "reasoning.effort");
+  }
+  if (enabled !== undefined && effort !== undefined && enabled === (effort === "none")) {
+    const message = `reasoning.enabled contradicts the effort ${JSON.stringify(effort)}`;
+    throw new InvalidRequestError(message, "reasoning.enabled");
+  }
+  const isOn = enabled ?? (effort === "none" ? false : undefined);
+  return { ...switchVariables(isOn, options), ...effortVariable(effort, options) };
+}
+
+function readEffort(fields: Fields, name: string): string | undefined {
+  const effort = fields.string(name);
+  if (effort === undefined || EFFORTS.includes(effort)) return effort;
+  throw outOfRange(fields.path(name), `one of ${EFFORTS.join(", ")}`, effort);
+}
+
+function switchVariables(
+  isOn: boolean | undefined,
+  { model, forms }: ThinkingFieldsOptions,
+): Variables {
+  if (isOn === undefined) return {};
+  const read = SWITCHES.filter((name) => model.thinkingVariables.includes(name));
+  if (read.length > 0) return Object.fromEntries(read.map((name) => [name, isOn]));
+  // Such a model always thinks.
+  if (isOn && thinkingOf(forms)?.isOpen) return {};
+  throw new UnsupportedError(
+    `reasoning turned ${isOn ? "on" : "off"}`,
+    `the model's chat template does not read ${SWITCHES.join(" or ")}`,
+  );
+}
+
+function effortVariable(effort: string | undefined, { model }: ThinkingFieldsOptions): Variables {
+  if (effort === undefined || effort === "none") return {};
+  if (model.thinkingVariables.includes(EFFORT)) return { [EFFORT]: effort };
+  throw new UnsupportedError(EFFORT, "the model's chat template does not read it");
+}

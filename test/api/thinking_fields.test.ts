@@ -1,0 +1,83 @@
+/** Fields of a chat request that say how much to think: `reasoning_effort` and `reasoning`. */
+import { describe, expect, test } from "vitest";
+import { type AppOptions, createApp } from "../../src/server/app.ts";
+import { answer, errorMessage, post } from "../support/http_client.ts";
+import { ScriptedEngine } from "../support/scripted_engine.ts";
+
+const PATH = "/v1/chat/completions";
+
+describe("how much to think", () => {
+  const fields = { messages: [{ role: "user", content: "hello" }] };
+  const variables = async (
+    body: object,
+    thinkingVariables: readonly string[],
+    options: AppOptions = {},
+  ) => {
+    const engine = new ScriptedEngine({ model: { thinkingVariables } });
+    const response = await post(createApp(engine, options), PATH, { ...fields, ...body });
+    if (response.status !== 200) return errorMessage(response);
+    return engine.requests[0]!.templateVariables;
+  };
+
+  test.each<[object, string[], object | undefined]>([
+    [{ reasoning_effort: "high" }, ["reasoning_effort"], { reasoning_effort: "high" }],
+    [{ reasoning: { effort: "low" } }, ["reasoning_effort"], { reasoning_effort: "low" }],
+    [{ reasoning: { enabled: true } }, ["thinking"], { thinking: true }],
+    [{ reasoning: { enabled: false } }, ["enable_thinking"], { enable_thinking: false }],
+    [{ reasoning_effort: "none" }, ["enable_thinking"], { enable_thinking: false }],
+    [
+      { reasoning: { enabled: true }, chat_template_kwargs: { thinking: true, a: 1 } },
+      ["thinking"],
+      { thinking: true, a: 1 },
+    ],
+    [
+      { reasoning: { enabled: true, effort: "low" }, reasoning_effort: "low" },
+      ["thinking", "reasoning_effort"],
+      { thinking: true, reasoning_effort: "low" },
+    ],
+  ])("%j becomes variables of the chat template", async (body, names, expected) => {
+    expect(await variables(body, names)).toEqual(expected);
+  });
+
+  test("is nothing to ask of a model that always thinks", async () => {
+    const options = { reasoningParser: "deepseek-r1" } as const;
+    expect(await variables({ reasoning: { enabled: true } }, [], options)).toBeUndefined();
+    expect(await variables({ reasoning: { enabled: false } }, [], options)).toContain(
+      "Cannot use reasoning turned off",
+    );
+  });
+
+  test("tells the parser that thoughts come", async () => {
+    const script = () => ({ pieces: ["Hm.</think>Yes."] });
+    const engine = new ScriptedEngine({ script, model: { thinkingVariables: ["thinking"] } });
+    const app = createApp(engine, { reasoningParser: "deepseek-v3" });
+    const body = { ...fields, reasoning: { enabled: true } };
+    expect(await answer(await post(app, PATH, body))).toMatchObject({
+      choices: [{ message: { reasoning_content: "Hm.", content: "Yes." } }],
+    });
+  });
+
+  test.each<[object, string]>([
+    [
+      { reasoning_effort: "low" },
+      "Cannot use reasoning_effort: the model's chat template does not",
+    ],
+    [{ reasoning: { enabled: true } }, "Cannot use reasoning turned on: the model's chat template"],
+    [{ reasoning_effort: "most" }, "reasoning_effort must be one of none, low, medium, high"],
+    [{ reasoning: { effort: 1 } }, "reasoning.effort must be a string, got 1"],
+    [{ reasoning: { enabled: "yes" } }, "reasoning.enabled must be true or false"],
+    [{ reasoning: { max_tokens: 1 } }, "Cannot use reasoning.max_tokens: it is not a known field"],
+    [{ reasoning: { effort: "low" }, reasoning_effort: "high" }, "reasoning.effort contradicts"],
+    [{ reasoning: { enabled: true }, reasoning_effort: "none" }, "reasoning.enabled contradicts"],
+    [{ reasoning: { enabled: false, effort: "low" } }, "reasoning.enabled contradicts"],
+  ])("%j is refused", async (body, message) => {
+    expect(await variables(body, [])).toContain(message);
+  });
+
+  test("said twice in different ways is refused", async () => {
+    const body = { reasoning: { enabled: true }, chat_template_kwargs: { thinking: false } };
+    expect(await variables(body, ["thinking"])).toBe(
+      "chat_template_kwargs.thinking contradicts reasoning_effort or reasoning",
+    );
+  });
+});
