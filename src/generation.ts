@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { Profile, ProfileOptions } from "./profile.ts";
 
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
@@ -327,6 +328,16 @@ export interface GenerationEngine {
   detokenize(tokens: readonly number[], options?: DetokenizeOptions): Promise<string>;
 
   status(): EngineStatus;
+
+  /**
+   * Measures the steps that run while `work` does, on the GPU and on the host. Answers have the same
+   * bits and take longer. Absent in engines that cannot be measured.
+   *
+   * @param work Is called once everything is ready; the profile ends when what it returns resolves.
+   * @throws {InvalidRequestError} when a profile is being taken, or an option is out of range.
+   * @throws {UnsupportedError} when the GPU cannot take times, naming the feature.
+   */
+  profile?(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile>;
 
   /**
    * Forgets what the prefix cache has, so that the next prompts are computed from their first token.

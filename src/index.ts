@@ -54,6 +54,19 @@ export {
   type GrammarSource,
 } from "./grammar/library.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
+export {
+  type AdapterRates,
+  type ChromeTrace,
+  chromeTrace,
+  formatProfile,
+  type HostSpan,
+  type KernelProfile,
+  type LaunchSpan,
+  type Profile,
+  type ProfileOptions,
+  type TraceEvent,
+  type TraceOptions,
+} from "./profile.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
 export type { Lifecycle } from "./server/lifecycle.ts";
 export type { MetricsPage } from "./server/metrics.ts";

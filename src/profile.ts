@@ -55,7 +55,7 @@ export interface Profile {
   readonly kernels: readonly KernelProfile[];
   /** In order, unless spans were not asked for. */
   readonly launches: readonly LaunchSpan[];
-  /** In the order of their ends, unless spans were not asked for. */
+  /** In order, unless spans were not asked for. */
   readonly host: readonly HostSpan[];
   /** Launches and host spans beyond those that a profile keeps; `kernels` counts them all. */
   readonly omittedSpans: number;

@@ -22,7 +22,7 @@ import type {
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
-import { Detokenizer } from "../text/detokenizer.ts";
+import type { Profile, ProfileOptions } from "../profile.ts";
 import { ChunkStream, requireInterval } from "./chunk_stream.ts";
 import { constraintOf } from "./constraint.ts";
 import type { EngineOptions } from "./engine_options.ts";
@@ -40,11 +40,14 @@ import {
   requireTokens,
   tokenize,
 } from "./prompt.ts";
+import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
+import { Profiler } from "./profiler.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { requirePriority } from "./schedule_policy.ts";
 import type { ScheduledStep } from "./scheduled_step.ts";
 import { Scheduler } from "./scheduler.ts";
+import { seeds } from "./seeds.ts";
 import { Sequence } from "./sequence.ts";
 import { SequenceGrammar } from "./sequence_grammar.ts";
 import { SequenceLogprobs } from "./sequence_logprobs.ts";
@@ -74,6 +77,7 @@ export class Engine implements GenerationEngine {
   readonly #pages: SequencePages;
   readonly #movers: PageMovers;
   readonly #scheduler: Scheduler;
+  readonly #profiler: Profiler;
   readonly #prompt: PromptOptions;
   readonly #nextSeed: () => number;
   readonly #grammars: GrammarService;
@@ -133,6 +137,7 @@ export class Engine implements GenerationEngine {
       maxPrefillKeys: maxPrefillKeys(contextLength, maxRows),
       maxScoredRows: loaded.runner.maxScoredRows,
     });
+    this.#profiler = new Profiler(loaded.runner.recorder);
     this.#nextSeed = seeds(options.randomSeed);
     this.#onStep = options.onStep;
     loaded.device.lost.then(({ message }) => {
@@ -240,6 +245,11 @@ export class Engine implements GenerationEngine {
     };
   }
 
+  async profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {
+    if (this.#failure !== undefined) throw this.#failure;
+    return this.#profiler.profile(work, options);
+  }
+
   async flushCache(): Promise<boolean> {
     if (this.#scheduler.hasWork) return false;
     this.#pages.flush();
@@ -254,6 +264,7 @@ export class Engine implements GenerationEngine {
     }
     this.#news.call();
     await this.#loop;
+    await this.#profiler.close();
     this.#grammars.close();
     this.#loaded.destroy();
   }
@@ -305,7 +316,7 @@ export class Engine implements GenerationEngine {
         }),
       logitProcessors: request.logitProcessors,
       eosTokenIds: this.#text.eosTokenIds,
-      detokenizer: new Detokenizer(vocabulary, sampling),
+      detokenizer: new ProfiledDetokenizer(vocabulary, sampling, this.#profiler),
       onChunk: (chunk) => stream.push(chunk),
       onError: (error) => stream.fail(error),
     });
@@ -314,6 +325,7 @@ export class Engine implements GenerationEngine {
   /** One step after another while there is work, each submitted before the last one is seen. */
   async #run(): Promise<void> {
     const scheduler = this.#scheduler;
+    const profiler = this.#profiler;
     const pipeline = new StepPipeline(this.#loaded.options.overlapSchedule);
     this.#progressAt = performance.now();
     try {
@@ -323,18 +335,19 @@ export class Engine implements GenerationEngine {
         // While the GPU is busy, waiting a moment for a mask costs nobody anything.
         if (scheduler.isUnprepared && !pipeline.isEmpty) await pipeline.race(this.#newsOr(MASK_MS));
         while (pipeline.hasRoom(scheduler.lookahead)) {
-          const step = scheduler.schedule();
+          const step = profiler.span("schedule", () => scheduler.schedule());
           if (step === undefined) break;
-          pipeline.push(step, await this.#submit(step));
+          pipeline.push(step, await profiler.span("record", () => this.#submit(step)));
         }
         if (pipeline.isEmpty) {
           if (!scheduler.isUnprepared) break;
           await this.#news.wait();
           continue;
         }
-        const { step, tokens } = await pipeline.finish();
+        const { step, tokens } = await profiler.span("sample readback", () => pipeline.finish());
         this.#progressAt = performance.now();
-        scheduler.commit(step, tokens);
+        profiler.span("commit", () => scheduler.commit(step, tokens));
+        profiler.endStep();
         this.#onStep?.(reportStep(step));
       }
     } catch (error) {
@@ -353,6 +366,7 @@ export class Engine implements GenerationEngine {
       sequence.logprobs!.scoredRow(position),
     );
     await carryOut(step.transfers, this.#movers);
+    this.#profiler.beginStep();
     return this.#loaded.runner.submit(step.batch, rows, { scored });
   }
 
@@ -377,14 +391,4 @@ const MASK_MS = 1;
 
 function abortError(): DOMException {
   return new DOMException("The request is aborted", "AbortError");
-}
-
-/** Seeds for requests without one: a fixed sequence when a seed is given. */
-function seeds(seed: number | undefined): () => number {
-  if (seed === undefined) return () => crypto.getRandomValues(new Uint32Array(1))[0]!;
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x9e3779b9) >>> 0;
-    return state;
-  };
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch } from "./batch.ts";
@@ -125,6 +126,11 @@ export class StepInputs {
     this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
     this.#writePasses(batch);
+  }
+
+  /** What the last batch wrote, of which the first `rows` rows are used; valid until the next. */
+  arrays(rows: number): StepArrays {
+    return { rows: this.#rows.subarray(0, rows * ROW_WORDS), items: this.prefill.items };
   }
 
   /** Notes what has changed of a sequence's page table since something stood in its place. */
