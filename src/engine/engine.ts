@@ -33,6 +33,8 @@ import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { maxPrefillKeys } from "./prefill_workspace.ts";
+import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
+import { Profiler } from "./profiler.ts";
 import {
   completionLimit,
   type PromptOptions,
@@ -40,8 +42,6 @@ import {
   requireTokens,
   tokenize,
 } from "./prompt.ts";
-import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
-import { Profiler } from "./profiler.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
 import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
 import { requirePriority } from "./schedule_policy.ts";
