@@ -36,6 +36,7 @@ interface Task {
  * @throws {GrammarError} when it has them, or the automaton would be beyond the limits.
  */
 export function automatonOf(expression: Expression): CodePointAutomaton {
+  if (expression.kind === "regular") return expression.automaton;
   return withoutSilentEdges(new Construction(expression).nodes);
 }
 

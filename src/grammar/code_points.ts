@@ -85,6 +85,13 @@ export function subtractSet(a: CodePoints, b: CodePoints): CodePoints {
   return intersectSets(a, invert(b));
 }
 
+/** The same text for the same number and ranges. */
+export function rangesKey(number: number, ranges: readonly CodePointRange[]): string {
+  let key = String(number);
+  for (const [first, last] of ranges) key += `;${first},${last}`;
+  return key;
+}
+
 export function hasCodePoint(set: CodePoints, point: number): boolean {
   let low = 0;
   let high = set.length;

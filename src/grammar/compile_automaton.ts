@@ -17,13 +17,14 @@ import {
   type CountedRepeat,
   findDepthNeeds,
 } from "./byte_automaton.ts";
-import { type CodePointRange, type CodePoints, codePoints } from "./code_points.ts";
+import { type CodePointRange, type CodePoints, codePoints, rangesKey } from "./code_points.ts";
 import { spendEffort } from "./effort.ts";
 import type {
   ChoiceExpression,
   CodePointAutomaton,
   Expression,
   Grammar,
+  RegularExpression,
   RepeatExpression,
   SequenceExpression,
 } from "./expression.ts";
@@ -38,10 +39,15 @@ export interface CompileLimits {
 
 const MAX_NODES = 250_000;
 const NODE_EFFORT = 1;
+const EDGE_EFFORT = 0.3;
 /** An expression object that stands in many places may be built often without a node of its own. */
 const TASKS_PER_NODE = 4;
 /** A repeat of at most so many nodes is written out. */
 const WRITTEN_OUT = 64;
+/** A regular language of at least so many states is shared by the places where it stands. */
+const SHARED_STATES = 64;
+/** In place of a node. */
+const NOT_BUILT = -1;
 
 /**
  * Compiles a grammar.
@@ -97,6 +103,8 @@ class Compilation {
   readonly #rules = new Map<string, number>();
   readonly #solidRules = new Map<string, number>();
   readonly #graphs = new Map<string, Utf8Node>();
+  /** First nodes of regular languages that stand in several places. */
+  readonly #regulars = new Map<CodePointAutomaton, number>();
 
   constructor(grammar: Grammar, maxNodes: number) {
     this.#grammar = grammar;
@@ -169,7 +177,7 @@ class Compilation {
         break;
       }
       case "regular":
-        this.#buildRegular(expression.automaton, { from, to, solid });
+        this.#addRegular(expression, { from, to, solid });
         break;
       default:
         expression satisfies never;
@@ -177,6 +185,7 @@ class Compilation {
   }
 
   #connect(from: number, edge: ByteEdge): void {
+    spendEffort(EDGE_EFFORT);
     const node = this.nodes[from]!;
     node.edges = append(node.edges, edge);
   }
@@ -228,7 +237,7 @@ class Compilation {
     points: CodePoints,
     { from, to, tails }: { from: number; to: number; tails: Map<Utf8Node, number> },
   ): void {
-    const key = points.join(";");
+    const key = rangesKey(0, points);
     const graph = this.#graphs.get(key) ?? utf8Graph(points);
     this.#graphs.set(key, graph);
     const waiting: (readonly [Utf8Node, number])[] = [[graph, from]];
@@ -316,6 +325,27 @@ class Compilation {
     this.#pass(at, to);
   }
 
+  /** One that stands in several places is built for the first of them, and once for all others. */
+  #addRegular(
+    expression: RegularExpression,
+    { from, to, solid }: { from: number; to: number; solid: boolean },
+  ): void {
+    const { automaton } = expression;
+    let shared = this.#regulars.get(automaton);
+    if (solid || shared === undefined || automaton.states.length < SHARED_STATES) {
+      if (!solid) this.#regulars.set(automaton, NOT_BUILT);
+      this.#buildRegular(automaton, { from, to, solid });
+      return;
+    }
+    if (shared === NOT_BUILT) {
+      shared = this.#addNode();
+      this.#regulars.set(automaton, shared);
+      this.#buildRegular(automaton, { from: shared, to: this.#addEnd(), solid });
+    }
+    const node = this.nodes[from]!;
+    node.calls = append(node.calls, { start: shared, back: to });
+  }
+
   #buildRegular(
     { states }: CodePointAutomaton,
     { from, to, solid }: { from: number; to: number; solid: boolean },
@@ -323,7 +353,14 @@ class Compilation {
     const numbers = states.map(() => this.#addNode());
     const tailsOf = new Map<number, Map<Utf8Node, number>>();
     const buildEdges = (state: number, node: number): void => {
-      for (const [target, points] of pointsByTarget(states[state]!.edges)) {
+      const { edges } = states[state]!;
+      if (edges.every(({ last }) => last < 0x80)) {
+        for (const { first, last, target } of edges) {
+          this.#connect(node, { first, last, target: numbers[target]! });
+        }
+        return;
+      }
+      for (const [target, points] of pointsByTarget(edges)) {
         const tails = tailsOf.get(target) ?? new Map<Utf8Node, number>();
         tailsOf.set(target, tails);
         this.#buildClass(points, { from: node, to: numbers[target]!, tails });

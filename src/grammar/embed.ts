@@ -7,18 +7,32 @@
 import { spendEffort } from "./effort.ts";
 import { childrenOf, type Expression, type Grammar, rule } from "./expression.ts";
 
+export interface EmbedOptions {
+  /** In front of the names of its rules. */
+  readonly prefix: string;
+  /** Names that stay as they are: the rules are the same in all grammars that are embedded. */
+  readonly shared?: ReadonlySet<string> | undefined;
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+
 /**
- * Adds a grammar's rules to `rules`, with `prefix` in front of their names.
+ * Adds a grammar's rules to `rules`.
  *
  * @returns What matches the grammar's texts.
  */
 export function embed(
   rules: Map<string, Expression>,
-  prefix: string,
   { rules: embedded, root }: Grammar,
+  { prefix, shared = NO_NAMES }: EmbedOptions,
 ): Expression {
-  for (const [name, body] of embedded) rules.set(prefix + name, renamed(body, prefix));
-  return rule(prefix + root);
+  const rename = (name: string) => (shared.has(name) ? name : prefix + name);
+  for (const [name, body] of embedded) {
+    const newName = rename(name);
+    if (newName !== name) rules.set(newName, renamed(body, rename));
+    else if (!rules.has(name)) rules.set(name, body);
+  }
+  return rule(rename(root));
 }
 
 const PART_EFFORT = 0.5;
@@ -30,7 +44,7 @@ interface Open {
 }
 
 /** Without recursion, so that deep nesting needs no deep stack. */
-function renamed(root: Expression, prefix: string): Expression {
+function renamed(root: Expression, rename: (name: string) => string): Expression {
   const result: Expression[] = [];
   const open: Open[] = [{ expression: { kind: "sequence", parts: [root] }, parts: result }];
   while (open.length > 0) {
@@ -44,7 +58,7 @@ function renamed(root: Expression, prefix: string): Expression {
     } else if (childrenOf(next).length > 0) {
       open.push({ expression: next, parts: [] });
     } else {
-      parts.push(next.kind === "rule" ? rule(prefix + next.name) : next);
+      parts.push(next.kind === "rule" ? rule(rename(next.name)) : next);
     }
   }
   return result[0]!;

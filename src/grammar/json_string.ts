@@ -14,7 +14,8 @@ import {
   type CodePoints,
   codePoints,
   intersectSets,
-  subtractSet,
+  invert,
+  rangesKey,
 } from "./code_points.ts";
 import type { CodePointAutomaton } from "./expression.ts";
 import { AutomatonBuilder } from "./regular.ts";
@@ -37,6 +38,13 @@ const SHORT_ESCAPES: readonly (readonly [letter: string, meaning: string])[] = [
   ["t", "\t"],
 ];
 
+/** Digits in a row, and the value of the first. */
+const HEXADECIMAL: readonly (readonly [digit: number, characters: string])[] = [
+  [0, "0123456789"],
+  [10, "abcdef"],
+  [10, "ABCDEF"],
+];
+
 /** Ranges of 16-bit numbers that are to be written with four hexadecimal digits. */
 type Units = readonly CodePointRange[];
 
@@ -56,32 +64,54 @@ export function insideJsonString(
   return new Spelling(automaton, plain).builder.build();
 }
 
+/** Characters that lead to a state. */
+interface Way {
+  readonly points: CodePoints;
+  readonly target: number;
+}
+
 class Spelling {
   readonly builder = new AutomatonBuilder();
+  /** Ways by escapes -> state behind the backslash: most states have the same ones. */
+  readonly #escapedStates = new Map<string, number>();
   /** Digits that are still to come and their target -> state. */
-  readonly #digitStates = new Map<string, number>();
+  readonly #digitStates = new Map<string | number, number>();
 
   constructor({ states }: CodePointAutomaton, plain: CodePoints) {
+    const escapable = invert(plain);
     for (const { accepting } of states) this.builder.add(accepting);
     states.forEach(({ edges }, state) => {
-      if (edges.length === 0) return;
-      const escaped = this.#follow(state, "\\");
-      const unicode = this.#follow(escaped, "u");
       const pointsOf = new Map<number, CodePointRange[]>();
       for (const { first, last, target } of edges) {
         const points = pointsOf.get(target);
         if (points === undefined) pointsOf.set(target, [[first, last]]);
         else points.push([first, last]);
       }
+      const escapes: Way[] = [];
       for (const [target, ranges] of pointsOf) {
         const points = codePoints(ranges);
         this.#spellRaw(state, points, target);
-        const escapable = subtractSet(points, plain);
-        this.#spellShort(escaped, escapable, target);
-        this.#spellUnits(unicode, intersectSets(escapable, [[0, 0xffff]]), target);
-        this.#spellPairs(unicode, intersectSets(escapable, [[0x10000, 0x10ffff]]), target);
+        const escaped = intersectSets(points, escapable);
+        if (escaped.length > 0) escapes.push({ points: escaped, target });
       }
+      if (escapes.length > 0) this.#connect(state, "\\", this.#escaped(escapes));
     });
+  }
+
+  #escaped(ways: readonly Way[]): number {
+    const key = ways.map(({ points, target }) => rangesKey(target, points)).join(" ");
+    let escaped = this.#escapedStates.get(key);
+    if (escaped === undefined) {
+      escaped = this.builder.add(false);
+      this.#escapedStates.set(key, escaped);
+      const unicode = this.#follow(escaped, "u");
+      for (const { points, target } of ways) {
+        this.#spellShort(escaped, points, target);
+        this.#spellUnits(unicode, intersectSets(points, [[0, 0xffff]]), target);
+        this.#spellPairs(unicode, intersectSets(points, [[0x10000, 0x10ffff]]), target);
+      }
+    }
+    return escaped;
   }
 
   /** A new state behind one character. */
@@ -147,32 +177,48 @@ class Spelling {
     this.#spellDigits(state, units, { left: 4, target });
   }
 
-  /** Digits with the same continuations share a state. */
+  /** Digits with the same continuations share a state, and neighbours among them an edge. */
   #spellDigits(
     state: number,
     units: Units,
     { left, target }: { readonly left: number; readonly target: number },
   ): void {
     const share = 16 ** (left - 1);
-    for (let digit = 0; digit < 16; digit++) {
-      const rest = units
-        .map(
-          ([a, b]): CodePointRange => [
-            Math.max(a - digit * share, 0),
-            Math.min(b - digit * share, share - 1),
-          ],
-        )
-        .filter(([a, b]) => a <= b);
-      if (rest.length === 0) continue;
-      const next = left === 1 ? target : this.#digits(rest, { left: left - 1, target });
-      const text = digit.toString(16);
-      this.#connect(state, text, next);
-      if (digit > 9) this.#connect(state, text.toUpperCase(), next);
+    const rests: (CodePointRange[] | undefined)[] = Array.from({ length: 16 });
+    for (const [first, last] of units) {
+      for (let digit = Math.floor(first / share); digit * share <= last; digit++) {
+        const from = Math.max(first - digit * share, 0);
+        const rest = rests[digit] ?? [];
+        rests[digit] = rest;
+        rest.push([from, Math.min(last - digit * share, share - 1)]);
+      }
+    }
+    const nextOf = rests.map((rest) => {
+      if (rest === undefined || left === 1) return rest && target;
+      return this.#digits(rest, { left: left - 1, target });
+    });
+    for (let first = 0, last = 0; first < 16; first = last + 1) {
+      const next = nextOf[first];
+      for (last = first; last < 15 && nextOf[last + 1] === next; ) last += 1;
+      if (next !== undefined) this.#connectDigits(state, [first, last], next);
+    }
+  }
+
+  #connectDigits(state: number, [first, last]: CodePointRange, target: number): void {
+    for (const [digit, characters] of HEXADECIMAL) {
+      const from = Math.max(first - digit, 0);
+      const to = Math.min(last - digit, characters.length - 1);
+      if (from > to) continue;
+      const point = (place: number) => characters.charCodeAt(place);
+      this.builder.connect(state, { first: point(from), last: point(to), target });
     }
   }
 
   #digits(units: Units, rest: { readonly left: number; readonly target: number }): number {
-    const key = `${rest.left}:${rest.target}:${units.join(";")}`;
+    const { left, target } = rest;
+    const [first, last] = units[0]!;
+    const isAny = first === 0 && last === 16 ** left - 1;
+    const key = isAny ? 4 * target + left : rangesKey(4 * target + left, units);
     let state = this.#digitStates.get(key);
     if (state === undefined) {
       state = this.builder.add(false);

@@ -21,6 +21,8 @@ export const MAX_REGULAR_EDGES = 1_000_000;
 
 const STATE_EFFORT = 2;
 const EDGE_EFFORT = 0.5;
+/** Of looking whether two edges have a character in common. */
+const COMPARE_EFFORT = 0.02;
 /** Of each edge of a set of states that becomes one. */
 const SPLIT_EFFORT = 1.5;
 
@@ -57,62 +59,98 @@ function refuse(limit: string): never {
 }
 
 /** Only the states on a way from the start to an accepting one. The start always stays. */
-export function trim({ states }: CodePointAutomaton): CodePointAutomaton {
-  const reached = walk(states, [0]);
-  const backwards: { edges: { target: number }[] }[] = states.map(() => ({ edges: [] }));
-  for (const state of reached) {
-    for (const { target } of states[state]!.edges) backwards[target]!.edges.push({ target: state });
-  }
-  const useful = walk(
-    backwards,
-    [...reached].filter((state) => states[state]!.accepting),
-  );
-  useful.add(0);
-  const numbers = new Map([...useful].sort((a, b) => a - b).map((state, i) => [state, i]));
-  return {
-    states: [...numbers.keys()].map((state) => ({
-      accepting: states[state]!.accepting,
-      edges: states[state]!.edges.flatMap((edge) => {
-        const target = numbers.get(edge.target);
-        return target === undefined ? [] : [{ ...edge, target }];
-      }),
-    })),
-  };
+export function trim(automaton: CodePointAutomaton): CodePointAutomaton {
+  const { states } = automaton;
+  const useful = usefulStates(states);
+  const numbers = new Int32Array(states.length);
+  let count = 0;
+  useful.forEach((isUseful, state) => {
+    numbers[state] = isUseful === 1 ? count++ : NO_STATE;
+  });
+  if (count === states.length) return automaton;
+  const kept: CodePointState[] = [];
+  states.forEach(({ accepting, edges }, state) => {
+    if (useful[state] === 0) return;
+    const targets: CodePointEdge[] = [];
+    for (const { first, last, target } of edges) {
+      if (useful[target] === 1) targets.push({ first, last, target: numbers[target]! });
+    }
+    kept.push({ accepting, edges: targets });
+  });
+  return { states: kept };
 }
 
-function walk(
-  states: readonly { readonly edges: readonly { readonly target: number }[] }[],
-  from: readonly number[],
-): Set<number> {
-  const seen = new Set(from);
-  // A set yields what is added to it on the way.
-  for (const state of seen) {
-    for (const { target } of states[state]!.edges) seen.add(target);
+const NO_STATE = -1;
+
+/** 1 for each state on a way from the start to an accepting one, and for the start. */
+function usefulStates(states: readonly CodePointState[]): Uint8Array {
+  const reached = reach(states);
+  // For each state the edges that lead to it, as a list: the last one, and before each the one before.
+  const lastTo = new Int32Array(states.length).fill(NO_STATE);
+  const before: number[] = [];
+  const sources: number[] = [];
+  const useful = new Uint8Array(states.length);
+  const waiting: number[] = [];
+  for (const state of reached) {
+    const { accepting, edges } = states[state]!;
+    if (accepting) {
+      useful[state] = 1;
+      waiting.push(state);
+    }
+    for (const { target } of edges) {
+      before.push(lastTo[target]!);
+      lastTo[target] = sources.push(state) - 1;
+    }
   }
-  return seen;
+  for (let state = waiting.pop(); state !== undefined; state = waiting.pop()) {
+    for (let edge = lastTo[state]!; edge !== NO_STATE; edge = before[edge]!) {
+      const source = sources[edge]!;
+      if (useful[source] === 1) continue;
+      useful[source] = 1;
+      waiting.push(source);
+    }
+  }
+  useful[0] = 1;
+  return useful;
+}
+
+/** The start and all states that it leads to. */
+function reach(states: readonly CodePointState[]): number[] {
+  const seen = new Uint8Array(states.length);
+  seen[0] = 1;
+  const reached = [0];
+  // A list yields what is added to it on the way.
+  for (const state of reached) {
+    for (const { target } of states[state]!.edges) {
+      if (seen[target] === 1) continue;
+      seen[target] = 1;
+      reached.push(target);
+    }
+  }
+  return reached;
 }
 
 /** Whether no text is accepted. */
 export function isEmpty(automaton: CodePointAutomaton): boolean {
   const { states } = automaton;
-  for (const state of walk(states, [0])) if (states[state]!.accepting) return false;
-  return true;
+  return !reach(states).some((state) => states[state]!.accepting);
 }
 
 /** Whether the automaton accepts the whole text, which has no lone surrogates. */
 export function accepts({ states }: CodePointAutomaton, text: string): boolean {
-  let current = new Set([0]);
+  let current = [0];
   for (const character of text) {
     const point = character.codePointAt(0)!;
-    const next = new Set<number>();
+    const next: number[] = [];
     for (const state of current) {
       for (const { first, last, target } of states[state]!.edges) {
-        if (first <= point && point <= last) next.add(target);
+        if (first <= point && point <= last) next.push(target);
       }
     }
-    current = next;
+    if (next.length === 0) return false;
+    current = next.length === 1 ? next : [...new Set(next)];
   }
-  return [...current].some((state) => states[state]!.accepting);
+  return current.some((state) => states[state]!.accepting);
 }
 
 /** Texts that both accept. */
@@ -133,8 +171,10 @@ export function intersection(a: CodePointAutomaton, b: CodePointAutomaton): Code
   number(0, 0);
   for (let i = 0; i < pairs.length; i++) {
     const [left, right] = pairs[i]!;
-    for (const one of a.states[left]!.edges) {
-      for (const other of b.states[right]!.edges) {
+    const [ones, others] = [a.states[left]!.edges, b.states[right]!.edges];
+    spendEffort(COMPARE_EFFORT * ones.length * others.length);
+    for (const one of ones) {
+      for (const other of others) {
         const first = Math.max(one.first, other.first);
         const last = Math.min(one.last, other.last);
         if (first > last) continue;

@@ -10,6 +10,7 @@ import { choice, type Expression, type Grammar, regular, repeat, sequence } from
 import { textUpTo, textWithout } from "./free_text.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { Marks } from "./marks.ts";
+import { JSON_RULES } from "./schema/json_grammar.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "./schema/json_schema.ts";
 
 /** One structured part. Special tokens stand in the texts by their names. */
@@ -98,7 +99,10 @@ function refuse(path: string, problem: string): never {
 export function structuralTagGrammar(tag: StructuralTag, { marks, json }: SchemaContext): Grammar {
   const rules = new Map<string, Expression>();
   const bodies = tag.structures.map(({ schema }, i) =>
-    embed(rules, `structure ${i} `, jsonSchemaGrammar(schema, json)),
+    embed(rules, jsonSchemaGrammar(schema, json), {
+      prefix: `structure ${i} `,
+      shared: JSON_RULES,
+    }),
   );
   const { parts, text } = triggered(
     tag.structures.map(({ begin, end }, i) => ({

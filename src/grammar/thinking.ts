@@ -26,7 +26,7 @@ export function afterThinking(
   if (thinking === undefined) return grammar;
   const { begin, end, isOpen } = thinking;
   const rules = new Map<string, Expression>();
-  const answer = embed(rules, "answer ", grammar);
+  const answer = embed(rules, grammar, { prefix: "answer " });
   const thoughts = marks.occurs(end)
     ? sequence(regular(textWithout([])), marks.spell(end))
     : regular(textUpTo([end], end));

@@ -8,6 +8,7 @@
 import { embed } from "./embed.ts";
 import { choice, EMPTY, type Expression, type Grammar, repeat, sequence } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
+import { JSON_RULES } from "./schema/json_grammar.ts";
 import { jsonSchemaGrammar } from "./schema/json_schema.ts";
 import { type SchemaContext, triggered } from "./structural_tag.ts";
 
@@ -98,13 +99,14 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   const { format, functions, required, parallel } = JSON.parse(source) as ToolConstraint;
   const form: CallForm = FORMS[format];
   const rules = new Map<string, Expression>();
-  const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => ({
-    begin: form.begin(name),
-    rest: sequence(
-      argumentsOf(rules, { name, parameters, schemaOptions }, `tool ${i} `),
-      marks.spell(form.end),
-    ),
-  }));
+  const known = new Map<string, Expression>();
+  const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => {
+    const schema = JSON.stringify(parameters);
+    const fields =
+      known.get(schema) ?? argumentsOf(rules, { name, parameters, schemaOptions }, `tool ${i} `);
+    known.set(schema, fields);
+    return { begin: form.begin(name), rest: sequence(fields, marks.spell(form.end)) };
+  });
   const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
   const { between } = form;
   const goesOn = parallel && between !== undefined;
@@ -137,7 +139,10 @@ function argumentsOf(
   prefix: string,
 ): Expression {
   try {
-    return embed(rules, prefix, jsonSchemaGrammar(parameters, schemaOptions));
+    return embed(rules, jsonSchemaGrammar(parameters, schemaOptions), {
+      prefix,
+      shared: JSON_RULES,
+    });
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     const problem = error.message.replace(/^Cannot /, "");

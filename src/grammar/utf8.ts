@@ -8,7 +8,8 @@
  * @module
  */
 
-import { type CodePointRange, type CodePoints, intersectSets } from "./code_points.ts";
+import { type CodePointRange, type CodePoints, intersectSets, rangesKey } from "./code_points.ts";
+import { spendEffort } from "./effort.ts";
 
 export interface Utf8Node {
   /** Rising and disjoint. */
@@ -32,6 +33,25 @@ const LENGTHS: readonly { readonly range: CodePointRange; readonly mark: number 
 
 /** A continuation byte is this plus six bits. */
 const CONTINUATION = 0x80;
+
+/** Of each node that is looked for. */
+const TAIL_EFFORT = 1;
+
+/** By how many: any continuation bytes. */
+const ANY_TAILS: Utf8Node[] = [];
+
+function anyTail(left: number): Utf8Node {
+  ANY_TAILS[left] ??= {
+    edges: [
+      {
+        first: CONTINUATION,
+        last: CONTINUATION + 0x3f,
+        next: left === 0 ? undefined : anyTail(left - 1),
+      },
+    ],
+  };
+  return ANY_TAILS[left];
+}
 
 /** The graph of a set that is not empty. */
 export function utf8Graph(points: CodePoints): Utf8Node {
@@ -58,32 +78,43 @@ function edgesOf(values: CodePoints, { left, mark, tails }: Rest): Utf8Edge[] {
       next: undefined,
     }));
   }
-  const shift = 6 * left;
-  const restsOf = new Map<number, CodePointRange[]>();
+  const size = 1 << (6 * left);
+  const edges: { first: number; last: number; next: Utf8Node }[] = [];
+  const add = (first: number, last: number, next: Utf8Node): void => {
+    const previous = edges.at(-1);
+    if (previous?.next === next && previous.last === mark + first - 1) previous.last = mark + last;
+    else edges.push({ first: mark + first, last: mark + last, next });
+  };
+  /** What is known of the values with this digit. */
+  let [open, rests] = [0, [] as CodePointRange[]];
+  const close = (): void => {
+    if (rests.length > 0) add(open, open, tailOf(rests, left - 1, tails));
+    rests = [];
+  };
   for (const [first, last] of values) {
-    for (let digit = first >> shift; digit <= last >> shift; digit++) {
-      const start = digit << shift;
-      const rest: CodePointRange = [
-        Math.max(first - start, 0),
-        Math.min(last - start, (1 << shift) - 1),
-      ];
-      const rests = restsOf.get(digit);
-      if (rests === undefined) restsOf.set(digit, [rest]);
-      else rests.push(rest);
+    for (let at = first; at <= last; ) {
+      const digit = Math.floor(at / size);
+      const start = digit * size;
+      if (digit !== open) close();
+      open = digit;
+      if (at === start && last >= start + size - 1) {
+        const beyond = Math.floor((last + 1) / size);
+        add(digit, beyond - 1, anyTail(left - 1));
+        at = beyond * size;
+      } else {
+        const end = Math.min(last, start + size - 1);
+        rests.push([at - start, end - start]);
+        at = end + 1;
+      }
     }
   }
-  const edges: { first: number; last: number; next: Utf8Node }[] = [];
-  for (const [digit, rests] of restsOf) {
-    const next = tailOf(rests, left - 1, tails);
-    const previous = edges.at(-1);
-    if (previous?.next === next && previous.last === mark + digit - 1) previous.last += 1;
-    else edges.push({ first: mark + digit, last: mark + digit, next });
-  }
+  close();
   return edges;
 }
 
 function tailOf(values: CodePoints, left: number, tails: Map<string, Utf8Node>): Utf8Node {
-  const key = `${left}:${values.join(";")}`;
+  spendEffort(TAIL_EFFORT);
+  const key = rangesKey(left, values);
   let node = tails.get(key);
   if (node === undefined) {
     node = { edges: edgesOf(values, { left, mark: CONTINUATION, tails }) };

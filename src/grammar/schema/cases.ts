@@ -62,11 +62,13 @@ const MAX_WORK = 1_000_000;
 export class CaseAnalysis {
   readonly tree: SchemaTree;
   readonly conjunctions = new Conjunctions();
-  readonly #known = new Map<string, readonly Case[]>();
-  readonly #joined = new Map<string, readonly Case[]>();
-  readonly #never = new Map<string, boolean>();
+  readonly #known = new Map<number, readonly Case[]>();
+  readonly #joined = new Map<Conjunction, Partial<Record<JsonType, readonly Case[]>>>();
+  /** Cases that do not contradict themselves as far as is known. */
+  readonly #consistent = new Set<Case>();
+  readonly #never = new Map<Conjunction, boolean>();
   readonly #checked = new Set<SchemaNode>();
-  readonly #active = new Map<string, SchemaNode>();
+  #active = new Set<number>();
   readonly #derived = new Map<string, SchemaNode>();
   /** Calls of `casesOf` inside one another. */
   #depth = 0;
@@ -137,7 +139,7 @@ export class CaseAnalysis {
     spendEffort(CASES_EFFORT);
     if (typeof node.value === "boolean") return node.value === holds ? EVERY_CASE : NO_CASE;
     const annotate = context.annotate && holds;
-    const key = `${holds ? "+" : "-"}${node.id} ${context.type} ${annotate}`;
+    const key = caseKey(node, holds, { type: context.type, annotate });
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     if (this.#active.has(key)) refuseCircle(node);
@@ -148,7 +150,7 @@ export class CaseAnalysis {
       );
     }
     this.#depth += 1;
-    this.#active.set(key, node);
+    this.#active.add(key);
     const cases = placeErrors(node, () =>
       this.#readCases(node, holds, { type: context.type, annotate }),
     );
@@ -210,8 +212,12 @@ export class CaseAnalysis {
   /** Cases of values that fit all parts of a conjunction. */
   casesOfAll(conjunction: Conjunction, type: JsonType): readonly Case[] {
     if (conjunction.never) return NO_CASE;
-    const key = `${conjunction.key} ${type}`;
-    let cases = this.#joined.get(key);
+    let known = this.#joined.get(conjunction);
+    if (known === undefined) {
+      known = {};
+      this.#joined.set(conjunction, known);
+    }
+    let cases = known[type];
     if (cases === undefined) {
       const { literals } = conjunction;
       const parts = literals.map(({ node, holds }) => {
@@ -219,7 +225,7 @@ export class CaseAnalysis {
       });
       const place = literals[0]?.node ?? this.tree.root;
       cases = this.both(place, type, ...parts);
-      this.#joined.set(key, cases);
+      known[type] = cases;
     }
     return cases;
   }
@@ -241,8 +247,8 @@ export class CaseAnalysis {
       const joined: Case[] = [];
       for (const one of cases) {
         for (const other of more) {
-          const both = [...one, ...other];
-          if (!contradicts(both, type, this)) joined.push(both);
+          const both = one.length === 0 ? other : [...one, ...other];
+          if (!this.#contradicts(both, type)) joined.push(both);
         }
         if (joined.length > MAX_CASES) this.#refuseCases(node);
       }
@@ -250,6 +256,14 @@ export class CaseAnalysis {
       if (cases.length === 0) return NO_CASE;
     }
     return cases;
+  }
+
+  /** Most cases are joined again, unchanged, wherever their schema is a part of another one. */
+  #contradicts(one: Case, type: JsonType): boolean {
+    if (this.#consistent.has(one)) return false;
+    if (contradicts(one, type, this)) return true;
+    this.#consistent.add(one);
+    return false;
   }
 
   #limit(node: SchemaNode, cases: readonly Case[]): readonly Case[] {
@@ -275,18 +289,18 @@ export class CaseAnalysis {
   /** Whether surely no value fits. */
   isNever(conjunction: Conjunction): boolean {
     if (conjunction.never) return true;
-    const known = this.#never.get(conjunction.key);
+    const known = this.#never.get(conjunction);
     if (known !== undefined) return known;
     if (this.#lookahead >= MAX_LOOKAHEAD) return false;
     // A value that contains itself is not there to contradict anything.
-    this.#never.set(conjunction.key, false);
+    this.#never.set(conjunction, false);
     this.#lookahead += 1;
-    const outer = new Map(this.#active);
-    this.#active.clear();
+    const outer = this.#active;
+    this.#active = new Set();
     const never = JSON_TYPES.every((type) => this.casesOfAll(conjunction, type).length === 0);
-    for (const [key, node] of outer) this.#active.set(key, node);
+    this.#active = outer;
     this.#lookahead -= 1;
-    this.#never.set(conjunction.key, never);
+    this.#never.set(conjunction, never);
     return never;
   }
 
@@ -299,6 +313,12 @@ export class CaseAnalysis {
       ? { states: [{ accepting: false, edges: [] }] }
       : languages.reduce(union);
   }
+}
+
+/** Another number for every other question about a schema. */
+function caseKey({ id }: SchemaNode, holds: boolean, { type, annotate }: CaseContext): number {
+  const question = JSON_TYPES.indexOf(type) * 4 + (holds ? 2 : 0) + (annotate ? 1 : 0);
+  return id * JSON_TYPES.length * 4 + question;
 }
 
 function withoutAnnotation(fact: Fact): Fact {

@@ -29,6 +29,7 @@ export interface Conjunction {
 
 export class Conjunctions {
   readonly #known = new Map<string, Conjunction>();
+  readonly #pairs = new Map<Conjunction, Map<Conjunction, Conjunction>>();
   /** What every value fits. */
   readonly any: Conjunction = this.#intern("", [], false);
   /** What no value fits. */
@@ -39,31 +40,45 @@ export class Conjunctions {
   }
 
   and(...parts: readonly Conjunction[]): Conjunction {
+    if (parts.length === 2) return this.#both(parts[0]!, parts[1]!);
     if (parts.some((part) => part.never)) return this.never;
     const solid = [...new Set(parts)].filter((part) => part !== this.any);
     return solid.length === 1 ? solid[0]! : this.#make(solid.flatMap((part) => part.literals));
   }
 
+  /** Two are asked for again and again. */
+  #both(a: Conjunction, b: Conjunction): Conjunction {
+    if (a === b || b === this.any || a.never) return a;
+    if (a === this.any || b.never) return b;
+    let withA = this.#pairs.get(a);
+    if (withA === undefined) {
+      withA = new Map();
+      this.#pairs.set(a, withA);
+    }
+    let known = withA.get(b);
+    if (known === undefined) {
+      known = this.#make([...a.literals, ...b.literals]);
+      withA.set(b, known);
+    }
+    return known;
+  }
+
   #make(literals: readonly Literal[]): Conjunction {
     spendEffort(LITERAL_EFFORT * literals.length);
-    const byKey = new Map<number, Literal>();
-    for (const literal of literals) {
+    const rising = [...literals].sort((a, b) => a.node.id - b.node.id);
+    const distinct: Literal[] = [];
+    let key = "";
+    for (const literal of rising) {
       const { node, holds } = literal;
-      if (typeof node.value === "boolean") {
-        if (node.value !== holds) return this.never;
-        continue;
-      }
-      if (Object.keys(node.value).length === 0) {
-        if (!holds) return this.never;
-        continue;
-      }
-      if (byKey.get(node.id) !== undefined && byKey.get(node.id)!.holds !== holds)
-        return this.never;
-      byKey.set(node.id, literal);
+      const { verdict } = node;
+      if (verdict !== undefined && verdict !== holds) return this.never;
+      const previous = distinct.at(-1);
+      if (previous?.node === node && previous.holds !== holds) return this.never;
+      if (verdict !== undefined || previous?.node === node) continue;
+      distinct.push(literal);
+      key += `${holds ? "+" : "-"}${node.id}`;
     }
-    const sorted = [...byKey.values()].sort((a, b) => a.node.id - b.node.id);
-    const key = sorted.map(({ node, holds }) => `${holds ? "+" : "-"}${node.id}`).join("");
-    return this.#intern(key, sorted, false);
+    return this.#intern(key, distinct, false);
   }
 
   #intern(key: string, literals: readonly Literal[], never: boolean): Conjunction {

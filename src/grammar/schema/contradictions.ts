@@ -7,7 +7,8 @@
  * @module
  */
 
-import { accepts, isEmpty } from "../regular.ts";
+import { spendEffort } from "../effort.ts";
+import { isEmpty } from "../regular.ts";
 import { mergeItems } from "./array_shape.ts";
 import type { CaseAnalysis } from "./cases.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact, StringFact } from "./facts.ts";
@@ -16,6 +17,9 @@ import type { Spend } from "./language.ts";
 import { noNumberFits } from "./number_language.ts";
 import { allowsKey, memberValue } from "./object_shape.ts";
 import { caseLanguage, lengthsOf } from "./string_keywords.ts";
+
+/** Of each fact that a listed text is held against. */
+const TEXT_EFFORT = 0.05;
 
 export function contradicts(facts: Case, type: JsonType, analysis: CaseAnalysis): boolean {
   if (facts.length === 0) return false;
@@ -48,11 +52,15 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   if (facts.length === 1 || languages.length === 0) return false;
   const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
   if (listed === undefined) return isEmpty(caseLanguage(facts, spend));
-  return !listed.language.texts!.some((text) => {
-    const length = Array.from(text).length;
-    const isIn = ({ language }: (typeof languages)[number]) => accepts(language.automaton, text);
-    return min <= length && length <= max && languages.every((fact) => isIn(fact) === fact.holds);
-  });
+  const texts = listed.language.texts!;
+  spendEffort(TEXT_EFFORT * texts.size * facts.length);
+  const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
+  for (const text of texts) {
+    const length = isBounded ? Array.from(text).length : 0;
+    const fits = languages.every(({ language, holds }) => language.has(text) === holds);
+    if (min <= length && length <= max && fits) return false;
+  }
+  return true;
 }
 
 function noArrayFits(facts: readonly ArrayFact[], analysis: CaseAnalysis): boolean {

@@ -25,6 +25,7 @@ const MAX_DIGITS = 2_000;
 
 /** @param value Finite. */
 export function decimalOf(value: number): Decimal {
+  if (Number.isSafeInteger(value)) return reduce(value < 0, BigInt(Math.abs(value)), 0);
   return parseDecimal(String(value))!;
 }
 

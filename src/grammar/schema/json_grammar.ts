@@ -50,23 +50,29 @@ export const COLON = sequence(SPACE, text(":"), SPACE);
 
 const CHARACTER = regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))));
 
+const WHITE = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
+const VALUE = rule("value");
+const MEMBER = sequence(rule("string"), COLON, VALUE);
+const SCALARS = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
+
+const RULES: ReadonlyMap<string, Expression> = new Map([
+  ["value", choice(rule("object"), rule("array"), ...SCALARS)],
+  ["object", enclosed("{", listOf(MEMBER), "}")],
+  ["array", enclosed("[", listOf(VALUE), "]")],
+  ["string", sequence(QUOTE, repeat(rule("character")), QUOTE)],
+  ["character", CHARACTER],
+  ["number", JSON_NUMBER],
+]);
+
+/** Names of the rules. */
+export const JSON_RULES: ReadonlySet<string> = new Set(["space", ...RULES.keys()]);
+
 /** Rules that every grammar for JSON shares. */
 export function jsonRules({
   maxWhitespace = MAX_WHITESPACE,
 }: WhitespaceOptions = {}): Map<string, Expression> {
-  const white = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
-  const value = rule("value");
-  const member = sequence(rule("string"), COLON, value);
-  const scalars = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
-  return new Map<string, Expression>([
-    ["space", maxWhitespace === 0 ? EMPTY : repeat(white, { max: maxWhitespace })],
-    ["value", choice(rule("object"), rule("array"), ...scalars)],
-    ["object", enclosed("{", listOf(member), "}")],
-    ["array", enclosed("[", listOf(value), "]")],
-    ["string", sequence(QUOTE, repeat(rule("character")), QUOTE)],
-    ["character", CHARACTER],
-    ["number", JSON_NUMBER],
-  ]);
+  const space = maxWhitespace === 0 ? EMPTY : repeat(WHITE, { max: maxWhitespace });
+  return new Map([["space", space], ...RULES]);
 }
 
 /** One or more, with commas. White space stands behind each. */

@@ -10,14 +10,25 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { compareDecimals, decimalOf, parseDecimal } from "./decimal.ts";
 import { ExactNumber, type JsonObject, type JsonValue, keepOrder } from "./json_value.ts";
 
-const SPACE = /[ \t\n\r]*/y;
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const NAME = /true|false|null/y;
+
+/** A whole number that every double of its size has a place for. */
+const SHORT_NUMBER = /^-?\d{1,15}$/;
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Of reading a value, and of each UTF-16 unit of it. */
+const VALUE_EFFORT = 0.5;
+const UNIT_EFFORT = 0.005;
 
 /** An object or array that is not closed yet. */
 interface Container {
@@ -28,11 +39,13 @@ interface Container {
 
 /** @throws {GrammarError} with the position, for what is not JSON or has a key twice. */
 export function parseJson(text: string): JsonValue {
+  spendEffort(UNIT_EFFORT * text.length);
   return new JsonReader(text).read();
 }
 
 /** The number that a JSON text spells. */
 export function readNumber(text: string): number | ExactNumber {
+  if (SHORT_NUMBER.test(text)) return Number(text);
   const exact = parseDecimal(text);
   if (exact === undefined)
     throw new GrammarError(`Cannot read the number ${text}: it is too large`);
@@ -65,6 +78,7 @@ class JsonReader {
 
   /** The next value, or nothing when a container with content begins. */
   #readValue(): JsonValue | undefined {
+    spendEffort(VALUE_EFFORT);
     if (this.#skip("{")) return this.#openContainer({ value: Object.create(null), keys: [] }, "}");
     if (this.#skip("[")) return this.#openContainer({ value: [], keys: [] }, "]");
     const string = this.#readString();
@@ -76,6 +90,25 @@ class JsonReader {
   }
 
   #readString(): string | undefined {
+    return this.#readPlainString() ?? this.#readEscapedString();
+  }
+
+  /** Without escapes, as most strings are. */
+  #readPlainString(): string | undefined {
+    const begin = this.#position;
+    if (this.#text.charCodeAt(begin) !== QUOTE) return undefined;
+    for (let end = begin + 1; ; end++) {
+      const unit = this.#text.charCodeAt(end);
+      if (unit === QUOTE) {
+        this.#position = end + 1;
+        return this.#text.slice(begin + 1, end);
+      }
+      // At the end of the text it is not a number.
+      if (!(unit >= SPACE) || unit === BACKSLASH) return undefined;
+    }
+  }
+
+  #readEscapedString(): string | undefined {
     const quoted = this.#match(STRING);
     if (quoted === undefined) return undefined;
     try {
@@ -93,7 +126,7 @@ class JsonReader {
   }
 
   #readKey({ value, keys }: Container): void {
-    this.#match(SPACE);
+    this.#skipSpace();
     const key = this.#readString() ?? this.#refuse();
     if (Object.hasOwn(value, key))
       this.#refuse(`the key ${JSON.stringify(key)} stands twice in an object`);
@@ -120,13 +153,20 @@ class JsonReader {
   }
 
   #finish(value: JsonValue): JsonValue {
-    this.#match(SPACE);
+    this.#skipSpace();
     if (this.#position < this.#text.length) this.#refuse();
     return value;
   }
 
+  #skipSpace(): void {
+    for (; this.#position < this.#text.length; this.#position++) {
+      const unit = this.#text.charCodeAt(this.#position);
+      if (unit > SPACE || !isSpace(unit)) return;
+    }
+  }
+
   #skip(character: string): boolean {
-    this.#match(SPACE);
+    this.#skipSpace();
     if (this.#text[this.#position] !== character) return false;
     this.#position += 1;
     return true;
@@ -143,4 +183,9 @@ class JsonReader {
   #refuse(state = "it is not JSON"): never {
     throw new GrammarError(`Cannot read the schema: ${state}`, { position: this.#position });
   }
+}
+
+/** Of the white space that JSON has. */
+function isSpace(unit: number): boolean {
+  return unit === SPACE || unit === 0x09 || unit === 0x0a || unit === 0x0d;
 }

@@ -93,5 +93,6 @@ export function canonicalText(value: JsonValue): string {
 
 /** A key or index as a part of a JSON pointer (RFC 6901). */
 export function escapeToken(token: string | number): string {
-  return String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+  if (typeof token === "number") return String(token);
+  return token.replaceAll("~", "~0").replaceAll("/", "~1");
 }

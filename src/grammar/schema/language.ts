@@ -7,7 +7,13 @@
 import { automatonOf } from "../code_point_automaton.ts";
 import { type CodePointAutomaton, type Expression, regular } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { AutomatonBuilder, complement, intersection, MAX_REGULAR_STATES } from "../regular.ts";
+import {
+  AutomatonBuilder,
+  accepts,
+  complement,
+  intersection,
+  MAX_REGULAR_STATES,
+} from "../regular.ts";
 
 export class Language {
   /** Of the texts that strings mean, not of their spellings in JSON. */
@@ -18,7 +24,7 @@ export class Language {
    */
   readonly isPlain: boolean;
   /** All its texts, when it was made from a list of them. */
-  readonly texts: readonly string[] | undefined;
+  readonly texts: ReadonlySet<string> | undefined;
   #automaton: CodePointAutomaton | undefined;
   #complement: CodePointAutomaton | undefined;
 
@@ -29,6 +35,11 @@ export class Language {
     this.expression = expression;
     this.isPlain = isPlain;
     this.texts = texts;
+  }
+
+  /** Whether the text is one of its texts. */
+  has(text: string): boolean {
+    return this.texts === undefined ? accepts(this.automaton, text) : this.texts.has(text);
   }
 
   /** @throws {GrammarError} when it needs too many states. */
@@ -64,7 +75,8 @@ export function intersectAll(
 
 /** @param path Of the keyword, for errors. */
 export function languageOfTexts(texts: readonly string[], path: string): Language {
-  return new Language(regular(automatonOfTexts(texts, path)), { texts, isPlain: true });
+  const automaton = regular(automatonOfTexts(texts, path));
+  return new Language(automaton, { texts: new Set(texts), isPlain: true });
 }
 
 interface Branch {

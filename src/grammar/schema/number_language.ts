@@ -213,10 +213,20 @@ function withinDoubles(): CodePointAutomaton {
   return doubles;
 }
 
+let integers: Expression | undefined;
+
 /** The numbers that fit all facts. */
 export function numberExpression(facts: readonly NumberFact[]): Expression {
   const known = simplify(facts);
   if (known.length === 0) return JSON_NUMBER;
+  const [first] = known;
+  if (known.length > 1 || first?.kind !== "integer" || !first.holds) return expressionOf(known);
+  // Most numbers of schemas are these.
+  integers ??= expressionOf(known);
+  return integers;
+}
+
+function expressionOf(known: readonly NumberFact[]): Expression {
   const parts = known.map(spell);
   const [plain, scientific] = [
     parts.map((part) => automatonOf(part.plain)),

@@ -10,7 +10,7 @@
 import { spendEffort } from "../effort.ts";
 import type { CodePointAutomaton } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { accepts, complement, difference, intersection, isEmpty } from "../regular.ts";
+import { accepts, complement, intersection, isEmpty } from "../regular.ts";
 import type { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { CountFact, MembersFact, ObjectFact, SomeFact } from "./facts.ts";
@@ -124,8 +124,9 @@ function classesOf(
   facts
     .filter((fact): fact is SomeFact => fact.kind === "some")
     .forEach((fact, i) => {
+      const sides = sidesOf(fact.language);
       classes = classes.flatMap((one) => {
-        const [inside, outside] = split(one, fact.language);
+        const [inside, outside] = split(one, sides);
         return [...inside.map((part) => ({ ...part, somes: [...part.somes, i] })), ...outside];
       });
     });
@@ -146,8 +147,9 @@ function splitByMembers(
   const narrow = (one: KeyClass, value: Conjunction | undefined): KeyClass =>
     value === undefined ? one : { ...one, value: conjunctions.and(one.value, value) };
   for (const { language, value } of patterns) {
+    const sides = sidesOf(language);
     parts = parts.flatMap(({ one, matched }) => {
-      const [inside, outside] = split(one, language);
+      const [inside, outside] = split(one, sides);
       return [
         ...inside.map((part) => ({ one: narrow(part, value), matched: true })),
         ...outside.map((part) => ({ one: part, matched })),
@@ -164,10 +166,23 @@ function splitByMembers(
     .filter(({ value }) => !value.never);
 }
 
+/** What is in a language and what is not. */
+interface Sides {
+  readonly inside: CodePointAutomaton;
+  readonly outside: CodePointAutomaton;
+}
+
+function sidesOf(language: CodePointAutomaton): Sides {
+  return { inside: language, outside: complement(language) };
+}
+
 function split(
   one: KeyClass,
-  language: CodePointAutomaton,
+  { inside, outside }: Sides,
 ): readonly [inside: KeyClass[], outside: KeyClass[]] {
-  const part = (keys: CodePointAutomaton) => (isEmpty(keys) ? [] : [{ ...one, language: keys }]);
-  return [part(intersection(one.language, language)), part(difference(one.language, language))];
+  const part = (side: CodePointAutomaton) => {
+    const language = intersection(one.language, side);
+    return isEmpty(language) ? [] : [{ ...one, language }];
+  };
+  return [part(inside), part(outside)];
 }

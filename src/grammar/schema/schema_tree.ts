@@ -7,6 +7,7 @@
  * @module
  */
 
+import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
 import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
@@ -14,6 +15,8 @@ import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from 
 /** Values of all kinds inside a schema. */
 const MAX_VALUES = 200_000;
 const MAX_DEPTH = 200;
+/** Of finding a schema among the values. */
+const NODE_EFFORT = 1;
 
 /** What a schema without `$id` is relative to. */
 const NO_URI = "schema:/";
@@ -60,6 +63,8 @@ export interface Resource {
 export interface SchemaNode {
   readonly id: number;
   readonly value: boolean | JsonObject;
+  /** Whether every value fits, or none, where that is plain to see. */
+  readonly verdict: boolean | undefined;
   /** JSON pointer to it. */
   readonly path: string;
   readonly resource: Resource;
@@ -171,7 +176,8 @@ export class SchemaTree {
   }
 
   #addNode(value: boolean | JsonObject, path: string, resource: Resource): SchemaNode {
-    const node = { id: this.#nextId++, value, path, resource };
+    spendEffort(NODE_EFFORT);
+    const node = { id: this.#nextId++, value, verdict: verdictOf(value), path, resource };
     this.#nodes.set(path, node);
     return node;
   }
@@ -242,6 +248,11 @@ export class SchemaTree {
   }
 }
 
+function verdictOf(schema: boolean | JsonObject): boolean | undefined {
+  if (typeof schema === "boolean") return schema;
+  return Object.keys(schema).length === 0 ? true : undefined;
+}
+
 function asSchema(value: JsonValue, path: string): boolean | JsonObject {
   if (typeof value === "boolean" || isObject(value)) return value;
   throw new GrammarError("Cannot read the schema: it is neither an object nor a boolean", { path });
@@ -249,21 +260,25 @@ function asSchema(value: JsonValue, path: string): boolean | JsonObject {
 
 /** Without recursion, as nothing is known of its depth yet. */
 function checkSize(schema: unknown): void {
-  const waiting = [{ value: schema, depth: 0 }];
+  const refuse = (state: string): never => {
+    throw new GrammarError(`Cannot read the schema: ${state}`);
+  };
   let count = 0;
-  for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
-    const { value, depth } = entry;
-    if (++count > MAX_VALUES) {
-      throw new GrammarError(`Cannot read the schema: it has more than ${MAX_VALUES} values`);
+  let level: readonly unknown[] = [schema];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) refuse(`it nests deeper than ${MAX_DEPTH} levels`);
+    count += level.length;
+    if (count > MAX_VALUES) refuse(`it has more than ${MAX_VALUES} values`);
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value === "number" && !Number.isFinite(value)) {
+        refuse("one of its numbers is too large");
+      }
+      if (typeof value !== "object" || value === null) continue;
+      if (isArray(value)) for (const part of value) next.push(part);
+      else for (const part of Object.values(value)) next.push(part);
     }
-    if (depth > MAX_DEPTH) {
-      throw new GrammarError(`Cannot read the schema: it nests deeper than ${MAX_DEPTH} levels`);
-    }
-    if (typeof value === "number" && !Number.isFinite(value)) {
-      throw new GrammarError("Cannot read the schema: one of its numbers is too large");
-    }
-    if (typeof value !== "object" || value === null) continue;
-    for (const part of Object.values(value)) waiting.push({ value: part, depth: depth + 1 });
+    level = next;
   }
 }
 
