@@ -12,12 +12,24 @@ import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { readTemplateVariables } from "./thinking_fields.ts";
 
+/** Bytes of a body for each token of the context: twice what tokens of most texts have. */
+const BYTES_PER_TOKEN = 8;
+/** Bytes of a body that are always read. */
+const LEAST_BYTES = 256 * 1024;
+
+/**
+ * Size of a body at most. Nothing else is done while a text is tokenized, so texts that no prompt
+ * comes near are refused.
+ */
+function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
+  const enough = Math.max(LEAST_BYTES, BYTES_PER_TOKEN * engine.model.contextLength);
+  return Math.min(enough, maxBodyBytes);
+}
+
 /** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
-export async function handleTokenize(
-  { engine, maxBodyBytes }: ServerContext,
-  request: Request,
-): Promise<Response> {
-  const { requests, batch } = readTexts(await readJsonBody(request, maxBodyBytes));
+export async function handleTokenize(context: ServerContext, request: Request): Promise<Response> {
+  const { engine } = context;
+  const { requests, batch } = readTexts(await readJsonBody(request, bodyLimit(context)));
   const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
     (error: unknown) => {
       throw asClientWrote(error, "chat");
@@ -73,10 +85,11 @@ function readConversation(fields: Fields): Texts {
 
 /** `tokens`, one list of ids or several -> `text`. */
 export async function handleDetokenize(
-  { engine, maxBodyBytes }: ServerContext,
+  context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  const { engine } = context;
+  const fields = new Fields(await readJsonBody(request, bodyLimit(context)));
   fields.string("model");
   const { lists, batch } = readTokens(fields, engine.model);
   const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;

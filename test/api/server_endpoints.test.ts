@@ -235,6 +235,24 @@ describe.each(["/detokenize", "/v1/detokenize"])("POST %s", (path) => {
   });
 });
 
+describe.each(["/tokenize", "/detokenize"])("POST %s", (path) => {
+  test.each([
+    [4096, 256 * 1024],
+    [2 ** 20, 8 * 2 ** 20],
+  ])("in a context of %i tokens takes bodies of up to %i bytes", async (contextLength, limit) => {
+    const { app } = setUp({ model: { contextLength } });
+    const status = async (spaces: number) =>
+      (await post(app, path, `{}${" ".repeat(spaces)}`)).status;
+    expect(await status(limit - 2)).toBe(400);
+    expect(await status(limit - 1)).toBe(413);
+  });
+
+  test("never takes more than other endpoints", async () => {
+    const { app } = setUp({ maxBodyBytes: 100 });
+    expect((await post(app, path, " ".repeat(101))).status).toBe(413);
+  });
+});
+
 test.each([...UNSUPPORTED_ENDPOINTS])("%s is refused by name: %s", async (path, reason) => {
   const asked = path.replace(":id", "x");
   for (const method of ["GET", "POST", "PUT"]) {
