@@ -1,8 +1,9 @@
 // What a workgroup of an expert kernel works on: up to TOKENS pairs of one expert. A pair is one
 // choice of one row: pair = row * slots + slot.
 //
-// With SORTED, tile i is tiles[i + 1] = (expert, first index in sorted_pairs, pairs), one of
-// tiles[0].x tiles. Else every pair is a tile: `experts` holds the expert of each pair.
+// With SORTED, `pairs` holds pairs in the order of their experts, and tile i is tiles[i + 1] =
+// (expert, first index in `pairs`, how many), one of tiles[0].x tiles. Else every pair is a tile:
+// `pairs` holds the expert of each.
 
 struct ExpertTile {
   // Number in this slab; at least `expert_count` when there is nothing to do.
@@ -17,13 +18,13 @@ fn expert_tile(index: u32) -> ExpertTile {
     let tile = tiles[index + 1u];
     return ExpertTile(tile.x - params.first_expert, tile.y, tile.z);
   }
-  return ExpertTile(experts[index] - params.first_expert, index, 1u);
+  return ExpertTile(pairs[index] - params.first_expert, index, 1u);
 }
 
 // Pair number t of a tile; its last one in place of those it does not have.
 fn tile_pair(tile: ExpertTile, t: u32) -> u32 {
   let index = tile.first + min(t, tile.count - 1u);
-  if SORTED { return sorted_pairs[index]; }
+  if SORTED { return pairs[index]; }
   return index;
 }
 

@@ -1,12 +1,15 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { RowForm } from "../../src/gpu/tuning.ts";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import xNormed from "../common/x_normed.wgsl?raw";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
+import { type LaunchForm, launchForms, QUANTIZING_LANES, recordRows } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
+import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import {
-  DEFAULT_TOKENS,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -15,13 +18,11 @@ import {
 
 const NAME = "linear/gate_up";
 const OUTPUTS_PER_LANE = 2;
-/** 128 outputs: one group of the rounding to E4M3. */
-const QUANTIZING_WORKGROUP = 64;
 
-const kernels = weightKernels({
+const definition = {
   name: NAME,
   source: `${source}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "bias", "out"],
+  buffers: ["x", "weights", "scales", "bias", "norm_weight", "out"],
   params: [
     "rows",
     "outputs",
@@ -33,8 +34,11 @@ const kernels = weightKernels({
     "out_stride",
     "alpha",
     "limit",
+    "eps",
   ],
-});
+} as const;
+const plain = weightKernels(definition);
+const normed = weightKernels({ ...definition, xVector: xNormed });
 
 export interface GateUpOptions {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
@@ -52,8 +56,10 @@ export interface GateUpOptions {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
-  /** Activation rows of an invocation when there are several; never changes a bit. Default 4. */
-  readonly tokens?: number;
+  /** What a launch over one row multiplies in place of `x`: `[1, xStride]` f32, normed first. */
+  readonly oneRow?: NormedRow | undefined;
+  /** How launches are shared out; never changes a bit. Default: as the weight's tuning says. */
+  readonly forms?: readonly RowForm[];
 }
 
 /**
@@ -64,22 +70,18 @@ export interface GateUpOptions {
  * depend on that row alone.
  */
 export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: number) => void {
-  const { x, xStride, weight, intermediate, out, outStride, quantize } = options;
-  const { activation = SILU, tokens = DEFAULT_TOKENS } = options;
+  const { x, xStride, weight, intermediate, out, outStride, quantize, oneRow } = options;
+  const { activation = SILU } = options;
   requireMultiplesOf4(NAME, { xStride });
-  const workgroupSize = quantize ? QUANTIZING_WORKGROUP : weight.lanes;
-  const bind = (rowsPerLane: number) =>
-    kernels(weight).bind(
+  const room = { rowLanes: quantize ? QUANTIZING_LANES : undefined };
+  const bind = (form: LaunchForm, { x: own = x, norm }: Partial<NormedRow> = {}) =>
+    (norm === undefined ? plain : normed)(weight, form).bind(
       recorder,
-      { x, ...weightTensors(NAME, weight), out },
+      { x: own, ...weightTensors(NAME, weight), norm_weight: norm?.weight ?? x, out },
       {
         constants: {
-          ...weightConstants(weight, {
-            tokens: rowsPerLane,
-            segments: 1,
-            bias: weight.bias !== undefined,
-          }),
-          WORKGROUP_SIZE: workgroupSize,
+          ...weightConstants(weight, form, { segments: 1, bias: weight.bias !== undefined }),
+          ...normConstants(norm, weight.columns),
           QUANTIZE: quantize,
           CLAMPED: activation.kind === "clamped",
         },
@@ -92,15 +94,17 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
           x_stride: xStride,
           out_stride: outStride,
           ...activationParams(activation),
+          eps: norm?.eps ?? 0,
         },
       },
     );
-  const one = bind(1);
-  const several = tokens === 1 ? one : bind(tokens);
-  const width = Math.ceil(intermediate / (OUTPUTS_PER_LANE * workgroupSize));
-  return (rows) => {
-    const bound = rows === 1 ? one : several;
-    bound.set("rows", rows);
-    bound.record(width, Math.ceil(rows / (rows === 1 ? 1 : tokens)));
-  };
+  const ownBytes = normBytes(oneRow?.norm, weight.columns);
+  const [oneForm] = launchForms(weight, { ...room, ownBytes }, options.forms);
+  return recordRows({
+    forms: launchForms(weight, room, options.forms),
+    bind,
+    one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
+    width: ({ workgroup, split }) =>
+      Math.ceil(intermediate / (OUTPUTS_PER_LANE * (workgroup / split))),
+  });
 }

@@ -6,6 +6,7 @@
 //   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
+//   norm_weight [columns]                       f32      read   if x is normed: common/x_normed.wgsl
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes two outputs of TOKENS rows, LANES apart, from four weight rows. Order of
@@ -30,14 +31,16 @@ struct Params {
   out_stride: u32,
   alpha: f32,
   limit: f32,
+  eps: f32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read_write> out: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+@group(0) @binding(6) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
@@ -55,7 +58,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;
   }
 
-  let sums = add_bias(dot_rows(row_granules(row), row, x_first, invocation), row);
+  let x_rows = begin_rows(x_first, invocation);
+  let sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
   let h = gated(sums, valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

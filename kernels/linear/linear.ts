@@ -1,9 +1,13 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { RowForm } from "../../src/gpu/tuning.ts";
+import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import xNormed from "../common/x_normed.wgsl?raw";
+import { type LaunchForm, launchForms, recordRows } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
+import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import {
-  DEFAULT_TOKENS,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -13,10 +17,9 @@ import {
 const NAME = "linear/linear";
 const ROWS_PER_LANE = 4;
 
-const kernels = weightKernels({
+const definition = {
   name: NAME,
-  source,
-  buffers: ["x", "weights", "scales", "bias", "out"],
+  buffers: ["x", "weights", "scales", "bias", "norm_weight", "out"],
   params: [
     "rows",
     "outputs",
@@ -28,8 +31,24 @@ const kernels = weightKernels({
     "out_column",
     "group_rows",
     "group_stride",
+    "residual",
+    "eps",
   ],
+} as const;
+const plain = weightKernels({ ...definition, source });
+const normed = weightKernels({
+  ...definition,
+  source: `${source}\n${quantizeE4m3}`,
+  xVector: xNormed,
 });
+
+export interface OneRow {
+  /** `[1, xStride]` f32: multiplied in place of `x`, normed and rounded first where there is `norm` */
+  readonly x?: Tensor;
+  readonly norm?: RowNorm | undefined;
+  /** `[1, outStride]` f32: the result is added to it, and `out` is left alone. */
+  readonly residual?: Tensor;
+}
 
 export interface LinearOptions {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
@@ -42,6 +61,8 @@ export interface LinearOptions {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
+  /** What is different in a launch over one row: it may do what else has launches of its own. */
+  readonly oneRow?: OneRow | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
   /** Gives each run of `rows` outputs its own slice of `x`, as per-head projections need. */
@@ -51,10 +72,8 @@ export interface LinearOptions {
     /** Elements between the slices of neighbouring groups: a multiple of 4. */
     readonly xStride: number;
   };
-  /** Activation rows of an invocation when there are several; never changes a bit. Default 4. */
-  readonly tokens?: number;
-  /** Invocations of a workgroup: a multiple of the weight's lanes. Default the lanes. */
-  readonly workgroupSize?: number;
+  /** How launches are shared out; never changes a bit. Default: as the weight's tuning says. */
+  readonly forms?: readonly RowForm[];
 }
 
 /**
@@ -65,22 +84,23 @@ export interface LinearOptions {
  */
 export function linear(recorder: Recorder, options: LinearOptions): (rows: number) => void {
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
-  const { tokens = DEFAULT_TOKENS, workgroupSize = weight.lanes } = options;
+  const { oneRow } = options;
   const groupRows = groups?.rows ?? weight.rows;
   const groupStride = groups?.xStride ?? 0;
   requireMultiplesOf4(NAME, { xStride, groupStride });
-  const bind = (rowsPerLane: number) =>
-    kernels(weight).bind(
+  const bind = (form: LaunchForm, { x: own, norm, residual }: OneRow = {}) =>
+    (norm === undefined ? plain : normed)(weight, form).bind(
       recorder,
-      { x, ...weightTensors(NAME, weight), out },
+      {
+        x: own ?? x,
+        ...weightTensors(NAME, weight),
+        norm_weight: norm?.weight ?? x,
+        out: residual ?? out,
+      },
       {
         constants: {
-          ...weightConstants(weight, {
-            tokens: rowsPerLane,
-            segments,
-            bias: weight.bias !== undefined,
-          }),
-          WORKGROUP_SIZE: workgroupSize,
+          ...weightConstants(weight, form, { segments, bias: weight.bias !== undefined }),
+          ...normConstants(norm, weight.columns),
         },
         params: {
           outputs: weight.rows,
@@ -92,16 +112,18 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
           out_column: outColumn,
           group_rows: groupRows,
           group_stride: groupStride,
+          residual: residual === undefined ? 0 : 1,
+          eps: norm?.eps ?? 0,
         },
       },
     );
-  const one = bind(1);
-  const several = tokens === 1 ? one : bind(tokens);
-  const width =
-    Math.ceil(weight.rows / groupRows) * Math.ceil(groupRows / (ROWS_PER_LANE * workgroupSize));
-  return (rows) => {
-    const bound = rows === 1 ? one : several;
-    bound.set("rows", rows);
-    bound.record(width, Math.ceil(rows / (rows === 1 ? 1 : tokens)));
-  };
+  const groupCount = Math.ceil(weight.rows / groupRows);
+  const [oneForm] = launchForms(weight, { ownBytes: normBytes(oneRow?.norm, weight.columns) }, options.forms);
+  return recordRows({
+    forms: launchForms(weight, {}, options.forms),
+    bind,
+    one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
+    width: ({ workgroup, split }) =>
+      groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * (workgroup / split))),
+  });
 }

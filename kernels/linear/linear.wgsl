@@ -1,10 +1,12 @@
 // linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k], + bias[n]
 //         slice(n) = n / group_rows * group_stride
+//         with `residual` the sum is added to what stands there
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
+//   norm_weight [columns]                       f32      read   if x is normed: common/x_normed.wgsl
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
@@ -26,14 +28,17 @@ struct Params {
   out_column: u32,
   group_rows: u32,
   group_stride: u32,
+  residual: u32,
+  eps: f32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read_write> out: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+@group(0) @binding(6) var<uniform> params: Params;
 
 const_assert WORKGROUP_SIZE % LANES == 0u;
 
@@ -53,12 +58,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = (x_row * params.x_stride + slice * params.group_stride) / 4u;
   }
 
-  let sums = add_bias(dot_rows(row_granules(row), row, x_first, invocation), row);
+  let x_rows = begin_rows(x_first, invocation);
+  let sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride + params.out_column;
       for (var i = 0u; i < 4u; i++) {
-        if output[i] < end { out[at + output[i]] = sums[t][i]; }
+        if output[i] < end {
+          let before = out[at + output[i]];
+          out[at + output[i]] = select(sums[t][i], before + sums[t][i], params.residual != 0u);
+        }
       }
     }
   }

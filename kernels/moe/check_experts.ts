@@ -140,7 +140,7 @@ export const TILE_MUTANTS: readonly Mutant[] = [
   { name: "surplus tiles run", replace: "if index >= tiles[0].x", with: "if index >= 99u" },
   {
     name: "pairs are not looked up",
-    replace: "return sorted_pairs[index];",
+    replace: "return pairs[index];",
     with: "return index;",
   },
   { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
@@ -174,8 +174,8 @@ export const TILE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "pairs of another expert",
-    replace: "experts[index] - params",
-    with: "experts[0] - params",
+    replace: "pairs[index] - params",
+    with: "pairs[0] - params",
     tuning: 1,
   },
 ];

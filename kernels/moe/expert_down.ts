@@ -1,3 +1,4 @@
+import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
@@ -18,7 +19,7 @@ const OUTPUTS_PER_LANE = 4;
 const kernels = weightKernels({
   name: NAME,
   source: `${source}\n${expertTile}`,
-  buffers: ["x", "weights", "scales", "bias", "experts", "tiles", "sorted_pairs", "out"],
+  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "slot_weights", "out"],
   params: [
     "first_expert",
     "expert_count",
@@ -28,6 +29,7 @@ const kernels = weightKernels({
     "segments",
     "x_stride",
     "out_stride",
+    "slots",
   ],
 });
 
@@ -48,6 +50,18 @@ export interface ExpertDownOptions {
   /** `[rows * slots, outStride]` f32; not the same buffer as `x` */
   readonly out: Tensor;
   readonly outStride: number;
+  /**
+   * Rows whose weighted sum over their slots a launch over `experts` adds, in place of writing `out`.
+   * The experts are in one slab then.
+   */
+  readonly combined?:
+    | {
+        /** `[rows, outStride]` f32 */
+        readonly out: Tensor;
+        /** `[rows * slots]` f32 */
+        readonly slotWeights: Tensor;
+      }
+    | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
   /** Pairs of a tile, at most. Default 4. */
@@ -66,19 +80,23 @@ export function expertDown(
   options: ExpertDownOptions,
 ): (rows: number, sorted: boolean) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
-  const { segments = 1, tileSize = DEFAULT_TOKENS } = options;
+  const { segments = 1, tileSize = DEFAULT_TOKENS, combined } = options;
   const { lanes, columns, rows: outputs } = weights;
   requireMultiplesOf4(NAME, { xStride });
-  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) =>
-    kernels(weights).bind(
+  if (combined !== undefined && weights.slabs.length > 1) {
+    throw new KernelError(NAME, "slots of several slabs cannot be combined in one launch");
+  }
+  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
+    const sums = sorted ? undefined : combined;
+    return kernels(weights).bind(
       recorder,
       {
         x,
         ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
-        experts,
-        tiles,
-        sorted_pairs: sortedPairs,
-        out,
+        pairs: sorted ? sortedPairs : experts,
+        tiles: sorted ? tiles : experts,
+        slot_weights: sums?.slotWeights ?? x,
+        out: sums?.out ?? out,
       },
       {
         constants: {
@@ -89,6 +107,7 @@ export function expertDown(
           }),
           WORKGROUP_SIZE: lanes,
           SORTED: sorted,
+          COMBINED: sums !== undefined,
         },
         params: {
           first_expert: slab.firstExpert,
@@ -99,14 +118,17 @@ export function expertDown(
           segments,
           x_stride: xStride,
           out_stride: outStride,
+          slots,
         },
       },
     );
+  };
   return recordTiles({
     byPair: weights.slabs.map((slab) => bind(slab, false)),
     byTile: weights.slabs.map((slab) => bind(slab, true)),
     width: Math.ceil(outputs / (OUTPUTS_PER_LANE * lanes)),
     slots,
+    tilesOfRow: combined === undefined ? slots : 1,
     expertCount: weights.expertCount,
     tileSize,
   });

@@ -3,8 +3,10 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import xNormed from "../common/x_normed.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
+import { type NormedRow, normConstants } from "../linear/row_norm.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
@@ -20,10 +22,10 @@ const OUTPUTS_PER_LANE = 2;
 /** 128 outputs: one group of the rounding to E4M3. */
 const QUANTIZING_WORKGROUP = 64;
 
-const kernels = weightKernels({
+const definition = {
   name: NAME,
   source: `${source}\n${expertTile}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "bias", "experts", "tiles", "sorted_pairs", "out"],
+  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "norm_weight", "out"],
   params: [
     "slots",
     "first_expert",
@@ -37,8 +39,11 @@ const kernels = weightKernels({
     "out_stride",
     "alpha",
     "limit",
+    "eps",
   ],
-});
+} as const;
+const plain = weightKernels(definition);
+const normed = weightKernels({ ...definition, xVector: xNormed });
 
 export interface ExpertGateUpOptions {
   /** `[rows, xStride]` f32; what lies beyond `weights.columns` is not used */
@@ -64,6 +69,8 @@ export interface ExpertGateUpOptions {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
+  /** What a launch over `experts` multiplies in place of `x`: `[rows, xStride]` f32, normed first. */
+  readonly unsorted?: NormedRow | undefined;
   /** Pairs of a tile, at most. Default 4. */
   readonly tileSize?: number;
 }
@@ -84,15 +91,16 @@ export function expertGateUp(
   const { lanes, columns } = weights;
   requireMultiplesOf4(NAME, { xStride });
   const workgroupSize = quantize ? QUANTIZING_WORKGROUP : lanes;
-  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) =>
-    kernels(weights).bind(
+  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
+    const { x: own = x, norm }: Partial<NormedRow> = (sorted ? undefined : options.unsorted) ?? {};
+    return (norm === undefined ? plain : normed)(weights).bind(
       recorder,
       {
-        x,
+        x: own,
         ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
-        experts,
-        tiles,
-        sorted_pairs: sortedPairs,
+        pairs: sorted ? sortedPairs : experts,
+        tiles: sorted ? tiles : experts,
+        norm_weight: norm?.weight ?? x,
         out,
       },
       {
@@ -102,6 +110,7 @@ export function expertGateUp(
             segments: 1,
             bias: slab.bias !== undefined,
           }),
+          ...normConstants(norm, columns),
           WORKGROUP_SIZE: workgroupSize,
           QUANTIZE: quantize,
           CLAMPED: activation.kind === "clamped",
@@ -119,9 +128,11 @@ export function expertGateUp(
           x_stride: xStride,
           out_stride: outStride,
           ...activationParams(activation),
+          eps: norm?.eps ?? 0,
         },
       },
     );
+  };
   return recordTiles({
     byPair: weights.slabs.map((slab) => bind(slab, false)),
     byTile: weights.slabs.map((slab) => bind(slab, true)),

@@ -6,9 +6,9 @@
 //   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
 //   scales        [experts, groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
-//   experts       [pairs]                                     u32      read   unless SORTED
-//   tiles         [1 + tiles]                                 vec4u    read   if SORTED
-//   sorted_pairs  [pairs]                                     u32      read   if SORTED
+//   pairs         [pairs]                                     u32      read   see common/expert_tile.wgsl
+//   tiles         [1 + tiles]                                 vec4u    read   if SORTED, else any buffer
+//   norm_weight   [columns]                                   f32      read   if x is normed: common/x_normed.wgsl
 //   out           [pairs, out_stride]                         f32      write
 //
 // One invocation computes two outputs, LANES apart, of the pairs of a tile. Experts outside
@@ -35,15 +35,16 @@ struct Params {
   out_stride: u32,
   alpha: f32,
   limit: f32,
+  eps: f32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read> experts: array<u32>;
+@group(0) @binding(4) var<storage, read> pairs: array<u32>;
 @group(0) @binding(5) var<storage, read> tiles: array<vec4u>;
-@group(0) @binding(6) var<storage, read> sorted_pairs: array<u32>;
+@group(0) @binding(6) var<storage, read> norm_weight: array<vec4f>;
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 @group(0) @binding(8) var<uniform> params: Params;
 
@@ -69,7 +70,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
   let scale = vec4u(tile.expert * expert_scales()) + row;
   let addend = vec4u(tile.expert * params.rows_padded) + row;
-  let h = gated(add_bias(dot_rows(granule, scale, x_first, invocation), addend), valid);
+  let x_rows = begin_rows(x_first, invocation);
+  let h = gated(add_bias(dot_rows(granule, scale, x_rows, invocation), addend), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if t < tile.count {
       let at = tile_pair(tile, t) * params.out_stride;

@@ -17,13 +17,15 @@ export function recordTiles<P extends string>(options: {
   /** Workgroups along the outputs. */
   readonly width: number;
   readonly slots: number;
+  /** Workgroups across that a row has in `byPair`. Default `slots`. */
+  readonly tilesOfRow?: number;
   readonly expertCount: number;
   readonly tileSize: number;
 }): (rows: number, sorted: boolean) => void {
   const { byPair, byTile, width, slots, expertCount, tileSize } = options;
+  const { tilesOfRow = slots } = options;
   return (rows, sorted) => {
-    const pairs = rows * slots;
-    const height = sorted ? tileLimit(pairs, expertCount, tileSize) : pairs;
+    const height = sorted ? tileLimit(rows * slots, expertCount, tileSize) : rows * tilesOfRow;
     for (const bound of sorted ? byTile : byPair) bound.record(width, height);
   };
 }

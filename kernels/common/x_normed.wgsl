@@ -1,0 +1,81 @@
+// What a linear kernel multiplies: its activation rows behind their norm, bit for bit as
+// norm/add_norm writes them, rounded to E4M3 with ROUNDED. Each workgroup norms the TOKENS rows it
+// multiplies, once, into its own memory, so that few rows need no launch for their norm.
+//
+// Needs common/quantize_e4m3.wgsl, the binding `norm_weight: array<vec4f>` and `params.eps`. Rows
+// have `params.columns` columns, of which ROW_VECTORS vectors have room.
+
+const ROUNDED = false;
+const ROW_VECTORS = 32u;
+// Vectors of a row that are added up side by side: add_norm has 64 invocations, a column each.
+const NORM_LANES = 16u;
+const GROUP_VECTORS = GROUP_COLUMNS / 4u;
+const ROW_GROUPS = (ROW_VECTORS + GROUP_VECTORS - 1u) / GROUP_VECTORS;
+
+var<workgroup> normed_rows: array<vec4f, TOKENS * ROW_VECTORS>;
+var<workgroup> squares: array<vec4f, TOKENS * NORM_LANES>;
+// Bits of the largest magnitude of each group: magnitudes are ordered as their bits.
+var<workgroup> group_amax: array<atomic<u32>, TOKENS * ROW_GROUPS>;
+
+fn x_vector(index: u32) -> vec4f {
+  return normed_rows[index];
+}
+
+/// Norms the rows that start at these vectors of `x`; returns where each starts for x_vector().
+fn begin_rows(first: XRows, invocation: u32) -> XRows {
+  let vectors = (params.columns + 3u) / 4u;
+  for (var i = invocation; i < TOKENS * NORM_LANES; i += WORKGROUP_SIZE) {
+    let start = first[i / NORM_LANES];
+    var sum = vec4f();
+    for (var v = i % NORM_LANES; v < vectors; v += NORM_LANES) {
+      let value = masked(x[start + v], v);
+      sum = fma(value, value, sum);
+    }
+    squares[i] = sum;
+  }
+  workgroupBarrier();
+
+  var rows = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    let scale = inverseSqrt(mean_square(t) + params.eps);
+    for (var v = invocation; v < vectors; v += WORKGROUP_SIZE) {
+      let value = masked(x[first[t] + v] * scale * norm_weight[v], v);
+      normed_rows[t * ROW_VECTORS + v] = value;
+      if ROUNDED {
+        let most = max(max(abs(value.x), abs(value.y)), max(abs(value.z), abs(value.w)));
+        atomicMax(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS], bitcast<u32>(most));
+      }
+    }
+    rows[t] = t * ROW_VECTORS;
+  }
+  workgroupBarrier();
+  if ROUNDED {
+    for (var t = 0u; t < TOKENS; t++) {
+      for (var v = invocation; v < vectors; v += WORKGROUP_SIZE) {
+        let i = t * ROW_VECTORS + v;
+        let amax = atomicLoad(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS]);
+        normed_rows[i] = round_vector(normed_rows[i], group_scale(bitcast<f32>(amax)));
+      }
+    }
+    workgroupBarrier();
+  }
+  return rows;
+}
+
+// In the order of common/row_sum.wgsl.
+fn mean_square(t: u32) -> f32 {
+  var sums = vec4f();
+  for (var i = 0u; i < NORM_LANES; i++) {
+    sums += squares[t * NORM_LANES + i];
+  }
+  return ((sums.x + sums.y) + (sums.z + sums.w)) / f32(params.columns);
+}
+
+fn round_vector(value: vec4f, scale: f32) -> vec4f {
+  return vec4f(
+    round_e4m3(value.x / scale),
+    round_e4m3(value.y / scale),
+    round_e4m3(value.z / scale),
+    round_e4m3(value.w / scale),
+  ) * scale;
+}
