@@ -13,6 +13,9 @@ interface Shape {
   readonly eps: number;
 }
 
+/** Rows that are added to each row. */
+const readsOf = (form: number) => (form < 2 ? form : form - 1);
+
 export default defineCheck<Shape>({
   name: "norm/add_norm",
   cases: [
@@ -25,8 +28,11 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 4e-6,
-  bytes: ({ rows, cols, form }) => (rows * cols * (3 + Math.max(form - 1, 1)) + cols) * 4,
-  flops: ({ rows, cols, form }) => rows * cols * (4 + 2 * Math.max(form - 1, 1)),
+  bytes: ({ rows, cols, form, quantize }) => {
+    const moved = (form === 0 ? 2 : 3 + readsOf(form)) + Number(quantize);
+    return (rows * cols * moved + cols) * 4;
+  },
+  flops: ({ rows, cols, form }) => rows * cols * (4 + 2 * readsOf(form)),
   mutants: [
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 3 },
     { name: "weight is dropped", replace: "* weight[c]", with: "" },

@@ -61,6 +61,14 @@ export function addNorm(recorder: Recorder, options: AddNormOptions): (rows: num
     {
       constants: { ADDEND: addend.form, QUANTIZE: quantized !== undefined },
       params: { cols, stride, slots: addend.slots, eps },
+      cost: ({ grid: [rows] }) => {
+        // What is added is also written back.
+        const moved = 2 + (addend.form === 0 ? 0 : 1 + addend.reads) + (quantized ? 1 : 0);
+        return {
+          bytes: (rows * moved + 1) * cols * 4,
+          flops: rows * cols * (4 + 2 * addend.reads),
+        };
+      },
     },
   );
   return (rows) => bound.record(rows);

@@ -7,6 +7,9 @@ interface Shape extends AddendShape {
   readonly eps: number;
 }
 
+/** Rows that are added to each row. */
+const readsOf = (form: number) => (form < 2 ? form : form - 1);
+
 export default defineCheck<Shape>({
   name: "norm/final_norm",
   cases: [
@@ -17,9 +20,8 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 4e-6,
-  bytes: ({ wanted, cols, form }) =>
-    (wanted.length * cols * (2 + Math.max(form - 1, 1)) + cols) * 4,
-  flops: ({ wanted, cols, form }) => wanted.length * cols * (4 + 2 * Math.max(form - 1, 1)),
+  bytes: ({ wanted, cols, form }) => (wanted.length * cols * (2 + readsOf(form)) + cols) * 4,
+  flops: ({ wanted, cols, form }) => wanted.length * cols * (4 + 2 * readsOf(form)),
   mutants: [
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 2 },
     { name: "weight is dropped", replace: "* weight[c]", with: "" },

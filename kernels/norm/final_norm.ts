@@ -42,7 +42,14 @@ export function finalNorm(recorder: Recorder, options: FinalNormOptions): (count
   const bound = kernel.bind(
     recorder,
     { row_indices: rowIndices, x, ...addend.tensors, weight, out },
-    { constants: { ADDEND: addend.form }, params: { cols, stride, slots: addend.slots, eps } },
+    {
+      constants: { ADDEND: addend.form },
+      params: { cols, stride, slots: addend.slots, eps },
+      cost: ({ grid: [count] }) => ({
+        bytes: (count * (2 + addend.reads) + 1) * cols * 4,
+        flops: count * cols * (4 + 2 * addend.reads),
+      }),
+    },
   );
   return (count) => bound.record(count);
 }

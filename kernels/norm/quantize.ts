@@ -1,4 +1,4 @@
-import { type BoundKernel, Kernel } from "../../src/gpu/kernel.ts";
+import { type BindOptions, type BoundKernel, Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import apartBindings from "../common/quantize_apart.wgsl?raw";
@@ -62,13 +62,14 @@ export function quantize(recorder: Recorder, options: QuantizeOptions): (rows: n
   const { x, cols, stride = cols, out, outStride = stride, rounding = E4M3_BLOCKS } = options;
   const byRow = rounding.group === "row";
   const groupColumns = byRow ? cols : BLOCK_COLUMNS;
-  const values = {
+  const values: BindOptions<(typeof PARAMS)[number]> = {
     constants: {
       WORKGROUP_SIZE: byRow ? ROW_WORKGROUP : BLOCK_WORKGROUP,
       INT8: rounding.format === "int8",
       POWERS_OF_TWO: rounding.powersOfTwo ?? false,
     },
     params: { cols, group_columns: groupColumns, stride, out_stride: outStride },
+    cost: ({ grid: [, rows] }) => ({ bytes: 2 * rows * cols * 4, flops: 4 * rows * cols }),
   };
   const bound: BoundKernel<(typeof PARAMS)[number]> =
     out === undefined

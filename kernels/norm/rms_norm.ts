@@ -36,7 +36,10 @@ export function rmsNorm(recorder: Recorder, options: RmsNormOptions): (rows: num
   const bound = kernel.bind(
     recorder,
     { x, weight, out },
-    { params: { cols, x_stride: xStride, out_stride: outStride, eps } },
+    {
+      params: { cols, x_stride: xStride, out_stride: outStride, eps },
+      cost: ({ grid: [rows] }) => ({ bytes: (2 * rows + 1) * cols * 4, flops: 4 * rows * cols }),
+    },
   );
   return (rows) => bound.record(rows);
 }
