@@ -62,8 +62,8 @@ export default defineCheck<Shape>({
   exactAcrossTunings: true,
   // Divisions may be a few units in the last place off.
   tolerance: 1e-6,
-  bytes: ({ rows, vocabulary }) => rows * vocabulary * 12,
-  flops: ({ rows, vocabulary }) => rows * vocabulary * 4,
+  bytes: (shape) => adjustmentsOf(shape).length * shape.vocabulary * 12,
+  flops: (shape) => adjustmentsOf(shape).length * shape.vocabulary * 4,
   mutants: [
     {
       name: "rows are vocabulary apart",

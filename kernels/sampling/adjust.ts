@@ -95,6 +95,10 @@ export function adjust(recorder: Recorder, options: AdjustOptions): (items: numb
         mask_words: maskWords(vocabulary),
         forbidden: Number.NEGATIVE_INFINITY,
       },
+      cost: ({ grid: [, count] }) => ({
+        bytes: count * vocabulary * 12,
+        flops: count * vocabulary * 4,
+      }),
     },
   );
   const chunks = Math.ceil(vocabulary / CHUNK);

@@ -42,6 +42,7 @@ export function argmax(recorder: Recorder, options: ArgmaxOptions): (rows: numbe
     {
       constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
       params: { vocabulary, stride },
+      cost: ({ grid: [rows] }) => ({ bytes: rows * vocabulary * 4, flops: 0 }),
     },
   );
   return (rows) => bound.record(rows);

@@ -24,7 +24,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ rows }) => rows * 16,
+  bytes: (shape) => itemCount(shape) * 16,
   flops: () => 0,
   mutants: [
     { name: "one more item", replace: "global.x >= params.items", with: "global.x > params.items" },

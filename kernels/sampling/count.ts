@@ -33,7 +33,11 @@ export function count(recorder: Recorder, options: CountOptions): (items: number
   const bound = kernel.bind(
     recorder,
     { items, ids, counts },
-    { constants: { WORKGROUP_SIZE }, params: { vocabulary } },
+    {
+      constants: { WORKGROUP_SIZE },
+      params: { vocabulary },
+      cost: ({ param }) => ({ bytes: 16 * param("items"), flops: 0 }),
+    },
   );
   return (rows) => {
     bound.set("items", rows);

@@ -45,8 +45,8 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}, { workgroupSize: 256 }],
   tolerance: 2e-6,
-  bytes: ({ rows, vocabulary }) => 2 * rows * vocabulary * 4,
-  flops: ({ rows, vocabulary }) => rows * vocabulary * 4,
+  bytes: (shape) => 2 * itemsOf(shape).length * shape.vocabulary * 4,
+  flops: (shape) => itemsOf(shape).length * shape.vocabulary * 4,
   mutants: [
     {
       name: "rows are vocabulary apart",

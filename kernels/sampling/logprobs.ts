@@ -82,6 +82,10 @@ export function logprobs(recorder: Recorder, options: LogprobsOptions): (items: 
     {
       constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
       params: { vocabulary, stride },
+      cost: ({ grid: [count] }) => ({
+        bytes: 2 * count * vocabulary * 4,
+        flops: 4 * count * vocabulary,
+      }),
     },
   );
   return (count) => bound.record(count);

@@ -35,6 +35,9 @@ export interface Draw {
 /** 32-bit words of one row in the `draws` tensor. */
 export const DRAW_WORDS = 6;
 
+/** How often a row of logits is read, about. */
+const PASSES = 7;
+
 /** Stands for log(0): the kernel's NO_MIN_P is above it. */
 const LOG_ZERO = -2e30;
 
@@ -79,6 +82,7 @@ export function sample(recorder: Recorder, options: SampleOptions): (rows: numbe
     {
       constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
       params: { vocabulary, stride },
+      cost: ({ grid: [rows] }) => ({ bytes: PASSES * rows * vocabulary * 4, flops: 0 }),
     },
   );
   return (rows) => bound.record(rows);
