@@ -32,6 +32,12 @@ const kernels = cacheKernels(definition, { plain: pairs, fp8: codes });
 /** Bytes of one token's FP8 entry: the keys of all heads, then the values, each with its scale. */
 export const gqaFp8EntryBytes = (kvHeads: number, headDim: number) => 2 * kvHeads * (headDim + 4);
 
+/** Bytes of one token's entry. */
+export function gqaEntryBytes(dtype: CacheDtype, kvHeads: number, headDim: number): number {
+  if (isFp8(dtype)) return gqaFp8EntryBytes(kvHeads, headDim);
+  return 2 * kvHeads * headDim * (dtype === "bf16" ? 2 : 4);
+}
+
 export interface GqaWriteOptions {
   /** `[rows, projectedStride]` f32: output of the fused projection */
   readonly projected: Tensor;
@@ -109,6 +115,13 @@ export function gqaWrite(recorder: Recorder, options: GqaWriteOptions): (rows: n
         heads,
         kv_heads: kvHeads,
         eps,
+      },
+      cost: ({ grid: [rowCount] }) => {
+        const moved = headDim * (8 * heads + 8 * kvHeads);
+        return {
+          bytes: rowCount * (moved + gqaEntryBytes(cacheDtype, kvHeads, headDim)),
+          flops: rowCount * (heads + kvHeads) * (4 * headDim + 3 * rotary),
+        };
       },
     },
   );

@@ -3,6 +3,7 @@ import type { CacheDtype } from "./cache_kernel.ts";
 import { bf16Words, decodeBf16 } from "./host_cache.ts";
 import { decodeFp8Latents, fp8Latents, isFp8Dtype } from "./host_fp8.ts";
 import { mlaGather } from "./mla_gather.ts";
+import { mlaFp8EntryBytes } from "./mla_write.ts";
 
 interface Shape {
   readonly first: number;
@@ -28,7 +29,11 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ count, latent, rope, dtype }) => count * (latent + rope) * (dtype === "bf16" ? 6 : 8),
+  bytes: ({ count, latent, rope, dtype }) => {
+    const plain = (latent + rope) * (dtype === "bf16" ? 2 : 4);
+    const stored = isFp8Dtype(dtype) ? mlaFp8EntryBytes(latent, rope) : plain;
+    return count * (stored + (latent + rope) * 4);
+  },
   flops: () => 0,
   mutants: [
     { name: "the list is read from its start", replace: "params.first + key", with: "key" },

@@ -4,6 +4,7 @@ import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
 import latentPlain from "../common/latent_read_plain.wgsl?raw";
 import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_gather.wgsl?raw";
+import { mlaEntryBytes } from "./mla_write.ts";
 
 const NAME = "cache/mla_gather";
 /** Keys of one workgroup, as in the kernel. */
@@ -56,6 +57,10 @@ export function mlaGather(
         latent_stride_quads: latentStride / 4,
         rope_quads: rope / 4,
       },
+      cost: ({ param }) => ({
+        bytes: param("count") * (mlaEntryBytes(cacheDtype, latent, rope) + 4 * (latent + rope)),
+        flops: 0,
+      }),
     },
   );
   return (count, first = 0) => {

@@ -162,8 +162,11 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 2e-6,
-  bytes: ({ rows, query, latent, rope }) =>
-    rows * (8 * query + 6 * (latent + rope)) + 4 * (query + latent),
+  bytes: ({ rows, query, latent, rope, dtype }) => {
+    const plain = (latent + rope) * (dtype === "bf16" ? 2 : 4);
+    const stored = isFp8Dtype(dtype) ? mlaFp8EntryBytes(latent, rope) : plain;
+    return rows * (8 * query + 4 * (latent + rope) + stored) + 4 * (query + latent);
+  },
   flops: ({ rows, query, latent, rope }) => rows * (4 * (query + latent) + 3 * rope),
   mutants: [
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 2 },

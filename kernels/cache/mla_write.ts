@@ -37,6 +37,12 @@ const kernels = cacheKernels(definition, { plain: latentPlain, fp8: latentFp8 })
 export const mlaFp8EntryBytes = (latent: number, rope: number) =>
   latent + 4 * Math.ceil(latent / 128) + 2 * rope;
 
+/** Bytes of one token's entry. */
+export function mlaEntryBytes(dtype: CacheDtype, latent: number, rope: number): number {
+  if (isFp8(dtype)) return mlaFp8EntryBytes(latent, rope);
+  return (latent + rope) * (dtype === "bf16" ? 2 : 4);
+}
+
 export interface MlaWriteOptions {
   /** `[rows, aStride]` f32: output of the fused first projections */
   readonly a: Tensor;
@@ -117,6 +123,15 @@ export function mlaWrite(recorder: Recorder, options: MlaWriteOptions): (rows: n
         rope,
         q_stride: query?.outStride ?? 0,
         eps: options.eps,
+      },
+      cost: ({ grid: [rows] }) => {
+        const width = query?.width ?? 0;
+        const read = 4 * (width + latent + rope);
+        const written = 4 * width + mlaEntryBytes(cacheDtype, latent, rope);
+        return {
+          bytes: rows * (read + written) + 4 * (width + latent),
+          flops: rows * (4 * (width + latent) + 3 * rope),
+        };
       },
     },
   );
