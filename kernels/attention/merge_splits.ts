@@ -56,6 +56,16 @@ export function mergeSplits(
         window: window ?? 0xffffffff,
         has_sinks: sinks === undefined ? 0 : 1,
       },
+      cost: ({ grid: [, rowCount], step }) => {
+        let splits = 0;
+        for (let r = 0; r < rowCount; r++) {
+          const seen = step.rows[4 * r + 1]! + 1;
+          const first = Math.max(0, seen - (window ?? seen));
+          splits += Math.ceil(seen / splitLength) - Math.floor(first / splitLength);
+        }
+        const floats = splits * heads * (2 + headDim);
+        return { bytes: (floats + rowCount * heads * headDim) * 4, flops: 4 * floats };
+      },
     },
   );
   const groups = Math.ceil((heads * headDim) / LANES);

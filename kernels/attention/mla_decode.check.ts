@@ -1,6 +1,7 @@
 import type { CacheDtype } from "../cache/cache_kernel.ts";
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
 import { decodeFp8Latents, fp8Latents, isFp8Dtype } from "../cache/host_fp8.ts";
+import { mlaFp8EntryBytes } from "../cache/mla_write.ts";
 import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { mlaDecode } from "./mla_decode.ts";
@@ -94,7 +95,10 @@ export default defineCheck<Shape>({
   tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 64, keys: 2 }, { subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
-  bytes: (shape) => sum([...shape.lengths]) * (shape.latent + shape.rope) * 2,
+  bytes: ({ lengths, latent, rope, dtype }) => {
+    const plain = (latent + rope) * (dtype === "bf16" ? 2 : 4);
+    return sum(lengths) * (isFp8Dtype(dtype) ? mlaFp8EntryBytes(latent, rope) : plain);
+  },
   flops: ({ lengths, heads, latent, rope }) => 2 * sum([...lengths]) * heads * (2 * latent + rope),
   mutants: [
     {

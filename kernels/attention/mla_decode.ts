@@ -2,12 +2,14 @@ import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { type CacheDtype, cacheKernels, requireMultiples } from "../cache/cache_kernel.ts";
+import { mlaEntryBytes } from "../cache/mla_write.ts";
 import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
 import latentPlain from "../common/latent_read_plain.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
 import { mergeSplits } from "./merge_splits.ts";
 import source from "./mla_decode.wgsl?raw";
+import { seenKeys } from "./seen_keys.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/mla_decode";
@@ -122,6 +124,13 @@ export function mlaDecode(
           max_splits: 1,
           direct: direct ? 1 : 0,
           scale: options.scale,
+        },
+        cost: ({ grid: [count], step }) => {
+          const { keys, pairs } = seenKeys(step, [[0, count]]);
+          return {
+            bytes: keys * mlaEntryBytes(cacheDtype, latent, rope),
+            flops: 2 * pairs * heads * (2 * latent + rope),
+          };
         },
       },
     );

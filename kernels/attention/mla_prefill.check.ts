@@ -108,10 +108,8 @@ export default defineCheck<Shape>({
   tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 32, keys: 2 }, { subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 3e-5,
-  bytes: (shape) =>
-    (longest(shape) * (shape.nope + shape.value) + rowsOf(shape) * outStride(shape)) *
-    shape.heads *
-    4,
+  bytes: ({ sequences, heads, nope, rope, value }) =>
+    sum(sequences.map(({ first, rows }) => first + rows)) * (heads * (nope + value) + rope) * 4,
   flops: (shape) => 2 * pairs(shape) * shape.heads * (shape.nope + shape.rope + shape.value),
   mutants: [
     {

@@ -7,6 +7,7 @@ import softmax from "../common/online_softmax.wgsl?raw";
 import prefillRows from "../common/prefill_rows.wgsl?raw";
 import rotate from "../common/rotate.wgsl?raw";
 import source from "./mla_prefill.wgsl?raw";
+import { seenInWorkspace } from "./seen_keys.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
 
 const NAME = "attention/mla_prefill";
@@ -110,6 +111,13 @@ export function mlaPrefill(
         split_length: splitLength,
         key_quads: (nope + rope) / 4,
         scale: options.scale,
+      },
+      cost: ({ grid: [count], param, step }) => {
+        const { keys, pairs } = seenInWorkspace(step, param("first_item"), count);
+        return {
+          bytes: keys * (heads * (nope + value) + rope) * 4,
+          flops: 2 * pairs * heads * (nope + rope + value),
+        };
       },
     },
   );
