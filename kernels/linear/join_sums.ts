@@ -45,6 +45,10 @@ export function joinSums(recorder: Recorder, options: JoinSumsOptions): (rows: n
         ...{ ranks, parts, outputs, stride },
         ...{ out_stride: outStride, out_column: outColumn },
       },
+      cost: ({ param }) => ({
+        bytes: (ranks * parts + 1) * param("rows") * outputs * 4,
+        flops: ranks * parts * param("rows") * outputs,
+      }),
     },
   );
   return (rows) => {

@@ -84,7 +84,8 @@ export default defineCheck<Case>({
   ],
   tunings: [{}],
   tolerance: 2e-6,
-  bytes: ({ source, rows, columns }) => rows * columns * (source === "F32" ? 4.5 : 2.5),
+  bytes: ({ source, dtype, rows, columns }) =>
+    rows * columns * ((source === "F32" ? 4 : 2) + (dtype === "int4" ? 0.5 : 1)),
   flops: ({ dtype, rows, columns }) => rows * columns * (dtype === "int4" ? 40 : 10),
   mutants: [
     {

@@ -127,6 +127,14 @@ export function quantizeWeight(
         lanes,
         rows_padded: rowsPadded,
       },
+      cost: ({ param }) => {
+        const numbers = param("rows") * columns;
+        return {
+          // Codes are half a byte or a byte.
+          bytes: numbers * (SOURCES[sourceDtype].bytes + 16 / codesOfGranule),
+          flops: numbers * (dtype === "int4" ? 40 : 10),
+        };
+      },
     },
   );
   return ({ firstRow, rowCount, wordsOffset = 0, scalesOffset = 0 }) => {

@@ -26,7 +26,11 @@ export function sumErrors(
   recorder: Recorder,
   { partials, errors }: SumErrorsOptions,
 ): (count: number, index: number) => void {
-  const bound = kernel.bind(recorder, { partials, errors });
+  const bound = kernel.bind(
+    recorder,
+    { partials, errors },
+    { cost: ({ param }) => ({ bytes: 8 * param("count"), flops: 2 * param("count") }) },
+  );
   return (count, index) => {
     bound.set("count", count);
     bound.set("index", index);

@@ -105,6 +105,10 @@ export function route(recorder: Recorder, options: RouteOptions): (rows: number)
         shared_count: shared.count,
         scaling,
       },
+      cost: ({ grid: [rows] }) => ({
+        bytes: (rows * (experts + 2 * (topK + shared.count)) + 3 * experts) * 4,
+        flops: rows * experts * experts,
+      }),
     },
   );
   return (rows) => bound.record(rows);

@@ -65,6 +65,7 @@ export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs
       {
         constants: form,
         params: { tile_size: tileSize, passes: Math.ceil(bits / form.DIGIT_BITS) },
+        cost: ({ param }) => ({ bytes: 8 * param("pairs"), flops: 0 }),
       },
     );
   const few = bind(FORMS.few);
