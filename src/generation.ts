@@ -277,10 +277,15 @@ export interface EngineStatus {
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;
+  /** Bytes of the device's memory that weights and KV cache take. */
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
   /** Seconds since a step has last finished while there is work; 0 when there is none. */
   readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */
   readonly batchInvariant: boolean;
+  /** Names of the arithmetic and the order of sums in each phase; of equal names the bits are equal. */
+  readonly numericClasses: { readonly prefill: string; readonly decode: string };
 }
 
 /** 32 hexadecimal digits, as unlikely to repeat as a UUID. */

@@ -241,7 +241,7 @@ export class Engine implements GenerationEngine {
       cachedTokens: cachedPages * pageSize,
       retractions: this.#scheduler.retractions,
       stalledFor: this.#loop === undefined ? 0 : (performance.now() - this.#progressAt) / 1000,
-      batchInvariant: this.selfTest.batchInvariant,
+      ...this.#loaded.figures,
     };
   }
 

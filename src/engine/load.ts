@@ -11,6 +11,7 @@ import { PageCopier } from "../cache/page_copier.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { modelHash } from "../checkpoint/model_hash.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
+import type { EngineStatus } from "../generation.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import { Recorder } from "../gpu/recorder.ts";
@@ -41,6 +42,11 @@ export interface LoadedModel {
   readonly copier: PageCopier | undefined;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
+  /** The part of the engine's status that never changes. */
+  readonly figures: Pick<
+    EngineStatus,
+    "weightBytes" | "cacheBytes" | "batchInvariant" | "numericClasses"
+  >;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];
   destroy(): void;
@@ -237,7 +243,15 @@ async function load(
     await recorder.pipelines.ready((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
-    const loaded = { device, definition, options, memoryPlan, runner, codec, copier, destroy };
+    const { weightBytes, cacheBytes } = memoryPlan;
+    const figures: LoadedModel["figures"] = {
+      weightBytes,
+      cacheBytes,
+      batchInvariant: report.batchInvariant,
+      numericClasses: { prefill: NUMERIC_CLASS, decode: NUMERIC_CLASS },
+    };
+    const planned = { device, definition, options, memoryPlan, figures };
+    const loaded = { ...planned, runner, codec, copier, destroy };
     return { ...loaded, selfTest: report, quantizationErrors };
   } catch (error) {
     destroy();

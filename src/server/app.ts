@@ -23,6 +23,7 @@ import { handleChatCompletions } from "./chat_completions.ts";
 import { handleCompletions } from "./completions.ts";
 import { handleFlushCache } from "./flush_cache.ts";
 import { handleGenerate } from "./generate.ts";
+import { GenerationRate } from "./generation_rate.ts";
 import { handleHealthGenerate } from "./health_generate.ts";
 import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
 import { LiveRequests } from "./live_requests.ts";
@@ -162,8 +163,11 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   });
   requireOneKind(forms);
   const report = options.reportError ?? ((error) => console.error(error));
+  const rate = new GenerationRate();
+  const observed = observe(engine, [rate.observer, ...(options.observers ?? [])]);
   return {
-    engine: withDefaults(observe(engine, options.observers ?? []), options.requestDefaults ?? {}),
+    engine: withDefaults(observed, options.requestDefaults ?? {}),
+    rate,
     live: new LiveRequests(),
     lifecycle,
     description,

@@ -6,6 +6,7 @@
 import type { GenerationEngine } from "../generation.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import type { GenerationRate } from "./generation_rate.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 
@@ -19,6 +20,8 @@ export interface MessageForms {
 
 export interface ServerContext {
   readonly engine: GenerationEngine;
+  /** How fast it generates. */
+  readonly rate: GenerationRate;
   /** What is being answered. */
   readonly live: LiveRequests;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. */

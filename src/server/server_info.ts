@@ -22,8 +22,9 @@ export function modelInfo({ engine, description }: ServerContext): Response {
 }
 
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
-export function serverInfo({ engine, description, lifecycle }: ServerContext): Response {
+export function serverInfo({ engine, rate, description, lifecycle }: ServerContext): Response {
   const status = engine.status();
+  const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
   const { contextLength } = engine.model;
   return Response.json({
     ...description,
@@ -38,9 +39,17 @@ export function serverInfo({ engine, description, lifecycle }: ServerContext): R
         num_used_tokens: status.usedTokens,
         num_cached_tokens: status.cachedTokens,
         num_retractions: status.retractions,
-        memory_usage: { token_capacity: status.totalTokens },
+        last_gen_throughput: rate.tokensPerSecond,
+        memory_usage: {
+          weight: gigabytes(status.weightBytes),
+          kvcache: gigabytes(status.cacheBytes),
+          token_capacity: status.totalTokens,
+          // Recorded launches are no memory of the device.
+          graph: 0,
+        },
         load: status.usedTokens + status.queuedTokens,
         batch_invariant: status.batchInvariant,
+        numeric_classes: status.numericClasses,
       },
     ],
   });

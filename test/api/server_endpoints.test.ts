@@ -65,9 +65,11 @@ describe.each(["/get_server_info", "/server_info"])("GET %s", (path) => {
           num_used_tokens: 100,
           num_cached_tokens: 7,
           num_retractions: 1,
-          memory_usage: { token_capacity: 1000 },
+          last_gen_throughput: 0,
+          memory_usage: { weight: 1, kvcache: 0.5, token_capacity: 1000, graph: 0 },
           load: 140,
           batch_invariant: true,
+          numeric_classes: { prefill: "fma128", decode: "fma128" },
         },
       ],
     });

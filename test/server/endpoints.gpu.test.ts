@@ -248,8 +248,14 @@ test("GET /health_generate is 200 while the model works, and 503 once it cannot"
 });
 
 test("GET /get_server_info tells whether answers depend on the batch", async () => {
-  const info = await answer<{ internal_states: { batch_invariant: boolean }[] }>(
+  const info = await answer<{ internal_states: Record<string, unknown>[] }>(
     await app.request("/get_server_info"),
   );
-  expect(info.internal_states[0]!.batch_invariant).toBe(engine.selfTest.batchInvariant);
+  const { weightBytes, cacheBytes } = engine.memoryPlan;
+  const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
+  expect(info.internal_states[0]).toMatchObject({
+    batch_invariant: engine.selfTest.batchInvariant,
+    numeric_classes: { prefill: "fma128", decode: "fma128" },
+    memory_usage: { weight: gigabytes(weightBytes), kvcache: gigabytes(cacheBytes) },
+  });
 });

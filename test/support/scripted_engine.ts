@@ -164,7 +164,10 @@ export class ScriptedEngine implements GenerationEngine {
       cachedTokens: 0,
       retractions: 0,
       stalledFor: this.#options.stalledFor ?? 0,
+      weightBytes: 2 ** 30,
+      cacheBytes: 2 ** 29,
       batchInvariant: true,
+      numericClasses: { prefill: "fma128", decode: "fma128" },
     };
   }
 
