@@ -5,6 +5,7 @@
  */
 
 import type { EventEmitter } from "node:events";
+import { benchServingCommand } from "./bench_serving_command.ts";
 import { downloadCommand, StoppedError } from "./download_command.ts";
 import { generateCommand } from "./generate_command.ts";
 import { inspectCommand } from "./inspect_command.ts";
@@ -21,6 +22,7 @@ Commands:
   inspect ID|DIR                tell how large a model is, and how many devices hold it
   launch_server                 serve a model over HTTP
   generate "prompt"             stream one answer into the terminal
+  bench_serving                 put a load on a server that runs, and tell its speed
 
 Options:
   --help                        print this help, or that of a command
@@ -35,6 +37,7 @@ const COMMANDS: Readonly<
   inspect: inspectCommand,
   launch_server: launchServer,
   generate: generateCommand,
+  bench_serving: benchServingCommand,
 };
 
 /**

@@ -1,0 +1,192 @@
+/**
+ * One request whose answer is a stream of server-sent events, and when each of them came.
+ *
+ * It is made for measuring: Node's own HTTP client over connections that are kept alive, one parse
+ * an event, and nothing between the socket and the clock.
+ *
+ * @module
+ */
+import { type Agent, type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { performance } from "node:perf_hooks";
+import { EngineError } from "../../errors.ts";
+import type { LoadBackend } from "./backends.ts";
+
+/** A request that did not get its whole answer. */
+export class LoadError extends EngineError {
+  readonly code = "load_failed";
+}
+
+/** One answer as its client saw it. All times are in milliseconds. */
+export interface RequestRecord {
+  /** As the server counts them; 0 where it does not say. */
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Until its first token. */
+  readonly timeToFirstToken: number;
+  /** Between tokens that follow each other; the tokens of one event share the time before it. */
+  readonly interTokenLatencies: readonly number[];
+  /** Until its stream was over. */
+  readonly endToEndLatency: number;
+  readonly text: string;
+}
+
+export interface StreamedRequestOptions {
+  readonly backend: LoadBackend;
+  /** Of the server, without a slash at the end. */
+  readonly baseUrl: string;
+  readonly agent: Agent;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Milliseconds without a byte after which the request has failed. */
+  readonly timeout: number;
+}
+
+const DATA = "data:";
+const DONE = "[DONE]";
+
+/**
+ * Posts a body and reads the answer to its end.
+ *
+ * @throws {LoadError} when the server refuses it, the connection fails, an event tells of an error,
+ * or the stream ends without `[DONE]`.
+ */
+export function streamedRequest(
+  body: object,
+  { backend, baseUrl, agent, headers = {}, timeout }: StreamedRequestOptions,
+): Promise<RequestRecord> {
+  const text = JSON.stringify(body);
+  const send = baseUrl.startsWith("https:") ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      request.destroy();
+      reject(error instanceof LoadError ? error : new LoadError(messageOf(error)));
+    };
+    const request = send(
+      baseUrl + backend.path,
+      {
+        method: "POST",
+        agent,
+        timeout,
+        headers: {
+          "content-type": "application/json",
+          "content-length": Buffer.byteLength(text),
+          ...headers,
+        },
+      },
+      (response) => {
+        const answer = response.statusCode === 200 ? readStream : readRefusal;
+        answer(response, reader).then(resolve, fail);
+      },
+    );
+    const reader = new AnswerReader(backend);
+    request.on("timeout", () => fail(new LoadError(`nothing came for ${timeout / 1000} s`)));
+    request.on("error", fail);
+    request.end(text);
+  });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function readStream(response: IncomingMessage, reader: AnswerReader): Promise<RequestRecord> {
+  response.setEncoding("utf8");
+  return new Promise((resolve, reject) => {
+    response.on("data", (piece: string) => {
+      try {
+        reader.push(piece);
+      } catch (error) {
+        reject(error);
+      }
+    });
+    response.on("error", reject);
+    response.on("end", () => {
+      try {
+        resolve(reader.end());
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+async function readRefusal(response: IncomingMessage): Promise<never> {
+  response.setEncoding("utf8");
+  let text = "";
+  for await (const piece of response) text += piece;
+  throw new LoadError(`status ${response.statusCode}: ${text.slice(0, 300)}`);
+}
+
+/** The events of one answer as they come. */
+class AnswerReader {
+  readonly #backend: LoadBackend;
+  readonly #startedAt = performance.now();
+  readonly #gaps: number[] = [];
+  #pending = "";
+  #text = "";
+  #isDone = false;
+  #firstAfter: number | undefined;
+  #lastAt = 0;
+  #promptTokens = 0;
+  #completionTokens = 0;
+
+  constructor(backend: LoadBackend) {
+    this.#backend = backend;
+  }
+
+  /** Takes a piece of the stream: any number of events, the last of them perhaps in part. */
+  push(piece: string): void {
+    const now = performance.now();
+    const text = this.#pending + piece;
+    let start = 0;
+    for (let end = text.indexOf("\n", start); end >= 0; end = text.indexOf("\n", start)) {
+      if (text.startsWith(DATA, start)) this.#event(text.slice(start + DATA.length, end), now);
+      start = end + 1;
+    }
+    this.#pending = text.slice(start);
+  }
+
+  #event(data: string, now: number): void {
+    const payload = data.trim();
+    if (payload === DONE) {
+      this.#isDone = true;
+      return;
+    }
+    const event = JSON.parse(payload) as Readonly<Record<string, unknown>>;
+    if (event.error) throw new LoadError(`an event tells of an error: ${payload.slice(0, 300)}`);
+    const { text, promptTokens, completionTokens } = this.#backend.read(event);
+    this.#promptTokens = promptTokens ?? this.#promptTokens;
+    const before = this.#completionTokens;
+    if (this.#backend.isCumulative) {
+      this.#text = text;
+      this.#completionTokens = completionTokens ?? before;
+      this.#time(this.#completionTokens - before, now);
+    } else {
+      // Text is a token, as far as anybody tells; a count comes at the end.
+      const tokens = text === "" ? 0 : 1;
+      this.#text += text;
+      this.#completionTokens = completionTokens ?? before + tokens;
+      this.#time(tokens, now);
+    }
+  }
+
+  #time(tokens: number, now: number): void {
+    if (tokens === 0) return;
+    if (this.#firstAfter === undefined) this.#firstAfter = now - this.#startedAt;
+    else for (let i = 0; i < tokens; i++) this.#gaps.push((now - this.#lastAt) / tokens);
+    this.#lastAt = now;
+  }
+
+  end(): RequestRecord {
+    if (!this.#isDone) throw new LoadError(`the stream ended without ${DONE}`);
+    if (this.#firstAfter === undefined) throw new LoadError("the stream ended without a token");
+    return {
+      promptTokens: this.#promptTokens,
+      completionTokens: this.#completionTokens,
+      timeToFirstToken: this.#firstAfter,
+      interTokenLatencies: this.#gaps,
+      endToEndLatency: performance.now() - this.#startedAt,
+      text: this.#text,
+    };
+  }
+}
