@@ -20,6 +20,7 @@ import type {
   TokenizeRequest,
 } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
+import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
@@ -72,6 +73,8 @@ export class Engine implements GenerationEngine {
   readonly selfTest: SelfTestReport;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];
+  /** What was compiled for this model, and how long each pipeline took. */
+  readonly pipelines: readonly CompiledPipeline[];
   readonly #loaded: LoadedModel;
   readonly #text: TextModel;
   readonly #pages: SequencePages;
@@ -106,6 +109,7 @@ export class Engine implements GenerationEngine {
     this.memoryPlan = memoryPlan;
     this.selfTest = loaded.selfTest;
     this.quantizationErrors = loaded.quantizationErrors;
+    this.pipelines = loaded.pipelines;
     this.model = {
       path: source.name,
       architecture: definition.architecture,

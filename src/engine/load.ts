@@ -14,6 +14,7 @@ import { DeviceError, InvalidRequestError } from "../errors.ts";
 import type { EngineStatus } from "../generation.ts";
 import { allocating } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
+import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import { Recorder } from "../gpu/recorder.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import { type QuantizationError, QuantizingUpload } from "../layers/quantizing_upload.ts";
@@ -49,6 +50,8 @@ export interface LoadedModel {
   >;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];
+  /** What was compiled, and how long each took. */
+  readonly pipelines: readonly CompiledPipeline[];
   destroy(): void;
 }
 
@@ -240,7 +243,7 @@ async function load(
       });
       owned.push(codec);
     }
-    await recorder.pipelines.ready((done, total) =>
+    const pipelines = await recorder.pipelines.launchAll((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
     const { weightBytes, cacheBytes } = memoryPlan;
@@ -252,7 +255,7 @@ async function load(
     };
     const planned = { device, definition, options, memoryPlan, figures };
     const loaded = { ...planned, runner, codec, copier, destroy };
-    return { ...loaded, selfTest: report, quantizationErrors };
+    return { ...loaded, selfTest: report, quantizationErrors, pipelines };
   } catch (error) {
     destroy();
     throw error;

@@ -2,17 +2,31 @@
  * Compiled pipelines of one device, shared by everything that asks for the same code.
  *
  * Compilation is asynchronous: a plan binds its launches first, while the driver compiles, and
- * waits once before its first step.
+ * waits once before its first step. A model that is loaded waits for each pipeline's first launch
+ * too, so that no request pays for what a driver puts off until then.
  *
  * @module
  */
 import { KernelError } from "../errors.ts";
+import { FirstLaunch } from "./first_launch.ts";
 
 /** A pipeline that may still be compiling. */
 export interface PipelineEntry {
   readonly label: string;
   readonly layout: GPUBindGroupLayout;
   pipeline: GPUComputePipeline | undefined;
+}
+
+/** A pipeline that has run once, and what was waited for it. */
+export interface CompiledPipeline {
+  /** The kernel and its constants. */
+  readonly label: string;
+  readonly milliseconds: number;
+}
+
+interface Entry extends PipelineEntry, Pick<PipelineRequest, "kernel" | "buffers"> {
+  /** Resolves to the pipeline, or to nothing when it does not compile. */
+  compiled: Promise<GPUComputePipeline | undefined>;
 }
 
 export interface PipelineRequest {
@@ -27,11 +41,9 @@ const VISIBLE_TO_COMPUTE = 0x4;
 
 export class PipelineCache {
   readonly #device: GPUDevice;
-  readonly #entries = new Map<string, PipelineEntry>();
+  readonly #entries = new Map<string, Entry>();
   readonly #layouts = new Map<string, GPUBindGroupLayout>();
-  readonly #pending = new Set<Promise<void>>();
   readonly #failures: unknown[] = [];
-  #compiled = 0;
 
   constructor(device: GPUDevice) {
     this.#device = device;
@@ -46,13 +58,12 @@ export class PipelineCache {
   get(request: PipelineRequest): PipelineEntry {
     const known = this.#entries.get(request.code);
     if (known !== undefined) return known;
-    const layout = this.#layout(request.buffers);
-    const entry: PipelineEntry = { label: request.label, layout, pipeline: undefined };
+    const { kernel, label, buffers } = request;
+    const layout = this.#layout(buffers);
+    const compiled = Promise.resolve(undefined);
+    const entry: Entry = { kernel, label, buffers, layout, pipeline: undefined, compiled };
+    entry.compiled = this.#compile(request, entry);
     this.#entries.set(request.code, entry);
-    const compilation = this.#compile(request, entry).finally(() => {
-      this.#pending.delete(compilation);
-    });
-    this.#pending.add(compilation);
     return entry;
   }
 
@@ -61,16 +72,43 @@ export class PipelineCache {
    *
    * @throws {KernelError} with the compiler's messages when one does not compile.
    */
-  async ready(onProgress?: (done: number, total: number) => void): Promise<void> {
-    while (this.#pending.size > 0) {
-      await Promise.race(this.#pending);
-      onProgress?.(this.#compiled, this.#entries.size);
-    }
+  async ready(): Promise<void> {
+    for (const entry of this.#entries.values()) await entry.compiled;
     const failure = this.#failures.shift();
     if (failure !== undefined) throw failure;
   }
 
-  async #compile({ kernel, label, code }: PipelineRequest, entry: PipelineEntry): Promise<void> {
+  /**
+   * Launches every pipeline asked for once, each as soon as it is compiled.
+   *
+   * @returns What each of them took, in the order in which they were done.
+   * @throws {KernelError} when one does not compile, or the device refuses it.
+   * @throws {DeviceError} when the device is lost.
+   */
+  async launchAll(
+    onProgress?: (done: number, total: number) => void,
+  ): Promise<readonly CompiledPipeline[]> {
+    const first = new FirstLaunch(this.#device);
+    const launched: CompiledPipeline[] = [];
+    let before = performance.now();
+    const launch = async ({ kernel, label, layout, buffers, ...entry }: Entry) => {
+      const pipeline = await entry.compiled;
+      if (pipeline === undefined) return;
+      await first.run({ kernel, pipeline, layout, buffers });
+      const now = performance.now();
+      launched.push({ label, milliseconds: now - before });
+      before = now;
+      onProgress?.(launched.length, this.size);
+    };
+    const launches = await Promise.allSettled([...this.#entries.values()].map(launch));
+    first.destroy();
+    await this.ready();
+    const failed = launches.find((one) => one.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    return launched;
+  }
+
+  async #compile({ kernel, label, code }: PipelineRequest, entry: PipelineEntry) {
     const device = this.#device;
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ label: kernel, code });
@@ -82,12 +120,12 @@ export class PipelineCache {
         layout: device.createPipelineLayout({ bindGroupLayouts: [entry.layout] }),
         compute: { module, entryPoint: "main" },
       });
-      this.#compiled += 1;
     } catch (cause) {
       const invalid = await scope;
       const message = invalid?.message ?? (cause instanceof Error ? cause.message : String(cause));
       this.#failures.push(new KernelError(label, message, { cause }));
     }
+    return entry.pipeline;
   }
 
   // Explicit, because "auto" drops any binding that a specialisation leaves unused.
