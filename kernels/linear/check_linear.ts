@@ -12,9 +12,9 @@ import {
   scaleWords,
   segments,
   type WeightDtype,
-  weightBytes,
 } from "./layout.ts";
 import { linear } from "./linear.ts";
+import { storedBytes } from "./weight_cost.ts";
 
 export interface LinearShape {
   readonly dtype: WeightDtype;
@@ -58,7 +58,7 @@ export function linearCheck(options: {
     ],
     exactAcrossTunings: true,
     tolerance: 5e-6,
-    bytes: (shape) => weightBytes(weightShape(shape)).words,
+    bytes: (shape) => storedBytes(weightShape(shape)),
     flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
     inputs(shape, random) {
       const { rows, columns } = shape;

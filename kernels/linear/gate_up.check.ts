@@ -16,8 +16,8 @@ import {
   layoutFor,
   scaleWords,
   type WeightDtype,
-  weightBytes,
 } from "./layout.ts";
+import { storedBytes } from "./weight_cost.ts";
 
 interface Shape {
   readonly dtype: WeightDtype;
@@ -68,7 +68,7 @@ export default defineCheck<Shape>({
   tunings: [{ tokens: 4 }, { tokens: 1 }, { tokens: 8 }, { tokens: 4, subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 1e-5,
-  bytes: (shape) => weightBytes(weightShape(shape)).words,
+  bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, intermediate }) => 4 * rows * columns * intermediate,
   mutants: [
     {

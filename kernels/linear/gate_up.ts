@@ -9,6 +9,7 @@ import { activationParams, type GatedActivation, SILU } from "./gated_activation
 import { type LaunchForm, launchForms, QUANTIZING_LANES, recordRows } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
+import { weightCost } from "./weight_cost.ts";
 import {
   requireMultiplesOf4,
   weightConstants,
@@ -96,6 +97,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
           ...activationParams(activation),
           eps: norm?.eps ?? 0,
         },
+        cost: ({ param }) => weightCost(weight, param("rows"), 2 * intermediate),
       },
     );
   const ownBytes = normBytes(oneRow?.norm, weight.columns);

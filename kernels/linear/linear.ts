@@ -7,6 +7,7 @@ import { type LaunchForm, launchForms, recordRows } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
+import { weightCost } from "./weight_cost.ts";
 import {
   requireMultiplesOf4,
   weightConstants,
@@ -115,10 +116,15 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
           residual: residual === undefined ? 0 : 1,
           eps: norm?.eps ?? 0,
         },
+        cost: ({ param }) => weightCost(weight, param("rows"), weight.rows),
       },
     );
   const groupCount = Math.ceil(weight.rows / groupRows);
-  const [oneForm] = launchForms(weight, { ownBytes: normBytes(oneRow?.norm, weight.columns) }, options.forms);
+  const [oneForm] = launchForms(
+    weight,
+    { ownBytes: normBytes(oneRow?.norm, weight.columns) },
+    options.forms,
+  );
   return recordRows({
     forms: launchForms(weight, {}, options.forms),
     bind,

@@ -3,8 +3,9 @@ import { defineCheck } from "../check.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { quantizeGroups } from "../norm/reference.ts";
 import { dot, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, type WeightDtype, weightBytes } from "./layout.ts";
+import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
+import { storedBytes } from "./weight_cost.ts";
 
 interface Shape {
   readonly dtype: WeightDtype;
@@ -61,7 +62,7 @@ export default defineCheck<Shape>({
   ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
-  bytes: (shape) => weightBytes(weightShape(shape)).words,
+  bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ columns, outputs }) => 2 * columns * outputs,
   mutants: [
     { name: "eps is 0", replace: "mean_square(t) + params.eps", with: "mean_square(t)" },

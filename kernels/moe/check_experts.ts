@@ -31,6 +31,10 @@ export interface ExpertShape {
   readonly bias?: boolean;
 }
 
+/** Experts that the rows can choose. */
+export const chosenAtMost = ({ rows, slots, slabs: [first, second] }: ExpertShape): number =>
+  Math.min(rows * slots, first + second);
+
 /** `words0`, `words1` and, where there are any, `scales0`, `scales1`, `bias0`, `bias1`. */
 export function randomExperts(
   { slabs, bias }: ExpertShape,

@@ -1,7 +1,9 @@
 import { defineCheck } from "../check.ts";
 import { dot, randomRows } from "../linear/check_weights.ts";
-import { layoutFor, segments, weightBytes } from "../linear/layout.ts";
+import { layoutFor, segments } from "../linear/layout.ts";
+import { storedBytes } from "../linear/weight_cost.ts";
 import {
+  chosenAtMost,
   type ExpertShape,
   expertBiases,
   expertWeights,
@@ -48,7 +50,7 @@ export default defineCheck<Shape>({
   tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 5e-6,
-  bytes: (shape) => weightBytes(matrixOf(shape)).words * shape.rows * shape.slots,
+  bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
   flops: ({ rows, slots, columns, outputs }) => 2 * rows * slots * columns * outputs,
   mutants: [
     ...TILE_MUTANTS,

@@ -1,8 +1,10 @@
 import { KernelError } from "../../src/errors.ts";
+import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
+import { expertCost } from "../linear/weight_cost.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
@@ -120,6 +122,7 @@ export function expertDown(
           out_stride: outStride,
           slots,
         },
+        cost: ({ step }) => expertCost({ weights, slab }, rowsOf(step) * slots, outputs),
       },
     );
   };

@@ -1,8 +1,10 @@
 import { defineCheck } from "../check.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import type { GatedActivation } from "../linear/gated_activation.ts";
-import { gateUpRows, layoutFor, weightBytes } from "../linear/layout.ts";
+import { gateUpRows, layoutFor } from "../linear/layout.ts";
+import { storedBytes } from "../linear/weight_cost.ts";
 import {
+  chosenAtMost,
   type ExpertShape,
   expertBiases,
   expertWeights,
@@ -65,7 +67,7 @@ export default defineCheck<Shape>({
   tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 1e-5,
-  bytes: (shape) => weightBytes(matrixOf(shape)).words * shape.rows * shape.slots,
+  bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
   flops: ({ rows, slots, columns, intermediate }) => 4 * rows * slots * columns * intermediate,
   mutants: [
     { name: "every pair has its own x", replace: "/ params.slots * params", with: "* params" },

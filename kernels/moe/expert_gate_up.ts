@@ -1,3 +1,4 @@
+import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
@@ -7,6 +8,7 @@ import xNormed from "../common/x_normed.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
 import { type NormedRow, normConstants } from "../linear/row_norm.ts";
+import { expertCost } from "../linear/weight_cost.ts";
 import {
   DEFAULT_TOKENS,
   requireMultiplesOf4,
@@ -129,6 +131,10 @@ export function expertGateUp(
           out_stride: outStride,
           ...activationParams(activation),
           eps: norm?.eps ?? 0,
+        },
+        cost: ({ step }) => {
+          const pairs = rowsOf(step) * slots;
+          return expertCost({ weights, slab }, pairs, 2 * intermediate);
         },
       },
     );

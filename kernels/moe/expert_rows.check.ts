@@ -1,10 +1,12 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
-import { gateUpRows, layoutFor, segments, weightBytes } from "../linear/layout.ts";
+import { gateUpRows, layoutFor, segments } from "../linear/layout.ts";
+import { storedBytes } from "../linear/weight_cost.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { quantizeGroups } from "../norm/reference.ts";
 import {
+  chosenAtMost,
   type ExpertShape,
   expertWeights,
   LANES,
@@ -60,9 +62,7 @@ export default defineCheck<Shape>({
   exactAcrossTunings: true,
   tolerance: 2e-5,
   bytes: (shape) =>
-    (weightBytes(upMatrix(shape)).words + weightBytes(downMatrix(shape)).words) *
-    shape.rows *
-    shape.slots,
+    (storedBytes(upMatrix(shape)) + storedBytes(downMatrix(shape))) * chosenAtMost(shape),
   flops: ({ rows, slots, hidden, intermediate }) => 6 * rows * slots * hidden * intermediate,
   mutants: [
     { name: "rows are not normed", replace: "x[first[t] + v] * scale", with: "x[first[t] + v]" },

@@ -21,6 +21,9 @@ export interface StepArrays {
   readonly items: Uint32Array;
 }
 
+/** Rows of the step, those of padding included. */
+export const rowsOf = ({ rows }: StepArrays): number => rows.length / 4;
+
 /** One launch as it is recorded. */
 export interface LaunchSize<P extends string> {
   /** Workgroups along x, y and z. */
