@@ -11,6 +11,7 @@ import {
 import sink from "../common/attention_sink.wgsl?raw";
 import attend from "../common/gqa_split.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
+import { gqaCost } from "./gqa_cost.ts";
 import source from "./gqa_decode.wgsl?raw";
 import { mergeSplits } from "./merge_splits.ts";
 import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
@@ -169,6 +170,7 @@ export function gqaDecode(
           ...gqaParams(options),
           ...{ head_tiles: tile.tiles, max_splits: 1, direct: direct ? 1 : 0 },
         },
+        cost: ({ grid: [rowCount], step }) => gqaCost(options, step, [[0, rowCount]]),
       },
     );
   const direct = bind(out, true);

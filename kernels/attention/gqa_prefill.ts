@@ -1,5 +1,6 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import { gqaCost } from "./gqa_cost.ts";
 import {
   type GqaAttentionOptions,
   GqaKernels,
@@ -8,6 +9,7 @@ import {
   headTiles,
 } from "./gqa_decode.ts";
 import source from "./gqa_prefill.wgsl?raw";
+import { itemRows } from "./seen_keys.ts";
 
 const NAME = "attention/gqa_prefill";
 
@@ -61,6 +63,8 @@ export function gqaPrefill(
     {
       constants: gqaConstants(NAME, shape, options),
       params: { ...gqaParams(options), head_tiles: tile.tiles },
+      cost: ({ grid: [itemCount], param, step }) =>
+        gqaCost(options, step, itemRows(step, param("first_item"), itemCount)),
     },
   );
   return (firstItem, itemCount) => {
