@@ -109,6 +109,11 @@ export interface EngineOptions {
    */
   readonly deterministicInference?: boolean | undefined;
   /**
+   * Whether kernels are tuned for the adapter and share loads in its subgroups; else they are the
+   * plain ones that run everywhere. Never changes a bit. Default true.
+   */
+  readonly tunedKernels?: boolean | undefined;
+  /**
    * The kinds of constraints that requests may bring: `outlines` (JSON schema, regex), `xgrammar`
    * (JSON schema, EBNF), `auto` (all of them), `none`. Default auto.
    */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT, layoutFor } from "../../kernels/linear/layout.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import { PageCodec } from "../cache/page_codec.ts";
@@ -162,6 +162,7 @@ async function load(
     const report = await selfTest(device, {
       recorder,
       dtypes: [...weightFormats.keys()],
+      layout: given.tunedKernels === false ? DEFAULT_LAYOUT : layoutFor(device),
       ...(groupColumns !== undefined && { groupColumns }),
     });
     if (options.deterministicInference && !report.batchInvariant) {

@@ -7,14 +7,13 @@
 import type { Environment } from "./hub_settings.ts";
 
 /** Variables that are read, each where it is needed. */
-const READ: ReadonlySet<string> = new Set(["SVC_CHUNKED_PREFIX_CACHE_THRESHOLD"]);
+const READ: ReadonlySet<string> = new Set([
+  "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD",
+  "SVC_ENABLE_JIT_DEEPGEMM",
+]);
 
 /** Why a variable, or all that begin so, have no effect. The first that fits is told. */
 const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
-  [
-    "SVC_ENABLE_JIT_DEEPGEMM",
-    "kernels are WGSL and always compiled for the adapter at the start; there is no other library to choose",
-  ],
   [
     "SVC_MOONCAKE_TRANS_THREAD",
     "no cache is sent to other servers; use one server for prompts and answers",

@@ -21,6 +21,7 @@ import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
 import { resolveModel } from "./resolve_model.ts";
 import type { StartReport } from "./start_report.ts";
+import { tunedKernels } from "./tuned_kernels.ts";
 import { workerGrammarService } from "./worker_grammar_service.ts";
 
 export type StartEngine = (
@@ -41,6 +42,7 @@ export const startEngine: StartEngine = async (options, report) => {
   const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
   const chatTemplate = await readTemplate(options.chatTemplate);
   const prefixThreshold = chunkedPrefixThreshold(process.env);
+  const tuned = tunedKernels(process.env);
   const driverThreads = await driverThreadsFor(source);
   const { device, adapter } = await openDevice({
     driverThreads,
@@ -69,6 +71,7 @@ export const startEngine: StartEngine = async (options, report) => {
       prefixCache: !options.disableRadixCache,
       chunkedPrefix: !options.disableChunkedPrefixCache,
       chunkedPrefixThreshold: prefixThreshold,
+      tunedKernels: tuned,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,
       retractionMemory: options.retractionMemory,

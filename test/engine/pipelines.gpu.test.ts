@@ -1,8 +1,13 @@
 /** Whatever requests ask for, its pipelines were compiled and launched while the model was loaded. */
 import { expect, test, vi } from "vitest";
+import { layoutFor } from "../../kernels/linear/layout.ts";
 import type { Engine, LocalRequest } from "../../src/engine/engine.ts";
 import type { LoadingProgress } from "../../src/engine/engine_options.ts";
 import type { SamplingParams } from "../../src/generation.ts";
+import { parseOptions } from "../../src/node/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { startEngine } from "../../src/node/start_engine.ts";
+import { quietReport } from "../../src/node/start_report.ts";
 import { complete, openEngine } from "../support/engine.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 
@@ -81,4 +86,21 @@ test("no request compiles anything", async () => {
   for (const count of counts) expect(count.total).toBe(total);
   await expectNothingCompiled(engine);
   await engine.close();
+});
+
+test("SVC_ENABLE_JIT_DEEPGEMM=0 takes the plain kernels, which give the same answer", async () => {
+  const answers: (readonly number[])[] = [];
+  for (const value of ["1", "0"]) {
+    vi.stubEnv("SVC_ENABLE_JIT_DEEPGEMM", value);
+    const { values } = parseOptions(LAUNCH_OPTIONS, ["--max-total-tokens", "256"]);
+    const engine = (await startEngine(values, quietReport({ write: () => {} }))) as Engine;
+    vi.unstubAllEnvs();
+    const labels = engine.pipelines.map(({ label }) => label);
+    const share = labels.filter((label) => label.includes("SUBGROUP_SIZE"));
+    if (value === "0") expect(share).toEqual([]);
+    else expect(share.length > 0).toBe(layoutFor(device).subgroupSize !== undefined);
+    answers.push((await complete(engine, { tokens: tokens(20), sampling: GREEDY })).tokens);
+    await engine.close();
+  }
+  expect(answers[0]).toEqual(answers[1]);
 });

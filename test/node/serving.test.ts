@@ -228,9 +228,9 @@ describe("wisp launch_server", () => {
   });
 
   test("warns of variables without an effect", async () => {
-    vi.stubEnv("SVC_ENABLE_JIT_DEEPGEMM", "1");
+    vi.stubEnv("SVC_SET_CPU_AFFINITY", "1");
     const { stdout } = await served();
-    expect(stdout()).toMatch(/^Warning: the variable SVC_ENABLE_JIT_DEEPGEMM has no effect here/);
+    expect(stdout()).toMatch(/^Warning: the variable SVC_SET_CPU_AFFINITY has no effect here/);
   });
 
   test.each([
