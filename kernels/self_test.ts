@@ -12,7 +12,9 @@ import { DeviceError } from "../src/errors.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
+import { PLAIN_TUNING } from "../src/gpu/tuning.ts";
 import { dot, gatedRow, randomWeight, unpackWeight } from "./linear/check_weights.ts";
+import { type LaunchForm, launchForms } from "./linear/launch_form.ts";
 import {
   type Fp8Decode,
   type GroupColumns,
@@ -23,7 +25,6 @@ import {
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
-import { DEFAULT_TOKENS } from "./linear/weight_kernel.ts";
 import { expertGateUp } from "./moe/expert_gate_up.ts";
 import { probe } from "./probe/probe.ts";
 import { isNanCode, probeInputs, probeReference } from "./probe/reference.ts";
@@ -69,7 +70,7 @@ export async function selfTest(
   options: SelfTestOptions = {},
 ): Promise<SelfTestReport> {
   const { dtypes = ["bf16", "fp8"], groupColumns, recorder = new Recorder(device) } = options;
-  const { lanes, subgroupSize: wanted } = options.layout ?? layoutFor(device);
+  const { lanes, tuning, subgroupSize: wanted } = options.layout ?? layoutFor(device);
   const bench = new Bench(recorder);
   const failures: string[] = [];
   const unequal: string[] = [];
@@ -79,6 +80,7 @@ export async function selfTest(
     for (const dtype of dtypes) {
       const results = await runForms(bench, {
         ...{ dtype, lanes, fp8Decode },
+        ...(tuning && { tuning }),
         ...(groupColumns && { groupColumns }),
       });
       if (!(results.error <= TOLERANCE)) {
@@ -185,12 +187,9 @@ async function probeAdapter(bench: Bench, failures: string[]): Promise<Fp8Decode
   throw new DeviceError(`Cannot use this adapter: ${failures.join("; ")}`);
 }
 
-interface Form {
+interface Form extends LinearLayout {
   readonly dtype: WeightDtype;
-  readonly lanes: number;
-  readonly fp8Decode: Fp8Decode;
   readonly groupColumns?: GroupColumns;
-  readonly subgroupSize?: number;
 }
 
 interface FormResults {
@@ -228,11 +227,18 @@ async function runForms(bench: Bench, form: Form): Promise<FormResults> {
   const scales = bench.tensor(joined(packed.map((weight) => weight.scales)));
   const matrix = { ...shape, words, scales };
   const one = bench.results(ROWS * rows);
-  const several = bench.results(ROWS * rows);
   const common = { x, xStride: STRIDE, outStride: rows };
   const weight = { ...matrix, rowsPadded: paddedRows(rows, form.lanes) };
-  const byRow = linear(recorder, { ...common, weight, out: one, tokens: 1 });
-  const byRows = linear(recorder, { ...common, weight, out: several });
+  const alone = linear(recorder, {
+    ...common,
+    weight,
+    out: one,
+    forms: PLAIN_TUNING.rowForms.slice(0, 1),
+  });
+  const forms = launchForms(weight).map((launch) => {
+    const out = bench.results(ROWS * rows);
+    return { launch, out, run: linear(recorder, { ...common, weight, out, forms: [launch] }) };
+  });
 
   // Row r goes to expert r % 2; each expert's rows are one tile.
   const order = Array.from({ length: ROWS }, (_, r) => r).sort(
@@ -257,8 +263,17 @@ async function runForms(bench: Bench, form: Form): Promise<FormResults> {
   const byPair = expertGateUp(recorder, { ...expertOptions, out: byPairOut });
   const byTile = expertGateUp(recorder, { ...expertOptions, out: byTileOut });
   const bytes = await bench.run(
-    [() => byRow(ROWS), () => byRows(ROWS), () => byPair(ROWS, false), () => byTile(ROWS, true)],
-    [one, several, byPairOut, byTileOut],
+    [
+      () => alone(ROWS),
+      () => byPair(ROWS, false),
+      () => byTile(ROWS, true),
+      ...forms.map(
+        ({ run }) =>
+          () =>
+            run(ROWS),
+      ),
+    ],
+    [one, byPairOut, byTileOut, ...forms.map(({ out }) => out)],
   );
 
   const dense = packed.map((expert) => unpackWeight(shape, expert));
@@ -275,16 +290,21 @@ async function runForms(bench: Bench, form: Form): Promise<FormResults> {
     ),
   ]).flat();
   const unequal: string[] = [];
-  if (!sameBits(bytes[0]!, bytes[1]!)) {
-    unequal.push(
-      `${form.dtype} linears give other bits for ${DEFAULT_TOKENS} rows at once than for one`,
-    );
-  }
-  if (!sameBits(bytes[2]!, bytes[3]!)) {
+  const [alones, byPairs, byTiles, ...others] = bytes;
+  forms.forEach(({ launch }, i) => {
+    if (sameBits(alones!, others[i]!)) return;
+    unequal.push(`${form.dtype} linears give other bits for ${formWords(launch)}`);
+  });
+  if (!sameBits(byPairs!, byTiles!)) {
     unequal.push(`${form.dtype} experts give other bits by tile than by pair`);
   }
-  const error = Math.max(worst(bytes[0]!, wantLinear), worst(bytes[2]!, wantExperts));
+  const error = Math.max(worst(alones!, wantLinear), worst(byPairs!, wantExperts));
   return { form, error, unequal, bytes };
+}
+
+function formWords({ tokens, split }: LaunchForm): string {
+  const rows = `${tokens} rows at once than for one`;
+  return split === 1 ? rows : `${rows}, with ${split} invocations to a weight row`;
 }
 
 /** Whether the kernels give the same bits with subgroups of this size as without. */

@@ -1,5 +1,5 @@
 // Four weight rows times TOKENS activation rows: the one place that fixes the order of additions
-// of every linear kernel (numeric class fma128).
+// of every linear kernel (numeric class fma128), and what all forms of it share.
 //
 //   total   = sum of the segment sums, by a binary tree over the next power of two of segments
 //   segment = sum over its groups of SCALE_COLUMNS columns, ascending, of scale * partial, by fma
@@ -9,9 +9,9 @@
 //
 // A segment is a run of whole 128-column blocks: number s of S holds the blocks
 // [floor(s * blocks / S), floor((s + 1) * blocks / S)). The order depends on `columns`, S and
-// SCALE_COLUMNS alone, never on TOKENS.
+// SCALE_COLUMNS alone, never on TOKENS or BLOCK_SPLIT.
 //
-// Needs one of the files weights_*.wgsl, one of group_sums*.wgsl, the bindings
+// Needs one of the files dot_rows_*.wgsl, weights_*.wgsl and group_sums*.wgsl, the bindings
 // `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows) and
 // `scales: array<u32>`, the fields `columns` and `segments` of `params`, and `x_vector(index)`, the
 // vectors of the activation rows: those of x_plain.wgsl or the kernel's own. What it returns for
@@ -20,6 +20,10 @@
 const TOKENS = 1u;
 // Rows whose granules lie side by side.
 const LANES = 8u;
+// Invocations that share the groups of a weight row: dot_rows_split.wgsl, if there are several.
+const BLOCK_SPLIT = 1u;
+// Invocations of a workgroup with weight rows of their own: its first ones hold the sums.
+const ROW_LANES = WORKGROUP_SIZE / BLOCK_SPLIT;
 // Levels of the tree: 5 for up to 32 segments; 1 is enough for one segment.
 const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
@@ -34,42 +38,54 @@ const GROUP_PIECES = SCALE_COLUMNS / PIECE_COLUMNS;
 // One sum for each of the four weight rows, for each activation row.
 alias Sums = array<vec4f, TOKENS>;
 alias XRows = array<u32, TOKENS>;
+// Sums that wait for a right neighbour, one for each level of the tree.
+alias Waiting = array<Sums, LEVELS>;
 
-// first_granule: index of the first granule of each weight row; row: index of its first scale;
-// x_first: index of the first vec4f of each activation row, the same for the whole workgroup;
-// invocation: index in the workgroup, for the form of group_sums that shares loads.
-fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -> Sums {
-  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
-  let groups = (params.columns + SCALE_COLUMNS - 1u) / SCALE_COLUMNS;
-  let leaves = 1u << firstLeadingBit(2u * params.segments - 1u);
-  var total = Sums();
-  var stack = array<Sums, LEVELS>();
-  for (var leaf = 0u; leaf < leaves; leaf++) {
-    let end = min(first_block(leaf + 1u, blocks) * BLOCK_GROUPS, groups);
-    total = Sums();
-    for (var group = first_block(leaf, blocks) * BLOCK_GROUPS; group < end; group++) {
-      let words = scale_words(group, row);
-      let partial = group_sums(group, first_granule, words, x_first, invocation);
-      let scale = scale_values(group, words);
+const_assert ROW_LANES * BLOCK_SPLIT == WORKGROUP_SIZE && ROW_LANES % LANES == 0u;
+
+// Brings the sum of a segment into the tree, a binary counter: a sum waits at its level until its
+// right neighbour arrives. Returns the sum of all that it completes.
+fn climb(waiting: ptr<function, Waiting>, leaf: u32, segment: Sums) -> Sums {
+  var total = segment;
+  for (var level = 0u; level < LEVELS; level++) {
+    let below = (1u << level) - 1u;
+    if (leaf & below) == below {
       for (var t = 0u; t < TOKENS; t++) {
-        total[t] = fma(scale, partial[t], total[t]);
-      }
-    }
-    // A binary counter: a sum waits at its level until its right neighbour arrives.
-    for (var level = 0u; level < LEVELS; level++) {
-      let below = (1u << level) - 1u;
-      if (leaf & below) == below {
-        for (var t = 0u; t < TOKENS; t++) {
-          if (leaf & (1u << level)) == 0u {
-            stack[level][t] = total[t];
-          } else {
-            total[t] = stack[level][t] + total[t];
-          }
+        if (leaf & (1u << level)) == 0u {
+          (*waiting)[level][t] = total[t];
+        } else {
+          total[t] = (*waiting)[level][t] + total[t];
         }
       }
     }
   }
   return total;
+}
+
+// The segments and, up to a power of two, zeros.
+fn tree_leaves() -> u32 {
+  return 1u << firstLeadingBit(2u * params.segments - 1u);
+}
+
+fn group_count() -> u32 {
+  return (params.columns + SCALE_COLUMNS - 1u) / SCALE_COLUMNS;
+}
+
+// The first group of a segment; of one behind the last, the number of groups.
+fn first_group(segment: u32) -> u32 {
+  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
+  let block = min(segment, params.segments) * blocks / params.segments;
+  return min(block * BLOCK_GROUPS, group_count());
+}
+
+// Number of an invocation's four weight rows among those of its workgroup.
+fn row_lane(invocation: u32) -> u32 {
+  return invocation % ROW_LANES;
+}
+
+// Whether dot_rows() gives this invocation the sums; to others it gives anything.
+fn holds_sums(invocation: u32) -> bool {
+  return invocation < ROW_LANES;
 }
 
 // Adds bias[row] to the sums of each activation row. Needs the constant and the binding BIAS, bias.
@@ -86,10 +102,6 @@ fn add_bias(sums: Sums, row: vec4u) -> Sums {
 // Index of a piece of each weight row, which is one of the row's granule piece / PIECES.
 fn piece_at(first_granule: vec4u, piece: u32) -> vec4u {
   return (first_granule + vec4u(piece / PIECES * LANES)) * PIECES + vec4u(piece % PIECES);
-}
-
-fn first_block(segment: u32, blocks: u32) -> u32 {
-  return min(segment, params.segments) * blocks / params.segments;
 }
 
 // Index of the first granule of a weight row of `columns` columns.

@@ -4,6 +4,7 @@
  * @module
  */
 import { defineCheck, type KernelCheck, type Mutant } from "../check.ts";
+import { type FormTuning, formsOf } from "./check_forms.ts";
 import { randomBias, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
 import {
   type GroupColumns,
@@ -46,15 +47,19 @@ export function linearCheck(options: {
   readonly name: string;
   readonly cases: readonly LinearShape[];
   readonly mutants: readonly Mutant[];
+  /** Forms to check beside the common ones. */
+  readonly forms?: readonly FormTuning[];
 }): KernelCheck<LinearShape> {
   return defineCheck<LinearShape>({
     ...options,
     tunings: [
       { tokens: 4 },
       { tokens: 1 },
-      { tokens: 8 },
-      { tokens: 4, bits: 1, workgroupSize: 32 },
+      { tokens: 2, split: 4, workgroup: 32 },
+      { tokens: 4, bits: 1, workgroup: 32 },
       { tokens: 4, subgroups: 1 },
+      { tokens: 1, split: 4, workgroup: 64, subgroups: 1 },
+      ...(options.forms ?? []),
     ],
     exactAcrossTunings: true,
     tolerance: 5e-6,
@@ -95,7 +100,7 @@ export function linearCheck(options: {
 
     bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
       const { rows, columns, outputs, outColumn, segmented, groupRows, lanes } = shape;
-      const { tokens = 4, bits = 0, workgroupSize = lanes } = tuning;
+      const { bits = 0 } = tuning;
       const launch = linear(recorder, {
         x: x!,
         xStride: slices(shape) * sliceStride(shape),
@@ -113,8 +118,7 @@ export function linearCheck(options: {
         outColumn,
         segments: segmented ? segments(columns) : 1,
         ...(groupRows < outputs && { groups: { rows: groupRows, xStride: sliceStride(shape) } }),
-        tokens,
-        workgroupSize,
+        forms: formsOf(tuning),
       });
       return () => launch(rows);
     },

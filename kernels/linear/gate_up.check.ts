@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { formsOf } from "./check_forms.ts";
 import {
   dot,
   gatedRow,
@@ -65,7 +66,14 @@ export default defineCheck<Shape>({
     },
     { dtype: "fp8", rows: 1, columns: 1024, intermediate: 2048, quantize: false, scale: 0.1 },
   ],
-  tunings: [{ tokens: 4 }, { tokens: 1 }, { tokens: 8 }, { tokens: 4, subgroups: 1 }],
+  tunings: [
+    { tokens: 4 },
+    { tokens: 1 },
+    { tokens: 8 },
+    { tokens: 4, subgroups: 1 },
+    { tokens: 1, split: 4, workgroup: 32 },
+    { tokens: 2, split: 2, workgroup: 16, subgroups: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(weightShape(shape)),
@@ -183,7 +191,7 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, { x, words, scales, bias, out }, { tokens = 4, subgroups = 0 }) {
+  bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
     const { rows, columns, intermediate, quantize, activation } = shape;
     const launch = gateUp(recorder, {
       x: x!,
@@ -194,14 +202,14 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
       },
       intermediate,
       out: out!,
       outStride: strideOf(intermediate),
       quantize,
       ...(activation && { activation }),
-      tokens,
+      forms: formsOf(tuning),
     });
     return () => launch(rows);
   },

@@ -6,7 +6,13 @@ import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
-import { type LaunchForm, launchForms, QUANTIZING_LANES, recordRows } from "./launch_form.ts";
+import {
+  type LaunchForm,
+  launchForms,
+  QUANTIZING_LANES,
+  recordRows,
+  rowLanes,
+} from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
@@ -106,7 +112,6 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
     forms: launchForms(weight, room, options.forms),
     bind,
     one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
-    width: ({ workgroup, split }) =>
-      Math.ceil(intermediate / (OUTPUTS_PER_LANE * (workgroup / split))),
+    width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });
 }

@@ -18,6 +18,7 @@
  */
 import { KernelError } from "../../src/errors.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import { PLAIN_TUNING, type Tuning, tuningFor } from "../../src/gpu/tuning.ts";
 
 /**
  * `int8`: two's complement codes, value = code * scale. `int4`: codes 0 to 15, value =
@@ -42,15 +43,25 @@ export interface LinearLayout {
    * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
    */
   readonly subgroupSize?: number;
+  /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
+  readonly tuning?: Tuning;
 }
 
-export const DEFAULT_LAYOUT: LinearLayout = { lanes: 8 };
+/** What every adapter can do, and what sizes are counted with where there is no device. */
+export const DEFAULT_LAYOUT: LinearLayout = { lanes: PLAIN_TUNING.lanes };
 
-/** The default layout, with the subgroup size of a device whose subgroups are all of one size. */
-export function layoutFor(device: GPUDevice): LinearLayout {
+/**
+ * The layout of a tuning, with the subgroup size of a device whose subgroups are all of one size.
+ *
+ * @param tuning Default: that of the device's adapter.
+ */
+export function layoutFor(
+  device: GPUDevice,
+  tuning: Tuning = tuningFor(device.adapterInfo),
+): LinearLayout {
   const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
   const known = device.features.has("subgroups") && smallest === largest && smallest >= 4;
-  return { ...DEFAULT_LAYOUT, ...(known && { subgroupSize: smallest }) };
+  return { lanes: tuning.lanes, tuning, ...(known && { subgroupSize: smallest }) };
 }
 
 /** A weight matrix on the GPU. */

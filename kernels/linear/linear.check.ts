@@ -1,9 +1,11 @@
+import { TABLE_FORMS } from "./check_forms.ts";
 import { linearCheck } from "./check_linear.ts";
 
 const typical = { outColumn: 0, segmented: false, lanes: 8 };
 
 export default linearCheck({
   name: "linear/linear",
+  forms: TABLE_FORMS,
   cases: [
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
@@ -68,7 +70,7 @@ export default linearCheck({
       replace: "first_row + t < params.rows",
       with: "true",
     },
-    { name: "a segment is lost", replace: "= stack[level][t] + total[t]", with: "= total[t]" },
+    { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
     { name: "rows are not padded", replace: "row / LANES * (", with: "row / LANES * (16u + " },
     {
       name: "granules of a row follow one another",

@@ -3,7 +3,7 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
-import { type LaunchForm, launchForms, recordRows } from "./launch_form.ts";
+import { type LaunchForm, launchForms, recordRows, rowLanes } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
@@ -129,7 +129,6 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
     forms: launchForms(weight, {}, options.forms),
     bind,
     one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
-    width: ({ workgroup, split }) =>
-      groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * (workgroup / split))),
+    width: (form) => groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form))),
   });
 }

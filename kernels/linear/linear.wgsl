@@ -14,7 +14,7 @@
 // outputs, so its invocations share their x. Order of additions: common/dot_rows.wgsl.
 
 const WORKGROUP_SIZE = 8u;
-const WORKGROUP_OUTPUTS = 4u * WORKGROUP_SIZE;
+const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
 const BIAS = false;
 
 struct Params {
@@ -40,14 +40,13 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 @group(0) @binding(6) var<uniform> params: Params;
 
-const_assert WORKGROUP_SIZE % LANES == 0u;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let tiles = (params.group_rows + WORKGROUP_OUTPUTS - 1u) / WORKGROUP_OUTPUTS;
   let slice = group.x / tiles;
   let end = min((slice + 1u) * params.group_rows, params.outputs);
-  let lane = invocation / LANES * (4u * LANES) + invocation % LANES;
+  let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
   let first = slice * params.group_rows + group.x % tiles * WORKGROUP_OUTPUTS + lane;
   let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
@@ -60,6 +59,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
   let x_rows = begin_rows(x_first, invocation);
   let sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
+  if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride + params.out_column;

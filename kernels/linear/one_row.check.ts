@@ -2,6 +2,7 @@ import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { quantizeGroups } from "../norm/reference.ts";
+import { formsOf } from "./check_forms.ts";
 import { dot, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
 import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
@@ -57,8 +58,9 @@ export default defineCheck<Shape>({
   tunings: [
     { folded: 1 },
     { folded: 0 },
-    { folded: 1, workgroupSize: 64 },
+    { folded: 1, workgroup: 64 },
     { folded: 1, subgroups: 1 },
+    { folded: 1, split: 4, workgroup: 64 },
   ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
@@ -147,7 +149,7 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, tensors, tuning) {
     const { columns, outputs, outColumn, rounded, residual, eps } = shape;
-    const { folded = 0, workgroupSize = lanes, subgroups = 0 } = tuning;
+    const { folded = 0, subgroups = 0 } = tuning;
     const { x, words, scales, norm_weight, out } = tensors;
     const xStride = strideOf(columns);
     const { device } = recorder;
@@ -167,7 +169,7 @@ export default defineCheck<Shape>({
       out: out!,
       outStride: outColumn + outputs + 3,
       outColumn,
-      workgroupSize,
+      forms: formsOf({ tokens: 1, ...tuning }),
       oneRow: {
         ...(folded === 1 && { x: x!, norm }),
         ...(residual && { residual: out! }),

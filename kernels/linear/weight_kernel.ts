@@ -8,6 +8,8 @@ import { KernelError } from "../../src/errors.ts";
 import { type Constants, Kernel, type KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import dotRows from "../common/dot_rows.wgsl?raw";
+import dotRowsAlone from "../common/dot_rows_alone.wgsl?raw";
+import dotRowsSplit from "../common/dot_rows_split.wgsl?raw";
 import groupSums from "../common/group_sums.wgsl?raw";
 import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
@@ -18,6 +20,7 @@ import int4 from "../common/weights_int4.wgsl?raw";
 import int8 from "../common/weights_int8.wgsl?raw";
 import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
+import type { LaunchForm } from "./launch_form.ts";
 import {
   BLOCK_COLUMNS,
   type GroupColumns,
@@ -27,19 +30,20 @@ import {
 } from "./layout.ts";
 
 const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8, int8, int4, mxfp4 };
-/** Activation rows that one weight load serves once there are several. */
-export const DEFAULT_TOKENS = 4;
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
 
-/** What decides which text a kernel over weights is made of. */
+/** What decides which text a kernel over weights is made of, beside the form of its launch. */
 type WeightForm = LinearLayout & {
   readonly dtype: WeightDtype;
   readonly groupColumns?: GroupColumns;
 };
 
-/** The kernel for weights of this form; asked for twice, the same one. */
-export type WeightKernels<B extends string, P extends string> = (form: WeightForm) => Kernel<B, P>;
+/** The kernel for weights of this form, launched so; asked for twice, the same one. */
+export type WeightKernels<B extends string, P extends string> = (
+  weight: WeightForm,
+  launch: LaunchForm,
+) => Kernel<B, P>;
 
 /**
  * @param definition `xVector` is the text of `x_vector(index)`, for a kernel that does not multiply
@@ -50,40 +54,51 @@ export function weightKernels<B extends string, P extends string>({
   ...definition
 }: KernelDefinition<B, P> & { readonly xVector?: string }): WeightKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
-  return (form) => {
-    const { dtype } = form;
-    const shares = sharesLoads(form);
-    const key = `${dtype} ${shares}`;
+  return (weight, launch) => {
+    const { dtype } = weight;
+    const shares = sharesLoads(weight, launch);
+    const splits = launch.split > 1;
+    const key = `${dtype} ${shares} ${splits}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
-    const parts = [definition.source, xVector, dotRows, DECODERS[dtype]];
-    const source = shares
-      ? ["enable subgroups;", ...parts, groupSumsShuffle]
-      : [...parts, groupSums];
+    const source = [
+      ...(shares ? [SUBGROUPS] : []),
+      ...[definition.source, xVector, dotRows, splits ? dotRowsSplit : dotRowsAlone],
+      ...[DECODERS[dtype], shares ? groupSumsShuffle : groupSums],
+    ];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
     return kernel;
   };
 }
 
+/**
+ * Invocations that share the columns of a row are in subgroups of their own, where control flow is
+ * uniform; a compiler cannot know.
+ */
+const SUBGROUPS = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);";
+
 /** F32 weights gain with several rows only, and lose with one: their granule takes one vector of x. */
-function sharesLoads({ dtype, subgroupSize }: WeightForm): boolean {
-  return dtype !== "f32" && subgroupSize !== undefined;
+function sharesLoads({ dtype, subgroupSize }: WeightForm, launch: LaunchForm): boolean {
+  if (dtype === "f32" || subgroupSize === undefined) return false;
+  return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
-  form: WeightForm,
-  options: { readonly tokens: number; readonly segments: number; readonly bias: boolean },
+  weight: WeightForm,
+  launch: LaunchForm,
+  { segments, bias }: { readonly segments: number; readonly bias: boolean },
 ): Constants {
-  const { tokens, segments, bias } = options;
-  const { dtype, lanes, groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = form;
+  const { dtype, lanes, groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
   const halves = dtype === "fp8" || dtype === "mxfp4";
   return {
-    TOKENS: tokens,
+    WORKGROUP_SIZE: launch.workgroup,
+    TOKENS: launch.tokens,
+    BLOCK_SPLIT: launch.split,
     LANES: lanes,
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
-    ...(sharesLoads(form) && { SUBGROUP_SIZE: subgroupSize! }),
+    ...(sharesLoads(weight, launch) && { SUBGROUP_SIZE: subgroupSize! }),
     BIAS: bias,
     ...(halves && { HALF_DECODE: fp8Decode === "half" }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),

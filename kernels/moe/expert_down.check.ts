@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { formsOf } from "../linear/check_forms.ts";
 import { dot, randomRows } from "../linear/check_weights.ts";
 import { layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
@@ -47,14 +48,20 @@ export default defineCheck<Shape>({
     { dtype: "int8", rows: 3, slots: 3, slabs: [1, 4], columns: 130, outputs: 5 },
     { dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4], columns: 256, outputs: 512 },
   ],
-  tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
+  tunings: [
+    { sorted: 1 },
+    { sorted: 0 },
+    { sorted: 1, subgroups: 1 },
+    { sorted: 1, split: 4 },
+    { sorted: 0, split: 4 },
+  ],
   exactAcrossTunings: true,
   tolerance: 5e-6,
   bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
   flops: ({ rows, slots, columns, outputs }) => 2 * rows * slots * columns * outputs,
   mutants: [
     ...TILE_MUTANTS,
-    { name: "a segment is lost", replace: "= stack[level][t] + total[t]", with: "= total[t]" },
+    { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
     { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
     {
       name: "rows are written too close",
@@ -96,7 +103,7 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0 }) {
+  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0, split = 1 }) {
     const { rows, slots, columns, outputs } = shape;
     const launch = expertDown(recorder, {
       x: tensors.x!,
@@ -113,6 +120,7 @@ export default defineCheck<Shape>({
       outStride: strideOf(outputs),
       segments: segments(columns),
       tileSize: TILE_SIZE,
+      forms: [1, TILE_SIZE].flatMap((tokens) => formsOf({ tokens, split, workgroup: 8 * split })),
     });
     return () => launch(rows, sorted === 1);
   },

@@ -2,18 +2,19 @@ import { KernelError } from "../../src/errors.ts";
 import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { RowForm } from "../../src/gpu/tuning.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
+import { rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
-  DEFAULT_TOKENS,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
 import source from "./expert_down.wgsl?raw";
-import { recordTiles } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_down";
 const OUTPUTS_PER_LANE = 4;
@@ -66,8 +67,10 @@ export interface ExpertDownOptions {
     | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
-  /** Pairs of a tile, at most. Default 4. */
+  /** Pairs of a tile, at most. Default `PAIR_TILE`. */
   readonly tileSize?: number;
+  /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
+  readonly forms?: readonly RowForm[];
 }
 
 /**
@@ -82,15 +85,17 @@ export function expertDown(
   options: ExpertDownOptions,
 ): (rows: number, sorted: boolean) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
-  const { segments = 1, tileSize = DEFAULT_TOKENS, combined } = options;
+  const { segments = 1, tileSize = PAIR_TILE, combined } = options;
   const { lanes, columns, rows: outputs } = weights;
   requireMultiplesOf4(NAME, { xStride });
   if (combined !== undefined && weights.slabs.length > 1) {
     throw new KernelError(NAME, "slots of several slabs cannot be combined in one launch");
   }
+  const { byPair, byTile } = tileForms(weights, { tileSize, forms: options.forms });
   const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
     const sums = sorted ? undefined : combined;
-    return kernels(weights).bind(
+    const form = sorted ? byTile : byPair;
+    return kernels(weights, form).bind(
       recorder,
       {
         x,
@@ -102,12 +107,7 @@ export function expertDown(
       },
       {
         constants: {
-          ...weightConstants(weights, {
-            tokens: sorted ? tileSize : 1,
-            segments,
-            bias: slab.bias !== undefined,
-          }),
-          WORKGROUP_SIZE: lanes,
+          ...weightConstants(weights, form, { segments, bias: slab.bias !== undefined }),
           SORTED: sorted,
           COMBINED: sums !== undefined,
         },
@@ -129,7 +129,7 @@ export function expertDown(
   return recordTiles({
     byPair: weights.slabs.map((slab) => bind(slab, false)),
     byTile: weights.slabs.map((slab) => bind(slab, true)),
-    width: Math.ceil(outputs / (OUTPUTS_PER_LANE * lanes)),
+    width: (sorted) => Math.ceil(outputs / (OUTPUTS_PER_LANE * rowLanes(sorted ? byTile : byPair))),
     slots,
     tilesOfRow: combined === undefined ? slots : 1,
     expertCount: weights.expertCount,

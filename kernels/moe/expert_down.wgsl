@@ -17,7 +17,7 @@
 // that of common/addend.wgsl.
 
 const WORKGROUP_SIZE = 8u;
-const WORKGROUP_OUTPUTS = 4u * WORKGROUP_SIZE;
+const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
 const SORTED = false;
 const COMBINED = false;
 const BIAS = false;
@@ -44,13 +44,12 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 @group(0) @binding(8) var<uniform> params: Params;
 
-const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert SORTED || TOKENS == 1u;
 const_assert !(SORTED && COMBINED);
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
-  let lane = invocation / LANES * (4u * LANES) + invocation % LANES;
+  let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
   let first = group.x * WORKGROUP_OUTPUTS + lane;
   let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
@@ -62,6 +61,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
       let sums = tile_sums(expert_tile(pair), row, invocation);
       combined = fma(vec4f(slot_weights[pair]), sums[0], combined);
     }
+    if !holds_sums(invocation) { return; }
     let at = group.y * params.out_stride;
     for (var i = 0u; i < 4u; i++) {
       if output[i] < params.outputs { out[at + output[i]] += combined[i]; }
@@ -72,6 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let tile = expert_tile(group.y);
   if tile.expert >= params.expert_count { return; }
   let sums = tile_sums(tile, row, invocation);
+  if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
     if t < tile.count {
       let at = tile_pair(tile, t) * params.out_stride;

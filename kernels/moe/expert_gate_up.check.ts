@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { formsOf } from "../linear/check_forms.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import type { GatedActivation } from "../linear/gated_activation.ts";
 import { gateUpRows, layoutFor } from "../linear/layout.ts";
@@ -64,7 +65,13 @@ export default defineCheck<Shape>({
       ...{ columns: 512, intermediate: 256, quantize: true },
     },
   ],
-  tunings: [{ sorted: 1 }, { sorted: 0 }, { sorted: 1, subgroups: 1 }],
+  tunings: [
+    { sorted: 1 },
+    { sorted: 0 },
+    { sorted: 1, subgroups: 1 },
+    { sorted: 1, split: 4 },
+    { sorted: 0, split: 4 },
+  ],
   exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
@@ -129,7 +136,7 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0 }) {
+  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0, split = 1 }) {
     const { rows, slots, columns, intermediate, quantize, activation } = shape;
     const launch = expertGateUp(recorder, {
       x: tensors.x!,
@@ -148,6 +155,7 @@ export default defineCheck<Shape>({
       quantize,
       ...(activation && { activation }),
       tileSize: TILE_SIZE,
+      forms: [1, TILE_SIZE].flatMap((tokens) => formsOf({ tokens, split, workgroup: 8 * split })),
     });
     return () => launch(rows, sorted === 1);
   },

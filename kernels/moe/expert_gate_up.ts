@@ -1,28 +1,27 @@
 import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { RowForm } from "../../src/gpu/tuning.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
+import { QUANTIZING_LANES, rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
-import { type NormedRow, normConstants } from "../linear/row_norm.ts";
+import { type NormedRow, normBytes, normConstants } from "../linear/row_norm.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
-  DEFAULT_TOKENS,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
 import source from "./expert_gate_up.wgsl?raw";
-import { recordTiles } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_gate_up";
 const OUTPUTS_PER_LANE = 2;
-/** 128 outputs: one group of the rounding to E4M3. */
-const QUANTIZING_WORKGROUP = 64;
 
 const definition = {
   name: NAME,
@@ -73,8 +72,10 @@ export interface ExpertGateUpOptions {
   readonly activation?: GatedActivation;
   /** What a launch over `experts` multiplies in place of `x`: `[rows, xStride]` f32, normed first. */
   readonly unsorted?: NormedRow | undefined;
-  /** Pairs of a tile, at most. Default 4. */
+  /** Pairs of a tile, at most. Default `PAIR_TILE`. */
   readonly tileSize?: number;
+  /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
+  readonly forms?: readonly RowForm[];
 }
 
 /**
@@ -89,13 +90,19 @@ export function expertGateUp(
   options: ExpertGateUpOptions,
 ): (rows: number, sorted: boolean) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
-  const { out, outStride, quantize, activation = SILU, tileSize = DEFAULT_TOKENS } = options;
+  const { out, outStride, quantize, activation = SILU, tileSize = PAIR_TILE } = options;
   const { lanes, columns } = weights;
   requireMultiplesOf4(NAME, { xStride });
-  const workgroupSize = quantize ? QUANTIZING_WORKGROUP : lanes;
+  const { byPair, byTile } = tileForms(weights, {
+    tileSize,
+    forms: options.forms,
+    rowLanes: quantize ? QUANTIZING_LANES : undefined,
+    pairBytes: normBytes(options.unsorted?.norm, columns),
+  });
   const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
+    const form = sorted ? byTile : byPair;
     const { x: own = x, norm }: Partial<NormedRow> = (sorted ? undefined : options.unsorted) ?? {};
-    return (norm === undefined ? plain : normed)(weights).bind(
+    return (norm === undefined ? plain : normed)(weights, form).bind(
       recorder,
       {
         x: own,
@@ -107,13 +114,8 @@ export function expertGateUp(
       },
       {
         constants: {
-          ...weightConstants(weights, {
-            tokens: sorted ? tileSize : 1,
-            segments: 1,
-            bias: slab.bias !== undefined,
-          }),
+          ...weightConstants(weights, form, { segments: 1, bias: slab.bias !== undefined }),
           ...normConstants(norm, columns),
-          WORKGROUP_SIZE: workgroupSize,
           QUANTIZE: quantize,
           CLAMPED: activation.kind === "clamped",
           SORTED: sorted,
@@ -142,7 +144,8 @@ export function expertGateUp(
   return recordTiles({
     byPair: weights.slabs.map((slab) => bind(slab, false)),
     byTile: weights.slabs.map((slab) => bind(slab, true)),
-    width: Math.ceil(intermediate / (OUTPUTS_PER_LANE * workgroupSize)),
+    width: (sorted) =>
+      Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(sorted ? byTile : byPair))),
     slots,
     expertCount: weights.expertCount,
     tileSize,

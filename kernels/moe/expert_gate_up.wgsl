@@ -16,7 +16,7 @@
 // additions: common/dot_rows.wgsl.
 
 const WORKGROUP_SIZE = 64u;
-const WORKGROUP_OUTPUTS = 2u * WORKGROUP_SIZE;
+const WORKGROUP_OUTPUTS = 2u * ROW_LANES;
 const QUANTIZE = false;
 const CLAMPED = false;
 const SORTED = false;
@@ -48,7 +48,6 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 @group(0) @binding(8) var<uniform> params: Params;
 
-const_assert WORKGROUP_SIZE % LANES == 0u;
 const_assert SORTED || TOKENS == 1u;
 const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
 
@@ -57,9 +56,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let tile = expert_tile(group.y);
   if tile.expert >= params.expert_count { return; }
 
-  let lane = invocation / LANES * (2u * LANES) + invocation % LANES;
+  let lane = row_lane(invocation) / LANES * (2u * LANES) + row_lane(invocation) % LANES;
   let output = vec2u(group.x * WORKGROUP_OUTPUTS + lane) + vec2u(0u, LANES);
-  let valid = output < vec2u(params.outputs);
+  let valid = (output < vec2u(params.outputs)) & vec2<bool>(holds_sums(invocation));
   let gate_row = min(output, vec2u(params.outputs - 1u));
   let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
   var x_first = XRows();

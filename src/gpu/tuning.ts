@@ -1,0 +1,217 @@
+/**
+ * How the kernels over weights are launched, adapter by adapter: the one table that says so.
+ *
+ * A tuning chooses how a weight matrix lies on the GPU and how its work is shared out. It never
+ * changes a bit of a result.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+
+/** One way to share a launch out. */
+export interface RowForm {
+  /** Activation rows of an invocation: weights are read once for so many. */
+  readonly tokens: number;
+  /** Invocations that share the columns of a weight row. */
+  readonly split: number;
+  /** Invocations of a workgroup, where a kernel leaves the choice. */
+  readonly workgroup: number;
+  /** Time of one pass over the weights for `tokens` rows; that of the first form is 1. */
+  readonly cost: number;
+}
+
+export interface Tuning {
+  /** Weight rows whose words lie side by side. */
+  readonly lanes: number;
+  /** Ascending in `tokens`, from 1. A launch takes the form that is through its rows the soonest. */
+  readonly rowForms: readonly RowForm[];
+  /** In place of `rowForms` for weights of these dtypes. */
+  readonly dtypeForms?: Readonly<Record<string, readonly RowForm[]>>;
+}
+
+/** What a tuning may choose from. */
+export const TUNING_CHOICES = {
+  lanes: [8, 16, 32],
+  tokens: [1, 2, 4, 8],
+  split: [1, 2, 4, 8, 16, 32],
+  workgroup: [8, 16, 32, 64, 128, 256],
+} as const;
+
+function forms(
+  costs: readonly number[],
+  { split = [1, 1, 1, 1], workgroup = [8, 8, 8, 8] } = {},
+): RowForm[] {
+  return costs.map((cost, i) => ({
+    tokens: TUNING_CHOICES.tokens[i]!,
+    split: split[i]!,
+    workgroup: workgroup[i]!,
+    cost,
+  }));
+}
+
+/** One row at a time or four, nothing shared out: what every adapter can do. */
+export const PLAIN_TUNING: Tuning = {
+  lanes: 8,
+  rowForms: [
+    { tokens: 1, split: 1, workgroup: 8, cost: 1 },
+    { tokens: 4, split: 1, workgroup: 8, cost: 2 },
+  ],
+};
+
+/**
+ * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
+ * start, and loads cost the most, so that each invocation does as much as it can.
+ */
+const LAVAPIPE: Tuning = {
+  lanes: 8,
+  rowForms: forms([1, 1.15, 1.75, 3.2]),
+  dtypeForms: {
+    bf16: forms([1, 1.13, 1.5, 2.35]),
+    // Decoding takes the registers that eight rows would need.
+    fp8: forms([1, 1.17, 1.68]),
+    mxfp4: forms([1, 1.24, 1.8]),
+  },
+};
+
+/** Compiles a pipeline as soon as it is made, and slowly: so there are few. */
+const SWIFTSHADER = PLAIN_TUNING;
+
+/**
+ * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
+ * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
+ * of four rows. `wisp tune` measures.
+ */
+const MANY_INVOCATIONS: Tuning = {
+  lanes: 8,
+  rowForms: forms([1, 1.1, 1.3, 2], {
+    split: [16, 16, 16, 4],
+    workgroup: [128, 128, 128, 64],
+  }),
+};
+
+/** As above for GPUs with few and narrow cores, which smaller workgroups fill better. */
+const FEW_CORES: Tuning = {
+  lanes: 8,
+  rowForms: forms([1, 1.1, 1.4, 2.4], { split: [8, 8, 4, 2], workgroup: [64, 64, 64, 64] }),
+};
+
+interface AdapterRow {
+  readonly name: string;
+  /** Found in the vendor, architecture, device or description, in lower case. */
+  readonly words: readonly string[];
+  readonly tuning: Tuning;
+}
+
+/** The first row that fits counts. */
+export const ADAPTER_TUNINGS: readonly AdapterRow[] = [
+  { name: "llvmpipe", words: ["llvmpipe"], tuning: LAVAPIPE },
+  { name: "SwiftShader", words: ["swiftshader"], tuning: SWIFTSHADER },
+  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: PLAIN_TUNING },
+  { name: "NVIDIA", words: ["nvidia"], tuning: MANY_INVOCATIONS },
+  { name: "AMD", words: ["amd", "radv"], tuning: MANY_INVOCATIONS },
+  { name: "Apple", words: ["apple"], tuning: MANY_INVOCATIONS },
+  { name: "Intel", words: ["intel"], tuning: FEW_CORES },
+  { name: "Qualcomm", words: ["qualcomm", "adreno"], tuning: FEW_CORES },
+  { name: "ARM", words: ["arm", "mali"], tuning: FEW_CORES },
+];
+
+/** Of adapters that no row knows, as browsers that tell nothing have. */
+export const DEFAULT_TUNING = MANY_INVOCATIONS;
+
+export type AdapterIdentity = Pick<
+  GPUAdapterInfo,
+  "vendor" | "architecture" | "device" | "description"
+>;
+
+export function tuningFor(info: AdapterIdentity): Tuning {
+  const { vendor, architecture, device, description } = info;
+  const text = `${vendor} ${architecture} ${device} ${description}`.toLowerCase();
+  const knows = ({ words }: AdapterRow) =>
+    words.some((word) => new RegExp(`(^|[^a-z])${word}([^a-z]|$)`).test(text));
+  return ADAPTER_TUNINGS.find(knows)?.tuning ?? DEFAULT_TUNING;
+}
+
+/** The forms of a launch over weights of this dtype. */
+export function formsFor(tuning: Tuning, dtype: string): readonly RowForm[] {
+  return tuning.dtypeForms?.[dtype] ?? tuning.rowForms;
+}
+
+/** The form that is through `rows` rows the soonest. */
+export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
+  forms: readonly F[],
+  rows: number,
+): F {
+  const time = ({ tokens, cost }: F) => Math.ceil(rows / tokens) * cost;
+  return forms.reduce((best, form) => (time(form) < time(best) ? form : best));
+}
+
+/**
+ * A tuning that came from outside: a file, or a caller's option.
+ *
+ * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
+ */
+export function requireTuning(value: unknown): Tuning {
+  const fields = requireFields(value, "tuning", ["lanes", "rowForms", "dtypeForms"]);
+  const lanes = requireChoice(fields.lanes, "lanes");
+  const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
+  if (fields.dtypeForms === undefined) return { lanes, rowForms };
+  const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
+  const dtypeForms = Object.fromEntries(
+    Object.entries(given).map(([dtype, list]) => [
+      dtype,
+      requireForms(list, `dtypeForms.${dtype}`, lanes),
+    ]),
+  );
+  return { lanes, rowForms, dtypeForms };
+}
+
+const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
+const MOST_INVOCATIONS = 256;
+
+function refuse(problem: string): never {
+  throw new InvalidRequestError(`tuning: ${problem}`, "tuning");
+}
+
+function requireFields(
+  value: unknown,
+  name: string,
+  known: readonly string[],
+): Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return refuse(`${name} must be an object`);
+  }
+  const stray = Object.keys(value).find((key) => !known.includes(key));
+  if (stray !== undefined) refuse(`${name} has no field "${stray}"`);
+  return value as Readonly<Record<string, unknown>>;
+}
+
+function requireChoice(value: unknown, name: keyof typeof TUNING_CHOICES): number {
+  const allowed: readonly number[] = TUNING_CHOICES[name];
+  if (typeof value === "number" && allowed.includes(value)) return value;
+  return refuse(`${name} must be one of ${allowed.join(", ")}, got ${JSON.stringify(value)}`);
+}
+
+function requireForms(value: unknown, name: string, lanes: number): RowForm[] {
+  if (!Array.isArray(value) || value.length === 0) {
+    return refuse(`${name} must be a list of forms`);
+  }
+  const list = value.map((entry) => {
+    const given = requireFields(entry, name, ["tokens", "split", "workgroup", "cost"]);
+    const tokens = requireChoice(given.tokens, "tokens");
+    const split = requireChoice(given.split, "split");
+    const workgroup = requireChoice(given.workgroup, "workgroup");
+    const { cost } = given;
+    if (typeof cost !== "number" || !(cost > 0 && Number.isFinite(cost))) {
+      return refuse(`${name}: cost must be a number above 0, got ${JSON.stringify(cost)}`);
+    }
+    if (lanes * split > MOST_INVOCATIONS) {
+      return refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
+    }
+    return { tokens, split, workgroup, cost };
+  });
+  const ascends = list.every(({ tokens }, i) => tokens > (list[i - 1]?.tokens ?? 0));
+  if (list[0]!.tokens !== 1 || !ascends) {
+    refuse(`${name} must start with 1 token and ascend in tokens`);
+  }
+  return list;
+}
