@@ -1,9 +1,11 @@
 /**
  * What each launch of a recorded step costs: the launches are caught on their way into the pass,
- * then every one is timed on its own.
+ * then those of a kind are timed together, without the others.
  *
  * @module
  */
+import type { LaunchCost } from "../src/gpu/launch_cost.ts";
+import { LaunchTimer, type TimedLaunch } from "../src/gpu/launch_timer.ts";
 import type { Recorder } from "../src/gpu/recorder.ts";
 import { type LaunchTime, measureLaunch } from "./timing.ts";
 
@@ -52,27 +54,49 @@ export async function catchLaunches(
   return caught;
 }
 
-/** Times are of all launches of the kind. */
-export interface LaunchCost extends LaunchTime {
-  readonly label: string;
-  readonly grid: string;
-  readonly count: number;
+/** What each launch that `work` records has to do at least; undefined where nobody has said. */
+export async function costsOfLaunches(
+  recorder: Recorder,
+  work: () => Promise<unknown>,
+): Promise<(LaunchCost | undefined)[]> {
+  const launches: TimedLaunch[] = [];
+  const timer = new LaunchTimer(recorder.device, (submit) => launches.push(...submit.launches));
+  recorder.timer = timer;
+  try {
+    await work();
+    await timer.settled();
+  } finally {
+    recorder.timer = undefined;
+    timer.destroy();
+  }
+  return launches.map(({ cost }) => cost);
 }
 
-/** Cost by pipeline and grid, most expensive first. Equal launches are timed once. */
-export async function costOfLaunches(launches: readonly CaughtLaunch[]): Promise<LaunchCost[]> {
-  const kinds = new Map<string, CaughtLaunch[]>();
-  for (const launch of launches) {
-    const key = `${launch.label} ${launch.grid}`;
-    kinds.set(key, [...(kinds.get(key) ?? []), launch]);
+/** Launches of one pipeline over one grid, each with its own tensors. */
+export interface LaunchKind {
+  readonly label: string;
+  readonly grid: string;
+  /** Their places among all launches. */
+  readonly places: readonly number[];
+  readonly launches: readonly CaughtLaunch[];
+}
+
+export function kindsOfLaunches(launches: readonly CaughtLaunch[]): LaunchKind[] {
+  const places = new Map<string, number[]>();
+  for (const [i, { label, grid }] of launches.entries()) {
+    const key = `${label} ${grid}`;
+    places.set(key, [...(places.get(key) ?? []), i]);
   }
-  const costs: LaunchCost[] = [];
-  for (const same of kinds.values()) {
-    const { label, grid, encode } = same[0]!;
-    const { seconds, cpuSeconds } = await measureLaunch(encode);
-    const count = same.length;
-    const all = { seconds: seconds * count, cpuSeconds: cpuSeconds * count };
-    costs.push({ label, grid: grid.join("x"), count, ...all });
-  }
-  return costs.sort((a, b) => b.seconds - a.seconds);
+  return Array.from(places.values(), (same) => {
+    const { label, grid } = launches[same[0]!]!;
+    const name = { label, grid: grid.join("x") };
+    return { ...name, places: same, launches: same.map((i) => launches[i]!) };
+  });
+}
+
+/** What all launches of a kind take, in turn: each brings its own weights, as it does in the step. */
+export function timeKind({ launches }: LaunchKind): Promise<LaunchTime> {
+  return measureLaunch((pass) => {
+    for (const { encode } of launches) encode(pass);
+  });
 }

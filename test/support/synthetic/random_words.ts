@@ -13,6 +13,8 @@ import { encodeBf16 } from "../../../src/dtype.ts";
 export type Values =
   /** BF16 numbers, near normal. */
   | { readonly kind: "normal"; readonly mean: number; readonly sigma: number }
+  /** E4M3 numbers of either sign, 0.5 to 1.875 in size. */
+  | { readonly kind: "fp8" }
   /** Bytes, all equally likely: two E2M1 numbers each. */
   | { readonly kind: "nibbles" }
   /** Bytes of `first` to `first + 3`: exponents of E8M0 scales. */
@@ -24,6 +26,11 @@ export type Fill = (target: Uint8Array, offset: number) => void;
 const QUANTILES = 4096;
 const CHUNK_WORDS = 1 << 14;
 const EXPONENT_MASK = 0x03030303;
+/** Four codes: what varies of them, and what does not. */
+const FP8_MASK = 0x8f8f8f8f;
+const FP8_BASE = 0x30303030;
+/** Root mean square of the numbers of kind "fp8". */
+export const FP8_SIZE = 1.159;
 const LOW_TAIL = 0.02425;
 
 const scratch = new Uint32Array(CHUNK_WORDS);
@@ -36,6 +43,10 @@ export function fillOf(seed: number, name: string, values: Values): Fill {
     case "normal": {
       const table = normalTable(values.mean, values.sigma);
       return inChunks((first, count) => normalWords({ a, b, first, count, table }));
+    }
+    case "fp8": {
+      const [mask, base] = [FP8_MASK, FP8_BASE];
+      return inChunks((first, count) => plainWords({ a, b, first, count, mask, base }));
     }
     case "nibbles":
       return inChunks((first, count) => plainWords({ a, b, first, count, mask: -1, base: 0 }));

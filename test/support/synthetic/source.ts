@@ -25,6 +25,7 @@ export interface SyntheticModel {
 }
 
 const WEIGHTS = "model.safetensors";
+const DTYPES = { normal: "BF16", fp8: "F8_E4M3", nibbles: "U8", exponents: "U8" } as const;
 const WRITE_BYTES = 16 * 2 ** 20;
 
 /** `model` as config.json, tokenizer.json and one file of weights; `seed` decides the weights. */
@@ -98,7 +99,7 @@ function layOut(tensors: readonly SyntheticTensor[], seed: number): Layout {
   const places: { begin: number; end: number }[] = [];
   let at = 0;
   for (const { name, shape, values } of tensors) {
-    const dtype = values.kind === "normal" ? "BF16" : "U8";
+    const dtype = DTYPES[values.kind];
     const end = at + shape.reduce((product, size) => product * size, dtype === "BF16" ? 2 : 1);
     entries[name] = { dtype, shape, data_offsets: [at, end] };
     places.push({ begin: at, end });

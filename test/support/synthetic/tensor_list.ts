@@ -5,6 +5,7 @@
  * @module
  */
 import { BOS_TOKEN_ID, EOS_TOKEN_ID } from "./byte_tokenizer.ts";
+import { FP8_SIZE } from "./random_words.ts";
 import type { SyntheticTensor } from "./source.ts";
 
 /** Fields that every recipe has in common: few tokens, two layers. */
@@ -19,13 +20,35 @@ export const SMALL_FIELDS = {
 const LOGIT_GAIN = 3;
 const NORM_SIGMA = 0.15;
 const BIAS_SIGMA = 0.1;
+/** Rows, and columns, of a block of FP8 weights. */
+const FP8_BLOCK = 128;
+/** Scales differ by this share of them. */
+const SCALE_SIGMA = 0.1;
 
 export class TensorList {
   readonly tensors: SyntheticTensor[] = [];
+  readonly #isFp8: boolean;
+
+  /** @param options `fp8` stores matrices as DeepSeek-V3 does: E4M3, blocks of 128x128. */
+  constructor({ fp8 = false }: { readonly fp8?: boolean } = {}) {
+    this.#isFp8 = fp8;
+  }
 
   /** `NAME.weight [rows, columns]`: inputs of size 1 become outputs of size `gain`. */
   matrix(name: string, [rows, columns]: readonly [number, number], gain = 1): void {
-    this.normal(`${name}.weight`, [rows, columns], { sigma: gain / Math.sqrt(columns) });
+    const size = gain / Math.sqrt(columns);
+    if (!this.#isFp8) {
+      this.normal(`${name}.weight`, [rows, columns], { sigma: size });
+      return;
+    }
+    this.tensors.push({
+      name: `${name}.weight`,
+      shape: [rows, columns],
+      values: { kind: "fp8" },
+    });
+    const blocks = [rows, columns].map((length) => Math.ceil(length / FP8_BLOCK));
+    const mean = size / FP8_SIZE;
+    this.normal(`${name}.weight_scale_inv`, blocks, { mean, sigma: SCALE_SIGMA * mean });
   }
 
   norm(name: string, length: number, mean = 1): void {
