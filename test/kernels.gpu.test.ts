@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { KernelCheck } from "../kernels/check.ts";
+import type { HostArrays, KernelCheck } from "../kernels/check.ts";
+import type { LaunchCost, StepArrays } from "../src/gpu/launch_cost.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { device, fullTest, seeded, smallestCaseOnly } from "./support/gpu.ts";
 import {
@@ -19,12 +20,16 @@ async function run(
   shape: object,
   tuning: Readonly<Record<string, number>>,
   rewrite?: (kernel: string, code: string) => string,
-): Promise<KernelOutcome> {
+): Promise<KernelOutcome & { readonly cost: LaunchCost }> {
   const inputs = check.inputs(shape, seeded(1));
   const want = check.reference(shape, inputs);
   const tensors = uploadArrays(inputs, want);
   const recorder = new Recorder(device, { maxLaunches: 64, ...(rewrite && { rewrite }) });
   const record = check.bind(recorder, shape, tensors, tuning);
+  const costOf = addCosts(recorder, {
+    kernel: check.name.split(" ")[0]!,
+    step: stepArrays(inputs, shape),
+  });
   await recorder.pipelines.ready();
   device.pushErrorScope("validation");
   record();
@@ -34,7 +39,43 @@ async function run(
   if (invalid !== null) throw new Error(invalid.message);
   destroyTensors(tensors);
   recorder.destroy();
-  return outcome;
+  return { ...outcome, cost: costOf() };
+}
+
+/**
+ * Adds up what the launches that are recorded from now on cost, those of the kernel that the check
+ * is named after; of all where there is no such kernel.
+ */
+function addCosts(
+  recorder: Recorder,
+  { kernel, step }: { readonly kernel: string; readonly step: StepArrays },
+): () => LaunchCost {
+  const costs: { readonly name: string; readonly cost: LaunchCost }[] = [];
+  const launch = recorder.launch.bind(recorder);
+  recorder.launch = (recorded) => {
+    const { name } = recorded.kernel;
+    const cost = recorded.kernel.cost(recorded.grid, step);
+    expect(cost, `${name} does not say what it costs`).toBeDefined();
+    costs.push({ name, cost: cost! });
+    launch(recorded);
+  };
+  return () => {
+    const own = costs.filter(({ name }) => name === kernel);
+    const counted = (own.length > 0 ? own : costs).map(({ cost }) => cost);
+    const sum = (what: keyof LaunchCost) => counted.reduce((total, cost) => total + cost[what], 0);
+    return { bytes: sum("bytes"), flops: sum("flops") };
+  };
+}
+
+/** What a step would tell its kernels. */
+function stepArrays({ rows, items }: HostArrays, shape: object): StepArrays {
+  const words = (array: HostArrays[string] | undefined) =>
+    array instanceof Uint32Array ? array : undefined;
+  const rowCount = "rows" in shape && typeof shape.rows === "number" ? shape.rows : 0;
+  return {
+    rows: words(rows) ?? new Uint32Array(4 * rowCount),
+    items: words(items) ?? new Uint32Array(),
+  };
 }
 
 for (const { default: check } of Object.values(checks)) {
@@ -44,7 +85,7 @@ for (const { default: check } of Object.values(checks)) {
     cases.forEach((shape, c) => {
       const tunings = fullTest || c === 0 ? check.tunings : check.tunings.slice(0, 1);
       test(`matches its reference: ${JSON.stringify(shape)}`, async () => {
-        let first: KernelOutcome | undefined;
+        let first: Awaited<ReturnType<typeof run>> | undefined;
         for (const tuning of tunings) {
           const outcome = await run(check, shape, tuning);
           expect(outcome.error, `${JSON.stringify(tuning)} ${outcome.where}`).toBeLessThanOrEqual(
@@ -53,6 +94,9 @@ for (const { default: check } of Object.values(checks)) {
           first ??= outcome;
           if (check.exactAcrossTunings) expect(outcome.bits).toEqual(first.bits);
         }
+        const { bytes, flops } = first!.cost;
+        expect(bytes, "bytes that the wrapper tells").toBeCloseTo(check.bytes(shape), 3);
+        expect(flops, "operations that the wrapper tells").toBeCloseTo(check.flops(shape), 3);
       });
     });
 
