@@ -11,6 +11,7 @@ var<workgroup> group_scales: array<vec4f, WORKGROUP_SIZE>;
 fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -> Sums {
   let groups = group_count();
   let leaves = tree_leaves();
+  var segment = Sums();
   var total = Sums();
   var waiting = Waiting();
   var leaf = 0u;
@@ -25,24 +26,21 @@ fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -
     workgroupBarrier();
     if holds_sums(invocation) {
       let end = min(first + BLOCK_SPLIT, groups);
-      for (var group = first; group < end; group++) {
-        while group == leaf_end {
-          climb(&waiting, leaf, total);
-          total = Sums();
+      for (var group = first; group <= end; group++) {
+        while group == leaf_end && leaf < leaves {
+          total = climb(&waiting, leaf, segment);
+          segment = Sums();
           leaf++;
           leaf_end = first_group(leaf + 1u);
         }
+        if group == end { break; }
         let part = invocation + (group - first) * ROW_LANES;
         for (var t = 0u; t < TOKENS; t++) {
-          total[t] = fma(group_scales[part], group_partials[part][t], total[t]);
+          segment[t] = fma(group_scales[part], group_partials[part][t], segment[t]);
         }
       }
     }
     workgroupBarrier();
-  }
-  total = climb(&waiting, leaf, total);
-  for (leaf++; leaf < leaves; leaf++) {
-    total = climb(&waiting, leaf, Sums());
   }
   return total;
 }

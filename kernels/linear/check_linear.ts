@@ -47,19 +47,18 @@ export function linearCheck(options: {
   readonly name: string;
   readonly cases: readonly LinearShape[];
   readonly mutants: readonly Mutant[];
-  /** Forms to check beside the common ones. */
+  /** Default: those that differ the most. */
   readonly forms?: readonly FormTuning[];
 }): KernelCheck<LinearShape> {
   return defineCheck<LinearShape>({
     ...options,
-    tunings: [
+    tunings: options.forms ?? [
       { tokens: 4 },
       { tokens: 1 },
       { tokens: 2, split: 4, workgroup: 32 },
       { tokens: 4, bits: 1, workgroup: 32 },
       { tokens: 4, subgroups: 1 },
       { tokens: 1, split: 4, workgroup: 64, subgroups: 1 },
-      ...(options.forms ?? []),
     ],
     exactAcrossTunings: true,
     tolerance: 5e-6,

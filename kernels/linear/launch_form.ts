@@ -67,7 +67,7 @@ export function recordRows<P extends string>(
   launch: RowLaunch<P | "rows">,
 ): (rows: number) => void {
   const { forms, bind, one, width } = launch;
-  // Of several forms, no number of rows but one takes the first.
+  // The first form is bound a second time only where it is the only one.
   const others = one !== undefined && forms.length > 1 ? forms.slice(1) : forms;
   const bound = others.map((form) => ({ ...form, kernel: bind(form) }));
   return (rows) => {

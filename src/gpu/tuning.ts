@@ -37,16 +37,9 @@ export const TUNING_CHOICES = {
   workgroup: [8, 16, 32, 64, 128, 256],
 } as const;
 
-function forms(
-  costs: readonly number[],
-  { split = [1, 1, 1, 1], workgroup = [8, 8, 8, 8] } = {},
-): RowForm[] {
-  return costs.map((cost, i) => ({
-    tokens: TUNING_CHOICES.tokens[i]!,
-    split: split[i]!,
-    workgroup: workgroup[i]!,
-    cost,
-  }));
+/** Forms that share nothing out, of 1, 2, 4 and, if there is a fourth cost, 8 rows. */
+function alone(...costs: readonly number[]): RowForm[] {
+  return costs.map((cost, i) => ({ tokens: 2 ** i, split: 1, workgroup: 8, cost }));
 }
 
 /** One row at a time or four, nothing shared out: what every adapter can do. */
@@ -60,16 +53,15 @@ export const PLAIN_TUNING: Tuning = {
 
 /**
  * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
- * start, and loads cost the most, so that each invocation does as much as it can.
+ * start, and loads cost the most, so that each invocation does as much as it can. Eight rows need
+ * more registers than there are, which only dtypes that are quick to decode make up for.
  */
 const LAVAPIPE: Tuning = {
   lanes: 8,
-  rowForms: forms([1, 1.15, 1.75, 3.2]),
+  rowForms: alone(1, 1.15, 1.75),
   dtypeForms: {
-    bf16: forms([1, 1.13, 1.5, 2.35]),
-    // Decoding takes the registers that eight rows would need.
-    fp8: forms([1, 1.17, 1.68]),
-    mxfp4: forms([1, 1.24, 1.8]),
+    bf16: alone(1, 1.13, 1.5, 2.35),
+    int8: alone(1, 1.15, 1.8, 3.2),
   },
 };
 
@@ -83,16 +75,21 @@ const SWIFTSHADER = PLAIN_TUNING;
  */
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
-  rowForms: forms([1, 1.1, 1.3, 2], {
-    split: [16, 16, 16, 4],
-    workgroup: [128, 128, 128, 64],
-  }),
+  rowForms: [
+    { tokens: 1, split: 16, workgroup: 128, cost: 1 },
+    { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
+    { tokens: 8, split: 1, workgroup: 64, cost: 2 },
+  ],
 };
 
 /** As above for GPUs with few and narrow cores, which smaller workgroups fill better. */
 const FEW_CORES: Tuning = {
   lanes: 8,
-  rowForms: forms([1, 1.1, 1.4, 2.4], { split: [8, 8, 4, 2], workgroup: [64, 64, 64, 64] }),
+  rowForms: [
+    { tokens: 1, split: 8, workgroup: 64, cost: 1 },
+    { tokens: 4, split: 4, workgroup: 64, cost: 1.4 },
+    { tokens: 8, split: 1, workgroup: 64, cost: 2.4 },
+  ],
 };
 
 interface AdapterRow {

@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import type { KernelCheck } from "../../kernels/check.ts";
+import linearForms from "../../kernels/linear/linear_forms.check.ts";
+import {
+  ADAPTER_TUNINGS,
+  DEFAULT_TUNING,
+  formOf,
+  formsFor,
+  PLAIN_TUNING,
+  requireTuning,
+  type Tuning,
+  tuningFor,
+} from "../../src/gpu/tuning.ts";
+
+const NOBODY = { vendor: "", architecture: "", device: "", description: "" };
+const named = (name: string) => ADAPTER_TUNINGS.find((row) => row.name === name)!.tuning;
+const every: readonly (readonly [string, Tuning])[] = [
+  ["plain", PLAIN_TUNING],
+  ["default", DEFAULT_TUNING],
+  ...ADAPTER_TUNINGS.map(({ name, tuning }) => [name, tuning] as const),
+];
+const { cases, tunings } = linearForms as KernelCheck<{ lanes: number; dtype: string }>;
+
+describe.each(every)("the tuning of %s", (_, tuning) => {
+  const { lanes, rowForms, dtypeForms = {} } = tuning;
+  const forms = [rowForms, ...Object.values(dtypeForms)].flat();
+
+  test("is among those that the kernel checks run", () => {
+    const checked = tunings.map(({ tokens, split, workgroup }) => [tokens, split, workgroup]);
+    for (const { tokens, split, workgroup } of forms) {
+      expect(checked).toContainEqual([tokens, split, workgroup]);
+    }
+    // Every tuning runs on the first case.
+    expect(cases[0]!.lanes).toBe(lanes);
+  });
+
+  test("is one that may be stored", () => {
+    expect(requireTuning(JSON.parse(JSON.stringify(tuning)))).toEqual(tuning);
+  });
+
+  test("has no form that no number of rows takes", () => {
+    for (const dtype of ["f16", ...Object.keys(dtypeForms)]) {
+      const list = formsFor(tuning, dtype);
+      const taken = new Set(Array.from({ length: 64 }, (_, i) => formOf(list, i + 1)));
+      expect(taken).toEqual(new Set(list));
+    }
+  });
+});
+
+test.each([
+  [{ ...NOBODY, vendor: "mesa", description: "llvmpipe: Mesa 25.0.7 (LLVM 15.0.6)" }, "llvmpipe"],
+  [{ ...NOBODY, vendor: "google", architecture: "swiftshader" }, "SwiftShader"],
+  [{ ...NOBODY, vendor: "nvidia", architecture: "hopper" }, "NVIDIA"],
+  [{ ...NOBODY, vendor: "apple", architecture: "metal-3" }, "Apple"],
+  [{ ...NOBODY, vendor: "intel", architecture: "xe-2lpg" }, "Intel"],
+  [{ ...NOBODY, vendor: "qualcomm", architecture: "adreno-7xx" }, "Qualcomm"],
+  [{ ...NOBODY, vendor: "arm", architecture: "valhall" }, "ARM"],
+])("an adapter is known by its words: %o", (info, name) => {
+  expect(tuningFor(info)).toBe(named(name));
+});
+
+test("words are whole ones, and other adapters have the default", () => {
+  expect(tuningFor({ ...NOBODY, description: "charming camdriver" })).toBe(DEFAULT_TUNING);
+  expect(tuningFor(NOBODY)).toBe(DEFAULT_TUNING);
+});
+
+describe("the form of a number of rows", () => {
+  const forms = [
+    { tokens: 1, cost: 1 },
+    { tokens: 4, cost: 2 },
+    { tokens: 8, cost: 3 },
+  ];
+  test.each([
+    [1, 1],
+    [2, 1],
+    [3, 4],
+    [4, 4],
+    [5, 8],
+    [9, 4],
+    [13, 8],
+    [64, 8],
+  ])("%i rows are soonest done %i at a time", (rows, tokens) => {
+    expect(formOf(forms, rows).tokens).toBe(tokens);
+  });
+});
+
+describe("a tuning from outside", () => {
+  const form = { tokens: 1, split: 1, workgroup: 8, cost: 1 };
+  const good = { lanes: 8, rowForms: [form] };
+  test.each([
+    [[], "tuning must be an object"],
+    [{ ...good, colour: "blue" }, 'tuning has no field "colour"'],
+    [{ ...good, lanes: 7 }, "lanes must be one of 8, 16, 32, got 7"],
+    [{ lanes: 8 }, "rowForms must be a list of forms"],
+    [{ ...good, rowForms: [] }, "rowForms must be a list of forms"],
+    [{ ...good, rowForms: [{ ...form, tokens: 3 }] }, "tokens must be one of 1, 2, 4, 8, got 3"],
+    [{ ...good, rowForms: [{ ...form, split: 64 }] }, "split must be one of"],
+    [{ ...good, rowForms: [{ ...form, workgroup: "8" }] }, "workgroup must be one of 8, 16, 32"],
+    [{ ...good, rowForms: [{ ...form, cost: 0 }] }, "cost must be a number above 0, got 0"],
+    [{ ...good, rowForms: [{ ...form, tokens: 2 }] }, "must start with 1 token"],
+    [{ ...good, rowForms: [form, form] }, "ascend in tokens"],
+    [{ ...good, rowForms: [{ ...form, speed: 1 }] }, 'rowForms has no field "speed"'],
+    [{ lanes: 32, rowForms: [{ ...form, split: 16 }] }, "split 16 with 32 lanes is over 256"],
+    [{ ...good, dtypeForms: { fp9: [form] } }, 'dtypeForms has no field "fp9"'],
+    [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
+  ])("%o is refused", (value, problem) => {
+    expect(() => requireTuning(value)).toThrow(problem);
+  });
+});
