@@ -4,9 +4,19 @@
  * @module
  */
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
+import type { NormedRow } from "../../kernels/linear/row_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { RankSums } from "./rank_sums.ts";
+
+/** The norm in front of a block, for kernels that norm the residual stream's row themselves. */
+export interface BlockNorm {
+  /** `[maxRows, hiddenStride]` f32: the residual stream */
+  readonly hidden: Tensor;
+  /** `[hiddenSize]` f32 */
+  readonly weight: Tensor;
+  readonly eps: number;
+}
 
 export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
@@ -18,6 +28,13 @@ export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
   readonly output: Tensor;
   readonly hiddenStride: number;
+  /** There where a step of one row has no launch for its norm: `normed` is not of that row then. */
+  readonly norm?: BlockNorm | undefined;
+  /**
+   * `[maxRows, hiddenStride]` f32 that a step of one row adds its result to, in place of writing
+   * `output`; experts do so for few rows.
+   */
+  readonly residual?: Tensor | undefined;
   /** Where row-parallel linears meet the other ranks; absent on one rank. */
   readonly sums?: RankSums | undefined;
 }
@@ -38,4 +55,14 @@ export function rowsFor(
   weight: { readonly dtype: WeightDtype },
 ): Tensor {
   return takesRounded(weight) && quantized !== undefined ? quantized : normed;
+}
+
+/** What a kernel over one row takes in place of `rowsFor`, where the row has no launch for its norm. */
+export function normedRow(
+  { norm, quantized }: Pick<BlockRows, "norm" | "quantized">,
+  weight: { readonly dtype: WeightDtype },
+): NormedRow | undefined {
+  if (norm === undefined) return undefined;
+  const { hidden, ...rest } = norm;
+  return { x: hidden, norm: { ...rest, rounded: takesRounded(weight) && quantized !== undefined } };
 }

@@ -8,7 +8,7 @@ import { linear } from "../../kernels/linear/linear.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { type BlockRows, rowsFor } from "./block_rows.ts";
+import { type BlockRows, normedRow, rowsFor } from "./block_rows.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear, type LinearShape, rowsThatFit } from "./linear.ts";
 import { sameStorage } from "./matrix_format.ts";
@@ -22,11 +22,13 @@ export interface FusedOutput {
   readonly outStride: number;
 }
 
+type InputRows = Pick<BlockRows, "normed" | "quantized" | "norm" | "hiddenStride">;
+
 export class FusedLinear {
   readonly specs: readonly WeightSpec[];
   readonly #bind: (
     recorder: Recorder,
-    rows: Pick<BlockRows, "normed" | "quantized" | "hiddenStride">,
+    rows: InputRows,
     output: FusedOutput,
   ) => (rows: number) => void;
 
@@ -56,7 +58,13 @@ export class FusedLinear {
         matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, upload),
       );
       this.#bind = (recorder, { hiddenStride, ...input }, output) =>
-        linear(recorder, { x: rowsFor(input, weight), xStride: hiddenStride, weight, ...output });
+        linear(recorder, {
+          x: rowsFor(input, weight),
+          xStride: hiddenStride,
+          weight,
+          oneRow: normedRow(input, weight),
+          ...output,
+        });
       return;
     }
     const linears = parts.map((part) => new Linear(context, part));
@@ -66,6 +74,7 @@ export class FusedLinear {
         one.bind(recorder, {
           x: rowsFor(input, one),
           xStride: hiddenStride,
+          oneRow: normedRow(input, one),
           ...output,
           outColumn: first[i]!,
         }),
@@ -77,11 +86,7 @@ export class FusedLinear {
   }
 
   /** Binds the launches; the returned function records them over `rows` rows. */
-  bind(
-    recorder: Recorder,
-    rows: Pick<BlockRows, "normed" | "quantized" | "hiddenStride">,
-    output: FusedOutput,
-  ): (rows: number) => void {
+  bind(recorder: Recorder, rows: InputRows, output: FusedOutput): (rows: number) => void {
     return this.#bind(recorder, rows, output);
   }
 }

@@ -217,7 +217,7 @@ export class GqaAttention {
 
   #compileOutput(plan: Plan<Step>, binding: GqaBinding): void {
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, rounding, sums } = binding;
+    const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
     const width = this.#shape.heads * this.#shape.headDim;
     if (rounding !== undefined && takesRounded(this.#output)) {
       const round = quantize(recorder, {
@@ -233,6 +233,7 @@ export class GqaAttention {
       xStride: width,
       out: output,
       outStride: hiddenStride,
+      residual,
       sums,
     });
   }

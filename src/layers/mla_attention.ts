@@ -107,7 +107,7 @@ export class MlaAttention {
     this.#decode(plan, binding);
     if (binding.prefillCapacity > 0) this.#prefill(plan, binding);
     const { recorder } = plan;
-    const { scratch, output, hiddenStride, rounding, sums } = binding;
+    const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
     const { heads, value } = this.#shape;
     const contextStride = padTo(heads * value, 4);
     if (rounding !== undefined && takesRounded(this.#output)) {
@@ -124,6 +124,7 @@ export class MlaAttention {
       xStride: contextStride,
       out: output,
       outStride: hiddenStride,
+      residual,
       sums,
     });
   }

@@ -12,7 +12,7 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { shareOf } from "../parallel/share.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
+import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
 import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { rowsThatFit } from "./linear.ts";
@@ -122,6 +122,7 @@ export class Mlp {
         out,
         outStride: intermediateStride,
         quantize: isFused(rounding),
+        oneRow: normedRow(binding, weight),
       });
       plan.add((step) => halves(step.rows));
     }
@@ -140,6 +141,7 @@ export class Mlp {
       out: output,
       outStride: outputStride,
       outColumn: outputColumn,
+      residual: binding.residual,
       sums: binding.sums,
     });
   }

@@ -24,7 +24,7 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
+import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
@@ -196,6 +196,7 @@ export class Moe {
       x: normed,
       xStride: hiddenStride,
       weight: this.#router,
+      oneRow: normedRow(binding, this.#router),
       out: scratch.routerLogits,
       outStride: scratch.logitsStride,
     });
@@ -231,6 +232,7 @@ export class Moe {
       out: scratch.intermediate,
       outStride: scratch.intermediateStride,
       quantize: isFused(rounding),
+      unsorted: normedRow(binding, gateUp.weights),
     });
     const round =
       rounding === undefined || isFused(rounding)
@@ -251,13 +253,13 @@ export class Moe {
       weights: down.weights,
       out: scratch.output,
       outStride: hiddenStride,
+      combined: this.#combined(binding),
       segments: segments(intermediate),
     });
     plan.add((step) => logits(step.rows));
     plan.add((step) => choose(step.rows));
     plan.add((step) => {
-      // Sorting pays once an expert serves several rows; the bits are the same either way.
-      const sorted = step.rows * slots > 2 * (routed + shared);
+      const sorted = this.#isSorted(step.rows);
       if (sorted) arrange(step.rows * slots);
       first(step.rows, sorted);
       round?.(step.rows * slots);
@@ -266,6 +268,7 @@ export class Moe {
     // Every rank has it whole.
     wide?.compile(plan, {
       ...binding,
+      residual: undefined,
       sums: undefined,
       intermediate: scratch.sharedIntermediate,
       intermediateStride: scratch.sharedStride,
@@ -274,5 +277,25 @@ export class Moe {
       outputColumn: perToken * hiddenStride,
     });
     binding.exchange?.compile(plan, this.#name, slots);
+  }
+
+  /** Sorting pays once an expert serves several rows; the bits are the same either way. */
+  #isSorted(rows: number): boolean {
+    const { routed, perToken } = this.#shape;
+    const { slots } = this;
+    return rows * slots > 2 * (routed + slots - perToken);
+  }
+
+  /** Whether slots are combined and added to the residual stream already, in a step of so many rows. */
+  combines(binding: MoeBinding, rows: number): boolean {
+    return this.#combined(binding) !== undefined && !this.#isSorted(rows);
+  }
+
+  #combined({ residual, scratch, exchange }: MoeBinding) {
+    const { down, wide } = this.#experts;
+    const apart = down.weights.slabs.length > 1 || wide !== undefined || exchange !== undefined;
+    return residual === undefined || apart
+      ? undefined
+      : { out: residual, slotWeights: scratch.weights };
   }
 }

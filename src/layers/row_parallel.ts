@@ -40,6 +40,8 @@ export interface RowParallelBinding {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
+  /** `[1, outStride]` f32 that a step of one row adds its outputs to, in place of `out`; one rank only. */
+  readonly residual?: Tensor | undefined;
   /** Where ranks meet, if there are several. */
   readonly sums: RankSums | undefined;
 }
@@ -86,11 +88,15 @@ export class RowParallel {
   }
 
   /** Adds one launch; with several ranks one for each run, an exchange and one that joins. */
-  compile(plan: Plan<Step>, { sums, ...binding }: RowParallelBinding): void {
+  compile(plan: Plan<Step>, { sums, residual, ...binding }: RowParallelBinding): void {
     const { recorder } = plan;
     const { parts, segments } = this.#cut;
     if (sums === undefined) {
-      const project = this.#runs[0]!.bind(recorder, { ...binding, segments });
+      const project = this.#runs[0]!.bind(recorder, {
+        ...binding,
+        segments,
+        oneRow: residual && { residual },
+      });
       plan.add((step) => project(step.rows));
       return;
     }

@@ -41,6 +41,28 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly paddingSlot: number;
 }
 
+export function allocateStepTensors(
+  memory: DeviceMemory,
+  options: StepTensorsOptions,
+): StepTensors {
+  const { maxRows, capacity, maxSequences, maxPages } = options;
+  const passes = maxPasses(options);
+  const allocate = (words: number, label: string) =>
+    memory.allocate("activations", words * 4, label);
+  return {
+    rows: allocate(maxRows * ROW_WORDS, "step rows"),
+    pageTables: allocate(maxSequences * maxPages + 1, "page tables"),
+    keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
+    items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
+    logitRows: allocate(maxRows, "logit rows"),
+    sampled: allocate(maxRows, "sampled ids"),
+    external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
+  };
+}
+
+const hiddenStrideOf = ({ hiddenSize }: Pick<StepTensorsOptions, "hiddenSize">) =>
+  Math.ceil(hiddenSize / 4) * 4;
+
 /** The tensors and the host memory they are filled from; a step that changes nothing writes nothing. */
 export class StepInputs {
   readonly tensors: StepTensors;
@@ -63,26 +85,14 @@ export class StepInputs {
   readonly #paddingEntry: number;
 
   constructor(device: GPUDevice, memory: DeviceMemory, options: StepTensorsOptions) {
-    const { maxRows, capacity, maxSequences, maxPages, paddingSlot, hiddenSize } = options;
+    const { maxRows, capacity, maxSequences, maxPages, paddingSlot } = options;
     const pageEntries = maxSequences * maxPages;
-    const passes = maxPasses(options);
-    const hiddenStride = Math.ceil(hiddenSize / 4) * 4;
-    const allocate = (words: number, label: string) =>
-      memory.allocate("activations", words * 4, label);
-    this.tensors = {
-      rows: allocate(maxRows * ROW_WORDS, "step rows"),
-      pageTables: allocate(pageEntries + 1, "page tables"),
-      keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
-      items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
-      logitRows: allocate(maxRows, "logit rows"),
-      sampled: allocate(maxRows, "sampled ids"),
-      external: allocate(maxRows * hiddenStride, "external rows"),
-    };
+    this.tensors = allocateStepTensors(memory, options);
     this.prefill = new PrefillPasses(options);
     this.#device = device;
     this.#pageSize = options.pageSize;
     this.#capacity = capacity;
-    this.#hiddenStride = hiddenStride;
+    this.#hiddenStride = hiddenStrideOf(options);
     this.#rows = new Uint32Array(maxRows * ROW_WORDS);
     // No page has this number, so that whatever comes first is a change.
     this.#pages = new Uint32Array(pageEntries + 1).fill(NO_PAGE);

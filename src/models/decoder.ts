@@ -6,6 +6,7 @@
  * @module
  */
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
+import { normFits } from "../../kernels/linear/row_norm.ts";
 import { addNorm } from "../../kernels/norm/add_norm.ts";
 import type { Addend } from "../../kernels/norm/addend.ts";
 import { finalNorm } from "../../kernels/norm/final_norm.ts";
@@ -15,7 +16,7 @@ import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import { type BlockRows, isFused } from "../layers/block_rows.ts";
+import { type BlockNorm, type BlockRows, isFused } from "../layers/block_rows.ts";
 import { mergeSpecs } from "../layers/destinations.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { expertRun } from "../layers/experts.ts";
@@ -35,7 +36,10 @@ import type { Model, ModelOptions, PlanTensors } from "./model.ts";
 export interface AttentionBlocks {
   readonly layers: readonly { readonly specs: readonly WeightSpec[] }[];
   /** Allocates the working memory; the returned function appends one layer's launches. */
-  bind(tensors: PlanTensors, rows: BlockRows): (plan: Plan<Step>, layer: number) => void;
+  bind(
+    tensors: PlanTensors,
+    rows: BlockRows,
+  ): (plan: Plan<Step>, layer: number, norm: BlockNorm | undefined) => void;
 }
 
 /** Of the model, on all ranks together. */
@@ -51,6 +55,13 @@ export interface DecoderShape {
   readonly experts: (MoeShape & { isSparse(layer: number): boolean }) | undefined;
   /** How the inputs of quantized linears are rounded, by the checkpoint's scheme. */
   readonly rounding: ActivationRounding | undefined;
+}
+
+/** What a block has made and nobody has added yet. */
+interface Pending {
+  readonly addend: Addend;
+  /** Whether in a step of so many rows the block has added it itself. */
+  isAdded(rows: number): boolean;
 }
 
 interface Layer {
@@ -150,7 +161,8 @@ export class Decoder implements Model {
     const stride = Math.ceil(hiddenSize / 4) * 4;
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
-    const rows = { ...this.#allocateRows(stride), sums };
+    const own = this.#allocateRows(stride);
+    const rows = { ...own, sums, residual: this.#folds(device) ? own.hidden : undefined };
     const { hidden, normed, output } = rows;
     const attend = this.#attention.bind(tensors, rows);
     const dense = this.#denseBinding(rows);
@@ -159,46 +171,64 @@ export class Decoder implements Model {
     plan.group("embedding");
     this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
     plan.tap("embedding", hidden);
-    const fromRow: Addend = { kind: "row", tensor: output };
-    let addend: Addend | undefined;
+    const folds = rows.residual !== undefined;
+    const fromRow: Pending = {
+      addend: { kind: "row", tensor: output },
+      isAdded: (count) => folds && count === 1,
+    };
+    let pending: Pending | undefined;
     this.#layers.forEach((layer, i) => {
       plan.group(`layer ${i}`);
-      this.#addNorm(plan, rows, layer.attentionNorm, addend);
+      const attentionNorm = this.#addNorm(plan, rows, layer.attentionNorm, pending);
       if (i > 0) plan.tap(`layer${i - 1}.out`, hidden);
-      attend(plan, i);
+      attend(plan, i, attentionNorm);
       plan.tap(`layer${i}.attn_out`, output);
-      this.#addNorm(plan, rows, layer.feedForwardNorm, fromRow);
+      const norm = this.#addNorm(plan, rows, layer.feedForwardNorm, fromRow);
       plan.tap(`layer${i}.after_attn`, hidden);
       if ("dense" in layer.feedForward) {
-        layer.feedForward.dense.compile(plan, dense);
-        addend = fromRow;
+        layer.feedForward.dense.compile(plan, { ...dense, norm });
+        pending = fromRow;
         return;
       }
       const { scratch } = moe!;
       const { experts } = layer.feedForward;
-      experts.compile(plan, moe!);
+      const binding = { ...moe!, norm };
+      experts.compile(plan, binding);
       plan.tap(`layer${i}.router_logits`, scratch.routerLogits);
       plan.tap(`layer${i}.experts`, scratch.experts);
       plan.tap(`layer${i}.expert_weights`, scratch.weights);
       const { output: y, weights } = scratch;
-      addend = { kind: "combine", y, weights, slots: experts.slots };
+      pending = {
+        addend: { kind: "combine", y, weights, slots: experts.slots },
+        isAdded: (count) => experts.combines(binding, count),
+      };
     });
 
     plan.group("output head");
-    const record = finalNorm(recorder, {
-      rowIndices: tensors.inputs.logitRows,
+    const { logitRows } = tensors.inputs;
+    const shape = {
       x: hidden,
-      addend,
       weight: this.#norm.tensor,
       out: normed,
       cols: hiddenSize,
       stride,
       eps,
+    };
+    this.#afterPending(plan, pending, (addend) => {
+      const record = finalNorm(recorder, { ...shape, rowIndices: logitRows, addend });
+      return (step) => record(step.logitRows);
     });
-    plan.add((step) => record(step.logitRows));
     plan.tap("final_norm", normed);
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
+  }
+
+  /** Whether kernels over one row can norm it themselves and add to it. */
+  #folds({ limits }: GPUDevice): boolean {
+    const { communicator, quantizeActivations } = this.#options;
+    const { hiddenSize, rounding } = this.#shape;
+    const roundsApart = quantizeActivations && rounding !== undefined && !isFused(rounding);
+    return communicator.size === 1 && !roundsApart && normFits(limits, hiddenSize);
   }
 
   /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */
@@ -249,22 +279,57 @@ export class Decoder implements Model {
     };
   }
 
-  /** Adds what came before to the residual stream, norms it, and rounds it where that is wanted. */
+  /**
+   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: in
+   * steps of several rows only, where blocks can do that for one row themselves.
+   *
+   * @returns What they need for it.
+   */
   #addNorm(
     plan: Plan<Step>,
-    { hidden, normed, quantized, rounding, hiddenStride: stride }: BlockRows & { hidden: Tensor },
+    rows: BlockRows & { readonly hidden: Tensor },
     { tensor: weight }: VectorWeight,
-    addend: Addend | undefined,
-  ): void {
+    pending: Pending | undefined,
+  ): BlockNorm | undefined {
     const { recorder } = plan;
+    const { hidden, normed, quantized, rounding, hiddenStride: stride, residual } = rows;
     const { hiddenSize: cols, normEps: eps } = this.#shape;
-    const shape = { x: hidden, weight, normed, cols, stride, addend, eps };
+    const shape = { x: hidden, weight, normed, cols, stride, eps };
     const fused = isFused(rounding);
-    const norm = addNorm(recorder, { ...shape, quantized: fused ? quantized : undefined });
-    plan.add((step) => norm(step.rows));
-    if (rounding === undefined || fused) return;
-    const round = quantize(recorder, { x: normed, out: quantized!, cols, stride, rounding });
-    plan.add((step) => round(step.rows));
+    // Whatever is pending, a step of one row needs no launch.
+    const folds = residual !== undefined && (pending?.isAdded(1) ?? true);
+    const round =
+      rounding === undefined || fused
+        ? undefined
+        : quantize(recorder, { x: normed, out: quantized!, cols, stride, rounding });
+    this.#afterPending(plan, pending, (addend) => {
+      const norm = addNorm(recorder, {
+        ...shape,
+        addend,
+        quantized: fused ? quantized : undefined,
+      });
+      return (step) => {
+        if (folds && step.rows === 1) return;
+        norm(step.rows);
+        round?.(step.rows);
+      };
+    });
+    return folds ? { hidden, weight, eps } : undefined;
+  }
+
+  /** Adds a launch in two forms: for steps that have something to add still, and for the others. */
+  #afterPending(
+    plan: Plan<Step>,
+    pending: Pending | undefined,
+    bind: (addend: Addend | undefined) => (step: Step) => void,
+  ): void {
+    const bare = bind(undefined);
+    if (pending === undefined) {
+      plan.add(bare);
+      return;
+    }
+    const adding = bind(pending.addend);
+    plan.add((step) => (pending.isAdded(step.rows) ? bare : adding)(step));
   }
 
   #denseBinding(rows: BlockRows) {

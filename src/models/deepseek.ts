@@ -145,7 +145,8 @@ function mlaBlocks(
         prefillCapacity,
         ...rows,
       };
-      return (plan, i) => layers[i]!.compile(plan, { ...binding, cache: cache.layers[i]! });
+      return (plan, i, norm) =>
+        layers[i]!.compile(plan, { ...binding, norm, cache: cache.layers[i]! });
     },
   };
 }

@@ -127,7 +127,8 @@ function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
       const scratch = allocateGqaScratch(memory, shape, options);
       const cacheDtype = cache.shape.dtype;
       const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };
-      return (plan, i) => layers[i]!.compile(plan, { ...binding, cache: cache.layers[i]! });
+      return (plan, i, norm) =>
+        layers[i]!.compile(plan, { ...binding, norm, cache: cache.layers[i]! });
     },
   };
 }
