@@ -6,10 +6,13 @@
  *
  * @module
  */
-import { EngineError } from "../errors.ts";
+import { CapacityError, EngineError } from "../errors.ts";
 
 /** What HTTP itself can object to, before or beside the engine. */
 export type HttpErrorCode =
+  | "malformed_request"
+  | "headers_too_large"
+  | "timed_out"
   | "malformed_body"
   | "wrong_content_type"
   | "body_too_large"
@@ -39,6 +42,9 @@ interface WireError {
 const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["invalid_request", { status: 400, type: "BadRequestError" }],
   ["unsupported", { status: 400, type: "BadRequestError" }],
+  ["malformed_request", { status: 400, type: "Bad Request" }],
+  ["headers_too_large", { status: 431, type: "Request Header Fields Too Large" }],
+  ["timed_out", { status: 408, type: "Request Timeout" }],
   ["malformed_body", { status: 400, type: "Bad Request" }],
   ["wrong_content_type", { status: 400, type: "Bad Request" }],
   ["not_found", { status: 404, type: "NotFoundError" }],
@@ -66,6 +72,8 @@ export function errorStatus(error: unknown): number {
 
 /** Only messages written for clients leave the process; those of unexpected errors do not. */
 function publicMessage(error: unknown): string {
+  // The words that clients wait for before they try again.
+  if (error instanceof CapacityError) return "The request queue is full.";
   if (error instanceof EngineError) return error.message;
   return wireError(error) === CLIENT_LEFT ? "The client left" : "Internal server error";
 }

@@ -7,6 +7,7 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
+import { flatErrorBody, HttpError } from "../http/error_response.ts";
 
 /** Anything with a `fetch`, such as a Hono app. */
 export interface App {
@@ -61,6 +62,29 @@ export async function serve(app: App, { host, port }: ServeOptions): Promise<Run
     settle: (timeout) => connections.settle(timeout),
     close: (grace) => connections.close(grace),
   };
+}
+
+/** What is no HTTP, or never comes to its end, by Node's code for it. */
+const MESSAGE_ERRORS: Readonly<Record<string, HttpError>> = {
+  HPE_HEADER_OVERFLOW: new HttpError("headers_too_large", "Cannot read the headers: too long"),
+  ERR_HTTP_REQUEST_TIMEOUT: new HttpError("timed_out", "Cannot wait for the rest of the request"),
+};
+
+/** The answer to a message that no app gets to see, as it stands on the wire. */
+function refusal({ code, message }: NodeJS.ErrnoException): string {
+  const error =
+    MESSAGE_ERRORS[code ?? ""] ??
+    new HttpError("malformed_request", `Cannot read the request: ${message}`);
+  const { type, code: status } = flatErrorBody(error);
+  const body = JSON.stringify(flatErrorBody(error));
+  return [
+    `HTTP/1.1 ${status} ${type}`,
+    "connection: close",
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(body)}`,
+    "",
+    body,
+  ].join("\r\n");
 }
 
 /**
@@ -121,6 +145,12 @@ class Connections {
         responses.delete(response);
         if (this.#closing && responses.size === 0) socket.destroySoon();
       });
+    });
+    server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+      // Within an answer to another request there is no place for this one.
+      const isAnswering = (this.#running.get(socket)?.size ?? 0) > 0;
+      if (socket.writable && !isAnswering) socket.end(refusal(error));
+      else socket.destroy();
     });
   }
 

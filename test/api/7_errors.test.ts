@@ -65,7 +65,7 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     expect(response.status).toBe(503);
     expect(await response.json()).toEqual({
       object: "error",
-      message: "Cannot reserve more requests: all 8 are in use",
+      message: "The request queue is full.",
       type: "503",
       param: null,
       code: 503,

@@ -2,11 +2,12 @@
  * Connections that are opened and dropped in the middle of a stream, beside others that are not: these
  * get the very bits that they get alone, and no page or listener of the dropped ones is left.
  */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { type RunningServer, serve } from "../../src/node/http.ts";
 import { createApp } from "../../src/server/app.ts";
 import { openEngine } from "../support/engine.ts";
+import { smallestCaseOnly } from "../support/gpu.ts";
 import { pick, randomSource } from "../support/hostile_requests.ts";
 import { eventLines } from "../support/http_client.ts";
 import { open } from "../support/raw_client.ts";
@@ -22,16 +23,6 @@ let engine: Engine;
 let server: RunningServer;
 const onWarning = vi.fn();
 const reportError = vi.fn();
-
-beforeAll(async () => {
-  process.on("warning", onWarning);
-  engine = await openEngine({ maxRunningRequests: 8 });
-  server = await serve(createApp(engine, { reportError }), { host: "127.0.0.1", port: 0 });
-});
-afterAll(async () => {
-  process.off("warning", onWarning);
-  await engine.close();
-});
 
 /** Everything that a stream tells, but for its id and times. */
 async function steadyAnswer(text: string, seed: number): Promise<unknown> {
@@ -86,36 +77,48 @@ async function drop(random: () => number): Promise<void> {
   else socket.resetAndDestroy();
 }
 
-test(`${DROPPED} dropped connections change no bit of other answers`, async () => {
-  const alone: unknown[] = [];
-  for (const [i, text] of STEADY.entries()) alone.push(await steadyAnswer(text, i));
-  let isOver = false;
-  let compared = 0;
-  const steady = STEADY.map(async (text, i) => {
-    do {
-      expect(await steadyAnswer(text, i)).toEqual(alone[i]);
-      compared++;
-    } while (!isOver);
+describe.skipIf(smallestCaseOnly)("a server", () => {
+  beforeAll(async () => {
+    process.on("warning", onWarning);
+    engine = await openEngine({ maxRunningRequests: 8 });
+    server = await serve(createApp(engine, { reportError }), { host: "127.0.0.1", port: 0 });
   });
-  const dropping = Array.from({ length: CLIENTS }, async (_, client) => {
-    const random = randomSource(500 + client);
-    for (let i = 0; i < DROPPED / CLIENTS; i++) await drop(random);
+  afterAll(async () => {
+    process.off("warning", onWarning);
+    await engine.close();
   });
-  await Promise.all(dropping);
-  isOver = true;
-  await Promise.all(steady);
-  expect(compared).toBeGreaterThanOrEqual(STEADY.length);
 
-  await vi.waitFor(
-    () => expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0 }),
-    { timeout: 20_000 },
-  );
-  expect(engine.status()).toMatchObject({ healthy: true, usedTokens: 0, queuedTokens: 0 });
-  expect(await engine.flushCache()).toBe(true);
-  expect(engine.status().cachedTokens).toBe(0);
-  for (const [i, text] of STEADY.entries()) expect(await steadyAnswer(text, i)).toEqual(alone[i]);
-  // Resolves when no connection is left.
-  await server.close();
-  expect(reportError).not.toHaveBeenCalled();
-  expect(onWarning).not.toHaveBeenCalled();
+  test(`${DROPPED} dropped connections change no bit of other answers`, async () => {
+    const alone: unknown[] = [];
+    for (const [i, text] of STEADY.entries()) alone.push(await steadyAnswer(text, i));
+    let isOver = false;
+    let compared = 0;
+    const steady = STEADY.map(async (text, i) => {
+      do {
+        expect(await steadyAnswer(text, i)).toEqual(alone[i]);
+        compared++;
+      } while (!isOver);
+    });
+    const dropping = Array.from({ length: CLIENTS }, async (_, client) => {
+      const random = randomSource(500 + client);
+      for (let i = 0; i < DROPPED / CLIENTS; i++) await drop(random);
+    });
+    await Promise.all(dropping);
+    isOver = true;
+    await Promise.all(steady);
+    expect(compared).toBeGreaterThanOrEqual(STEADY.length);
+
+    await vi.waitFor(
+      () => expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0 }),
+      { timeout: 20_000 },
+    );
+    expect(engine.status()).toMatchObject({ healthy: true, usedTokens: 0, queuedTokens: 0 });
+    expect(await engine.flushCache()).toBe(true);
+    expect(engine.status().cachedTokens).toBe(0);
+    for (const [i, text] of STEADY.entries()) expect(await steadyAnswer(text, i)).toEqual(alone[i]);
+    // Resolves when no connection is left.
+    await server.close();
+    expect(reportError).not.toHaveBeenCalled();
+    expect(onWarning).not.toHaveBeenCalled();
+  });
 });
