@@ -1,0 +1,170 @@
+/**
+ * Requests that are answered.
+ *
+ * @module
+ */
+import { CHAT, type HttpCase, messages, script } from "./http_case.ts";
+
+export const ANSWERS: readonly HttpCase[] = [
+  {
+    name: "a completion",
+    path: "/generate",
+    body: { text: "abc" },
+    status: 200,
+    options: { script },
+    json: { text: "one two", meta_info: { finish_reason: { type: "stop", matched: 1 } } },
+  },
+  {
+    name: "a completion by PUT",
+    method: "PUT",
+    path: "/generate",
+    body: { input_ids: [97, 98] },
+    status: 200,
+    json: { text: "ab" },
+  },
+  {
+    name: "a batch",
+    path: "/generate",
+    body: { text: ["a", "b"], rid: "r" },
+    status: 200,
+    json: [{ meta_info: { id: "r_0" } }, { meta_info: { id: "r_1" } }],
+  },
+  {
+    name: "a stream",
+    path: "/generate",
+    body: { text: "abc", stream: true },
+    status: 200,
+    options: { script },
+    text: /^data: \{"text":"one",.*\n\ndata: \{"text":"one two",.*\n\ndata: \[DONE\]\n\n$/s,
+    answerHeaders: { "content-type": /^text\/event-stream/ },
+  },
+  {
+    name: "a chat",
+    path: CHAT,
+    body: { messages, rid: "r" },
+    status: 200,
+    options: { script },
+    json: {
+      id: "r",
+      object: "chat.completion",
+      model: "default",
+      choices: [
+        {
+          message: { role: "assistant", content: "one two" },
+          finish_reason: "stop",
+          matched_stop: 1,
+        },
+      ],
+    },
+  },
+  {
+    name: "a streamed chat",
+    path: CHAT,
+    body: { messages, stream: true },
+    status: 200,
+    options: { script },
+    text: /"role":"assistant".*"content":"one".*"finish_reason":"stop".*\[DONE\]\n\n$/s,
+  },
+  {
+    name: "a completion of OpenAI's kind",
+    path: "/v1/completions",
+    body: { prompt: "abc", model: "m" },
+    status: 200,
+    options: { script },
+    json: { object: "text_completion", model: "m", choices: [{ text: "one two" }] },
+  },
+  {
+    name: "the models",
+    path: "/v1/models",
+    status: 200,
+    json: { object: "list", data: [{ id: "models/scripted", owned_by: "wisp" }] },
+  },
+  {
+    name: "one model",
+    path: "/v1/models/org/name",
+    options: { servedModelName: "org/name" },
+    status: 200,
+    json: { id: "org/name" },
+  },
+  { name: "health", path: "/health", status: 200, text: /^$/ },
+  { name: "health by a token", path: "/health_generate", status: 200, text: /^$/ },
+  {
+    name: "the model's description",
+    path: "/get_model_info",
+    status: 200,
+    json: { is_generation: true, model_type: "scripted" },
+  },
+  {
+    name: "the server's description",
+    path: "/get_server_info",
+    status: 200,
+    json: { status: "ready", internal_states: [{ batch_invariant: true }] },
+  },
+  { name: "the load", path: "/get_load", status: 200, json: { load: 0 } },
+  {
+    name: "a flushed cache",
+    method: "POST",
+    path: "/flush_cache",
+    status: 200,
+    text: /^Cache flushed/,
+  },
+  {
+    name: "an abort of nothing",
+    path: "/abort_request",
+    body: { rid: "nobody" },
+    status: 200,
+    text: /^$/,
+  },
+  {
+    name: "tokens",
+    path: "/tokenize",
+    body: { prompt: "ab" },
+    status: 200,
+    json: { tokens: [97, 98], count: 2 },
+  },
+  {
+    name: "text of tokens",
+    path: "/detokenize",
+    body: { tokens: [97, 98] },
+    status: 200,
+    json: { text: "ab" },
+  },
+  {
+    name: "calls in a text",
+    path: "/parse_function_call",
+    body: { text: "x", tools: [], tool_call_parser: "qwen25" },
+    status: 200,
+    json: { normal_text: "x", calls: [] },
+  },
+  {
+    name: "reasoning in a text",
+    path: "/separate_reasoning",
+    body: { text: "<think>a</think>b", reasoning_parser: "qwen3" },
+    status: 200,
+    json: { reasoning_text: "a", text: "b" },
+  },
+  {
+    name: "metrics",
+    path: "/metrics",
+    options: { metrics: { contentType: "text/plain", text: async () => "wisp:x 1\n" } },
+    status: 200,
+    text: /^wisp:x 1\n$/,
+  },
+  { name: "HEAD", method: "HEAD", path: "/v1/models", status: 200, text: /^$/ },
+  {
+    name: "a preflight",
+    method: "OPTIONS",
+    path: CHAT,
+    headers: {
+      origin: "https://a.test",
+      "access-control-request-method": "POST",
+      "access-control-request-headers": "authorization",
+    },
+    options: { apiKey: "k" },
+    status: 204,
+    answerHeaders: {
+      "access-control-allow-origin": /^https:\/\/a\.test$/,
+      "access-control-allow-headers": /authorization/,
+    },
+  },
+];
