@@ -11,27 +11,18 @@ import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch, Step } from "../layers/batch.ts";
 import { StepInputs } from "../layers/step_tensors.ts";
-import type { Model, ModelShape } from "../models/model.ts";
+import type { Model } from "../models/model.ts";
 import type { Communicator } from "../parallel/communicator.ts";
-import { maxPrefillKeys } from "./prefill_workspace.ts";
 import type { SampledRow, ScoredRow } from "./sampled_row.ts";
-import { Sampler } from "./sampler.ts";
+import type { Sampler } from "./sampler.ts";
 import { MOST_IN_FLIGHT } from "./step_pipeline.ts";
+import { compileStep, type StepSizes, stepTensorSizes } from "./step_plan.ts";
 
-export interface ModelRunnerOptions {
+export interface ModelRunnerOptions extends StepSizes {
   readonly recorder: Recorder;
   readonly memory: DeviceMemory;
   readonly model: Model;
-  readonly shape: ModelShape;
   readonly cache: KvCache;
-  readonly pageSize: number;
-  readonly contextLength: number;
-  /** Rows of a batch, and rows of it whose logits may be wanted. */
-  readonly maxRows: number;
-  readonly maxLogitRows: number;
-  readonly maxSequences: number;
-  /** Cached entries that prompt attention expands at once. */
-  readonly prefillCapacity: number;
   /** Runs prompt rows in the form that generated rows have. */
   readonly oneForm: boolean;
   /** Rows of decode steps whose launches are kept, ascending. */
@@ -67,8 +58,7 @@ export class ModelRunner {
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
   constructor(options: ModelRunnerOptions) {
-    const { recorder, memory, model, shape, cache, maxRows, maxLogitRows } = options;
-    const { contextLength, pageSize, maxSequences } = options;
+    const { recorder, memory, shape, cache, maxRows, maxLogitRows, maxSequences } = options;
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSequences;
     this.plan = new Plan<Step>(recorder);
@@ -76,34 +66,14 @@ export class ModelRunner {
     this.#oneForm = options.oneForm;
     this.#communicator = options.communicator;
     this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
-    this.#inputs = new StepInputs(recorder.device, memory, {
-      pageSize,
-      splitLength: shape.splitLength,
-      capacity: options.prefillCapacity,
-      rowTile: shape.prefillRowTile,
-      maxRows,
-      hiddenSize: shape.hiddenSize,
-      maxKeys: maxPrefillKeys(contextLength, maxRows),
-      maxSequences,
-      maxPages: Math.ceil(contextLength / pageSize),
-      paddingSlot: cache.slots,
-    });
+    const inputSizes = stepTensorSizes(options, cache);
+    this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
     this.#step.passes = this.#inputs.prefill.passes;
-    this.logitsStride = Math.ceil(shape.vocabularySize / 4) * 4;
-    const logitBytes = maxLogitRows * this.logitsStride * 4;
-    this.logits = memory.allocate("activations", logitBytes, "logits");
     const { tensors } = this.#inputs;
-    const { logits, logitsStride } = this;
-    model.compile(this.plan, { inputs: tensors, cache, logits, logitsStride });
-    this.#sampler = new Sampler(memory, {
-      maxRows: maxLogitRows,
-      maxPenalizedRows: Math.min(maxLogitRows, maxSequences),
-      vocabularySize: shape.vocabularySize,
-      logits,
-      logitsStride,
-      sampled: tensors.sampled,
-    });
-    this.#sampler.compile(this.plan);
+    const compiled = compileStep(this.plan, { ...options, inputs: tensors });
+    this.logits = compiled.logits;
+    this.logitsStride = compiled.logitsStride;
+    this.#sampler = compiled.sampler;
     this.#readback = new Readback(recorder.device, maxLogitRows * 4, MOST_IN_FLIGHT);
     this.plan.addVarying(({ logitRows }) => {
       // A step without logits is waited for too, so that steps never pile up on the queue.
@@ -214,24 +184,6 @@ export class ModelRunner {
     this.#sampler.destroy();
     this.recorder.destroy();
   }
-}
-
-/** Bytes of logits that are kept for prompt rows to be scored. */
-const SCORED_LOGIT_BYTES = 2 ** 24;
-
-/** Rows of logits: one for each sequence, and some for prompts, at least one. */
-export function logitRowCount(
-  vocabularySize: number,
-  {
-    maxSequences,
-    maxRows,
-    maxTensorBytes,
-  }: Readonly<Record<"maxSequences" | "maxRows" | "maxTensorBytes", number>>,
-): number {
-  const bytes = Math.ceil(vocabularySize / 4) * 16;
-  const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
-  const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
-  return maxSequences + Math.max(scored, 1);
 }
 
 /** The same rows, none of them a prompt's. */

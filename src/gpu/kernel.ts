@@ -115,11 +115,7 @@ export class Kernel<B extends string, P extends string> {
       return { binding, resource: { buffer, offset, size } };
     });
     entries.push({ binding: entries.length, resource: uniforms.binding });
-    const group = recorder.device.createBindGroup({
-      label: this.name,
-      layout: entry.layout,
-      entries,
-    });
+    const group = recorder.bindGroup({ label: this.name, layout: entry.layout, entries });
     const bound = new BoundKernel<P>(recorder, {
       ...{ name: this.name, params: this.interface.params },
       ...{ entry, group, uniforms, cost },

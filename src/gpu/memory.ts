@@ -55,12 +55,16 @@ export class DeviceMemory {
     return tensor;
   }
 
-  /** Writes host bytes into a tensor; a length that is no multiple of 4 is padded with zeros. */
+  /**
+   * Writes host bytes into a tensor; a length that is no multiple of 4 is padded with zeros. Without
+   * a device they go nowhere.
+   */
   write(tensor: Tensor, byteOffset: number, data: ArrayBufferView<ArrayBuffer>): void {
+    if (this.#device === undefined) return;
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     const whole = bytes.length - (bytes.length % 4);
     const at = tensor.offset + byteOffset;
-    const queue = this.#device!.queue;
+    const { queue } = this.#device;
     if (whole > 0) queue.writeBuffer(tensor.buffer, at, bytes, 0, whole);
     if (whole === bytes.length) return;
     const tail = new Uint8Array(4);

@@ -40,6 +40,10 @@ export interface RecorderOptions {
   readonly maxLaunches?: number;
   /** Rewrites a kernel's code before it is compiled; tests use it to plant faults. */
   readonly rewrite?: (kernel: string, code: string) => string;
+  /** Where pipelines are asked for. Default: a cache of its own. */
+  readonly pipelines?: PipelineCache;
+  /** Whether kernels are compiled and not bound: tensors may be a ledger's, and nothing is recorded. */
+  readonly compilesOnly?: boolean;
 }
 
 export class Recorder {
@@ -50,6 +54,7 @@ export class Recorder {
   launches = 0;
   /** Submits since the recorder was made. */
   submits = 0;
+  readonly #compilesOnly: boolean;
   readonly #alignment: number;
   readonly #uniforms: GPUBuffer;
   readonly #bytes: ArrayBuffer;
@@ -65,8 +70,9 @@ export class Recorder {
 
   constructor(device: GPUDevice, options: RecorderOptions = {}) {
     this.device = device;
-    this.pipelines = new PipelineCache(device);
+    this.pipelines = options.pipelines ?? new PipelineCache(device);
     this.rewrite = options.rewrite;
+    this.#compilesOnly = options.compilesOnly ?? false;
     this.#alignment = Math.max(device.limits.minUniformBufferOffsetAlignment, 64);
     const size = (options.maxLaunches ?? 16384) * this.#alignment;
     this.#bytes = new ArrayBuffer(size);
@@ -85,6 +91,12 @@ export class Recorder {
     }
     this.#usedBytes = next;
     return { word: offset / 4, binding: { buffer: this.#uniforms, offset, size } };
+  }
+
+  /** A new bind group; none where nothing is bound. */
+  bindGroup(descriptor: GPUBindGroupDescriptor): GPUBindGroup {
+    if (this.#compilesOnly) return undefined as unknown as GPUBindGroup;
+    return this.device.createBindGroup(descriptor);
   }
 
   setU32(word: number, value: number): boolean {
@@ -133,6 +145,7 @@ export class Recorder {
   /** Records one launch. */
   launch(launch: RecordedLaunch): void {
     const { pipeline, group, uniforms, grid } = launch;
+    if (group === undefined) throw new KernelError("launch", "kernels are compiled only");
     const pass = this.#timer === undefined ? this.pass : this.#timedPass(this.#timer, launch);
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);

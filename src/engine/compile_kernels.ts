@@ -1,0 +1,78 @@
+/**
+ * Compiles what a model would run with, without its weights, so that the driver's cache has it.
+ *
+ * @module
+ */
+import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
+import { type QuantizableDtype, quantizeWeight } from "../../kernels/linear/quantize_weight.ts";
+import { sumErrors } from "../../kernels/linear/sum_errors.ts";
+import type { SelfTestReport } from "../../kernels/self_test.ts";
+import { KvCache } from "../cache/kv_cache.ts";
+import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { DeviceMemory } from "../gpu/memory.ts";
+import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
+import { Plan } from "../gpu/plan.ts";
+import { Recorder } from "../gpu/recorder.ts";
+import type { Step } from "../layers/batch.ts";
+import { allocateStepTensors } from "../layers/step_tensors.ts";
+import { type LoadOptions, type LoadPlan, planLoad, testAdapter } from "./load_plan.ts";
+import { compileStep, stepTensorSizes } from "./step_plan.ts";
+
+export interface CompiledKernels {
+  readonly pipelines: readonly CompiledPipeline[];
+  /** What the start-up self-test found on this adapter. */
+  readonly selfTest: SelfTestReport;
+}
+
+/**
+ * Compiles every pipeline that loading the checkpoint with these options would, and launches each
+ * once. Reads no weight; the device holds no weight, no cache and no activations.
+ *
+ * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
+ * @throws {InvalidRequestError} naming an option that is out of range.
+ * @throws {DeviceError} with figures when the model would not fit.
+ */
+export async function compileKernels(
+  checkpoint: Checkpoint,
+  given: LoadOptions,
+): Promise<CompiledKernels> {
+  const planned = await planLoad(checkpoint, given);
+  const { device, limits, sizes, cacheShape } = planned;
+  const recorder = new Recorder(device);
+  const compiling = new Recorder(device, { pipelines: recorder.pipelines, compilesOnly: true });
+  const cache = new KvCache(device, cacheShape, sizes.pageSize);
+  const memory = new DeviceMemory(limits);
+  try {
+    const { report, layout } = await testAdapter(planned, { ...given, recorder });
+    const model = planned.create({ memory, layout });
+    const inputs = allocateStepTensors(memory, stepTensorSizes(sizes, cache));
+    const plan = new Plan<Step>(compiling);
+    const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, inputs });
+    sampler.destroy();
+    compileUpload(planned, { recorder: compiling, memory, lanes: layout.lanes });
+    const pipelines = await recorder.pipelines.launchAll((done, total) =>
+      given.onProgress?.({ phase: "pipelines", done, total }),
+    );
+    return { pipelines, selfTest: report };
+  } finally {
+    for (const one of [cache, recorder, compiling]) one.destroy();
+  }
+}
+
+/** What quantizes weights on their way to the GPU, which a model is without once it is loaded. */
+function compileUpload(
+  { uploadTo, measured }: LoadPlan,
+  options: { readonly recorder: Recorder; readonly memory: DeviceMemory; readonly lanes: number },
+): void {
+  if (uploadTo === undefined) return;
+  const encoding = measured.weightFormats.get(uploadTo.dtype)?.encoding;
+  if (encoding?.kind !== "plain") return;
+  const { recorder, memory, lanes } = options;
+  const unused = memory.allocate("weights", 0, "unused");
+  quantizeWeight(recorder, {
+    shape: { ...uploadTo, columns: BLOCK_COLUMNS, rowsPadded: lanes, lanes },
+    sourceDtype: encoding.dtype as QuantizableDtype,
+    ...{ staging: unused, words: unused, scales: unused, partials: unused },
+  });
+  sumErrors(recorder, { partials: unused, errors: unused });
+}

@@ -1,0 +1,200 @@
+/**
+ * What is decided before anything of a model is allocated: its definition, its sizes, where the
+ * memory goes, and how kernels run on the adapter.
+ *
+ * @module
+ */
+import { DEFAULT_LAYOUT, type LinearLayout, layoutFor } from "../../kernels/linear/layout.ts";
+import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
+import type { KvCacheShape } from "../cache/kv_cache.ts";
+import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import type { UploadTarget } from "../checkpoint/quantization_option.ts";
+import { DeviceError, InvalidRequestError } from "../errors.ts";
+import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
+import type { Recorder } from "../gpu/recorder.ts";
+import { PLAIN_TUNING, requireTuning, type Tuning, tuningFor } from "../gpu/tuning.ts";
+import type { LayerContext } from "../layers/layer_context.ts";
+import {
+  kvCacheShape,
+  type Model,
+  type ModelDefinition,
+  type ModelShape,
+} from "../models/model.ts";
+import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
+import { defineModel } from "./define_model.ts";
+import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
+import { type MemoryPlan, planMemory } from "./memory_plan.ts";
+import { logitRowCount, type StepSizes } from "./step_plan.ts";
+
+export interface LoadOptions extends EngineOptions {
+  /** Rows of a batch whose logits may be wanted. Default `logitRowCount`. */
+  readonly maxLogitRows?: number;
+  /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
+  readonly maxBindingSize?: number;
+  /**
+   * The ranks that share the model: each loads its part, and all run the same batches. A rank that
+   * fails, or whose model is destroyed, leaves the group. Default: one rank.
+   */
+  readonly communicator?: Communicator;
+}
+
+export interface LoadPlan {
+  readonly definition: ModelDefinition;
+  readonly device: GPUDevice;
+  readonly limits: MemoryLimits;
+  readonly options: ResolvedOptions;
+  /** How launches over weights are shared out. */
+  readonly tuning: Tuning;
+  /** Whether prompts run in the form that generated tokens have. */
+  readonly oneForm: boolean;
+  /** What plain weights are quantized to on their way to the GPU. */
+  readonly uploadTo: UploadTarget | undefined;
+  /** The model in a ledger. */
+  readonly measured: Model;
+  readonly cacheShape: KvCacheShape;
+  readonly memoryPlan: MemoryPlan;
+  /** Of the tensors of a step. */
+  readonly sizes: StepSizes;
+  /** Lays the model out in memory. */
+  create(context: Omit<LayerContext, "formats" | "communicator">): Model;
+}
+
+/**
+ * Reads no weight and allocates nothing.
+ *
+ * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
+ * @throws {InvalidRequestError} naming an option that is out of range.
+ * @throws {DeviceError} with figures when the model does not fit.
+ */
+export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadPlan> {
+  const { communicator = ONE_RANK } = given;
+  const defined = await defineModel(checkpoint, given.quantization, communicator);
+  const { definition, uploadTo, formats } = defined;
+  const { shape } = definition;
+  const wanted = resolveOptions(given, shape.contextLength);
+
+  const device = typeof given.device === "function" ? await given.device() : given.device;
+  const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
+  const limits = {
+    maxBufferSize,
+    maxStorageBufferBindingSize: Math.min(
+      maxStorageBufferBindingSize,
+      given.maxBindingSize ?? Number.POSITIVE_INFINITY,
+    ),
+  };
+  const tuning = chooseTuning(device, given);
+  const counting = new DeviceMemory(limits);
+  const { maxTensorBytes } = counting;
+  const oneForm = wanted.deterministicInference && shape.promptsDiffer;
+  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes });
+  const { maxRows, pageSize, maxRunningRequests: maxSequences } = options;
+  const modelOptions = {
+    ...options,
+    prefillCapacity: 0, // nothing that is counted depends on it
+    maxDecodeRows: oneForm ? maxRows : maxSequences,
+  };
+  const ledger = { memory: counting, layout: { lanes: tuning.lanes }, formats: formats() };
+  const measured = definition.create({ ...modelOptions, ...ledger });
+  checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
+  const cacheShape = kvCacheShape(shape, options.cacheDtype);
+  const memoryPlan = planMemory({
+    ...options,
+    weightBytes: counting.bytes("weights"),
+    workspace: {
+      ...options,
+      splitLength: shape.splitLength,
+      expandedEntry: oneForm ? undefined : shape.expandedEntry,
+    },
+    cache: cacheShape,
+    wantedTokens: options.maxTotalTokens ?? maxSequences * options.contextLength,
+    wantedIsGiven: options.maxTotalTokens !== undefined,
+    maxTensorBytes,
+  });
+  const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
+  const { prefillCapacity } = memoryPlan;
+  const maxLogitRows =
+    given.maxLogitRows ??
+    logitRowCount(shape.vocabularySize, { maxSequences, maxRows, maxTensorBytes });
+  return {
+    ...{ definition, device, limits, options, tuning, oneForm, uploadTo, measured },
+    ...{ cacheShape, memoryPlan },
+    sizes: { shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
+    create: (context) =>
+      definition.create({
+        ...modelOptions,
+        ...context,
+        formats: formats(),
+        contextLength,
+        prefillCapacity,
+      }),
+  };
+}
+
+/**
+ * Runs the start-up self-test over what the model needs.
+ *
+ * @throws {DeviceError} when no model would run, or not as an option promises.
+ */
+export async function testAdapter(
+  { device, options, tuning, measured }: LoadPlan,
+  {
+    recorder,
+    tunedKernels = true,
+  }: { readonly recorder: Recorder } & Pick<LoadOptions, "tunedKernels">,
+): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
+  const { weightFormats } = measured;
+  const groupColumns = weightFormats.get("int4")?.groupColumns;
+  const report = await selfTest(device, {
+    recorder,
+    dtypes: [...weightFormats.keys()],
+    layout: tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT,
+    ...(groupColumns !== undefined && { groupColumns }),
+  });
+  if (options.deterministicInference && !report.batchInvariant) {
+    throw new DeviceError(
+      `Cannot promise deterministic inference on this adapter: ${report.failures.join("; ")}`,
+    );
+  }
+  const { fp8Decode, subgroupSize } = report;
+  const layout = {
+    lanes: tuning.lanes,
+    tuning,
+    fp8Decode,
+    ...(subgroupSize !== undefined && { subgroupSize }),
+  };
+  return { report, layout };
+}
+
+/** @throws {InvalidRequestError} when the caller's tuning is none that kernels can have. */
+function chooseTuning(
+  { adapterInfo }: GPUDevice,
+  { tunedKernels = true, tuning }: Pick<LoadOptions, "tunedKernels" | "tuning">,
+): Tuning {
+  const wanted = tuning === undefined ? tuningFor(adapterInfo) : requireTuning(tuning);
+  return tunedKernels ? wanted : PLAIN_TUNING;
+}
+
+/** Takes back rows and sequences until the widest activations fit one binding. */
+function fitRows(
+  options: ResolvedOptions,
+  { maxRowBytes }: Pick<ModelShape, "maxRowBytes">,
+  { oneForm, maxTensorBytes }: { readonly oneForm: boolean; readonly maxTensorBytes: number },
+): ResolvedOptions {
+  const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
+  const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
+  const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
+  const running = Math.min(options.maxRunningRequests, maxRows, generated);
+  if (running < 1 || (options.maxRunningIsGiven && running < options.maxRunningRequests)) {
+    throw new InvalidRequestError(
+      `maxRunningRequests ${options.maxRunningRequests} is too many: with a context of ` +
+        `${options.contextLength} tokens this adapter's bindings of ${maxTensorBytes} bytes hold ${running}`,
+      "maxRunningRequests",
+    );
+  }
+  return {
+    ...options,
+    maxRows,
+    maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
+    maxRunningRequests: running,
+  };
+}

@@ -1,0 +1,72 @@
+/** What is compiled ahead is what loading compiles, and no weight is touched for it. */
+import { expect, test, vi } from "vitest";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { compileKernels } from "../../src/engine/compile_kernels.ts";
+import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
+import { folderSource } from "../support/folder_source.ts";
+import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+interface Case {
+  readonly name: string;
+  readonly open: () => WeightSource;
+  readonly options?: Partial<LoadOptions>;
+}
+
+const CASES: readonly Case[] = [
+  {
+    name: "latent attention and experts in FP8",
+    open: () => folderSource(EMBEDDED_MODEL),
+    options: { maxTotalTokens: 8192 },
+  },
+  {
+    name: "one form of attention, an FP8 cache, plain activations, pages",
+    open: () => folderSource(EMBEDDED_MODEL),
+    options: {
+      deterministicInference: true,
+      cacheDtype: "fp8_e4m3",
+      quantizeActivations: false,
+      pageSize: 16,
+      tunedKernels: false,
+    },
+  },
+  {
+    name: "grouped queries, biases, weights quantized while they are uploaded",
+    open: () => randomGqa({ family: "qwen2" }),
+    options: { quantization: "int8" },
+  },
+];
+
+test.each(smallestCaseOnly ? CASES.slice(2, 3) : CASES)(
+  "compileKernels() compiles what loading does: $name",
+  async ({ open, options = {} }) => {
+    const given = { device, maxTotalTokens: 1024, ...options };
+    const checkpoint = await Checkpoint.open(open());
+    const load = vi.spyOn(checkpoint, "load");
+    const buffers = vi.spyOn(device, "createBuffer");
+    const progress: number[] = [];
+    const { pipelines, selfTest } = await compileKernels(checkpoint, {
+      ...given,
+      onProgress: ({ done }) => progress.push(done),
+    });
+    const bytes = buffers.mock.calls
+      .filter(([{ label }]) => label !== "uniforms")
+      .reduce((sum, [{ size }]) => sum + size, 0);
+    buffers.mockRestore();
+    expect(load).not.toHaveBeenCalled();
+    expect(progress).toEqual(pipelines.map((_, i) => i + 1));
+
+    const loaded = await loadModel(await Checkpoint.open(open()), given);
+    expect(selfTest).toEqual(loaded.selfTest);
+    const names = (compiled: typeof pipelines) => compiled.map(({ label }) => label).sort();
+    const upload = ["linear/quantize_weight", "linear/sum_errors"];
+    const ahead = names(pipelines).filter((label) => !upload.includes(label.split(" ")[0]!));
+    expect(ahead).toEqual(names(loaded.pipelines));
+    expect(pipelines.length - ahead.length).toBe(options.quantization === undefined ? 0 : 2);
+    // The tests of the adapter, and what readbacks need; no weights, cache or activations.
+    expect(bytes).toBeLessThan(2 ** 20);
+    loaded.destroy();
+  },
+);
