@@ -9,13 +9,19 @@ import { HttpError } from "./error_response.ts";
  * Reads the whole body as one JSON value.
  *
  * @param maxBytes A larger body is refused as soon as it is known to be larger; the rest is not read.
+ * @param whenEmpty Stands for a body of no bytes. Default: there is no such value.
  * @throws {HttpError} `wrong_content_type` when a header says that it is something else,
  * `body_too_large`, or `malformed_body` when it is not JSON in UTF-8.
  */
-export async function readJsonBody(request: Request, maxBytes: number): Promise<unknown> {
+export async function readJsonBody(
+  request: Request,
+  maxBytes: number,
+  whenEmpty?: unknown,
+): Promise<unknown> {
   // Also a page of another origin can send what it calls plain text without asking.
   if (request.headers.has("content-type")) requireJsonContentType(request);
   const bytes = await readBytes(request, maxBytes);
+  if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
   let text: string;
   try {

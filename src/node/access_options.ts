@@ -24,7 +24,7 @@ export const ACCESS_OPTIONS = {
     kind: "string",
     value: "KEY",
     defaultText: "that of --api-key",
-    help: "ask for this key at /abort_request and /flush_cache; it opens everything else too",
+    help: "ask for this key at /abort_request, /flush_cache, /start_profile and /stop_profile; it opens everything else too",
     group: ACCESS,
   },
   allowedOrigins: {

@@ -20,11 +20,13 @@ import {
 import { readOptions } from "./config_file.ts";
 import { environmentWarnings } from "./environment.ts";
 import { requireFreeAddress, serve } from "./http.ts";
+import { profileKernels } from "./kernel_profile.ts";
 import { Logger, type Output } from "./logger.ts";
 import { formatOptions, OptionError } from "./option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "./options.ts";
 import { packageVersion } from "./package_root.ts";
 import { requireOneKindOfParsers } from "./parser_options.ts";
+import { ProfileFiles } from "./profile_files.ts";
 import type { PrometheusMetrics } from "./prometheus.ts";
 import { type RequestLogLevel, requestLog } from "./request_log.ts";
 import { requireConsistent } from "./server_options.ts";
@@ -90,7 +92,9 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   }
   const engine = await context.startEngine(options, lineReport(log, options.decodeLogInterval));
   let lifecycle: Lifecycle = "starting";
-  const app = await appOver(engine, { options, log, lifecycle: () => lifecycle });
+  const profiles = profileFiles(engine, options, log);
+  const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
+  const app = await appOver(engine, { options, log, profiles, lifecycle: () => lifecycle });
   const server = await serve(app, options);
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
@@ -111,19 +115,35 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     lifecycle = "ready";
     log.line("info", "The server is fired up and ready to roll!");
   }
-  await stopped;
+  try {
+    await stopped;
+  } finally {
+    await profiles?.settled();
+    if (kernelTable !== undefined) log.event("info", `Kernels: ${await kernelTable()}`);
+  }
+}
+
+function profileFiles(
+  engine: GenerationEngine,
+  { profileDir }: LaunchOptions,
+  log: Logger,
+): ProfileFiles | undefined {
+  return profileDir === undefined
+    ? undefined
+    : new ProfileFiles(engine, { folder: profileDir, log });
 }
 
 interface AppSurroundings {
   readonly options: LaunchOptions;
   readonly log: Logger;
+  readonly profiles: ProfileFiles | undefined;
   readonly lifecycle: () => Lifecycle;
 }
 
 /** The endpoints, with what the options put around the engine. */
 async function appOver(
   engine: GenerationEngine,
-  { options, log, lifecycle }: AppSurroundings,
+  { options, log, profiles, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
   const { servedModelName = engine.model.path, watchdogTimeout } = options;
   const metrics = await openMetrics(engine, options);
@@ -147,6 +167,7 @@ async function appOver(
       watchdogTimeout,
       healthCheckTimeout: options.healthCheckTimeout,
       metrics,
+      profiles,
       observers,
       requestDefaults: {
         samplingParams,

@@ -157,6 +157,24 @@ export const SERVER_OPTIONS = {
     help: "add histograms of prompt and completion lengths to the metrics",
     group: LOGS,
   },
+  profileDir: {
+    flags: ["--profile-dir"],
+    kind: "string",
+    value: "DIR",
+    help:
+      "folder for the traces of /start_profile, which is refused without it; a request's output_dir is " +
+      "a place in it",
+    group: LOGS,
+  },
+  profileKernels: {
+    flags: ["--profile-kernels"],
+    kind: "flag",
+    default: false,
+    help:
+      "measure every launch on the GPU, which takes time, and when the server ends write how long each " +
+      "kernel took, beside what the adapter can do",
+    group: LOGS,
+  },
 } as const satisfies OptionTable;
 
 export type ServerOptions = OptionValues<typeof SERVER_OPTIONS>;
@@ -169,6 +187,13 @@ export function requireConsistent(options: ServerOptions): void {
   }
   if (collectTokensHistogram && !enableMetrics) {
     throw needs("collectTokensHistogram", "enableMetrics");
+  }
+  if (options.profileKernels && options.profileDir !== undefined) {
+    const [kernels, dir] = ["profileKernels", "profileDir"] as const;
+    throw new OptionError(
+      `Cannot use option ${SERVER_OPTIONS[kernels].flags[0]} together with ` +
+        `${SERVER_OPTIONS[dir].flags[0]}: one profile is taken at a time`,
+    );
   }
 }
 

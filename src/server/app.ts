@@ -32,6 +32,7 @@ import { listModels, retrieveModel } from "./models.ts";
 import { type EngineObserver, observe } from "./observe.ts";
 import { allowOrigins } from "./origins.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
+import { handleStartProfile, handleStopProfile, type ProfileControl } from "./profile.ts";
 import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
@@ -65,6 +66,8 @@ export interface AppOptions extends AuthOptions {
   readonly watchdogTimeout?: number;
   /** Seconds within which `/health_generate` must see a token. Default 20. */
   readonly healthCheckTimeout?: number;
+  /** What takes profiles; without it `/start_profile` and `/stop_profile` are refused. */
+  readonly profiles?: ProfileControl | undefined;
   /** What `/metrics` shows; without it there is no such endpoint. */
   readonly metrics?: MetricsPage | undefined;
 }
@@ -116,6 +119,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   route(["POST"], "/separate_reasoning", (request) => handleSeparateReasoning(context, request));
   route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
   route(["POST"], "/abort_request", (request) => handleAbortRequest(context, request));
+  route(["GET", "POST"], "/start_profile", (request) => handleStartProfile(context, request));
+  route(["GET", "POST"], "/stop_profile", (request) => handleStopProfile(context, request));
   for (const prefix of ["", "/v1"]) {
     route(["POST"], `${prefix}/tokenize`, (request) => handleTokenize(context, request));
     route(["POST"], `${prefix}/detokenize`, (request) => handleDetokenize(context, request));
@@ -170,6 +175,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     rate,
     live: new LiveRequests(),
     lifecycle,
+    profiles: options.profiles,
     description,
     cacheReport,
     forms,

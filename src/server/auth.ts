@@ -20,7 +20,12 @@ export interface AuthOptions {
 /** What asks a server how it is has no key, as it is set up by others than its clients. */
 const OPEN = /^\/(health|metrics)/;
 
-const ADMIN: ReadonlySet<string> = new Set(["/abort_request", "/flush_cache"]);
+const ADMIN: ReadonlySet<string> = new Set([
+  "/abort_request",
+  "/flush_cache",
+  "/start_profile",
+  "/stop_profile",
+]);
 
 /** What an HTTP header can carry as it is. */
 const KEY = /^[\x21-\x7e]+$/;

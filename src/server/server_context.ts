@@ -9,6 +9,7 @@ import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import type { GenerationRate } from "./generation_rate.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
+import type { ProfileControl } from "./profile.ts";
 
 /** How the model writes what is no plain text. */
 export interface MessageForms {
@@ -29,6 +30,8 @@ export interface ServerContext {
   /** The forms in which answers of a chat are parsed. */
   readonly forms: MessageForms;
   readonly lifecycle: () => Lifecycle;
+  /** Absent: none are taken. */
+  readonly profiles: ProfileControl | undefined;
   /** How the server was started, for those who ask; by the names of the wire. */
   readonly description: Readonly<Record<string, unknown>>;
   /** Id of the model at `/v1/models`. */

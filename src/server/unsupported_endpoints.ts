@@ -13,7 +13,6 @@ const WEIGHTS = "weights stay as they were loaded";
 const ADAPTERS = "no adapters can be loaded";
 const MEMORY = "memory is held until the server ends";
 const SESSIONS = "there are no sessions; prompts that begin alike share the cache";
-const PROFILE = "there is no profiler in the server";
 const EXPERTS = "where experts are asked for is not recorded";
 const PAUSE = "generation cannot be paused; /abort_request ends requests";
 
@@ -46,8 +45,6 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/resume_memory_occupation", MEMORY],
   ["/open_session", SESSIONS],
   ["/close_session", SESSIONS],
-  ["/start_profile", PROFILE],
-  ["/stop_profile", PROFILE],
   ["/start_expert_distribution_record", EXPERTS],
   ["/stop_expert_distribution_record", EXPERTS],
   ["/dump_expert_distribution_record", EXPERTS],
