@@ -31,7 +31,7 @@ export interface SamplingParams {
   readonly presencePenalty?: number;
   /**
    * Divides the logit of a token that occurs in the prompt or was generated, or multiplies it when
-   * it is negative; above 0 and at most 2. Default 1.
+   * it is negative; in [0, 2], and 0 is taken as 1e-20. Default 1.
    */
   readonly repetitionPenalty?: number;
   /** Token id -> what is added to its logit. Default none. */

@@ -108,16 +108,18 @@ export function requireFewerAtLeast({ minNewTokens }: Sampling, maxNewTokens: nu
   );
 }
 
+/** Logits are divided by it, and then by the temperature: both together stay far from infinity. */
+const LEAST_REPETITION = 1e-20;
+
 function readPenalties(params: SamplingParams, refuse: Refuse): PenaltyStrengths | undefined {
   const { repetitionPenalty = 1, frequencyPenalty = 0, presencePenalty = 0 } = params;
-  if (!(repetitionPenalty > 0 && repetitionPenalty <= 2)) {
-    refuse("repetitionPenalty", "above 0, as logits are divided by it, and at most 2");
-  }
+  if (!(repetitionPenalty >= 0 && repetitionPenalty <= 2))
+    refuse("repetitionPenalty", "from 0 to 2");
   if (!(Math.abs(frequencyPenalty) <= 2)) refuse("frequencyPenalty", "from -2 to 2");
   if (!(Math.abs(presencePenalty) <= 2)) refuse("presencePenalty", "from -2 to 2");
   if (repetitionPenalty === 1 && frequencyPenalty === 0 && presencePenalty === 0) return undefined;
   return {
-    repetition: repetitionPenalty,
+    repetition: Math.max(repetitionPenalty, LEAST_REPETITION),
     frequency: frequencyPenalty,
     presence: presencePenalty,
   };

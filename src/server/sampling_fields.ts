@@ -65,7 +65,7 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
     minP: fields.number("min_p", { min: 0, max: 1 }),
     frequencyPenalty: fields.number("frequency_penalty", { min: -2, max: 2 }),
     presencePenalty: fields.number("presence_penalty", { min: -2, max: 2 }),
-    repetitionPenalty: readRepetitionPenalty(fields),
+    repetitionPenalty: fields.number("repetition_penalty", { min: 0, max: 2 }),
     logitBias: readLogitBias(fields, model),
     stop: readStop(fields),
     stopTokenIds: readStopTokenIds(fields, model),
@@ -117,13 +117,6 @@ export function refuseSecondGrammar(fields: Fields): void {
 /** An empty text is none. */
 function readGrammar(fields: Fields, name: string): string | undefined {
   return fields.string(name) || undefined;
-}
-
-function readRepetitionPenalty(fields: Fields): number | undefined {
-  const penalty = fields.number("repetition_penalty");
-  if (penalty === undefined || (penalty > 0 && penalty <= 2)) return penalty;
-  const path = fields.path("repetition_penalty");
-  throw outOfRange(path, "above 0, as logits are divided by it, and at most 2", penalty);
 }
 
 /** `{"token id": number}`. */

@@ -37,7 +37,7 @@ describe("sampling_params", () => {
       { frequency_penalty: -2, presence_penalty: 2, repetition_penalty: 2 },
       { frequencyPenalty: -2, presencePenalty: 2, repetitionPenalty: 2 },
     ],
-    [{ repetition_penalty: 0.001 }, { repetitionPenalty: 0.001 }],
+    [{ repetition_penalty: 0 }, { repetitionPenalty: 0 }],
     [
       { min_new_tokens: 0, max_new_tokens: 0 },
       { minNewTokens: 0, maxNewTokens: 0 },
@@ -98,12 +98,8 @@ describe("sampling_params", () => {
     ["min_p", 1.5, "must be at least 0 and at most 1, got 1.5"],
     ["frequency_penalty", 2.1, "must be at least -2 and at most 2, got 2.1"],
     ["presence_penalty", -2.1, "must be at least -2 and at most 2, got -2.1"],
-    [
-      "repetition_penalty",
-      2.1,
-      "must be above 0, as logits are divided by it, and at most 2, got 2.1",
-    ],
-    ["repetition_penalty", 0, "must be above 0, as logits are divided by it, and at most 2, got 0"],
+    ["repetition_penalty", 2.1, "must be at least 0 and at most 2, got 2.1"],
+    ["repetition_penalty", -0.1, "must be at least 0 and at most 2, got -0.1"],
     ["repetition_penalty", "1", 'must be a number, got "1"'],
     ["min_new_tokens", -1, "must be at least 0, got -1"],
     ["min_new_tokens", 128, "must be 0 or below the 128 tokens allowed, got 128"],

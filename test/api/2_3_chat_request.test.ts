@@ -179,7 +179,7 @@ describe("sampling fields", () => {
     [{ temperature: -1 }, "temperature must be at least 0, got -1"],
     [{ min_p: 2 }, "min_p must be at least 0 and at most 1, got 2"],
     [{ min_tokens: 3, max_tokens: 3 }, "min_tokens must be 0 or below the 3 tokens allowed, got 3"],
-    [{ repetition_penalty: 0 }, "repetition_penalty must be above 0, as logits are divided by it"],
+    [{ repetition_penalty: -1 }, "repetition_penalty must be at least 0 and at most 2, got -1"],
     [{ logit_bias: 5 }, "logit_bias must be an object, got 5"],
     [{ logprobs: 1 }, "logprobs must be true or false, got 1"],
     [

@@ -60,6 +60,25 @@ describe("sampling of the embedded model", () => {
     expect(new Set(frequent).size).toBeGreaterThan(1);
   });
 
+  test.each([0, 1e-300])(
+    "a repetition penalty of %d leaves every logit a number",
+    async (least) => {
+      const tokens = [40, 41, 42];
+      const sampling = { ...GREEDY, repetitionPenalty: least, maxNewTokens: 4 };
+      const seen: number[][] = [];
+      const logitProcessors: LocalRequest["logitProcessors"] = [
+        ({ logits }) => seen.push(Array.from(logits)),
+      ];
+      const request: LocalRequest = { tokens, sampling, logitProcessors };
+      const { tokens: answer } = await complete(engine, request);
+      expect(seen.flat().every(Number.isFinite)).toBe(true);
+      const likeliest = (logits: readonly number[]) => logits.indexOf(Math.max(...logits));
+      expect(answer).toEqual(seen.map(likeliest));
+      const hot = { ...sampling, temperature: 1e-5, seed: 3 };
+      expect((await complete(engine, { tokens, sampling: hot })).tokens).toEqual(answer);
+    },
+  );
+
   test("a prompt's tokens are repeated less, with the repetition penalty alone", async () => {
     const seen: number[][] = [];
     const watch = (strengths: SamplingParams) =>
@@ -211,10 +230,8 @@ describe("sampling of the embedded model", () => {
 
   test.each<[string, Partial<GenerationRequest>]>([
     ["minP must be from 0 to 1, got 1.5", { sampling: { minP: 1.5 } }],
-    [
-      "repetitionPenalty must be above 0, as logits are divided by it, and at most 2, got 0",
-      { sampling: { repetitionPenalty: 0 } },
-    ],
+    ["repetitionPenalty must be from 0 to 2, got -0.1", { sampling: { repetitionPenalty: -0.1 } }],
+    ["repetitionPenalty must be from 0 to 2, got 2.1", { sampling: { repetitionPenalty: 2.1 } }],
     ["frequencyPenalty must be from -2 to 2, got -2.5", { sampling: { frequencyPenalty: -2.5 } }],
     [
       "presencePenalty must be from -2 to 2, got NaN",
