@@ -6,6 +6,7 @@
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
+import type { Tuning } from "../gpu/tuning.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
 import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
@@ -113,6 +114,11 @@ export interface EngineOptions {
    * plain ones that run everywhere. Never changes a bit. Default true.
    */
   readonly tunedKernels?: boolean | undefined;
+  /**
+   * How launches over weights are shared out, as `tuneKernels` finds it. Never changes a bit.
+   * Default: what the library knows of the adapter.
+   */
+  readonly tuning?: Tuning | undefined;
   /**
    * The kinds of constraints that requests may bring: `outlines` (JSON schema, regex), `xgrammar`
    * (JSON schema, EBNF), `auto` (all of them), `none`. Default auto.

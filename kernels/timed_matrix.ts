@@ -1,0 +1,170 @@
+/**
+ * A random weight matrix on the GPU, and how long a linear layer over it takes in any form.
+ *
+ * @module
+ */
+import { Readback } from "../src/gpu/readback.ts";
+import { Recorder } from "../src/gpu/recorder.ts";
+import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
+import { PLAIN_TUNING, type RowForm } from "../src/gpu/tuning.ts";
+import { randomRows, randomWeight } from "./linear/check_weights.ts";
+import {
+  type GroupColumns,
+  type LinearWeight,
+  layoutFor,
+  paddedRows,
+  type WeightDtype,
+} from "./linear/layout.ts";
+import { linear } from "./linear/linear.ts";
+
+/** Activation rows: as many as any form takes at once. */
+const ROWS = 8;
+const MOST_WEIGHTS = 2 ** 24;
+/** Copies of a matrix are read in turns, so that no cache holds them all. */
+const WEIGHT_BYTES = 96 * 2 ** 20;
+const MOST_COPIES = 8;
+const ROUNDS = 3;
+const MOST_LAUNCHES = 2000;
+
+/** A weight matrix to tune for; of a very large one, some of its rows. */
+export interface TunedMatrix {
+  readonly dtype: WeightDtype;
+  /** Outputs. */
+  readonly rows: number;
+  /** Inputs. */
+  readonly columns: number;
+}
+
+export interface TimedMatrixOptions extends TunedMatrix {
+  readonly lanes: number;
+  readonly groupColumns?: GroupColumns;
+  /** Default 60. */
+  readonly milliseconds?: number;
+}
+
+export class TimedMatrix {
+  readonly weights: number;
+  readonly #device: GPUDevice;
+  readonly #copies: readonly LinearWeight[];
+  readonly #columns: number;
+  readonly #x: Tensor;
+  readonly #out: Tensor;
+  readonly #milliseconds: number;
+  /** What the plain form makes of the rows. */
+  #want = new Uint32Array();
+
+  private constructor(
+    device: GPUDevice,
+    parts: { copies: readonly LinearWeight[]; x: Tensor; milliseconds: number },
+  ) {
+    const { rows, columns } = parts.copies[0]!;
+    this.weights = rows * columns;
+    this.#device = device;
+    this.#copies = parts.copies;
+    this.#columns = columns;
+    this.#x = parts.x;
+    this.#out = allocateTensor(device, ROWS * rows * 4, "tuned output");
+    this.#milliseconds = parts.milliseconds;
+  }
+
+  /** @param options Of more than 2^24 weights, the first rows. */
+  static async create(device: GPUDevice, options: TimedMatrixOptions): Promise<TimedMatrix> {
+    const { dtype, columns, lanes, groupColumns, milliseconds = 60 } = options;
+    const rows = Math.max(Math.min(options.rows, Math.floor(MOST_WEIGHTS / columns)), 1);
+    const shape = { dtype, rows, columns, lanes, ...(groupColumns && { groupColumns }) };
+    const random = Math.random;
+    const packed = randomWeight(shape, random);
+    const upload = (data: Uint32Array | Float32Array, label: string) => {
+      const tensor = allocateTensor(device, data.byteLength, label);
+      device.queue.writeBuffer(tensor.buffer, 0, data as Uint32Array<ArrayBuffer>);
+      return tensor;
+    };
+    const count = Math.min(Math.ceil(WEIGHT_BYTES / packed.words.byteLength), MOST_COPIES);
+    const scales = upload(packed.scales, "tuned scales");
+    const { subgroupSize } = layoutFor(device);
+    const copies = Array.from({ length: count }, () => ({
+      ...shape,
+      ...(subgroupSize !== undefined && { subgroupSize }),
+      rowsPadded: paddedRows(rows, lanes),
+      words: upload(packed.words, "tuned weights"),
+      scales,
+    }));
+    const stride = Math.ceil(columns / 4) * 4;
+    const x = upload(randomRows({ rows: ROWS, columns, stride }, random), "tuned input");
+    const matrix = new TimedMatrix(device, { copies, x, milliseconds });
+    const [plain] = PLAIN_TUNING.rowForms;
+    const { subgroupSize: _, ...alone } = copies[0]!;
+    matrix.#want = await matrix.#run(alone, { ...plain!, workgroup: lanes }, ROWS);
+    return matrix;
+  }
+
+  /** Seconds of a launch over `form.tokens` rows; infinite where the form gives other bits. */
+  async seconds(form: RowForm): Promise<number> {
+    const got = await this.#run(this.#copies[0]!, form, form.tokens);
+    const written = got.subarray(0, form.tokens * (this.#want.length / ROWS));
+    if (written.some((bits, i) => bits !== this.#want[i])) return Number.POSITIVE_INFINITY;
+    const recorder = new Recorder(this.#device, { maxLaunches: MOST_COPIES });
+    try {
+      const launches = this.#copies.map((weight) => this.#bind(recorder, weight, form));
+      await recorder.pipelines.ready();
+      return await this.#measure(recorder, (i) => launches[i % launches.length]!(form.tokens));
+    } finally {
+      recorder.destroy();
+    }
+  }
+
+  destroy(): void {
+    const [{ scales } = {}] = this.#copies;
+    const tensors = [...this.#copies.map(({ words }) => words), scales, this.#x, this.#out];
+    for (const tensor of tensors) tensor?.buffer.destroy();
+  }
+
+  #bind(recorder: Recorder, weight: LinearWeight, form: RowForm): (rows: number) => void {
+    const xStride = Math.ceil(this.#columns / 4) * 4;
+    const outStride = weight.rows;
+    return linear(recorder, {
+      ...{ x: this.#x, xStride, weight, out: this.#out, outStride, forms: [form] },
+    });
+  }
+
+  /** The bits of all rows, those that were not computed NaN. */
+  async #run(weight: LinearWeight, form: RowForm, rows: number): Promise<Uint32Array<ArrayBuffer>> {
+    const { size } = this.#out;
+    const device = this.#device;
+    const recorder = new Recorder(device, { maxLaunches: 1 });
+    const readback = new Readback(device, size, 1);
+    try {
+      const launch = this.#bind(recorder, weight, form);
+      await recorder.pipelines.ready();
+      device.queue.writeBuffer(this.#out.buffer, 0, new Float32Array(size / 4).fill(Number.NaN));
+      launch(rows);
+      const read = readback.record(recorder, this.#out, ROWS * weight.rows * 4);
+      recorder.submit();
+      return new Uint32Array(await read());
+    } finally {
+      readback.destroy();
+      recorder.destroy();
+    }
+  }
+
+  /** The least of several rounds, because other load only ever adds. */
+  async #measure(recorder: Recorder, launch: (i: number) => void): Promise<number> {
+    const run = async (count: number) => {
+      const started = performance.now();
+      for (let i = 0; i < count; i++) launch(i);
+      recorder.submit();
+      await this.#device.queue.onSubmittedWorkDone();
+      return (performance.now() - started) / 1000;
+    };
+    await run(1); // a driver may compile at the first use
+    const wanted = this.#milliseconds / 1000 / ROUNDS;
+    let count = 1;
+    let least = await run(count);
+    while (least < wanted && count < MOST_LAUNCHES) {
+      count = Math.min(Math.ceil(count * Math.min((1.2 * wanted) / least, 16)), MOST_LAUNCHES);
+      least = await run(count);
+    }
+    for (let round = 1; round < ROUNDS; round++) least = Math.min(least, await run(count));
+    return least / count;
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * Finds the tuning that is fastest on an adapter, by running the kernel of linear layers in the
+ * forms that it may take.
+ *
+ * A form counts only when its bits are those of the plain one, and the winners pass the start-up
+ * self-test, which compares them with a reference.
+ *
+ * @module
+ */
+import { DeviceError, InvalidRequestError } from "../src/errors.ts";
+import { formOf, type RowForm, TUNING_CHOICES, type Tuning } from "../src/gpu/tuning.ts";
+import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
+import { layoutFor } from "./linear/layout.ts";
+import { selfTest } from "./self_test.ts";
+import { TimedMatrix, type TunedMatrix } from "./timed_matrix.ts";
+
+export type { TunedMatrix };
+
+export interface TuneOptions {
+  /** Default: 2048x2048 and 4096x4096 in BF16, FP8, int8 and int4. */
+  readonly matrices?: readonly TunedMatrix[];
+  /** Columns of a group of int4 weights. Default 128. */
+  readonly groupColumns?: GroupColumns;
+  /** Layouts to try. Default: all that a tuning may have. */
+  readonly lanes?: readonly number[];
+  /** Milliseconds that each form is measured for, at least. Default 60. */
+  readonly milliseconds?: number;
+  /** Called before each matrix of each layout. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/** What one form took, over all matrices of its dtype. */
+export interface MeasuredForm {
+  readonly dtype: WeightDtype;
+  readonly lanes: number;
+  readonly tokens: number;
+  readonly split: number;
+  readonly workgroup: number;
+  /** Of a launch over `tokens` rows; infinite where the form gives other bits. */
+  readonly seconds: number;
+  /** Weights of these matrices. */
+  readonly weights: number;
+}
+
+export interface TuneResult {
+  readonly tuning: Tuning;
+  /** The winner of each dtype and number of tokens, in the layout that was chosen. */
+  readonly winners: readonly MeasuredForm[];
+}
+
+type Share = Pick<RowForm, "split" | "workgroup">;
+
+const DEFAULT_DTYPES = ["bf16", "fp8", "int8", "int4"] as const;
+const DEFAULT_SIZES = [2048, 4096] as const;
+/** Another form must be faster by this much: less is noise. */
+const CLEARLY = 0.95;
+/** Numbers of rows that a form must be the best for some of, to be kept. */
+const MOST_ROWS = 64;
+const MOST_INVOCATIONS = 256;
+
+/** Ways to share out a launch over one row, from nothing shared to the most. */
+function oneRowShares(lanes: number): Share[] {
+  const wanted: readonly Share[] = [
+    { split: 1, workgroup: 8 },
+    { split: 1, workgroup: 64 },
+    { split: 8, workgroup: 64 },
+    { split: 16, workgroup: 128 },
+    { split: 32, workgroup: 256 },
+  ];
+  return fitting(wanted, lanes);
+}
+
+/** Those of a launch over more rows: the best for one, and others with less shared out. */
+function severalRowShares(lanes: number, best: Share): Share[] {
+  const { split, workgroup } = best;
+  return fitting(
+    [
+      { split: 1, workgroup: 8 },
+      { split: 1, workgroup: 64 },
+      { split, workgroup },
+    ],
+    lanes,
+  );
+}
+
+/** Those of which a workgroup has whole runs of lanes, each once. */
+function fitting(shares: readonly Share[], lanes: number): Share[] {
+  const raised = shares
+    .filter(({ split }) => split * lanes <= MOST_INVOCATIONS)
+    .map(({ split, workgroup }) => ({ split, workgroup: Math.max(workgroup, split * lanes) }));
+  return [...new Map(raised.map((share) => [`${share.split} ${share.workgroup}`, share])).values()];
+}
+
+/**
+ * Measures, checks and chooses. Takes from seconds to minutes; other work on the device disturbs it.
+ *
+ * @throws {InvalidRequestError} when there is no matrix or no layout to try.
+ * @throws {DeviceError} when the kernels give wrong numbers on this adapter.
+ */
+export async function tuneKernels(
+  device: GPUDevice,
+  options: TuneOptions = {},
+): Promise<TuneResult> {
+  const { matrices = defaultMatrices(), lanes: layouts = TUNING_CHOICES.lanes } = options;
+  if (matrices.length === 0 || layouts.length === 0) {
+    throw new InvalidRequestError("there is nothing to tune", "matrices");
+  }
+  const total = layouts.length * matrices.length;
+  let done = 0;
+  const tried: { readonly winners: readonly MeasuredForm[]; readonly time: number }[] = [];
+  for (const lanes of layouts) {
+    const winners: MeasuredForm[] = [];
+    for (const dtype of new Set(matrices.map((matrix) => matrix.dtype))) {
+      const timed: TimedMatrix[] = [];
+      try {
+        for (const matrix of matrices.filter((one) => one.dtype === dtype)) {
+          options.onProgress?.(done++, total);
+          timed.push(await TimedMatrix.create(device, { ...options, ...matrix, lanes }));
+        }
+        winners.push(...(await bestForms(timed, { dtype, lanes })));
+      } finally {
+        for (const matrix of timed) matrix.destroy();
+      }
+    }
+    tried.push({ winners, time: timeOf(winners) });
+  }
+  options.onProgress?.(total, total);
+  const best = tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
+  const tuning = tuningOf(best.winners);
+  await requireSelfTest(device, tuning, { ...options, matrices });
+  const kept = best.winners.filter(({ dtype, tokens }) =>
+    tuning.dtypeForms![dtype]!.some((form) => form.tokens === tokens),
+  );
+  return { tuning, winners: kept };
+}
+
+function defaultMatrices(): TunedMatrix[] {
+  return DEFAULT_DTYPES.flatMap((dtype) =>
+    DEFAULT_SIZES.map((size) => ({ dtype, rows: size, columns: size })),
+  );
+}
+
+/** The fastest form for each number of tokens. */
+async function bestForms(
+  matrices: readonly TimedMatrix[],
+  { dtype, lanes }: { readonly dtype: WeightDtype; readonly lanes: number },
+): Promise<MeasuredForm[]> {
+  const weights = matrices.reduce((sum, matrix) => sum + matrix.weights, 0);
+  const winners: MeasuredForm[] = [];
+  for (const tokens of TUNING_CHOICES.tokens) {
+    const [first] = winners;
+    const shares = first === undefined ? oneRowShares(lanes) : severalRowShares(lanes, first);
+    let best: MeasuredForm | undefined;
+    for (const share of shares) {
+      let seconds = 0;
+      for (const matrix of matrices) seconds += await matrix.seconds({ tokens, cost: 1, ...share });
+      if (best !== undefined && !(seconds < CLEARLY * best.seconds)) continue;
+      best = { dtype, lanes, tokens, ...share, seconds, weights };
+    }
+    if (best !== undefined && Number.isFinite(best.seconds)) winners.push(best);
+  }
+  if (winners[0]?.tokens === 1) return winners;
+  throw new DeviceError(`Cannot use this adapter: the ${dtype} kernels give other bits every time`);
+}
+
+/** Of one row, in all dtypes: a weight counts the same in each. */
+function timeOf(winners: readonly MeasuredForm[]): number {
+  const one = winners.filter(({ tokens }) => tokens === 1);
+  return one.reduce((sum, { seconds, weights }) => sum + seconds / weights, 0);
+}
+
+function tuningOf(winners: readonly MeasuredForm[]): Tuning {
+  const dtypeForms: Record<string, readonly RowForm[]> = {};
+  for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
+    const own = winners.filter((winner) => winner.dtype === dtype);
+    const forms = own.map(({ tokens, split, workgroup, seconds }) => ({
+      ...{ tokens, split, workgroup },
+      cost: Math.max(Math.round((100 * seconds) / own[0]!.seconds) / 100, 0.01),
+    }));
+    const rows = Array.from({ length: MOST_ROWS }, (_, i) => i + 1);
+    const taken = new Set(rows.map((count) => formOf(forms, count)));
+    // The first is the unit of the costs, and what few pairs of experts take.
+    dtypeForms[dtype] = forms.filter((form, i) => i === 0 || taken.has(form));
+  }
+  const { lanes } = winners[0]!;
+  return { lanes, rowForms: Object.values(dtypeForms)[0]!, dtypeForms };
+}
+
+async function requireSelfTest(
+  device: GPUDevice,
+  tuning: Tuning,
+  { matrices, groupColumns }: TuneOptions & { readonly matrices: readonly TunedMatrix[] },
+): Promise<void> {
+  const { batchInvariant, failures } = await selfTest(device, {
+    dtypes: [...new Set(matrices.map(({ dtype }) => dtype))],
+    ...(groupColumns !== undefined && { groupColumns }),
+    layout: layoutFor(device, tuning),
+  });
+  if (batchInvariant) return;
+  throw new DeviceError(`Cannot tune kernels on this adapter: ${failures.join("; ")}`);
+}

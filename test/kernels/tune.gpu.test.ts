@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { tuneKernels } from "../../kernels/tune.ts";
+import { InvalidRequestError } from "../../src/errors.ts";
+import { formOf, requireTuning } from "../../src/gpu/tuning.ts";
+import { device } from "../support/gpu.ts";
+
+const quick = { lanes: [8], milliseconds: 1 };
+
+test("measures every form and finds a tuning that may be stored", async () => {
+  const seen: string[] = [];
+  const { tuning, winners } = await tuneKernels(device, {
+    ...quick,
+    matrices: [{ dtype: "int8", rows: 40, columns: 300 }],
+    onProgress: (done, total) => seen.push(`${done}/${total}`),
+  });
+  expect(requireTuning(JSON.parse(JSON.stringify(tuning)))).toEqual(tuning);
+  expect(Object.keys(tuning.dtypeForms ?? {})).toEqual(["int8"]);
+  expect(seen).toEqual(["0/1", "1/1"]);
+  expect(tuning.rowForms[0]).toMatchObject({ tokens: 1, cost: 1 });
+  expect(winners.map(({ tokens }) => tokens)).toEqual(tuning.rowForms.map(({ tokens }) => tokens));
+  for (const { seconds } of winners) expect(seconds).toBeGreaterThan(0);
+  // No form is kept that no number of rows would take.
+  const rows = Array.from({ length: 64 }, (_, i) => i + 1);
+  const taken = new Set(rows.map((count) => formOf(tuning.rowForms, count)));
+  for (const form of tuning.rowForms.slice(1)) expect(taken.has(form)).toBe(true);
+});
+
+test("nothing to tune is refused", async () => {
+  await expect(tuneKernels(device, { matrices: [] })).rejects.toThrow(InvalidRequestError);
+});
