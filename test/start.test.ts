@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const running: ChildProcess[] = [];
@@ -60,4 +60,27 @@ test("npm start tells what it does, takes options, and drains at SIGTERM", async
   expect(text).toMatch(/"completion_tokens":40.*data: \[DONE\]\n\n$/s);
   const [code] = await once(child, "exit");
   expect(code).toBe(0);
+}, 180_000);
+
+test("npm start refuses what comes while it drains, and ends at once at a second SIGTERM", async () => {
+  const { child, output } = await start(["--port", "0"], /ready to roll!/);
+  const [, url] = /Listening on (\S+)/.exec(output())!;
+  const body = JSON.stringify({
+    text: "Hello",
+    stream: true,
+    sampling_params: { max_new_tokens: null, ignore_eos: true },
+  });
+  const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+  const answer = await fetch(`${url}/generate`, init);
+  const reader = answer.body!.getReader();
+  await reader.read();
+  child.kill("SIGTERM");
+  await vi.waitFor(() => expect(output()).toContain("Stopping: running requests have 300 seconds"));
+  expect((await fetch(`${url}/health`)).status).toBe(503);
+  expect((await fetch(`${url}/generate`, init)).status).toBe(503);
+  expect(child.exitCode).toBeNull();
+  child.kill("SIGTERM");
+  const [code] = await once(child, "exit");
+  expect(code).toBe(143);
 }, 180_000);
