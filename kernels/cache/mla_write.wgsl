@@ -12,14 +12,13 @@
 //   cache       [slots, latent + rope]    pairs  write  see the joined latent_write_*.wgsl
 //
 // One workgroup per row: its first half norms the query, its second half the latent. The squares
-// meet in the order of norm/rms_norm, so both give the same bits: lane i adds the columns i,
-// i + LANES, ..., then a binary tree, here in two strides of eight. Groups of activations are GROUP
-// columns, the last one may be shorter.
+// meet in the order of common/x_normed.wgsl and norm/add_norm, so that all give the same bits.
+// Groups of activations are GROUP columns, the last one may be shorter.
 //
 // Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Su et al., "RoFormer" (2021).
 
 const QUANTIZE = false;
-const LANES = 64u;
+const ENTRY_LANES = 64u;
 const GROUP = 128u;
 const MAX_GROUPS = 64u;
 
@@ -44,14 +43,8 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> cache: array<CachePair>;
 @group(0) @binding(7) var<uniform> params: Params;
 
-var<workgroup> squares: array<f32, 2u * LANES>;
-var<workgroup> branches: array<f32, 16>;
+var<workgroup> squares: array<f32, 2u * ENTRY_LANES>;
 var<workgroup> largest: array<atomic<u32>, MAX_GROUPS>;
-
-// Eight values, `stride` apart, in the order of a binary tree that halves the distance.
-fn tree(s: array<f32, 8>) -> f32 {
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
 
 // What the second half of a workgroup writes: the row, its start in `a`, its latent's, the norm.
 struct Entry {
@@ -73,42 +66,35 @@ fn rope_pair(entry: Entry, pair: u32) -> vec2f {
   return rotate(vec2f(a[at], a[at + 1u]), turn);
 }
 
-@compute @workgroup_size(2u * LANES)
+@compute @workgroup_size(2u * ENTRY_LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let row = rows[group.x];
-  let half = invocation / LANES;
-  let lane = invocation % LANES;
+  let half = invocation / ENTRY_LANES;
+  let lane = invocation % ENTRY_LANES;
   let start = group.x * params.a_stride;
   let width = select(params.query_width, params.latent, half == 1u);
   let columns = start + select(params.query_offset, params.latent_offset, half == 1u);
 
   var sum = 0.0;
-  for (var c = lane; c < width; c += LANES) {
+  for (var c = lane; c < width; c += ENTRY_LANES) {
     let value = a[columns + c];
     sum = fma(value, value, sum);
   }
   squares[invocation] = sum;
   workgroupBarrier();
 
-  if lane < 8u {
-    let i = half * LANES + lane;
-    branches[half * 8u + lane] = tree(array<f32, 8>(
-      squares[i], squares[i + 8u], squares[i + 16u], squares[i + 24u],
-      squares[i + 32u], squares[i + 40u], squares[i + 48u], squares[i + 56u]));
+  var sums = vec4f();
+  for (var i = half * ENTRY_LANES; i < (half + 1u) * ENTRY_LANES; i += 4u) {
+    sums += vec4f(squares[i], squares[i + 1u], squares[i + 2u], squares[i + 3u]);
   }
-  workgroupBarrier();
-
-  let b = half * 8u;
-  let total = tree(array<f32, 8>(
-    branches[b], branches[b + 1u], branches[b + 2u], branches[b + 3u],
-    branches[b + 4u], branches[b + 5u], branches[b + 6u], branches[b + 7u]));
+  let total = (sums.x + sums.y) + (sums.z + sums.w);
   let scale = inverseSqrt(total / f32(width) + params.eps);
 
   let entry = Entry(row, start, columns, scale);
   if half == 1u { find_largest(entry, lane); }
   let query_end = select(0u, params.query_width, half == 0u);
   if QUANTIZE {
-    for (var c = lane; c < query_end; c += LANES) {
+    for (var c = lane; c < query_end; c += ENTRY_LANES) {
       let magnitude = abs(a[columns + c] * scale * q_weight[c]);
       // The bits of numbers that are not negative are in the order of the numbers.
       atomicMax(&largest[c / GROUP], bitcast<u32>(magnitude));
@@ -116,7 +102,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   }
   workgroupBarrier();
 
-  for (var c = lane; c < query_end; c += LANES) {
+  for (var c = lane; c < query_end; c += ENTRY_LANES) {
     var value = a[columns + c] * scale * q_weight[c];
     if QUANTIZE {
       let step = group_scale(bitcast<f32>(atomicLoad(&largest[c / GROUP])));

@@ -27,3 +27,13 @@ fn round_e4m3(value: f32) -> f32 {
   let subnormal = bitcast<u32>(round(magnitude * 512.0) * 0.001953125);
   return bitcast<f32>(sign | select(normal, subnormal, magnitude < E4M3_SMALLEST_NORMAL));
 }
+
+// Four values of a group.
+fn round_vector(value: vec4f, scale: f32) -> vec4f {
+  return vec4f(
+    round_e4m3(value.x / scale),
+    round_e4m3(value.y / scale),
+    round_e4m3(value.z / scale),
+    round_e4m3(value.w / scale),
+  ) * scale;
+}

@@ -24,20 +24,14 @@ fn x_vector(index: u32) -> vec4f {
 /// Norms the rows that start at these vectors of `x`; returns where each starts for x_vector().
 fn begin_rows(first: XRows, invocation: u32) -> XRows {
   let vectors = (params.columns + 3u) / 4u;
-  for (var i = invocation; i < TOKENS * NORM_LANES; i += WORKGROUP_SIZE) {
-    let start = first[i / NORM_LANES];
-    var sum = vec4f();
-    for (var v = i % NORM_LANES; v < vectors; v += NORM_LANES) {
-      let value = masked(x[start + v], v);
-      sum = fma(value, value, sum);
-    }
-    squares[i] = sum;
+  for (var t = 0u; t < TOKENS; t++) {
+    add_squares(first[t], params.columns, t, invocation);
   }
   workgroupBarrier();
 
   var rows = XRows();
   for (var t = 0u; t < TOKENS; t++) {
-    let scale = inverseSqrt(mean_square(t) + params.eps);
+    let scale = norm_scale(params.columns, t);
     for (var v = invocation; v < vectors; v += WORKGROUP_SIZE) {
       let value = masked(x[first[t] + v] * scale * norm_weight[v], v);
       normed_rows[t * ROW_VECTORS + v] = value;
@@ -62,20 +56,25 @@ fn begin_rows(first: XRows, invocation: u32) -> XRows {
   return rows;
 }
 
-// In the order of common/row_sum.wgsl.
-fn mean_square(t: u32) -> f32 {
+// Adds up the squares of row t, `columns` numbers from a vector of `x` on.
+fn add_squares(start: u32, columns: u32, t: u32, invocation: u32) {
+  for (var lane = invocation; lane < NORM_LANES; lane += WORKGROUP_SIZE) {
+    var sum = vec4f();
+    for (var v = lane; 4u * v < columns; v += NORM_LANES) {
+      let inside = vec4u(4u * v) + vec4u(0u, 1u, 2u, 3u) < vec4u(columns);
+      let value = select(vec4f(), x[start + v], inside);
+      sum = fma(value, value, sum);
+    }
+    squares[t * NORM_LANES + lane] = sum;
+  }
+}
+
+// What row t is multiplied with, once its squares are there. In the order of common/row_sum.wgsl.
+fn norm_scale(columns: u32, t: u32) -> f32 {
   var sums = vec4f();
   for (var i = 0u; i < NORM_LANES; i++) {
     sums += squares[t * NORM_LANES + i];
   }
-  return ((sums.x + sums.y) + (sums.z + sums.w)) / f32(params.columns);
-}
-
-fn round_vector(value: vec4f, scale: f32) -> vec4f {
-  return vec4f(
-    round_e4m3(value.x / scale),
-    round_e4m3(value.y / scale),
-    round_e4m3(value.z / scale),
-    round_e4m3(value.w / scale),
-  ) * scale;
+  let total = (sums.x + sums.y) + (sums.z + sums.w);
+  return inverseSqrt(total / f32(columns) + params.eps);
 }

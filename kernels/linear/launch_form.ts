@@ -57,7 +57,14 @@ export interface RowLaunch<P extends string> {
   readonly forms: readonly LaunchForm[];
   readonly bind: (form: LaunchForm) => BoundKernel<P>;
   /** What a launch over one row takes when it is not the first form as `bind` gives it. */
-  readonly one?: { readonly form: LaunchForm; readonly kernel: BoundKernel<P> } | undefined;
+  readonly one?:
+    | {
+        readonly form: LaunchForm;
+        readonly kernel: BoundKernel<P>;
+        /** Default: as `width` says. */
+        readonly width?: number;
+      }
+    | undefined;
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
 }
@@ -71,8 +78,12 @@ export function recordRows<P extends string>(
   const others = one !== undefined && forms.length > 1 ? forms.slice(1) : forms;
   const bound = others.map((form) => ({ ...form, kernel: bind(form) }));
   return (rows) => {
-    const taken =
-      rows === 1 && one !== undefined ? { ...one.form, kernel: one.kernel } : formOf(bound, rows);
+    if (rows === 1 && one !== undefined) {
+      one.kernel.set("rows", 1);
+      one.kernel.record(one.width ?? width(one.form));
+      return;
+    }
+    const taken = formOf(bound, rows);
     taken.kernel.set("rows", rows);
     taken.kernel.record(width(taken), Math.ceil(rows / taken.tokens));
   };

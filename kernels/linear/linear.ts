@@ -1,10 +1,11 @@
+import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import { type LaunchForm, launchForms, recordRows, rowLanes } from "./launch_form.ts";
-import type { LinearWeight } from "./layout.ts";
+import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
@@ -36,12 +37,9 @@ const definition = {
     "eps",
   ],
 } as const;
-const plain = weightKernels({ ...definition, source });
-const normed = weightKernels({
-  ...definition,
-  source: `${source}\n${quantizeE4m3}`,
-  xVector: xNormed,
-});
+const text = { ...definition, source: `${source}\n${quantizeE4m3}` };
+const plain = weightKernels(text);
+const normed = weightKernels({ ...text, xVector: xNormed });
 
 export interface OneRow {
   /** `[1, xStride]` f32: multiplied in place of `x`, normed and rounded first where there is `norm` */
@@ -49,6 +47,11 @@ export interface OneRow {
   readonly norm?: RowNorm | undefined;
   /** `[1, outStride]` f32: the result is added to it, and `out` is left alone. */
   readonly residual?: Tensor;
+  /**
+   * Rounds each 128 outputs to E4M3 with a scale of their own. Groups of outputs are of a multiple
+   * of four times the weight's lanes.
+   */
+  readonly roundOutputs?: boolean;
 }
 
 export interface LinearOptions {
@@ -89,7 +92,7 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   const groupRows = groups?.rows ?? weight.rows;
   const groupStride = groups?.xStride ?? 0;
   requireMultiplesOf4(NAME, { xStride, groupStride });
-  const bind = (form: LaunchForm, { x: own, norm, residual }: OneRow = {}) =>
+  const bind = (form: LaunchForm, { x: own, norm, residual, roundOutputs = false }: OneRow = {}) =>
     (norm === undefined ? plain : normed)(weight, form).bind(
       recorder,
       {
@@ -102,6 +105,7 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
         constants: {
           ...weightConstants(weight, form, { segments, bias: weight.bias !== undefined }),
           ...normConstants(norm, weight.columns),
+          ROUND_OUTPUTS: roundOutputs,
         },
         params: {
           outputs: weight.rows,
@@ -120,15 +124,28 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
       },
     );
   const groupCount = Math.ceil(weight.rows / groupRows);
+  const width = (form: LaunchForm) =>
+    groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
+  const rounds = oneRow?.roundOutputs === true;
+  if (rounds && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
+    throw new KernelError(NAME, `groups of ${groupRows} outputs cannot be rounded`);
+  }
   const [oneForm] = launchForms(
     weight,
-    { ownBytes: normBytes(oneRow?.norm, weight.columns) },
+    {
+      ownBytes: normBytes(oneRow?.norm, weight.columns),
+      ...(rounds && { rowLanes: BLOCK_COLUMNS / ROWS_PER_LANE }),
+    },
     options.forms,
   );
   return recordRows({
     forms: launchForms(weight, {}, options.forms),
     bind,
-    one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
-    width: (form) => groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form))),
+    one: oneRow && {
+      form: oneForm!,
+      kernel: bind(oneForm!, oneRow),
+      width: rounds ? Math.ceil(weight.rows / BLOCK_COLUMNS) : width(oneForm!),
+    },
+    width,
   });
 }

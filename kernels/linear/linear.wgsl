@@ -1,6 +1,7 @@
 // linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k], + bias[n]
 //         slice(n) = n / group_rows * group_stride
-//         with `residual` the sum is added to what stands there
+//         with `residual` the sum is added to what stands there; with ROUND_OUTPUTS each 128
+//         outputs of a row are rounded to E4M3 with a scale of their own
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
@@ -16,6 +17,7 @@
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
 const BIAS = false;
+const ROUND_OUTPUTS = false;
 
 struct Params {
   rows: u32,
@@ -40,14 +42,24 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 @group(0) @binding(6) var<uniform> params: Params;
 
+const_assert !ROUND_OUTPUTS || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
+
+// Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
+var<workgroup> largest: array<atomic<u32>, TOKENS>;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let tiles = (params.group_rows + WORKGROUP_OUTPUTS - 1u) / WORKGROUP_OUTPUTS;
-  let slice = group.x / tiles;
+  let run = row_lane(invocation) / LANES * (4u * LANES);
+  var slice = group.x / tiles;
+  var first = slice * params.group_rows + group.x % tiles * WORKGROUP_OUTPUTS + run;
+  if ROUND_OUTPUTS {
+    // Workgroups go on from group to group; each run of outputs lies in one.
+    first = group.x * WORKGROUP_OUTPUTS + run;
+    slice = min(first, params.outputs - 1u) / params.group_rows;
+  }
   let end = min((slice + 1u) * params.group_rows, params.outputs);
-  let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
-  let first = slice * params.group_rows + group.x % tiles * WORKGROUP_OUTPUTS + lane;
+  first += row_lane(invocation) % LANES;
   let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
   let first_row = group.y * TOKENS;
@@ -58,7 +70,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   }
 
   let x_rows = begin_rows(x_first, invocation);
-  let sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
+  var sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
+  if ROUND_OUTPUTS { sums = round_outputs(sums, output < vec4u(end), holds_sums(invocation)); }
   if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
@@ -71,4 +84,18 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
       }
     }
   }
+}
+
+fn round_outputs(sums: Sums, valid: vec4<bool>, holds: bool) -> Sums {
+  for (var t = 0u; t < TOKENS; t++) {
+    let magnitude = select(vec4f(), abs(sums[t]), valid);
+    let most = max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
+    if holds { atomicMax(&largest[t], bitcast<u32>(most)); }
+  }
+  workgroupBarrier();
+  var rounded = Sums();
+  for (var t = 0u; t < TOKENS; t++) {
+    rounded[t] = round_vector(sums[t], group_scale(bitcast<f32>(atomicLoad(&largest[t]))));
+  }
+  return rounded;
 }

@@ -67,14 +67,14 @@ export default defineCheck<Shape>({
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ columns, outputs }) => 2 * columns * outputs,
   mutants: [
-    { name: "eps is 0", replace: "mean_square(t) + params.eps", with: "mean_square(t)" },
+    { name: "eps is 0", replace: "f32(columns) + params.eps", with: "f32(columns)" },
     { name: "a weight is not there", replace: "* norm_weight[v]", with: "" },
     { name: "rows are not scaled", replace: "x[first[t] + v] * scale", with: "x[first[t] + v]" },
-    { name: "the mean is a sum", replace: "/ f32(params.columns);", with: ";" },
+    { name: "the mean is a sum", replace: "total / f32(columns)", with: "total" },
     { name: "a sum is left out", replace: "i < NORM_LANES; i++", with: "i < NORM_LANES - 1u; i++" },
     {
       name: "what lies beyond the row counts",
-      replace: "masked(x[start + v], v)",
+      replace: "select(vec4f(), x[start + v], inside)",
       with: "x[start + v]",
     },
     { name: "nothing is rounded", replace: "if ROUNDED {", with: "if false {" },

@@ -16,8 +16,8 @@ import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
-import { linear } from "../../kernels/linear/linear.ts";
-import { quantize } from "../../kernels/norm/quantize.ts";
+import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
+import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -117,7 +117,11 @@ export class MlaAttention {
         stride: contextStride,
         rounding,
       });
-      plan.add((step) => rounded(step.rows));
+      // The values of a generated row alone come rounded.
+      plan.add((step) => {
+        const isRounded = step.rows === 1 && step.decodeRows === 1;
+        if (!isRounded || !this.#roundsValues(rounding)) rounded(step.rows);
+      });
     }
     this.#output.compile(plan, {
       x: scratch.context,
@@ -226,20 +230,29 @@ export class MlaAttention {
       scale: softmaxScale,
       subgroupSize: this.#layout.subgroupSize,
     });
-    const values = linear(recorder, {
+    const up: LinearOptions = {
       x: scratch.attended,
       xStride: heads * latent,
       weight: this.#up.values,
       out: scratch.context,
       outStride: padTo(heads * value, 4),
       groups: { rows: value, xStride: latent },
-    });
+    };
+    const values = linear(recorder, up);
+    const rounds = this.#roundsValues(binding.rounding);
+    const alone = rounds ? linear(recorder, { ...up, oneRow: { roundOutputs: true } }) : values;
     plan.add((step) => {
       if (step.decodeRows === 0) return;
       absorb(step.decodeRows);
       attend(step.decodeRows, step.decodeSplits);
-      values(step.decodeRows);
+      (step.rows === 1 ? alone : values)(step.decodeRows);
     });
+  }
+
+  /** Whether the launch over a generated row that stands alone rounds the values it makes. */
+  #roundsValues(rounding: ActivationRounding | undefined): boolean {
+    const runs = this.#shape.value % (4 * this.#layout.lanes) === 0;
+    return isFused(rounding) && takesRounded(this.#output) && runs;
   }
 
   /** The expanded form, pass by pass; every pass has launches of its own, bound when first met. */

@@ -1,0 +1,101 @@
+import { defineCheck } from "../check.ts";
+import { quantize } from "../norm/quantize.ts";
+import { dot, quantizeRow, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import { layoutFor, paddedRows, storedBytes, type WeightDtype } from "./layout.ts";
+import { linear } from "./linear.ts";
+
+interface Shape {
+  readonly dtype: WeightDtype;
+  readonly columns: number;
+  readonly outputs: number;
+  /** Outputs that share a slice of `x`. */
+  readonly groupRows: number;
+}
+
+const lanes = 8;
+const weightShape = ({ dtype, outputs, columns }: Shape) => ({
+  dtype,
+  rows: outputs,
+  columns,
+  lanes,
+});
+const sliceStride = ({ columns }: Shape) => Math.ceil(columns / 4) * 4;
+const slices = ({ outputs, groupRows }: Shape) => Math.ceil(outputs / groupRows);
+
+/** A linear over one row whose outputs are rounded to E4M3, group by group of 128. */
+export default defineCheck<Shape>({
+  name: "linear/linear rounded outputs",
+  cases: [
+    // A group of the rounding spans four slices; the last one is short.
+    { dtype: "fp8", columns: 141, outputs: 224, groupRows: 32 },
+    { dtype: "bf16", columns: 64, outputs: 256, groupRows: 128 },
+    { dtype: "fp8", columns: 512, outputs: 2048, groupRows: 128 },
+  ],
+  tunings: [{ folded: 1 }, { folded: 0 }, { folded: 1, subgroups: 1 }],
+  exactAcrossTunings: true,
+  tolerance: 1e-5,
+  bytes: (shape) => storedBytes(weightShape(shape)),
+  flops: ({ columns, outputs }) => 2 * columns * outputs,
+  mutants: [
+    { name: "nothing is rounded", replace: "if ROUND_OUTPUTS { sums", with: "if false { sums" },
+    {
+      name: "every run has a scale of its own",
+      replace: "atomicMax(&largest[t], bitcast<u32>(most))",
+      with: "atomicStore(&largest[t], bitcast<u32>(most))",
+    },
+    {
+      name: "every run reads the slice of the first",
+      replace: "slice = min(first, params.outputs - 1u)",
+      with: "slice = group.x * WORKGROUP_OUTPUTS",
+    },
+    {
+      name: "outputs that are none count",
+      replace: "select(vec4f(), abs(sums[t]), valid)",
+      with: "abs(sums[t] * select(vec4f(9.0), vec4f(1.0), valid))",
+    },
+  ],
+
+  inputs(shape, random) {
+    const stride = sliceStride(shape);
+    const { words, scales } = randomWeight(weightShape(shape), random);
+    const x = randomRows({ rows: slices(shape), columns: shape.columns, stride }, random);
+    return { x, words, ...(shape.dtype === "fp8" && { scales }) };
+  },
+
+  reference(shape, { x, words, scales = new Uint32Array() }) {
+    const { columns, outputs, groupRows } = shape;
+    const weight = unpackWeight(weightShape(shape), {
+      words: words as Uint32Array,
+      scales: scales as Uint32Array,
+    });
+    const out = Float64Array.from({ length: outputs }, (_, n) =>
+      dot({ weight, columns, row: n }, x!, Math.floor(n / groupRows) * sliceStride(shape)),
+    );
+    quantizeRow(out);
+    return { out };
+  },
+
+  bind(recorder, shape, { x, words, scales, out }, { folded = 0, subgroups = 0 }) {
+    const { outputs, groupRows } = shape;
+    const launch = linear(recorder, {
+      x: x!,
+      xStride: slices(shape) * sliceStride(shape),
+      weight: {
+        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...weightShape(shape),
+        rowsPadded: paddedRows(outputs, lanes),
+        words: words!,
+        ...(scales && { scales }),
+      },
+      out: out!,
+      outStride: outputs,
+      groups: { rows: groupRows, xStride: sliceStride(shape) },
+      oneRow: folded === 1 ? { roundOutputs: true } : undefined,
+    });
+    const round = folded === 1 ? undefined : quantize(recorder, { x: out!, cols: outputs });
+    return () => {
+      launch(1);
+      round?.(1);
+    };
+  },
+});
