@@ -45,6 +45,7 @@ export type {
   TokenLogprob,
   TokenLogprobs,
 } from "./generation.ts";
+export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
 export { GrammarError } from "./grammar/grammar_error.ts";
 export type { TokenSource } from "./grammar/grammar_vocabulary.ts";

@@ -6,6 +6,7 @@
 
 import type { EventEmitter } from "node:events";
 import { benchServingCommand } from "./bench_serving_command.ts";
+import { compileCommand } from "./compile_command.ts";
 import { downloadCommand, StoppedError } from "./download_command.ts";
 import { generateCommand } from "./generate_command.ts";
 import { inspectCommand } from "./inspect_command.ts";
@@ -13,6 +14,7 @@ import { type CommandContext, launchServer } from "./launch_server.ts";
 import { OptionError } from "./option_parser.ts";
 import { packageVersion } from "./package_root.ts";
 import { serveCommand } from "./serve_command.ts";
+import { tuneCommand } from "./tune_command.ts";
 
 const USAGE = `Usage: wisp COMMAND [options]
 
@@ -22,6 +24,8 @@ Commands:
   inspect ID|DIR                tell how large a model is, and how many devices hold it
   launch_server                 serve a model over HTTP
   generate "prompt"             stream one answer into the terminal
+  compile_kernels               compile what a model runs with ahead of its first start
+  tune                          find the fastest form of the kernels on this adapter
   bench_serving                 put a load on a server that runs, and tell its speed
 
 Options:
@@ -37,6 +41,9 @@ const COMMANDS: Readonly<
   inspect: inspectCommand,
   launch_server: launchServer,
   generate: generateCommand,
+  compile_kernels: compileCommand,
+  compile_deep_gemm: compileCommand,
+  tune: tuneCommand,
   bench_serving: benchServingCommand,
 };
 

@@ -38,6 +38,16 @@ const ENDPOINT = {
   group: MODEL,
 } as const satisfies OptionRow;
 
+const TRUST_REMOTE_CODE = {
+  flags: ["--trust-remote-code"],
+  kind: "flag",
+  default: false,
+  help:
+    "accepted and never needed: models are built in, no remote code is ever run, and a model that " +
+    "needs it is refused",
+  group: MODEL,
+} as const satisfies OptionRow;
+
 const HELP = {
   flags: ["--help"],
   kind: "flag",
@@ -159,6 +169,15 @@ export const ENGINE_OPTIONS = {
     help: "GPU adapter: the best there is, or one of the drivers for the CPU",
     group: DEVICE,
   },
+  enableTorchCompile: {
+    flags: ["--enable-torch-compile"],
+    kind: "flag",
+    default: false,
+    help:
+      "measure at the first start which form of the kernels is the fastest on this adapter, which takes " +
+      "minutes, and keep it for all later starts, as wisp tune does",
+    group: DEVICE,
+  },
   randomSeed: {
     flags: ["--random-seed"],
     kind: "integer",
@@ -174,15 +193,7 @@ export const ENGINE_OPTIONS = {
 export const LAUNCH_OPTIONS = {
   ...SERVER_OPTIONS,
   ...ACCESS_OPTIONS,
-  trustRemoteCode: {
-    flags: ["--trust-remote-code"],
-    kind: "flag",
-    default: false,
-    help:
-      "accepted and never needed: models are built in, no remote code is ever run, and a model that " +
-      "needs it is refused",
-    group: MODEL,
-  },
+  trustRemoteCode: TRUST_REMOTE_CODE,
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,
   ...PLANNED_OPTIONS,
@@ -234,6 +245,26 @@ export const INSPECT_OPTIONS = {
   help: HELP,
 } as const satisfies OptionTable;
 
+/** Of `wisp compile_kernels`: what decides how a model is compiled, and whether it fits. */
+export const COMPILE_OPTIONS = {
+  modelPath: ENGINE_OPTIONS.modelPath,
+  revision: REVISION,
+  trustRemoteCode: TRUST_REMOTE_CODE,
+  contextLength: ENGINE_OPTIONS.contextLength,
+  quantization: ENGINE_OPTIONS.quantization,
+  disableActivationQuantization: ENGINE_OPTIONS.disableActivationQuantization,
+  deterministicInference: ENGINE_OPTIONS.deterministicInference,
+  memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
+  deviceMemory: ENGINE_OPTIONS.deviceMemory,
+  kvCacheDtype: ENGINE_OPTIONS.kvCacheDtype,
+  maxTotalTokens: ENGINE_OPTIONS.maxTotalTokens,
+  maxRunningRequests: ENGINE_OPTIONS.maxRunningRequests,
+  pageSize: ENGINE_OPTIONS.pageSize,
+  adapter: ENGINE_OPTIONS.adapter,
+  help: HELP,
+  ...PLANNED_OPTIONS,
+} as const satisfies OptionTable;
+
 export const GENERATE_OPTIONS = {
   maxNewTokens: {
     flags: ["--max-new-tokens"],
@@ -264,4 +295,5 @@ export const GENERATE_OPTIONS = {
 
 export type EngineLaunchOptions = OptionValues<typeof ENGINE_OPTIONS>;
 export type LaunchOptions = OptionValues<typeof LAUNCH_OPTIONS>;
+export type CompileOptions = OptionValues<typeof COMPILE_OPTIONS>;
 export type GenerateOptions = OptionValues<typeof GENERATE_OPTIONS>;

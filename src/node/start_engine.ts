@@ -5,19 +5,22 @@
  */
 
 import { readFile } from "node:fs/promises";
+import { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { type CompiledKernels, compileKernels } from "../engine/compile_kernels.ts";
 import { Engine } from "../engine/engine.ts";
 import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
-import { openDevice } from "./device.ts";
+import { type OpenedDevice, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
 import { type FolderSource, openFolder } from "./files.ts";
+import { kernelTuning } from "./kernel_tuning.ts";
 import { kvCacheDtype } from "./kv_cache_dtype.ts";
 import { OptionError } from "./option_parser.ts";
-import { ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
+import { type CompileOptions, ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
 import { resolveModel } from "./resolve_model.ts";
 import type { StartReport } from "./start_report.ts";
@@ -37,19 +40,17 @@ export type StartEngine = (
  */
 export const startEngine: StartEngine = async (options, report) => {
   const buckets = decodeBuckets(options);
-  const source = await openModel(options);
-  report.model(source.name);
+  const source = await openModel(options, report);
   const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
   const chatTemplate = await readTemplate(options.chatTemplate);
   const prefixThreshold = chunkedPrefixThreshold(process.env);
   const tuned = tunedKernels(process.env);
-  const driverThreads = await driverThreadsFor(source);
-  const { device, adapter } = await openDevice({
-    driverThreads,
-    ...(options.adapter !== undefined && { adapter: options.adapter }),
-  });
-  report.adapter(adapter);
+  const { device, adapter } = await openDeviceFor(source, options, report);
   try {
+    const tuning = await kernelTuning({
+      ...{ device, source, tunedKernels: tuned, quantization: options.quantization, report },
+      measure: options.enableTorchCompile,
+    });
     const engine: Engine = await Engine.load(source, {
       device,
       chatTemplate,
@@ -72,6 +73,7 @@ export const startEngine: StartEngine = async (options, report) => {
       chunkedPrefix: !options.disableChunkedPrefixCache,
       chunkedPrefixThreshold: prefixThreshold,
       tunedKernels: tuned,
+      tuning,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,
       retractionMemory: options.retractionMemory,
@@ -97,12 +99,69 @@ export const startEngine: StartEngine = async (options, report) => {
   }
 };
 
-async function openModel({ modelPath, revision }: EngineLaunchOptions): Promise<FolderSource> {
+/**
+ * @throws {OptionError} when an option does not fit the model.
+ * @throws {CheckpointError} when the folder is not a checkpoint.
+ * @throws {MissingModelError} when a model from a hub is not here, or not all of it.
+ * @throws {DeviceError} when there is no adapter, or not enough memory.
+ */
+export async function compileModel(
+  options: CompileOptions,
+  report: StartReport,
+): Promise<CompiledKernels> {
+  const source = await openModel(options, report);
+  try {
+    const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
+    const tuned = tunedKernels(process.env);
+    const checkpoint = await Checkpoint.open(source);
+    const { device, adapter } = await openDeviceFor(source, options, report);
+    const compiled = await compileKernels(checkpoint, {
+      device,
+      cacheDtype,
+      tunedKernels: tuned,
+      contextLength: options.contextLength,
+      maxRunningRequests: options.maxRunningRequests,
+      maxTotalTokens: options.maxTotalTokens,
+      pageSize: options.pageSize,
+      memFractionStatic: options.memFractionStatic,
+      deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
+      quantization: options.quantization,
+      deterministicInference: options.deterministicInference,
+      quantizeActivations: !options.disableActivationQuantization,
+      onProgress: (progress) => report.progress(progress),
+    });
+    report.warnings(compiled.selfTest.failures);
+    device.destroy();
+    return compiled;
+  } catch (error) {
+    throw asOptionError(error);
+  } finally {
+    await source.close?.();
+  }
+}
+
+async function openDeviceFor(
+  source: FolderSource,
+  { adapter: wanted }: Pick<EngineLaunchOptions, "adapter">,
+  report: StartReport,
+): Promise<OpenedDevice> {
+  const driverThreads = await driverThreadsFor(source);
+  const opened = await openDevice({ driverThreads, ...(wanted && { adapter: wanted }) });
+  report.adapter(opened.adapter);
+  return opened;
+}
+
+async function openModel(
+  { modelPath, revision }: Pick<EngineLaunchOptions, "modelPath" | "revision">,
+  report: StartReport,
+): Promise<FolderSource> {
   const { name, folder, commit } = await resolveModel(modelPath ?? defaultModelPath(), {
     revision,
   });
   // A model from a hub is known by its id, not by where the cache has put it.
-  return openFolder(folder, commit === undefined ? undefined : name);
+  const source = await openFolder(folder, commit === undefined ? undefined : name);
+  report.model(source.name);
+  return source;
 }
 
 async function readTemplate(path: string | undefined): Promise<string | undefined> {

@@ -11,11 +11,18 @@ import type { AdapterDescription } from "./device.ts";
 import type { Logger, Output } from "./logger.ts";
 import { StepLog } from "./step_log.ts";
 
+/** Also that of measuring, which comes before the engine is there. */
+export interface StartProgress extends Omit<LoadingProgress, "phase"> {
+  readonly phase: LoadingProgress["phase"] | "tuning";
+}
+
 export interface StartReport {
   model(path: string): void;
   adapter(adapter: AdapterDescription): void;
   plan(lines: readonly string[]): void;
-  progress(progress: LoadingProgress): void;
+  progress(progress: StartProgress): void;
+  /** That kernels run as they were measured on this machine. */
+  tuning(sentence: string): void;
   /** Whose way to write conversations the model follows. */
   family(name: string): void;
   /** How far weights that were quantized are from their numbers. */
@@ -30,17 +37,18 @@ const BAR_WIDTH = 30;
 /** Lines of progress for each phase where there is no terminal to draw a bar on. */
 const STEPS = 4;
 
-const PHASES: Readonly<Record<LoadingProgress["phase"], string>> = {
+const PHASES: Readonly<Record<StartProgress["phase"], string>> = {
   weights: "Loading weights",
   pipelines: "Compiling kernels",
+  tuning: "Measuring kernels",
 };
 
 /**
  * Everything as lines, progress as a bar on a terminal and as a few lines elsewhere.
  *
- * @param decodeLogInterval Steps that decode from one line about them to the next.
+ * @param decodeLogInterval Steps that decode from one line about them to the next. Default 40.
  */
-export function lineReport(log: Logger, decodeLogInterval: number): StartReport {
+export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
   const stepLog = log.writes("info") ? new StepLog(log, decodeLogInterval) : undefined;
   const line = (text: string) => log.line("info", text);
   const warn = (sentence: string) => log.line("warning", `Warning: ${sentence}`);
@@ -52,6 +60,7 @@ export function lineReport(log: Logger, decodeLogInterval: number): StartReport 
     },
     plan: (lines) => lines.forEach(line),
     progress: log.terminal === undefined ? lineProgress(line) : barProgress(log.terminal),
+    tuning: line,
     family: (name) => line(`Chat family: ${name}`),
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => sentences.forEach(warn),
@@ -66,6 +75,7 @@ export function quietReport(output: Output): StartReport {
     adapter: () => {},
     plan: () => {},
     progress: output.isTTY ? barProgress(output) : () => {},
+    tuning: () => {},
     family: () => {},
     quantized: () => {},
     warnings: () => {},
@@ -77,24 +87,33 @@ function describe({ name, driver, backend }: AdapterDescription): string {
 }
 
 function barProgress(output: Output): StartReport["progress"] {
-  return ({ phase, done, total }) => {
+  return (progress) => {
+    const { phase, done, total } = progress;
     const share = total === 0 ? 1 : done / total;
     const filled = Math.round(share * BAR_WIDTH);
     const bar = "#".repeat(filled) + "-".repeat(BAR_WIDTH - filled);
     const end = done >= total ? "\n" : "";
-    output.write(`\r${PHASES[phase].padEnd(18)}[${bar}] ${percent(share)}${end}`);
+    output.write(
+      `\r${PHASES[phase].padEnd(18)}[${bar}] ${percent(share)}${counted(progress)}${end}`,
+    );
   };
 }
 
 function lineProgress(line: (text: string) => void): StartReport["progress"] {
   const shown = new Map<string, number>();
-  return ({ phase, done, total }) => {
+  return (progress) => {
+    const { phase, done, total } = progress;
     const share = total === 0 ? 1 : done / total;
     const step = Math.floor(share * STEPS);
     if (step <= (shown.get(phase) ?? 0)) return;
     shown.set(phase, step);
-    line(`${PHASES[phase]}: ${percent(share)}`);
+    line(`${PHASES[phase]}: ${percent(share)}${counted(progress)}`);
   };
+}
+
+/** Pipelines are few, and some take long. */
+function counted({ phase, done, total }: StartProgress): string {
+  return phase === "pipelines" ? ` (${done} of ${total})` : "";
 }
 
 function percent(share: number): string {

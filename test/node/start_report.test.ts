@@ -23,7 +23,7 @@ test("lineReport() draws progress as a bar on a terminal", () => {
   report.progress(all);
   expect(terminal.written).toEqual([
     `\rLoading weights   [${"#".repeat(15)}${"-".repeat(15)}] 50%`,
-    `\rCompiling kernels [${"#".repeat(30)}] 100%\n`,
+    `\rCompiling kernels [${"#".repeat(30)}] 100% (41 of 41)\n`,
   ]);
 });
 
@@ -52,7 +52,7 @@ test("lineReport() writes JSON, also on a terminal, when the log is JSON", () =>
   report.warnings(["bits differ"]);
   expect(terminal.written.map((line) => JSON.parse(line))).toEqual([
     { time: expect.any(String), level: "info", message: "Model: m" },
-    { time: expect.any(String), level: "info", message: "Compiling kernels: 100%" },
+    { time: expect.any(String), level: "info", message: "Compiling kernels: 100% (41 of 41)" },
     { time: expect.any(String), level: "warning", message: "Warning: bits differ" },
   ]);
 });

@@ -1,0 +1,51 @@
+/**
+ * The command `wisp compile_kernels`: compiles what a model runs with into the driver's cache.
+ *
+ * @module
+ */
+
+import type { CommandContext } from "./launch_server.ts";
+import { Logger } from "./logger.ts";
+import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
+import { COMPILE_OPTIONS } from "./options.ts";
+import { compileModel } from "./start_engine.ts";
+import { lineReport } from "./start_report.ts";
+
+const USAGE = `Usage: wisp compile_kernels [options]
+
+Compiles every kernel that a server with these options runs, so that its start finds them in the cache
+of the GPU's driver. No weight is read. "wisp compile_deep_gemm" is the same.
+`;
+
+/** Pipelines that are told about by name. */
+const SLOWEST = 3;
+
+/**
+ * @throws {OptionError} when the command line is wrong.
+ * @throws {EngineError} when the model cannot be had, or could not be started.
+ */
+export async function compileCommand(
+  args: readonly string[],
+  { stdout, stderr }: CommandContext,
+): Promise<void> {
+  const { values: options, positionals } = parseOptions(COMPILE_OPTIONS, args);
+  if (options.help) {
+    stdout.write(`${USAGE}\n${formatOptions(COMPILE_OPTIONS)}\n`);
+    return;
+  }
+  if (positionals.length > 0) {
+    throw new OptionError(`Cannot use argument "${positionals[0]}": only options are expected`);
+  }
+  const log = new Logger({ stdout, stderr });
+  const begun = performance.now();
+  const { pipelines } = await compileModel(options, lineReport(log));
+  const seconds = (milliseconds: number) => `${(milliseconds / 1000).toFixed(2)} s`;
+  log.line(
+    "info",
+    `Compiled ${pipelines.length} pipelines in ${seconds(performance.now() - begun)}`,
+  );
+  const slowest = [...pipelines].sort((a, b) => b.milliseconds - a.milliseconds).slice(0, SLOWEST);
+  for (const { label, milliseconds } of slowest) {
+    log.line("info", `  ${seconds(milliseconds)} for ${label}`);
+  }
+}
