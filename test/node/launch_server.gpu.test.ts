@@ -1,9 +1,12 @@
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { runCommand } from "../../src/node/command.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
 import { startEngine } from "../../src/node/start_engine.ts";
+import type { ChromeTrace } from "../../src/profile.ts";
 
 /** The real program, from the command line to the GPU and back over a socket. */
 describe.skipIf(!existsSync(defaultModelPath()))(
@@ -13,6 +16,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
     let stderr = "";
     let code: Promise<number>;
     let url: string;
+    const profiles = mkdtempSync(join(tmpdir(), "wisp-profiles-"));
 
     beforeAll(async () => {
       let ready = () => {};
@@ -26,6 +30,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       const failed = { write: (text: string) => (stderr += text) };
       const args = ["launch_server", "--port", "0", "--context-length", "512"];
       args.push("--enable-metrics", "--log-requests", "--decode-log-interval", "4");
+      args.push("--profile-dir", profiles);
       code = runCommand(args, { startEngine, stdout: { write }, stderr: failed });
       await Promise.race([isReady, code]);
       expect(stderr).toBe("");
@@ -38,6 +43,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
         15,
       );
       expect(await code).toBe(0);
+      rmSync(profiles, { recursive: true });
     });
 
     const client = () => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none" });
@@ -90,6 +96,24 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       expect(value("cached_tokens_total")).toBeGreaterThan(0);
       expect(value("num_running_reqs")).toBe(0);
       expect(value("max_total_num_tokens")).toBeGreaterThanOrEqual(512);
+    });
+
+    test("writes a profile of the steps that were asked for", async () => {
+      const body = JSON.stringify({ num_steps: 2 });
+      const headers = { "content-type": "application/json" };
+      const started = await fetch(`${url}/start_profile`, { method: "POST", headers, body });
+      expect(await started.text()).toBe("Start profiling.\n");
+      await client().chat.completions.create(request);
+      await vi.waitFor(() => expect(stdout).toMatch(/linear\/linear +\d+ +\d+ /));
+      const [file, ...others] = readdirSync(profiles);
+      expect(others).toEqual([]);
+      const text = readFileSync(join(profiles, file!), "utf8");
+      const { traceEvents, otherData } = JSON.parse(text) as ChromeTrace;
+      expect(otherData).toMatchObject({ steps: 2, omittedSpans: 0 });
+      const names = new Set(traceEvents.map(({ name }) => name));
+      for (const name of ["linear/linear", "sampling/argmax", "schedule", "detokenize"]) {
+        expect(names).toContain(name);
+      }
     });
 
     test("a client that leaves stops its generation", async () => {
