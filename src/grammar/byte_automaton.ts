@@ -145,15 +145,16 @@ function listUses(
     add(through.back, { user, through });
   };
   nodes.forEach((node, user) => {
-    for (const { target } of node.edges) add(target, { user });
-    for (const target of node.silent) add(target, { user });
+    const use: Use = { user };
+    for (const { target } of node.edges) add(target, use);
+    for (const target of node.silent) add(target, use);
     for (const call of node.calls) {
-      if (onlyReturns(nodes, call.back)) add(call.start, { user });
+      if (onlyReturns(nodes, call.back)) add(call.start, use);
       else addThrough(user, call);
     }
     for (const index of node.repeats) {
       const { body, exit, min } = repeats[index]!;
-      if (min === 0) add(exit, { user });
+      if (min === 0) add(exit, use);
       addThrough(user, { start: body, back: exit });
     }
   });

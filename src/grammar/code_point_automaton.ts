@@ -164,18 +164,20 @@ function refuseSize(): never {
   );
 }
 
+const NO_STATE = -1;
+
 /** States are the start and what edges lead to. */
 function withoutSilentEdges(nodes: readonly Node[]): CodePointAutomaton {
   const builder = new AutomatonBuilder();
-  const numbers = new Map<number, number>();
+  const numbers = new Int32Array(nodes.length).fill(NO_STATE);
   const states: number[] = [];
   const closures: (readonly number[])[] = [];
   const number = (node: number): number => {
-    let known = numbers.get(node);
-    if (known === undefined) {
+    let known = numbers[node]!;
+    if (known === NO_STATE) {
       const closure = reachSilently(nodes, node);
       known = builder.add(closure.includes(END));
-      numbers.set(node, known);
+      numbers[node] = known;
       states.push(node);
       closures.push(closure);
     }
@@ -184,8 +186,8 @@ function withoutSilentEdges(nodes: readonly Node[]): CodePointAutomaton {
   number(START);
   for (let i = 0; i < states.length; i++) {
     for (const node of closures[i]!) {
-      for (const edge of nodes[node]!.edges) {
-        builder.connect(i, { ...edge, target: number(edge.target) });
+      for (const { first, last, target } of nodes[node]!.edges) {
+        builder.connect(i, { first, last, target: number(target) });
       }
     }
   }
@@ -193,6 +195,7 @@ function withoutSilentEdges(nodes: readonly Node[]): CodePointAutomaton {
 }
 
 function reachSilently(nodes: readonly Node[], from: number): number[] {
+  if (nodes[from]!.silent.length === 0) return [from];
   const reached = new Set([from]);
   for (const node of reached) for (const target of nodes[node]!.silent) reached.add(target);
   spendEffort(REACH_EFFORT * reached.size);

@@ -38,8 +38,8 @@ export interface CompileLimits {
 }
 
 const MAX_NODES = 250_000;
-const NODE_EFFORT = 1;
-const EDGE_EFFORT = 0.3;
+const NODE_EFFORT = 1.6;
+const EDGE_EFFORT = 0.4;
 /** An expression object that stands in many places may be built often without a node of its own. */
 const TASKS_PER_NODE = 4;
 /** A repeat of at most so many nodes is written out. */

@@ -19,7 +19,7 @@ import {
   type Call,
   onlyReturns,
 } from "./byte_automaton.ts";
-import { Frame, type Horizons, type Thread } from "./frames.ts";
+import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
 import { GrammarError } from "./grammar_error.ts";
 
 export interface ConfigurationLimits {
@@ -49,10 +49,8 @@ interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "returns"> 
 const MAX_VIEWED = 64;
 /** Memory of a view, besides its edges, in entries of lists. */
 const VIEW_ENTRIES = 16;
-/** Groups of threads larger than this are not compared with each other. */
-const MAX_COMPARED = 64;
-/** What one operation may add to what is remembered. */
-const OPERATION_BYTES = 64 * 2 ** 20;
+/** What one operation may add to what is remembered; half of all where that is more. */
+const OPERATION_BYTES = 48 * 2 ** 20;
 /** Bytes of memory, roughly. */
 const THREAD_BYTES = 100;
 const FRAME_BYTES = 400;
@@ -97,8 +95,11 @@ export class Configurations {
   #knownThreads = 0;
   #start: Configuration | undefined;
 
-  // One search: the threads still to be looked at, those kept, what was seen.
+  // One operation: the work that is left, and memory that it must not pass.
   #work = 0;
+  #mostBytes = 0;
+
+  // One search: the threads still to be looked at, those kept, what was seen.
   #stamp = 0;
   #pending: Thread[] = [];
   #accepting = false;
@@ -110,12 +111,13 @@ export class Configurations {
     this.#horizons = limits.horizons ?? { near: 16, far: 128 };
     this.#maxThreads = limits.maxThreads ?? 10_000;
     this.#maxWork = limits.maxWork ?? 400_000;
-    this.#work = this.#maxWork;
     this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
     this.#bottom = Frame.bottom(this.#horizons);
+    this.begin();
     if (automaton.depthNeeds[automaton.start]! > this.maxDepth) {
-      const needs = `every text nests deeper than ${this.maxDepth}`;
-      throw new GrammarError(`Cannot use the grammar: ${needs}`);
+      throw new GrammarError(
+        `Cannot use the grammar: every text nests deeper than ${this.maxDepth}`,
+      );
     }
   }
 
@@ -148,6 +150,8 @@ export class Configurations {
    */
   begin(): void {
     this.#work = this.#maxWork;
+    const kept = this.bytes <= this.#maxBytes ? this.bytes : 0;
+    this.#mostBytes = kept + Math.max(OPERATION_BYTES, this.#maxBytes / 2);
     if (this.bytes <= this.#maxBytes) return;
     this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
     this.#known = new Map();
@@ -275,7 +279,7 @@ export class Configurations {
     for (const { id } of threads) key += `${id},`;
     let known = this.#known.get(key);
     if (known === undefined) {
-      const classes = this.automaton.classes.length;
+      const { length: classes } = this.automaton.classes;
       known = new Configuration(threads, { accepting, classes, reach });
       this.#known.set(key, known);
       this.#knownThreads += threads.length;
@@ -292,7 +296,7 @@ export class Configurations {
     if (thread.stamp === this.#stamp) return;
     thread.stamp = this.#stamp;
     this.#spend(1);
-    if (this.bytes > this.#maxBytes + OPERATION_BYTES) {
+    if (this.bytes > this.#mostBytes) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
     }
     this.#reach = Math.max(this.#reach, depth);
@@ -378,23 +382,4 @@ export class Configurations {
       returns: merged.some((other) => other.returns),
     };
   }
-}
-
-/** Leaves out threads that others with the same place and shape cover. */
-function withoutCovered(threads: Thread[]): Thread[] {
-  if (threads.length < 2 || threads.every(({ frame }) => frame.shape === frame)) return threads;
-  const groups = new Map<Thread, Thread[]>();
-  for (const thread of threads) {
-    const shape = thread.frame.shape.thread(thread.node);
-    const group = groups.get(shape);
-    if (group === undefined) groups.set(shape, [thread]);
-    else group.push(thread);
-  }
-  if (groups.size === threads.length) return threads;
-  return [...groups.values()].flatMap((group) => {
-    if (group.length > MAX_COMPARED) return group;
-    return group.filter(
-      (thread) => !group.some((o) => o !== thread && o.frame.covers(thread.frame)),
-    );
-  });
 }

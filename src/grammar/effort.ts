@@ -11,7 +11,7 @@
 import { GrammarError } from "./grammar_error.ts";
 
 /** Of one constraint. */
-export const MAX_EFFORT = 1_200_000;
+export const MAX_EFFORT = 500_000;
 
 let left = Number.POSITIVE_INFINITY;
 

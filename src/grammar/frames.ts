@@ -42,6 +42,8 @@ const NO_NODE = -1;
 const NO_REPEAT = -1;
 /** Horizon beyond which every count lies. */
 const NONE_FINITE = -1;
+/** Groups of threads larger than this are not compared with each other. */
+const MAX_GROUP = 64;
 /** Frames of two stacks that are compared. */
 const MAX_COMPARED = 64;
 
@@ -64,9 +66,9 @@ export class Frame {
   /** This stack with all counts made infinite. */
   readonly shape: Frame;
   readonly #stacks: Stacks;
-  readonly #threads = new Map<number, Thread>();
+  #threads: Map<number, Thread> | undefined;
   #calls: Map<number, Frame> | undefined;
-  #rounds: Map<string, Frame> | undefined;
+  #rounds: Map<string | number, Frame> | undefined;
   #nextRound: Frame | undefined;
 
   private constructor(stacks: Stacks, parent: Frame | undefined, content: FrameContent) {
@@ -100,6 +102,7 @@ export class Frame {
   }
 
   thread(node: number): Thread {
+    this.#threads ??= new Map();
     let thread = this.#threads.get(node);
     if (thread === undefined) {
       this.#stacks.threads += 1;
@@ -123,7 +126,7 @@ export class Frame {
   /** This stack with a round of a counted repeat on top. */
   round(repeat: number, { toMin, toMax }: RoundCounts): Frame {
     this.#rounds ??= new Map();
-    const key = `${repeat},${toMin},${toMax}`;
+    const key = roundKey(repeat, toMin, toMax);
     let frame = this.#rounds.get(key);
     if (frame === undefined) {
       frame = new Frame(this.#stacks, this, { back: NO_NODE, repeat, toMin, toMax });
@@ -184,7 +187,38 @@ export class Frame {
   }
 }
 
+/** Counts below it, and infinity in its place, make a number as a key, which is quicker than a text. */
+const SMALL_COUNT = 2 ** 14;
+
+function roundKey(repeat: number, toMin: number, toMax: number): string | number {
+  const least = toMin === Number.POSITIVE_INFINITY ? SMALL_COUNT : toMin;
+  const most = toMax === Number.POSITIVE_INFINITY ? SMALL_COUNT : toMax;
+  const isSmall =
+    (least < SMALL_COUNT || least !== toMin) && (most < SMALL_COUNT || most !== toMax);
+  if (!isSmall) return `${repeat},${toMin},${toMax}`;
+  return (repeat * (SMALL_COUNT + 1) + least) * (SMALL_COUNT + 1) + most;
+}
+
 interface FrameContent extends RoundCounts {
   readonly back: number;
   readonly repeat: number;
+}
+
+/** Leaves out threads that others with the same place and shape cover. */
+export function withoutCovered(threads: Thread[]): Thread[] {
+  if (threads.length < 2 || threads.every(({ frame }) => frame.shape === frame)) return threads;
+  const groups = new Map<Thread, Thread[]>();
+  for (const thread of threads) {
+    const shape = thread.frame.shape.thread(thread.node);
+    const group = groups.get(shape);
+    if (group === undefined) groups.set(shape, [thread]);
+    else group.push(thread);
+  }
+  if (groups.size === threads.length) return threads;
+  return [...groups.values()].flatMap((group) => {
+    if (group.length > MAX_GROUP) return group;
+    return group.filter(
+      (thread) => !group.some((o) => o !== thread && o.frame.covers(thread.frame)),
+    );
+  });
 }

@@ -17,6 +17,7 @@ import {
   invert,
   rangesKey,
 } from "./code_points.ts";
+import { spendEffort } from "./effort.ts";
 import type { CodePointAutomaton } from "./expression.ts";
 import { AutomatonBuilder } from "./regular.ts";
 
@@ -37,6 +38,9 @@ const SHORT_ESCAPES: readonly (readonly [letter: string, meaning: string])[] = [
   ["r", "\r"],
   ["t", "\t"],
 ];
+
+/** Of the digits that go on from a state. */
+const DIGITS_EFFORT = 5;
 
 /** Digits in a row, and the value of the first. */
 const HEXADECIMAL: readonly (readonly [digit: number, characters: string])[] = [
@@ -183,6 +187,7 @@ class Spelling {
     units: Units,
     { left, target }: { readonly left: number; readonly target: number },
   ): void {
+    spendEffort(DIGITS_EFFORT);
     const share = 16 ** (left - 1);
     const rests: (CodePointRange[] | undefined)[] = Array.from({ length: 16 });
     for (const [first, last] of units) {

@@ -143,7 +143,9 @@ export function accepts({ states }: CodePointAutomaton, text: string): boolean {
     const point = character.codePointAt(0)!;
     const next: number[] = [];
     for (const state of current) {
-      for (const { first, last, target } of states[state]!.edges) {
+      const { edges } = states[state]!;
+      spendEffort(COMPARE_EFFORT * edges.length);
+      for (const { first, last, target } of edges) {
         if (first <= point && point <= last) next.push(target);
       }
     }

@@ -10,6 +10,7 @@ import { choice, EMPTY, type Expression, type Grammar, repeat, sequence } from "
 import { GrammarError } from "./grammar_error.ts";
 import { JSON_RULES } from "./schema/json_grammar.ts";
 import { jsonSchemaGrammar } from "./schema/json_schema.ts";
+import { checkSize } from "./schema/schema_size.ts";
 import { type SchemaContext, triggered } from "./structural_tag.ts";
 
 export interface ToolFunction {
@@ -101,10 +102,7 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   const rules = new Map<string, Expression>();
   const known = new Map<string, Expression>();
   const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => {
-    const schema = JSON.stringify(parameters);
-    const fields =
-      known.get(schema) ?? argumentsOf(rules, { name, parameters, schemaOptions }, `tool ${i} `);
-    known.set(schema, fields);
+    const fields = argumentsOf(rules, { name, parameters, schemaOptions, known }, `tool ${i} `);
     return { begin: form.begin(name), rest: sequence(fields, marks.spell(form.end)) };
   });
   const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
@@ -129,20 +127,28 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   return { rules, root: "root" };
 }
 
+/** What the parameters of one tool are read with. */
+interface ArgumentsOptions extends ToolFunction {
+  readonly schemaOptions: SchemaContext["json"];
+  /** By their schema as text: many tools have the same parameters, or none. */
+  readonly known: Map<string, Expression>;
+}
+
 function argumentsOf(
   rules: Map<string, Expression>,
-  {
-    name,
-    parameters,
-    schemaOptions,
-  }: ToolFunction & { readonly schemaOptions: SchemaContext["json"] },
+  { name, parameters, schemaOptions, known }: ArgumentsOptions,
   prefix: string,
 ): Expression {
   try {
-    return embed(rules, jsonSchemaGrammar(parameters, schemaOptions), {
-      prefix,
-      shared: JSON_RULES,
-    });
+    // What nests too deep cannot be written as text.
+    checkSize(parameters);
+    const schema = JSON.stringify(parameters);
+    const same = known.get(schema);
+    if (same !== undefined) return same;
+    const grammar = jsonSchemaGrammar(parameters, schemaOptions);
+    const made = embed(rules, grammar, { prefix, shared: JSON_RULES });
+    known.set(schema, made);
+    return made;
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     const problem = error.message.replace(/^Cannot /, "");

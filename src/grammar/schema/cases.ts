@@ -53,9 +53,11 @@ const MAX_STEPS = 200_000;
 /** Of looking cases up. */
 const CASES_EFFORT = 0.3;
 /** Of reading a schema for one type. */
-const READ_EFFORT = 8;
+const READ_EFFORT = 14;
 /** Of joining two cases. */
-const STEP_EFFORT = 2;
+const STEP_EFFORT = 2.5;
+/** Of each fact of two cases that are joined. */
+const FACT_EFFORT = 0.2;
 /** States of automata that are made on the way, roughly. */
 const MAX_WORK = 1_000_000;
 
@@ -66,6 +68,8 @@ export class CaseAnalysis {
   readonly #joined = new Map<Conjunction, Partial<Record<JsonType, readonly Case[]>>>();
   /** Cases that do not contradict themselves as far as is known. */
   readonly #consistent = new Set<Case>();
+  /** Lists of nothing but such cases. */
+  readonly #joinedLists = new Set<readonly Case[]>();
   readonly #never = new Map<Conjunction, boolean>();
   readonly #checked = new Set<SchemaNode>();
   #active = new Set<number>();
@@ -220,11 +224,11 @@ export class CaseAnalysis {
     let cases = known[type];
     if (cases === undefined) {
       const { literals } = conjunction;
-      const parts = literals.map(({ node, holds }) => {
-        return () => this.casesOf(node, holds, { type, annotate: false });
+      const context = { type, annotate: false };
+      cases = this.#join(literals[0]?.node ?? this.tree.root, type, {
+        count: literals.length,
+        part: (i) => this.casesOf(literals[i]!.node, literals[i]!.holds, context),
       });
-      const place = literals[0]?.node ?? this.tree.root;
-      cases = this.both(place, type, ...parts);
       known[type] = cases;
     }
     return cases;
@@ -236,26 +240,47 @@ export class CaseAnalysis {
     type: JsonType,
     ...parts: readonly (() => readonly Case[])[]
   ): readonly Case[] {
+    return this.#join(node, type, { count: parts.length, part: (i) => parts[i]!() });
+  }
+
+  #join(
+    node: SchemaNode,
+    type: JsonType,
+    { count, part }: { readonly count: number; readonly part: (i: number) => readonly Case[] },
+  ): readonly Case[] {
     let cases = EVERY_CASE;
-    for (const part of parts) {
-      const more = part();
+    for (let i = 0; i < count; i++) {
+      const more = part(i);
       if (more === EVERY_CASE) continue;
-      if (cases.length * more.length > MAX_PRODUCT) this.#refuseCases(node);
-      this.#steps += cases.length * more.length;
-      spendEffort(STEP_EFFORT * cases.length * more.length);
-      if (this.#steps > MAX_STEPS) this.#refuseCases(node);
-      const joined: Case[] = [];
-      for (const one of cases) {
-        for (const other of more) {
-          const both = one.length === 0 ? other : [...one, ...other];
-          if (!this.#contradicts(both, type)) joined.push(both);
-        }
-        if (joined.length > MAX_CASES) this.#refuseCases(node);
-      }
-      cases = this.#limit(node, joined);
+      if (cases === EVERY_CASE && this.#joinedLists.has(more)) cases = more;
+      else cases = this.#joinLists(node, type, [cases, more]);
       if (cases.length === 0) return NO_CASE;
     }
     return cases;
+  }
+
+  #joinLists(
+    node: SchemaNode,
+    type: JsonType,
+    [cases, more]: readonly [readonly Case[], readonly Case[]],
+  ): readonly Case[] {
+    const pairs = cases.length * more.length;
+    if (pairs > MAX_PRODUCT) this.#refuseCases(node);
+    this.#steps += pairs;
+    spendEffort(STEP_EFFORT * pairs);
+    if (this.#steps > MAX_STEPS) this.#refuseCases(node);
+    const joined: Case[] = [];
+    for (const one of cases) {
+      for (const other of more) {
+        const both = one.length === 0 ? other : [...one, ...other];
+        spendEffort(FACT_EFFORT * both.length);
+        if (!this.#contradicts(both, type)) joined.push(both);
+      }
+      if (joined.length > MAX_CASES) this.#refuseCases(node);
+    }
+    const limited = this.#limit(node, joined);
+    this.#joinedLists.add(limited);
+    return limited;
   }
 
   /** Most cases are joined again, unchanged, wherever their schema is a part of another one. */

@@ -11,7 +11,7 @@ import { spendEffort } from "../effort.ts";
 import type { SchemaNode } from "./schema_tree.ts";
 
 /** Of each schema of a set. */
-const LITERAL_EFFORT = 0.9;
+const LITERAL_EFFORT = 1.5;
 
 export interface Literal {
   readonly node: SchemaNode;

@@ -21,6 +21,9 @@ import { caseLanguage, lengthsOf } from "./string_keywords.ts";
 /** Of each fact that a listed text is held against. */
 const TEXT_EFFORT = 0.05;
 
+/** Of each place of an array that is held against a fact. */
+const PLACE_EFFORT = 0.3;
+
 export function contradicts(facts: Case, type: JsonType, analysis: CaseAnalysis): boolean {
   if (facts.length === 0) return false;
   switch (type) {
@@ -74,6 +77,7 @@ function noArrayFits(facts: readonly ArrayFact[], analysis: CaseAnalysis): boole
     if (fact.min > fact.max || fact.from + fact.min > max) return true;
     const wanted = analysis.conjunction(fact.node, fact.holds);
     const places = [...prefix.slice(fact.from), rest];
+    spendEffort(PLACE_EFFORT * places.length);
     return places.every((place) => analysis.isNever(analysis.conjunctions.and(place, wanted)));
   });
 }

@@ -7,17 +7,16 @@
 
 import type { Expression } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { accepts, textsOf } from "../regular.ts";
+import { textsOf } from "../regular.ts";
 import type { ArrayShape } from "./array_shape.ts";
 import type { CaseWriter } from "./case_writer.ts";
 import type { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
-import { decimalText } from "./decimal.ts";
 import type { BooleanFact, ContainsFact, NumberFact } from "./facts.ts";
 import { readNumber } from "./json_text.ts";
 import { canonicalText, type JsonValue } from "./json_value.ts";
 import type { Machine, Move } from "./machine.ts";
-import { plainNumbers } from "./number_language.ts";
+import { listedNumbers, plainNumbers } from "./number_language.ts";
 import { caseLanguage } from "./string_keywords.ts";
 
 /** Different values. Each set of them that an array may have is a state, so fewer may be too many. */
@@ -93,12 +92,11 @@ function valuesOf(place: Conjunction, analysis: CaseAnalysis): JsonValue[] | und
 
 function numbersOf(facts: readonly NumberFact[]): JsonValue[] | undefined {
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
-  const language = plainNumbers(facts);
   const texts =
     listed?.kind === "numbers"
-      ? listed.values.map(decimalText).filter((text) => accepts(language, text))
+      ? listedNumbers(listed, facts)
       : facts.some((fact) => fact.kind === "integer" && fact.holds)
-        ? textsOf(language, 2 * MAX_VALUES)
+        ? textsOf(plainNumbers(facts), 2 * MAX_VALUES)
         : undefined;
   return texts === undefined ? undefined : texts.map(readNumber);
 }

@@ -29,10 +29,11 @@ import type { Dialect } from "./dialect.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
 import { jsonRules, type WhitespaceOptions } from "./json_grammar.ts";
 import { parseJson } from "./json_text.ts";
-import { JSON_TYPES, type JsonType } from "./json_value.ts";
+import { JSON_TYPES, type JsonType, type JsonValue } from "./json_value.ts";
 import { machineExpression } from "./machine.ts";
 import { numberExpression } from "./number_language.ts";
 import { objectExpression } from "./object_grammar.ts";
+import { checkSize } from "./schema_size.ts";
 import { SchemaTree } from "./schema_tree.ts";
 import { stringExpression } from "./string_grammar.ts";
 
@@ -57,10 +58,9 @@ const MAX_RULES = 50_000;
  * enforced, contradicts itself or is beyond a limit.
  */
 export function jsonSchemaGrammar(schema: unknown, options: JsonSchemaOptions = {}): Grammar {
-  const tree = new SchemaTree(
-    typeof schema === "string" ? parseJson(schema) : schema,
-    options.dialect ?? "2020-12",
-  );
+  if (typeof schema !== "string") checkSize(schema);
+  const value = typeof schema === "string" ? parseJson(schema) : (schema as JsonValue);
+  const tree = new SchemaTree(value, options.dialect ?? "2020-12");
   return new SchemaCompilation(tree, options).grammar;
 }
 

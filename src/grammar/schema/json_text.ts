@@ -14,6 +14,7 @@ import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { compareDecimals, decimalOf, parseDecimal } from "./decimal.ts";
 import { ExactNumber, type JsonObject, type JsonValue, keepOrder } from "./json_value.ts";
+import { checkCount, checkDepth } from "./schema_size.ts";
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -30,6 +31,12 @@ const BACKSLASH = 0x5c;
 const VALUE_EFFORT = 0.5;
 const UNIT_EFFORT = 0.005;
 
+/**
+ * An empty prototype of objects. Without any, V8 would keep each object as a dictionary, which takes
+ * several times as long and as much memory.
+ */
+const NO_NAMES: object = Object.create(null);
+
 /** An object or array that is not closed yet. */
 interface Container {
   readonly value: JsonValue[] | { [key: string]: JsonValue };
@@ -37,7 +44,10 @@ interface Container {
   readonly keys: string[];
 }
 
-/** @throws {GrammarError} with the position, for what is not JSON or has a key twice. */
+/**
+ * @throws {GrammarError} with the position, for what is not JSON or has a key twice; and when the
+ * value is larger than a schema may be.
+ */
 export function parseJson(text: string): JsonValue {
   spendEffort(UNIT_EFFORT * text.length);
   return new JsonReader(text).read();
@@ -57,6 +67,8 @@ export function readNumber(text: string): number | ExactNumber {
 class JsonReader {
   readonly #text: string;
   #position = 0;
+  /** Values so far. */
+  #count = 0;
   readonly #open: Container[] = [];
 
   constructor(text: string) {
@@ -79,7 +91,11 @@ class JsonReader {
   /** The next value, or nothing when a container with content begins. */
   #readValue(): JsonValue | undefined {
     spendEffort(VALUE_EFFORT);
-    if (this.#skip("{")) return this.#openContainer({ value: Object.create(null), keys: [] }, "}");
+    this.#count += 1;
+    checkCount(this.#count);
+    checkDepth(this.#open.length);
+    if (this.#skip("{"))
+      return this.#openContainer({ value: Object.create(NO_NAMES), keys: [] }, "}");
     if (this.#skip("[")) return this.#openContainer({ value: [], keys: [] }, "]");
     const string = this.#readString();
     if (string !== undefined) return string;

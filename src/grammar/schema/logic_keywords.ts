@@ -41,7 +41,12 @@ export function logicConstraints(
   if (typeof value.$ref === "string" && !isAtLeast(resource.dialect, "2019-09")) {
     return [reader.reference("$ref", value.$ref)];
   }
-  return Object.entries(value).flatMap(([keyword, content]) => reader.read(keyword, content) ?? []);
+  const constraints: Constraint[] = [];
+  for (const keyword of Object.keys(value)) {
+    const constraint = reader.read(keyword, value[keyword]!);
+    if (constraint !== undefined) constraints.push(constraint);
+  }
+  return constraints;
 }
 
 class LogicReader {
@@ -174,11 +179,11 @@ class LogicReader {
 
   /** Arrays and objects: each is a schema that nothing else fits. */
   #structures(keyword: string, all: readonly JsonValue[]): Constraint {
-    const schemas = [...all.entries()]
-      .filter(([, value]) => typeOf(value) === this.#context.type)
-      .map(([i, value]) =>
-        this.#analysis.derive(this.#node, `${keyword} ${i}`, () => exactly(value)),
-      );
+    const schemas = all.flatMap((value, i) =>
+      typeOf(value) === this.#context.type
+        ? [this.#analysis.derive(this.#node, `${keyword} ${i}`, () => exactly(value))]
+        : [],
+    );
     // What is listed is not evaluated: that is for keywords that look into it.
     const context = { ...this.#context, annotate: false };
     return {

@@ -226,17 +226,30 @@ export function numberExpression(facts: readonly NumberFact[]): Expression {
   return integers;
 }
 
+/** Whether only whole numbers fit that nobody writes in scientific notation. */
+function isSmallInteger(known: readonly NumberFact[]): boolean {
+  const limit = decimalOf(10 ** LARGE_EXPONENT);
+  const isBounded = (side: "lower" | "upper") =>
+    known.some((fact) => {
+      if (fact.kind !== "bound" || fact.side !== side) return false;
+      const isBeyondZero = fact.value.negative === (side === "lower");
+      const magnitude = { ...fact.value, negative: false };
+      return !isBeyondZero || compareDecimals(magnitude, limit) < 0;
+    });
+  const isInteger = known.some((fact) => fact.kind === "integer" && fact.holds);
+  return isInteger && isBounded("lower") && isBounded("upper");
+}
+
 function expressionOf(known: readonly NumberFact[]): Expression {
   const parts = known.map(spell);
-  const [plain, scientific] = [
-    parts.map((part) => automatonOf(part.plain)),
-    parts.map((part) => automatonOf(part.scientific)),
-  ];
+  const plain = regular(intersectAll(parts.map((part) => automatonOf(part.plain))));
+  if (isSmallInteger(known)) return plain;
+  const scientific = parts.map((part) => automatonOf(part.scientific));
   // `1e-400` would be 0 to most readers, and so below its bound; listed numbers are as they are.
   if (!known.some((fact) => fact.kind === "numbers" && fact.holds)) {
     scientific.push(withinDoubles());
   }
-  return choice(regular(intersectAll(plain)), regular(intersectAll(scientific)));
+  return choice(plain, regular(intersectAll(scientific)));
 }
 
 /** Whether no number fits all facts. */
@@ -244,13 +257,20 @@ export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolea
   if (facts.length < 2) return false;
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
   if (listed?.kind !== "numbers") return isEmpty(plainNumbers(facts, spend));
+  return listedNumbers(listed, facts, spend).length === 0;
+}
+
+/** The shortest plain spellings of those listed numbers that fit all facts. */
+export function listedNumbers(
+  listed: NumberFact & { readonly kind: "numbers" },
+  facts: readonly NumberFact[],
+  spend?: Spend,
+): string[] {
   const others = simplify(facts)
     .filter((fact) => fact !== listed)
     .map((fact) => plainAutomaton(fact, spend));
-  return !listed.values.some((value) => {
-    const shortest = decimalText(value);
-    return others.every((automaton) => accepts(automaton, shortest));
-  });
+  const texts = listed.values.map(decimalText);
+  return texts.filter((text) => others.every((automaton) => accepts(automaton, text)));
 }
 
 /** A state of a number goes on by ten digits. */

@@ -12,11 +12,12 @@ import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
 import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
 
-/** Values of all kinds inside a schema. */
-const MAX_VALUES = 200_000;
-const MAX_DEPTH = 200;
 /** Of finding a schema among the values. */
 const NODE_EFFORT = 1;
+
+/** Of schemas that are not in the document. */
+const NO_ANCHORS = new Map<string, SchemaNode>();
+const NO_NAMES = new Set<string>();
 
 /** What a schema without `$id` is relative to. */
 const NO_URI = "schema:/";
@@ -76,10 +77,9 @@ export class SchemaTree {
   readonly #resources = new Map<string, Resource>();
   #nextId = 0;
 
-  /** @throws {GrammarError} when it is no schema, or beyond the limits. */
-  constructor(schema: unknown, dialect: Dialect) {
-    checkSize(schema);
-    const value = asSchema(schema as JsonValue, "");
+  /** @throws {GrammarError} when it is no schema. */
+  constructor(schema: JsonValue, dialect: Dialect) {
+    const value = asSchema(schema, "");
     const resource = this.#openResource(value, { path: "", dialect, base: NO_URI });
     this.root = resource.root;
     this.#index(this.root);
@@ -200,8 +200,8 @@ export class SchemaTree {
     const resource: { -readonly [K in keyof Resource]: Resource[K] } = {
       uri,
       dialect,
-      anchors: new Map(),
-      dynamicAnchors: new Set(),
+      anchors: derived ? NO_ANCHORS : new Map(),
+      dynamicAnchors: derived ? NO_NAMES : new Set(),
       root: undefined as never,
     };
     resource.root = this.#addNode(value, path, resource);
@@ -256,30 +256,6 @@ function verdictOf(schema: boolean | JsonObject): boolean | undefined {
 function asSchema(value: JsonValue, path: string): boolean | JsonObject {
   if (typeof value === "boolean" || isObject(value)) return value;
   throw new GrammarError("Cannot read the schema: it is neither an object nor a boolean", { path });
-}
-
-/** Without recursion, as nothing is known of its depth yet. */
-function checkSize(schema: unknown): void {
-  const refuse = (state: string): never => {
-    throw new GrammarError(`Cannot read the schema: ${state}`);
-  };
-  let count = 0;
-  let level: readonly unknown[] = [schema];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) refuse(`it nests deeper than ${MAX_DEPTH} levels`);
-    count += level.length;
-    if (count > MAX_VALUES) refuse(`it has more than ${MAX_VALUES} values`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value === "number" && !Number.isFinite(value)) {
-        refuse("one of its numbers is too large");
-      }
-      if (typeof value !== "object" || value === null) continue;
-      if (isArray(value)) for (const part of value) next.push(part);
-      else for (const part of Object.values(value)) next.push(part);
-    }
-    level = next;
-  }
 }
 
 function dialectOf(value: boolean | JsonObject, path: string): Dialect | undefined {
