@@ -72,10 +72,8 @@ function stepArrays({ rows, items }: HostArrays, shape: object): StepArrays {
   const words = (array: HostArrays[string] | undefined) =>
     array instanceof Uint32Array ? array : undefined;
   const rowCount = "rows" in shape && typeof shape.rows === "number" ? shape.rows : 0;
-  return {
-    rows: words(rows) ?? new Uint32Array(4 * rowCount),
-    items: words(items) ?? new Uint32Array(),
-  };
+  const all = words(rows) ?? new Uint32Array(4 * rowCount);
+  return { rows: all, decodeRows: all.length / 4, items: words(items) ?? new Uint32Array() };
 }
 
 for (const { default: check } of Object.values(checks)) {

@@ -155,7 +155,7 @@ export class ModelRunner {
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
     const { timer } = this.recorder;
-    if (timer !== undefined) timer.step = this.#inputs.arrays(step.rows);
+    if (timer !== undefined) timer.step = this.#inputs.arrays(step);
     this.#sampler.prepare(sampling, scored);
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }

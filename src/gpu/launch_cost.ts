@@ -17,6 +17,8 @@ export interface LaunchCost {
 export interface StepArrays {
   /** `[rows, 4]`: source, position, cache slot, first page-table entry */
   readonly rows: Uint32Array;
+  /** Rows `[0, decodeRows)` run the form of attention for generated tokens. */
+  readonly decodeRows: number;
   /** `[items, 8]`: first row, row count, first workspace row, first key, key count, .. */
   readonly items: Uint32Array;
 }

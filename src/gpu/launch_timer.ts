@@ -59,7 +59,7 @@ export class LaunchTimer {
   /** Part of the model that the next launches belong to. */
   part = "";
   /** What the step that is being recorded tells its kernels. */
-  step: StepArrays = { rows: new Uint32Array(), items: new Uint32Array() };
+  step: StepArrays = { rows: new Uint32Array(), decodeRows: 0, items: new Uint32Array() };
   readonly #device: GPUDevice;
   readonly #onSubmit: (submit: TimedSubmit) => void;
   readonly #all: Stamps[] = [];

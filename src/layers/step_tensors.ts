@@ -6,7 +6,7 @@
 import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import type { Batch } from "./batch.ts";
+import type { Batch, Step } from "./batch.ts";
 import { ITEM_WORDS, maxPasses, type PassGeometry, PrefillPasses } from "./prefill_passes.ts";
 
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
@@ -138,9 +138,10 @@ export class StepInputs {
     this.#writePasses(batch);
   }
 
-  /** What the last batch wrote, of which the first `rows` rows are used; valid until the next. */
-  arrays(rows: number): StepArrays {
-    return { rows: this.#rows.subarray(0, rows * ROW_WORDS), items: this.prefill.items };
+  /** What the last batch wrote; valid until the next. */
+  arrays({ rows, decodeRows }: Pick<Step, "rows" | "decodeRows">): StepArrays {
+    const used = this.#rows.subarray(0, rows * ROW_WORDS);
+    return { rows: used, decodeRows, items: this.prefill.items };
   }
 
   /** Notes what has changed of a sequence's page table since something stood in its place. */
