@@ -261,6 +261,7 @@ export const COMPILE_OPTIONS = {
   maxRunningRequests: ENGINE_OPTIONS.maxRunningRequests,
   pageSize: ENGINE_OPTIONS.pageSize,
   adapter: ENGINE_OPTIONS.adapter,
+  enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
   help: HELP,
   ...PLANNED_OPTIONS,
 } as const satisfies OptionTable;

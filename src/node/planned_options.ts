@@ -48,11 +48,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "string",
     help: "choice of attention kernels",
   },
-  enableTorchCompile: {
-    flags: ["--enable-torch-compile"],
-    kind: "flag",
-    help: "tune kernels for the adapter at the first start",
-  },
   speculativeAlgorithm: {
     flags: ["--speculative-algorithm"],
     kind: "string",

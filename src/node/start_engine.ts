@@ -115,10 +115,15 @@ export async function compileModel(
     const tuned = tunedKernels(process.env);
     const checkpoint = await Checkpoint.open(source);
     const { device, adapter } = await openDeviceFor(source, options, report);
+    const tuning = await kernelTuning({
+      ...{ device, source, tunedKernels: tuned, quantization: options.quantization, report },
+      measure: options.enableTorchCompile,
+    });
     const compiled = await compileKernels(checkpoint, {
       device,
       cacheDtype,
       tunedKernels: tuned,
+      tuning,
       contextLength: options.contextLength,
       maxRunningRequests: options.maxRunningRequests,
       maxTotalTokens: options.maxTotalTokens,

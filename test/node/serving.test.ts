@@ -164,6 +164,8 @@ describe("wisp launch_server", () => {
     await generate(url(), { text: "ab" });
     const text = await (await fetch(`${url()}/metrics`)).text();
     expect(text).toContain('wisp:num_requests_total{model_name="org/name"} 1\n');
+    expect(text).toMatch(/^wisp:engine_startup_time\{.*\} 0\.\d+$/m);
+    expect(text).toMatch(/^wisp:engine_load_weights_time\{.*\} \d/m);
     const without = await served();
     expect((await fetch(`${without.url()}/metrics`)).status).toBe(404);
   });
@@ -242,7 +244,7 @@ describe("wisp launch_server", () => {
     [["--log-requests-level", "2"], "--log-requests-level without --log-requests"],
     [["--collect-tokens-histogram"], "--collect-tokens-histogram without --enable-metrics"],
     [["--config", "nowhere.json"], "Cannot use nowhere.json: there is no such file"],
-    [["--enable-torch-compile"], "Cannot use option --enable-torch-compile: it is not supported"],
+    [["--enable-dp-lm-head"], "Cannot use option --enable-dp-lm-head: it is not supported"],
     [["--stream-interval", "0"], "it must be a whole number, 1 or more"],
   ])("%j ends with 2 and one sentence, before anything is loaded", async (args, message) => {
     const command = startCommand(["launch_server", ...args]);

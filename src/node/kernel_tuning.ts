@@ -1,0 +1,77 @@
+/**
+ * Which tuning a model's kernels run with on this machine: one that was measured here, or measured
+ * now.
+ *
+ * @module
+ */
+import { type TuneResult, tuneKernels } from "../../kernels/tune.ts";
+import { Checkpoint } from "../checkpoint/checkpoint.ts";
+import type { WeightSource } from "../checkpoint/source.ts";
+import { tuningDemand } from "../engine/tuning_demand.ts";
+import type { Tuning } from "../gpu/tuning.ts";
+import { OptionError } from "./option_parser.ts";
+import type { StartReport } from "./start_report.ts";
+import { storedTuning, storeTuning, tuningPath } from "./tuning_file.ts";
+
+export interface KernelTuningOptions {
+  readonly device: GPUDevice;
+  readonly source: WeightSource;
+  /** The option `quantization`. */
+  readonly quantization?: string | undefined;
+  /** The engine's `tunedKernels`. */
+  readonly tunedKernels: boolean | undefined;
+  /** Whether to measure where nothing is stored yet. */
+  readonly measure: boolean;
+  readonly report: Pick<StartReport, "tuning" | "progress">;
+  /** Where tunings are stored. Default `tuningPath()`. */
+  readonly path?: string;
+}
+
+/**
+ * Undefined where nothing is stored for the adapter, and nothing is to be measured.
+ *
+ * @throws {OptionError} when kernels are to be tuned and are not to be tuned.
+ * @throws {TuningFileError} when the stored tunings cannot be used.
+ */
+export async function kernelTuning(options: KernelTuningOptions): Promise<Tuning | undefined> {
+  const { device, source, tunedKernels = true, measure, report, path = tuningPath() } = options;
+  if (!tunedKernels) {
+    if (!measure) return undefined;
+    throw new OptionError(
+      "Cannot use option --enable-torch-compile together with SVC_ENABLE_JIT_DEEPGEMM=0",
+    );
+  }
+  const stored = await storedTuning(device.adapterInfo, path);
+  if (stored !== undefined) {
+    report.tuning(`Kernels: as measured on ${stored.measured.slice(0, 10)}, in ${path}`);
+    return stored.tuning;
+  }
+  if (!measure) return undefined;
+  const { tuning } = await measureAndStore(device, {
+    demand: await tuningDemand(await Checkpoint.open(source), options.quantization),
+    onProgress: (done, total) => report.progress({ phase: "tuning", done, total }),
+    path,
+  });
+  report.tuning(`Kernels: measured now, kept in ${path}`);
+  return tuning;
+}
+
+export interface MeasureOptions {
+  /** Default: that of `tuneKernels`. */
+  readonly demand?: Partial<Parameters<typeof tuneKernels>[1]>;
+  readonly onProgress: (done: number, total: number) => void;
+  readonly path: string;
+}
+
+/** Finds the tuning of this adapter and stores it in place of an earlier one. */
+export async function measureAndStore(
+  device: GPUDevice,
+  { demand, onProgress, path }: MeasureOptions,
+): Promise<TuneResult> {
+  // A file that cannot be written to is better known before than after.
+  await storedTuning(device.adapterInfo, path);
+  const result = await tuneKernels(device, { ...demand, onProgress });
+  const measured = new Date().toISOString();
+  await storeTuning(device.adapterInfo, { tuning: result.tuning, measured }, path);
+  return result;
+}

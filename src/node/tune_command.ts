@@ -1,0 +1,122 @@
+/**
+ * The command `wisp tune`: measures which form of the kernels is the fastest on this adapter.
+ *
+ * @module
+ */
+import type { MeasuredForm, TunedMatrix } from "../../kernels/tune.ts";
+import { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { type TuningDemand, tuningDemand } from "../engine/tuning_demand.ts";
+import { openDevice } from "./device.ts";
+import { openFolder } from "./files.ts";
+import { measureAndStore } from "./kernel_tuning.ts";
+import type { CommandContext } from "./launch_server.ts";
+import { formatOptions, OptionError, type OptionValues, parseOptions } from "./option_parser.ts";
+import { resolveModel } from "./resolve_model.ts";
+import { quietReport } from "./start_report.ts";
+import { TUNE_OPTIONS } from "./tune_options.ts";
+import { tuningPath } from "./tuning_file.ts";
+
+const USAGE = `Usage: wisp tune [options]
+
+Runs the kernels of linear layers in every form that they can take on this adapter, checks that all give
+the same bits, prints the fastest and keeps them: servers on this machine start with them from then on.
+Tell it the model that will be served, or the shapes of its matrices. Takes some minutes, during which
+nothing else should use the adapter. No answer of a model changes.
+`;
+
+const SHAPE = /^([1-9]\d{0,6})x([1-9]\d{0,6})$/;
+
+type TuneValues = OptionValues<typeof TUNE_OPTIONS>;
+
+/**
+ * @throws {OptionError} when the command line is wrong.
+ * @throws {EngineError} when the model, the adapter or the file for the tuning cannot be used.
+ */
+export async function tuneCommand(
+  args: readonly string[],
+  { stdout, stderr }: CommandContext,
+): Promise<void> {
+  const { values: options, positionals } = parseOptions(TUNE_OPTIONS, args);
+  if (options.help) {
+    stdout.write(`${USAGE}\n${formatOptions(TUNE_OPTIONS)}\n`);
+    return;
+  }
+  if (positionals.length > 0) {
+    throw new OptionError(`Cannot use argument "${positionals[0]}": only options are expected`);
+  }
+  const demand = await demandOf(options);
+  const path = options.output ?? tuningPath();
+  const { device, adapter } = await openDevice(
+    options.adapter === undefined ? {} : { adapter: options.adapter },
+  );
+  const { progress } = quietReport(stderr);
+  const { winners } = await measureAndStore(device, {
+    demand,
+    onProgress: (done, total) => progress({ phase: "tuning", done, total }),
+    path,
+  });
+  stdout.write(`Adapter: ${adapter.name}\n\n${formatWinners(winners)}\nKept in ${path}\n`);
+}
+
+/** @throws {OptionError} when shapes are told twice, or none at all. */
+async function demandOf(options: TuneValues): Promise<Partial<TuningDemand>> {
+  const { modelPath, shapes, dtypes, quantization, revision } = options;
+  if (modelPath === undefined) {
+    for (const [key, value] of Object.entries({ quantization, revision })) {
+      if (value !== undefined) throw new OptionError(`Cannot use option --${key} without --model`);
+    }
+    return { matrices: matricesOf(shapes, dtypes) };
+  }
+  if (shapes !== undefined || dtypes !== undefined) {
+    const flag = shapes === undefined ? "--dtypes" : "--shapes";
+    throw new OptionError(`Cannot use option ${flag} together with --model, which has its own`);
+  }
+  const { name, folder } = await resolveModel(modelPath, { revision });
+  const source = await openFolder(folder, name);
+  try {
+    return await tuningDemand(await Checkpoint.open(source), quantization);
+  } finally {
+    await source.close();
+  }
+}
+
+const DEFAULT_SHAPES = ["2048x2048", "4096x4096"] as const;
+const DTYPES = ["bf16", "f16", "f32", "fp8", "int8", "int4", "mxfp4"] as const;
+const DEFAULT_DTYPES = ["bf16", "fp8", "int8", "int4"] as const;
+
+function matricesOf(
+  shapes: readonly string[] = DEFAULT_SHAPES,
+  dtypes: readonly string[] = DEFAULT_DTYPES,
+): TunedMatrix[] {
+  return dtypes.flatMap((name) => {
+    const dtype = DTYPES.find((known) => known === name);
+    if (dtype === undefined) {
+      throw new OptionError(
+        `Cannot use option --dtypes ${name}: it is none of ${DTYPES.join(", ")}`,
+      );
+    }
+    return shapes.map((shape) => {
+      const [, rows, columns] = SHAPE.exec(shape) ?? [];
+      if (rows === undefined || columns === undefined) {
+        throw new OptionError(
+          `Cannot use option --shapes ${shape}: write outputs x inputs, as 4096x2048`,
+        );
+      }
+      return { dtype, rows: Number(rows), columns: Number(columns) };
+    });
+  });
+}
+
+const HEADER = ["weights", "rows", "lanes", "split", "workgroup", "us", "G weights/s"] as const;
+
+/** A line for each form that was chosen. */
+export function formatWinners(winners: readonly MeasuredForm[]): string {
+  const lines = winners.map(({ dtype, tokens, lanes, split, workgroup, seconds, weights }) => [
+    ...[dtype, `${tokens}`, `${lanes}`, `${split}`, `${workgroup}`],
+    ...[(seconds * 1e6).toFixed(0), ((tokens * weights) / seconds / 1e9).toFixed(2)],
+  ]);
+  const table = [HEADER, ...lines];
+  const widths = HEADER.map((_, c) => Math.max(...table.map((line) => line[c]!.length)));
+  const rows = table.map((line) => line.map((cell, c) => cell.padStart(widths[c]!)).join("  "));
+  return `${rows.join("\n")}\n`;
+}

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { runCommand } from "../../src/node/command.ts";
+import { formatWinners } from "../../src/node/tune_command.ts";
+
+async function wisp(...args: readonly string[]) {
+  const stdout: string[] = [];
+  const stderr: string[] = [];
+  const code = await runCommand(args, {
+    startEngine: () => Promise.reject(new Error("no engine is started")),
+    stdout: { write: (text: string) => stdout.push(text) > 0 },
+    stderr: { write: (text: string) => stderr.push(text) > 0 },
+  });
+  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
+}
+
+test("--help tells what it measures and where it keeps it", async () => {
+  const { code, stdout } = await wisp("tune", "--help");
+  expect(code).toBe(0);
+  for (const flag of ["--model-path", "--shapes", "--dtypes", "--output", "--adapter"]) {
+    expect(stdout).toContain(flag);
+  }
+});
+
+test.each([
+  [["--shapes", "64"], "Cannot use option --shapes 64: write outputs x inputs"],
+  [["--shapes", "64x0"], "Cannot use option --shapes 64x0"],
+  [["--dtypes", "fp9"], "Cannot use option --dtypes fp9: it is none of bf16, f16"],
+  [["--quantization", "int8"], "Cannot use option --quantization without --model"],
+  [["--model", "m", "--shapes", "8x8"], "Cannot use option --shapes together with --model"],
+  [["--model", "m", "--dtypes", "fp8"], "Cannot use option --dtypes together with --model"],
+  [["a model"], 'Cannot use argument "a model"'],
+])("%j ends with 2 and one sentence, before an adapter is opened", async (args, message) => {
+  const { code, stderr } = await wisp("tune", ...args);
+  expect(stderr).toContain(message);
+  expect(code).toBe(2);
+});
+
+test("the table has a line for each form, with weights that are read in a second", () => {
+  const form = { dtype: "fp8", lanes: 8, split: 1, workgroup: 8, weights: 4e6 } as const;
+  const text = formatWinners([
+    { ...form, tokens: 1, seconds: 1e-3 },
+    { ...form, tokens: 4, seconds: 2e-3 },
+  ]);
+  const lines = text.trimEnd().split("\n");
+  expect(lines).toHaveLength(3);
+  expect(lines[1]!.trim().split(/\s+/)).toEqual(["fp8", "1", "8", "1", "8", "1000", "4.00"]);
+  expect(lines[2]!.trim().split(/\s+/)).toEqual(["fp8", "4", "8", "1", "8", "2000", "8.00"]);
+});
