@@ -33,6 +33,7 @@ import { requireConsistent } from "./server_options.ts";
 import { drainOnSignal } from "./shutdown.ts";
 import type { StartEngine } from "./start_engine.ts";
 import { lineReport } from "./start_report.ts";
+import { StartTimes } from "./start_times.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 export interface CommandContext {
@@ -90,11 +91,15 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   for (const warning of environmentWarnings(process.env)) {
     log.line("warning", `Warning: ${warning}`);
   }
-  const engine = await context.startEngine(options, lineReport(log, options.decodeLogInterval));
+  const startTimes = new StartTimes();
+  const report = startTimes.watch(lineReport(log, options.decodeLogInterval));
+  const engine = await context.startEngine(options, report);
+  startTimes.end();
   let lifecycle: Lifecycle = "starting";
   const profiles = profileFiles(engine, options, log);
   const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
-  const app = await appOver(engine, { options, log, profiles, lifecycle: () => lifecycle });
+  const surroundings = { options, log, startTimes, profiles, lifecycle: () => lifecycle };
+  const app = await appOver(engine, surroundings);
   const server = await serve(app, options);
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
@@ -136,6 +141,7 @@ function profileFiles(
 interface AppSurroundings {
   readonly options: LaunchOptions;
   readonly log: Logger;
+  readonly startTimes: StartTimes;
   readonly profiles: ProfileFiles | undefined;
   readonly lifecycle: () => Lifecycle;
 }
@@ -143,10 +149,10 @@ interface AppSurroundings {
 /** The endpoints, with what the options put around the engine. */
 async function appOver(
   engine: GenerationEngine,
-  { options, log, profiles, lifecycle }: AppSurroundings,
+  { options, log, startTimes, profiles, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
   const { servedModelName = engine.model.path, watchdogTimeout } = options;
-  const metrics = await openMetrics(engine, options);
+  const metrics = await openMetrics(engine, options, startTimes);
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
   const { streamInterval } = options;
   return withPreferred(options, (samplingParams) =>
@@ -181,12 +187,14 @@ async function appOver(
 async function openMetrics(
   engine: GenerationEngine,
   { enableMetrics, servedModelName, collectTokensHistogram }: LaunchOptions,
+  startTimes: StartTimes,
 ): Promise<PrometheusMetrics | undefined> {
   if (!enableMetrics) return undefined;
   const { PrometheusMetrics } = await import("./prometheus.ts");
   return new PrometheusMetrics(engine, {
     modelName: servedModelName ?? engine.model.path,
     tokensHistogram: collectTokensHistogram,
+    startTimes,
   });
 }
 

@@ -13,12 +13,15 @@ import type { MetricsPage } from "../server/metrics.ts";
 import type { EngineObserver, Outcome, RequestObserver } from "../server/observe.ts";
 import { RequestCourse } from "../server/request_course.ts";
 import { RecentSum } from "./recent_sum.ts";
+import type { StartTimes } from "./start_times.ts";
 
 export interface PrometheusOptions {
   /** Of the label `model_name`. */
   readonly modelName: string;
   /** Whether there are histograms of prompt and completion tokens. */
   readonly tokensHistogram?: boolean;
+  /** Of the engine's start, if somebody has looked at a clock. */
+  readonly startTimes?: StartTimes;
 }
 
 /** Seconds. */
@@ -47,7 +50,7 @@ export class PrometheusMetrics implements MetricsPage {
   constructor(engine: GenerationEngine, options: PrometheusOptions) {
     this.#registry.setDefaultLabels({ model_name: options.modelName });
     this.#requests = requestMetrics(this.#registry, options);
-    addGauges(this.#registry, engine, this.#requests);
+    addGauges(this.#registry, engine, this.#requests, options.startTimes);
   }
 
   get contentType(): string {
@@ -116,7 +119,12 @@ function requestMetrics(registry: Registry, { tokensHistogram = false }: Prometh
   };
 }
 
-function addGauges(registry: Registry, engine: GenerationEngine, requests: RequestMetrics): void {
+function addGauges(
+  registry: Registry,
+  engine: GenerationEngine,
+  requests: RequestMetrics,
+  times: StartTimes | undefined,
+): void {
   const { recent, compiling } = requests;
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
@@ -158,6 +166,9 @@ function addGauges(registry: Registry, engine: GenerationEngine, requests: Reque
     "Tokens that a step of speculative decoding adds; 0 without it.",
     () => 0,
   );
+  if (times === undefined) return;
+  gauge("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
+  gauge("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
 }
 
 class MeasuredRequest implements RequestObserver {
@@ -165,9 +176,12 @@ class MeasuredRequest implements RequestObserver {
   readonly #isConstrained: boolean;
   readonly #course = new RequestCourse();
 
-  constructor({ sampling = {} }: GenerationRequest, metrics: RequestMetrics) {
+  constructor({ sampling = {}, constraint }: GenerationRequest, metrics: RequestMetrics) {
     this.#metrics = metrics;
-    this.#isConstrained = Boolean(sampling.jsonSchema ?? sampling.regex ?? sampling.ebnf);
+    const { jsonSchema, regex, ebnf, structuralTag } = sampling;
+    // An empty text is no constraint.
+    const forms = [jsonSchema, regex, ebnf, structuralTag, constraint];
+    this.#isConstrained = forms.some((form) => form !== undefined && form !== "");
     if (this.#isConstrained) metrics.compiling.add(this);
   }
 

@@ -81,13 +81,17 @@ describe("PrometheusMetrics", () => {
     const { app, engine, metrics } = counted({ model: { contextLength: 8 } });
     for await (const _ of engine.generate({ prompt: "abc" })) break;
     await post(app, "/generate", { text: "much too long" });
-    await post(app, "/generate", { text: "a", sampling_params: { regex: "a" } });
+    for (const form of [{ regex: "a" }, { json_schema: "" }, { structural_tag: "{}" }]) {
+      await post(app, "/generate", { text: "a", sampling_params: form });
+    }
+    const constraint = { kind: "tools", source: "{}" } as const;
+    for await (const _ of engine.generate({ prompt: "a", constraint }));
     expect(await series(metrics)).toMatchObject({
-      "wisp:num_requests_total": 3,
+      "wisp:num_requests_total": 6,
       "wisp:num_aborted_requests_total": 1,
       'wisp:num_failed_requests_total{code="invalid_request"}': 1,
-      "wisp:num_so_requests_total": 1,
-      "wisp:e2e_request_latency_seconds_count": 1,
+      "wisp:num_so_requests_total": 3,
+      "wisp:e2e_request_latency_seconds_count": 4,
     });
   });
 
