@@ -32,7 +32,7 @@ export interface Machine<State> {
 
 const MAX_STATES = 20_000;
 /** Of each state and each way on from it. */
-const MOVE_EFFORT = 3;
+const MOVE_EFFORT = 5;
 const MAX_MOVES = 60_000;
 
 /**

@@ -19,7 +19,7 @@ import { automatonOfTexts } from "./language.ts";
 /** Classes of keys that the schema does not name. */
 const MAX_CLASSES = 256;
 /** Of each fact that is looked at for a key. */
-const FACT_EFFORT = 0.15;
+const FACT_EFFORT = 0.3;
 
 export interface NamedMember {
   readonly key: string;
