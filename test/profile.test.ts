@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { chromeTrace, formatProfile, type Profile } from "../src/profile.ts";
+
+const kernel = (name: string, microseconds: number) => ({
+  ...{ kernel: name, launches: 2, microseconds },
+  ...{ bytes: 3000 * microseconds, flops: 150_000 * microseconds },
+  boundMicroseconds: microseconds / 4,
+});
+
+const profile: Profile = {
+  rates: { copy: 1.234e11, fma: 5.6e13 },
+  steps: 3,
+  microseconds: 1000,
+  kernels: [kernel("linear/linear", 300), kernel("norm/add_norm", 100)],
+  launches: [
+    {
+      ...{ kernel: "norm/add_norm", part: "layer 3", grid: [4, 2, 1] as const },
+      ...{ start: 10.5, duration: 2.25, bytes: 64, flops: 128 },
+    },
+  ],
+  host: [{ name: "schedule", start: 1, duration: 2 }],
+  omittedSpans: 7,
+};
+
+test("a table has a line for each kernel and one for all, in columns", () => {
+  expect(formatProfile(profile).split("\n")).toEqual([
+    "3 steps; the adapter: copy 123 GB/s, fma 56000 GFLOP/s",
+    "kernel         launches   us    share  GB/s  GFLOP/s  of bound",
+    "linear/linear         2  300   75.0 %  3.00      150    25.0 %",
+    "norm/add_norm         2  100   25.0 %  3.00      150    25.0 %",
+    "all                   4  400  100.0 %  3.00      150    25.0 %",
+  ]);
+});
+
+test("a table of nothing says so without dividing by it", () => {
+  const empty = { ...profile, steps: 0, kernels: [], launches: [], host: [] };
+  const [, , all, ...others] = formatProfile(empty).split("\n");
+  expect(others).toEqual([]);
+  expect(all!.trim()).toBe("all            0   0");
+});
+
+test("a trace has launches and host on named tracks of one process, in microseconds", () => {
+  expect(JSON.parse(JSON.stringify(chromeTrace(profile)))).toEqual({
+    traceEvents: [
+      { name: "process_name", ph: "M", ts: 0, pid: 1, tid: 0, args: { name: "wisp" } },
+      { name: "thread_name", ph: "M", ts: 0, pid: 1, tid: 1, args: { name: "host" } },
+      { name: "thread_name", ph: "M", ts: 0, pid: 1, tid: 2, args: { name: "kernels" } },
+      { name: "schedule", ph: "X", pid: 1, tid: 1, ts: 1, dur: 2 },
+      {
+        ...{ name: "norm/add_norm", ph: "X", pid: 1, tid: 2, ts: 10.5, dur: 2.25 },
+        args: { part: "layer 3", grid: "4x2x1", bytes: 64, flops: 128 },
+      },
+    ],
+    displayTimeUnit: "ms",
+    otherData: {
+      ...{ steps: 3, omittedSpans: 7 },
+      ...{ copyBytesPerSecond: 1.234e11, fmaOperationsPerSecond: 5.6e13 },
+    },
+  });
+});
+
+test("a trace has what was asked for only", () => {
+  const spans = (activities: readonly ("CPU" | "GPU")[]) =>
+    chromeTrace(profile, { activities, shapes: false }).traceEvents.filter(({ ph }) => ph === "X");
+  expect(spans(["CPU"]).map(({ name }) => name)).toEqual(["schedule"]);
+  expect(spans(["GPU"])).toMatchObject([
+    { name: "norm/add_norm", args: { part: "layer 3", bytes: 64, flops: 128 } },
+  ]);
+  expect(spans(["GPU"])[0]!.args).not.toHaveProperty("grid");
+});
