@@ -8,12 +8,21 @@
  */
 
 export interface EventStreamOptions<T> {
-  /** The events of one item, each sent as JSON; none is fine. */
+  /** The events of one item, each sent as JSON, or as the `JsonText` that it is; none is fine. */
   readonly events: (item: T) => readonly unknown[];
   /** The events after the last item. */
   readonly last?: () => readonly unknown[];
   /** The event that tells the client of an error; it is followed by the end of the stream. */
   readonly failure: (error: unknown) => unknown;
+}
+
+/** An event whose JSON is written already. */
+export class JsonText {
+  readonly json: string;
+
+  constructor(json: string) {
+    this.json = json;
+  }
 }
 
 const HEADERS: Readonly<Record<string, string>> = {
@@ -73,6 +82,8 @@ function isAbort(error: unknown): boolean {
 
 function serialize(events: readonly unknown[]): string {
   let text = "";
-  for (const event of events) text += `data: ${JSON.stringify(event)}\n\n`;
+  for (const event of events) {
+    text += `data: ${event instanceof JsonText ? event.json : JSON.stringify(event)}\n\n`;
+  }
   return text;
 }

@@ -5,10 +5,11 @@
  */
 import type { FinishReason, GenerationChunk, LogprobOptions } from "../generation.ts";
 import { nestedErrorBody } from "../http/error_response.ts";
-import { eventStream } from "../http/event_stream.ts";
+import { eventStream, JsonText } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import { readGenerateBody } from "./generate_request.ts";
 import { GenerationGroup } from "./generation_group.ts";
+import { GrowingJsonNumbers, GrowingJsonText } from "./growing_json.ts";
 import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { WireLogprobs } from "./wire_logprobs.ts";
@@ -30,7 +31,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
       events: ({ index, chunk }) => {
         const completion = completions[index]!;
         if (!completion.append(chunk)) return [];
-        return [body.batch ? { ...completion.toWire(), index } : completion.toWire()];
+        return [completion.toEvent(body.batch ? { index } : {})];
       },
       last: () => {
         for (const completion of completions) completion.requireFinished();
@@ -54,6 +55,8 @@ class Completion {
   readonly #startTime: number;
   readonly #outputIds: number[] = [];
   readonly #logprobs: WireLogprobs | undefined;
+  readonly #textJson = new GrowingJsonText();
+  readonly #idsJson = new GrowingJsonNumbers();
   #text = "";
   #last: GenerationChunk | null = null;
 
@@ -78,6 +81,18 @@ class Completion {
 
   /** The documented object. It shares its lists: write it down before the next `append`. */
   toWire(): object {
+    return { text: this.#text, output_ids: this.#outputIds, meta_info: this.#metaInfo() };
+  }
+
+  /** The same with further fields, as JSON. */
+  toEvent(further: object): JsonText {
+    const text = this.#textJson.write(this.#text);
+    const ids = this.#idsJson.write(this.#outputIds);
+    const others = JSON.stringify({ meta_info: this.#metaInfo(), ...further }).slice(1);
+    return new JsonText(`{"text":${text},"output_ids":${ids},${others}`);
+  }
+
+  #metaInfo(): object {
     const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
     const metaInfo = {
       id: requestId,
@@ -88,12 +103,8 @@ class Completion {
       completion_tokens: completionTokens,
       cached_tokens: cachedTokens,
     };
-    const seconds = (performance.now() - this.#startTime) / 1000;
-    return {
-      text: this.#text,
-      output_ids: this.#outputIds,
-      meta_info: finish === null ? metaInfo : { ...metaInfo, e2e_latency: seconds },
-    };
+    if (finish === null) return metaInfo;
+    return { ...metaInfo, e2e_latency: (performance.now() - this.#startTime) / 1000 };
   }
 }
 

@@ -1,7 +1,13 @@
 /** Section 2.5 of the specification: the shapes of streamed chunks. */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/server/app.ts";
-import { type ChatEvent, events, type GenerateAnswer, post } from "../support/http_client.ts";
+import {
+  type ChatEvent,
+  eventLines,
+  events,
+  type GenerateAnswer,
+  post,
+} from "../support/http_client.ts";
 import { type Script, ScriptedEngine } from "../support/scripted_engine.ts";
 
 function scripted(script?: Script): ReturnType<typeof createApp> {
@@ -53,6 +59,18 @@ describe("generate stream", () => {
     }
     const order = chunks.map(({ index }) => index);
     expect(order.slice(0, 6)).toEqual([0, 1, 2, 0, 1, 2]);
+  });
+
+  test("a chunk is JSON without white space, with its fields in one order", async () => {
+    const pieces = ['"', "\n", "\ud83d", "\ude00", "é"];
+    const body = { text: ["a"], stream: true, rid: "r", return_logprob: false };
+    const lines = await eventLines(await post(scripted({ pieces }), "/generate", body));
+    expect(lines.pop()).toBe("[DONE]");
+    for (const line of lines) {
+      expect(line).toBe(JSON.stringify(JSON.parse(line)));
+      expect(line).toMatch(/^\{"text":.*,"output_ids":\[.*\],"meta_info":\{.*\},"index":0\}$/);
+    }
+    expect(JSON.parse(lines.at(-1)!).text).toBe(pieces.join(""));
   });
 
   test("a chunk that brings nothing is not sent", async () => {

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { eventStream } from "../../src/http/event_stream.ts";
+import { eventStream, JsonText } from "../../src/http/event_stream.ts";
 import { eventLines } from "../support/http_client.ts";
 
 async function* numbers(count: number, onEnd = () => {}): AsyncGenerator<number> {
@@ -23,6 +23,14 @@ test("eventStream sends every event on a line of its own, then [DONE]", async ()
     'data: {"n":0}\n\ndata: {"square":0}\n\ndata: {"n":1}\n\ndata: {"square":1}\n\n' +
       'data: {"last":true}\n\ndata: [DONE]\n\n',
   );
+});
+
+test("eventStream sends JSON that is written already as it is", async () => {
+  const response = eventStream(numbers(1), {
+    events: () => [new JsonText('{"a": 1}'), 2],
+    failure,
+  });
+  expect(await eventLines(response)).toEqual(['{"a": 1}', "2", "[DONE]"]);
 });
 
 test("eventStream goes on past items without events", async () => {
