@@ -219,6 +219,18 @@ describe("wisp bench_serving on a server that is broken", () => {
     expect(stderr).toContain("2 of 6 requests failed:\n  2 x status 500: oops");
   });
 
+  test("by closing connections that nobody uses: nothing has failed", async () => {
+    const used = new WeakSet<object>();
+    const url = await listenBroken(({ socket }, response) => {
+      if (used.has(socket)) socket.destroy();
+      else response.end(events(token(1), "[DONE]"));
+      used.add(socket);
+    });
+    const { code, figure } = await bench(url, ...small, "--max-concurrency", "1");
+    expect(code).toBe(0);
+    expect(figure("Successful requests")).toBe(6);
+  });
+
   test("nobody listens: the load is not begun", async () => {
     const url = await listenBroken(() => {});
     for (const close of closers.splice(0)) await close();

@@ -45,48 +45,61 @@ const DATA = "data:";
 const DONE = "[DONE]";
 
 /**
- * Posts a body and reads the answer to its end.
+ * Posts a body and reads the answer to its end. A connection that the server has closed while nobody
+ * used it is no failure: the request is sent on another.
  *
  * @throws {LoadError} when the server refuses it, the connection fails, an event tells of an error,
  * or the stream ends without `[DONE]`.
  */
 export function streamedRequest(
   body: object,
-  { backend, baseUrl, agent, headers = {}, timeout }: StreamedRequestOptions,
+  options: StreamedRequestOptions,
 ): Promise<RequestRecord> {
-  const text = JSON.stringify(body);
-  const send = baseUrl.startsWith("https:") ? requestHttps : requestHttp;
-  return new Promise((resolve, reject) => {
-    const fail = (error: unknown) => {
+  return send(JSON.stringify(body), new AnswerReader(options.backend), options);
+}
+
+function send(
+  text: string,
+  reader: AnswerReader,
+  options: StreamedRequestOptions,
+): Promise<RequestRecord> {
+  const { backend, baseUrl, agent, headers, timeout } = options;
+  const request = (baseUrl.startsWith("https:") ? requestHttps : requestHttp)(
+    baseUrl + backend.path,
+    {
+      method: "POST",
+      agent,
+      timeout,
+      headers: {
+        "content-type": "application/json",
+        "content-length": Buffer.byteLength(text),
+        ...headers,
+      },
+    },
+  );
+  return new Promise<RequestRecord>((resolve, reject) => {
+    let isAnswered = false;
+    const fail = (error: Error) => {
       request.destroy();
-      reject(error instanceof LoadError ? error : new LoadError(messageOf(error)));
+      if (!isAnswered && request.reusedSocket && wasClosed(error)) {
+        resolve(send(text, reader, options));
+        return;
+      }
+      reject(error instanceof LoadError ? error : new LoadError(error.message));
     };
-    const request = send(
-      baseUrl + backend.path,
-      {
-        method: "POST",
-        agent,
-        timeout,
-        headers: {
-          "content-type": "application/json",
-          "content-length": Buffer.byteLength(text),
-          ...headers,
-        },
-      },
-      (response) => {
-        const answer = response.statusCode === 200 ? readStream : readRefusal;
-        answer(response, reader).then(resolve, fail);
-      },
-    );
-    const reader = new AnswerReader(backend);
+    request.on("response", (response) => {
+      isAnswered = true;
+      const answer = response.statusCode === 200 ? readStream : readRefusal;
+      answer(response, reader).then(resolve, fail);
+    });
     request.on("timeout", () => fail(new LoadError(`nothing came for ${timeout / 1000} s`)));
     request.on("error", fail);
     request.end(text);
   });
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+function wasClosed({ code }: NodeJS.ErrnoException): boolean {
+  return code === "ECONNRESET" || code === "EPIPE";
 }
 
 function readStream(response: IncomingMessage, reader: AnswerReader): Promise<RequestRecord> {
