@@ -57,9 +57,13 @@ const sample = () => {
   peakHeap = Math.max(peakHeap, heapUsed + arrayBuffers);
 };
 
+const config = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
 /** Other tokens in each round, so that nothing can be had from the round before. */
 const tokensOf = (count, round) =>
-  Array.from({ length: count }, (_, i) => 300 + ((i * 7919 + round * 104729) % 100_000));
+  Array.from(
+    { length: count },
+    (_, i) => 300 + ((i * 7919 + round * 104729) % (config.vocab_size - 300)),
+  );
 
 /** Processor seconds of all threads. */
 const cpu = () => {
@@ -124,7 +128,6 @@ const loaded = {
 const runs = [];
 for (let round = 0; round < rounds; round++) runs.push(await generate(engine, round));
 const { weightBytes, cacheBytes } = engine.memoryPlan;
-const config = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
 const errors = engine.quantizationErrors.map(({ relativeError }) => relativeError);
 console.log(
   JSON.stringify({

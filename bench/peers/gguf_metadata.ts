@@ -12,7 +12,7 @@ import type { GgufMetadata, GgufValue } from "./gguf_writer.ts";
 
 /** The fields that are read, those that not every family has optional. */
 export interface ModelConfig {
-  readonly model_type: "qwen3" | "qwen3_moe" | "llama" | "deepseek_v2" | "gpt_oss";
+  readonly model_type: "qwen3" | "qwen3_moe" | "llama" | "deepseek_v2" | "deepseek_v3" | "gpt_oss";
   readonly vocab_size: number;
   readonly hidden_size: number;
   readonly intermediate_size: number;
@@ -35,6 +35,7 @@ export interface ModelConfig {
     readonly truncate?: boolean;
   } | null;
   readonly tie_word_embeddings: boolean;
+  readonly q_lora_rank?: number | null;
   readonly kv_lora_rank?: number;
   readonly qk_nope_head_dim?: number;
   readonly qk_rope_head_dim?: number;
@@ -45,6 +46,8 @@ export interface ModelConfig {
   readonly num_experts_per_tok?: number;
   readonly moe_intermediate_size?: number;
   readonly n_shared_experts?: number;
+  readonly n_group?: number;
+  readonly topk_group?: number;
   readonly first_k_dense_replace?: number;
   readonly routed_scaling_factor?: number;
   readonly norm_topk_prob?: boolean;
@@ -58,9 +61,11 @@ const ARCHITECTURES = {
   qwen3_moe: "qwen3moe",
   llama: "llama",
   deepseek_v2: "deepseek2",
+  deepseek_v3: "deepseek2",
   gpt_oss: "gpt-oss",
 } as const;
 const SOFTMAX_GATING = 1;
+const SIGMOID_GATING = 2;
 /** Kinds of tokens. */
 const NORMAL = 1;
 const CONTROL = 3;
@@ -80,7 +85,7 @@ export function ggufMetadata(config: ModelConfig): GgufMetadata {
     "attention.head_count": u32(config.num_attention_heads),
     "attention.layer_norm_rms_epsilon": f32(config.rms_norm_eps),
     "rope.freq_base": f32(config.rope_theta),
-    ...(config.model_type === "deepseek_v2" ? latentFields(config) : headFields(config)),
+    ...(isLatent(config) ? latentFields(config) : headFields(config)),
     ...ropeFields(config),
     ...expertFields(config),
   };
@@ -93,6 +98,8 @@ export function ggufMetadata(config: ModelConfig): GgufMetadata {
     ...tokenizerFields(config.vocab_size),
   };
 }
+
+const isLatent = ({ kv_lora_rank: latent }: ModelConfig) => latent !== undefined;
 
 type Fields = Readonly<Record<string, GgufValue>>;
 
@@ -114,7 +121,8 @@ function latentFields(config: ModelConfig): Fields {
     "attention.value_length": u32(latent!),
     "attention.key_length_mla": u32(nope! + rope!),
     "attention.value_length_mla": u32(config.v_head_dim!),
-    "attention.q_lora_rank": u32(config.hidden_size),
+    // Without one, what queries are made in two steps of: see gguf_model.ts.
+    "attention.q_lora_rank": u32(config.q_lora_rank ?? config.hidden_size),
     "attention.kv_lora_rank": u32(latent!),
     "rope.dimension_count": u32(rope!),
     leading_dense_block_count: u32(config.first_k_dense_replace!),
@@ -144,13 +152,18 @@ function expertFields(config: ModelConfig): Fields {
     expert_used_count: u32(config.num_experts_per_tok!),
     expert_feed_forward_length: u32(width),
   };
-  if (config.model_type !== "deepseek_v2") return fields;
+  if (!isLatent(config)) return fields;
+  const isSigmoid = config.model_type === "deepseek_v3";
   return {
     ...fields,
     expert_shared_count: u32(config.n_shared_experts!),
     expert_weights_scale: f32(config.routed_scaling_factor!),
     expert_weights_norm: { type: "bool", value: config.norm_topk_prob! },
-    expert_gating_func: u32(SOFTMAX_GATING),
+    expert_gating_func: u32(isSigmoid ? SIGMOID_GATING : SOFTMAX_GATING),
+    ...(isSigmoid && {
+      expert_group_count: u32(config.n_group!),
+      expert_group_used_count: u32(config.topk_group!),
+    }),
   };
 }
 

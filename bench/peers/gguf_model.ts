@@ -28,6 +28,9 @@ const LAYER_NAMES: Readonly<Record<string, string>> = {
   "self_attn.o_proj.bias": "attn_output.bias",
   "self_attn.q_norm.weight": "attn_q_norm.weight",
   "self_attn.k_norm.weight": "attn_k_norm.weight",
+  "self_attn.q_a_proj.weight": "attn_q_a.weight",
+  "self_attn.q_a_layernorm.weight": "attn_q_a_norm.weight",
+  "self_attn.q_b_proj.weight": "attn_q_b.weight",
   "self_attn.kv_a_proj_with_mqa.weight": "attn_kv_a_mqa.weight",
   "self_attn.kv_a_layernorm.weight": "attn_kv_a_norm.weight",
   "self_attn.sinks": "attn_sinks.weight",
@@ -35,6 +38,7 @@ const LAYER_NAMES: Readonly<Record<string, string>> = {
   "mlp.up_proj.weight": "ffn_up.weight",
   "mlp.down_proj.weight": "ffn_down.weight",
   "mlp.gate.weight": "ffn_gate_inp.weight",
+  "mlp.gate.e_score_correction_bias": "exp_probs_b.bias",
   "mlp.router.weight": "ffn_gate_inp.weight",
   "mlp.router.bias": "ffn_gate_inp.bias",
   "mlp.shared_experts.gate_proj.weight": "ffn_gate_shexp.weight",
@@ -85,7 +89,8 @@ export function ggufModel(
       tensors.push(plain(from + theirs, to + (renamed ? "post_attention_norm.weight" : ours)));
     }
     const context: Layer = { config, weights, type, from, to };
-    tensors.push(...queryTensors(context));
+    // With a query latent the names were all.
+    if (names.has("self_attn.q_proj.weight")) tensors.push(...queryTensors(context));
     if (names.has("self_attn.kv_b_proj.weight")) tensors.push(...keyValueTensors(context));
     if (names.has("mlp.experts.0.gate_proj.weight")) tensors.push(...stackedExperts(context));
     if (names.has("mlp.experts.down_proj_blocks")) tensors.push(...mxfp4Experts(context));

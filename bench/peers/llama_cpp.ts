@@ -1,5 +1,5 @@
 /**
- * llama.cpp on the CPU: log-probabilities of every token after every token of a prompt, and speed.
+ * llama.cpp on the CPU: log-probabilities of every token after every token of a prompt.
  *
  * The package is no dependency of ours, so what is used of it is written down here.
  *
@@ -33,7 +33,6 @@ interface LlamaSequence {
 
 interface Result {
   readonly next: {
-    readonly token: number;
     readonly probabilities: ReadonlyMap<number, number>;
   };
 }
@@ -81,51 +80,6 @@ export function logProbabilities(
     }
     return answers;
   });
-}
-
-export interface Speed {
-  /** Tokens a second, each the best of the rounds. */
-  readonly prompt: number;
-  readonly generated: number;
-}
-
-export interface SpeedOptions {
-  readonly prompt: readonly number[];
-  /** Tokens to generate. */
-  readonly count: number;
-  readonly threads: number;
-  readonly rounds: number;
-}
-
-/** Its defaults but for the number of threads, whose barriers spin when a core is missing. */
-export function speed(modelPath: string, options: SpeedOptions): Promise<Speed> {
-  const { prompt, count, threads, rounds } = options;
-  return withModel(modelPath, async (model) => {
-    const sequence = (await model.createContext({ ...SIZES, threads })).getSequence();
-    let best: Speed = { prompt: 0, generated: 0 };
-    for (let round = 0; round < rounds; round++) {
-      await sequence.clearHistory();
-      const started = performance.now();
-      let last = await continued(sequence, prompt);
-      const read = performance.now();
-      for (let i = 0; i < count; i++) last = await continued(sequence, [last]);
-      const done = performance.now();
-      best = {
-        prompt: Math.max(best.prompt, (1000 * prompt.length) / (read - started)),
-        generated: Math.max(best.generated, (1000 * count) / (done - read)),
-      };
-    }
-    return best;
-  });
-}
-
-/** The likeliest token behind these. */
-async function continued(sequence: LlamaSequence, tokens: readonly number[]): Promise<number> {
-  const greedy = { generateNext: { token: true, options: { temperature: 0 } } };
-  const results = await sequence.controlledEvaluate(
-    tokens.map((token, i) => [token, i === tokens.length - 1 ? greedy : {}] as const),
-  );
-  return results.at(-1)!.next.token;
 }
 
 async function withModel<T>(

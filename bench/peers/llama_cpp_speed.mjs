@@ -1,21 +1,28 @@
-// Speed of llama.cpp's CPU backend in a process of its own, as one line of JSON.
+// Speed of llama.cpp's CPU or Vulkan backend in a process of its own, as one line of JSON.
 //
-//   node bench/peers/llama_cpp_speed.mjs '{"model": FILE, "threads": COUNT, "prompt": TOKENS,
-//     "generated": TOKENS, "rounds": TIMES}'
+//   node bench/peers/llama_cpp_speed.mjs '{"model": FILE, "backend": "cpu" or "vulkan",
+//     "threads": COUNT, "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES, "vocabulary": COUNT}'
+//
+// The first evaluation on Vulkan compiles shaders, for minutes where the driver has not kept them.
 
 import { performance } from "node:perf_hooks";
 import { getLlama } from "node-llama-cpp";
 
-const { model: modelPath, threads, prompt, generated, rounds } = JSON.parse(process.argv[2]);
+const { model: modelPath, ...options } = JSON.parse(process.argv[2]);
+const { backend, threads, prompt, generated, rounds, vocabulary } = options;
 const contextSize = prompt + generated;
 
 const llama = await getLlama({
-  gpu: false,
+  gpu: backend === "vulkan" && "vulkan",
   build: "never",
   logLevel: "error",
   maxThreads: threads,
 });
-const model = await llama.loadModel({ modelPath, gpuLayers: 0, ignoreMemorySafetyChecks: true });
+const model = await llama.loadModel({
+  modelPath,
+  gpuLayers: backend === "vulkan" ? "max" : 0,
+  ignoreMemorySafetyChecks: true,
+});
 const context = await model.createContext({
   contextSize,
   batchSize: prompt,
@@ -26,7 +33,7 @@ const sequence = context.getSequence();
 
 /** Other tokens in each round, so that nothing can be had from the round before. */
 const tokensOf = (round) =>
-  Array.from({ length: prompt }, (_, i) => 300 + ((i * 7919 + round * 104729) % 100_000));
+  Array.from({ length: prompt }, (_, i) => 300 + ((i * 7919 + round * 104729) % (vocabulary - 300)));
 
 /** Processor seconds of all threads. */
 const cpu = () => {
@@ -55,6 +62,9 @@ async function generate(round) {
 }
 
 const runs = [];
+const started = performance.now();
+await generate(rounds);
+const warmUp = (performance.now() - started) / 1000;
 for (let round = 0; round < rounds; round++) runs.push(await generate(round));
-console.log(JSON.stringify({ runs }));
+console.log(JSON.stringify({ warmUp, device: (await llama.getGpuDeviceNames())[0], runs }));
 await llama.dispose();

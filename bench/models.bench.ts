@@ -1,0 +1,243 @@
+/**
+ * Models of random weights, a DeepSeek of six layers in FP8 and the shape of Qwen3-0.6B: what loading
+ * one takes, how fast it prefills and decodes, and how fast llama.cpp does the same with weights of
+ * the same shape.
+ *
+ * Every line is a process of its own. llama.cpp is left out where bench/peers is not installed.
+ * `WISP_MODELS` chooses among "deepseek" and "qwen3", `WISP_PEERS` among llama.cpp's "cpu" and
+ * "vulkan", the second on the adapter of ours: not a default, as its first run on lavapipe compiles
+ * shaders for minutes. `WISP_QUANTIZATION` is a list for Qwen3, "none" for the weights as they are;
+ * `WISP_ROUNDS` and `WISP_GENERATED` are rounds and tokens.
+ *
+ * Times of the wall say little while others use the cores, and llama.cpp's threads spin while they
+ * wait for each other; processor time of one thread is what compares best.
+ *
+ * @module
+ */
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { availableParallelism, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  MOST_HEAP_BYTES,
+  MOST_RESIDENT_BYTES,
+  type Qwen3Report,
+  qwen3Sized,
+  residentBesideBuffers,
+  runQwen3,
+  type Speed,
+} from "../test/support/qwen3_process.ts";
+import { DEEPSEEK_6_LAYERS, deepseekV3 } from "../test/support/synthetic/deepseek_v3.ts";
+import {
+  type SyntheticModel,
+  syntheticSource,
+  writeFolder,
+} from "../test/support/synthetic/source.ts";
+import { machine } from "./machine.ts";
+import { CheckpointRows } from "./peers/checkpoint_rows.ts";
+import { ggufModel } from "./peers/gguf_model.ts";
+import { type GgufType, writeGguf } from "./peers/gguf_writer.ts";
+import { withoutAmx } from "./peers/without_amx.ts";
+import { table } from "./table.ts";
+
+const PROMPT = 128;
+const SEED = 7;
+const TIMEOUT = 1_800_000;
+const list = (name: string, otherwise: string) => (process.env[name] ?? otherwise).split(",");
+const rounds = Number(process.env.WISP_ROUNDS ?? 3);
+const generated = Number(process.env.WISP_GENERATED ?? 24);
+
+interface BenchedModel {
+  readonly name: string;
+  readonly model: SyntheticModel;
+  /** The same shape in BF16, and what llama.cpp has it in. */
+  readonly plain: SyntheticModel;
+  readonly type: GgufType;
+  /** llama.cpp's fastest build cannot run it. */
+  readonly abortsWithAmx: boolean;
+  /** "none" is the checkpoint as it is. */
+  readonly quantizations: readonly string[];
+}
+
+const models: readonly BenchedModel[] = [
+  {
+    name: "deepseek",
+    model: deepseekV3(DEEPSEEK_6_LAYERS),
+    plain: deepseekV3(DEEPSEEK_6_LAYERS, { fp8: false }),
+    type: "q8_0",
+    abortsWithAmx: true,
+    quantizations: ["none"],
+  },
+  {
+    name: "qwen3",
+    model: qwen3Sized(),
+    plain: qwen3Sized(),
+    type: "q4_0",
+    abortsWithAmx: false,
+    quantizations: list("WISP_QUANTIZATION", "int4,int8,none"),
+  },
+];
+const wanted = list("WISP_MODELS", "deepseek,qwen3");
+
+interface Peer {
+  readonly backend: string;
+  readonly threads: number;
+}
+
+const peers: readonly Peer[] = list("WISP_PEERS", "cpu").flatMap((backend) =>
+  backend === "cpu"
+    ? [1, 2].map((threads) => ({ backend, threads }))
+    : [{ backend, threads: availableParallelism() }],
+);
+const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const peerInstalled = existsSync(path("peers/node_modules/node-llama-cpp"));
+const missing =
+  "llama.cpp is left out: (cd bench/peers && npm install --ignore-scripts --no-save) installs it";
+
+beforeAll(() => {
+  execFileSync(process.execPath, [path("../.ci/build_when_stale.mjs")], { stdio: "inherit" });
+  if (!peerInstalled) console.log(missing);
+}, TIMEOUT);
+
+describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benched) => {
+  const { name: title, model, plain, type, quantizations } = benched;
+  const reports = new Map<string, Qwen3Report>();
+  const theirs = new Map<string, Speed>();
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "wisp-models-"));
+    await writeFolder(syntheticSource(model, SEED), join(folder, "model"));
+    if (!peerInstalled) return;
+    const weights = await CheckpointRows.open(syntheticSource(plain, SEED));
+    await writeGguf(join(folder, "model.gguf"), ggufModel(plain, weights, type));
+  }, TIMEOUT);
+
+  afterAll(async () => {
+    await rm(folder, { recursive: true, force: true });
+    console.log(`${title}; ${machine()}, load average ${loadavg()[0]!.toFixed(1)}`);
+    console.log(memoryTable(reports));
+    console.log(speedTable(reports, theirs));
+  });
+
+  test.each(quantizations)(
+    "%s",
+    async (name) => {
+      const report = await runQwen3({
+        dist: path("../dist"),
+        model: join(folder, "model"),
+        options: {
+          maxTotalTokens: 1024,
+          maxRunningRequests: 4,
+          ...(name !== "none" && { quantization: name }),
+        },
+        prompt: PROMPT,
+        generated,
+        rounds,
+      });
+      reports.set(name === "none" ? "as published" : name, report);
+      expect(report.loaded.peakHeap).toBeLessThan(MOST_HEAP_BYTES);
+      expect(residentBesideBuffers(report)).toBeLessThan(MOST_RESIDENT_BYTES);
+      for (const { tokens } of report.runs) expect(new Set(tokens).size).toBeGreaterThan(1);
+    },
+    TIMEOUT,
+  );
+
+  test.skipIf(!peerInstalled).each(peers)(
+    "llama.cpp, $backend, threads: $threads",
+    (peer) => {
+      const vocabulary = plain.config.vocab_size as number;
+      const run = () => runPeer(peer, { model: join(folder, "model.gguf"), vocabulary });
+      const speed = benched.abortsWithAmx ? withoutAmx(run) : run();
+      const { backend, threads } = peer;
+      const where = backend === "cpu" ? `cpu, threads: ${threads}` : backend;
+      theirs.set(`llama.cpp ${type}, ${where}`, speed);
+    },
+    TIMEOUT,
+  );
+});
+
+function runPeer(
+  peer: Peer,
+  model: { readonly model: string; readonly vocabulary: number },
+): Speed {
+  const asked = { ...peer, ...model, prompt: PROMPT, generated, rounds };
+  const child = [path("peers/llama_cpp_speed.mjs"), JSON.stringify(asked)];
+  const printed = execFileSync(process.execPath, child, {
+    encoding: "utf8",
+    // It passes over Vulkan devices that are a CPU unless they are chosen.
+    env: { ...process.env, GGML_VK_VISIBLE_DEVICES: "0" },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const answer = JSON.parse(printed.trim().split("\n").at(-1)!) as {
+    readonly warmUp: number;
+    readonly device?: string;
+    readonly runs: readonly Speed[];
+  };
+  const device = answer.device ?? "the processor";
+  console.log(`llama.cpp on ${device}: first answer after ${answer.warmUp.toFixed(1)} s`);
+  return best(answer.runs);
+}
+
+/** Each figure of the round in which it was best. */
+function best(runs: readonly Speed[]): Speed {
+  const most = (name: keyof Speed) => Math.max(...runs.map((one) => one[name]));
+  const least = (name: keyof Speed) => Math.min(...runs.map((one) => one[name]));
+  return {
+    prefill: most("prefill"),
+    decode: most("decode"),
+    prefillCpu: least("prefillCpu"),
+    decodeCpu: least("decodeCpu"),
+  };
+}
+
+function memoryTable(reports: ReadonlyMap<string, Qwen3Report>): string {
+  const mb = (bytes: number) => (bytes / 1e6).toFixed(0);
+  return table(
+    ["loading", "s", "peak heap, MiB", "resident beside buffers, MB", "weights, MB", "worst error"],
+    [...reports].map(([name, report]) => [
+      name,
+      report.loaded.seconds.toFixed(1),
+      (report.loaded.peakHeap / 2 ** 20).toFixed(0),
+      mb(residentBesideBuffers(report)),
+      mb(report.weightBytes),
+      report.quantized === 0 ? "" : report.worstError.toFixed(4),
+    ]),
+  );
+}
+
+/** Shares are of the best figure that llama.cpp has on the processor, or else of Vulkan's. */
+function speedTable(
+  reports: ReadonlyMap<string, Qwen3Report>,
+  theirs: ReadonlyMap<string, Speed>,
+): string {
+  const onProcessor = [...theirs].filter(([name]) => name.includes("cpu"));
+  const compared = (onProcessor.length > 0 ? onProcessor : [...theirs]).map(([, speed]) => speed);
+  const theirBest = compared.length > 0 ? best(compared) : undefined;
+  const share = (ours: number, of: number | undefined) =>
+    of === undefined ? "" : `${((100 * ours) / of).toFixed(0)} %`;
+  const figures = (speed: Speed) => [
+    speed.prefill.toFixed(1),
+    speed.decode.toFixed(2),
+    (speed.prefillCpu * 1e3).toFixed(1),
+    (speed.decodeCpu * 1e3).toFixed(0),
+    share(speed.prefill, theirBest?.prefill),
+    share(speed.decode, theirBest?.decode),
+    share(1 / speed.prefillCpu, theirBest && 1 / theirBest.prefillCpu),
+    share(1 / speed.decodeCpu, theirBest && 1 / theirBest.decodeCpu),
+  ];
+  const ours = [...reports].map(([name, { runs, bytesPerToken }]) => {
+    const bytes = (bytesPerToken / 1e6).toFixed(0);
+    return [`wisp ${name}`, bytes, `${runs[0]!.launchesPerToken}`, ...figures(best(runs))];
+  });
+  const peerRows = [...theirs].map(([name, speed]) => [name, "", "", ...figures(speed)]);
+  const header = ["engine", "weights, MB", "launches a token", "prefill tok/s", "decode tok/s"];
+  const cpu = ["prefill cpu ms", "decode cpu ms"];
+  const shares = ["pp wall", "tg wall", "pp cpu", "tg cpu"];
+  const note =
+    "pp and tg: prefill and decode as a share of llama.cpp's best, by the wall and by cpu";
+  return `${table([...header, ...cpu, ...shares], [...ours, ...peerRows])}\n${note}`;
+}
