@@ -61,10 +61,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
       let sums = tile_sums(expert_tile(pair), row, invocation);
       combined = fma(vec4f(slot_weights[pair]), sums[0], combined);
     }
-    if !holds_sums(invocation) { return; }
     let at = group.y * params.out_stride;
     for (var i = 0u; i < 4u; i++) {
-      if output[i] < params.outputs { out[at + output[i]] += combined[i]; }
+      if output[i] < params.outputs && holds_sums(invocation) {
+        out[at + output[i]] += combined[i];
+      }
     }
     return;
   }
