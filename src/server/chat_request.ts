@@ -198,12 +198,12 @@ function readRole(fields: Fields): string {
   throw outOfRange(fields.path("role"), `one of ${[...ROLES.keys()].join(", ")}`, written);
 }
 
-/** Parts are joined with one space. Only an assistant may have said nothing. */
+/** Parts are joined with one space. Only a user must have said something. */
 function readContent(fields: Fields, role: string): string | null {
   const value = fields.value("content");
   const path = fields.path("content");
   if (typeof value === "string") return value;
-  if (value === undefined && role === "assistant") return null;
+  if (value === undefined && role !== "user") return null;
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
   if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
   return value.map((part, i) => readPart(part, `${path}[${i}]`)).join(" ");

@@ -31,7 +31,7 @@ interface Tool {
 
 /**
  * The fields `tools`, `tool_choice` and `parallel_tool_calls`. With the choice "none" the model does
- * not get to know the tools.
+ * not get to know the tools, with a tool chosen by name it knows of no other.
  */
 export function readTools(fields: Fields): RequestTools {
   const shown = fields.list("tools") ?? [];
@@ -41,14 +41,19 @@ export function readTools(fields: Fields): RequestTools {
   if (shown.length === 0 || choice === "none") {
     return { shown: undefined, names: [], enforced: undefined };
   }
-  const names = tools.map(({ name }) => name);
   const isFree = choice === "auto" && parallel && !tools.some(({ isStrict }) => isStrict);
-  if (isFree) return { shown, names, enforced: undefined };
+  if (isFree) return { shown, names: tools.map(({ name }) => name), enforced: undefined };
   const wanted = typeof choice === "string" ? tools : [choice];
+  const names = wanted.map(({ name }) => name);
   const functions = wanted.map(({ name, parameters, isStrict }) =>
     choice === "auto" && !isStrict ? { name } : { name, parameters },
   );
-  return { shown, names, enforced: { functions, required: choice !== "auto", parallel } };
+  const isWanted = (_: unknown, i: number) => wanted.includes(tools[i]!);
+  return {
+    shown: shown.filter(isWanted),
+    names,
+    enforced: { functions, required: choice !== "auto", parallel },
+  };
 }
 
 /**

@@ -25,6 +25,8 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/v1/score", SCORES],
   ["/v1/rerank", SCORES],
   ["/rerank", SCORES],
+  ["/ping", "/health tells how the server is"],
+  ["/v1/loads", "/get_load tells how much there is to do"],
   ["/v1/responses", NO_RESPONSES],
   ["/v1/responses/:id", NO_RESPONSES],
   ["/v1/responses/:id/cancel", NO_RESPONSES],

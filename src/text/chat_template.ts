@@ -206,9 +206,19 @@ export class ChatTemplate {
   }
 }
 
-/** A word that stands nowhere in the input. */
+/**
+ * A word that stands nowhere in the input.
+ *
+ * @throws {InvalidRequestError} when the input nests so deep that it cannot be written down.
+ */
 function unusedMark(input: ChatTemplateInput): string {
-  const given = JSON.stringify(input);
+  let given: string;
+  try {
+    given = JSON.stringify(input);
+  } catch (cause) {
+    const message = "Cannot render the chat template: what it is given nests too deep";
+    throw new InvalidRequestError(message, "messages", { cause });
+  }
   let mark = "mark";
   for (let i = 0; given.includes(mark); i++) mark = `mark${i}`;
   return mark;

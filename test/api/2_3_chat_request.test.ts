@@ -77,6 +77,11 @@ describe("messages", () => {
     expect(later.messages![1]).toEqual({ role: "assistant", content: "4" });
   });
 
+  test.each(["system", "tool", "assistant"])("the role %s may have said nothing", async (role) => {
+    const { messages } = await asked({ messages: [{ role, content: null }, ...HELLO] });
+    expect(messages![0]).toEqual({ role, content: null });
+  });
+
   test("an answer may come back with all its nulls", async () => {
     const assistant = { role: "assistant", content: null, reasoning_content: null };
     const message = { ...assistant, tool_calls: null, refusal: null, annotations: [] };

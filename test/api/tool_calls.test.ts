@@ -266,6 +266,15 @@ describe("the request", () => {
   });
 
   const NAMED = { type: "function", function: { name: "now" } };
+
+  test("with a tool chosen by name shows the template no other", async () => {
+    const { app, engine } = server({}, deepseek);
+    for (const tool_choice of [NAMED, "required"]) {
+      await post(app, PATH, { messages: MESSAGES, tools: TOOLS, tool_choice });
+    }
+    expect(engine.requests.map(({ tools }) => tools)).toEqual([[TOOLS[1]], TOOLS]);
+  });
+
   const STRICT = { ...TOOL, function: { ...TOOL.function, strict: true } };
   const schema = { name: "get_weather", parameters: PARAMETERS };
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { InvalidRequestError } from "../../src/errors.ts";
 import type { ChatMessage, ChatToolCall } from "../../src/generation.ts";
 import { ChatTemplate } from "../../src/text/chat_template.ts";
 import { createChatRenderer } from "../../src/text/chat_template_choice.ts";
@@ -359,4 +360,20 @@ describe("createChatRenderer", () => {
       );
     },
   );
+});
+
+test("what nests too deep to be written down is refused, whatever the conversation", () => {
+  const template = new ChatTemplate(
+    "{% for m in messages %}{{ m.content }}{% endfor %}{{ deep }}",
+    {},
+  );
+  const depth = 100_000;
+  const deep: unknown = JSON.parse("[".repeat(depth) + "]".repeat(depth));
+  const user = { role: "user", content: "a" };
+  const system = { role: "system", content: "b" };
+  for (const messages of [[user], [system, user, system]]) {
+    expect(() =>
+      template.render({ messages, addGenerationPrompt: true, variables: { deep } }),
+    ).toThrow(InvalidRequestError);
+  }
 });
