@@ -30,18 +30,32 @@ const e5m2 = specialize("cache_fp8", e4m3, {
   LARGEST_CODE: "57344.0",
 });
 
-/** @param definition Its name and text, without the storage functions. */
-export function cacheKernels<B extends string, P extends string>(
-  definition: KernelDefinition<B, P>,
-  { plain, fp8 }: CacheForms = { plain: "", fp8: "" },
-): CacheKernels<B, P> {
-  const joined = (...texts: readonly string[]) =>
-    new Kernel<B, P>({ ...definition, source: [definition.source, ...texts].join("\n") });
+/** What a kernel is made of, for each element type of the cache. */
+export function cacheTexts(
+  source: string,
+  { plain, fp8 }: CacheForms,
+): Readonly<Record<CacheDtype, string>> {
+  const joined = (...texts: readonly string[]) => [source, ...texts].join("\n");
   return {
     bf16: joined(plain, bf16, bf16Numbers),
     f32: joined(plain, f32),
     fp8_e4m3: joined(fp8, e4m3, bf16Numbers),
     fp8_e5m2: joined(fp8, e5m2, bf16Numbers),
+  };
+}
+
+/** @param definition Its name and text, without the storage functions. */
+export function cacheKernels<B extends string, P extends string>(
+  definition: KernelDefinition<B, P>,
+  forms: CacheForms = { plain: "", fp8: "" },
+): CacheKernels<B, P> {
+  const texts = cacheTexts(definition.source, forms);
+  const kernel = (dtype: CacheDtype) => new Kernel<B, P>({ ...definition, source: texts[dtype] });
+  return {
+    bf16: kernel("bf16"),
+    f32: kernel("f32"),
+    fp8_e4m3: kernel("fp8_e4m3"),
+    fp8_e5m2: kernel("fp8_e5m2"),
   };
 }
 

@@ -1,8 +1,9 @@
 import { defineCheck } from "../check.ts";
 import { quantize } from "../norm/quantize.ts";
 import { dot, quantizeRow, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
-import { layoutFor, paddedRows, storedBytes, type WeightDtype } from "./layout.ts";
+import { layoutFor, paddedRows, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
+import { storedBytes } from "./weight_cost.ts";
 
 interface Shape {
   readonly dtype: WeightDtype;

@@ -63,6 +63,11 @@ export class Linear {
     this.specs = mergeSpecs(specs);
   }
 
+  /** The weight, where one tensor holds all of it. */
+  get whole(): LinearWeight | undefined {
+    return this.#slabs.length === 1 ? this.#slabs[0]!.weight : undefined;
+  }
+
   /** Binds one launch a slab; the returned function records them over `rows` rows. */
   bind(
     recorder: Recorder,

@@ -14,9 +14,11 @@ import { mlaDecode } from "../../kernels/attention/mla_decode.ts";
 import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
+import { mlaProject } from "../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
+import { normFits } from "../../kernels/linear/row_norm.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -30,7 +32,7 @@ import { Linear } from "./linear.ts";
 import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
 import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
-import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
+import { neighbouringVectors, type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface MlaBinding extends BlockRows {
   readonly scratch: MlaScratch;
@@ -52,6 +54,8 @@ export class MlaAttention {
   readonly #second: Linear | undefined;
   readonly #queryNorm: VectorWeight | undefined;
   readonly #latentNorm: VectorWeight;
+  /** Both norms side by side, where there are two. */
+  readonly #norms: Tensor | undefined;
   readonly #up: KeyValueUp;
   readonly #output: RowParallel;
 
@@ -85,23 +89,32 @@ export class MlaAttention {
       rows: hiddenSize,
       columns: heads * value,
     });
-    this.#latentNorm = vectorWeight(memory, `${name}.kv_a_layernorm.weight`, latent);
+    const latentNorm = { name: `${name}.kv_a_layernorm.weight`, length: latent };
     this.#up = new KeyValueUp(context, { ...shape, name: `${name}.kv_b_proj` });
-    const specs = [...first.specs, this.#latentNorm.spec, ...this.#up.specs, ...this.#output.specs];
-    if (queryLatent !== null) {
+    const specs = [...first.specs, ...this.#up.specs, ...this.#output.specs];
+    if (queryLatent === null) {
+      this.#latentNorm = vectorWeight(memory, latentNorm.name, latent);
+    } else {
       this.#second = new Linear(context, {
         name: `${name}.q_b_proj`,
         rows: queryRows,
         columns: queryLatent,
         split: "heads",
       });
-      this.#queryNorm = vectorWeight(memory, `${name}.q_a_layernorm.weight`, queryLatent);
+      const queryNorm = { name: `${name}.q_a_layernorm.weight`, length: queryLatent };
+      const both = neighbouringVectors(memory, `${name} norms`, [queryNorm, latentNorm]);
+      this.#norms = both.tensor;
+      this.#queryNorm = both.weights[0]!;
+      this.#latentNorm = both.weights[1]!;
       specs.push(this.#queryNorm.spec, ...this.#second.specs);
     }
-    this.specs = specs;
+    this.specs = [...specs, this.#latentNorm.spec];
   }
 
-  /** Adds the layer's launches: 8 for rows of generated tokens, 9 beyond one split of keys. */
+  /**
+   * Adds the layer's launches: 6 for a generated row that stands alone, 8 for several, and one more
+   * beyond one split of keys.
+   */
   compile(plan: Plan<Step>, binding: MlaBinding): void {
     this.#projections(plan, binding);
     this.#decode(plan, binding);
@@ -170,8 +183,16 @@ export class MlaAttention {
       eps,
     });
     plan.add((step) => project(step.rows));
-    plan.add((step) => write(step.rows));
-    if (second === undefined) return;
+    if (second === undefined) {
+      plan.add((step) => write(step.rows));
+      return;
+    }
+    const alone = this.#projectAlone(plan, binding, rounding);
+    const isAlone = ({ rows }: Step) => rows === 1 && alone !== undefined;
+    plan.add((step) => {
+      if (isAlone(step)) alone!();
+      else write(step.rows);
+    });
     const stride = padTo(queryLatent!, 4);
     if (rounding !== undefined && !isFused(rounding)) {
       const round = quantize(recorder, {
@@ -188,7 +209,30 @@ export class MlaAttention {
       out: scratch.query,
       outStride: this.#queryStride,
     });
-    plan.add((step) => query(step.rows));
+    plan.add((step) => {
+      if (!isAlone(step)) query(step.rows);
+    });
+  }
+
+  /** One launch for a row that stands alone, where it can do all that follows the first projections. */
+  #projectAlone(
+    { recorder }: Plan<Step>,
+    { scratch, inputs, ropeTable, cache, cacheDtype }: MlaBinding,
+    rounding: ActivationRounding | undefined,
+  ): (() => void) | undefined {
+    const { latent, rope, eps, queryLatent } = this.#shape;
+    const { latentOffset, ropeOffset } = firstColumns(this.#shape, this.#layout);
+    const weight = this.#second?.whole;
+    const norms = this.#norms;
+    const roundsApart = rounding !== undefined && !isFused(rounding);
+    if (weight === undefined || norms === undefined || roundsApart || latent % 4 !== 0) return;
+    if (!normFits(recorder.device.limits, queryLatent!)) return;
+    return mlaProject(recorder, {
+      ...{ a: scratch.first, weight, norms, rounded: rounding !== undefined },
+      latentNorm: (this.#latentNorm.tensor.offset - norms.offset) / FLOAT_BYTES,
+      ...{ latentOffset, latent, ropeOffset, rope, rows: inputs.rows, ropeTable },
+      ...{ query: scratch.query, cache, cacheDtype, eps },
+    });
   }
 
   get #queryStride(): number {

@@ -1,0 +1,94 @@
+// mla_project: what cache/mla_write and the query projection after it do for one row, in one launch
+//
+//   query[n]       = sum over k of q[k] * W[n, k], where q is the normed query latent
+//   cache[slot]    = RMSNorm(latent part) * its weight, then the rotated rope part
+//
+//   x            [1, ...]              f32      read   query latent, then the latent and the rope part
+//   weights      [rows_padded, columns padded]  granules read  interleaved over LANES rows
+//   scales       [groups, rows_padded]  words   read   of dtypes with scales, else unused
+//   norm_weight  [...]                 f32      read   of the query, and from latent_norm on of the latent
+//   rows         [1]                   vec4u    read   y = position, z = cache slot
+//   rope_table   [positions, rope / 2] vec2f    read   cosine, sine
+//   out          [outputs]             f32      write
+//   cache        [slots, latent + rope] pairs   write  see the joined latent_write_*.wgsl
+//
+// The last workgroup writes the entry, the others four outputs an invocation. Bits are those of
+// the two kernels: norms of common/x_normed.wgsl, order of additions of common/dot_rows.wgsl.
+// The latent begins and ends at a multiple of four.
+
+const WORKGROUP_SIZE = 8u;
+const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
+const ENTRY_LANES = WORKGROUP_SIZE;
+const BIAS = false;
+const bias = array<f32, 1>(0.0);
+
+struct Params {
+  outputs: u32,
+  columns: u32,
+  rows_padded: u32,
+  segments: u32,
+  latent_offset: u32,
+  latent_norm: u32,
+  latent: u32,
+  rope_offset: u32,
+  rope: u32,
+  eps: f32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read> weights: array<Piece>;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> norm_weight: array<vec4f>;
+@group(0) @binding(4) var<storage, read> rows: array<vec4u>;
+@group(0) @binding(5) var<storage, read> rope_table: array<vec2f>;
+@group(0) @binding(6) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<storage, read_write> cache: array<CachePair>;
+@group(0) @binding(8) var<uniform> params: Params;
+
+const_assert TOKENS == 1u;
+
+struct Entry {
+  row: vec4u,
+  scale: f32,
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+  let first = group.x * WORKGROUP_OUTPUTS;
+  if first >= params.outputs {
+    write_row(invocation);
+    return;
+  }
+  let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
+  let output = vec4u(first + lane) + vec4u(0u, 1u, 2u, 3u) * LANES;
+  let row = min(output, vec4u(params.outputs - 1u));
+  let x_rows = begin_rows(XRows(), invocation);
+  let sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  if !holds_sums(invocation) { return; }
+  for (var i = 0u; i < 4u; i++) {
+    if output[i] < params.outputs { out[output[i]] = sums[0][i]; }
+  }
+}
+
+fn write_row(invocation: u32) {
+  add_squares(params.latent_offset / 4u, params.latent, 0u, invocation);
+  workgroupBarrier();
+  let entry = Entry(rows[0], norm_scale(params.latent, 0u));
+  find_largest(entry, invocation);
+  workgroupBarrier();
+  write_entry(entry, invocation);
+}
+
+fn latent_pair(entry: Entry, pair: u32) -> vec2f {
+  let vector = pair / 2u;
+  let value = x[params.latent_offset / 4u + vector] * entry.scale
+    * norm_weight[params.latent_norm / 4u + vector];
+  return select(value.xy, value.zw, pair % 2u == 1u);
+}
+
+fn rope_pair(entry: Entry, pair: u32) -> vec2f {
+  let column = params.rope_offset + 2u * pair;
+  let vector = x[column / 4u];
+  let turn = rope_table[entry.row.y * (params.rope / 2u) + pair];
+  return rotate(select(vector.xy, vector.zw, column % 4u == 2u), turn);
+}
