@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { EMBEDDED_MODEL } from "../support/engine.ts";
+import { folderSource } from "../support/folder_source.ts";
+import { ModelSession } from "../support/model_session.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
+
+/** Launches of each layer in a step in which `count` sequences decode. */
+async function launchesOfLayers(source: WeightSource, count: number): Promise<number[]> {
+  const session = await ModelSession.open(source);
+  const sequences = Array.from({ length: count }, (_, i) => session.sequence([3 + i, 4, 5]));
+  for (const sequence of sequences) {
+    await session.prefill(sequence, 3);
+    sequence.tokens.push(6);
+    await session.decode([sequence]);
+  }
+  const { runner } = session.loaded;
+  const counts = await runner.countLaunches(
+    {
+      sequences: sequences.map((sequence, i) => ({
+        ...{ phase: "decode" as const, queryStart: i, queryLength: 1 },
+        ...{ position: sequence.computed - 1, pageTable: sequence.pageTable },
+      })),
+      sources: Uint32Array.from({ length: count }, () => 6),
+      logitRows: Uint32Array.from({ length: count }, (_, i) => i),
+    },
+    sequences.map((sequence) => ({ sampling: GREEDY, position: sequence.computed })),
+  );
+  await session.close();
+  return [...counts].filter(([group]) => group.startsWith("layer")).map(([, launches]) => launches);
+}
+
+test("a row of a dense layer with grouped-query attention takes six launches", async () => {
+  const layers = await launchesOfLayers(randomGqa(), 1);
+  expect(layers.length).toBeGreaterThan(1);
+  expect(new Set(layers)).toEqual(new Set([6]));
+  expect(new Set(await launchesOfLayers(randomGqa(), 2))).toEqual(new Set([8]));
+});
+
+test("a row of a layer with latent attention takes eight launches, ten with experts", async () => {
+  const [dense, ...sparse] = await launchesOfLayers(folderSource(EMBEDDED_MODEL), 1);
+  expect(dense).toBe(8);
+  expect(new Set(sparse)).toEqual(new Set([10]));
+  const [denseOfTwo, ...sparseOfTwo] = await launchesOfLayers(folderSource(EMBEDDED_MODEL), 2);
+  expect(denseOfTwo).toBe(12);
+  expect(new Set(sparseOfTwo)).toEqual(new Set([14]));
+});
