@@ -5,6 +5,13 @@
  */
 
 export type { SelfTestReport } from "../kernels/self_test.ts";
+export {
+  type MeasuredForm,
+  type TunedMatrix,
+  type TuneOptions,
+  type TuneResult,
+  tuneKernels,
+} from "../kernels/tune.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
@@ -46,6 +53,7 @@ export type {
   TokenLogprobs,
 } from "./generation.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
+export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
 export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
 export { GrammarError } from "./grammar/grammar_error.ts";
 export type { TokenSource } from "./grammar/grammar_vocabulary.ts";

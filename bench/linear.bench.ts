@@ -1,0 +1,104 @@
+/**
+ * Linear layers of every weight dtype, at one row and at many, with each number of rows an
+ * invocation may take: the figures that the table of tunings rests on.
+ *
+ * The forms of one matrix take turns, and the least processor time of each counts: on an adapter
+ * that is the CPU, it is what other load changes least. `WISP_BENCH_DTYPES`, `WISP_BENCH_ROWS` and
+ * `WISP_BENCH_TOKENS` are lists that narrow the choice.
+ *
+ * @module
+ */
+import { afterAll, expect, test } from "vitest";
+import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
+import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
+import { linear } from "../kernels/linear/linear.ts";
+import { Recorder } from "../src/gpu/recorder.ts";
+import { whole } from "../src/gpu/tensor.ts";
+import { device, download, seeded, upload } from "../test/support/gpu.ts";
+import { catchLaunches } from "./launch_profile.ts";
+import { machine } from "./machine.ts";
+import { table } from "./table.ts";
+import { type LaunchTime, measureLaunch } from "./timing.ts";
+
+const list = (name: string, fallback: readonly string[]) =>
+  process.env[name]?.split(",") ?? fallback;
+const DTYPES = list("WISP_BENCH_DTYPES", ["bf16", "fp8", "int8", "int4", "mxfp4"]) as WeightDtype[];
+const ROWS = list("WISP_BENCH_ROWS", ["1", "2", "4", "8", "16", "64", "256"]).map(Number);
+const TOKENS = list("WISP_BENCH_TOKENS", ["1", "2", "4", "8"]).map(Number);
+/** Outputs and inputs. */
+const SHAPES = list("WISP_BENCH_SHAPES", ["2048x2048"]).map((shape) =>
+  shape.split("x").map(Number),
+);
+const TURNS = 4;
+const CORES = 2;
+
+const lines: string[][] = [];
+
+afterAll(() => {
+  console.log(
+    `${machine()}\nG weights/s at one row, GFLOP/s at more, by processor time on two cores`,
+  );
+  console.log(table(["weights", "rows", ...TOKENS.map((t) => `${t} a lane`)], lines));
+});
+
+for (const [outputs = 0, columns = 0] of SHAPES) {
+  for (const dtype of DTYPES) {
+    test(`${dtype} ${outputs}x${columns}`, async () => {
+      const layout = layoutFor(device);
+      const shape = { ...layout, dtype, rows: outputs, columns };
+      const random = seeded(1);
+      const packed = randomWeight(shape, random);
+      const words = whole(upload(packed.words));
+      const scales = whole(upload(packed.scales));
+      const mostRows = Math.max(...ROWS);
+      const x = whole(upload(randomRows({ rows: mostRows, columns, stride: columns }, random)));
+      const weight = {
+        ...shape,
+        ...{ rowsPadded: paddedRows(outputs, layout.lanes), words },
+        ...(scaleWords(shape) > 0 && { scales }),
+      };
+      for (const rows of ROWS) {
+        const recorder = new Recorder(device, { maxLaunches: 64 });
+        const out = whole(upload(new Float32Array(rows * outputs)));
+        const forms = TOKENS.filter((tokens) => tokens <= rows).map((tokens) =>
+          linear(recorder, {
+            ...{ x, xStride: columns, weight, out, outStride: outputs },
+            forms: [{ tokens, split: 1, workgroup: 8, cost: 1 }],
+          }),
+        );
+        await recorder.pipelines.ready();
+        const bits: ArrayBuffer[] = [];
+        const encodes: ((pass: GPUComputePassEncoder) => void)[] = [];
+        for (const launch of forms) {
+          device.queue.writeBuffer(out.buffer, 0, new Float32Array(rows * outputs));
+          const [caught] = await catchLaunches(recorder, async () => {
+            launch(rows);
+            recorder.submit();
+          });
+          bits.push(await download(out.buffer));
+          encodes.push(caught!.encode);
+        }
+        for (const other of bits) {
+          expect(new Uint32Array(other)).toEqual(new Uint32Array(bits[0]!));
+          expect(new Float32Array(other).some((value) => value !== 0)).toBe(true);
+        }
+        const least: LaunchTime[] = [];
+        for (let turn = 0; turn < TURNS; turn++) {
+          for (const [i, encode] of encodes.entries()) {
+            const time = await measureLaunch(encode, { rounds: 1 });
+            if (!(time.cpuSeconds >= (least[i]?.cpuSeconds ?? Infinity))) least[i] = time;
+          }
+        }
+        const work = rows === 1 ? outputs * columns : 2 * rows * outputs * columns;
+        const rates = TOKENS.map((_, i) => {
+          const time = least[i];
+          return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toFixed(2);
+        });
+        lines.push([`${dtype} ${outputs}x${columns}`, `${rows}`, ...rates]);
+        recorder.destroy();
+        out.buffer.destroy();
+      }
+      for (const { buffer } of [words, scales, x]) buffer.destroy();
+    }, 600_000);
+  }
+}
