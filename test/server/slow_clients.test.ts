@@ -111,3 +111,22 @@ test("a client that stops reading and leaves stops its request", async () => {
   expect(engine.cutShort).toHaveLength(1);
   expect(asked).toBeLessThan(PIECES / 2);
 });
+
+test("a connection serves one request after another, and two at once in their order", async () => {
+  const first = message("/generate", { text: "a", rid: "first" }).toString("latin1");
+  const kept = first.replace("connection: close\r\n", "");
+  const socket = await open(port);
+  let text = "";
+  socket.on("data", (data) => {
+    text += data.toString("latin1");
+  });
+  socket.write(kept);
+  await vi.waitFor(() => expect(text).toContain('"id":"first"'));
+  expect(text).toMatch(/\r\nkeep-alive: timeout=5\r\n/i);
+  socket.write(kept.replace("first", "again") + first.replace("first", "other"));
+  await new Promise((resolve) => socket.once("close", resolve));
+  const order = ["first", "again", "other"].map((id) => text.indexOf(`"id":"${id}"`));
+  expect(order).not.toContain(-1);
+  expect(order).toEqual(order.toSorted((x, y) => x - y));
+  expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
+});

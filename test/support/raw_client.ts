@@ -57,7 +57,7 @@ export async function exchange(
   await closed;
   clearTimeout(timer);
   if (isLate && patience === undefined) throw new Error(`No end came after: ${text.slice(0, 500)}`);
-  const status = /^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1];
+  const status = /^(?:HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 (\d{3}) /.exec(text)?.[1];
   return { status: status === undefined ? undefined : Number(status), text };
 }
 
