@@ -80,6 +80,7 @@ export { type AppOptions, createApp } from "./server/app.ts";
 export type { Lifecycle } from "./server/lifecycle.ts";
 export type { MetricsPage } from "./server/metrics.ts";
 export type { EngineObserver, Outcome, RequestObserver } from "./server/observe.ts";
+export type { ProfileControl, ProfileRequest } from "./server/profile.ts";
 export type { RequestDefaults } from "./server/request_defaults.ts";
 export {
   createMessageParser,

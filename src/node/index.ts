@@ -25,6 +25,7 @@ export { type App, type RunningServer, type ServeOptions, serve } from "./http.t
 export { DownloadError, type RetryPolicy } from "./hub_retry.ts";
 export type { Environment } from "./hub_settings.ts";
 export { defaultModelPath } from "./package_root.ts";
+export { ProfileFiles, type ProfileFilesOptions } from "./profile_files.ts";
 export {
   MissingModelError,
   type ResolvedModel,

@@ -7,6 +7,7 @@
 import type { Hono } from "hono";
 import { EngineError } from "../errors.ts";
 import type { FinishReason, GenerationEngine } from "../generation.ts";
+import { formatProfile } from "../profile.ts";
 import { createApp } from "../server/app.ts";
 import type { Lifecycle } from "../server/lifecycle.ts";
 import type { EngineObserver } from "../server/observe.ts";
@@ -133,9 +134,12 @@ function profileFiles(
   { profileDir }: LaunchOptions,
   log: Logger,
 ): ProfileFiles | undefined {
-  return profileDir === undefined
-    ? undefined
-    : new ProfileFiles(engine, { folder: profileDir, log });
+  if (profileDir === undefined) return undefined;
+  return new ProfileFiles(engine, {
+    folder: profileDir,
+    onProfile: (file, profile) => log.event("info", `Profile: ${file}\n${formatProfile(profile)}`),
+    onError: (error) => log.error(error),
+  });
 }
 
 interface AppSurroundings {

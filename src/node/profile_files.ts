@@ -7,9 +7,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
-import { chromeTrace, formatProfile } from "../profile.ts";
+import { chromeTrace, type Profile } from "../profile.ts";
 import type { ProfileControl, ProfileRequest } from "../server/profile.ts";
-import type { Logger } from "./logger.ts";
 
 /** The profile that is being taken, or written. */
 interface Run {
@@ -20,21 +19,26 @@ interface Run {
   isAwaited: boolean;
 }
 
+export interface ProfileFilesOptions {
+  /** Made when it is not there; nothing is written anywhere else. */
+  readonly folder: string;
+  /** Is told of every file that is written. It must not throw. */
+  readonly onProfile?: (file: string, profile: Profile) => void;
+  /** Is told what goes wrong when nobody waits for the profile. Default `console.error`. */
+  readonly onError?: (error: unknown) => void;
+}
+
 export class ProfileFiles implements ProfileControl {
   readonly #engine: GenerationEngine;
   readonly #folder: string;
-  readonly #log: Logger;
+  readonly #options: ProfileFilesOptions;
   #run: Run | undefined;
   #count = 0;
 
-  /** @param options `folder` is made when it is not there. */
-  constructor(
-    engine: GenerationEngine,
-    options: { readonly folder: string; readonly log: Logger },
-  ) {
+  constructor(engine: GenerationEngine, options: ProfileFilesOptions) {
     this.#engine = engine;
     this.#folder = resolve(options.folder);
-    this.#log = options.log;
+    this.#options = options;
   }
 
   async start(request: ProfileRequest): Promise<void> {
@@ -42,6 +46,7 @@ export class ProfileFiles implements ProfileControl {
     if (this.#run !== undefined) {
       throw new InvalidRequestError("Cannot start a profile: /stop_profile ends the one before");
     }
+    const { onError: report = (error) => console.error(error) } = this.#options;
     let finish = () => {};
     const finished = new Promise<void>((done) => {
       finish = done;
@@ -61,7 +66,7 @@ export class ProfileFiles implements ProfileControl {
         (error: unknown) => {
           this.#run = undefined;
           failed(error);
-          if (!run.isAwaited) this.#log.error(error);
+          if (!run.isAwaited) report(error);
         },
       );
     });
@@ -85,7 +90,7 @@ export class ProfileFiles implements ProfileControl {
     const time = new Date().toISOString().replaceAll(":", "-");
     const file = join(folder, `wisp-${time}-${this.#count}.trace.json`);
     await writeFile(file, JSON.stringify(chromeTrace(profile, request)), { flag: "wx" });
-    this.#log.event("info", `Profile: ${file}\n${formatProfile(profile)}`);
+    this.#options.onProfile?.(file, profile);
     return relative(this.#folder, file);
   }
 
@@ -100,7 +105,7 @@ export class ProfileFiles implements ProfileControl {
 
   /** Waits for a profile that ends because its engine is closed. */
   async settled(): Promise<void> {
-    await this.#run?.file.catch(() => {}); // it is in the log
+    await this.#run?.file.catch(() => {}); // `onError` is told
   }
 
   /** Clients choose where in the operator's folder, and never anything outside of it. */

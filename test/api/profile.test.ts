@@ -4,9 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DeviceError, UnsupportedError } from "../../src/errors.ts";
-import { Logger } from "../../src/node/logger.ts";
 import { ProfileFiles } from "../../src/node/profile_files.ts";
-import type { ChromeTrace, Profile, ProfileOptions } from "../../src/profile.ts";
+import {
+  type ChromeTrace,
+  formatProfile,
+  type Profile,
+  type ProfileOptions,
+} from "../../src/profile.ts";
 import { type AppOptions, createApp } from "../../src/server/app.ts";
 import { errorMessage } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
@@ -57,13 +61,15 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 function setUp(options: AppOptions = {}, engine: ScriptedEngine = new MeasuredEngine()) {
-  const stdout = {
-    write: (text: string) => {
-      log += text;
+  const profiles = new ProfileFiles(engine, {
+    folder: join(folder, "profiles"),
+    onProfile: (_, profile) => {
+      log += formatProfile(profile);
     },
-  };
-  const logger = new Logger({ stdout, stderr: stdout });
-  const profiles = new ProfileFiles(engine, { folder: join(folder, "profiles"), log: logger });
+    onError: (error) => {
+      log += error;
+    },
+  });
   const app = createApp(engine, { profiles, ...options });
   const post = (path: string, body?: unknown, headers: Record<string, string> = {}) =>
     app.request(path, {
@@ -128,7 +134,7 @@ describe("a profile", () => {
     await post("/start_profile", { num_steps: 3, start_step: 7 });
     expect(engine.asked).toMatchObject([{ steps: 3, firstStep: 7 }]);
     engine.passSteps();
-    await vi.waitFor(() => expect(log).toContain("Profile: "));
+    await vi.waitFor(() => expect(log).toContain("1 steps; the adapter"));
     expect(spans(trace())).toHaveLength(2);
     expect(await refused(await post("/stop_profile"))).toContain("has started none");
   });

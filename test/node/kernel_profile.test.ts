@@ -1,3 +1,6 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Profile } from "../../src/profile.ts";
 import { sendSignal, startCommand } from "../support/run_command.ts";
@@ -43,6 +46,22 @@ test("--profile-kernels is refused where nothing can be measured", async () => {
   const server = startCommand(args);
   expect(await server.code).toBe(1);
   expect(server.stderr()).toBe("Cannot use --profile-kernels: this engine cannot be measured\n");
+});
+
+test("a profile that is being taken when the server ends is written", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "wisp-profiles-"));
+  const server = startCommand(
+    ["launch_server", "--port", "0", "--profile-dir", folder],
+    new MeasuredEngine(),
+  );
+  await server.isReady;
+  expect((await fetch(`${server.url()}/start_profile`)).status).toBe(200);
+  expect(readdirSync(folder)).toEqual([]);
+  sendSignal("SIGTERM");
+  expect(await server.code).toBe(0);
+  expect(readdirSync(folder)).toEqual([expect.stringMatching(/^wisp-.*\.trace\.json$/)]);
+  expect(server.stdout()).toMatch(/Profile: \S+\.trace\.json\n2 steps; /);
+  rmSync(folder, { recursive: true });
 });
 
 test("one profile is taken at a time", async () => {
