@@ -84,14 +84,23 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
   }
 }
 
+/** More than tokens of most texts have: such a part of a text that is too long shows it. */
+const CHARACTERS_PER_TOKEN = 8;
+
 function encode(request: GenerationRequest, options: PromptOptions): number[] {
   const { tokenizer, chat, contextLength, longestToken, allowAutoTruncate } = options;
   const { prompt } = request;
   const text = prompt ?? renderChat(request, chat);
-  // Encoding takes time; a text that cannot fit is not worth it.
+  // Encoding takes time, in which nothing else is done; a text that cannot fit is not worth it.
   const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
   if (atLeast >= contextLength && !allowAutoTruncate) {
     throw tooLong(`at least ${atLeast}`, contextLength);
+  }
+  const beginning = text.slice(0, CHARACTERS_PER_TOKEN * contextLength);
+  if (beginning.length < text.length && !allowAutoTruncate) {
+    // Where it is cut, one token of the whole may have become several.
+    const counted = tokenizer.encode(beginning).length - longestToken;
+    if (counted >= contextLength) throw tooLong(`at least ${counted}`, contextLength);
   }
   return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
 }

@@ -37,6 +37,35 @@ describe("readPrompt()", () => {
     expect(() => readPrompt(request, options(false))).toThrow(TOO_LONG);
   });
 
+  test("encodes no more of a long prompt than shows that it is too long", () => {
+    const encoded: number[] = [];
+    const { tokenizer } = text;
+    const counting = (method: "encode" | "encodePrompt") => (given: string) => {
+      encoded.push(given.length);
+      return tokenizer[method](given);
+    };
+    const watched = {
+      ...tokenizer,
+      encode: counting("encode"),
+      encodePrompt: counting("encodePrompt"),
+    };
+    const given = {
+      ...options(false),
+      contextLength: 400,
+      tokenizer: watched as unknown as PromptOptions["tokenizer"],
+    };
+    expect(() => readPrompt({ prompt: `${TEXT} `.repeat(200) }, given)).toThrow(TOO_LONG);
+    expect(encoded).toEqual([3200]);
+    // Of words that are one token each, all has to be seen.
+    const { vocabulary } = tokenizer;
+    const ids = Array.from({ length: vocabulary.size }, (_, id) => id);
+    const longest = ids.find((id) => vocabulary.bytes(id).length === text.longestToken)!;
+    const words = vocabulary.text(longest).repeat(Math.ceil(3300 / text.longestToken));
+    expect(readPrompt({ prompt: words }, { ...given, contextLength: 410 }).tokens).toEqual(
+      tokenizer.encodePrompt(words),
+    );
+  });
+
   test("keeps the beginning of a prompt that is too long, when it may", () => {
     const tokens = [9, 8, 7, 6, 5, 4, 3, 2, 1];
     expect(readPrompt({ tokens }, options(true)).tokens).toEqual([9, 8, 7, 6, 5, 4, 3]);
