@@ -52,9 +52,9 @@ export interface KernelCheck<C> {
   ): () => void;
   /** Largest allowed |got - want| / max(|want|, root mean square of the array). */
   readonly tolerance: number;
-  /** Bytes that must move, for GB/s in the bench. */
+  /** Bytes that must move, for GB/s in the bench. The wrapper's `cost` tells profiles the same. */
   bytes(shape: C): number;
-  /** Floating-point operations (a fused multiply-add is two), for GFLOP/s in the bench. */
+  /** Floating-point operations (a fused multiply-add is two), for GFLOP/s; as `cost` has them. */
   flops(shape: C): number;
   readonly mutants: readonly Mutant[];
 }

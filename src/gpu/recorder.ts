@@ -1,5 +1,6 @@
 /**
- * One segment's work on the GPU: launches in order, one compute pass, one submit.
+ * One segment's work on the GPU: launches in order, one compute pass, one submit. While launches are
+ * timed, each has a pass of its own.
  *
  * Every bound launch owns a block of one uniform buffer. Blocks change on the host and travel in
  * one write per submit, and only when a value changed: a steady decode step writes none.
