@@ -5,6 +5,7 @@
  * @module
  */
 import { deepseekV2 } from "./deepseek_v2.ts";
+import { DEEPSEEK_6_LAYERS, deepseekV3 } from "./deepseek_v3.ts";
 import { gptOss } from "./gpt_oss.ts";
 import { llama } from "./llama.ts";
 import { qwen3, qwen3Moe } from "./qwen3.ts";
@@ -47,6 +48,13 @@ export const ORACLE_CASES: readonly OracleCase[] = [
     name: "deepseek-v2-lite-8-experts",
     model: () => deepseekV2({ n_routed_experts: 8 }),
     seed: 4,
+    promptLengths: SHORT,
+  },
+  {
+    name: "deepseek-v3-16-experts",
+    model: () =>
+      deepseekV3({ ...DEEPSEEK_6_LAYERS, num_hidden_layers: 2, vocab_size: 512 }, { fp8: false }),
+    seed: 9,
     promptLengths: SHORT,
   },
   {
