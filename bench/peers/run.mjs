@@ -17,6 +17,8 @@ const server = await createServer({
   configFile: false,
   logLevel: "error",
   server: { middlewareMode: true, watch: null, ws: false },
+  // Nothing is served, so no page's dependencies are looked for.
+  optimizeDeps: { noDiscovery: true },
 });
 try {
   const { main } = await server.ssrLoadModule(`${folder}${name}.ts`);
