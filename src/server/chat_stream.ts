@@ -16,6 +16,7 @@ import {
 } from "./chat_message.ts";
 import type { ChatBody } from "./chat_request.ts";
 import type { GroupChunk } from "./generation_group.ts";
+import { JsonFrame } from "./json_frame.ts";
 import { type UsageOptions, wireUsage } from "./usage.ts";
 import { wireChatLogprobs } from "./wire_logprobs.ts";
 
@@ -27,7 +28,13 @@ interface StreamedChoice {
   /** Of tokens whose text is still held back. */
   logprobs: TokenLogprobs[];
   last: GenerationChunk | null;
+  /** What stands around its texts. */
+  readonly frames: { [field in TextField]?: JsonFrame };
 }
+
+/** Fields of a delta that are a piece of text. */
+const TEXT_FIELDS = ["content", "reasoning_content"] as const;
+type TextField = (typeof TEXT_FIELDS)[number];
 
 export interface ChatStreamOptions {
   /** Unix time in seconds. */
@@ -51,6 +58,7 @@ export class ChatStream {
       hasCalls: false,
       logprobs: [],
       last: null,
+      frames: {},
     }));
   }
 
@@ -60,6 +68,8 @@ export class ChatStream {
     choice.last = chunk;
     choice.logprobs.push(...(chunk.logprobs ?? []));
     const deltas = takeDeltas(choice, chunk);
+    const text = isFirst ? undefined : this.#textAlone(choice, deltas);
+    if (text !== undefined) return [text];
     // Log-probabilities go with content where there is some.
     const carrier = deltas.find(({ content }) => content !== null) ?? deltas[0];
     const events = deltas.map((delta) =>
@@ -67,6 +77,18 @@ export class ChatStream {
     );
     if (!isFirst) return events;
     return [this.#delta(choice, { ...EMPTY_DELTA, role: "assistant", content: "" }), ...events];
+  }
+
+  /** The event of a piece of text and nothing else, which most chunks are. */
+  #textAlone(choice: StreamedChoice, [delta, ...others]: readonly ChatDelta[]): object | undefined {
+    const isAlone = others.length === 0 && choice.logprobs.length === 0;
+    if (delta === undefined || !isAlone || this.#body.continuousUsage) return undefined;
+    const field = TEXT_FIELDS.find((name) => delta[name] !== null);
+    if (field === undefined) return undefined;
+    choice.frames[field] ??= new JsonFrame((text) =>
+      this.#delta(choice, { ...EMPTY_DELTA, [field]: text }),
+    );
+    return choice.frames[field].write(delta[field]!);
   }
 
   lastEvents(): readonly object[] {

@@ -95,6 +95,23 @@ describe("generate stream", () => {
 });
 
 describe("chat stream", () => {
+  test("every chunk has the same fields in the same order, whatever its text", async () => {
+    const pieces = ['"', "text", "\n\ud83d", "\ude00", "é"];
+    const body = { messages: [{ role: "user", content: "a" }], stream: true, rid: "text" };
+    const response = await post(scripted({ pieces }), "/v1/chat/completions", body);
+    const lines = await eventLines(response);
+    expect(lines.pop()).toBe("[DONE]");
+    const chunks = lines.map((line) => JSON.parse(line) as ChatEvent);
+    expect(chunks.map(({ choices }) => choices[0]!.delta.content)).toEqual(["", ...pieces, null]);
+    const withoutText = (line: string, { choices }: ChatEvent) =>
+      line.replace(`"content":${JSON.stringify(choices[0]!.delta.content)}`, "");
+    const frames = lines.map((line, i) => withoutText(line, chunks[i]!));
+    expect(new Set(frames.slice(1, -1)).size).toBe(1);
+    const plain = frames[1]!.replace('"role":null', '"role":"assistant"');
+    expect(frames[0]).toBe(plain);
+    expect(new Set(chunks.map(({ id }) => id))).toEqual(new Set(["text"]));
+  });
+
   const messages = [{ role: "user", content: "hi" }];
   const stream = async (body: object = {}, script?: Script): Promise<ChatEvent[]> => {
     const path = "/v1/chat/completions";
