@@ -4,6 +4,7 @@ import { gqaDecode } from "./gqa_decode.ts";
 import {
   type GqaShape,
   gqaCacheBytes,
+  gqaGroups,
   gqaInputs,
   gqaOptions,
   gqaPairs,
@@ -18,9 +19,10 @@ const lengths = (...keys: readonly number[]) => keys.map((n) => ({ first: n - 1,
 export default defineCheck<GqaShape>({
   name: "attention/gqa_decode",
   cases: [
-    // A tile and a bit; one key; three splits, the last one short. Tiles of three and two heads.
+    // A tile and a bit; one key; three splits, the last one short. Two rows
+    // and six of one sequence.
     {
-      sequences: lengths(150, 1, 530),
+      sequences: [...lengths(150), { first: 0, rows: 2 }, { first: 525, rows: 6 }],
       heads: 10,
       kvHeads: 2,
       headDim: 20,
@@ -72,7 +74,7 @@ export default defineCheck<GqaShape>({
       window: 150,
       sinks: true,
     },
-    // The largest group and head.
+    // The largest group, in two tiles, and head.
     {
       sequences: lengths(300, 9),
       heads: 16,
@@ -103,7 +105,14 @@ export default defineCheck<GqaShape>({
       dtype: "bf16",
     },
   ],
-  tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { subgroups: 1, lanes: 16 }],
+  tunings: [
+    { subgroups: 1 },
+    {},
+    { lanes: 32 },
+    { lanes: 16 },
+    { subgroups: 1, grouped: 1 },
+    { grouped: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
@@ -114,6 +123,19 @@ export default defineCheck<GqaShape>({
       replace: "subgroupShuffle(mine, reader)",
       with: "subgroupShuffle(mine, 0u)",
     },
+    {
+      name: "every group is the first",
+      replace: "groups[group.x]",
+      with: "groups[0]",
+      tuning: 4,
+    },
+    { name: "every row is its group's first", replace: "query / HEADS", with: "0u", tuning: 4 },
+    {
+      name: "every row of a group sees what the first sees",
+      replace: "min(i / HEADS, asked.row_count - 1u)",
+      with: "0u",
+      tuning: 4,
+    },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     {
       name: "pages are not looked up",
@@ -122,7 +144,7 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "the place in the page is ignored",
-      replace: "+ read % params.page_size",
+      replace: "+ token % params.page_size",
       with: "",
     },
     {
@@ -132,13 +154,13 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "the newest key is not seen",
-      replace: "let end = asked.length +",
-      with: "let end = max(asked.length, 2u) - 1u +",
+      replace: "let seen_end = asked.length +",
+      with: "let seen_end = max(asked.length, 2u) - 1u +",
     },
     {
       name: "a key too many is seen",
-      replace: "let end = asked.length +",
-      with: "let end = 1u + asked.length +",
+      replace: "let seen_end = asked.length +",
+      with: "let seen_end = 1u + asked.length +",
     },
     {
       name: "the window is ignored",
@@ -148,7 +170,7 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "every head has the first one's keys",
-      replace: "+ keys.kv_head * VECTOR_QUADS",
+      replace: "+ keys.head * VECTOR_QUADS",
       with: "",
       case: 1,
     },
@@ -159,8 +181,8 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "keys are taken for values",
-      replace: "params.kv_heads * VECTOR_QUADS + min(",
-      with: "min(",
+      replace: "at + params.kv_heads * VECTOR_QUADS + quad",
+      with: "at + quad",
     },
     {
       name: "the query's stride is ignored",
@@ -168,7 +190,12 @@ export default defineCheck<GqaShape>({
       with: "(params.heads * HEAD_QUADS)",
     },
     { name: "the heads of a tile are one", replace: "query % HEADS", with: "0u", case: 2 },
-    { name: "every tile has the same heads", replace: "% params.head_tiles", with: "* 0u" },
+    {
+      name: "every tile has the same heads",
+      replace: "% params.head_tiles",
+      with: "* 0u",
+      case: 5,
+    },
     { name: "sums are not rescaled", replace: "c] * shrinks[i]", with: "c]", case: 2 },
     {
       name: "weights are not rescaled",
@@ -184,16 +211,27 @@ export default defineCheck<GqaShape>({
     },
     {
       name: "four chains are not joined",
-      replace: "(added.x + added.y) + (added.z + added.w)",
-      with: "added.x",
+      replace: "(added[i].x + added[i].y) + (added[i].z + added[i].w)",
+      with: "added[i].x",
     },
     { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
     { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
     {
       name: "no barrier before the weights are used",
-      replace: "vec4f(NO_SCORE));\n    }\n    workgroupBarrier();",
-      with: "vec4f(NO_SCORE));\n    }",
+      replace: "run];\n    }\n  }\n  workgroupBarrier();",
+      with: "run];\n    }\n  }",
       tuning: 2,
+    },
+    {
+      name: "the first invocation's weights are taken for everyone's",
+      replace: "subgroupShuffle(mine, owner)",
+      with: "subgroupShuffle(mine, 0u)",
+    },
+    {
+      name: "keys beyond four are not scored",
+      replace: "4u * (r * LANES + lane)",
+      with: "4u * lane",
+      case: 2,
     },
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {
@@ -201,7 +239,7 @@ export default defineCheck<GqaShape>({
       replace: "params.max_splits + group.z",
       with: "params.max_splits",
     },
-    { name: "the output is not divided", replace: "value / divisors[h]", with: "value", case: 2 },
+    { name: "the output is not divided", replace: "value / total", with: "value", case: 2 },
     {
       name: "the output's stride is ignored",
       replace: "var at = row * params.out_stride",
@@ -211,14 +249,14 @@ export default defineCheck<GqaShape>({
     { name: "the scales of keys are dropped", replace: "sums[i] *= of_keys;", with: "", case: 3 },
     {
       name: "the scales of values are dropped",
-      replace: "values[k] *= value_scales[four + b][k];",
+      replace: "values[k] *= of_keys[k];",
       with: "",
       case: 3,
     },
     {
       name: "the scales of keys are taken for those of values",
-      replace: "scales(at + vec4u(params.kv_heads * VECTOR_QUADS))",
-      with: "scales(at)",
+      replace: "scales_at(at + vec4u(params.kv_heads * VECTOR_QUADS))",
+      with: "scales_at(at)",
       case: 3,
     },
     {
@@ -251,6 +289,7 @@ export default defineCheck<GqaShape>({
     const partials = gqaRows(shape) * gqaSplits(shape) * heads * (2 + headDim);
     return {
       ...gqaInputs(shape, random),
+      groups: gqaGroups(shape),
       // A record that is read without being written shows.
       partials: new Float32Array(partials).fill(Number.NaN),
     };
@@ -259,13 +298,15 @@ export default defineCheck<GqaShape>({
   reference: (shape, inputs) => ({ out: gqaReference(shape, inputs) }),
 
   bind(recorder, shape, tensors, tuning) {
-    const { subgroups, ...rest } = tuning;
+    const { subgroups, grouped, ...rest } = tuning;
     const launch = gqaDecode(recorder, {
       ...gqaOptions(shape, tensors),
       partials: tensors.partials!,
+      groups: tensors.groups!,
       ...rest,
       ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
     });
-    return () => launch(gqaRows(shape), gqaSplits(shape));
+    const groups = grouped === 1 ? gqaGroups(shape).length / 2 : 0;
+    return () => launch(gqaRows(shape), gqaSplits(shape), groups);
   },
 });

@@ -1,4 +1,3 @@
-import { KernelError } from "../../src/errors.ts";
 import type { KernelDefinition } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
@@ -9,23 +8,26 @@ import {
   requireMultiples,
 } from "../cache/cache_kernel.ts";
 import sink from "../common/attention_sink.wgsl?raw";
-import attend from "../common/gqa_split.wgsl?raw";
-import softmax from "../common/online_softmax.wgsl?raw";
+import entries from "../common/gqa_entries.wgsl?raw";
+import slots from "../common/paged_slots.wgsl?raw";
+import {
+  type ExchangeOptions,
+  type Exchanges,
+  exchangeFor,
+  KEY_TILE,
+  withAttention,
+} from "./exchange.ts";
 import { gqaCost } from "./gqa_cost.ts";
 import source from "./gqa_decode.wgsl?raw";
-import { mergeSplits } from "./merge_splits.ts";
-import { type SharingOptions, sharingConstants, withSharedReads } from "./shared_reads.ts";
+import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "./split_launch.ts";
 
 const NAME = "attention/gqa_decode";
-const MAX_LANES = 32;
-/** Query heads that share the reads of a workgroup, at most. */
-const HEAD_TILE = 4;
-
-/** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */
-export const GQA_KEY_TILE = 128;
+/** Query heads that share the reads of a workgroup, at most; fewer where rows share them too. */
+const HEAD_TILE = 8;
+const GROUPED_HEAD_TILE = 4;
 
 /** What decode and prefill rows have in common. */
-export interface GqaAttentionOptions extends SharingOptions {
+export interface GqaAttentionOptions extends ExchangeOptions {
   /** `[rows, queryStride]` f32: queries, normed and rotated */
   readonly query: Tensor;
   /** A multiple of 4. */
@@ -47,7 +49,7 @@ export interface GqaAttentionOptions extends SharingOptions {
   /** Elements of a head: a multiple of 4. */
   readonly headDim: number;
   readonly pageSize: number;
-  /** Keys of a split: a multiple of `GQA_KEY_TILE`. */
+  /** Keys of a split: a multiple of `KEY_TILE`. */
   readonly splitLength: number;
   /** Multiplies the scores. */
   readonly scale: number;
@@ -55,28 +57,34 @@ export interface GqaAttentionOptions extends SharingOptions {
   readonly window?: number | undefined;
   /** `[heads]` f32: logits that join the softmax's denominator only */
   readonly sinks?: Tensor | undefined;
-  /** Invocations of a workgroup, a power of two from 8 to 32; changes no bit. */
-  readonly lanes?: number;
 }
 
 export interface GqaDecodeOptions extends GqaAttentionOptions {
   /** `[rows, maxSplits, heads, 2 + headDim]` f32; needed for rows of more than one split */
   readonly partials?: Tensor | undefined;
+  /**
+   * `[groups, 2]` u32: first row, row count (at most `SHARED_ROWS`) of rows that follow each other
+   * in one sequence; needed for launches over groups
+   */
+  readonly groups?: Tensor | undefined;
 }
 
-/** One kernel per element type of the cache, in the two forms of shared reads. */
+/** One kernel per element type of the cache, for each way of exchange. */
 export class GqaKernels<B extends string, P extends string> {
-  readonly #plain: CacheKernels<B, P>;
-  readonly #sharing: CacheKernels<B, P>;
+  readonly #kernels: Exchanges<CacheKernels<B, P>>;
 
   constructor(definition: KernelDefinition<B, P>) {
-    const texts = withSharedReads(softmax + sink + attend + definition.source);
-    this.#plain = cacheKernels({ ...definition, source: texts.plain });
-    this.#sharing = cacheKernels({ ...definition, source: texts.shuffle });
+    const texts = withAttention(entries + slots + sink + definition.source);
+    this.#kernels = {
+      memory: cacheKernels({ ...definition, source: texts.memory }),
+      subgroup: cacheKernels({ ...definition, source: texts.subgroup }),
+    };
   }
 
-  for({ subgroupSize, cacheDtype }: GqaAttentionOptions) {
-    return (subgroupSize === undefined ? this.#plain : this.#sharing)[cacheDtype];
+  /** The kernel and the invocations of its workgroups. */
+  for({ device }: Recorder, options: GqaAttentionOptions) {
+    const { by, lanes } = exchangeFor(device, options, options.headDim / 4);
+    return { kernel: this.#kernels[by][options.cacheDtype], lanes };
   }
 }
 
@@ -100,14 +108,9 @@ export function gqaConstants(
 ): Readonly<Record<string, number>> {
   const { headDim, queryStride, outStride, splitLength } = options;
   requireMultiples(kernel, 4, { headDim, queryStride, outStride });
-  requireMultiples(kernel, GQA_KEY_TILE, { splitLength });
+  requireMultiples(kernel, KEY_TILE, { splitLength });
   requireMultiples(kernel, options.kvHeads, { heads: options.heads });
-  // More than two at once save few reads, and compile for long.
-  const shares = 2 * rows * heads <= Math.min(options.subgroupSize ?? 0, lanes, 8);
-  return {
-    ...{ HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes, BLOCK: shares ? 2 : 1 },
-    ...sharingConstants(options),
-  };
+  return { HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes };
 }
 
 /** The uniform values of both kernels. */
@@ -127,7 +130,7 @@ export const gqaParams = (options: GqaAttentionOptions) => ({
 const kernels = new GqaKernels({
   name: NAME,
   source,
-  buffers: ["q", "cache", "rows", "page_tables", "sinks", "out"],
+  buffers: ["q", "cache", "rows", "page_tables", "sinks", "groups", "out"],
   params: [
     "heads",
     "kv_heads",
@@ -148,51 +151,35 @@ const kernels = new GqaKernels({
 /**
  * Grouped-query attention of generated rows over the keys they see, with the bits of `gqaPrefill`.
  *
- * Binds the tensors now; the returned function records one launch over `rows` rows when the
- * longest has one split, else two.
+ * Binds the tensors now; the returned function records one launch when the longest row has one
+ * split, else two. With `groups` rows of one sequence share the reads of its cache; no bit changes.
  */
-export function gqaDecode(
-  recorder: Recorder,
-  options: GqaDecodeOptions,
-): (rows: number, maxSplits: number) => void {
+export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): DecodeLaunch {
   const { query, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
-  const { headDim, lanes = defaultLanes(recorder, headDim) } = options;
-  const tile = headTiles(options, HEAD_TILE);
-  const constants = gqaConstants(NAME, { rows: 1, heads: tile.heads, lanes }, options);
-  const bind = (target: Tensor, direct: boolean) =>
-    kernels.for(options).bind(
-      recorder,
-      // A binding cannot stay empty.
-      { q: query, cache, rows, page_tables: pageTables, sinks: sinks ?? rows, out: target },
-      {
-        constants,
-        params: {
-          ...gqaParams(options),
-          ...{ head_tiles: tile.tiles, max_splits: 1, direct: direct ? 1 : 0 },
+  const { kernel, lanes } = kernels.for(recorder, options);
+  return decodeLaunch(recorder, {
+    ...{ kernel: NAME, partials, out, groups: options.groups },
+    merge: options,
+    bind: (target, direct, groups) => {
+      const tile = headTiles(options, groups === undefined ? HEAD_TILE : GROUPED_HEAD_TILE);
+      const shape = { rows: groups === undefined ? 1 : SHARED_ROWS, heads: tile.heads, lanes };
+      const bound = kernel.bind(
+        recorder,
+        {
+          ...{ q: query, cache, rows, page_tables: pageTables, out: target },
+          // A binding cannot stay empty.
+          ...{ sinks: sinks ?? rows, groups: groups ?? rows },
         },
-        cost: ({ grid: [rowCount], step }) => gqaCost(options, step, [[0, rowCount]]),
-      },
-    );
-  const direct = bind(out, true);
-  if (partials === undefined) {
-    return (rowCount, maxSplits) => {
-      if (maxSplits > 1) throw new KernelError(NAME, `${maxSplits} splits, but no partials`);
-      direct.record(rowCount, kvHeads * tile.tiles);
-    };
-  }
-  const split = bind(partials, false);
-  const reduce = mergeSplits(recorder, { ...options, partials });
-  return (rowCount, maxSplits) => {
-    if (maxSplits <= 1) return direct.record(rowCount, kvHeads * tile.tiles);
-    split.set("max_splits", maxSplits);
-    split.record(rowCount, kvHeads * tile.tiles, maxSplits);
-    reduce(rowCount, maxSplits);
-  };
-}
-
-/** Software adapters run few lanes at a time; a GPU wants one for four columns. */
-function defaultLanes({ device }: Recorder, headDim: number): number {
-  const { subgroupMaxSize = 0 } = device.adapterInfo;
-  if (subgroupMaxSize > 0 && subgroupMaxSize <= 8) return 8;
-  return Math.min(MAX_LANES, Math.max(8, 2 ** Math.ceil(Math.log2(headDim / 4))));
+        {
+          constants: gqaConstants(NAME, shape, options),
+          params: {
+            ...gqaParams(options),
+            ...{ head_tiles: tile.tiles, max_splits: 1, direct: direct ? 1 : 0 },
+          },
+          cost: ({ step }) => gqaCost(options, step, [[0, step.decodeRows]]),
+        },
+      );
+      return { bound, headTiles: kvHeads * tile.tiles };
+    },
+  });
 }

@@ -17,7 +17,6 @@ const NAME = "attention/gqa_prefill";
 export const GQA_PREFILL_ROW_TILE = 8;
 /** Query heads that share the reads of a workgroup, at most, where queries are read once for all. */
 const HEAD_TILE = 2;
-const LANES = 8;
 
 export interface GqaPrefillOptions extends GqaAttentionOptions {
   /** `[items, 8]` u32: first row, row count (at most `GQA_PREFILL_ROW_TILE`), six unused */
@@ -53,10 +52,11 @@ export function gqaPrefill(
   recorder: Recorder,
   options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
-  const { query, cache, rows, pageTables, items, sinks, out, kvHeads, lanes = LANES } = options;
+  const { query, cache, rows, pageTables, items, sinks, out, kvHeads } = options;
+  const { kernel, lanes } = kernels.for(recorder, options);
   const tile = headTiles(options, options.subgroupSize === undefined ? 1 : HEAD_TILE);
   const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
-  const bound = kernels.for(options).bind(
+  const bound = kernel.bind(
     recorder,
     // A binding cannot stay empty.
     { q: query, cache, rows, page_tables: pageTables, items, sinks: sinks ?? rows, out },

@@ -11,10 +11,10 @@
 //   sinks        [heads]                        f32    read   when has_sinks
 //   out          [rows, out_stride]             vec4f  both   between two splits their sum so far
 //
-// Grid (item, HEADS heads of one group). ROWS rows of one sequence, positions ascending one by one, share every read
-// of the cache; a short item repeats its last row. A row sees the `window` keys up to its own.
-// Splits are walked in ascending order and put together as attention/merge_splits does, so the bits
-// of a row are those of attention/gqa_decode. Orders: see common/gqa_split.wgsl.
+// Grid (item, HEADS heads of one group). ROWS rows of one sequence, positions ascending one by one,
+// share every read of the cache; a short item repeats its last row. A row sees the `window` keys up
+// to its own. Splits are walked in ascending order and put together as attention/merge_splits does,
+// so the bits of a row are those of attention/gqa_decode. Orders: see common/attention_split.wgsl.
 //
 // Source: Ainslie et al., "GQA" (2023); Dao, "FlashAttention-2" (2023).
 
@@ -47,10 +47,8 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> out: array<vec4f>;
 @group(0) @binding(7) var<uniform> params: Params;
 
-// Per query the splits so far: highest score, sum of weights. Only invocation q % LANES looks.
-var<workgroup> totals: array<vec2f, QUERIES>;
-// What they and this split are multiplied with, and what the sum is divided by.
-var<workgroup> merges: array<vec3f, QUERIES>;
+// Per query the splits so far: highest score, sum of weights.
+var<private> totals: array<vec2f, QUERIES>;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
@@ -67,32 +65,28 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let first = length - min(length, params.window);
   let keys = Keys(rows[item.x].w, kv_head, first, end);
 
-  for (var i = lane; i < QUERIES; i += LANES) { totals[i] = vec2f(NO_SCORE, 0.0); }
+  for (var i = 0u; i < QUERIES; i++) { totals[i] = vec2f(NO_SCORE, 0.0); }
   let first_split = first / params.split_length * params.split_length;
   for (var split = first_split; split < end; split += params.split_length) {
     let split_end = min(end, split + params.split_length);
     attend_split(max(split, first / KEY_TILE * KEY_TILE), split_end, of_item, keys, lane);
-    for (var i = lane; i < QUERIES; i += LANES) {
+    for (var i = 0u; i < of_item.row_count * HEADS; i++) {
       let before = totals[i];
       let top = max(before.x, seen[i].x);
       let a = rescale(vec4f(before.x), vec4f(top)).x;
       let b = rescale(vec4f(seen[i].x), vec4f(top)).x;
       let l = fma(seen[i].y, b, before.y * a);
       totals[i] = vec2f(top, l);
-      merges[i] = vec3f(a, b, divisor(top, l, head_of(of_item, i)));
-    }
-    workgroupBarrier();
-    for (var i = 0u; i < QUERIES; i++) {
-      if i / HEADS >= of_item.row_count || i % HEADS >= of_item.head_count { continue; }
-      let merge = merges[i];
+      if i % HEADS >= of_item.head_count { continue; }
+      let total = divisor(top, l, head_of(of_item, i));
       let start = row_of(of_item, i) * (params.out_stride / 4u) + head_of(of_item, i) * HEAD_QUADS;
-      for (var c = 0u; c < COLUMNS; c++) {
+      for (var c = 0u; c * LANES < params.head_quads; c++) {
         let quad = c * LANES + lane;
         if quad >= HEAD_QUADS { continue; }
         var earlier = vec4f();
         if split > first_split { earlier = out[start + quad]; }
-        let merged = fma(acc[i * COLUMNS + c], vec4f(merge.y), earlier * merge.x);
-        out[start + quad] = select(merged, merged / merge.z, split_end == end);
+        let merged = fma(acc[i * COLUMNS + c], vec4f(b), earlier * a);
+        out[start + quad] = select(merged, merged / total, split_end == end);
       }
     }
   }

@@ -9,6 +9,7 @@ import { gqaFp8EntryBytes } from "../cache/gqa_write.ts";
 import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
 import { decodeFp8Runs, fp8Runs, isFp8Dtype } from "../cache/host_fp8.ts";
 import type { HostArray, HostArrays } from "../check.ts";
+import { SHARED_ROWS } from "./split_launch.ts";
 
 export interface GqaShape {
   /** Rows `[first, first + rows)` of each sequence. */
@@ -146,6 +147,19 @@ export function gqaReference(shape: GqaShape, inputs: HostArrays): Float64Array 
     }
   }
   return out;
+}
+
+/** `[groups, 2]`: first row, row count of neighbours in one sequence. */
+export function gqaGroups({ sequences }: GqaShape): Uint32Array<ArrayBuffer> {
+  const groups: number[] = [];
+  let row = 0;
+  for (const { rows } of sequences) {
+    for (let r = 0; r < rows; r += SHARED_ROWS) {
+      groups.push(row + r, Math.min(SHARED_ROWS, rows - r));
+    }
+    row += rows;
+  }
+  return Uint32Array.from(groups);
 }
 
 /** The options that both kernels take. */

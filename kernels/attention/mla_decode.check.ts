@@ -5,6 +5,7 @@ import { mlaFp8EntryBytes } from "../cache/mla_write.ts";
 import { defineCheck } from "../check.ts";
 import { layoutFor } from "../linear/layout.ts";
 import { mlaDecode } from "./mla_decode.ts";
+import { SHARED_ROWS } from "./split_launch.ts";
 
 interface Shape {
   /** Keys each row sees. */
@@ -23,14 +24,41 @@ const PAD = 4;
 const queryStride = ({ heads, nope, rope }: Shape) => heads * (nope + rope) + PAD;
 const pagesOf = (length: number, { pageSize }: Shape) => Math.ceil(length / pageSize);
 const splitsOf = ({ lengths, splitLength }: Shape) => Math.ceil(Math.max(...lengths) / splitLength);
+
+/** Rows that follow each other in one sequence: each sees a key more than the one before. */
+function runsOf({ lengths }: Shape): { readonly first: number; readonly rows: number }[] {
+  const runs: { first: number; rows: number }[] = [];
+  lengths.forEach((length, r) => {
+    if (r > 0 && length === lengths[r - 1]! + 1) runs.at(-1)!.rows += 1;
+    else runs.push({ first: r, rows: 1 });
+  });
+  return runs;
+}
+
+/** Keys of the sequence that a run is the end of. */
+const keysOf = ({ lengths }: Shape, { first, rows }: { first: number; rows: number }) =>
+  lengths[first + rows - 1]!;
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+
+function groupsOf(shape: Shape): Uint32Array<ArrayBuffer> {
+  const groups = new Uint32Array(2 * shape.lengths.length);
+  let at = 0;
+  for (const { first, rows } of runsOf(shape)) {
+    for (let r = 0; r < rows; r += SHARED_ROWS) {
+      groups.set([first + r, Math.min(SHARED_ROWS, rows - r)], at);
+      at += 2;
+    }
+  }
+  return groups.slice(0, at);
+}
 
 export default defineCheck<Shape>({
   name: "attention/mla_decode",
   cases: [
-    // A tile and a bit; one key; three splits, the last one short. Three heads leave one idle.
+    // A tile and a bit; one key; three splits, the last one short. Two rows
+    // and six that follow each other.
     {
-      lengths: [150, 1, 530],
+      lengths: [150, 1, 2, 525, 526, 527, 528, 529, 530],
       heads: 3,
       latent: 20,
       rope: 8,
@@ -39,7 +67,7 @@ export default defineCheck<Shape>({
       splitLength: 256,
       dtype: "bf16",
     },
-    // One split: written without a reduce. Two head tiles.
+    // One split: written without a reduce.
     {
       lengths: [128, 129, 255],
       heads: 5,
@@ -92,12 +120,21 @@ export default defineCheck<Shape>({
       dtype: "bf16",
     },
   ],
-  tunings: [{}, { lanes: 16, keys: 1 }, { lanes: 64, keys: 2 }, { subgroups: 1 }],
+  tunings: [
+    { subgroups: 1 },
+    {},
+    { lanes: 16 },
+    { lanes: 32 },
+    { subgroups: 1, grouped: 1 },
+    { grouped: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 3e-5,
-  bytes: ({ lengths, latent, rope, dtype }) => {
+  bytes: (shape) => {
+    const { latent, rope, dtype } = shape;
     const plain = (latent + rope) * (dtype === "bf16" ? 2 : 4);
-    return sum(lengths) * (isFp8Dtype(dtype) ? mlaFp8EntryBytes(latent, rope) : plain);
+    const keys = sum(runsOf(shape).map((run) => keysOf(shape, run)));
+    return keys * (isFp8Dtype(dtype) ? mlaFp8EntryBytes(latent, rope) : plain);
   },
   flops: ({ lengths, heads, latent, rope }) => 2 * sum([...lengths]) * heads * (2 * latent + rope),
   mutants: [
@@ -105,26 +142,47 @@ export default defineCheck<Shape>({
       name: "what the first invocation read is taken for everything",
       replace: "subgroupShuffle(mine, reader)",
       with: "subgroupShuffle(mine, 0u)",
-      tuning: 3,
+    },
+    {
+      name: "the first invocation's weights are taken for everyone's",
+      replace: "subgroupShuffle(mine, owner)",
+      with: "subgroupShuffle(mine, 0u)",
+    },
+    {
+      name: "every group is the first",
+      replace: "groups[group.x]",
+      with: "groups[0]",
+      tuning: 4,
+    },
+    { name: "every row is its group's first", replace: "query / HEADS", with: "0u", tuning: 4 },
+    {
+      name: "every row of a group sees what the first sees",
+      replace: "min(i / HEADS, asked.row_count - 1u)",
+      with: "0u",
+      tuning: 4,
     },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     {
       name: "keys are not looked up",
-      replace: "page_tables[first_page + key / params.page_size]",
-      with: "key / params.page_size",
+      replace: "page_tables[page.x], page_tables[page.y]",
+      with: "page.x, page.y",
     },
-    { name: "every row reads the first table", replace: "rows[row].w", with: "0u" },
-    { name: "the place in the page is ignored", replace: "+ key % params.page_size", with: "" },
+    { name: "every row reads the first table", replace: "rows[members.x].w", with: "0u" },
+    { name: "the place in the page is ignored", replace: "+ token % params.page_size", with: "" },
     {
       name: "the newest key is not seen",
-      replace: "rows[row].y + 1u",
-      with: "max(rows[row].y, 1u)",
+      replace: "let length = rows[members.x].y + 1u",
+      with: "let length = max(rows[members.x].y, 1u)",
     },
-    { name: "a key too many is seen", replace: "rows[row].y + 1u", with: "rows[row].y + 2u" },
+    {
+      name: "a key too many is seen",
+      replace: "rows[members.x].y + 1u",
+      with: "rows[members.x].y + 2u",
+    },
     {
       name: "the rope part is not turned",
-      replace: "rope_table[position *",
-      with: "rope_table[0u *",
+      replace: "rows[row].y * (ROPE",
+      with: "0u * (ROPE",
     },
     { name: "the nope part is not skipped", replace: "+ params.nope +", with: "+" },
     {
@@ -134,49 +192,59 @@ export default defineCheck<Shape>({
     },
     {
       name: "the rope part is not scored",
-      replace: "quad < ENTRY_QUADS",
-      with: "quad < LATENT_QUADS",
+      replace: "params.key_quads - first",
+      with: "params.value_quads - first",
     },
-    { name: "every run has the first scale", replace: "quad / RUN_QUADS", with: "0u", case: 2 },
     {
-      name: "scales are dropped",
-      replace: " * decode_scale(cache[scales + quad / RUN_QUADS])",
+      name: "keys have the first run's scale",
+      replace: "value_scales(at, run);\n    for",
+      with: "value_scales(at, 0u);\n    for",
+      case: 2,
+    },
+    { name: "values have the first run's scale", replace: "/ RUN_QUADS;", with: "* 0u;", case: 2 },
+    {
+      name: "the scales of keys are dropped",
+      replace: "fma(codes[i], of_keys, sums[i])",
+      with: "sums[i] + codes[i]",
+      case: 2,
+    },
+    {
+      name: "the scales of values are dropped",
+      replace: "values[k] *= of_keys[k];",
       with: "",
       case: 2,
     },
     {
       name: "the rope part starts elsewhere",
-      replace: "scales + scale_count(latent_quads) +",
-      with: "scales +",
+      replace: "at + VALUE_QUADS + VALUE_RUNS +",
+      with: "at + VALUE_QUADS +",
       case: 2,
     },
     { name: "E5M2 has E4M3's bias", replace: "BIAS = 15u", with: "BIAS = 7u", case: 3 },
-    { name: "tiles are not rescaled", replace: "acc[4u * c + h] *= shrink[h];", with: "" },
-    { name: "weights are not rescaled", replace: "fma(l, shrink, added)", with: "l + added" },
+    { name: "tiles are not rescaled", replace: "c] * shrinks[i]", with: "c]" },
+    {
+      name: "weights are not rescaled",
+      replace: "fma(seen[i].y, shrinks[i],",
+      with: "fma(seen[i].y, 1.0,",
+    },
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {
       name: "splits lie on each other",
       replace: "params.max_splits + group.z",
       with: "params.max_splits",
     },
-    { name: "the output is not divided", replace: "value / l[h]", with: "value", case: 1 },
+    { name: "the output is not divided", replace: "value / seen[i].y", with: "value", case: 1 },
     {
       name: "the second head tile reads the first",
-      replace: "first_head + h, p",
-      with: "h, p",
-      case: 1,
+      replace: "= HEADS * group.y",
+      with: "= 0u * group.y",
+      case: 4,
     },
     {
       name: "no barrier before the weights are used",
-      replace: "- top);\n    }\n    workgroupBarrier();",
-      with: "- top);\n    }",
-      tuning: 1,
-    },
-    {
-      name: "no barrier before the highest score",
-      replace: "= top;\n    workgroupBarrier();",
-      with: "= top;",
-      tuning: 1,
+      replace: "run];\n    }\n  }\n  workgroupBarrier();",
+      with: "run];\n    }\n  }",
+      tuning: 3,
     },
     {
       name: "reduce: splits are not rescaled",
@@ -194,27 +262,30 @@ export default defineCheck<Shape>({
     const { lengths, heads, latent, rope, nope, pageSize, dtype } = shape;
     const rows = lengths.length;
     const width = latent + rope;
-    const pages = sum(lengths.map((length) => pagesOf(length, shape)));
+    const runs = runsOf(shape);
+    const pages = sum(runs.map((run) => pagesOf(keysOf(shape, run), shape)));
     const wide = (length: number) => Float32Array.from({ length }, () => random() * 4 - 2);
     // Page p of the cache belongs to the p-th entry from the end; one entry in front is unused.
     const page_tables = Uint32Array.from({ length: pages + 1 }, (_, i) => pages - i);
     const table = new Uint32Array(rows * 4);
     let first = 1;
-    lengths.forEach((length, r) => {
-      table.set([5, length - 1, 6, first], r * 4);
-      first += pagesOf(length, shape);
-    });
+    for (const run of runs) {
+      for (let r = run.first; r < run.first + run.rows; r++) {
+        table.set([5, lengths[r]! - 1, 6, first], r * 4);
+      }
+      first += pagesOf(keysOf(shape, run), shape);
+    }
     const stride = queryStride(shape);
     const q = new Float32Array(rows * stride).fill(Number.NaN);
     for (let r = 0; r < rows; r++) q.set(wide(heads * (nope + rope)), r * stride);
     // What a row must not see is NaN.
     const entries = new Float32Array((pages + 1) * pageSize * width).fill(Number.NaN);
-    lengths.forEach((length, r) => {
-      for (let key = 0; key < length; key++) {
-        const page = page_tables[table[r * 4 + 3]! + Math.floor(key / pageSize)]!;
+    for (const run of runs) {
+      for (let key = 0; key < keysOf(shape, run); key++) {
+        const page = page_tables[table[run.first * 4 + 3]! + Math.floor(key / pageSize)]!;
         entries.set(wide(width), (page * pageSize + (key % pageSize)) * width);
       }
-    });
+    }
     return {
       q_absorbed: wide(rows * heads * latent),
       q,
@@ -225,6 +296,7 @@ export default defineCheck<Shape>({
           : entries,
       rows: table,
       page_tables,
+      groups: groupsOf(shape),
       // A record that is read without being written shows.
       partials: new Float32Array(rows * splitsOf(shape) * heads * (2 + latent)).fill(Number.NaN),
       rope_table: Float32Array.from(
@@ -280,6 +352,7 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, tensors, tuning) {
     const { lengths, heads, latent, rope, nope, pageSize, splitLength, dtype } = shape;
+    const { subgroups, grouped, ...rest } = tuning;
     const launch = mlaDecode(recorder, {
       queryAbsorbed: tensors.q_absorbed!,
       query: tensors.q!,
@@ -289,6 +362,7 @@ export default defineCheck<Shape>({
       rows: tensors.rows!,
       pageTables: tensors.page_tables!,
       ropeTable: tensors.rope_table!,
+      groups: tensors.groups!,
       partials: tensors.partials!,
       out: tensors.out!,
       heads,
@@ -298,11 +372,10 @@ export default defineCheck<Shape>({
       pageSize,
       splitLength,
       scale: SCALE,
-      ...tuning,
-      ...(tuning.subgroups === 1 && {
-        subgroupSize: layoutFor(recorder.device).subgroupSize,
-      }),
+      ...rest,
+      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
     });
-    return () => launch(lengths.length, splitsOf(shape));
+    const groups = grouped === 1 ? groupsOf(shape).length / 2 : 0;
+    return () => launch(lengths.length, splitsOf(shape), groups);
   },
 });

@@ -45,7 +45,10 @@ export async function compileKernels(
   try {
     const { report, layout } = await testAdapter(planned, { ...given, recorder });
     const model = planned.create({ memory, layout });
-    const inputs = allocateStepTensors(memory, stepTensorSizes(sizes, cache));
+    const inputs = allocateStepTensors(
+      memory,
+      stepTensorSizes({ ...sizes, oneForm: planned.oneForm }, cache),
+    );
     const plan = new Plan<Step>(compiling);
     const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, inputs });
     sampler.destroy();

@@ -53,7 +53,10 @@ export class ModelRunner {
   readonly #buckets: readonly number[];
   /** By rows: the launches kept for so many, and the splits of the longest sequence they are for. */
   readonly #recordings = new Map<number, { readonly splits: number; recording: Recording }>();
-  readonly #step: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
+  readonly #step: Step = {
+    ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0 },
+    ...{ passes: [], logitRows: 0 },
+  };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
@@ -154,6 +157,7 @@ export class ModelRunner {
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
+    step.decodeGroups = this.#inputs.groupCount;
     const { timer } = this.recorder;
     if (timer !== undefined) timer.step = this.#inputs.arrays(step);
     this.#sampler.prepare(sampling, scored);

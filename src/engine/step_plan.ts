@@ -26,10 +26,12 @@ export interface StepSizes {
   readonly prefillCapacity: number;
 }
 
+/** @param options `oneForm`: prompt rows run in the form of generated rows. */
 export function stepTensorSizes(
-  { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity }: StepSizes,
+  options: StepSizes & { readonly oneForm: boolean },
   cache: Pick<KvCache, "slots">,
 ): StepTensorsOptions {
+  const { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity } = options;
   return {
     pageSize,
     splitLength: shape.splitLength,
@@ -41,6 +43,7 @@ export function stepTensorSizes(
     maxSequences,
     maxPages: Math.ceil(contextLength / pageSize),
     paddingSlot: cache.slots,
+    severalDecodeRows: options.oneForm,
   };
 }
 

@@ -46,6 +46,8 @@ export interface Step {
   decodeRows: number;
   /** Splits of the longest sequence among the decode rows. */
   decodeSplits: number;
+  /** Groups of decode rows that share reads (see row_groups.ts); 0 where each stands alone. */
+  decodeGroups: number;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;

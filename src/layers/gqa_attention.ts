@@ -204,12 +204,13 @@ export class GqaAttention {
       sinks: this.#sinks?.tensor,
       subgroupSize: this.#layout.subgroupSize,
     };
-    const decode = gqaDecode(recorder, { ...attention, partials: scratch.partials });
+    const { partials } = scratch;
+    const decode = gqaDecode(recorder, { ...attention, partials, groups: inputs.rowGroups });
     const prefill = gqaPrefill(recorder, { ...attention, items: inputs.items });
     plan.add((step) => project(step.rows));
     plan.add((step) => write(step.rows));
     plan.add((step) => {
-      if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits);
+      if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits, step.decodeGroups);
       for (const { firstItem, items } of step.passes) prefill(firstItem, items);
     });
     this.#compileOutput(plan, binding);

@@ -264,6 +264,7 @@ export class MlaAttention {
       pageTables: inputs.pageTables,
       ropeTable: binding.ropeTable,
       partials: scratch.partials,
+      groups: inputs.rowGroups,
       out: scratch.attended,
       heads,
       latent,
@@ -288,7 +289,7 @@ export class MlaAttention {
     plan.add((step) => {
       if (step.decodeRows === 0) return;
       absorb(step.decodeRows);
-      attend(step.decodeRows, step.decodeSplits);
+      attend(step.decodeRows, step.decodeSplits, step.decodeGroups);
       (step.rows === 1 ? alone : values)(step.decodeRows);
     });
   }

@@ -8,6 +8,7 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch, Step } from "./batch.ts";
 import { ITEM_WORDS, maxPasses, type PassGeometry, PrefillPasses } from "./prefill_passes.ts";
+import { fillRowGroups, GROUP_WORDS } from "./row_groups.ts";
 
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
 const ROW_WORDS = 4;
@@ -24,6 +25,8 @@ export interface StepTensors {
   readonly keySlots: Tensor;
   /** `[maxPasses * maxRows, 8]` u32 */
   readonly items: Tensor;
+  /** `[maxRows, 2]` u32: decode rows that share reads; only where a sequence may have several */
+  readonly rowGroups: Tensor | undefined;
   /** `[maxRows]` u32: rows whose logits are wanted */
   readonly logitRows: Tensor;
   /** `[maxRows]` u32: ids sampled in the previous step */
@@ -39,13 +42,15 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly maxPages: number;
   /** Slot of the cache that rows of padding write to and read from, the first of a page. */
   readonly paddingSlot: number;
+  /** Whether a sequence may have several decode rows. */
+  readonly severalDecodeRows: boolean;
 }
 
 export function allocateStepTensors(
   memory: DeviceMemory,
   options: StepTensorsOptions,
 ): StepTensors {
-  const { maxRows, capacity, maxSequences, maxPages } = options;
+  const { maxRows, capacity, maxSequences, maxPages, severalDecodeRows } = options;
   const passes = maxPasses(options);
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
@@ -54,6 +59,7 @@ export function allocateStepTensors(
     pageTables: allocate(maxSequences * maxPages + 1, "page tables"),
     keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
+    rowGroups: severalDecodeRows ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
     logitRows: allocate(maxRows, "logit rows"),
     sampled: allocate(maxRows, "sampled ids"),
     external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
@@ -67,6 +73,9 @@ const hiddenStrideOf = ({ hiddenSize }: Pick<StepTensorsOptions, "hiddenSize">) 
 export class StepInputs {
   readonly tensors: StepTensors;
   readonly prefill: PrefillPasses;
+  /** Groups of the last batch's decode rows; 0 where each row stands alone. */
+  groupCount = 0;
+  readonly #groups: Uint32Array<ArrayBuffer>;
   readonly #device: GPUDevice;
   readonly #pageSize: number;
   readonly #capacity: number;
@@ -97,6 +106,7 @@ export class StepInputs {
     // No page has this number, so that whatever comes first is a change.
     this.#pages = new Uint32Array(pageEntries + 1).fill(NO_PAGE);
     this.#maxPages = maxPages;
+    this.#groups = new Uint32Array(maxRows * GROUP_WORDS);
     this.#logitRows = new Uint32Array(maxRows);
     this.#paddingSlot = paddingSlot;
     this.#paddingEntry = pageEntries;
@@ -135,6 +145,7 @@ export class StepInputs {
     this.#send(this.tensors.rows, rows, (sources.length + padding) * ROW_WORDS);
     this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
+    this.#writeGroups(batch);
     this.#writePasses(batch);
   }
 
@@ -177,6 +188,13 @@ export class StepInputs {
       const at = offset + i * this.#hiddenStride * 4;
       this.#device.queue.writeBuffer(buffer, at, row as Float32Array<ArrayBuffer>);
     });
+  }
+
+  #writeGroups({ sequences }: Batch): void {
+    const { rowGroups } = this.tensors;
+    if (rowGroups === undefined) return;
+    this.groupCount = fillRowGroups(this.#groups, sequences);
+    this.#send(rowGroups, this.#groups, this.groupCount * GROUP_WORDS);
   }
 
   #writePasses({ sequences }: Batch): void {

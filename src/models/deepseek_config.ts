@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { MLA_DECODE_MAX_ENTRY } from "../../kernels/attention/mla_decode.ts";
+import { MLA_DECODE_MAX_LATENT } from "../../kernels/attention/mla_decode.ts";
 import { MLA_PREFILL_MAX_QUERY } from "../../kernels/attention/mla_prefill.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import { UnsupportedError } from "../errors.ts";
@@ -87,8 +87,8 @@ export function readDeepseekConfig(
   if (nope + rope > MLA_PREFILL_MAX_QUERY) {
     throw config.error("qk_nope_head_dim", `a query may have ${MLA_PREFILL_MAX_QUERY} elements`);
   }
-  if (latent + rope > MLA_DECODE_MAX_ENTRY) {
-    throw config.error("kv_lora_rank", `a cache entry may have ${MLA_DECODE_MAX_ENTRY} elements`);
+  if (latent > MLA_DECODE_MAX_LATENT) {
+    throw config.error("kv_lora_rank", `a latent may have ${MLA_DECODE_MAX_LATENT} elements`);
   }
   // Some files repeat what follows from the others.
   for (const [field, value] of [

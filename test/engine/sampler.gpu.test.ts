@@ -20,7 +20,14 @@ const ROWS = 12;
 /** Fewer than rows, so that slots are taken over. */
 const SLOTS = 4;
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, minP: 0, seed: 0 };
-const STEP: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
+const STEP: Step = {
+  rows: 0,
+  decodeRows: 0,
+  decodeSplits: 1,
+  decodeGroups: 0,
+  passes: [],
+  logitRows: 0,
+};
 
 const random = seeded(11);
 const randomRow = () => Float32Array.from({ length: VOCABULARY }, () => random() * 12 - 6);

@@ -23,7 +23,14 @@ const LAUNCHES = fullTest ? 256 : smallestCaseOnly ? 3 : 24;
 const FAULTY_LAUNCHES = 5;
 /** Draws of the right distributions look less likely than this once in a million campaigns. */
 const UNLIKELY = 1e-8;
-const STEP: Step = { rows: 0, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 };
+const STEP: Step = {
+  rows: 0,
+  decodeRows: 0,
+  decodeSplits: 1,
+  decodeGroups: 0,
+  passes: [],
+  logitRows: 0,
+};
 
 const random = seeded(21);
 /** A few likely tokens, ties among them, and a long tail. */

@@ -17,7 +17,14 @@ import { checkpointFiles, fp8BlockTensors, type TensorInput } from "../support/w
 const HIDDEN = 200;
 const INTERMEDIATE = 400;
 const ROWS = 5;
-const STEP: Step = { rows: ROWS, decodeRows: ROWS, decodeSplits: 1, passes: [], logitRows: 0 };
+const STEP: Step = {
+  rows: ROWS,
+  decodeRows: ROWS,
+  decodeSplits: 1,
+  decodeGroups: 0,
+  passes: [],
+  logitRows: 0,
+};
 
 function matrix(name: string, rows: number, columns: number, fp8: boolean): TensorInput[] {
   const random = seeded(rows);

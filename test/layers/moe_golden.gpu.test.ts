@@ -95,7 +95,14 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
       const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
       device.queue.writeBuffer(input.buffer, 0, part);
       device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
-      await plan.run({ rows: step, decodeRows: 0, decodeSplits: 1, passes: [], logitRows: 0 });
+      await plan.run({
+        rows: step,
+        decodeRows: 0,
+        decodeSplits: 1,
+        decodeGroups: 0,
+        passes: [],
+        logitRows: 0,
+      });
       const got = new Float32Array(await download(sum.buffer));
       for (let i = 0; i < part.length; i++) {
         expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);

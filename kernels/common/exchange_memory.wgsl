@@ -1,0 +1,53 @@
+// How the invocations of attention_split.wgsl learn of each other's values, on any adapter: through
+// workgroup memory.
+
+const FOURS = KEY_TILE / 4u;
+
+var<workgroup> tops_of: array<f32, LANES * QUERIES>;
+var<workgroup> shared_weights: array<vec4f, FOURS * QUERIES>;
+var<workgroup> shared_entries: array<vec4u, FOURS>;
+var<workgroup> shared_scales: array<vec4f, select(1u, FOURS * VALUE_RUNS, SCALED)>;
+
+fn highest(tops: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
+  // Also: the tile before has been read by everyone.
+  workgroupBarrier();
+  for (var i = 0u; i < QUERIES; i++) { tops_of[lane * QUERIES + i] = tops[i]; }
+  workgroupBarrier();
+  for (var i = lane; i < QUERIES; i += LANES) {
+    var top = tops_of[i];
+    for (var l = 1u; l < LANES; l++) { top = max(top, tops_of[l * QUERIES + i]); }
+    tops_of[i] = top;
+  }
+  workgroupBarrier();
+  var all = tops;
+  for (var i = 0u; i < QUERIES; i++) { all[i] = tops_of[i]; }
+  return all;
+}
+
+fn publish(rounds: u32, lane: u32) {
+  for (var r = 0u; r < rounds; r++) {
+    let four = r * LANES + lane;
+    shared_entries[four] = entries[r];
+    for (var i = 0u; i < QUERIES; i++) { shared_weights[four * QUERIES + i] = weights[r * QUERIES + i]; }
+    for (var run = 0u; run < VALUE_RUNS; run++) {
+      shared_scales[four * VALUE_RUNS + run] = scales[r * VALUE_RUNS + run];
+    }
+  }
+  workgroupBarrier();
+}
+
+fn query_of(asked: Queries, query: u32, quad: u32, reader: u32, mine: vec4f) -> vec4f {
+  return query_quad(asked, query, quad);
+}
+
+fn weights_of(four: u32, query: u32, owner: u32, mine: vec4f) -> vec4f {
+  return shared_weights[four * QUERIES + query];
+}
+
+fn entries_of(four: u32, owner: u32, mine: vec4u) -> vec4u {
+  return shared_entries[four];
+}
+
+fn scales_of(four: u32, run: u32, owner: u32, mine: vec4f) -> vec4f {
+  return shared_scales[four * VALUE_RUNS + run];
+}

@@ -1,0 +1,66 @@
+// What common/attention_split.wgsl needs to know of grouped-query attention: keys and values of one
+// head in the pages of a cache, [slots, 2, kv_heads, HEAD_DIM] with a scale behind each in FP8.
+
+const HEAD_QUADS = HEAD_DIM / 4u;
+const KEY_QUADS = HEAD_QUADS;
+const VALUE_QUADS = HEAD_QUADS;
+const VECTOR_QUADS = HEAD_QUADS + SCALE_QUADS;
+const VALUE_RUNS = SCALE_QUADS;
+const RUN_QUADS = HEAD_QUADS;
+
+const_assert HEAD_DIM % 4u == 0u;
+
+fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
+  let start = row_of(asked, query) * (params.q_stride / 4u) + head_of(asked, query) * HEAD_QUADS;
+  return q[start + quad];
+}
+
+fn value_quads() -> u32 {
+  return params.head_quads;
+}
+
+// The quads of the cache where the keys start.
+fn find_entries(keys: Keys, key: vec4u) -> vec4u {
+  let slots = slots_of(keys.place, key);
+  return slots * (2u * params.kv_heads * VECTOR_QUADS) + keys.head * VECTOR_QUADS;
+}
+
+fn first_seen(end: u32) -> u32 {
+  return end - min(end, params.window);
+}
+
+fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
+  var sums = array<vec4f, QUERIES>();
+  // HEAD_QUADS of them; a constant bound would be unrolled, which compiles for long.
+  for (var first = 0u; first < params.head_quads; first += LANES) {
+    var mine = own_quads(asked, first, lane);
+    for (var j = 0u; j < min(LANES, params.head_quads - first); j++) {
+      let quad = first + j;
+      let x = mat4x4f(
+        decode_quad(cache[at.x + quad]), decode_quad(cache[at.y + quad]),
+        decode_quad(cache[at.z + quad]), decode_quad(cache[at.w + quad]));
+      add_scores(&sums, x, quad, asked, j, &mine);
+    }
+  }
+  if SCALED {
+    let of_keys = scales_at(at);
+    for (var i = 0u; i < QUERIES; i++) { sums[i] *= of_keys; }
+  }
+  return sums;
+}
+
+fn value_quad(at: u32, quad: u32) -> vec4f {
+  return decode_quad(cache[at + params.kv_heads * VECTOR_QUADS + quad]);
+}
+
+fn value_scales(at: vec4u, run: u32) -> vec4f {
+  return scales_at(at + vec4u(params.kv_heads * VECTOR_QUADS));
+}
+
+// Scales of the vectors that start at these quads.
+fn scales_at(at: vec4u) -> vec4f {
+  let quad = at + vec4u(HEAD_QUADS);
+  return vec4f(
+    decode_scale(cache[quad.x]), decode_scale(cache[quad.y]),
+    decode_scale(cache[quad.z]), decode_scale(cache[quad.w]));
+}

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import type { BatchSequence, Phase } from "../../src/layers/batch.ts";
+import { fillRowGroups, GROUP_WORDS } from "../../src/layers/row_groups.ts";
+
+function groupsOf(...sequences: readonly (readonly [Phase, number])[]): number[][] {
+  let queryStart = 0;
+  const batch = sequences.map(([phase, queryLength]): BatchSequence => {
+    const sequence = { phase, queryStart, queryLength, position: 7, pageTable: [0] };
+    queryStart += queryLength;
+    return sequence;
+  });
+  const words = new Uint32Array(queryStart * GROUP_WORDS);
+  const count = fillRowGroups(words, batch);
+  return Array.from({ length: count }, (_, i) => [...words.subarray(2 * i, 2 * i + 2)]);
+}
+
+test("fillRowGroups: rows that stand alone need no groups", () => {
+  expect(groupsOf(["decode", 1], ["verify", 1], ["prefill", 9])).toEqual([]);
+  expect(groupsOf()).toEqual([]);
+});
+
+test("fillRowGroups cuts several rows of one sequence, and joins no two sequences", () => {
+  expect(groupsOf(["verify", 3], ["decode", 1], ["verify", 9], ["prefill", 5])).toEqual([
+    [0, 3],
+    [3, 1],
+    [4, 4],
+    [8, 4],
+    [12, 1],
+  ]);
+});
