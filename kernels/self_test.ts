@@ -1,10 +1,11 @@
 /**
  * What this adapter gets right, found out before any weight is uploaded.
  *
- * The probe checks the portable envelope, FP8 decoding and f16 subnormals. Then the pairs of
- * kernels whose bits must agree for batch invariance run on the same data: one row and several
- * rows at a time, experts by pair and by tile, with and without subgroups. One of each pair is
- * compared with an f64 reference too, as two kernels that write nothing agree as well.
+ * The probe checks the portable envelope, FP8 decoding and f16 subnormals. Then linears of every
+ * kind of weight that the model has run in each form that its tuning has for them: these must give
+ * the same bits, and the first of them the numbers of an f64 reference. Whether all of a model's
+ * kernels keep the promise of batch invariance is tried out on the model once it is loaded
+ * (src/engine/invariance.ts).
  *
  * @module
  */
@@ -12,27 +13,24 @@ import { DeviceError } from "../src/errors.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { PLAIN_TUNING } from "../src/gpu/tuning.ts";
-import { dot, gatedRow, randomWeight, unpackWeight } from "./linear/check_weights.ts";
+import { dot, randomWeight, unpackWeight } from "./linear/check_weights.ts";
 import { type LaunchForm, launchForms } from "./linear/launch_form.ts";
 import {
   type Fp8Decode,
   type GroupColumns,
-  gateUpRows,
   type LinearLayout,
   layoutFor,
   paddedRows,
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
-import { expertGateUp } from "./moe/expert_gate_up.ts";
 import { probe } from "./probe/probe.ts";
 import { isNanCode, probeInputs, probeReference } from "./probe/reference.ts";
 
 export interface SelfTestReport {
   /** How FP8 codes become numbers here; part of the weights' layout. */
   readonly fp8Decode: Fp8Decode;
-  /** The layout's `subgroupSize`, where kernels that use subgroups give the same bits. */
+  /** The layout's `subgroupSize`, where kernels that use subgroups are right. */
   readonly subgroupSize: number | undefined;
   /** Whether every pair of kernels that batch invariance rests on gave the same bits. */
   readonly batchInvariant: boolean;
@@ -56,7 +54,6 @@ const COLUMNS = 269;
 const STRIDE = 272;
 const OUTPUTS = 37;
 const ROWS = 6;
-const EXPERTS = 2;
 /** Sums of 269 products of about 1, in f32. */
 const TOLERANCE = 1e-4;
 
@@ -70,28 +67,34 @@ export async function selfTest(
   options: SelfTestOptions = {},
 ): Promise<SelfTestReport> {
   const { dtypes = ["bf16", "fp8"], groupColumns, recorder = new Recorder(device) } = options;
-  const { lanes, tuning, subgroupSize: wanted } = options.layout ?? layoutFor(device);
+  const { subgroupSize, ...plain } = options.layout ?? layoutFor(device);
   const bench = new Bench(recorder);
   const failures: string[] = [];
-  const unequal: string[] = [];
   try {
     const fp8Decode = await probeAdapter(bench, failures);
-    const plain: FormResults[] = [];
-    for (const dtype of dtypes) {
-      const results = await runForms(bench, {
-        ...{ dtype, lanes, fp8Decode },
-        ...(tuning && { tuning }),
-        ...(groupColumns && { groupColumns }),
-      });
+    const weights = dtypes.map((dtype) => ({
+      ...{ ...plain, dtype, fp8Decode },
+      ...(groupColumns && { groupColumns }),
+    }));
+    if (subgroupSize !== undefined) {
+      const shared = weights.map((weight) => ({ ...weight, subgroupSize }));
+      if (await subgroupsWork(bench, shared)) {
+        return { fp8Decode, subgroupSize, batchInvariant: true, failures };
+      }
+    }
+    const unequal: string[] = [];
+    for (const weight of weights) {
+      const results = await runForms(bench, weight);
       if (!(results.error <= TOLERANCE)) {
-        throw new DeviceError(`Cannot use this adapter: the ${dtype} kernels give wrong numbers`);
+        throw new DeviceError(
+          `Cannot use this adapter: the ${weight.dtype} kernels give wrong numbers`,
+        );
       }
       unequal.push(...results.unequal);
-      plain.push(results);
     }
-    const subgroupSize = (await subgroupsWork(bench, plain, wanted)) ? wanted : undefined;
     failures.push(...unequal);
-    return { fp8Decode, subgroupSize, batchInvariant: unequal.length === 0, failures };
+    const batchInvariant = unequal.length === 0;
+    return { fp8Decode, subgroupSize: undefined, batchInvariant, failures };
   } finally {
     bench.destroy();
     if (options.recorder === undefined) recorder.destroy();
@@ -187,18 +190,16 @@ async function probeAdapter(bench: Bench, failures: string[]): Promise<Fp8Decode
   throw new DeviceError(`Cannot use this adapter: ${failures.join("; ")}`);
 }
 
-interface Form extends LinearLayout {
+interface WeightForm extends LinearLayout {
   readonly dtype: WeightDtype;
   readonly groupColumns?: GroupColumns;
 }
 
 interface FormResults {
-  readonly form: Form;
-  /** Largest error of the forms that the others are compared with. */
+  /** Largest error of the form that the others are compared with. */
   readonly error: number;
   /** Which forms gave other bits, one sentence each. */
   readonly unequal: readonly string[];
-  readonly bytes: readonly ArrayBuffer[];
 }
 
 /** Numbers in [0, 1), the same every time. (Generator: Mulberry32, T. Ettinger.) */
@@ -212,94 +213,45 @@ function steady(): () => number {
   };
 }
 
-/** Runs every form of the linear and the expert kernel, all of which must give the same bits. */
-async function runForms(bench: Bench, form: Form): Promise<FormResults> {
-  const { recorder } = bench;
+/** Runs a linear in every form of the layout's tuning, all of which must give the same bits. */
+async function runForms(bench: Bench, form: WeightForm): Promise<FormResults> {
   const random = steady();
-  const { rows, upRow } = gateUpRows(OUTPUTS, form.lanes);
-  const shape = { ...form, rows, columns: COLUMNS };
-  const packed = Array.from({ length: EXPERTS }, () => randomWeight(shape, random));
+  const shape = { ...form, rows: OUTPUTS, columns: COLUMNS };
+  const packed = randomWeight(shape, random);
   const numbers = Float32Array.from({ length: ROWS * STRIDE }, (_, i) =>
     i % STRIDE < COLUMNS ? random() * 2 - 1 : Number.NaN,
   );
-  const x = bench.tensor(numbers);
-  const words = bench.tensor(joined(packed.map((weight) => weight.words)));
-  const scales = bench.tensor(joined(packed.map((weight) => weight.scales)));
-  const matrix = { ...shape, words, scales };
-  const one = bench.results(ROWS * rows);
-  const common = { x, xStride: STRIDE, outStride: rows };
-  const weight = { ...matrix, rowsPadded: paddedRows(rows, form.lanes) };
-  const alone = linear(recorder, {
-    ...common,
-    weight,
-    out: one,
-    forms: PLAIN_TUNING.rowForms.slice(0, 1),
-  });
-  const forms = launchForms(weight).map((launch) => {
-    const out = bench.results(ROWS * rows);
-    return { launch, out, run: linear(recorder, { ...common, weight, out, forms: [launch] }) };
-  });
-
-  // Row r goes to expert r % 2; each expert's rows are one tile.
-  const order = Array.from({ length: ROWS }, (_, r) => r).sort(
-    (a, b) => (a % 2) - (b % 2) || a - b,
-  );
-  const half = ROWS / 2;
-  const experts = Uint32Array.from({ length: ROWS }, (_, r) => r % 2);
-  const tiles = new Uint32Array(4 * (1 + ROWS));
-  tiles.set([EXPERTS, 0, 0, 0, 0, 0, half, 0, 1, half, half, 0]);
-  const expertOptions = {
-    ...{ x, xStride: STRIDE, slots: 1, intermediate: OUTPUTS, outStride: OUTPUTS, quantize: false },
-    experts: bench.tensor(experts),
-    sortedPairs: bench.tensor(Uint32Array.from(order)),
-    tiles: bench.tensor(tiles),
-    weights: {
-      ...{ ...form, expertCount: EXPERTS, rows, columns: COLUMNS },
-      slabs: [{ firstExpert: 0, expertCount: EXPERTS, words, scales }],
-    },
+  const weight = {
+    ...shape,
+    rowsPadded: paddedRows(OUTPUTS, form.lanes),
+    words: bench.tensor(packed.words),
+    scales: bench.tensor(packed.scales),
   };
-  const byPairOut = bench.results(ROWS * OUTPUTS);
-  const byTileOut = bench.results(ROWS * OUTPUTS);
-  const byPair = expertGateUp(recorder, { ...expertOptions, out: byPairOut });
-  const byTile = expertGateUp(recorder, { ...expertOptions, out: byTileOut });
-  const bytes = await bench.run(
-    [
-      () => alone(ROWS),
-      () => byPair(ROWS, false),
-      () => byTile(ROWS, true),
-      ...forms.map(
-        ({ run }) =>
-          () =>
-            run(ROWS),
-      ),
-    ],
-    [one, byPairOut, byTileOut, ...forms.map(({ out }) => out)],
+  const x = bench.tensor(numbers);
+  const forms = launchForms(weight).map((launch) => {
+    const out = bench.results(ROWS * OUTPUTS);
+    const common = { x, xStride: STRIDE, out, outStride: OUTPUTS };
+    return { launch, out, run: linear(bench.recorder, { ...common, weight, forms: [launch] }) };
+  });
+  const [alone, ...others] = await bench.run(
+    forms.map(
+      ({ run }) =>
+        () =>
+          run(ROWS),
+    ),
+    forms.map(({ out }) => out),
   );
 
-  const dense = packed.map((expert) => unpackWeight(shape, expert));
-  const product = (e: number, n: number, r: number) =>
-    dot({ weight: dense[e]!, columns: COLUMNS, row: n }, numbers, r * STRIDE);
-  const wantLinear = Array.from({ length: ROWS * rows }, (_, i) =>
-    product(0, i % rows, Math.floor(i / rows)),
-  );
-  const wantExperts = Array.from({ length: ROWS }, (_, r) => [
-    ...gatedRow(
-      OUTPUTS,
-      (n) => product(r % 2, n, r),
-      (n) => product(r % 2, upRow + n, r),
-    ),
-  ]).flat();
-  const unequal: string[] = [];
-  const [alones, byPairs, byTiles, ...others] = bytes;
-  forms.forEach(({ launch }, i) => {
-    if (sameBits(alones!, others[i]!)) return;
-    unequal.push(`${form.dtype} linears give other bits for ${formWords(launch)}`);
+  const dense = unpackWeight(shape, packed);
+  const want = Array.from({ length: ROWS * OUTPUTS }, (_, i) => {
+    const row = { weight: dense, columns: COLUMNS, row: i % OUTPUTS };
+    return dot(row, numbers, Math.floor(i / OUTPUTS) * STRIDE);
   });
-  if (!sameBits(byPairs!, byTiles!)) {
-    unequal.push(`${form.dtype} experts give other bits by tile than by pair`);
-  }
-  const error = Math.max(worst(alones!, wantLinear), worst(byPairs!, wantExperts));
-  return { form, error, unequal, bytes };
+  const unequal = forms
+    .slice(1)
+    .filter((_, i) => !sameBits(alone!, others[i]!))
+    .map(({ launch }) => `${form.dtype} linears give other bits for ${formWords(launch)}`);
+  return { error: worst(alone!, want), unequal };
 }
 
 function formWords({ tokens, split }: LaunchForm): string {
@@ -307,35 +259,19 @@ function formWords({ tokens, split }: LaunchForm): string {
   return split === 1 ? rows : `${rows}, with ${split} invocations to a weight row`;
 }
 
-/** Whether the kernels give the same bits with subgroups of this size as without. */
-async function subgroupsWork(
-  bench: Bench,
-  plain: readonly FormResults[],
-  subgroupSize: number | undefined,
-): Promise<boolean> {
-  if (subgroupSize === undefined) return false;
+/** Whether kernels that use subgroups give the right numbers, and the same bits in every form. */
+async function subgroupsWork(bench: Bench, forms: readonly WeightForm[]): Promise<boolean> {
   try {
-    for (const { form, bytes } of plain) {
-      const shared = await runForms(bench, { ...form, subgroupSize });
-      if (!bytes.every((result, i) => sameBits(result, shared.bytes[i]!))) return false;
+    for (const form of forms) {
+      const { error, unequal } = await runForms(bench, form);
+      if (!(error <= TOLERANCE) || unequal.length > 0) return false;
     }
+    return true;
   } catch (error) {
     // Subgroups are only a faster way: an adapter that cannot do it does without.
     if (error instanceof DeviceError) return false;
     throw error;
   }
-  return true;
-}
-
-function joined<A extends Float32Array | Uint32Array>(parts: readonly A[]): A {
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  const all = new (parts[0]!.constructor as new (length: number) => A)(Math.max(length, 4));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 function sameBits(a: ArrayBuffer, b: ArrayBuffer): boolean {

@@ -19,7 +19,8 @@ import type { ModelDefinition } from "../models/model.ts";
 import { agree } from "../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 import type { ResolvedOptions } from "./engine_options.ts";
-import { type LoadOptions, planLoad, testAdapter } from "./load_plan.ts";
+import { invarianceFailures } from "./invariance.ts";
+import { type LoadOptions, planLoad, requirePromise, testAdapter } from "./load_plan.ts";
 import { type MemoryPlan, megabytes } from "./memory_plan.ts";
 import { ModelRunner } from "./model_runner.ts";
 
@@ -146,18 +147,29 @@ async function load(
     const pipelines = await recorder.pipelines.launchAll((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
+    const { triesInvariance = true } = given;
+    const trial = { ...plan, runner, dtypes: model.weightFormats.keys() };
+    const unequal = triesInvariance ? await invarianceFailures(trial) : [];
+    const selfTest = withFailures(report, unequal);
+    requirePromise(options, selfTest);
     const { weightBytes, cacheBytes } = memoryPlan;
     const figures: LoadedModel["figures"] = {
       weightBytes,
       cacheBytes,
-      batchInvariant: report.batchInvariant,
+      batchInvariant: selfTest.batchInvariant,
       numericClasses: { prefill: NUMERIC_CLASS, decode: NUMERIC_CLASS },
     };
     const planned = { device, definition, options, memoryPlan, figures };
     const loaded = { ...planned, runner, codec, copier, destroy };
-    return { ...loaded, selfTest: report, quantizationErrors, pipelines };
+    return { ...loaded, selfTest, quantizationErrors, pipelines };
   } catch (error) {
     destroy();
     throw error;
   }
+}
+
+/** The report with what the model itself has shown. */
+function withFailures(report: SelfTestReport, unequal: readonly string[]): SelfTestReport {
+  if (unequal.length === 0) return report;
+  return { ...report, batchInvariant: false, failures: [...report.failures, ...unequal] };
 }

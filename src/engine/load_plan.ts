@@ -32,6 +32,11 @@ export interface LoadOptions extends EngineOptions {
   /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
   readonly maxBindingSize?: number;
   /**
+   * Whether the loaded model is tried for batch invariance. Default true; tests that load many models
+   * go without.
+   */
+  readonly triesInvariance?: boolean;
+  /**
    * The ranks that share the model: each loads its part, and all run the same batches. A rank that
    * fails, or whose model is destroyed, leaves the group. Default: one rank.
    */
@@ -150,11 +155,7 @@ export async function testAdapter(
     layout: tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT,
     ...(groupColumns !== undefined && { groupColumns }),
   });
-  if (options.deterministicInference && !report.batchInvariant) {
-    throw new DeviceError(
-      `Cannot promise deterministic inference on this adapter: ${report.failures.join("; ")}`,
-    );
-  }
+  requirePromise(options, report);
   const { fp8Decode, subgroupSize } = report;
   const layout = {
     lanes: tuning.lanes,
@@ -163,6 +164,17 @@ export async function testAdapter(
     ...(subgroupSize !== undefined && { subgroupSize }),
   };
   return { report, layout };
+}
+
+/** @throws {DeviceError} when an option promises what the adapter does not keep. */
+export function requirePromise(
+  { deterministicInference }: Pick<ResolvedOptions, "deterministicInference">,
+  { batchInvariant, failures }: SelfTestReport,
+): void {
+  if (!deterministicInference || batchInvariant) return;
+  throw new DeviceError(
+    `Cannot promise deterministic inference on this adapter: ${failures.join("; ")}`,
+  );
 }
 
 /** @throws {InvalidRequestError} when the caller's tuning is none that kernels can have. */

@@ -22,14 +22,12 @@ const CASES: readonly Case[] = [
     options: { maxTotalTokens: 8192 },
   },
   {
-    name: "one form of attention, an FP8 cache, plain activations, pages",
+    name: "one form of attention, plain activations, pages",
     open: () => folderSource(EMBEDDED_MODEL),
     options: {
       deterministicInference: true,
-      cacheDtype: "fp8_e4m3",
       quantizeActivations: false,
       pageSize: 16,
-      tunedKernels: false,
     },
   },
   {

@@ -74,15 +74,6 @@ test("reports linears whose bits depend on the rows at once", async () => {
   expect(report.failures).toContainEqual(expect.stringContaining("rows at once than for one"));
 });
 
-test("reports experts whose bits depend on the form", async () => {
-  const order = "(chains.x + chains.y) + (chains.z + chains.w)";
-  const other =
-    "select((chains.x + chains.z) + (chains.y + chains.w), " + order + ", TOKENS == 1u)";
-  const report = await withFault(order, other, /expert/);
-  expect(report.batchInvariant).toBe(false);
-  expect(report.failures).toContainEqual(expect.stringContaining("by tile than by pair"));
-});
-
 test.each([
   ["a broken reduction", "half > 0u", "half > 1u", /probe/],
   ["wrong numbers from the base kernels", "return 256.0 *", "return 255.0 *", /linear/],

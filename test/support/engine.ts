@@ -4,7 +4,7 @@
  * @module
  */
 import { Engine } from "../../src/engine/engine.ts";
-import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import type { LoadOptions } from "../../src/engine/load.ts";
 import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
 import { EMBEDDED_MODEL } from "./embedded_model.ts";
 import { folderSource } from "./folder_source.ts";
@@ -12,8 +12,9 @@ import { device } from "./gpu.ts";
 
 export { EMBEDDED_MODEL };
 
-export function openEngine(options: Partial<EngineOptions> = {}): Promise<Engine> {
-  return Engine.load(folderSource(EMBEDDED_MODEL), { device, maxTotalTokens: 8192, ...options });
+export function openEngine(options: Partial<LoadOptions> = {}): Promise<Engine> {
+  const given = { device, maxTotalTokens: 8192, triesInvariance: false, ...options };
+  return Engine.load(folderSource(EMBEDDED_MODEL), given);
 }
 
 export interface Completion {

@@ -50,7 +50,8 @@ export class ModelSession {
     const source = typeof model === "string" ? folderSource(join(SHARED_MODELS!, model)) : model;
     const maxLogitRows = options.maxRowsPerStep ?? 256;
     const checkpoint = await Checkpoint.open(source);
-    const given = { device, maxRowsPerStep: 256, maxTotalTokens: 4096, ...options, maxLogitRows };
+    const usual = { maxRowsPerStep: 256, maxTotalTokens: 4096, triesInvariance: false };
+    const given = { device, ...usual, ...options, maxLogitRows };
     return new ModelSession(await loadModel(checkpoint, given));
   }
 

@@ -1,0 +1,193 @@
+/**
+ * Whether a row's bits depend on what is computed with it: tried out on the model that was loaded.
+ *
+ * A compiler may add in another order in one kernel than in the next. So one sequence is computed in
+ * each way that its rows can be computed, through all of the model's own kernels and weights: its
+ * prompt at once and with the last token apart; its next token alone, among so many rows that every
+ * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, and
+ * as the last of a prompt where generated tokens have no form of their own. The logits must be the
+ * same. What is new in a model or a kernel is tried with it.
+ *
+ * @module
+ */
+import { Readback } from "../gpu/readback.ts";
+import { formOf, formsFor } from "../gpu/tuning.ts";
+import type { Batch, BatchSequence } from "../layers/batch.ts";
+import type { LoadPlan } from "./load_plan.ts";
+import type { ModelRunner } from "./model_runner.ts";
+
+export interface InvarianceOptions
+  extends Pick<LoadPlan, "sizes" | "definition" | "options" | "memoryPlan" | "oneForm" | "tuning"> {
+  /** With a cache that nothing is in use of. */
+  readonly runner: ModelRunner;
+  /** Of the model's weights. */
+  readonly dtypes: Iterable<string>;
+}
+
+/** Tokens of the prompt, where there is room for them and experts do not ask for more. */
+const PROMPT = 12;
+/** Rows among which forms of launches are looked for. */
+const MOST_ROWS = 16;
+
+const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
+
+/** What gave other bits, one sentence each; empty on a good adapter. */
+export async function invarianceFailures(options: InvarianceOptions): Promise<readonly string[]> {
+  const { sizes, oneForm } = options;
+  const { shape } = sizes;
+  const length = promptLength(options);
+  if (length < 1) return [];
+  const trial = new Trial(options, length);
+  const failures: string[] = [];
+  const compare = (what: string, rows: readonly Uint32Array[], wanted: Uint32Array) => {
+    const differs = (row: Uint32Array) => row.some((bits, i) => bits !== wanted[i]);
+    if (rows.some(differs)) failures.push(`${what}: the bits are others`);
+  };
+  try {
+    const last = length - 1;
+    const whole = await trial.prompt(0, length);
+    if (last > 0) {
+      await trial.prompt(0, last);
+      // The cache's rounding could hide what a row before it has of other bits.
+      compare("a prompt's last token apart", [await trial.prompt(last, 1)], whole);
+    }
+    const [alone] = await trial.generated(length, 1);
+    for (const count of rowCounts(options)) {
+      compare(`a token among ${count}`, await trial.generated(length, count), alone!);
+    }
+    const beside = await trial.besideLonger(length);
+    if (beside !== undefined) compare("a token beside a longer sequence", [beside], alone!);
+    if (oneForm || !shape.promptsDiffer) {
+      compare("a token as a prompt's last", [await trial.prompt(0, length + 1)], alone!);
+    }
+    return failures;
+  } finally {
+    trial.destroy();
+  }
+}
+
+/** So many that experts are sorted, which they are once each serves two rows. */
+function promptLength({ sizes, definition }: InvarianceOptions): number {
+  const { experts } = definition.facts;
+  const sorted =
+    experts === undefined
+      ? 0
+      : Math.ceil((2 * (experts.routed + experts.shared)) / (experts.perToken + experts.shared)) +
+        1;
+  return Math.min(Math.max(PROMPT, sorted), sizes.contextLength - 1, sizes.maxRows - 1);
+}
+
+/** Numbers of rows that take each form there is, and one that a batch is filled up from. */
+function rowCounts({ sizes, tuning, dtypes, options }: InvarianceOptions): readonly number[] {
+  const most = Math.min(sizes.maxSequences, sizes.maxRows, MOST_ROWS);
+  const counts = new Set<number>();
+  for (const dtype of dtypes) {
+    const forms = formsFor(tuning, dtype);
+    const taken = new Set([formOf(forms, 1)]);
+    for (let rows = 2; rows <= most; rows++) {
+      const form = formOf(forms, rows);
+      if (!taken.has(form)) counts.add(rows);
+      taken.add(form);
+    }
+  }
+  for (let rows = 2; rows <= most; rows++) {
+    const bucket = options.decodeBuckets.find((size) => size >= rows);
+    if (bucket === undefined || bucket === rows || bucket > sizes.maxSequences) continue;
+    counts.add(rows);
+    break;
+  }
+  return [...counts].sort((a, b) => a - b);
+}
+
+/** Runs steps of one sequence, which has the first pages of the cache. */
+class Trial {
+  readonly #options: InvarianceOptions;
+  readonly #pageTable: readonly number[];
+  readonly #readback: Readback;
+
+  /** @param length Tokens of the prompt; one more is computed behind it. */
+  constructor(options: InvarianceOptions, length: number) {
+    const { runner, sizes } = options;
+    const pages = Math.ceil((length + 1) / sizes.pageSize);
+    this.#options = options;
+    this.#pageTable = Array.from({ length: pages }, (_, page) => page);
+    this.#readback = new Readback(runner.recorder.device, runner.logitsStride * 4, 2);
+  }
+
+  /** Computes prompt rows from a position on; the last one's logits. */
+  async prompt(position: number, count: number): Promise<Uint32Array> {
+    const rows = { position, queryLength: count, pageTable: this.#pageTable };
+    const [logits] = await this.#run([{ phase: "prefill", ...rows }], [count - 1]);
+    return logits!;
+  }
+
+  /** Computes the token at a position so many times in one step; logits of the first and the last. */
+  generated(position: number, count: number): Promise<readonly Uint32Array[]> {
+    const row = { position, queryLength: 1, pageTable: this.#pageTable };
+    const rows = Array.from({ length: count }, () => ({ phase: "decode" as const, ...row }));
+    return this.#run(
+      rows,
+      rows.map((_, i) => i),
+    );
+  }
+
+  /** The same beside a token whose attention takes one split more; undefined without room for it. */
+  async besideLonger(position: number): Promise<Uint32Array | undefined> {
+    const { sizes, memoryPlan } = this.#options;
+    const { shape, contextLength, maxSequences, pageSize } = sizes;
+    const pageCount = memoryPlan.cacheTokens / pageSize;
+    const far = shape.splitLength;
+    const spare = this.#pageTable.length;
+    if (far >= contextLength || spare >= pageCount || maxSequences < 2) return undefined;
+    const pages = Array.from({ length: Math.ceil((far + 1) / pageSize) }, () => spare);
+    const one = { phase: "decode", queryLength: 1 } as const;
+    const [logits] = await this.#run(
+      [
+        { ...one, position, pageTable: this.#pageTable },
+        { ...one, position: far, pageTable: pages },
+      ],
+      [0, 1],
+    );
+    return logits!;
+  }
+
+  async #run(
+    parts: readonly Omit<BatchSequence, "queryStart">[],
+    logitRows: readonly number[],
+  ): Promise<readonly Uint32Array[]> {
+    const { runner, sizes } = this.#options;
+    const { vocabularySize } = sizes.shape;
+    const tokens: number[] = [];
+    const sequences = parts.map((part) => {
+      const queryStart = tokens.length;
+      // Anything, as long as it is the same at the same position.
+      for (let i = 0; i < part.queryLength; i++) {
+        tokens.push((31 * (part.position + i) + 3) % vocabularySize);
+      }
+      return { ...part, queryStart };
+    });
+    const batch: Batch = {
+      sequences,
+      sources: Uint32Array.from(tokens),
+      logitRows: Uint32Array.from(logitRows),
+    };
+    const sampled = logitRows.map(() => ({ sampling: GREEDY, position: 0 }));
+    await runner.run(batch, sampled);
+    const first = this.#logits(0);
+    const last = logitRows.length > 1 ? this.#logits(logitRows.length - 1) : undefined;
+    runner.recorder.submit();
+    const bytes = await Promise.all([first(), ...(last === undefined ? [] : [last()])]);
+    return bytes.map((row) => new Uint32Array(row));
+  }
+
+  #logits(row: number): () => Promise<ArrayBuffer> {
+    const { runner, sizes } = this.#options;
+    const { logits, logitsStride } = runner;
+    const from = { ...logits, offset: logits.offset + row * logitsStride * 4 };
+    return this.#readback.record(runner.recorder, from, sizes.shape.vocabularySize * 4);
+  }
+
+  destroy(): void {
+    this.#readback.destroy();
+  }
+}

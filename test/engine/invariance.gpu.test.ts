@@ -1,0 +1,94 @@
+/** Faults that make a row's bits depend on other rows are found on the model that is loaded. */
+import { expect, test, vi } from "vitest";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
+import { folderSource } from "../support/folder_source.ts";
+import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+interface Fault {
+  readonly kernel: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+async function load(source: WeightSource, fault?: Fault, options: Partial<LoadOptions> = {}) {
+  const createShaderModule = device.createShaderModule.bind(device);
+  let planted = fault === undefined;
+  const spy = vi.spyOn(device, "createShaderModule").mockImplementation((descriptor) => {
+    const { label, code } = descriptor;
+    if (fault === undefined || label !== fault.kernel || !code.includes(fault.from)) {
+      return createShaderModule(descriptor);
+    }
+    planted = true;
+    return createShaderModule({ ...descriptor, code: code.replaceAll(fault.from, fault.to) });
+  });
+  try {
+    const checkpoint = await Checkpoint.open(source);
+    return await loadModel(checkpoint, { device, maxTotalTokens: 1024, ...options });
+  } finally {
+    spy.mockRestore();
+    expect(planted, "the text to replace is not there").toBe(true);
+  }
+}
+
+const SUM = "(chains.x + chains.y) + (chains.z + chains.w)";
+const otherSum = (when: string) =>
+  `select((chains.x + chains.z) + (chains.y + chains.w), ${SUM}, ${when})`;
+
+const deepseek = () => folderSource(EMBEDDED_MODEL);
+const qwen = () => randomGqa({ family: "qwen2" });
+
+const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = [
+  [
+    "a token beside a longer sequence",
+    deepseek,
+    { kernel: "attention/merge_splits", from: "= acc / ", to: "= 1.0001 * acc / " },
+  ],
+  [
+    "a prompt's last token apart",
+    deepseek,
+    { kernel: "moe/expert_down", from: SUM, to: otherSum("SORTED") },
+  ],
+  ["a token among", deepseek, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS > 1u") }],
+  [
+    "a token as a prompt's last",
+    qwen,
+    {
+      kernel: "attention/gqa_prefill",
+      from: "sums[i] * params.scale",
+      to: "sums[i] * (1.001 * params.scale)",
+    },
+  ],
+];
+
+test.each(smallestCaseOnly ? FAULTS.slice(2) : FAULTS)(
+  "loading finds that the bits of %s are others",
+  async (what, source, fault) => {
+    const { selfTest, figures, destroy } = await load(source(), fault);
+    expect(selfTest.failures).toContainEqual(expect.stringContaining(what));
+    expect(selfTest.batchInvariant).toBe(false);
+    expect(figures.batchInvariant).toBe(false);
+    destroy();
+    const promised = load(source(), fault, { deterministicInference: true });
+    await expect(promised).rejects.toThrow(
+      /^Cannot promise deterministic inference on this adapter: .*the bits are others/,
+    );
+  },
+);
+
+test.each([
+  ["latent attention", deepseek, {}],
+  ["latent attention in one form", deepseek, { deterministicInference: true, pageSize: 16 }],
+  ["grouped queries, experts", () => randomGqa({ family: "qwen3Moe" }), {}],
+  ["windows, sinks, biases, MXFP4", () => randomGqa({ family: "gptOss" }), { pageSize: 4 }],
+  ["the smallest sizes", qwen, { maxTotalTokens: 2, contextLength: 2, maxRunningRequests: 1 }],
+  ["one row a step", qwen, { maxRowsPerStep: 1 }],
+] as const)("a right adapter keeps its promise: %s", async (_, source, options) => {
+  const { selfTest, destroy } = await load(source(), undefined, options);
+  expect(selfTest.failures).toEqual([]);
+  expect(selfTest.batchInvariant).toBe(true);
+  destroy();
+});
