@@ -16,6 +16,7 @@ import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
+import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
@@ -51,9 +52,6 @@ export interface MoeShape {
   readonly stackedMxfp4?: boolean;
   readonly activation?: GatedActivation;
 }
-
-/** Pairs of one tile of the sorted form. */
-const PAIR_TILE = 4;
 
 export interface MoeScratch {
   /** `[maxRows, logitsStride]` */
