@@ -2,6 +2,8 @@ import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
+import outputsPlain from "../common/outputs_plain.wgsl?raw";
+import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import { type LaunchForm, launchForms, recordRows, rowLanes } from "./launch_form.ts";
@@ -37,9 +39,20 @@ const definition = {
     "eps",
   ],
 } as const;
-const text = { ...definition, source: `${source}\n${quantizeE4m3}` };
-const plain = weightKernels(text);
-const normed = weightKernels({ ...text, xVector: xNormed });
+const text = (...parts: readonly string[]) => ({
+  ...definition,
+  source: [source, quantizeE4m3, ...parts].join("\n"),
+});
+// Apart, because what a kernel has in workgroup memory costs a barrier, used or not.
+const plain = weightKernels(text(outputsPlain));
+const normed = weightKernels({ ...text(outputsPlain), xVector: xNormed });
+const rounded = weightKernels(text(outputsRounded));
+
+/** Normed input and rounded outputs do not meet in any layer. */
+function kernelsFor({ norm, roundOutputs }: OneRow) {
+  if (roundOutputs === true) return rounded;
+  return norm === undefined ? plain : normed;
+}
 
 export interface OneRow {
   /** `[1, xStride]` f32: multiplied in place of `x`, normed and rounded first where there is `norm` */
@@ -49,7 +62,7 @@ export interface OneRow {
   readonly residual?: Tensor;
   /**
    * Rounds each 128 outputs to E4M3 with a scale of their own. Groups of outputs are of a multiple
-   * of four times the weight's lanes.
+   * of four times the weight's lanes. Not together with `norm`.
    */
   readonly roundOutputs?: boolean;
 }
@@ -92,8 +105,9 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   const groupRows = groups?.rows ?? weight.rows;
   const groupStride = groups?.xStride ?? 0;
   requireMultiplesOf4(NAME, { xStride, groupStride });
-  const bind = (form: LaunchForm, { x: own, norm, residual, roundOutputs = false }: OneRow = {}) =>
-    (norm === undefined ? plain : normed)(weight, form).bind(
+  const bind = (form: LaunchForm, special: OneRow = {}) => {
+    const { x: own, norm, residual } = special;
+    return kernelsFor(special)(weight, form).bind(
       recorder,
       {
         x: own ?? x,
@@ -105,7 +119,6 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
         constants: {
           ...weightConstants(weight, form, { segments, bias: weight.bias !== undefined }),
           ...normConstants(norm, weight.columns),
-          ROUND_OUTPUTS: roundOutputs,
         },
         params: {
           outputs: weight.rows,
@@ -123,10 +136,14 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
         cost: ({ param }) => weightCost(weight, param("rows"), weight.rows),
       },
     );
+  };
   const groupCount = Math.ceil(weight.rows / groupRows);
   const width = (form: LaunchForm) =>
     groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
   const rounds = oneRow?.roundOutputs === true;
+  if (rounds && oneRow.norm !== undefined) {
+    throw new KernelError(NAME, "normed rows whose outputs are rounded");
+  }
   if (rounds && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
     throw new KernelError(NAME, `groups of ${groupRows} outputs cannot be rounded`);
   }

@@ -17,7 +17,6 @@
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
 const BIAS = false;
-const ROUND_OUTPUTS = false;
 
 struct Params {
   rows: u32,
@@ -41,11 +40,6 @@ struct Params {
 @group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 @group(0) @binding(6) var<uniform> params: Params;
-
-const_assert !ROUND_OUTPUTS || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
-
-// Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
-var<workgroup> largest: array<atomic<u32>, TOKENS>;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
@@ -71,7 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
   let x_rows = begin_rows(x_first, invocation);
   var sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
-  if ROUND_OUTPUTS { sums = round_outputs(sums, output < vec4u(end), holds_sums(invocation)); }
+  sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
   if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
@@ -84,18 +78,4 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
       }
     }
   }
-}
-
-fn round_outputs(sums: Sums, valid: vec4<bool>, holds: bool) -> Sums {
-  for (var t = 0u; t < TOKENS; t++) {
-    let magnitude = select(vec4f(), abs(sums[t]), valid);
-    let most = max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
-    if holds { atomicMax(&largest[t], bitcast<u32>(most)); }
-  }
-  workgroupBarrier();
-  var rounded = Sums();
-  for (var t = 0u; t < TOKENS; t++) {
-    rounded[t] = round_vector(sums[t], group_scale(bitcast<f32>(atomicLoad(&largest[t]))));
-  }
-  return rounded;
 }
