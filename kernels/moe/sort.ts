@@ -17,6 +17,7 @@ const FORMS = {
   few: { WORKGROUP_SIZE: 64, SCAN_BLOCK: 8, DIGIT_BITS: 4 },
   many: { WORKGROUP_SIZE: 256, SCAN_BLOCK: 16, DIGIT_BITS: 3 },
 } as const;
+const PAIR_BYTES = 4;
 /** Pairs that an invocation of the small form sorts at most, by default. */
 const FEW_EACH = 16;
 
@@ -69,7 +70,8 @@ export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs
       },
     );
   const few = bind(FORMS.few);
-  const many = bind(FORMS.many);
+  // A pipeline that the list has no room for is not compiled.
+  const many = sortedPairs.size / PAIR_BYTES > fewPairs ? bind(FORMS.many) : few;
   return (pairs) => {
     if (pairs === 0) return;
     const bound = pairs <= fewPairs ? few : many;
