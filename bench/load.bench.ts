@@ -19,7 +19,8 @@ interface Start {
   readonly processToDevice: number;
   readonly weights: number;
   readonly pipelines: number;
-  readonly pipelinesAndPlan: number;
+  readonly slowest: readonly { readonly label: string; readonly milliseconds: number }[];
+  readonly pipelinesAndTrial: number;
   readonly load: number;
   readonly firstToken: number;
   readonly nextFirstToken: number;
@@ -59,7 +60,7 @@ test("load, cold and warm", () => {
       [
         ["process to device, ms", ({ processToDevice }) => ms(processToDevice)],
         ["self-test and weights, ms", ({ weights }) => ms(weights)],
-        ["plan and pipelines, ms", ({ pipelinesAndPlan }) => ms(pipelinesAndPlan)],
+        ["pipelines, trial of bits, ms", ({ pipelinesAndTrial }) => ms(pipelinesAndTrial)],
         ["load, ms", ({ load }) => ms(load)],
         ["first token after it, ms", ({ firstToken }) => ms(firstToken)],
         ["first token of the next request, ms", ({ nextFirstToken }) => ms(nextFirstToken)],
@@ -68,6 +69,8 @@ test("load, cold and warm", () => {
       ] satisfies [string, (from: Start) => string][]
     ).map(([name, of]) => [name, of(cold), of(warm)]);
     console.log(`${machine()}\n${table(["start", "cold", "warm"], rows)}`);
+    const slowest = cold.slowest.map(({ label, milliseconds }) => [ms(milliseconds), label]);
+    console.log(table(["cold, ms", "pipeline, after the self-test"], slowest));
   } finally {
     rmSync(shaderCache, { recursive: true, force: true });
   }

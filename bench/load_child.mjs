@@ -6,6 +6,8 @@ import { Engine } from "../dist/index.js";
 import { defaultModelPath, openDevice, openFolder } from "../dist/node.js";
 
 const SAMPLE_MS = 2;
+/** Pipelines that are told about by name. */
+const SLOWEST = 6;
 const REQUEST = {
   messages: [{ role: "user", content: "What is the capital of Japan?" }],
   sampling: { temperature: 0, maxNewTokens: 16 },
@@ -33,13 +35,11 @@ const { device, adapter } = await openDevice();
 const opened = performance.now();
 const timer = setInterval(sample, SAMPLE_MS);
 let weightsRead = opened;
-let pipelines = 0;
 const engine = await Engine.load(await openFolder(defaultModelPath()), {
   device,
-  onProgress({ phase, total }) {
+  onProgress({ phase }) {
     sample();
     if (phase === "weights") weightsRead = performance.now();
-    else pipelines = total;
   },
 });
 sample();
@@ -52,8 +52,11 @@ console.log(
     adapter: adapter.name,
     processToDevice: opened,
     weights: weightsRead - opened,
-    pipelines,
-    pipelinesAndPlan: loaded - weightsRead,
+    pipelines: engine.pipelines.length,
+    slowest: [...engine.pipelines]
+      .sort((a, b) => b.milliseconds - a.milliseconds)
+      .slice(0, SLOWEST),
+    pipelinesAndTrial: loaded - weightsRead,
     load: loaded - opened,
     firstToken: cold.first,
     nextFirstToken: warm.first,
