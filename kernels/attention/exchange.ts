@@ -10,8 +10,8 @@ import memory from "../common/exchange_memory.wgsl?raw";
 import subgroup from "../common/exchange_subgroup.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 
-/** Invocations of a workgroup: each owns four keys of a tile at least, and some column. */
-const FEWEST_LANES = 8;
+/** Invocations of a workgroup, and so of a subgroup that is one, at least. */
+export const FEWEST_LANES = 8;
 export const MOST_LANES = 32;
 
 /** Keys of a tile. It fixes the order of additions: a split is a multiple of it. */

@@ -10,6 +10,11 @@ import type { Tuning } from "../gpu/tuning.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
 import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
+import {
+  ATTENTION_BACKENDS,
+  type AttentionBackend,
+  type AttentionBackends,
+} from "../layers/attention_backend.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
@@ -115,6 +120,12 @@ export interface EngineOptions {
    */
   readonly tunedKernels?: boolean | undefined;
   /**
+   * How attention kernels share what they read, for prompts and for generated tokens: `subgroup`,
+   * `portable`, or `auto`, which is the first where the adapter can. Never changes a bit. Default auto.
+   */
+  readonly prefillAttentionBackend?: AttentionBackend | undefined;
+  readonly decodeAttentionBackend?: AttentionBackend | undefined;
+  /**
    * How launches over weights are shared out, as `tuneKernels` finds it. Never changes a bit.
    * Default: what the library knows of the adapter.
    */
@@ -187,6 +198,7 @@ export interface ResolvedOptions {
   readonly cacheDtype: CacheDtype;
   readonly quantizeActivations: boolean;
   readonly deterministicInference: boolean;
+  readonly attention: AttentionBackends;
 }
 
 const GIB = 2 ** 30;
@@ -270,7 +282,20 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     cacheDtype: options.cacheDtype ?? "bf16",
     quantizeActivations: options.quantizeActivations ?? true,
     deterministicInference: options.deterministicInference ?? false,
+    attention: {
+      prefill: requireAttentionBackend("prefillAttentionBackend", options),
+      decode: requireAttentionBackend("decodeAttentionBackend", options),
+    },
   };
+}
+
+function requireAttentionBackend(
+  field: "prefillAttentionBackend" | "decodeAttentionBackend",
+  { [field]: name = "auto" }: EngineOptions,
+): AttentionBackend {
+  if (ATTENTION_BACKENDS.includes(name)) return name;
+  const known = ATTENTION_BACKENDS.join(", ");
+  throw new InvalidRequestError(`${field} must be one of ${known}, got ${name}`, field);
 }
 
 function requireDialect(name: string = "2020-12"): Dialect {

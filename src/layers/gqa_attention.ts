@@ -20,6 +20,11 @@ import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import {
+  type AttentionBackends,
+  attentionSubgroupSize,
+  DEFAULT_BACKENDS,
+} from "./attention_backend.ts";
 import type { Step } from "./batch.ts";
 import { type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
@@ -103,6 +108,7 @@ export class GqaAttention {
   readonly specs: readonly WeightSpec[];
   readonly #shape: GqaShape;
   readonly #layout: LinearLayout;
+  readonly #backends: AttentionBackends;
   /** Keys that a row sees; all of them when undefined. */
   readonly #window: number | undefined;
   readonly #projections: FusedLinear;
@@ -132,6 +138,7 @@ export class GqaAttention {
     const norm = (which: string) => vectorWeight(memory, `${name}.${which}_norm.weight`, headDim);
     this.#shape = shape;
     this.#layout = layout;
+    this.#backends = context.attention ?? DEFAULT_BACKENDS;
     this.#window = window;
     this.#projections = new FusedLinear(context, {
       label: `${name} projections`,
@@ -202,11 +209,18 @@ export class GqaAttention {
       scale: softmaxScale,
       window: this.#window,
       sinks: this.#sinks?.tensor,
-      subgroupSize: this.#layout.subgroupSize,
     };
     const { partials } = scratch;
-    const decode = gqaDecode(recorder, { ...attention, partials, groups: inputs.rowGroups });
-    const prefill = gqaPrefill(recorder, { ...attention, items: inputs.items });
+    const { prefill: forPrompts, decode: forGenerated } = this.#backends;
+    const decode = gqaDecode(recorder, {
+      ...attention,
+      ...{ partials, groups: inputs.rowGroups },
+      subgroupSize: attentionSubgroupSize(forGenerated, this.#layout),
+    });
+    const prefill = gqaPrefill(recorder, {
+      ...{ ...attention, items: inputs.items },
+      subgroupSize: attentionSubgroupSize(forPrompts, this.#layout),
+    });
     plan.add((step) => project(step.rows));
     plan.add((step) => write(step.rows));
     plan.add((step) => {

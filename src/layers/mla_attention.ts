@@ -23,6 +23,11 @@ import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.t
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import {
+  type AttentionBackends,
+  attentionSubgroupSize,
+  DEFAULT_BACKENDS,
+} from "./attention_backend.ts";
 import type { PrefillPass, Step } from "./batch.ts";
 import { type BlockRows, isFused, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
@@ -50,6 +55,7 @@ export class MlaAttention {
   readonly specs: readonly WeightSpec[];
   readonly #shape: MlaShape;
   readonly #layout: LinearLayout;
+  readonly #backends: AttentionBackends;
   readonly #first: FusedLinear;
   readonly #second: Linear | undefined;
   readonly #queryNorm: VectorWeight | undefined;
@@ -83,6 +89,7 @@ export class MlaAttention {
     });
     this.#shape = shape;
     this.#layout = layout;
+    this.#backends = context.attention ?? DEFAULT_BACKENDS;
     this.#first = first;
     this.#output = new RowParallel(context, {
       name: `${name}.o_proj`,
@@ -273,7 +280,7 @@ export class MlaAttention {
       pageSize: binding.pageSize,
       splitLength,
       scale: softmaxScale,
-      subgroupSize: this.#layout.subgroupSize,
+      subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),
     });
     const up: LinearOptions = {
       x: scratch.attended,
@@ -355,7 +362,7 @@ export class MlaAttention {
       value,
       splitLength,
       scale: softmaxScale,
-      subgroupSize: this.#layout.subgroupSize,
+      subgroupSize: attentionSubgroupSize(this.#backends.prefill, this.#layout),
     });
     return ({ keys, firstItem, items }) => {
       gather(keys);

@@ -8,6 +8,7 @@
 import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
 import { DIALECTS } from "../grammar/schema/dialect.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
+import { ATTENTION_OPTIONS } from "./attention_options.ts";
 import { ADAPTER_PREFERENCES } from "./device.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
@@ -133,6 +134,7 @@ export const ENGINE_OPTIONS = {
       "slower prompts for DeepSeek models, no difference for others",
     group: MODEL,
   },
+  ...ATTENTION_OPTIONS,
   grammarBackend: {
     flags: ["--grammar-backend"],
     kind: "string",
@@ -254,6 +256,7 @@ export const COMPILE_OPTIONS = {
   quantization: ENGINE_OPTIONS.quantization,
   disableActivationQuantization: ENGINE_OPTIONS.disableActivationQuantization,
   deterministicInference: ENGINE_OPTIONS.deterministicInference,
+  ...ATTENTION_OPTIONS,
   memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
   deviceMemory: ENGINE_OPTIONS.deviceMemory,
   kvCacheDtype: ENGINE_OPTIONS.kvCacheDtype,

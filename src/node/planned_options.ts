@@ -43,11 +43,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "flag",
     help: "data-parallel output head",
   },
-  attentionBackend: {
-    flags: ["--attention-backend"],
-    kind: "string",
-    help: "choice of attention kernels",
-  },
   speculativeAlgorithm: {
     flags: ["--speculative-algorithm"],
     kind: "string",

@@ -12,6 +12,7 @@ import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import { chooseAttention } from "./attention_backend.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
 import { type OpenedDevice, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
@@ -45,6 +46,8 @@ export const startEngine: StartEngine = async (options, report) => {
   const chatTemplate = await readTemplate(options.chatTemplate);
   const prefixThreshold = chunkedPrefixThreshold(process.env);
   const tuned = tunedKernels(process.env);
+  const { sentences, chunkedPrefix, ...attention } = chooseAttention(options);
+  report.attention(sentences);
   const { device, adapter } = await openDeviceFor(source, options, report);
   try {
     const tuning = await kernelTuning({
@@ -70,10 +73,11 @@ export const startEngine: StartEngine = async (options, report) => {
       grammarService: workerGrammarService,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
-      chunkedPrefix: !options.disableChunkedPrefixCache,
+      chunkedPrefix: chunkedPrefix && !options.disableChunkedPrefixCache,
       chunkedPrefixThreshold: prefixThreshold,
       tunedKernels: tuned,
       tuning,
+      ...attention,
       schedulePolicy: options.schedulePolicy,
       scheduleConservativeness: options.scheduleConservativeness,
       retractionMemory: options.retractionMemory,
@@ -113,6 +117,8 @@ export async function compileModel(
   try {
     const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
     const tuned = tunedKernels(process.env);
+    const { sentences, chunkedPrefix: _, ...attention } = chooseAttention(options);
+    report.attention(sentences);
     const checkpoint = await Checkpoint.open(source);
     const { device, adapter } = await openDeviceFor(source, options, report);
     const tuning = await kernelTuning({
@@ -124,6 +130,7 @@ export async function compileModel(
       cacheDtype,
       tunedKernels: tuned,
       tuning,
+      ...attention,
       contextLength: options.contextLength,
       maxRunningRequests: options.maxRunningRequests,
       maxTotalTokens: options.maxTotalTokens,

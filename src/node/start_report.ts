@@ -23,6 +23,8 @@ export interface StartReport {
   progress(progress: StartProgress): void;
   /** That kernels run as they were measured on this machine. */
   tuning(sentence: string): void;
+  /** What names of attention backends became, one sentence each. */
+  attention(sentences: readonly string[]): void;
   /** Whose way to write conversations the model follows. */
   family(name: string): void;
   /** How far weights that were quantized are from their numbers. */
@@ -61,6 +63,7 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     plan: (lines) => lines.forEach(line),
     progress: log.terminal === undefined ? lineProgress(line) : barProgress(log.terminal),
     tuning: line,
+    attention: (sentences) => sentences.forEach(line),
     family: (name) => line(`Chat family: ${name}`),
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => sentences.forEach(warn),
@@ -76,6 +79,7 @@ export function quietReport(output: Output): StartReport {
     plan: () => {},
     progress: output.isTTY ? barProgress(output) : () => {},
     tuning: () => {},
+    attention: () => {},
     family: () => {},
     quantized: () => {},
     warnings: () => {},

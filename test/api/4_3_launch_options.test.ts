@@ -28,6 +28,7 @@ describe("options with an effect", () => {
     [["--max-prefill-tokens", "32768"], { maxPrefillTokens: 32768 }],
     [["--page-size", "64"], { pageSize: 64 }],
     [["--disable-radix-cache"], { disableRadixCache: true }],
+    [["--attention-backend", "flashinfer"], { attentionBackend: "flashinfer" }],
     [["--enable-torch-compile"], { enableTorchCompile: true }],
   ])("%j", (args, values) => {
     expect(launch(args)).toMatchObject(values);
@@ -46,7 +47,6 @@ describe("options whose capability is missing are refused by name", () => {
     [["--dp-size", "16"]],
     [["--enable-dp-attention"]],
     [["--enable-dp-lm-head"]],
-    [["--attention-backend", "flashinfer"]],
     [["--speculative-algorithm", "EAGLE"]],
     [["--speculative-draft-model-path", "draft"]],
     [["--speculative-num-steps", "1"]],
