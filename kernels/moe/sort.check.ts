@@ -47,6 +47,11 @@ export default defineCheck<Shape>({
       replace: "before += scan_values[i];",
       with: "",
     },
+    {
+      name: "an invocation has one expert",
+      replace: "invocation * params.experts_each",
+      with: "invocation",
+    },
     { name: "no first tile", replace: "vec4u(next.y, 0u, 0u, 0u)", with: "vec4u(0u)" },
     {
       name: "every pass reads the same buffer",

@@ -8,7 +8,7 @@ const kernel = new Kernel({
   name: "moe/sort",
   source,
   buffers: ["experts", "sorted_pairs", "scratch", "tiles"],
-  params: ["pairs", "tile_size", "passes"],
+  params: ["pairs", "tile_size", "passes", "experts_each"],
 });
 
 const MAX_EXPERTS = 1280;
@@ -65,7 +65,11 @@ export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs
       { experts, sorted_pairs: sortedPairs, scratch, tiles },
       {
         constants: form,
-        params: { tile_size: tileSize, passes: Math.ceil(bits / form.DIGIT_BITS) },
+        params: {
+          tile_size: tileSize,
+          passes: Math.ceil(bits / form.DIGIT_BITS),
+          experts_each: Math.ceil(expertCount / form.WORKGROUP_SIZE),
+        },
         cost: ({ param }) => ({ bytes: 8 * param("pairs"), flops: 0 }),
       },
     );

@@ -17,12 +17,12 @@ const SCAN_BLOCK = 16u;
 const DIGIT_BITS = 3u;
 const DIGITS = 1u << DIGIT_BITS;
 const MAX_EXPERTS = 1280u;
-const EXPERTS_EACH = MAX_EXPERTS / WORKGROUP_SIZE;
 
 struct Params {
   pairs: u32,
   tile_size: u32,
   passes: u32,
+  experts_each: u32,
 }
 
 @group(0) @binding(0) var<storage, read> experts: array<u32>;
@@ -105,14 +105,15 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
     workgroupBarrier();
   }
 
-  let first_expert = invocation * EXPERTS_EACH;
+  // Experts that an invocation cuts in tiles. Not constant: compilers would write them all out.
+  let first_expert = invocation * params.experts_each;
   var sums = vec2u(0u);
-  for (var e = first_expert; e < first_expert + EXPERTS_EACH; e++) {
+  for (var e = first_expert; e < first_expert + params.experts_each; e++) {
     let count = atomicLoad(&expert_pairs[e]);
     sums += vec2u(count, (count + params.tile_size - 1u) / params.tile_size);
   }
   var next = sum_before(invocation, sums);
-  for (var e = first_expert; e < first_expert + EXPERTS_EACH; e++) {
+  for (var e = first_expert; e < first_expert + params.experts_each; e++) {
     let count = atomicLoad(&expert_pairs[e]);
     for (var done = 0u; done < count; done += params.tile_size) {
       next.y += 1u;
