@@ -70,8 +70,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let keys = Keys(rows[members.x].w, kv_head, first, end);
   attend_split(max(split, first / KEY_TILE * KEY_TILE), end, asked, keys, lane);
 
-  for (var i = 0u; i < members.y * HEADS; i++) {
-    if i % HEADS >= head_count { continue; }
+  for (var i = 0u; i < query_count(asked); i++) {
+    if i / HEADS >= members.y || i % HEADS >= head_count { continue; }
     let row = row_of(asked, i);
     let head = head_of(asked, i);
     var at = row * params.out_stride + head * HEAD_DIM;

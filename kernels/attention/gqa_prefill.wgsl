@@ -70,14 +70,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   for (var split = first_split; split < end; split += params.split_length) {
     let split_end = min(end, split + params.split_length);
     attend_split(max(split, first / KEY_TILE * KEY_TILE), split_end, of_item, keys, lane);
-    for (var i = 0u; i < of_item.row_count * HEADS; i++) {
+    for (var i = 0u; i < query_count(of_item); i++) {
       let before = totals[i];
       let top = max(before.x, seen[i].x);
       let a = rescale(vec4f(before.x), vec4f(top)).x;
       let b = rescale(vec4f(seen[i].x), vec4f(top)).x;
       let l = fma(seen[i].y, b, before.y * a);
       totals[i] = vec2f(top, l);
-      if i % HEADS >= of_item.head_count { continue; }
+      if i / HEADS >= of_item.row_count || i % HEADS >= of_item.head_count { continue; }
       let total = divisor(top, l, head_of(of_item, i));
       let start = row_of(of_item, i) * (params.out_stride / 4u) + head_of(of_item, i) * HEAD_QUADS;
       for (var c = 0u; c * LANES < params.head_quads; c++) {

@@ -66,8 +66,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let asked = Queries(length, members.x, members.y, first_head, head_count);
   attend_split(start, end, asked, Keys(rows[members.x].w, 0u, 0u, end), lane);
 
-  for (var i = 0u; i < members.y * HEADS; i++) {
-    if i % HEADS >= head_count { continue; }
+  for (var i = 0u; i < query_count(asked); i++) {
+    if i / HEADS >= members.y || i % HEADS >= head_count { continue; }
     let row = row_of(asked, i);
     let head = head_of(asked, i);
     var at = (row * params.heads + head) * LATENT;

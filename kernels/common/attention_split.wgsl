@@ -70,7 +70,7 @@ fn head_of(asked: Queries, query: u32) -> u32 {
 // compiler too much, so there the bound is no constant.
 fn query_count(asked: Queries) -> u32 {
   if QUERIES <= 4u { return QUERIES; }
-  return asked.row_count * HEADS;
+  return min(asked.row_count, ROWS) * HEADS;
 }
 
 // Keys [start, end) of one split, of which some query sees some; start is a multiple of KEY_TILE.
