@@ -47,6 +47,8 @@ export interface SelfTestOptions {
   readonly layout?: LinearLayout;
   /** Where the launches are bound: the engine's own shares its pipelines. Default a new one. */
   readonly recorder?: Recorder;
+  /** Called after the probe, and after each kind of weight. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 /** Three blocks, the last of which ends inside a vec4f; no multiple of any tile. */
@@ -70,21 +72,24 @@ export async function selfTest(
   const { subgroupSize, ...plain } = options.layout ?? layoutFor(device);
   const bench = new Bench(recorder);
   const failures: string[] = [];
+  const tell = (done: number) => options.onProgress?.(done, 1 + dtypes.length);
   try {
     const fp8Decode = await probeAdapter(bench, failures);
+    tell(1);
     const weights = dtypes.map((dtype) => ({
       ...{ ...plain, dtype, fp8Decode },
       ...(groupColumns && { groupColumns }),
     }));
     if (subgroupSize !== undefined) {
       const shared = weights.map((weight) => ({ ...weight, subgroupSize }));
-      if (await subgroupsWork(bench, shared)) {
+      if (await subgroupsWork(bench, shared, tell)) {
         return { fp8Decode, subgroupSize, batchInvariant: true, failures };
       }
     }
     const unequal: string[] = [];
-    for (const weight of weights) {
+    for (const [i, weight] of weights.entries()) {
       const results = await runForms(bench, weight);
+      tell(2 + i);
       if (!(results.error <= TOLERANCE)) {
         throw new DeviceError(
           `Cannot use this adapter: the ${weight.dtype} kernels give wrong numbers`,
@@ -260,10 +265,15 @@ function formWords({ tokens, split }: LaunchForm): string {
 }
 
 /** Whether kernels that use subgroups give the right numbers, and the same bits in every form. */
-async function subgroupsWork(bench: Bench, forms: readonly WeightForm[]): Promise<boolean> {
+async function subgroupsWork(
+  bench: Bench,
+  forms: readonly WeightForm[],
+  tell: (done: number) => void,
+): Promise<boolean> {
   try {
-    for (const form of forms) {
+    for (const [i, form] of forms.entries()) {
       const { error, unequal } = await runForms(bench, form);
+      tell(2 + i);
       if (!(error <= TOLERANCE) || unequal.length > 0) return false;
     }
     return true;

@@ -21,8 +21,10 @@ async function load(): Promise<Engine> {
   });
 }
 
+const PHASES = { adapter: "Testing", weights: "Loading", pipelines: "Compiling" } as const;
+
 function showProgress({ phase, done, total }: LoadingProgress): void {
-  status.textContent = `Loading ${phase}: ${Math.floor((100 * done) / total)} %`;
+  status.textContent = `${PHASES[phase]} ${phase}: ${Math.floor((100 * done) / total)} %`;
 }
 
 async function reply(engine: Engine, content: string): Promise<void> {

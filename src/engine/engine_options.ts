@@ -22,8 +22,8 @@ import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
 import type { StepReport } from "./step_report.ts";
 
 export interface LoadingProgress {
-  readonly phase: "weights" | "pipelines";
-  /** Bytes of weights, or pipelines. */
+  readonly phase: "adapter" | "weights" | "pipelines";
+  /** Tests of the adapter, bytes of weights, or pipelines. */
   readonly done: number;
   readonly total: number;
 }
@@ -163,7 +163,7 @@ export interface EngineOptions {
   readonly randomSeed?: number | undefined;
   /** Called once it is known where the memory goes, before any weight is read. */
   readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
-  /** Called while weights are read and pipelines compiled. */
+  /** Called while the adapter is tested, weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
   /** Called after every step; what it throws ends the engine. */
   readonly onStep?: ((step: StepReport) => void) | undefined;

@@ -145,13 +145,15 @@ export async function testAdapter(
   {
     recorder,
     tunedKernels = true,
-  }: { readonly recorder: Recorder } & Pick<LoadOptions, "tunedKernels">,
+    onProgress,
+  }: { readonly recorder: Recorder } & Pick<LoadOptions, "tunedKernels" | "onProgress">,
 ): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
   const { weightFormats } = measured;
   const groupColumns = weightFormats.get("int4")?.groupColumns;
   const report = await selfTest(device, {
     recorder,
     dtypes: [...weightFormats.keys()],
+    onProgress: (done, total) => onProgress?.({ phase: "adapter", done, total }),
     layout: tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT,
     ...(groupColumns !== undefined && { groupColumns }),
   });

@@ -40,6 +40,7 @@ const BAR_WIDTH = 30;
 const STEPS = 4;
 
 const PHASES: Readonly<Record<StartProgress["phase"], string>> = {
+  adapter: "Testing adapter",
   weights: "Loading weights",
   pipelines: "Compiling kernels",
   tuning: "Measuring kernels",

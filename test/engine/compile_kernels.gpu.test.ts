@@ -47,7 +47,7 @@ test.each(smallestCaseOnly ? CASES.slice(2, 3) : CASES)(
     const progress: number[] = [];
     const { pipelines, selfTest } = await compileKernels(checkpoint, {
       ...given,
-      onProgress: ({ done }) => progress.push(done),
+      onProgress: ({ phase, done }) => phase === "pipelines" && progress.push(done),
     });
     const bytes = buffers.mock.calls
       .filter(([{ label }]) => label !== "uniforms")

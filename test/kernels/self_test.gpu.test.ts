@@ -23,7 +23,13 @@ async function withFault(fault: string, instead: string, kernel = /./) {
 }
 
 test("finds nothing wrong with this adapter", async () => {
-  const report = await selfTest(device);
+  const progress: (readonly number[])[] = [];
+  const report = await selfTest(device, { onProgress: (...numbers) => progress.push(numbers) });
+  expect(progress).toEqual([
+    [1, 3],
+    [2, 3],
+    [3, 3],
+  ]);
   expect(report.failures).toEqual([]);
   expect(report).toMatchObject({ fp8Decode: "half", batchInvariant: true });
   expect(report.subgroupSize).toBe(layoutFor(device).subgroupSize);
