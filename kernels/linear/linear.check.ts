@@ -1,11 +1,9 @@
-import { TABLE_FORMS } from "./check_forms.ts";
 import { linearCheck } from "./check_linear.ts";
 
 const typical = { outColumn: 0, segmented: false, lanes: 8 };
 
 export default linearCheck({
   name: "linear/linear",
-  forms: TABLE_FORMS,
   cases: [
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
