@@ -1,0 +1,114 @@
+/**
+ * Attention of generated rows by the length of the context: time, the rate at which the cache is
+ * read, and multiply-adds, beside a copy and an FMA kernel. Values are compared first.
+ *
+ * @module
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import gqaDecodeCheck from "../kernels/attention/gqa_decode.check.ts";
+import mlaDecodeCheck from "../kernels/attention/mla_decode.check.ts";
+import type { KernelCheck } from "../kernels/check.ts";
+import { Recorder } from "../src/gpu/recorder.ts";
+import { device, seeded } from "../test/support/gpu.ts";
+import { compareTensors, destroyTensors, uploadArrays } from "../test/support/kernel_outcome.ts";
+import { type AdapterRates, measureAdapter } from "./adapter_rates.ts";
+import { catchLaunches } from "./launch_profile.ts";
+import { machine } from "./machine.ts";
+import { table } from "./table.ts";
+import { measureLaunch } from "./timing.ts";
+
+type Tuning = Readonly<Record<string, number>>;
+
+const HEADER = ["kernel", "shape", "tuning", "us", "CPU us", "GB/s", "GFLOP/s", "of bound"];
+const lines: string[][] = [];
+let rates: AdapterRates;
+
+beforeAll(async () => {
+  rates = await measureAdapter();
+}, 60_000);
+
+afterAll(() => {
+  const copy = (rates.copy / 1e9).toFixed(1);
+  const fma = (rates.fma / 1e9).toFixed(0);
+  console.log(`${machine()}\ncopy ${copy} GB/s, fma ${fma} GFLOP/s`);
+  console.log(table(HEADER, lines));
+});
+
+async function measure<C>(check: KernelCheck<C>, shape: C, tuning: Tuning, name: string) {
+  const inputs = check.inputs(shape, seeded(1));
+  const want = check.reference(shape, inputs);
+  const tensors = uploadArrays(inputs, want);
+  const recorder = new Recorder(device, { maxLaunches: 64 });
+  const record = check.bind(recorder, shape, tensors, tuning);
+  await recorder.pipelines.ready();
+  const launches = await catchLaunches(recorder, async () => {
+    record();
+    recorder.submit();
+  });
+  const { error, where } = await compareTensors(want, tensors);
+  expect(error, where).toBeLessThanOrEqual(check.tolerance);
+  const { seconds, cpuSeconds } = await measureLaunch((pass) => {
+    for (const { encode } of launches) encode(pass);
+  });
+  const bytes = check.bytes(shape);
+  const flops = check.flops(shape);
+  const bound = Math.max(bytes / rates.copy, flops / rates.fma) + launches.length * rates.launch;
+  lines.push([
+    check.name,
+    name,
+    Object.entries(tuning)
+      .map(([key, value]) => `${key} ${value}`)
+      .join(", "),
+    (seconds * 1e6).toFixed(0),
+    (cpuSeconds * 1e6).toFixed(0),
+    (bytes / seconds / 1e9).toFixed(2),
+    (flops / seconds / 1e9).toFixed(2),
+    `${((100 * bound) / seconds).toFixed(0)} %`,
+  ]);
+  destroyTensors(tensors);
+  recorder.destroy();
+}
+
+const gqa = { heads: 16, kvHeads: 8, headDim: 128, pageSize: 64, splitLength: 256 };
+const FORMS: readonly Tuning[] = device.features.has("subgroups") ? [{}, { subgroups: 1 }] : [{}];
+
+for (const dtype of ["f32", "bf16"] as const) {
+  for (const keys of [512, 2048, 8192]) {
+    test(`grouped-query decode, ${keys} keys in ${dtype}`, async () => {
+      const shape = { ...gqa, sequences: [{ first: keys - 1, rows: 1 }], dtype };
+      for (const form of FORMS) {
+        await measure(gqaDecodeCheck, shape, form, `${keys} keys in ${dtype}, 16 heads on 8`);
+      }
+    }, 120_000);
+  }
+}
+
+test("rows of one sequence, alone and sharing reads", async () => {
+  const shape = { ...gqa, sequences: [{ first: 2044, rows: 4 }], dtype: "bf16" } as const;
+  for (const form of FORMS) {
+    const name = "4 rows of one sequence, 2048 keys in bf16";
+    await measure(gqaDecodeCheck, shape, form, name);
+    await measure(gqaDecodeCheck, shape, { ...form, grouped: 1 }, name);
+  }
+}, 120_000);
+
+const small = { latent: 128, rope: 16, nope: 32, heads: 4, lengths: Array(8).fill(500) };
+const large = { latent: 512, rope: 64, nope: 128, heads: 16, lengths: [2048] };
+
+for (const dtype of ["bf16", "fp8_e4m3"] as const) {
+  for (const sizes of [small, large]) {
+    const { heads, latent, rope, lengths } = sizes;
+    test(`latent decode in ${dtype}, ${heads} heads`, async () => {
+      const shape = { ...sizes, pageSize: 64, splitLength: 2048, dtype };
+      const rows = `${lengths.length} rows of ${lengths[0]} keys in ${dtype}`;
+      for (const form of FORMS) {
+        await measure(
+          mlaDecodeCheck,
+          shape,
+          form,
+          `${rows}, ${heads} heads, ${latent + rope} wide`,
+        );
+      }
+    }, 120_000);
+  }
+}
