@@ -3,14 +3,13 @@
  *
  * @module
  */
-import { InvalidRequestError } from "../errors.ts";
 import { Fields } from "../http/fields.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import type { ServerContext } from "./server_context.ts";
 
 /**
  * `rid` is exactly an id of a request, of a batch or of one item; `abort_all` stands for all of
- * them. The answer is empty, also when nothing of that id runs.
+ * them. The answer is empty, also when nothing of that id runs or neither is given.
  */
 export async function handleAbortRequest(
   { engine, live, maxBodyBytes }: ServerContext,
@@ -22,6 +21,5 @@ export async function handleAbortRequest(
   fields.end();
   if (abortAll) engine.abort();
   else if (rid !== undefined) live.abort(engine, rid);
-  else throw new InvalidRequestError("Either rid or abort_all must be given", "rid");
   return new Response(null);
 }
