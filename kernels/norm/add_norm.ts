@@ -12,7 +12,7 @@ const kernel = new Kernel({
   name: "norm/add_norm",
   source: addendSource + quantizeSource + rowSum + source,
   buffers: ["x", "addend", "slot_weights", "weight", "normed", "quantized"],
-  params: ["cols", "stride", "slots", "eps"],
+  params: ["cols", "stride", "slots", "eps", "addend_form"],
 });
 
 /** Columns of a row whose group maxima fit the workgroup's memory. */
@@ -59,8 +59,8 @@ export function addNorm(recorder: Recorder, options: AddNormOptions): (rows: num
       quantized: quantized ?? allocateTensor(recorder.device, 16, "unused"),
     },
     {
-      constants: { ADDEND: addend.form, QUANTIZE: quantized !== undefined },
-      params: { cols, stride, slots: addend.slots, eps },
+      constants: { QUANTIZE: quantized !== undefined },
+      params: { cols, stride, slots: addend.slots, eps, addend_form: addend.form },
       cost: ({ grid: [rows] }) => {
         // What is added is also written back.
         const moved = 2 + (addend.form === 0 ? 0 : 1 + addend.reads) + (quantized ? 1 : 0);

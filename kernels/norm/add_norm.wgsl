@@ -16,7 +16,6 @@
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).
 
 const WORKGROUP_SIZE = 64u;
-const ADDEND = 1u;
 const QUANTIZE = true;
 const QUANTIZE_GROUP = 128u;
 const MAX_GROUPS = 128u;
@@ -26,6 +25,7 @@ struct Params {
   stride: u32,
   slots: u32,
   eps: f32,
+  addend_form: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   var sum = 0.0;
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
     var value = x[start + c];
-    if ADDEND != ADDEND_NONE {
+    if params.addend_form != ADDEND_NONE {
       value += addend_at(group.x, c);
       x[start + c] = value;
     }

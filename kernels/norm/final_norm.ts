@@ -10,7 +10,7 @@ const kernel = new Kernel({
   name: "norm/final_norm",
   source: addendSource + rowSum + source,
   buffers: ["row_indices", "x", "addend", "slot_weights", "weight", "out"],
-  params: ["cols", "stride", "slots", "eps"],
+  params: ["cols", "stride", "slots", "eps", "addend_form"],
 });
 
 export interface FinalNormOptions {
@@ -43,8 +43,7 @@ export function finalNorm(recorder: Recorder, options: FinalNormOptions): (count
     recorder,
     { row_indices: rowIndices, x, ...addend.tensors, weight, out },
     {
-      constants: { ADDEND: addend.form },
-      params: { cols, stride, slots: addend.slots, eps },
+      params: { cols, stride, slots: addend.slots, eps, addend_form: addend.form },
       cost: ({ grid: [count] }) => ({
         bytes: (count * (2 + addend.reads) + 1) * cols * 4,
         flops: count * cols * (4 + 2 * addend.reads),

@@ -14,13 +14,13 @@
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).
 
 const WORKGROUP_SIZE = 64u;
-const ADDEND = 1u;
 
 struct Params {
   cols: u32,
   stride: u32,
   slots: u32,
   eps: f32,
+  addend_form: u32,
 }
 
 @group(0) @binding(0) var<storage, read> row_indices: array<u32>;
@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   var sum = 0.0;
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
     var value = x[row * params.stride + c];
-    if ADDEND != ADDEND_NONE { value += addend_at(row, c); }
+    if params.addend_form != ADDEND_NONE { value += addend_at(row, c); }
     out[start + c] = value;
     sum = fma(value, value, sum);
   }
