@@ -39,8 +39,8 @@ export default linearCheck({
     { name: "the last group is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
     {
       name: "segments are runs of groups",
-      replace: "first_block(leaf, blocks) * BLOCK_GROUPS",
-      with: "first_block(leaf, blocks)",
+      replace: "min(block * BLOCK_GROUPS,",
+      with: "min(block,",
     },
     {
       name: "one piece too many in a group",

@@ -32,9 +32,9 @@ export default linearCheck({
       with: "bias[row.y], bias[row.x]",
     },
     {
-      name: "a bias for each segment",
-      replace: "total[t] = stack[level][t] + total[t]",
-      with: "total[t] = stack[level][t] + total[t] + vec4f(bias[row.x])",
+      name: "a bias for each group",
+      replace: "group++) {",
+      with: "group++) {\n      total[0] += vec4f(bias[row.x]);",
     },
   ],
 });
