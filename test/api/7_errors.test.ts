@@ -215,7 +215,7 @@ describe.each(PATHS)("%s", (path) => {
     "takes the Content-Type %j",
     async (type) => {
       const response = await post(app, path, "{}", { headers: { "content-type": type } });
-      expect(await errorMessage(response)).not.toContain("Content-Type");
+      expect(await response.text()).not.toContain("Content-Type");
     },
   );
 
