@@ -214,6 +214,14 @@ export type FinishReason =
   | { readonly type: "length"; readonly length: number }
   | { readonly type: "abort"; readonly message: string };
 
+/** How an engine came by the grammar of a constraint. */
+export interface GrammarCompilation {
+  /** Whether it was that of an earlier request. */
+  readonly isCached: boolean;
+  /** Seconds that it took, without any wait for a turn. */
+  readonly seconds: number;
+}
+
 /** What one or more steps added to a sequence. */
 export interface GenerationChunk {
   readonly requestId: string;
@@ -230,6 +238,10 @@ export interface GenerationChunk {
   readonly completionTokens: number;
   /** Prompt tokens that were found in the prefix cache. */
   readonly cachedTokens: number;
+  /** Seconds from its acceptance to its first row, on one chunk behind that. */
+  readonly queueSeconds?: number;
+  /** Of the request's constraint, on the chunk that says it is accepted. */
+  readonly compilation?: GrammarCompilation;
   /** Set on the last chunk only. */
   readonly finish: FinishReason | null;
 }
@@ -267,6 +279,8 @@ export interface EngineStatus {
   /** False once the device is lost or the engine is closed. */
   readonly healthy: boolean;
   readonly runningRequests: number;
+  /** That may run at once. */
+  readonly maxRunningRequests: number;
   readonly queuedRequests: number;
   /** Tokens of requests that have not begun. */
   readonly queuedTokens: number;
@@ -277,6 +291,8 @@ export interface EngineStatus {
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;
+  /** Requests that had to, and have not come back yet. */
+  readonly retractedRequests: number;
   /** Bytes of the device's memory that weights and KV cache take. */
   readonly weightBytes: number;
   readonly cacheBytes: number;

@@ -45,6 +45,7 @@ export type {
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
+  GrammarCompilation,
   LogprobOptions,
   ModelDescription,
   SamplingParams,

@@ -244,6 +244,7 @@ export class Engine implements GenerationEngine {
       usedTokens: (pageCount - available) * pageSize,
       cachedTokens: cachedPages * pageSize,
       retractions: this.#scheduler.retractions,
+      retractedRequests: [...this.#live].filter((one) => one.isRetracted).length,
       stalledFor: this.#loop === undefined ? 0 : (performance.now() - this.#progressAt) / 1000,
       ...this.#loaded.figures,
     };

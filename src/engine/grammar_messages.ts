@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { GrammarCompilation } from "../generation.ts";
 import type { FlatTokens } from "../grammar/flat_tokens.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
@@ -36,7 +37,11 @@ export type GrammarCall =
   | { readonly type: "close"; readonly session: number };
 
 export type GrammarAnswer =
-  | { readonly type: "opened"; readonly session: number }
+  | {
+      readonly type: "opened";
+      readonly session: number;
+      readonly compilation: GrammarCompilation;
+    }
   | { readonly type: "next"; readonly session: number; readonly next: NextTokens }
   | { readonly type: "failed"; readonly session: number; readonly error: ErrorData };
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-
+import type { GrammarCompilation } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import type { TokenSource } from "../grammar/grammar_vocabulary.ts";
 import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
@@ -23,6 +23,8 @@ export interface NextTokens {
 
 /** One sequence on its way through a grammar. */
 export interface GrammarSession {
+  /** How its grammar was come by. */
+  readonly compilation: GrammarCompilation;
   /**
    * Takes the next tokens; at the beginning none. Not to be called before the last call's promise
    * has settled.

@@ -41,7 +41,7 @@ export interface LoadedModel {
   /** The part of the engine's status that never changes. */
   readonly figures: Pick<
     EngineStatus,
-    "weightBytes" | "cacheBytes" | "batchInvariant" | "numericClasses"
+    "maxRunningRequests" | "weightBytes" | "cacheBytes" | "batchInvariant" | "numericClasses"
   >;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];
@@ -154,6 +154,7 @@ async function load(
     requirePromise(options, selfTest);
     const { weightBytes, cacheBytes } = memoryPlan;
     const figures: LoadedModel["figures"] = {
+      maxRunningRequests: options.maxRunningRequests,
       weightBytes,
       cacheBytes,
       batchInvariant: selfTest.batchInvariant,

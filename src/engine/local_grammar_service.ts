@@ -3,8 +3,9 @@
  *
  * @module
  */
+import type { GrammarCompilation } from "../generation.ts";
 import { frontEnds } from "../grammar/backends.ts";
-import { type Constraint, GrammarCompiler } from "../grammar/grammar.ts";
+import { type CompiledGrammar, type Constraint, GrammarCompiler } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../grammar/grammar_vocabulary.ts";
 import type { GrammarMatcher } from "../grammar/matcher.ts";
@@ -29,6 +30,8 @@ export class LocalGrammarService implements GrammarService {
   readonly #createCompiler: () => GrammarCompiler;
   readonly #othersTurn: () => Promise<void>;
   #compiler: GrammarCompiler | undefined;
+  /** Grammars that there is a session of, or was. */
+  readonly #known = new WeakSet<CompiledGrammar>();
 
   /** @param createCompiler Called for the first constraint: preparing a vocabulary takes a while. */
   constructor(
@@ -40,9 +43,13 @@ export class LocalGrammarService implements GrammarService {
   }
 
   async open(constraint: Constraint): Promise<GrammarSession> {
+    const startedAt = performance.now();
     this.#compiler ??= this.#createCompiler();
     const grammar = this.#compiler.compile(constraint);
+    const isCached = this.#known.has(grammar);
+    this.#known.add(grammar);
     return new LocalGrammarSession(grammar.createMatcher(), {
+      compilation: { isCached, seconds: (performance.now() - startedAt) / 1000 },
       words: this.#compiler.words,
       othersTurn: this.#othersTurn,
     });
@@ -54,11 +61,13 @@ export class LocalGrammarService implements GrammarService {
 }
 
 interface LocalSessionOptions extends Required<LocalGrammarOptions> {
+  readonly compilation: GrammarCompilation;
   /** 32-bit words of a mask. */
   readonly words: number;
 }
 
 class LocalGrammarSession implements GrammarSession {
+  readonly compilation: GrammarCompilation;
   readonly #matcher: GrammarMatcher;
   readonly #options: LocalSessionOptions;
   #isClosed = false;
@@ -66,6 +75,7 @@ class LocalGrammarSession implements GrammarSession {
   constructor(matcher: GrammarMatcher, options: LocalSessionOptions) {
     this.#matcher = matcher;
     this.#options = options;
+    this.compilation = options.compilation;
   }
 
   advance(tokens: readonly number[]): NextTokens | Promise<NextTokens> {

@@ -65,8 +65,9 @@ export class RemoteGrammarService implements GrammarService {
     const session = ++this.#sessionCount;
     // What cannot be sent fails here, and not beside what others ask.
     const copy = structuredClone(constraint);
-    await this.#ask({ type: "open", session, constraint: copy });
+    const answer = await this.#ask({ type: "open", session, constraint: copy });
     return {
+      compilation: (answer as Extract<GrammarAnswer, { type: "opened" }>).compilation,
       advance: (tokens) => this.#advance(session, tokens),
       close: () => this.#leave(session),
     };

@@ -27,7 +27,8 @@ export interface Chunk {
 }
 
 /**
- * Writes chunks down as a step, and in their sequences what the step will have computed and sampled.
+ * Writes chunks down as a step, and in their sequences that they begin and what the step will have
+ * computed and sampled.
  *
  * @param chunks Those of generated rows first.
  */
@@ -44,6 +45,7 @@ export function buildStep(
   const scored: { sequence: Sequence; position: number; row: number }[] = [];
   let row = 0;
   const progress = chunks.map(({ sequence, rows }, i) => {
+    sequence.begin();
     const position = sequence.computed;
     const computed = position + rows;
     const embedded = Math.min(sequence.embeddedLength - position, rows);

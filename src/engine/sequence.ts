@@ -14,7 +14,7 @@
  * @module
  */
 import type { RadixNode } from "../cache/radix_cache.ts";
-import type { FinishReason, GenerationChunk } from "../generation.ts";
+import type { FinishReason, GenerationChunk, GrammarCompilation } from "../generation.ts";
 import type { Detokenizer } from "../text/detokenizer.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
 import type { PromptEmbeddings } from "./prompt_embeddings.ts";
@@ -91,6 +91,10 @@ export class Sequence {
   readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
+  /** When it was accepted, in milliseconds, and from then to its first row, in seconds. */
+  #acceptedAt = performance.now();
+  #queueSeconds: number | undefined;
+  #hasToldQueue = false;
 
   constructor(options: SequenceOptions) {
     this.requestId = options.requestId;
@@ -115,6 +119,11 @@ export class Sequence {
 
   get completionLength(): number {
     return this.tokens.length - this.promptLength;
+  }
+
+  /** Whether it gave its pages back, and nothing of it is computed again yet. */
+  get isRetracted(): boolean {
+    return this.retractions > 0 && this.computed === 0;
   }
 
   /** Tokens at its beginning that are embeddings: all of a prompt or none. */
@@ -151,8 +160,14 @@ export class Sequence {
 
   /** Says that the request is accepted, before its first token. */
   announce(): void {
-    this.#emit("", []);
+    this.#acceptedAt = performance.now();
+    this.#emit("", [], this.grammar?.compilation);
     this.#follow([]);
+  }
+
+  /** Says that a step computes rows of it: the first time, its wait is over. */
+  begin(): void {
+    this.#queueSeconds ??= (performance.now() - this.#acceptedAt) / 1000;
   }
 
   /** Appends a sampled token, and what follows from it without being sampled. */
@@ -236,7 +251,7 @@ export class Sequence {
     return null;
   }
 
-  #emit(text: string, tokens: readonly number[]): void {
+  #emit(text: string, tokens: readonly number[], compilation?: GrammarCompilation): void {
     const logprobs = tokens.flatMap(() => this.logprobs?.takeToken() ?? []);
     const promptLogprobs = tokens.length > 0 ? this.logprobs?.takePrompt() : undefined;
     this.#options.onChunk({
@@ -248,7 +263,17 @@ export class Sequence {
       promptTokens: this.promptLength,
       completionTokens: this.completionLength,
       cachedTokens: this.cachedTokens ?? 0,
+      ...this.#takeQueueSeconds(),
+      ...(compilation !== undefined && { compilation }),
       finish: this.finish,
     });
+  }
+
+  /** Told once, as soon as it is known. */
+  #takeQueueSeconds(): Pick<GenerationChunk, "queueSeconds"> {
+    const queueSeconds = this.#queueSeconds;
+    if (queueSeconds === undefined || this.#hasToldQueue) return {};
+    this.#hasToldQueue = true;
+    return { queueSeconds };
   }
 }

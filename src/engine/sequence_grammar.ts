@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { GrammarCompilation } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import type { GrammarService, GrammarSession, NextTokens } from "./grammar_service.ts";
@@ -50,6 +51,7 @@ export interface Advance {
 export class SequenceGrammar {
   readonly #options: SequenceGrammarOptions;
   #session: GrammarSession | undefined;
+  #compilation: GrammarCompilation | undefined;
   #mask: Uint32Array | undefined;
   #isClosed = false;
 
@@ -62,6 +64,11 @@ export class SequenceGrammar {
     return this.#mask;
   }
 
+  /** How the constraint was compiled, once it is. */
+  get compilation(): GrammarCompilation | undefined {
+    return this.#compilation;
+  }
+
   /**
    * Compiles the constraint.
    *
@@ -69,6 +76,7 @@ export class SequenceGrammar {
    */
   async open(service: GrammarService, constraint: Constraint): Promise<void> {
     const session = await service.open(constraint);
+    this.#compilation = session.compilation;
     if (this.#isClosed) session.close();
     else this.#session = session;
   }

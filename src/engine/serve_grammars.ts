@@ -83,8 +83,9 @@ class GrammarServer {
   }
 
   async #open({ session, constraint }: OpenQuestion): Promise<GrammarAnswer> {
-    this.#sessions.set(session, await this.#service!.open(constraint));
-    return { type: "opened", session };
+    const opened = await this.#service!.open(constraint);
+    this.#sessions.set(session, opened);
+    return { type: "opened", session, compilation: opened.compilation };
   }
 
   async #advance({ session, tokens }: AdvanceQuestion): Promise<GrammarAnswer> {

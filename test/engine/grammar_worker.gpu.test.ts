@@ -3,7 +3,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { ModelRunner } from "../../src/engine/model_runner.ts";
 import { RemoteGrammarService } from "../../src/engine/remote_grammar_service.ts";
 import { WorkerError } from "../../src/errors.ts";
-import type { SamplingParams } from "../../src/generation.ts";
+import type { GenerationChunk, SamplingParams } from "../../src/generation.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { chat, complete, openEngine } from "../support/engine.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
@@ -47,6 +47,25 @@ test("an engine with grammars in a worker gives the same answers", async () => {
     GrammarError,
   );
   expect(watched.threads).toHaveLength(1);
+});
+
+test("requests tell once how their grammar was compiled there, and how long they waited", async () => {
+  const request = { messages, sampling: { ...sampling, regex: "[b-y]{4,9}" } };
+  const told = async () => {
+    const chunks: GenerationChunk[] = [];
+    for await (const chunk of engine.generate(request)) chunks.push(chunk);
+    return {
+      waits: chunks.flatMap(({ queueSeconds }) => queueSeconds ?? []),
+      compilations: chunks.flatMap(({ compilation }) => compilation ?? []),
+    };
+  };
+  for (const isCached of [false, true]) {
+    const { waits, compilations } = await told();
+    expect(compilations).toEqual([{ isCached, seconds: expect.any(Number) }]);
+    expect(compilations[0]!.seconds).toBeGreaterThan(0);
+    expect(waits).toHaveLength(1);
+    expect(waits[0]).toBeGreaterThan(0);
+  }
 });
 
 test("sequences that begin together share steps", async () => {

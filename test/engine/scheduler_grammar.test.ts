@@ -14,6 +14,7 @@ class LateService implements GrammarService {
       forcedText: "",
     };
     return {
+      compilation: { isCached: false, seconds: 0 },
       advance: () => new Promise<NextTokens>((resolve) => this.#waiting.push(() => resolve(all))),
       close: () => {},
     };
