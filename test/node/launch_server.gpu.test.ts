@@ -95,6 +95,9 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       expect(value("generation_tokens_total")).toBeGreaterThanOrEqual(usage!.completion_tokens);
       expect(value("cached_tokens_total")).toBeGreaterThan(0);
       expect(value("num_running_reqs")).toBe(0);
+      expect(value("utilization")).toBe(0);
+      expect(value("queue_time_s_count")).toBe(value("num_requests_total"));
+      expect(value("queue_time_s_sum")).toBeGreaterThan(0);
       expect(value("max_total_num_tokens")).toBeGreaterThanOrEqual(512);
     });
 

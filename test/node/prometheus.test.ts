@@ -1,11 +1,46 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { GenerationEngine } from "../../src/generation.ts";
+import { CapacityError, WorkerError } from "../../src/errors.ts";
+import type {
+  EngineStatus,
+  GenerationChunk,
+  GenerationEngine,
+  GenerationRequest,
+} from "../../src/generation.ts";
+import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { PrometheusMetrics } from "../../src/node/prometheus.ts";
 import { RecentSum } from "../../src/node/recent_sum.ts";
 import { createApp } from "../../src/server/app.ts";
 import { observe } from "../../src/server/observe.ts";
 import { post } from "../support/http_client.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "../support/scripted_engine.ts";
+
+/** Has a word of its own about each chunk: figures that come with it, by its number from 0. */
+class TellingEngine extends ScriptedEngine {
+  readonly #figures: readonly Partial<GenerationChunk>[];
+
+  constructor(figures: readonly Partial<GenerationChunk>[]) {
+    super();
+    this.#figures = figures;
+  }
+
+  override async *generate(request: GenerationRequest) {
+    let number = 0;
+    for await (const chunk of super.generate(request)) {
+      yield { ...chunk, ...this.#figures[number] };
+      number += 1;
+    }
+  }
+}
+
+/** The series after requests whose chunks have these figures. */
+async function afterRequests(...figures: readonly (readonly Partial<GenerationChunk>[])[]) {
+  const metrics = new PrometheusMetrics(new ScriptedEngine(), { modelName: "m" });
+  for (const ofChunks of figures) {
+    const engine = observe(new TellingEngine(ofChunks), [metrics.observer]);
+    for await (const _ of engine.generate({ prompt: "abc", sampling: { regex: "a" } }));
+  }
+  return series(metrics);
+}
 
 /** An app whose requests are counted. */
 function counted(options: ScriptedEngineOptions = {}, tokensHistogram = false) {
@@ -37,7 +72,10 @@ describe("PrometheusMetrics", () => {
       "num_running_reqs num_used_tokens token_usage gen_throughput num_queue_reqs " +
       "num_grammar_queue_reqs cache_hit_rate spec_accept_length prompt_tokens_total " +
       "generation_tokens_total cached_tokens_total num_requests_total time_to_first_token_seconds " +
-      "inter_token_latency_seconds e2e_request_latency_seconds"
+      "inter_token_latency_seconds e2e_request_latency_seconds queue_time_s " +
+      "grammar_compilation_time_seconds num_so_requests_total num_aborted_requests_total " +
+      "num_grammar_total num_grammar_cache_hit_total num_grammar_aborted_total utilization " +
+      "avg_request_queue_latency num_retracted_reqs total_retracted_reqs"
     ).split(" ");
     for (const name of names) expect(text).toContain(`# TYPE wisp:${name} `);
     const lines = text.split("\n").filter((line) => /^wisp:/.test(line));
@@ -109,6 +147,88 @@ describe("PrometheusMetrics", () => {
     await first;
     expect((await series(metrics))["wisp:num_grammar_queue_reqs"]).toBe(0);
     await iterator.return?.();
+  });
+
+  test("tells how long requests waited for their first row", async () => {
+    expect(await afterRequests()).toMatchObject({
+      "wisp:queue_time_s_count": 0,
+      "wisp:avg_request_queue_latency": 0,
+    });
+    const found = await afterRequests([{}, { queueSeconds: 0.25 }], [{ queueSeconds: 3 }], [{}]);
+    expect(found).toMatchObject({
+      "wisp:queue_time_s_count": 2,
+      "wisp:queue_time_s_sum": 3.25,
+      'wisp:queue_time_s_bucket{le="0.1"}': 0,
+      'wisp:queue_time_s_bucket{le="0.25"}': 1,
+      'wisp:queue_time_s_bucket{le="5"}': 2,
+      "wisp:avg_request_queue_latency": 1.625,
+    });
+  });
+
+  test("counts grammars, those that an earlier request had, and the time of others", async () => {
+    const compiled = [{ compilation: { isCached: false, seconds: 1.5 } }];
+    const cached = [{ compilation: { isCached: true, seconds: 9 } }];
+    expect(await afterRequests(compiled, cached, cached, [{}])).toMatchObject({
+      "wisp:num_grammar_total": 3,
+      "wisp:num_grammar_cache_hit_total": 2,
+      "wisp:num_grammar_aborted_total": 0,
+      "wisp:grammar_compilation_time_seconds_count": 1,
+      "wisp:grammar_compilation_time_seconds_sum": 1.5,
+      "wisp:num_grammar_queue_reqs": 0,
+    });
+  });
+
+  test.each<[string, unknown, number]>([
+    ["is refused", new GrammarError("Cannot read the pattern: it is malformed"), 1],
+    ["loses its thread", new WorkerError("Cannot follow a grammar: its thread has ended"), 1],
+    ["is not what the request fails for", new CapacityError("queue places", 1), 0],
+  ])("a grammar that %s is counted as such", async (_, error, aborted) => {
+    const { engine, metrics } = counted({ script: () => ({ failure: { at: 0, error } }) });
+    const form = engine.generate({ prompt: "a", sampling: { regex: "a" } });
+    await expect(form[Symbol.asyncIterator]().next()).rejects.toThrow();
+    const free = engine.generate({ prompt: "a" });
+    await expect(free[Symbol.asyncIterator]().next()).rejects.toThrow();
+    expect(await series(metrics)).toMatchObject({
+      "wisp:num_grammar_total": aborted,
+      "wisp:num_grammar_aborted_total": aborted,
+    });
+  });
+
+  test("an abort before the grammar is there gives that up, a later one does not", async () => {
+    for (const at of [0, 1]) {
+      const gate = (chunk: number) =>
+        chunk === at ? new Promise<void>(() => {}) : Promise.resolve();
+      const { engine, metrics } = counted({ script: () => ({ gate }) });
+      const chunks = engine.generate({ prompt: "abc", sampling: { regex: "a" } });
+      const iterator = chunks[Symbol.asyncIterator]();
+      for (let i = 0; i < at; i++) await iterator.next();
+      const last = iterator.next();
+      await new Promise((resolve) => setTimeout(resolve));
+      engine.abort();
+      expect((await last).value?.finish?.type).toBe("abort");
+      expect(await series(metrics)).toMatchObject({
+        "wisp:num_aborted_requests_total": 1,
+        "wisp:num_grammar_total": 1 - at,
+        "wisp:num_grammar_aborted_total": 1 - at,
+        "wisp:num_grammar_queue_reqs": 0,
+      });
+    }
+  });
+
+  test("shows the share of places in use, and requests that gave their cache back", async () => {
+    class BusyEngine extends ScriptedEngine {
+      override status(): EngineStatus {
+        const busy = { runningRequests: 6, maxRunningRequests: 8, retractions: 5 };
+        return { ...super.status(), ...busy, retractedRequests: 2 };
+      }
+    }
+    const metrics = new PrometheusMetrics(new BusyEngine(), { modelName: "m" });
+    expect(await series(metrics)).toMatchObject({
+      "wisp:utilization": 0.75,
+      "wisp:num_retracted_reqs": 2,
+      "wisp:total_retracted_reqs": 5,
+    });
+    expect(await metrics.text()).toMatch(/^wisp:utilization\{engine_type="unified",tp_rank="0",/m);
   });
 
   test("has histograms of lengths when they are asked for", async () => {
