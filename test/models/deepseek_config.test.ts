@@ -172,7 +172,7 @@ describe("refused by name", () => {
     ["qk_nope_head_dim", { qk_nope_head_dim: 130 }],
     ["qk_nope_head_dim", { qk_nope_head_dim: 512 }],
     ["kv_lora_rank", { kv_lora_rank: 514 }],
-    ["kv_lora_rank", { kv_lora_rank: 1024 }],
+    ["kv_lora_rank", { kv_lora_rank: 2048 }],
     ["v_head_dim", { v_head_dim: 127 }],
     ["hidden_size", { hidden_size: 2 ** 15 }],
     ["hidden_size", { hidden_size: -1 }],
