@@ -8,7 +8,7 @@
  * @module
  */
 import { DeviceError, InvalidRequestError } from "../src/errors.ts";
-import { formOf, type RowForm, TUNING_CHOICES, type Tuning } from "../src/gpu/tuning.ts";
+import { formOf, type RowForm, TUNING_CHOICES, type Tuning, tuningFor } from "../src/gpu/tuning.ts";
 import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
 import { layoutFor } from "./linear/layout.ts";
 import { selfTest } from "./self_test.ts";
@@ -126,7 +126,7 @@ export async function tuneKernels(
   }
   options.onProgress?.(total, total);
   const best = tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
-  const tuning = tuningOf(best.winners);
+  const tuning = tuningOf(best.winners, tuningFor(device.adapterInfo));
   await requireSelfTest(device, tuning, { ...options, matrices });
   const kept = best.winners.filter(({ dtype, tokens }) =>
     tuning.dtypeForms![dtype]!.some((form) => form.tokens === tokens),
@@ -169,7 +169,8 @@ function timeOf(winners: readonly MeasuredForm[]): number {
   return one.reduce((sum, { seconds, weights }) => sum + seconds / weights, 0);
 }
 
-function tuningOf(winners: readonly MeasuredForm[]): Tuning {
+/** @param known What is not measured. */
+function tuningOf(winners: readonly MeasuredForm[], { foldsNorms }: Tuning): Tuning {
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
@@ -183,7 +184,8 @@ function tuningOf(winners: readonly MeasuredForm[]): Tuning {
     dtypeForms[dtype] = forms.filter((form, i) => i === 0 || taken.has(form));
   }
   const { lanes } = winners[0]!;
-  return { lanes, rowForms: Object.values(dtypeForms)[0]!, dtypeForms };
+  const rowForms = Object.values(dtypeForms)[0]!;
+  return { lanes, rowForms, dtypeForms, ...(foldsNorms && { foldsNorms }) };
 }
 
 async function requireSelfTest(

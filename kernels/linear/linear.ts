@@ -147,14 +147,7 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   if (rounds && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
     throw new KernelError(NAME, `groups of ${groupRows} outputs cannot be rounded`);
   }
-  const [oneForm] = launchForms(
-    weight,
-    {
-      ownBytes: normBytes(oneRow?.norm, weight.columns),
-      ...(rounds && { rowLanes: BLOCK_COLUMNS / ROWS_PER_LANE }),
-    },
-    options.forms,
-  );
+  const [oneForm] = launchForms(weight, oneRoom(weight, oneRow), options.forms);
   return recordRows({
     forms: launchForms(weight, {}, options.forms),
     bind,
@@ -165,4 +158,18 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
     },
     width,
   });
+}
+
+/** Most invocations with rows of their own of a workgroup that norms its input: that is to serve many. */
+const NORMING_LANES = 64;
+
+function oneRoom(weight: LinearWeight, oneRow: OneRow | undefined) {
+  if (oneRow?.roundOutputs === true) return { rowLanes: BLOCK_COLUMNS / ROWS_PER_LANE };
+  if (oneRow?.norm === undefined) return {};
+  const ownBytes = normBytes(oneRow.norm, weight.columns);
+  const runs = Math.ceil(weight.rows / (ROWS_PER_LANE * weight.lanes));
+  return {
+    ownBytes,
+    rowLanes: Math.min(NORMING_LANES, 2 ** Math.ceil(Math.log2(runs)) * weight.lanes),
+  };
 }

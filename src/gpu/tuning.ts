@@ -27,6 +27,11 @@ export interface Tuning {
   readonly rowForms: readonly RowForm[];
   /** In place of `rowForms` for weights of these dtypes. */
   readonly dtypeForms?: Readonly<Record<string, readonly RowForm[]>>;
+  /**
+   * Whether launches over one row norm it and add to it themselves: fewer launches, for work that
+   * every workgroup does again. Default false.
+   */
+  readonly foldsNorms?: boolean;
 }
 
 /** What a tuning may choose from. */
@@ -53,7 +58,8 @@ export const PLAIN_TUNING: Tuning = {
 
 /**
  * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
- * start, and loads cost the most, so that each invocation does as much as it can. Eight rows need
+ * start, and loads cost the most, so that each invocation does as much as it can. Folded norms make
+ * a step of the embedded model 15 % slower there, whose launches are cheap. Eight rows need
  * more registers than there are, which only dtypes that are quick to decode make up for.
  */
 const LAVAPIPE: Tuning = {
@@ -75,6 +81,7 @@ const SWIFTSHADER = PLAIN_TUNING;
  */
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
+  foldsNorms: true,
   rowForms: [
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
     { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
@@ -85,6 +92,7 @@ const MANY_INVOCATIONS: Tuning = {
 /** As above for GPUs with few and narrow cores, which smaller workgroups fill better. */
 const FEW_CORES: Tuning = {
   lanes: 8,
+  foldsNorms: true,
   rowForms: [
     { tokens: 1, split: 8, workgroup: 64, cost: 1 },
     { tokens: 4, split: 4, workgroup: 64, cost: 1.4 },
@@ -148,10 +156,15 @@ export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
  * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
  */
 export function requireTuning(value: unknown): Tuning {
-  const fields = requireFields(value, "tuning", ["lanes", "rowForms", "dtypeForms"]);
+  const fields = requireFields(value, "tuning", ["lanes", "rowForms", "dtypeForms", "foldsNorms"]);
   const lanes = requireChoice(fields.lanes, "lanes");
   const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
-  if (fields.dtypeForms === undefined) return { lanes, rowForms };
+  const { foldsNorms } = fields;
+  if (foldsNorms !== undefined && typeof foldsNorms !== "boolean") {
+    return refuse("foldsNorms must be true or false");
+  }
+  const common = { lanes, rowForms, ...(foldsNorms !== undefined && { foldsNorms }) };
+  if (fields.dtypeForms === undefined) return common;
   const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
   const dtypeForms = Object.fromEntries(
     Object.entries(given).map(([dtype, list]) => [
@@ -159,7 +172,7 @@ export function requireTuning(value: unknown): Tuning {
       requireForms(list, `dtypeForms.${dtype}`, lanes),
     ]),
   );
-  return { lanes, rowForms, dtypeForms };
+  return { ...common, dtypeForms };
 }
 
 const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];

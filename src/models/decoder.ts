@@ -223,10 +223,11 @@ export class Decoder implements Model {
     plan.tap("logits", tensors.logits);
   }
 
-  /** Whether kernels over one row can norm it themselves and add to it. */
+  /** Whether kernels over one row norm it themselves and add to it: where they can, and it pays. */
   #folds({ limits }: GPUDevice): boolean {
-    const { communicator, quantizeActivations } = this.#options;
+    const { communicator, quantizeActivations, layout } = this.#options;
     const { hiddenSize, rounding } = this.#shape;
+    if (layout.tuning?.foldsNorms !== true) return false;
     const roundsApart = quantizeActivations && rounding !== undefined && !isFused(rounding);
     return communicator.size === 1 && !roundsApart && normFits(limits, hiddenSize);
   }

@@ -4,6 +4,7 @@
  * what it is named after has happened. A new one is one more entry.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import {
   EXACT_MODELS,
   type ExactModel,
@@ -70,6 +71,12 @@ const VARIANTS: readonly Variant[] = [
     name: "one by one, steps overlap",
     alone: true,
     proof: (one) => expect(stepsAhead(one)).toBeGreaterThan(0),
+  },
+  {
+    name: "one by one, norms folded into other launches",
+    alone: true,
+    options: { tuning: { ...PLAIN_TUNING, foldsNorms: true } },
+    proof: (one) => expect(together(one)).toBe(1),
   },
   { name: "32 at once", requests: 32, proof: besideAll(32) },
   {

@@ -103,6 +103,7 @@ describe("a tuning from outside", () => {
     [{ lanes: 32, rowForms: [{ ...form, split: 16 }] }, "split 16 with 32 lanes is over 256"],
     [{ ...good, dtypeForms: { fp9: [form] } }, 'dtypeForms has no field "fp9"'],
     [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
+    [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],
   ])("%o is refused", (value, problem) => {
     expect(() => requireTuning(value)).toThrow(problem);
   });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/engine.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { ModelSession } from "../support/model_session.ts";
@@ -7,9 +8,15 @@ import { randomGqa } from "../support/random_gqa.ts";
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
 
+const FOLDED: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
+
 /** Launches of each layer in a step in which `count` sequences decode. */
-async function launchesOfLayers(source: WeightSource, count: number): Promise<number[]> {
-  const session = await ModelSession.open(source);
+async function launchesOfLayers(
+  source: WeightSource,
+  count: number,
+  tuning = FOLDED,
+): Promise<number[]> {
+  const session = await ModelSession.open(source, { tuning });
   const sequences = Array.from({ length: count }, (_, i) => session.sequence([3 + i, 4, 5]));
   for (const sequence of sequences) {
     await session.prefill(sequence, 3);
@@ -37,13 +44,18 @@ test("a row of a dense layer with grouped-query attention takes six launches", a
   expect(layers.length).toBeGreaterThan(1);
   expect(new Set(layers)).toEqual(new Set([6]));
   expect(new Set(await launchesOfLayers(randomGqa(), 2))).toEqual(new Set([8]));
+  expect(new Set(await launchesOfLayers(randomGqa(), 1, PLAIN_TUNING))).toEqual(new Set([8]));
 });
 
 test("a row of a layer with latent attention takes eight launches, ten with experts", async () => {
-  const [dense, ...sparse] = await launchesOfLayers(folderSource(EMBEDDED_MODEL), 1);
+  const model = folderSource(EMBEDDED_MODEL);
+  const [dense, ...sparse] = await launchesOfLayers(model, 1);
   expect(dense).toBe(8);
   expect(new Set(sparse)).toEqual(new Set([10]));
-  const [denseOfTwo, ...sparseOfTwo] = await launchesOfLayers(folderSource(EMBEDDED_MODEL), 2);
+  const [denseOfTwo, ...sparseOfTwo] = await launchesOfLayers(model, 2);
   expect(denseOfTwo).toBe(12);
   expect(new Set(sparseOfTwo)).toEqual(new Set([14]));
+  const [plainDense, ...plainSparse] = await launchesOfLayers(model, 1, PLAIN_TUNING);
+  expect(plainDense).toBe(10);
+  expect(new Set(plainSparse)).toEqual(new Set([12]));
 });
