@@ -4,7 +4,7 @@
  * rate). What is missing between the first two is the host and the waits between launches.
  *
  * Step and launches take turns, and the least time of each counts. Keys and values in the cache are
- * zeros where no prompt was read, which takes as long as any others.
+ * zeros where no prompt was read: attention takes as long over those.
  *
  * @module
  */

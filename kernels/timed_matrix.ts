@@ -17,7 +17,7 @@ import {
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
 
-/** Activation rows: as many as any form takes at once. */
+/** Activation rows: as many as the largest form takes together. */
 const ROWS = 8;
 const MOST_WEIGHTS = 2 ** 24;
 /** Copies of a matrix are read in turns, so that no cache holds them all. */

@@ -1,6 +1,13 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
-import { dot, randomRows, randomWeight, unpackWeight } from "../linear/check_weights.ts";
+import {
+  CHECK_LANES,
+  dot,
+  outputsByColumns,
+  randomRows,
+  randomWeight,
+  unpackWeight,
+} from "../linear/check_weights.ts";
 import { layoutFor, paddedRows, type WeightDtype } from "../linear/layout.ts";
 import { linear } from "../linear/linear.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
@@ -22,17 +29,11 @@ interface Shape {
   readonly cacheDtype: CacheDtype;
 }
 
-const lanes = 8;
+const lanes = CHECK_LANES;
 const SLOTS = 3;
 const SLOT = 2;
 const POSITION = 7;
 
-const weightShape = ({ dtype, outputs, columns }: Shape) => ({
-  dtype,
-  rows: outputs,
-  columns,
-  lanes,
-});
 const offsets = ({ columns, latent, rope }: Shape) => {
   const latentOffset = paddedRows(columns, 8);
   return { latentOffset, ropeOffset: latentOffset + latent, width: latentOffset + latent + rope };
@@ -70,7 +71,7 @@ export default defineCheck<Shape>({
   bytes: (shape) => {
     const { latent, rope, cacheDtype } = shape;
     const entry = 4 * (latent + rope) + mlaEntryBytes(cacheDtype, latent, rope);
-    return storedBytes(weightShape(shape)) + entry;
+    return storedBytes(outputsByColumns(shape)) + entry;
   },
   flops: ({ columns, outputs, latent, rope }) => 2 * columns * outputs + 4 * latent + 3 * rope,
   mutants: [
@@ -114,7 +115,7 @@ export default defineCheck<Shape>({
   inputs(shape, random) {
     const { latent, rope } = shape;
     const { width } = offsets(shape);
-    const { words, scales } = randomWeight(weightShape(shape), random);
+    const { words, scales } = randomWeight(outputsByColumns(shape), random);
     return {
       a: randomRows({ rows: 1, columns: width, stride: paddedRows(width, 4) }, random),
       words,
@@ -132,7 +133,7 @@ export default defineCheck<Shape>({
   reference(shape, { a, words, scales = new Uint32Array(), norms, rope_table }) {
     const { columns, outputs, latent, rope, rounded, eps } = shape;
     const { latentOffset, ropeOffset } = offsets(shape);
-    const weight = unpackWeight(weightShape(shape), {
+    const weight = unpackWeight(outputsByColumns(shape), {
       words: words as Uint32Array,
       scales: scales as Uint32Array,
     });
@@ -163,7 +164,7 @@ export default defineCheck<Shape>({
     const cache = allocateTensor(device, SLOTS * (latent + rope) * 4, "cache");
     const weight = {
       ...(subgroups === 1 && layoutFor(device)),
-      ...weightShape(shape),
+      ...outputsByColumns(shape),
       rowsPadded: paddedRows(outputs, lanes),
       words: words!,
       ...(scales && { scales }),

@@ -8,7 +8,7 @@ const_assert WORKGROUP_OUTPUTS == GROUP_COLUMNS;
 // Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
 var<workgroup> largest: array<atomic<u32>, TOKENS>;
 
-// valid: which of the sums are outputs at all; holds: whether this invocation has any.
+// valid: which of the sums are outputs at all; holds: whether this invocation has sums of its own.
 fn finish_outputs(sums: Sums, valid: vec4<bool>, holds: bool) -> Sums {
   for (var t = 0u; t < TOKENS; t++) {
     let magnitude = select(vec4f(), abs(sums[t]), valid);

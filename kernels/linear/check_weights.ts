@@ -18,6 +18,22 @@ import {
   weightBytes,
 } from "./layout.ts";
 
+/** Rows of a granule in checks that do not vary it. */
+export const CHECK_LANES = 8;
+
+/** The weight of a case with `outputs` rows. */
+export function outputsByColumns({
+  dtype,
+  outputs,
+  columns,
+}: {
+  readonly dtype: WeightDtype;
+  readonly outputs: number;
+  readonly columns: number;
+}): WeightShape {
+  return { dtype, rows: outputs, columns, lanes: CHECK_LANES };
+}
+
 export interface PackedWeight {
   readonly words: Uint32Array;
   /** Words; a few that mean nothing where the dtype has no scales. */

@@ -3,7 +3,14 @@ import { defineCheck } from "../check.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { quantizeGroups } from "../norm/reference.ts";
 import { formsOf } from "./check_forms.ts";
-import { dot, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import {
+  CHECK_LANES,
+  dot,
+  outputsByColumns,
+  randomRows,
+  randomWeight,
+  unpackWeight,
+} from "./check_weights.ts";
 import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
@@ -19,13 +26,7 @@ interface Shape {
   readonly eps: number;
 }
 
-const lanes = 8;
-const weightShape = ({ dtype, outputs, columns }: Shape) => ({
-  dtype,
-  rows: outputs,
-  columns,
-  lanes,
-});
+const lanes = CHECK_LANES;
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 
 /** A linear over one row that norms and rounds its input and adds to its output. */
@@ -64,7 +65,7 @@ export default defineCheck<Shape>({
   ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
-  bytes: (shape) => storedBytes(weightShape(shape)),
+  bytes: (shape) => storedBytes(outputsByColumns(shape)),
   flops: ({ columns, outputs }) => 2 * columns * outputs,
   mutants: [
     { name: "eps is 0", replace: "f32(columns) + params.eps", with: "f32(columns)" },
@@ -110,7 +111,7 @@ export default defineCheck<Shape>({
   inputs(shape, random) {
     const { columns, outputs, outColumn, residual } = shape;
     const x = randomRows({ rows: 1, columns, stride: strideOf(columns) }, random);
-    const { words, scales } = randomWeight(weightShape(shape), random);
+    const { words, scales } = randomWeight(outputsByColumns(shape), random);
     const width = outColumn + outputs + 3;
     return {
       x: x.map((value) => value * shape.scale),
@@ -124,7 +125,7 @@ export default defineCheck<Shape>({
   reference(shape, inputs) {
     const { columns, outputs, outColumn, rounded, eps } = shape;
     const { x, words, scales = new Uint32Array(), norm_weight } = inputs;
-    const weight = unpackWeight(weightShape(shape), {
+    const weight = unpackWeight(outputsByColumns(shape), {
       words: words as Uint32Array,
       scales: scales as Uint32Array,
     });
@@ -161,7 +162,7 @@ export default defineCheck<Shape>({
       xStride,
       weight: {
         ...(subgroups === 1 && layoutFor(device)),
-        ...weightShape(shape),
+        ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, lanes),
         words: words!,
         ...(scales && { scales }),

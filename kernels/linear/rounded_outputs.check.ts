@@ -1,6 +1,14 @@
 import { defineCheck } from "../check.ts";
 import { quantize } from "../norm/quantize.ts";
-import { dot, quantizeRow, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
+import {
+  CHECK_LANES,
+  dot,
+  outputsByColumns,
+  quantizeRow,
+  randomRows,
+  randomWeight,
+  unpackWeight,
+} from "./check_weights.ts";
 import { layoutFor, paddedRows, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
@@ -13,13 +21,7 @@ interface Shape {
   readonly groupRows: number;
 }
 
-const lanes = 8;
-const weightShape = ({ dtype, outputs, columns }: Shape) => ({
-  dtype,
-  rows: outputs,
-  columns,
-  lanes,
-});
+const lanes = CHECK_LANES;
 const sliceStride = ({ columns }: Shape) => Math.ceil(columns / 4) * 4;
 const slices = ({ outputs, groupRows }: Shape) => Math.ceil(outputs / groupRows);
 
@@ -35,7 +37,7 @@ export default defineCheck<Shape>({
   tunings: [{ folded: 1 }, { folded: 0 }, { folded: 1, subgroups: 1 }],
   exactAcrossTunings: true,
   tolerance: 1e-5,
-  bytes: (shape) => storedBytes(weightShape(shape)),
+  bytes: (shape) => storedBytes(outputsByColumns(shape)),
   flops: ({ columns, outputs }) => 2 * columns * outputs,
   mutants: [
     {
@@ -62,14 +64,14 @@ export default defineCheck<Shape>({
 
   inputs(shape, random) {
     const stride = sliceStride(shape);
-    const { words, scales } = randomWeight(weightShape(shape), random);
+    const { words, scales } = randomWeight(outputsByColumns(shape), random);
     const x = randomRows({ rows: slices(shape), columns: shape.columns, stride }, random);
     return { x, words, ...(shape.dtype === "fp8" && { scales }) };
   },
 
   reference(shape, { x, words, scales = new Uint32Array() }) {
     const { columns, outputs, groupRows } = shape;
-    const weight = unpackWeight(weightShape(shape), {
+    const weight = unpackWeight(outputsByColumns(shape), {
       words: words as Uint32Array,
       scales: scales as Uint32Array,
     });
@@ -87,7 +89,7 @@ export default defineCheck<Shape>({
       xStride: slices(shape) * sliceStride(shape),
       weight: {
         ...(subgroups === 1 && layoutFor(recorder.device)),
-        ...weightShape(shape),
+        ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, lanes),
         words: words!,
         ...(scales && { scales }),
