@@ -304,6 +304,39 @@ export interface EngineStatus {
   readonly numericClasses: { readonly prefill: string; readonly decode: string };
 }
 
+export interface CacheTreeOptions {
+  /** Nodes at most. Default 256. */
+  readonly maxNodes?: number;
+}
+
+/** Tokens that follow each other in the prefix cache, up to where prompts have gone apart. */
+export interface CacheTreeNode {
+  /** Index of the node that holds what comes before; -1 where nothing does. */
+  readonly parent: number;
+  /** Nodes of different ones share nothing: they are of requests with different salts. */
+  readonly partition: number;
+  readonly tokens: number;
+  /** Pages of the KV cache that hold them. */
+  readonly pages: number;
+  /** Requests that use it now; without any it goes when its pages are needed. */
+  readonly holders: number;
+  /** The text of its first tokens, special ones by their names. Empty where they have none. */
+  readonly label: string;
+}
+
+/** The prefix cache as it stands. */
+export interface CacheTree {
+  /** Tokens of a page. */
+  readonly pageSize: number;
+  /**
+   * Each behind its parent: first those in use, then those that were used last. The last one of them
+   * is the first to go.
+   */
+  readonly nodes: readonly CacheTreeNode[];
+  /** Whether those are all. */
+  readonly isComplete: boolean;
+}
+
 /** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
 export function newRequestId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -359,6 +392,14 @@ export interface GenerationEngine {
    * @throws {UnsupportedError} when the GPU cannot take times, naming the feature.
    */
   profile?(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile>;
+
+  /**
+   * What the prefix cache holds, to be drawn. It is no use of anything in it. Absent in engines that
+   * cannot tell.
+   *
+   * @throws {InvalidRequestError} when an option is out of range.
+   */
+  cacheTree?(options?: CacheTreeOptions): Promise<CacheTree>;
 
   /**
    * Forgets what the prefix cache has, so that the next prompts are computed from their first token.

@@ -37,6 +37,9 @@ export {
   WorkerError,
 } from "./errors.ts";
 export type {
+  CacheTree,
+  CacheTreeNode,
+  CacheTreeOptions,
   ChatMessage,
   ChatToolCall,
   DetokenizeOptions,

@@ -16,6 +16,7 @@
  * | `look` | tokens |
  * | `lock`, `unlock` | nodes on the path |
  * | `evict`, `flush` | pages freed |
+| `nodes` | nodes taken, and those below nodes that are held |
  *
  * @module
  */
@@ -243,6 +244,21 @@ export class RadixCache {
   /** Frees every page that is not locked. */
   flush(): number[] {
     return this.evict(Number.POSITIVE_INFINITY);
+  }
+
+  /**
+   * The nodes that hold pages, each behind its parent: first those that somebody holds, then those
+   * that were used last. Nothing may change meanwhile.
+   */
+  *nodes(): Generator<RadixNode, void> {
+    const held: RadixNode[] = [...this.#roots.values()];
+    for (const node of held) {
+      if (node.parent !== null) yield node;
+      for (const child of node.children()) if (child.locks > 0) held.push(child);
+    }
+    for (let node = this.#ring.older; node !== this.#ring; node = node.older) {
+      if (node.pageCount > 0) yield node;
+    }
   }
 
   /**

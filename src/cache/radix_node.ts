@@ -80,6 +80,22 @@ export class RadixNode {
     return child;
   }
 
+  /** Every child, in no order. */
+  *children(): Generator<RadixNode, void> {
+    for (const first of this.#children?.values() ?? []) {
+      for (let child: RadixNode | undefined = first; child; child = child.#sibling) yield child;
+    }
+  }
+
+  /** The tokens of this node's pages, at most `limit`. */
+  tokens(limit: number): number[] {
+    const count = Math.min(limit, this.pageCount * this.pageSize);
+    const begin = this.#first * (this.pageSize + 1);
+    return Array.from({ length: count }, (_, i) => {
+      return this.#records[begin + i + 1 + Math.floor(i / this.pageSize)]!;
+    });
+  }
+
   attach(child: RadixNode): void {
     const key = child.#key();
     this.#children ??= new Map();

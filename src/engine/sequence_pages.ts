@@ -41,7 +41,8 @@ const NOTHING_SAVED = { saves: [], restores: [] };
 
 export class SequencePages {
   readonly pool: PagePool;
-  readonly #radix: RadixCache | undefined;
+  /** What sequences share; absent where they share nothing. */
+  readonly radix: RadixCache | undefined;
   readonly #promptsDiffer: boolean;
   readonly #memory: RetractionMemory | undefined;
   /** Sequences that have pages. */
@@ -51,19 +52,19 @@ export class SequencePages {
 
   constructor(pool: PagePool, options: SequencePagesOptions = {}) {
     this.pool = pool;
-    this.#radix = options.radix;
+    this.radix = options.radix;
     this.#promptsDiffer = options.promptsDiffer ?? false;
     this.#memory = options.retractionMemory;
   }
 
   /** Whether sequences share prefixes at all. */
   get shares(): boolean {
-    return this.#radix !== undefined;
+    return this.radix !== undefined;
   }
 
   /** Pages that can be had: free ones, and those of prefixes that nobody uses. */
   get available(): number {
-    return this.pool.freeCount + (this.#radix?.evictablePages ?? 0);
+    return this.pool.freeCount + (this.radix?.evictablePages ?? 0);
   }
 
   /** Tokens that a sequence could have pages for. */
@@ -73,7 +74,7 @@ export class SequencePages {
 
   /** Pages whose contents nobody uses, but somebody may ask for. */
   get cachedPages(): number {
-    return this.#radix?.evictablePages ?? 0;
+    return this.radix?.evictablePages ?? 0;
   }
 
   /** Tokens of a sequence that it would find in the cache. At least its last one is computed. */
@@ -86,7 +87,7 @@ export class SequencePages {
     const { tokens, partition } = sequence;
     const limit = this.#limit(sequence);
     const nothing = { tokens: 0, lastPage: undefined, path: [] };
-    return this.#radix?.look(tokens, { limit, partition }) ?? nothing;
+    return this.radix?.look(tokens, { limit, partition }) ?? nothing;
   }
 
   /** Tokens of a sequence that it need not compute: those in the cache, and those in a page to copy. */
@@ -116,7 +117,7 @@ export class SequencePages {
     start: number,
     lastPage: number | undefined,
   ): PartialPage | undefined {
-    if (this.#radix === undefined) return undefined;
+    if (this.radix === undefined) return undefined;
     const { pageSize } = this.pool;
     const index = start / pageSize;
     const most = Math.min(this.#limit(sequence), start + pageSize);
@@ -177,9 +178,9 @@ export class SequencePages {
 
   #match(sequence: Sequence, limit: number): void {
     const { tokens, partition } = sequence;
-    const match = this.#radix?.match(tokens, { limit, partition });
+    const match = this.radix?.match(tokens, { limit, partition });
     if (match === undefined) return;
-    this.#radix!.lock(match.node);
+    this.radix!.lock(match.node);
     sequence.prefix = match.node;
     sequence.sharedTokens = match.tokens;
     sequence.computed = match.tokens;
@@ -222,7 +223,7 @@ export class SequencePages {
       return;
     }
     // What others hold will most likely still be there.
-    const start = prefix === undefined ? 0 : this.#radix!.lockedTokens(prefix);
+    const start = prefix === undefined ? 0 : this.radix!.lockedTokens(prefix);
     const own = pages.slice(start / this.pool.pageSize, this.pool.pagesFor(computed));
     this.#memory.save(sequence, { start, end: computed, pages: own });
   }
@@ -249,14 +250,14 @@ export class SequencePages {
     if (missing <= 0) return true;
     if (missing > this.available) return false;
     const short = missing - this.pool.freeCount;
-    if (short > 0) this.pool.release(this.#radix!.evict(short));
+    if (short > 0) this.pool.release(this.radix!.evict(short));
     pageTable.push(...this.pool.allocate(missing));
     return true;
   }
 
   /** Frees the cached pages that nobody uses. */
   flush(): void {
-    if (this.#radix !== undefined) this.pool.release(this.#radix.flush());
+    if (this.radix !== undefined) this.pool.release(this.radix.flush());
   }
 
   /** Lets others use the whole pages of what a sequence has computed of its prompt. */
@@ -272,7 +273,7 @@ export class SequencePages {
   }
 
   #insert(sequence: Sequence, tokenCount: number): void {
-    const radix = this.#radix;
+    const radix = this.radix;
     if (radix === undefined) return;
     const { tokens, pageTable, partition, prefix, sharedTokens } = sequence;
     const { pageSize } = this.pool;
@@ -312,7 +313,7 @@ export class SequencePages {
     this.#insert(sequence, Math.min(sequence.computed, sequence.tokens.length - 1));
     const { pageTable, prefix, sharedTokens } = sequence;
     this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
-    if (prefix !== undefined) this.#radix!.unlock(prefix);
+    if (prefix !== undefined) this.radix!.unlock(prefix);
     sequence.prefix = undefined;
     sequence.sharedTokens = 0;
     sequence.computed = 0;
