@@ -15,55 +15,36 @@ import type {
   EngineStatus,
   GenerationChunk,
   GenerationEngine,
-  GenerationRequest,
   ModelDescription,
   TokenizeRequest,
 } from "../generation.ts";
-import { newRequestId } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
-import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
-import { ChunkStream, requireInterval } from "./chunk_stream.ts";
+import { ChunkStream } from "./chunk_stream.ts";
 import { constraintOf } from "./constraint.ts";
+import { createSequence, type LocalRequest, type SequenceSetting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar_service.ts";
 import { type LoadedModel, loadModel } from "./load.ts";
 import { localGrammarService } from "./local_grammar_service.ts";
-import type { LogitProcessor } from "./logit_processor.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { maxPrefillKeys } from "./prefill_workspace.ts";
-import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
 import { Profiler } from "./profiler.ts";
-import {
-  completionLimit,
-  type PromptOptions,
-  readPrompt,
-  requireTokens,
-  tokenize,
-} from "./prompt.ts";
+import { type PromptOptions, requireTokens, tokenize } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
-import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
-import { requirePriority } from "./schedule_policy.ts";
 import type { ScheduledStep } from "./scheduled_step.ts";
 import { Scheduler } from "./scheduler.ts";
 import { seeds } from "./seeds.ts";
-import { Sequence } from "./sequence.ts";
-import { SequenceGrammar } from "./sequence_grammar.ts";
-import { SequenceLogprobs } from "./sequence_logprobs.ts";
+import type { Sequence } from "./sequence.ts";
 import { SequencePages } from "./sequence_pages.ts";
 import { StepPipeline } from "./step_pipeline.ts";
 import { reportStep, type StepReport } from "./step_report.ts";
 import { loadText, type TextModel } from "./text_model.ts";
 import { WakeUp } from "./wake_up.ts";
 
-/** What only the engine itself takes, as it cannot cross a worker or a socket. */
-export interface LocalRequest extends GenerationRequest {
-  readonly signal?: AbortSignal;
-  /** Change the request's logits before each draw, in this order. */
-  readonly logitProcessors?: readonly LogitProcessor[];
-}
+export type { LocalRequest };
 
 export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
@@ -82,7 +63,8 @@ export class Engine implements GenerationEngine {
   readonly #scheduler: Scheduler;
   readonly #profiler: Profiler;
   readonly #prompt: PromptOptions;
-  readonly #nextSeed: () => number;
+  /** What new sequences are made with. */
+  readonly #sequences: SequenceSetting;
   readonly #grammars: GrammarService;
   /** Sequences that have begun and not ended, those included that wait for their grammar. */
   readonly #live = new Set<Sequence>();
@@ -142,7 +124,11 @@ export class Engine implements GenerationEngine {
       maxScoredRows: loaded.runner.maxScoredRows,
     });
     this.#profiler = new Profiler(loaded.runner.recorder);
-    this.#nextSeed = seeds(options.randomSeed);
+    this.#sequences = {
+      ...{ text, model: this.model, prompt: this.#prompt, profiler: this.#profiler },
+      nextSeed: seeds(options.randomSeed),
+      onMaskKnown: () => this.#news.call(),
+    };
     this.#onStep = options.onStep;
     loaded.device.lost.then(({ message }) => {
       this.#fail(new DeviceError(`Cannot go on: the device is lost (${message})`));
@@ -178,7 +164,8 @@ export class Engine implements GenerationEngine {
       start: () => {
         if (signal?.aborted) throw abortError();
         const constraint = constraintOf(request, this.#loaded.options.grammarBackend);
-        const created = this.#createSequence(request, { stream, constraint });
+        if (this.#failure !== undefined) throw this.#failure;
+        const created = createSequence(request, { ...this.#sequences, stream, constraint });
         sequence = created;
         this.#live.add(created);
         signal?.addEventListener("abort", onAbort);
@@ -272,59 +259,6 @@ export class Engine implements GenerationEngine {
     await this.#profiler.close();
     this.#grammars.close();
     this.#loaded.destroy();
-  }
-
-  #createSequence(
-    request: LocalRequest,
-    {
-      stream,
-      constraint,
-    }: { readonly stream: ChunkStream; readonly constraint: Constraint | undefined },
-  ): Sequence {
-    if (this.#failure !== undefined) throw this.#failure;
-    const { vocabularySize, contextLength } = this.model;
-    const seed = this.#nextSeed();
-    requireInterval(request.streamInterval);
-    const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
-    const { tokens: prompt, embeddings } = readPrompt(request, this.#prompt);
-    const { vocabulary } = this.#text.tokenizer;
-    const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
-      contextLength,
-      fallback: DEFAULT_MAX_NEW_TOKENS,
-      allowAutoTruncate: this.#prompt.allowAutoTruncate,
-    });
-    requireFewerAtLeast(sampling, maxNewTokens);
-    return new Sequence({
-      requestId: request.requestId ?? newRequestId(),
-      partition: request.cacheSalt,
-      priority: requirePriority(request.priority),
-      prompt,
-      embeddings,
-      sampling,
-      maxNewTokens,
-      logprobs:
-        request.logprobs &&
-        new SequenceLogprobs(request.logprobs, {
-          prompt,
-          isScorable: embeddings === undefined,
-          temperature: sampling.logprobTemperature,
-          vocabularySize,
-          text: (token) => vocabulary.text(token),
-        }),
-      grammar:
-        constraint &&
-        new SequenceGrammar({
-          vocabularySize,
-          // Every log-probability comes from a step.
-          spelling: request.logprobs === undefined ? this.#text.spelling : undefined,
-          onKnown: () => this.#news.call(),
-        }),
-      logitProcessors: request.logitProcessors,
-      eosTokenIds: this.#text.eosTokenIds,
-      detokenizer: new ProfiledDetokenizer(vocabulary, sampling, this.#profiler),
-      onChunk: (chunk) => stream.push(chunk),
-      onError: (error) => stream.fail(error),
-    });
   }
 
   /** One step after another while there is work, each submitted before the last one is seen. */

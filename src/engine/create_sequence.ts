@@ -1,0 +1,94 @@
+/**
+ * From a request to a sequence: everything that can be wrong with a request is found here.
+ *
+ * @module
+ */
+import type { GenerationRequest, ModelDescription } from "../generation.ts";
+import { newRequestId } from "../generation.ts";
+import type { Constraint } from "../grammar/grammar.ts";
+import { type ChunkStream, requireInterval } from "./chunk_stream.ts";
+import type { LogitProcessor } from "./logit_processor.ts";
+import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
+import type { Profiler } from "./profiler.ts";
+import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
+import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
+import { requirePriority } from "./schedule_policy.ts";
+import { Sequence } from "./sequence.ts";
+import { SequenceGrammar } from "./sequence_grammar.ts";
+import { SequenceLogprobs } from "./sequence_logprobs.ts";
+import type { TextModel } from "./text_model.ts";
+
+/** What only the engine itself takes, as it cannot cross a worker or a socket. */
+export interface LocalRequest extends GenerationRequest {
+  readonly signal?: AbortSignal;
+  /** Change the request's logits before each draw, in this order. */
+  readonly logitProcessors?: readonly LogitProcessor[];
+}
+
+/** What all sequences of an engine are made with. */
+export interface SequenceSetting {
+  readonly text: TextModel;
+  readonly model: ModelDescription;
+  readonly prompt: PromptOptions;
+  readonly profiler: Profiler;
+  /** Seeds of requests that name none. */
+  readonly nextSeed: () => number;
+  /** Called when the mask of a sequence that waits for one is there. */
+  readonly onMaskKnown: () => void;
+}
+
+export interface SequenceContext extends SequenceSetting {
+  /** Takes the chunks. */
+  readonly stream: ChunkStream;
+  readonly constraint: Constraint | undefined;
+}
+
+/** @throws {InvalidRequestError} naming what is wrong with the request. */
+export function createSequence(
+  request: LocalRequest,
+  { text, model, prompt: options, stream, constraint, ...context }: SequenceContext,
+): Sequence {
+  const { vocabularySize, contextLength } = model;
+  const seed = context.nextSeed();
+  requireInterval(request.streamInterval);
+  const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
+  const { tokens: prompt, embeddings } = readPrompt(request, options);
+  const { vocabulary } = text.tokenizer;
+  const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
+    contextLength,
+    fallback: DEFAULT_MAX_NEW_TOKENS,
+    allowAutoTruncate: options.allowAutoTruncate,
+  });
+  requireFewerAtLeast(sampling, maxNewTokens);
+  return new Sequence({
+    requestId: request.requestId ?? newRequestId(),
+    partition: request.cacheSalt,
+    priority: requirePriority(request.priority),
+    prompt,
+    embeddings,
+    sampling,
+    maxNewTokens,
+    logprobs:
+      request.logprobs &&
+      new SequenceLogprobs(request.logprobs, {
+        prompt,
+        isScorable: embeddings === undefined,
+        temperature: sampling.logprobTemperature,
+        vocabularySize,
+        text: (token) => vocabulary.text(token),
+      }),
+    grammar:
+      constraint &&
+      new SequenceGrammar({
+        vocabularySize,
+        // Every log-probability comes from a step.
+        spelling: request.logprobs === undefined ? text.spelling : undefined,
+        onKnown: context.onMaskKnown,
+      }),
+    logitProcessors: request.logitProcessors,
+    eosTokenIds: text.eosTokenIds,
+    detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),
+    onChunk: (chunk) => stream.push(chunk),
+    onError: (error) => stream.fail(error),
+  });
+}
