@@ -52,6 +52,7 @@ export type {
   LogprobOptions,
   ModelDescription,
   SamplingParams,
+  Thinking,
   TokenizeRequest,
   TokenLogprob,
   TokenLogprobs,
@@ -86,10 +87,12 @@ export type { MetricsPage } from "./server/metrics.ts";
 export type { EngineObserver, Outcome, RequestObserver } from "./server/observe.ts";
 export type { ProfileControl, ProfileRequest } from "./server/profile.ts";
 export type { RequestDefaults } from "./server/request_defaults.ts";
+export { type FamilyParsers, parsersOf } from "./text/family_parsers.ts";
 export {
   createMessageParser,
   type MessageEvent,
   type MessageParser,
   type MessageParserOptions,
   marksOf,
+  thinkingOf,
 } from "./text/message_parser.ts";
