@@ -15,6 +15,11 @@ fn beats(key: u32, index: u32, other_key: u32, other_index: u32) -> bool {
   return key > other_key || (key == other_key && index < other_index);
 }
 
+/// Of two entries (key, index) the one that comes first.
+fn better_of(a: vec2u, b: vec2u) -> vec2u {
+  return select(b, a, beats(a.x, a.y, b.x, b.y));
+}
+
 /// The value whose `ordered_bits` is `key`, which is not 0.
 fn ordered_value(key: u32) -> f32 {
   if key >= 0x80000000u { return bitcast<f32>(key - 0x80000000u); }

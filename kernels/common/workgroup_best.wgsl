@@ -4,10 +4,6 @@
 var<workgroup> best_values: array<vec2u, WORKGROUP_SIZE>;
 var<workgroup> best_blocks: array<vec2u, BEST_BLOCK>;
 
-fn better_of(a: vec2u, b: vec2u) -> vec2u {
-  return select(b, a, beats(a.x, a.y, b.x, b.y));
-}
-
 /// Larger keys first, then lower indices. Uniform control flow; two barriers; once per launch.
 fn workgroup_best(invocation: u32, candidate: vec2u) -> vec2u {
   best_values[invocation] = candidate;
@@ -23,13 +19,4 @@ fn workgroup_best(invocation: u32, candidate: vec2u) -> vec2u {
   var best = best_blocks[0];
   for (var i = 1u; i < BEST_BLOCK; i++) { best = better_of(best, best_blocks[i]); }
   return best;
-}
-
-/// The best of one row of logits: (key, index).
-fn best_of_row(invocation: u32, row: u32) -> vec2u {
-  var best = vec2u(0u, invocation);
-  for (var i = invocation; i < params.vocabulary; i += WORKGROUP_SIZE) {
-    best = better_of(best, vec2u(ordered_bits(logits[row + i]), i));
-  }
-  return workgroup_best(invocation, best);
 }

@@ -5,6 +5,7 @@ import type { RowForm } from "../../src/gpu/tuning.ts";
 import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import writeSums from "../common/write_sums.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import { type LaunchForm, launchForms, recordRows, rowLanes } from "./launch_form.ts";
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
@@ -19,7 +20,8 @@ import {
 } from "./weight_kernel.ts";
 
 const NAME = "linear/linear";
-const ROWS_PER_LANE = 4;
+/** Outputs of an invocation. */
+export const ROWS_PER_LANE = 4;
 
 const definition = {
   name: NAME,
@@ -35,18 +37,24 @@ const definition = {
     "out_column",
     "group_rows",
     "group_stride",
+    "first_tile",
     "residual",
     "eps",
   ],
 } as const;
-const text = (...parts: readonly string[]) => ({
+
+/** The kernel's text with `parts`, among them one of the files common/write_*.wgsl. */
+export const linearText = (...parts: readonly string[]) => ({
   ...definition,
-  source: [source, quantizeE4m3, ...parts].join("\n"),
+  source: [source, ...parts].join("\n"),
 });
 // Apart, because what a kernel has in workgroup memory costs a barrier, used or not.
-const plain = weightKernels(text(outputsPlain));
-const normed = weightKernels({ ...text(outputsPlain), xVector: xNormed });
-const rounded = weightKernels(text(outputsRounded));
+const plain = weightKernels(linearText(outputsPlain, writeSums));
+const normed = weightKernels({
+  ...linearText(outputsPlain, writeSums, quantizeE4m3),
+  xVector: xNormed,
+});
+const rounded = weightKernels(linearText(outputsRounded, writeSums, quantizeE4m3));
 
 /** Normed input and rounded outputs do not meet in any layer. */
 function kernelsFor({ norm, roundOutputs }: OneRow) {
@@ -130,6 +138,7 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
           out_column: outColumn,
           group_rows: groupRows,
           group_stride: groupStride,
+          first_tile: 0,
           residual: residual === undefined ? 0 : 1,
           eps: norm?.eps ?? 0,
         },

@@ -8,7 +8,7 @@
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   norm_weight [columns]                       f32      read   if x is normed: common/x_normed.wgsl
-//   out      [rows, out_stride]                 f32      write
+//   out      [rows, out_stride]                 Out      write   as common/write_*.wgsl has it
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
 // neighbouring invocations read neighbouring granules. A workgroup stays within one group of
@@ -29,6 +29,7 @@ struct Params {
   out_column: u32,
   group_rows: u32,
   group_stride: u32,
+  first_tile: u32,
   residual: u32,
   eps: f32,
 }
@@ -38,7 +39,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<storage, read_write> out: array<Out>;
 @group(0) @binding(6) var<uniform> params: Params;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -66,16 +67,5 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let x_rows = begin_rows(x_first, invocation);
   var sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
   sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
-  if !holds_sums(invocation) { return; }
-  for (var t = 0u; t < TOKENS; t++) {
-    if first_row + t < params.rows {
-      let at = (first_row + t) * params.out_stride + params.out_column;
-      for (var i = 0u; i < 4u; i++) {
-        if output[i] < end {
-          let before = out[at + output[i]];
-          out[at + output[i]] = select(sums[t][i], before + sums[t][i], params.residual != 0u);
-        }
-      }
-    }
-  }
+  write_outputs(sums, first_row, output, end, invocation, group.x);
 }

@@ -1,13 +1,14 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import bestOfRow from "../common/best_of_row.wgsl?raw";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
 import workgroupBest from "../common/workgroup_best.wgsl?raw";
 import source from "./argmax.wgsl?raw";
 
 const kernel = new Kernel({
   name: "sampling/argmax",
-  source: orderedBits + workgroupBest + source,
+  source: orderedBits + workgroupBest + bestOfRow + source,
   buffers: ["logits", "ids"],
   params: ["vocabulary", "stride"],
 });

@@ -1,6 +1,7 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import bestOfRow from "../common/best_of_row.wgsl?raw";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
 import philox from "../common/philox.wgsl?raw";
 import softmaxWeight from "../common/softmax_weight.wgsl?raw";
@@ -11,7 +12,7 @@ import source from "./sample.wgsl?raw";
 
 const kernel = new Kernel({
   name: "sampling/sample",
-  source: orderedBits + workgroupBest + softmaxWeight + u64 + philox + source,
+  source: orderedBits + workgroupBest + bestOfRow + softmaxWeight + u64 + philox + source,
   buffers: ["logits", "draws", "ids"],
   params: ["vocabulary", "stride"],
 });
