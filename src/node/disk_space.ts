@@ -5,7 +5,7 @@
  */
 
 import { mkdir, statfs } from "node:fs/promises";
-import { DownloadError } from "./hub_retry.ts";
+import { DownloadError } from "../http/retries.ts";
 
 /** Free bytes of the file system that a folder is on. */
 export type FreeBytes = (folder: string) => Promise<number>;

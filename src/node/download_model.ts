@@ -9,14 +9,19 @@
 
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import {
+  HubClient,
+  type HubFile,
+  type ListedFile,
+  type Listing,
+} from "../checkpoint/hub_client.ts";
+import { wantedFiles } from "../checkpoint/model_files.ts";
+import { DEFAULT_RETRY_POLICY, DownloadError, type RetryPolicy } from "../http/retries.ts";
 import { checkSpace, type FreeBytes } from "./disk_space.ts";
 import { transferFile } from "./file_transfer.ts";
 import { CachedModel, fileSize, type MakeLink } from "./hub_cache.ts";
-import { HubClient, type HubFile, type ListedFile, type Listing } from "./hub_client.ts";
 import { withLock } from "./hub_lock.ts";
-import { DEFAULT_RETRY_POLICY, DownloadError, type RetryPolicy } from "./hub_retry.ts";
 import { type Environment, hubSettings, readToken } from "./hub_settings.ts";
-import { CONFIG_FILE, INDEX_FILE, isTextFile, SINGLE_FILE, shardNames } from "./model_files.ts";
 import { readModelId } from "./resolve_model.ts";
 
 export interface DownloadOptions {
@@ -78,6 +83,7 @@ export async function downloadModel(
   const client = new HubClient({
     endpoint,
     token: await readToken(env),
+    tokenPlace: "HF_TOKEN",
     signal,
     idleTimeout: options.idleTimeout ?? DEFAULT_IDLE_TIMEOUT,
     policy,
@@ -117,15 +123,8 @@ class Download {
   async run(revision: string): Promise<DownloadedModel> {
     const { listing, cached } = this.#context;
     const { commit, id } = listing;
-    if (!listing.files.some(({ name }) => name === CONFIG_FILE)) {
-      throw new DownloadError(id, `it has no ${CONFIG_FILE}, so it is no model for this engine`);
-    }
-    const texts = await this.#describe(listing.files.filter(({ name }) => isTextFile(name)));
-    const index = texts.find(({ name }) => name === INDEX_FILE);
-    const hasSingle = listing.files.some(({ name }) => name === SINGLE_FILE);
-    if (index !== undefined && !hasSingle) await this.#fetch([index]);
-    const weights = await this.#describe(await this.#weights(hasSingle, index !== undefined));
-    const files = [...texts, ...weights];
+    const wanted = await wantedFiles(id, listing.files, (index) => this.#readIndex(index));
+    const files = await this.#describe(wanted);
     await this.#count(files);
     // A revision that is known already goes on to stand for what is complete, until this is.
     if ((await cached.commitOf(revision)) === undefined) await cached.writeRef(revision, commit);
@@ -135,22 +134,10 @@ class Download {
     return { folder, commit, files: files.length, bytes: sum(files) };
   }
 
-  /** The files of weights that the loader will take. */
-  async #weights(hasSingle: boolean, hasIndex: boolean): Promise<readonly ListedFile[]> {
+  async #readIndex(index: ListedFile): Promise<string> {
     const { listing, cached } = this.#context;
-    const { id, commit } = listing;
-    if (!hasSingle && !hasIndex) {
-      throw new DownloadError(id, `it has neither ${SINGLE_FILE} nor ${INDEX_FILE}`);
-    }
-    if (hasSingle) return listing.files.filter(({ name }) => name === SINGLE_FILE);
-    const index = await readFile(join(cached.snapshotPath(commit), INDEX_FILE), "utf8");
-    const names = shardNames(index);
-    if (names.length === 0) throw new DownloadError(`${INDEX_FILE} of ${id}`, "it names no file");
-    return names.map((name) => {
-      const file = listing.files.find((listed) => listed.name === name);
-      if (file !== undefined) return file;
-      throw new DownloadError(`${name} of ${id}`, `${INDEX_FILE} names it, the hub has it not`);
-    });
+    await this.#fetch(await this.#describe([index]));
+    return readFile(join(cached.snapshotPath(listing.commit), index.name), "utf8");
   }
 
   async #describe(files: readonly ListedFile[]): Promise<readonly HubFile[]> {

@@ -11,9 +11,9 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, mkdir, open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { FileBody, HubClient, HubFile, Listing } from "../checkpoint/hub_client.ts";
+import { DownloadError, PassingError, type RetryPolicy, withRetries } from "../http/retries.ts";
 import { fileSize } from "./hub_cache.ts";
-import type { FileBody, HubClient, HubFile, Listing } from "./hub_client.ts";
-import { DownloadError, PassingError, type RetryPolicy, withRetries } from "./hub_retry.ts";
 
 export interface FileTransferOptions {
   readonly client: HubClient;

@@ -24,7 +24,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isCommit } from "./model_id.ts";
+import { isCommit } from "../checkpoint/model_id.ts";
 
 export interface CachedFile {
   readonly commit: string;

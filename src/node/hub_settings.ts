@@ -8,6 +8,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { PUBLIC_HUB } from "../checkpoint/hub_client.ts";
 import { OptionError } from "./option_parser.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -19,8 +20,6 @@ export interface HubSettings {
   readonly endpoint: string;
   readonly offline: boolean;
 }
-
-const PUBLIC_ENDPOINT = "https://huggingface.co";
 
 /**
  * @param endpoint Wins over the variable.
@@ -73,7 +72,7 @@ function expand(path: string): string {
 }
 
 function endpointOf(option: string | undefined, env: Environment): string {
-  const text = option ?? (env.HF_ENDPOINT || PUBLIC_ENDPOINT);
+  const text = option ?? (env.HF_ENDPOINT || PUBLIC_HUB);
   const isHttp = URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
   if (isHttp) return text.replace(/\/+$/, "");
   const name = option === undefined ? "HF_ENDPOINT" : "option --endpoint";

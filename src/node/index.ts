@@ -4,6 +4,7 @@
  * @module
  */
 
+export { DownloadError, type RetryPolicy } from "../http/retries.ts";
 export {
   type AdapterDescription,
   type AdapterPreference,
@@ -22,7 +23,6 @@ export {
 export { driverThreadsFor } from "./driver_threads.ts";
 export { type FolderSource, openFolder } from "./files.ts";
 export { type App, type RunningServer, type ServeOptions, serve } from "./http.ts";
-export { DownloadError, type RetryPolicy } from "./hub_retry.ts";
 export type { Environment } from "./hub_settings.ts";
 export { defaultModelPath } from "./package_root.ts";
 export { ProfileFiles, type ProfileFilesOptions } from "./profile_files.ts";

@@ -6,11 +6,11 @@
  */
 
 import { stat } from "node:fs/promises";
+import { DEFAULT_REVISION, isRevision, parseModelId } from "../checkpoint/model_id.ts";
 import { CheckpointError, EngineError } from "../errors.ts";
 import { CachedModel } from "./hub_cache.ts";
 import { type Environment, hubSettings } from "./hub_settings.ts";
 import { missingFiles } from "./model_files.ts";
-import { DEFAULT_REVISION, downloadHint, isRevision, parseModelId } from "./model_id.ts";
 import { OptionError } from "./option_parser.ts";
 
 export interface ResolvedModel {
@@ -107,4 +107,10 @@ export function readModelId(
 function names(files: readonly string[]): string {
   const more = files.length - NAMES_SHOWN;
   return files.slice(0, NAMES_SHOWN).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** The command that fetches a model, for messages. */
+function downloadHint(id: string, revision: string | undefined): string {
+  const suffix = revision === undefined || revision === DEFAULT_REVISION ? "" : `@${revision}`;
+  return `"wisp download ${id}${suffix}"`;
 }

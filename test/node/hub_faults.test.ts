@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
+import { DownloadError } from "../../src/http/retries.ts";
 import { downloadModel } from "../../src/node/download_model.ts";
-import { DownloadError } from "../../src/node/hub_retry.ts";
 import { resolveModel } from "../../src/node/resolve_model.ts";
 import { COMMIT, type HubFixture, hubFixture, ID, SHARDS, WANTED } from "../support/hub_model.ts";
 import {
@@ -357,7 +357,7 @@ describe("a fault that stays", () => {
     [
       "an index of files that are not there",
       new Map([...WANTED].filter(([name]) => name !== SHARDS[1])),
-      `${SHARDS[1]} of ${ID}: model.safetensors.index.json names it, the hub has it not`,
+      `${SHARDS[1]} of ${ID}: model.safetensors.index.json names it, which is not there`,
     ],
   ])("a repository with %s", async (_, files, message) => {
     const fixture = await hubFixture({}, { id: ID, commit: COMMIT, files });

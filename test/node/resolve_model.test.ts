@@ -2,10 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isTextFile } from "../../src/checkpoint/model_files.ts";
+import { isRevision, parseModelId } from "../../src/checkpoint/model_id.ts";
 import { CheckpointError } from "../../src/errors.ts";
 import { hubSettings } from "../../src/node/hub_settings.ts";
-import { isTextFile, missingFiles } from "../../src/node/model_files.ts";
-import { isRevision, parseModelId } from "../../src/node/model_id.ts";
+import { missingFiles } from "../../src/node/model_files.ts";
 import { OptionError } from "../../src/node/option_parser.ts";
 import { MissingModelError, resolveModel } from "../../src/node/resolve_model.ts";
 

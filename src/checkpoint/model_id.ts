@@ -38,9 +38,3 @@ export function isRevision(text: string): boolean {
 export function isCommit(text: string): boolean {
   return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 }
-
-/** The command that fetches a model, for messages. */
-export function downloadHint(id: string, revision: string | undefined): string {
-  const suffix = revision === undefined || revision === DEFAULT_REVISION ? "" : `@${revision}`;
-  return `"wisp download ${id}${suffix}"`;
-}

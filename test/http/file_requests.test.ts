@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { HubHttp, type HubReply } from "../../src/node/hub_http.ts";
+import { type FileReply, FileRequests } from "../../src/http/file_requests.ts";
 import {
   DownloadError,
   PassingError,
   readRetryAfter,
   withRetries,
-} from "../../src/node/hub_retry.ts";
+} from "../../src/http/retries.ts";
 
 const forever = () => new Promise<never>(() => {});
 const request = { subject: "m", path: "/x", expected: [200] };
@@ -14,11 +14,11 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-function http(signal = new AbortController().signal): HubHttp {
-  return new HubHttp({ endpoint: "http://hub", token: undefined, signal, idleTimeout: 20 });
+function http(signal = new AbortController().signal): FileRequests {
+  return new FileRequests({ endpoint: "http://hub", signal, idleTimeout: 20 });
 }
 
-async function drain(reply: HubReply): Promise<void> {
+async function drain(reply: FileReply): Promise<void> {
   for await (const _ of reply.chunks());
 }
 
@@ -71,7 +71,12 @@ test.each([
     return new Response(null, { status: 302, headers: { location } });
   });
   const { signal } = new AbortController();
-  const client = new HubHttp({ endpoint, token: "t", signal, idleTimeout: 1000 });
+  const client = new FileRequests({
+    endpoint,
+    headers: { authorization: "Bearer t" },
+    signal,
+    idleTimeout: 1000,
+  });
   const exchange = client.exchange(request, drain);
   if (follows) await exchange;
   else await expect(exchange).rejects.toThrow("which is not safe");

@@ -1,10 +1,9 @@
 /**
- * What can go wrong on the way to a model hub, and how often it is tried again.
+ * What can go wrong on the way to a server of files, and how often it is tried again.
  *
  * @module
  */
 
-import { setTimeout as sleep } from "node:timers/promises";
 import { EngineError } from "../errors.ts";
 
 /** A model, or one of its files, that cannot be downloaded. */
@@ -19,7 +18,7 @@ export class DownloadError extends EngineError {
   }
 }
 
-/** Something that may go better next time. It leaves this folder only as a `DownloadError`. */
+/** Something that may go better next time. It leaves a download only as a `DownloadError`. */
 export class PassingError extends Error {
   /** Milliseconds that the server asks to be left alone. */
   readonly retryAfter: number | undefined;
@@ -86,7 +85,7 @@ export async function withRetries<T>(work: () => Promise<T>, options: RetryOptio
       failures += 1;
       const seconds = `${Math.round(wait / 100) / 10} s`;
       onRetry?.(`Trying ${subject} again in ${seconds}: ${error.message}`);
-      await sleep(wait, undefined, { signal });
+      await sleep(wait, signal);
     }
   }
 }
@@ -96,6 +95,22 @@ function waitBefore(failures: number, error: PassingError, policy: RetryPolicy):
   const jitter = 0.75 + Math.random() / 2;
   const wait = Math.max(policy.backoff * 2 ** failures * jitter, error.retryAfter ?? 0);
   return Math.min(wait, policy.longestWait);
+}
+
+/** Ends early, with the signal's reason, when `signal` is aborted. */
+function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    if (signal.aborted) return reject(signal.reason);
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", end);
+      resolve();
+    }, milliseconds);
+    signal.addEventListener("abort", end, { once: true });
+  });
 }
 
 /** Milliseconds that a Retry-After header asks for: seconds or a date. */

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { isJsonObject } from "../checkpoint/json_file.ts";
-import { HubHttp, type HubHttpOptions, type HubReply } from "./hub_http.ts";
-import { DownloadError, PassingError, type RetryPolicy, withRetries } from "./hub_retry.ts";
+import { type FileReply, FileRequests, type FileRequestsOptions } from "../http/file_requests.ts";
+import { DownloadError, PassingError, type RetryPolicy, withRetries } from "../http/retries.ts";
+import { isJsonObject } from "./json_file.ts";
 import { isCommit } from "./model_id.ts";
 
 /** A file as the hub lists it. A file without a size or a digest has to be asked for. */
@@ -26,7 +26,13 @@ export interface Listing {
   readonly files: readonly ListedFile[];
 }
 
-export interface HubClientOptions extends HubHttpOptions {
+export interface HubClientOptions
+  extends Pick<FileRequestsOptions, "signal" | "idleTimeout" | "onPage"> {
+  /** Address without a slash at its end. Default the public hub's. */
+  readonly endpoint?: string | undefined;
+  readonly token?: string | undefined;
+  /** Where the token is taken from, for messages. */
+  readonly tokenPlace: string;
   readonly policy: RetryPolicy;
   readonly onRetry?: (sentence: string) => void;
 }
@@ -43,18 +49,30 @@ export interface FileBody {
   readonly start: number;
   /** What the server calls this version of the file, where it does. */
   readonly version: string | undefined;
+  /** Bytes of the whole file. */
+  readonly size: number;
   chunks(): AsyncGenerator<Uint8Array>;
 }
+
+export const PUBLIC_HUB = "https://huggingface.co";
 
 /** Room for the list of files of any repository. */
 const MOST_LISTING_BYTES = 64 * 2 ** 20;
 
 export class HubClient {
-  readonly #http: HubHttp;
+  readonly #http: FileRequests;
   readonly #options: HubClientOptions;
 
   constructor(options: HubClientOptions) {
-    this.#http = new HubHttp(options);
+    const { endpoint = PUBLIC_HUB, token, tokenPlace, signal, idleTimeout, onPage } = options;
+    this.#http = new FileRequests({
+      endpoint,
+      signal,
+      idleTimeout,
+      ...(onPage !== undefined && { onPage }),
+      ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
+      explain: (status, headers) => explain(status, headers, { token, tokenPlace }),
+    });
     this.#options = options;
   }
 
@@ -95,8 +113,8 @@ export class HubClient {
     return this.#retried(subject, () =>
       this.#http.exchange(request, async (reply) => {
         const ownLength = reply.status === 200 ? reply.headers.get("content-length") : null;
-        const length = reply.hubHeader("x-linked-size") ?? ownLength;
-        const etag = reply.hubHeader("x-linked-etag") ?? reply.hubHeader("etag");
+        const length = reply.ownHeader("x-linked-size") ?? ownLength;
+        const etag = reply.ownHeader("x-linked-etag") ?? reply.ownHeader("etag");
         const found = { name, size: size ?? Number(length ?? Number.NaN), digest: plainTag(etag) };
         if (found.digest !== undefined && isDigest(found.digest) && isSize(found.size)) {
           return { ...found, digest: found.digest };
@@ -119,13 +137,15 @@ export class HubClient {
     use: (body: FileBody) => Promise<void>,
   ): Promise<void> {
     const subject = `${file.name} of ${id}`;
+    const { onPage = false } = this.#options;
     const request = {
       subject,
       path: resolvePath(id, commit, file.name),
       expected: [200, 206, 416],
       headers: {
-        ...(position > 0 && { range: `bytes=${position}-` }),
-        ...(position > 0 && version !== undefined && { "if-range": version }),
+        ...((position > 0 || onPage) && { range: `bytes=${position}-` }),
+        // Of another origin a page may not ask this, and what comes is checked as well.
+        ...(position > 0 && version !== undefined && !onPage && { "if-range": version }),
       },
     };
     await this.#http.exchange(request, async (reply) => {
@@ -135,6 +155,7 @@ export class HubClient {
         start: bodyStart(reply, position, file.size),
         // If-Range takes no weak tags.
         version: tag?.startsWith('"') ? tag : undefined,
+        size: file.size,
         chunks: () => (reply.status === 416 ? nothing() : reply.chunks()),
       });
     });
@@ -152,7 +173,7 @@ function resolvePath(id: string, commit: string, file: string): string {
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
-async function whole(reply: HubReply, subject: string): Promise<Uint8Array> {
+async function whole(reply: FileReply, subject: string): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let length = 0;
   for await (const piece of reply.chunks()) {
@@ -160,7 +181,17 @@ async function whole(reply: HubReply, subject: string): Promise<Uint8Array> {
     length += piece.length;
     if (length > MOST_LISTING_BYTES) throw new DownloadError(subject, "its list never ends");
   }
-  return Buffer.concat(pieces);
+  return joinBytes(pieces, length);
+}
+
+function joinBytes(pieces: readonly Uint8Array[], length: number): Uint8Array {
+  const joined = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    joined.set(piece, at);
+    at += piece.length;
+  }
+  return joined;
 }
 
 function parseListing(subject: string, text: string): Readonly<Record<string, unknown>> {
@@ -204,24 +235,24 @@ function plainTag(value: unknown): string | undefined {
 }
 
 /** The hub must still mean the file that it listed. */
-function checkIdentity(subject: string, reply: HubReply, commit: string, file: HubFile): void {
+function checkIdentity(subject: string, reply: FileReply, commit: string, file: HubFile): void {
   const changed = (what: string, now: string, before: string | number) =>
     new DownloadError(subject, `it is not the file that was listed: ${what} ${now}, not ${before}`);
-  const repoCommit = reply.hubHeader("x-repo-commit");
+  const repoCommit = reply.ownHeader("x-repo-commit");
   if (repoCommit !== null && repoCommit !== commit) throw changed("commit", repoCommit, commit);
   // Other servers' tags may be anything.
-  const ownTag = repoCommit === null ? null : reply.hubHeader("etag");
-  const tag = plainTag(reply.hubHeader("x-linked-etag") ?? ownTag);
+  const ownTag = repoCommit === null ? null : reply.ownHeader("etag");
+  const tag = plainTag(reply.ownHeader("x-linked-etag") ?? ownTag);
   if (tag !== undefined && isDigest(tag) && tag !== file.digest) {
     // A tag of the other kind says nothing about the bytes.
     if (tag.length === file.digest.length) throw changed("ETag", tag, file.digest);
   }
-  const size = reply.hubHeader("x-linked-size");
+  const size = reply.ownHeader("x-linked-size");
   if (size !== null && Number(size) !== file.size) throw changed("size", size, file.size);
 }
 
 /** Where the body begins, by what the server says, which has to fit what was asked for. */
-function bodyStart({ status, headers }: HubReply, position: number, size: number): number {
+function bodyStart({ status, headers }: FileReply, position: number, size: number): number {
   const length = headers.get("content-length");
   // Nothing that is here fits the server's file.
   if (status === 416) return 0;
@@ -239,4 +270,40 @@ function bodyStart({ status, headers }: HubReply, position: number, size: number
     (length === null || Number(length) === size - position);
   if (fits) return position;
   throw new PassingError(`the server sends ${range} where bytes from ${position} are wanted`);
+}
+
+interface Token {
+  readonly token: string | undefined;
+  readonly tokenPlace: string;
+}
+
+function explain(
+  status: number,
+  headers: Headers,
+  { token, tokenPlace: place }: Token,
+): string | undefined {
+  const hasToken = token !== undefined;
+  switch (status) {
+    case 401:
+      return hasToken
+        ? "the token is not valid, or may not read it"
+        : `it does not exist, or is private or gated: ${place} has to hold a token that may read it`;
+    case 403:
+      return hasToken
+        ? "the token may not read it: ask for access on its page"
+        : `it is gated: ask for access on its page, and put a token into ${place}`;
+    case 404:
+      return notFound(headers.get("x-error-code"));
+    default:
+      return undefined;
+  }
+}
+
+function notFound(code: string | null): string {
+  const known: Readonly<Record<string, string>> = {
+    RepoNotFound: "there is no such model, or it is private",
+    RevisionNotFound: "there is no such revision",
+    EntryNotFound: "there is no such file",
+  };
+  return known[code ?? ""] ?? "there is no such model, revision or file";
 }

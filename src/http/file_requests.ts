@@ -1,23 +1,32 @@
 /**
- * Requests to a model hub and to the stores it points to.
+ * Requests to a server of files, such as a model hub, and to the stores it points to.
  *
- * The access token goes to the hub alone, never to where it redirects. A connection on which nothing
+ * Access tokens go to that server alone, never to where it redirects. A connection on which nothing
  * comes for a while is given up. Failures become two kinds: those that may pass, and the rest.
  *
  * @module
  */
 
-import { DownloadError, PassingError, readRetryAfter } from "./hub_retry.ts";
+import { DownloadError, PassingError, readRetryAfter } from "./retries.ts";
 
-export interface HubHttpOptions {
+export interface FileRequestsOptions {
+  /** Address of the server, which the paths of requests are put behind. */
   readonly endpoint: string;
-  readonly token: string | undefined;
+  /** For the server alone, such as `authorization`. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   /** Milliseconds without a byte after which a connection is given up. */
   readonly idleTimeout: number;
+  /**
+   * True on a page and in its workers, where `fetch` follows redirects by itself, unseen, and only
+   * a request for a range is sure not to be answered with compressed bytes. Default false.
+   */
+  readonly onPage?: boolean;
+  /** What the server means by a status that is no answer, where it says more than its number. */
+  readonly explain?: (status: number, headers: Headers) => string | undefined;
 }
 
-export interface HubRequest {
+export interface FileRequest {
   /** For messages. */
   readonly subject: string;
   /** Behind the endpoint, with its slash. */
@@ -28,18 +37,18 @@ export interface HubRequest {
   readonly expected: readonly number[];
 }
 
-export interface HubReply {
+export interface FileReply {
   readonly status: number;
   /** Of the server that gave the answer. */
   readonly headers: Headers;
-  /** A header of the hub's own, wherever it has redirected to. */
-  hubHeader(name: string): string | null;
+  /** A header of the server's own, wherever it has redirected to. */
+  ownHeader(name: string): string | null;
   /** The body. Leaving the loop ends the connection. */
   chunks(): AsyncGenerator<Uint8Array>;
 }
 
 interface Exchange {
-  readonly request: HubRequest;
+  readonly request: FileRequest;
   readonly signal: AbortSignal;
   /** Says that the connection is alive. */
   readonly touch: () => void;
@@ -52,10 +61,10 @@ const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 /** Statuses below 500 that may pass: a timeout, too early, too many requests. */
 const PASSING: readonly number[] = [408, 425, 429];
 
-export class HubHttp {
-  readonly #options: HubHttpOptions;
+export class FileRequests {
+  readonly #options: FileRequestsOptions;
 
-  constructor(options: HubHttpOptions) {
+  constructor(options: FileRequestsOptions) {
     this.#options = options;
   }
 
@@ -70,15 +79,16 @@ export class HubHttp {
    * @throws {PassingError} when a retry may help.
    * @throws {DownloadError} when it would not.
    */
-  async exchange<T>(request: HubRequest, use: (reply: HubReply) => Promise<T>): Promise<T> {
+  async exchange<T>(request: FileRequest, use: (reply: FileReply) => Promise<T>): Promise<T> {
     const { signal, idleTimeout } = this.#options;
     signal.throwIfAborted();
     const ending = new AbortController();
     let isIdle = false;
-    const timer = setTimeout(() => {
+    const giveUp = () => {
       isIdle = true;
       ending.abort();
-    }, idleTimeout);
+    };
+    let timer = setTimeout(giveUp, idleTimeout);
     const stop = () => ending.abort();
     signal.addEventListener("abort", stop);
     const failure = (problem: string, cause: unknown) => {
@@ -86,7 +96,10 @@ export class HubHttp {
       const silence = `nothing came for ${Math.round(idleTimeout / 100) / 10} s`;
       return connectionFailure(request.subject, isIdle ? silence : problem, isIdle ? null : cause);
     };
-    const touch = () => timer.refresh();
+    const touch = () => {
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, idleTimeout);
+    };
     try {
       const exchange = { request, signal: ending.signal, touch, failure };
       return await use(await this.#follow(exchange));
@@ -97,25 +110,27 @@ export class HubHttp {
     }
   }
 
-  async #follow(exchange: Exchange): Promise<HubReply> {
+  async #follow(exchange: Exchange): Promise<FileReply> {
     const { subject, path, method, expected } = exchange.request;
-    const hub = new URL(this.#options.endpoint);
-    const hubHeaders: Headers[] = [];
+    const server = new URL(this.#options.endpoint);
+    const ownHeaders: Headers[] = [];
     let url = new URL(this.#options.endpoint + path);
     for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
       const response = await this.#send(url, exchange);
       exchange.touch();
       const { status, headers } = response;
-      if (url.origin === hub.origin) hubHeaders.unshift(headers);
+      // Where it came from in the end, which on a page is all there is to know.
+      const from = new URL(response.url || url);
+      if (from.origin === server.origin) ownHeaders.unshift(headers);
       const location = headers.get("location");
       // The store behind a hub need not answer HEAD, and the hub has told what it is asked.
       const isTold = method === "HEAD" && headers.has("x-linked-etag") && status < 400;
       if (isTold || !REDIRECTS.includes(status) || location === null) {
-        if (!isTold && !expected.includes(status)) throw this.#refusal(subject, url, response);
+        if (!isTold && !expected.includes(status)) throw this.#refusal(subject, from, response);
         return {
           status,
           headers,
-          hubHeader: (name) => hubHeaders.find((each) => each.has(name))?.get(name) ?? null,
+          ownHeader: (name) => ownHeaders.find((each) => each.has(name))?.get(name) ?? null,
           chunks: () => chunks(response, exchange),
         };
       }
@@ -123,22 +138,22 @@ export class HubHttp {
       response.body?.cancel().catch(() => {});
       url = redirected(subject, url, location);
     }
-    throw new DownloadError(subject, `${hub.origin} redirects in circles`);
+    throw new DownloadError(subject, `${server.origin} redirects in circles`);
   }
 
   async #send(url: URL, { request, signal, failure }: Exchange): Promise<Response> {
-    const { endpoint, token } = this.#options;
-    const headers = new Headers(request.headers);
+    const { endpoint, headers: own = {}, onPage = false } = this.#options;
+    const isOwn = url.origin === new URL(endpoint).origin;
+    const headers = new Headers({ ...(isOwn && own), ...request.headers });
     // Ranges and lengths are about the file itself, so it must not come compressed.
-    headers.set("accept-encoding", "identity");
-    if (token !== undefined && url.origin === new URL(endpoint).origin) {
-      headers.set("authorization", `Bearer ${token}`);
-    }
+    if (!onPage) headers.set("accept-encoding", "identity");
+    const redirect = onPage ? "follow" : "manual";
     const { method = "GET" } = request;
     try {
-      return await untilEnded(fetch(url, { method, headers, signal, redirect: "manual" }), signal);
+      return await untilEnded(fetch(url, { method, headers, signal, redirect }), signal);
     } catch (cause) {
-      throw failure(`${url.origin} cannot be reached`, cause);
+      const closed = onPage && !isOwnPage(url) ? ", or is closed to this page" : "";
+      throw failure(`${url.origin} cannot be reached${closed}`, cause);
     }
   }
 
@@ -146,21 +161,10 @@ export class HubHttp {
     const retryAfter = readRetryAfter(headers.get("retry-after"));
     const answers = `${url.origin} answers ${status}`;
     if (status >= 500 || PASSING.includes(status)) return new PassingError(answers, retryAfter);
-    const { endpoint, token } = this.#options;
+    const { endpoint, explain } = this.#options;
     // Of the store behind a hub no token gives access.
-    const isHub = url.origin === new URL(endpoint).origin;
-    const reasons: Readonly<Record<number, string>> = {
-      401:
-        token === undefined
-          ? "it does not exist, or is private or gated: HF_TOKEN has to hold a token that may read it"
-          : "the token is not valid, or may not read it",
-      403:
-        token === undefined
-          ? "it is gated: ask for access on its page, and put a token into HF_TOKEN"
-          : "the token may not read it: ask for access on its page",
-      404: notFound(headers.get("x-error-code")),
-    };
-    const reason = (isHub && reasons[status]) || headers.get("x-error-message");
+    const isOwn = url.origin === new URL(endpoint).origin;
+    const reason = (isOwn && explain?.(status, headers)) || headers.get("x-error-message");
     return new DownloadError(subject, reason ? `${answers}: ${reason}` : answers);
   }
 }
@@ -196,6 +200,11 @@ function untilEnded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
+/** Servers of other origins decide whether a page may read from them. */
+function isOwnPage({ origin }: URL): boolean {
+  return origin === globalThis.location?.origin;
+}
+
 function redirected(subject: string, from: URL, location: string): URL {
   if (!URL.canParse(location, from)) {
     throw new DownloadError(subject, `${from.origin} redirects to "${location}"`);
@@ -215,13 +224,4 @@ function connectionFailure(subject: string, problem: string, cause: unknown): Er
   return isLasting
     ? new DownloadError(subject, text, { cause })
     : new PassingError(text, undefined, { cause });
-}
-
-function notFound(code: string | null): string {
-  const known: Readonly<Record<string, string>> = {
-    RepoNotFound: "there is no such model, or it is private",
-    RevisionNotFound: "there is no such revision",
-    EntryNotFound: "there is no such file",
-  };
-  return known[code ?? ""] ?? "there is no such model, revision or file";
 }
