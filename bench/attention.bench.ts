@@ -37,7 +37,7 @@ afterAll(() => {
 async function measure<C>(check: KernelCheck<C>, shape: C, tuning: Tuning, name: string) {
   const inputs = check.inputs(shape, seeded(1));
   const want = check.reference(shape, inputs);
-  const tensors = uploadArrays(inputs, want);
+  const tensors = uploadArrays(device, { inputs, want });
   const recorder = new Recorder(device, { maxLaunches: 64 });
   const record = check.bind(recorder, shape, tensors, tuning);
   await recorder.pipelines.ready();
@@ -45,7 +45,7 @@ async function measure<C>(check: KernelCheck<C>, shape: C, tuning: Tuning, name:
     record();
     recorder.submit();
   });
-  const { error, where } = await compareTensors(want, tensors);
+  const { error, where } = await compareTensors(device, { want, tensors });
   expect(error, where).toBeLessThanOrEqual(check.tolerance);
   const { seconds, cpuSeconds } = await measureLaunch((pass) => {
     for (const { encode } of launches) encode(pass);

@@ -66,7 +66,7 @@ for (const { default: check } of Object.values(checks)) {
       test(`${check.name} ${words(shape)} ${words(tuning)}`, async () => {
         const inputs = check.inputs(shape, seeded(1));
         const want = check.reference(shape, inputs);
-        const tensors = uploadArrays(inputs, want);
+        const tensors = uploadArrays(device, { inputs, want });
         const recorder = new Recorder(device, { maxLaunches: 64 });
         const record = check.bind(recorder, shape, tensors, tuning);
         await recorder.pipelines.ready();
@@ -74,7 +74,7 @@ for (const { default: check } of Object.values(checks)) {
           record();
           recorder.submit();
         });
-        const { error, where } = await compareTensors(want, tensors);
+        const { error, where } = await compareTensors(device, { want, tensors });
         expect(error, where).toBeLessThanOrEqual(check.tolerance);
 
         const seconds = await timeLaunch((pass) => {

@@ -1,45 +1,28 @@
 import { describe, expect, test } from "vitest";
 import type { HostArrays, KernelCheck } from "../kernels/check.ts";
 import type { LaunchCost, StepArrays } from "../src/gpu/launch_cost.ts";
-import { Recorder } from "../src/gpu/recorder.ts";
-import { device, fullTest, seeded, smallestCaseOnly } from "./support/gpu.ts";
-import {
-  compareTensors,
-  destroyTensors,
-  type KernelOutcome,
-  uploadArrays,
-} from "./support/kernel_outcome.ts";
+import type { Recorder } from "../src/gpu/recorder.ts";
+import { device, fullTest, smallestCaseOnly } from "./support/gpu.ts";
+import { type CaseRun, type KernelOutcome, runCase } from "./support/kernel_outcome.ts";
 
 const checks = import.meta.glob<{ default: KernelCheck<object> }>("../kernels/**/*.check.ts", {
   eager: true,
 });
 
-/** Runs one case and measures how far its outputs are from the reference. */
+type Run = Pick<CaseRun<object>, "shape" | "tuning" | "rewrite">;
+
+/** Runs one case and adds up what the wrapper says that its launches cost. */
 async function run(
   check: KernelCheck<object>,
-  shape: object,
-  tuning: Readonly<Record<string, number>>,
-  rewrite?: (kernel: string, code: string) => string,
+  options: Run,
 ): Promise<KernelOutcome & { readonly cost: LaunchCost }> {
-  const inputs = check.inputs(shape, seeded(1));
-  const want = check.reference(shape, inputs);
-  const tensors = uploadArrays(inputs, want);
-  const recorder = new Recorder(device, { maxLaunches: 64, ...(rewrite && { rewrite }) });
-  const record = check.bind(recorder, shape, tensors, tuning);
-  const costOf = addCosts(recorder, {
-    kernel: check.name.split(" ")[0]!,
-    step: stepArrays(inputs, shape),
-  });
-  await recorder.pipelines.ready();
-  device.pushErrorScope("validation");
-  record();
-  recorder.submit();
-  const outcome = await compareTensors(want, tensors);
-  const invalid = await device.popErrorScope();
-  if (invalid !== null) throw new Error(invalid.message);
-  destroyTensors(tensors);
-  recorder.destroy();
-  return { ...outcome, cost: costOf() };
+  const kernel = check.name.split(" ")[0]!;
+  let costOf: (() => LaunchCost) | undefined;
+  const onBound = (recorder: Recorder, inputs: HostArrays) => {
+    costOf = addCosts(recorder, { kernel, step: stepArrays(inputs, options.shape) });
+  };
+  const outcome = await runCase(device, check, { ...options, onBound });
+  return { ...outcome, cost: costOf!() };
 }
 
 /**
@@ -85,7 +68,7 @@ for (const { default: check } of Object.values(checks)) {
       test(`matches its reference: ${JSON.stringify(shape)}`, async () => {
         let first: Awaited<ReturnType<typeof run>> | undefined;
         for (const tuning of tunings) {
-          const outcome = await run(check, shape, tuning);
+          const outcome = await run(check, { shape, tuning });
           expect(outcome.error, `${JSON.stringify(tuning)} ${outcome.where}`).toBeLessThanOrEqual(
             check.tolerance,
           );
@@ -107,7 +90,8 @@ for (const { default: check } of Object.values(checks)) {
           return code.replaceAll(mutant.replace, () => mutant.with);
         };
         const shape = check.cases[mutant.case ?? 0]!;
-        const { error } = await run(check, shape, check.tunings[mutant.tuning ?? 0]!, rewrite);
+        const tuning = check.tunings[mutant.tuning ?? 0]!;
+        const { error } = await run(check, { shape, tuning, rewrite });
         expect(planted, "the text to replace is not there").toBe(true);
         expect(error, "the fault went unnoticed").toBeGreaterThan(check.tolerance);
       });

@@ -147,7 +147,7 @@ export async function ourCheckedKernel<C>(
 ): Promise<Contestant> {
   const inputs = check.inputs(shape, seeded(1));
   const want = check.reference(shape, inputs);
-  const tensors = uploadArrays(inputs, want);
+  const tensors = uploadArrays(device, { inputs, want });
   const recorder = new Recorder(device, { maxLaunches: 8 });
   const record = check.bind(recorder, shape, tensors, { subgroups: 1 });
   await recorder.pipelines.ready();
@@ -161,7 +161,7 @@ export async function ourCheckedKernel<C>(
     output: tensors.out!,
   });
   await call.output();
-  const { error, where } = await compareTensors(want, tensors);
+  const { error, where } = await compareTensors(device, { want, tensors });
   if (error > check.tolerance) throw new Error(`${name}: ${where}`);
   return call;
 }

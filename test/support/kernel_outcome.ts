@@ -1,11 +1,14 @@
 /**
  * Kernel outputs beside what a check expects: poison before the launch, the worst error after it.
+ * Works in Node and in a page.
  *
  * @module
  */
-import type { ExpectedArrays, HostArray, HostArrays } from "../../kernels/check.ts";
+import type { ExpectedArrays, HostArray, HostArrays, KernelCheck } from "../../kernels/check.ts";
+import { Recorder } from "../../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../../src/gpu/tensor.ts";
-import { download, upload } from "./gpu.ts";
+import { downloadFrom, uploadTo } from "./device_buffers.ts";
+import { seeded } from "./seeded.ts";
 
 export type KernelTensors = Readonly<Record<string, Tensor>>;
 
@@ -15,11 +18,55 @@ export interface KernelOutcome {
   readonly bits: readonly Uint32Array[];
 }
 
+export interface CaseRun<C> {
+  readonly shape: C;
+  readonly tuning: Readonly<Record<string, number>>;
+  /** Rewrites a kernel's code before it is compiled, to plant faults. */
+  readonly rewrite?: (kernel: string, code: string) => string;
+  /** Called before the launches are recorded. */
+  readonly onBound?: (recorder: Recorder, inputs: HostArrays) => void;
+}
+
+/**
+ * Runs one case of a check and measures how far its outputs are from the reference.
+ *
+ * @throws {Error} when the device finds the launches invalid.
+ */
+export async function runCase<C>(
+  device: GPUDevice,
+  check: KernelCheck<C>,
+  { shape, tuning, rewrite, onBound }: CaseRun<C>,
+): Promise<KernelOutcome> {
+  const inputs = check.inputs(shape, seeded(1));
+  const want = check.reference(shape, inputs);
+  const tensors = uploadArrays(device, { inputs, want });
+  const recorder = new Recorder(device, { maxLaunches: 64, ...(rewrite && { rewrite }) });
+  const record = check.bind(recorder, shape, tensors, tuning);
+  onBound?.(recorder, inputs);
+  await recorder.pipelines.ready();
+  device.pushErrorScope("validation");
+  record();
+  recorder.submit();
+  const outcome = await compareTensors(device, { want, tensors });
+  const invalid = await device.popErrorScope();
+  if (invalid !== null) throw new Error(invalid.message);
+  destroyTensors(tensors);
+  recorder.destroy();
+  return outcome;
+}
+
+/** What a kernel is given, and what it has to answer. */
+interface CaseArrays {
+  readonly inputs: HostArrays;
+  readonly want: ExpectedArrays;
+}
+
 /** A tensor for each input, and one full of poison for each array that is an output only. */
-export function uploadArrays(inputs: HostArrays, want: ExpectedArrays): KernelTensors {
+export function uploadArrays(device: GPUDevice, { inputs, want }: CaseArrays): KernelTensors {
   const names = new Set([...Object.keys(inputs), ...Object.keys(want)]);
+  const contents = (name: string) => inputs[name] ?? poison(want[name]!);
   return Object.fromEntries(
-    Array.from(names, (name) => [name, whole(upload(inputs[name] ?? poison(want[name]!)))]),
+    Array.from(names, (name) => [name, whole(uploadTo(device, contents(name)))]),
   );
 }
 
@@ -33,12 +80,12 @@ export function destroyTensors(tensors: KernelTensors): void {
  * infinitely wrong. Waits for the work submitted so far.
  */
 export async function compareTensors(
-  want: ExpectedArrays,
-  tensors: KernelTensors,
+  device: GPUDevice,
+  { want, tensors }: { readonly want: ExpectedArrays; readonly tensors: KernelTensors },
 ): Promise<KernelOutcome> {
   let outcome: KernelOutcome = { error: 0, where: "", bits: [] };
   for (const [name, expected] of Object.entries(want)) {
-    const bytes = await download(tensors[name]!.buffer);
+    const bytes = await downloadFrom(device, tensors[name]!.buffer);
     const bits = new Uint32Array(bytes, 0, expected.length);
     const { error, where } = compare(name, expected, bits);
     const worst = error > outcome.error ? { error, where } : outcome;
