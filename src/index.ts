@@ -24,6 +24,9 @@ export {
 } from "./engine/inspect_checkpoint.ts";
 export type { LogitProcessor, LogitRow } from "./engine/logit_processor.ts";
 export type { MemoryPlan } from "./engine/memory_plan.ts";
+export { messagePort, type Port } from "./engine/port.ts";
+export { type ConnectOptions, RemoteEngine } from "./engine/remote_engine.ts";
+export { serveEngine } from "./engine/serve_engine.ts";
 export type { StepReport } from "./engine/step_report.ts";
 export {
   CapacityError,
@@ -57,6 +60,7 @@ export type {
   TokenLogprob,
   TokenLogprobs,
 } from "./generation.ts";
+export { type CpuDriver, cpuDriverOf } from "./gpu/device.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
 export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";

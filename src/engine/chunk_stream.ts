@@ -15,6 +15,8 @@ export interface ChunkStreamOptions {
   readonly stop: () => void;
   /** Tokens that a chunk waits for, after the first one's. Default 1. */
   readonly interval?: number | undefined;
+  /** Called for each chunk that the consumer gets. */
+  readonly onTaken?: () => void;
 }
 
 /** One request's iterator. It starts nothing until the first `next`. */
@@ -52,7 +54,10 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
 
   #hand(chunk: GenerationChunk): void {
     if (this.#waiting === undefined) this.#ready.push(chunk);
-    else this.#waiting.resolve({ done: false, value: chunk });
+    else {
+      this.#waiting.resolve({ done: false, value: chunk });
+      this.#options.onTaken?.();
+    }
     this.#waiting = undefined;
   }
 
@@ -78,7 +83,10 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
       }
     }
     const value = this.#ready.shift();
-    if (value !== undefined) return Promise.resolve({ done: false, value });
+    if (value !== undefined) {
+      this.#options.onTaken?.();
+      return Promise.resolve({ done: false, value });
+    }
     if (this.#error !== undefined) {
       const { reason } = this.#error;
       this.#error = undefined;
@@ -111,6 +119,11 @@ export function requireInterval(interval: number | undefined): void {
     `streamInterval must be a whole number of at least 1, got ${interval}`,
     "streamInterval",
   );
+}
+
+/** What a request ends with whose signal is aborted. */
+export function abortError(): DOMException {
+  return new DOMException("The request is aborted", "AbortError");
 }
 
 /** Two chunks that follow each other, as one. */

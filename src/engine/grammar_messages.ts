@@ -6,7 +6,7 @@
 import type { GrammarCompilation } from "../generation.ts";
 import type { FlatTokens } from "../grammar/flat_tokens.ts";
 import type { Constraint } from "../grammar/grammar.ts";
-import { GrammarError } from "../grammar/grammar_error.ts";
+import type { ErrorData } from "./error_data.ts";
 import type { GrammarModel, NextTokens } from "./grammar_service.ts";
 
 /** `GrammarModel` in flat arrays. */
@@ -44,28 +44,3 @@ export type GrammarAnswer =
     }
   | { readonly type: "next"; readonly session: number; readonly next: NextTokens }
   | { readonly type: "failed"; readonly session: number; readonly error: ErrorData };
-
-/** An error, whose class would not survive the way. */
-export interface ErrorData {
-  readonly isGrammarError: boolean;
-  readonly message: string;
-  readonly position: number | undefined;
-  readonly path: string | undefined;
-  readonly stack: string | undefined;
-}
-
-export function errorData(error: unknown): ErrorData {
-  const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  const isGrammarError = error instanceof GrammarError;
-  const { position, path } = isGrammarError ? error : {};
-  return { isGrammarError, message, position, path, stack };
-}
-
-/** The error again. One that nobody meant to be thrown keeps the stack of where it was. */
-export function errorOf({ isGrammarError, message, position, path, stack }: ErrorData): Error {
-  // The place is in the message already.
-  if (isGrammarError) return Object.assign(new GrammarError(message), { position, path });
-  const error = new Error(message);
-  if (stack !== undefined) error.stack = stack;
-  return error;
-}

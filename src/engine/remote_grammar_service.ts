@@ -6,12 +6,12 @@
 import { WorkerError } from "../errors.ts";
 import { flatTokens } from "../grammar/flat_tokens.ts";
 import type { Constraint } from "../grammar/grammar.ts";
-import {
-  errorOf,
-  type FlatGrammarModel,
-  type GrammarAnswer,
-  type GrammarCall,
-  type GrammarQuestion,
+import { errorOf } from "./error_data.ts";
+import type {
+  FlatGrammarModel,
+  GrammarAnswer,
+  GrammarCall,
+  GrammarQuestion,
 } from "./grammar_messages.ts";
 import type {
   GrammarModel,

@@ -7,13 +7,13 @@
  * @module
  */
 import { FlatTokenSource } from "../grammar/flat_tokens.ts";
-import {
-  type AdvanceQuestion,
-  errorData,
-  type FlatGrammarModel,
-  type GrammarAnswer,
-  type GrammarCall,
-  type OpenQuestion,
+import { errorData } from "./error_data.ts";
+import type {
+  AdvanceQuestion,
+  FlatGrammarModel,
+  GrammarAnswer,
+  GrammarCall,
+  OpenQuestion,
 } from "./grammar_messages.ts";
 import type { GrammarService, GrammarSession } from "./grammar_service.ts";
 import {

@@ -1,0 +1,81 @@
+/**
+ * Errors as plain data: messages between threads carry an error's text and lose its class.
+ *
+ * @module
+ */
+import {
+  CapacityError,
+  CheckpointError,
+  DeviceError,
+  GroupError,
+  InvalidRequestError,
+  KernelError,
+  TransferError,
+  UnsupportedError,
+  WorkerError,
+} from "../errors.ts";
+import { GrammarError } from "../grammar/grammar_error.ts";
+
+export interface ErrorData {
+  /** Name of the class; of one that is not known here, "Error". */
+  readonly type: string;
+  /** A DOMException's is "AbortError" and the like. */
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | undefined;
+  /** What the class has beside these: `field`, `limit`, `position`. */
+  readonly fields: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly cause: ErrorData | undefined;
+}
+
+/** By names that are written here, as those of bundled classes may be others on the other side. */
+const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
+  ...{ Error, TypeError, RangeError, SyntaxError, ReferenceError },
+  ...{ InvalidRequestError, GrammarError, CapacityError, CheckpointError, UnsupportedError },
+  ...{ DeviceError, KernelError, TransferError, WorkerError, GroupError },
+};
+
+const DOM_EXCEPTION = "DOMException";
+const PLAIN_TYPES: readonly string[] = ["string", "number", "boolean", "undefined"];
+/** Causes of causes that are kept. */
+const MAX_CAUSES = 4;
+
+export function errorData(thrown: unknown, causes = MAX_CAUSES): ErrorData {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const { name, message, stack, cause } = error;
+  const keepsCause = cause !== undefined && causes > 0;
+  return {
+    type: typeOf(error),
+    ...{ name, message, stack },
+    fields: fieldsOf(error),
+    cause: keepsCause ? errorData(cause, causes - 1) : undefined,
+  };
+}
+
+/** The error again: its class, fields and causes, and the stack of where it was thrown. */
+export function errorOf({ type, name, message, stack, fields, cause }: ErrorData): Error {
+  if (type === DOM_EXCEPTION) return new DOMException(message, name);
+  const error = new Error(message, cause && { cause: errorOf(cause) });
+  if (stack !== undefined) error.stack = stack;
+  const { prototype } = CLASSES[type] ?? Error;
+  Object.setPrototypeOf(error, prototype);
+  // The library's classes name each error, those of the language their prototype.
+  return Object.assign(error, fields, name !== prototype.name && { name: knownName(type, name) });
+}
+
+function typeOf(error: Error): string {
+  if (error instanceof DOMException) return DOM_EXCEPTION;
+  const prototype = Object.getPrototypeOf(error);
+  return Object.keys(CLASSES).find((name) => CLASSES[name]!.prototype === prototype) ?? "Error";
+}
+
+/** A bundler that shortens names gives its classes' errors short ones. */
+function knownName(type: string, name: string): string {
+  return type === "Error" ? name : type;
+}
+
+function fieldsOf(error: Error): ErrorData["fields"] {
+  const { name: _, ...own } = { ...error };
+  const plain = Object.entries(own).filter(([, value]) => PLAIN_TYPES.includes(typeof value));
+  return Object.fromEntries(plain) as ErrorData["fields"];
+}
