@@ -12,7 +12,8 @@ const MAX_NODES = 256;
 const LABEL_TOKENS = 16;
 const LABEL_CHARACTERS = 48;
 
-interface TextSource {
+export interface DrawOptions extends CacheTreeOptions {
+  /** Ids at or above it are contents that have no text. */
   readonly vocabularySize: number;
   decode(tokens: readonly number[]): string;
 }
@@ -23,8 +24,7 @@ interface TextSource {
  */
 export function drawCacheTree(
   radix: RadixCache | undefined,
-  text: TextSource,
-  { maxNodes = MAX_NODES }: CacheTreeOptions = {},
+  { maxNodes = MAX_NODES, ...text }: DrawOptions,
 ): CacheTree {
   if (!(Number.isSafeInteger(maxNodes) && maxNodes >= 0)) {
     throw new InvalidRequestError(
@@ -56,8 +56,10 @@ export function drawCacheTree(
   return { pageSize: radix?.pageSize ?? 1, nodes, isComplete: true };
 }
 
-/** Contents that are no tokens have no text. */
-function label(node: RadixNode, { vocabularySize, decode }: TextSource): string {
+function label(
+  node: RadixNode,
+  { vocabularySize, decode }: Pick<DrawOptions, "vocabularySize" | "decode">,
+): string {
   const tokens = node.tokens(LABEL_TOKENS).filter((token) => token < vocabularySize);
   return [...decode(tokens)].slice(0, LABEL_CHARACTERS).join("");
 }

@@ -11,6 +11,8 @@ import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
 import type {
+  CacheTree,
+  CacheTreeOptions,
   DetokenizeOptions,
   EngineStatus,
   GenerationChunk,
@@ -21,6 +23,7 @@ import type {
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
+import { drawCacheTree } from "./cache_tree.ts";
 import { ChunkStream } from "./chunk_stream.ts";
 import { constraintOf } from "./constraint.ts";
 import { createSequence, type LocalRequest, type SequenceSetting } from "./create_sequence.ts";
@@ -240,6 +243,15 @@ export class Engine implements GenerationEngine {
   async profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {
     if (this.#failure !== undefined) throw this.#failure;
     return this.#profiler.profile(work, options);
+  }
+
+  async cacheTree(options?: CacheTreeOptions): Promise<CacheTree> {
+    const { tokenizer } = this.#text;
+    return drawCacheTree(this.#pages.radix, {
+      vocabularySize: this.model.vocabularySize,
+      decode: (tokens) => tokenizer.decode(tokens, { skipSpecialTokens: false }),
+      ...options,
+    });
   }
 
   async flushCache(): Promise<boolean> {

@@ -34,13 +34,13 @@ test("drawCacheTree() draws each node behind its parent, those in use first", ()
 test("drawCacheTree() leaves out what goes first when there is too much", () => {
   const all = drawCacheTree(filled(), text).nodes;
   for (const maxNodes of [0, 1, 3, 4]) {
-    const { nodes, isComplete } = drawCacheTree(filled(), text, { maxNodes });
+    const { nodes, isComplete } = drawCacheTree(filled(), { ...text, maxNodes });
     expect(nodes).toEqual(all.slice(0, maxNodes));
     expect(isComplete).toBe(maxNodes >= all.length);
   }
   expect(drawCacheTree(undefined, text)).toEqual({ pageSize: 1, nodes: [], isComplete: true });
   for (const maxNodes of [-1, 1.5, Number.NaN]) {
-    expect(() => drawCacheTree(filled(), text, { maxNodes })).toThrow(InvalidRequestError);
+    expect(() => drawCacheTree(filled(), { ...text, maxNodes })).toThrow(InvalidRequestError);
   }
 });
 

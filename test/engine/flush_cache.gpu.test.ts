@@ -41,3 +41,31 @@ test("nothing is flushed while a request runs; one that is aborted does not hold
   expect(await cached(50)).toBe(0);
   expect(await cached(50)).toBe(49);
 });
+
+test("the tree of the cache has the prompts' text, and is empty after a flush", async () => {
+  await engine.flushCache();
+  const first = await engine.tokenize({ prompt: "The cat sat on the mat." });
+  const second = [...first.slice(0, 4), ...range(3)];
+  for (const tokens of [first, second]) {
+    await complete(engine, { tokens, sampling: { maxNewTokens: 1 } });
+  }
+  const { nodes, isComplete } = await engine.cacheTree();
+  const label = (tokens: readonly number[]) =>
+    engine.detokenize(tokens, { skipSpecialTokens: false });
+  const shared = { partition: 0, holders: 0 };
+  expect(isComplete).toBe(true);
+  expect(nodes).toHaveLength(3);
+  const [stem, ...branches] = nodes;
+  expect(stem).toEqual({
+    ...{ ...shared, parent: -1, tokens: 4, pages: 4 },
+    label: await label(first.slice(0, 4)),
+  });
+  for (const [i, rest] of [range(3), first.slice(4)].entries()) {
+    expect(branches[i]).toEqual({
+      ...{ ...shared, parent: 0, tokens: rest.length, pages: rest.length },
+      label: await label(rest),
+    });
+  }
+  await engine.flushCache();
+  expect(await engine.cacheTree()).toEqual({ pageSize: 1, nodes: [], isComplete: true });
+});
