@@ -31,6 +31,23 @@ export function deviceDescriptor(adapter: GPUAdapter): GPUDeviceDescriptor {
   };
 }
 
+/** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
+const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
+
+export interface CpuDriver {
+  /** Whether the adapter runs shaders on the CPU, by a driver that is known or not. */
+  readonly isCpu: boolean;
+  readonly name: string | undefined;
+}
+
+/** What an adapter tells of a driver that runs shaders on the CPU. */
+export function cpuDriverOf(info: GPUAdapterInfo): CpuDriver {
+  const { architecture, device, description, isFallbackAdapter } = info;
+  const words = `${architecture} ${device} ${description}`.toLowerCase();
+  const name = CPU_DRIVERS.find((driver) => words.includes(driver.toLowerCase()));
+  return { isCpu: isFallbackAdapter || name !== undefined, name };
+}
+
 /**
  * Runs `work` and waits for the device to say whether it could allocate all of it.
  *

@@ -11,7 +11,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as shippedDawn from "webgpu";
 import { DeviceError } from "../errors.ts";
-import { deviceDescriptor } from "../gpu/device.ts";
+import { cpuDriverOf, deviceDescriptor } from "../gpu/device.ts";
 import { cacheFolder } from "./cache_folder.ts";
 import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
@@ -72,8 +72,6 @@ const openGpus = new Map<AdapterPreference, GPU>();
 /** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
 const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
 
-/** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
-const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
 const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
   darwin: "Metal",
   win32: "D3D12",
@@ -118,14 +116,13 @@ export function deviceFactory(options: OpenDeviceOptions = {}): () => Promise<GP
 }
 
 export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
-  const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info;
-  const words = `${architecture} ${device} ${description}`;
-  const cpuDriver = CPU_DRIVERS.find((name) => words.toLowerCase().includes(name.toLowerCase()));
+  const { vendor, architecture, device, description } = adapter.info;
+  const { isCpu, name } = cpuDriverOf(adapter.info);
   return {
-    name: cpuDriver ?? (device || architecture || vendor || "unknown adapter"),
+    name: name ?? (device || architecture || vendor || "unknown adapter"),
     driver: description,
     backend: BACKENDS[process.platform] ?? "Vulkan",
-    isCpu: isFallbackAdapter || cpuDriver !== undefined,
+    isCpu,
   };
 }
 
