@@ -58,7 +58,13 @@ export async function nullServer(
   const runner = new ModelRunner({
     recorder,
     memory,
-    model: { specs: [], weightFormats: new Map(), ignores: () => false, compile: () => {} },
+    model: {
+      specs: [],
+      weightFormats: new Map(),
+      findsBest: false,
+      ignores: () => false,
+      compile: () => {},
+    },
     shape,
     cache,
     pageSize: 1,

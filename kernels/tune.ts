@@ -170,7 +170,7 @@ function timeOf(winners: readonly MeasuredForm[]): number {
 }
 
 /** @param known What is not measured. */
-function tuningOf(winners: readonly MeasuredForm[], { foldsNorms }: Tuning): Tuning {
+function tuningOf(winners: readonly MeasuredForm[], { foldsNorms, findsBest }: Tuning): Tuning {
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
@@ -185,7 +185,13 @@ function tuningOf(winners: readonly MeasuredForm[], { foldsNorms }: Tuning): Tun
   }
   const { lanes } = winners[0]!;
   const rowForms = Object.values(dtypeForms)[0]!;
-  return { lanes, rowForms, dtypeForms, ...(foldsNorms && { foldsNorms }) };
+  return {
+    lanes,
+    rowForms,
+    dtypeForms,
+    ...(foldsNorms && { foldsNorms }),
+    ...(findsBest && { findsBest }),
+  };
 }
 
 async function requireSelfTest(

@@ -6,7 +6,7 @@
  * prompt at once and with the last token apart; its next token alone, among so many rows that every
  * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, and
  * as the last of a prompt where generated tokens have no form of their own. The logits must be the
- * same. What is new in a model or a kernel is tried with it.
+ * same, and so must the best tokens where the output head finds them without. What is new in a model or a kernel is tried with it.
  *
  * @module
  */
@@ -20,6 +20,8 @@ export interface InvarianceOptions
   extends Pick<LoadPlan, "sizes" | "definition" | "options" | "memoryPlan" | "oneForm" | "tuning"> {
   /** With a cache that nothing is in use of. */
   readonly runner: ModelRunner;
+  /** Of the model, which decides whether there is a second way to the best token. */
+  readonly findsBest: boolean;
   /** Of the model's weights. */
   readonly dtypes: Iterable<string>;
 }
@@ -52,6 +54,11 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
       compare("a prompt's last token apart", [await trial.prompt(last, 1)], whole);
     }
     const [alone] = await trial.generated(length, 1);
+    for (const count of options.findsBest ? [1, ...rowCounts(options)] : []) {
+      if (await trial.otherBest(length, count)) {
+        failures.push(`the best of ${count} tokens alone: the ids are others`);
+      }
+    }
     for (const count of rowCounts(options)) {
       compare(`a token among ${count}`, await trial.generated(length, count), alone!);
     }
@@ -131,6 +138,20 @@ class Trial {
     );
   }
 
+  /** Whether such a step has other ids where the best of each row is all that is wanted of it. */
+  async otherBest(position: number, count: number): Promise<boolean> {
+    const { runner } = this.#options;
+    const row = { position, queryLength: 1, pageTable: this.#pageTable };
+    const rows = Array.from({ length: count }, () => ({ phase: "decode" as const, ...row }));
+    const { batch, sampled } = this.#batch(
+      rows,
+      rows.map((_, i) => i),
+    );
+    const wanted = await runner.run(batch, sampled, { keepsLogits: true });
+    const ids = await runner.run(batch, sampled);
+    return ids.some((id, i) => id !== wanted[i]);
+  }
+
   /** The same beside a token whose attention takes one split more; undefined without room for it. */
   async besideLonger(position: number): Promise<Uint32Array | undefined> {
     const { sizes, memoryPlan } = this.#options;
@@ -151,12 +172,8 @@ class Trial {
     return logits!;
   }
 
-  async #run(
-    parts: readonly Omit<BatchSequence, "queryStart">[],
-    logitRows: readonly number[],
-  ): Promise<readonly Uint32Array[]> {
-    const { runner, sizes } = this.#options;
-    const { vocabularySize } = sizes.shape;
+  #batch(parts: readonly Omit<BatchSequence, "queryStart">[], logitRows: readonly number[]) {
+    const { vocabularySize } = this.#options.sizes.shape;
     const tokens: number[] = [];
     const sequences = parts.map((part) => {
       const queryStart = tokens.length;
@@ -171,8 +188,16 @@ class Trial {
       sources: Uint32Array.from(tokens),
       logitRows: Uint32Array.from(logitRows),
     };
-    const sampled = logitRows.map(() => ({ sampling: GREEDY, position: 0 }));
-    await runner.run(batch, sampled);
+    return { batch, sampled: logitRows.map(() => ({ sampling: GREEDY, position: 0 })) };
+  }
+
+  async #run(
+    parts: readonly Omit<BatchSequence, "queryStart">[],
+    logitRows: readonly number[],
+  ): Promise<readonly Uint32Array[]> {
+    const { runner } = this.#options;
+    const { batch, sampled } = this.#batch(parts, logitRows);
+    await runner.run(batch, sampled, { keepsLogits: true });
     const first = this.#logits(0);
     const last = logitRows.length > 1 ? this.#logits(logitRows.length - 1) : undefined;
     runner.recorder.submit();

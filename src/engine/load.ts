@@ -148,7 +148,8 @@ async function load(
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
     const { triesInvariance = true } = given;
-    const trial = { ...plan, runner, dtypes: model.weightFormats.keys() };
+    const dtypes = model.weightFormats.keys();
+    const trial = { ...plan, runner, dtypes, findsBest: model.findsBest };
     const unequal = triesInvariance ? await invarianceFailures(trial) : [];
     const selfTest = withFailures(report, unequal);
     requirePromise(options, selfTest);

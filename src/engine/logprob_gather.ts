@@ -102,11 +102,15 @@ export class LogprobGather {
     });
   }
 
-  /** Takes the next step's rows: those sampled come first among the rows of logits. */
-  prepare(sampled: readonly SampledRow[], scored: readonly ScoredRow[]): void {
+  /**
+   * Takes the next step's rows: those sampled come first among the rows of logits.
+   *
+   * @returns Whether anything of them is wanted.
+   */
+  prepare(sampled: readonly SampledRow[], scored: readonly ScoredRow[]): boolean {
     this.#wanted = wantedRows(sampled, scored);
     this.#resultCount = 0;
-    if (this.#wanted.length === 0) return;
+    if (this.#wanted.length === 0) return false;
     const ids: number[] = [];
     this.#wanted.forEach(({ row, token, wish }, i) => {
       const item: LogprobItem = {
@@ -125,6 +129,7 @@ export class LogprobGather {
     const words = this.#wanted.length * LOGPROB_WORDS;
     this.#memory.write(this.#items, 0, new Uint32Array(this.#hostItems.buffer, 0, words));
     if (ids.length > 0) this.#memory.write(this.#results!.wanted, 0, Uint32Array.from(ids));
+    return true;
   }
 
   /** What brings the recorded step's results to those who asked, once the GPU has got there. */

@@ -34,11 +34,15 @@ export interface ModelRunnerOptions extends StepSizes {
 export interface StepOptions extends RunOptions {
   /** Prompt rows to score, whose logit rows come after those that are sampled. */
   readonly scored?: readonly ScoredRow[];
+  /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
+  readonly keepsLogits?: boolean;
 }
+
+type KeptStep = Pick<Step, "decodeSplits" | "onlyBest">;
 
 export class ModelRunner {
   readonly recorder: Recorder;
-  /** `[maxLogitRows, logitsStride]` f32, valid until the next step. */
+  /** `[maxLogitRows, logitsStride]` f32, valid until the next step; see `StepOptions.keepsLogits`. */
   readonly logits: Tensor;
   readonly logitsStride: number;
   /** Prompt rows that one step may score beside a sampled row of every sequence. */
@@ -50,12 +54,13 @@ export class ModelRunner {
   readonly #splitLength: number;
   readonly #oneForm: boolean;
   readonly #communicator: Communicator;
+  readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
-  /** By rows: the launches kept for so many, and the splits of the longest sequence they are for. */
-  readonly #recordings = new Map<number, { readonly splits: number; recording: Recording }>();
+  /** By rows: the launches kept for so many, with what else of a step they are for. */
+  readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = {
     ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0 },
-    ...{ passes: [], logitRows: 0 },
+    ...{ passes: [], logitRows: 0, onlyBest: false },
   };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
@@ -68,6 +73,7 @@ export class ModelRunner {
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
     this.#communicator = options.communicator;
+    this.#findsBest = options.model.findsBest;
     this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
     const inputSizes = stepTensorSizes(options, cache);
     this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
@@ -105,11 +111,12 @@ export class ModelRunner {
   async submit(
     batch: Batch,
     sampling: readonly SampledRow[],
-    { scored = [], ...options }: StepOptions = {},
+    { scored = [], keepsLogits = false, ...options }: StepOptions = {},
   ): Promise<{ readonly tokens: Promise<Uint32Array> }> {
     const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
     if (room !== undefined) await room;
-    const recording = this.#prepare(batch, sampling, scored);
+    const seesAll = keepsLogits || options.onTap !== undefined;
+    const recording = this.#prepare(batch, sampling, { scored, seesAll });
     try {
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
@@ -130,7 +137,7 @@ export class ModelRunner {
     batch: Batch,
     sampling: readonly SampledRow[],
   ): Promise<ReadonlyMap<string, number>> {
-    this.#prepare(batch, sampling, []);
+    this.#prepare(batch, sampling, { scored: [], seesAll: false });
     const counts = await this.plan.countLaunches(this.#step);
     await this.#read!();
     return counts;
@@ -139,7 +146,7 @@ export class ModelRunner {
   #prepare(
     given: Batch,
     sampling: readonly SampledRow[],
-    scored: readonly ScoredRow[],
+    { scored, seesAll }: { readonly scored: readonly ScoredRow[]; readonly seesAll: boolean },
   ): Recording | undefined {
     const step = this.#step;
     const batch = this.#oneForm ? asGenerated(given) : given;
@@ -160,7 +167,8 @@ export class ModelRunner {
     step.decodeGroups = this.#inputs.groupCount;
     const { timer } = this.recorder;
     if (timer !== undefined) timer.step = this.#inputs.arrays(step);
-    this.#sampler.prepare(sampling, scored);
+    const onlyBest = this.#sampler.prepare(sampling, scored);
+    step.onlyBest = onlyBest && !seesAll && this.#findsBest;
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }
 
@@ -175,11 +183,13 @@ export class ModelRunner {
   }
 
   /** The launches kept for a step of these sizes. */
-  #recordingFor({ rows, decodeSplits: splits }: Step): Recording {
+  #recordingFor({ rows, decodeSplits, onlyBest }: Step): Recording {
     const known = this.#recordings.get(rows);
-    if (known?.splits === splits) return known.recording;
+    if (known?.step.decodeSplits === decodeSplits && known.step.onlyBest === onlyBest) {
+      return known.recording;
+    }
     const recording = new Recording();
-    this.#recordings.set(rows, { splits, recording });
+    this.#recordings.set(rows, { step: { decodeSplits, onlyBest }, recording });
     return recording;
   }
 

@@ -116,11 +116,15 @@ export class RowAdjustments {
     });
   }
 
-  /** Takes the next step's rows. */
-  prepare(rows: readonly SampledRow[]): void {
+  /**
+   * Takes the next step's rows.
+   *
+   * @returns Whether any of them is adjusted.
+   */
+  prepare(rows: readonly SampledRow[]): boolean {
     this.#itemCount = 0;
     this.#countsAny = false;
-    if (!rows.some(hasWork)) return;
+    if (!rows.some(hasWork)) return false;
     this.#slots?.beginStep();
     let firstBias = 0;
     rows.forEach((row, r) => {
@@ -142,6 +146,7 @@ export class RowAdjustments {
     };
     send(this.#items, this.#hostItems, this.#itemCount * ADJUST_WORDS);
     send(this.#biases, this.#hostBiases, firstBias * BIAS_WORDS);
+    return true;
   }
 
   #penalties({ penalties, position }: SampledRow): Adjustment["penalties"] {

@@ -3,7 +3,8 @@
  *
  * In this order: penalties, token mask and biases (row_adjustments.ts), custom logit processors on
  * the host, the draw, counting what was drawn, log-probabilities (logprob_gather.ts). What no row
- * asks for is not launched. A step whose rows are all greedy launches the plain argmax; any other
+ * asks for is not launched. A step whose rows are all greedy launches the plain argmax, or nothing
+ * where nobody has any other wish, as the output head then finds the best itself; any other step
  * draws every row by its own parameters, where a greedy row gives exactly the argmax. Randomness is
  * counter-based: a row's draw depends on its seed and position alone.
  *
@@ -61,7 +62,7 @@ export class Sampler {
     this.#logprobs = new LogprobGather(memory, options);
   }
 
-  /** Adds the launches: one in a step where nobody asks for more than a token. */
+  /** Adds the launches: at most one in a step where nobody asks for more than a token. */
   compile(plan: Plan<Step>): void {
     const { logits, logitsStride: stride, vocabularySize: vocabulary, sampled } = this.#options;
     const { recorder } = plan;
@@ -75,7 +76,8 @@ export class Sampler {
       () => this.#runProcessors(recorder),
       () => this.#processed,
     );
-    plan.addVarying(() => {
+    plan.addVarying(({ onlyBest }) => {
+      if (onlyBest) return;
       if (this.#greedy) best(this.#rows.length);
       else draw(this.#rows.length);
     });
@@ -100,19 +102,24 @@ export class Sampler {
     return Promise.all([adjusting, gathering]);
   }
 
-  /** Takes the next step's rows of logits: first those to sample from, then those to score. */
-  prepare(rows: readonly SampledRow[], scored: readonly ScoredRow[]): void {
+  /**
+   * Takes the next step's rows of logits: first those to sample from, then those to score.
+   *
+   * @returns Whether the ids are those of each row's best logit, and nobody wants the others.
+   */
+  prepare(rows: readonly SampledRow[], scored: readonly ScoredRow[]): boolean {
     this.#rows = rows;
     this.#processed = rows.some(({ processor }) => processor !== undefined);
-    this.#adjustments.prepare(rows);
-    this.#logprobs.prepare(rows, scored);
+    const adjusts = this.#adjustments.prepare(rows);
+    const gathers = this.#logprobs.prepare(rows, scored);
     this.#greedy = rows.every(({ sampling }) => sampling.temperature === 0);
-    if (this.#greedy) return;
+    if (this.#greedy) return !this.#processed && !adjusts && !gathers;
     rows.forEach(({ sampling, position }, i) => {
       writeDraw(this.#view, i, { ...sampling, position });
     });
     const used = new Uint8Array(this.#host, 0, rows.length * DRAW_WORDS * 4);
     this.#memory.write(this.#draws, 0, used);
+    return false;
   }
 
   /** What brings the recorded step's log-probabilities to those who asked, if anybody did. */

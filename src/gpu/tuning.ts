@@ -32,6 +32,11 @@ export interface Tuning {
    * every workgroup does again. Default false.
    */
   readonly foldsNorms?: boolean;
+  /**
+   * Whether the output head finds the best logit of each row itself where nobody wants the others:
+   * no logits to memory and back, for pipelines of its own. Default false.
+   */
+  readonly findsBest?: boolean;
 }
 
 /** What a tuning may choose from. */
@@ -59,7 +64,8 @@ export const PLAIN_TUNING: Tuning = {
 /**
  * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
  * start, and loads cost the most, so that each invocation does as much as it can. Folded norms make
- * a step of the embedded model 15 % slower there, whose launches are cheap. Eight rows need
+ * a step of the embedded model 15 % slower there, whose launches are cheap, and an output head that
+ * finds the best itself makes it no faster. Eight rows need
  * more registers than there are, which only dtypes that are quick to decode make up for.
  */
 const LAVAPIPE: Tuning = {
@@ -82,6 +88,7 @@ const SWIFTSHADER = PLAIN_TUNING;
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
   foldsNorms: true,
+  findsBest: true,
   rowForms: [
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
     { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
@@ -93,6 +100,7 @@ const MANY_INVOCATIONS: Tuning = {
 const FEW_CORES: Tuning = {
   lanes: 8,
   foldsNorms: true,
+  findsBest: true,
   rowForms: [
     { tokens: 1, split: 8, workgroup: 64, cost: 1 },
     { tokens: 4, split: 4, workgroup: 64, cost: 1.4 },
@@ -156,14 +164,10 @@ export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
  * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
  */
 export function requireTuning(value: unknown): Tuning {
-  const fields = requireFields(value, "tuning", ["lanes", "rowForms", "dtypeForms", "foldsNorms"]);
+  const fields = requireFields(value, "tuning", [...["lanes", "rowForms", "dtypeForms"], ...FLAGS]);
   const lanes = requireChoice(fields.lanes, "lanes");
   const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
-  const { foldsNorms } = fields;
-  if (foldsNorms !== undefined && typeof foldsNorms !== "boolean") {
-    return refuse("foldsNorms must be true or false");
-  }
-  const common = { lanes, rowForms, ...(foldsNorms !== undefined && { foldsNorms }) };
+  const common = { lanes, rowForms, ...requireFlags(fields) };
   if (fields.dtypeForms === undefined) return common;
   const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
   const dtypeForms = Object.fromEntries(
@@ -175,6 +179,7 @@ export function requireTuning(value: unknown): Tuning {
   return { ...common, dtypeForms };
 }
 
+const FLAGS = ["foldsNorms", "findsBest"] as const satisfies readonly (keyof Tuning)[];
 const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
 const MOST_INVOCATIONS = 256;
 
@@ -193,6 +198,15 @@ function requireFields(
   const stray = Object.keys(value).find((key) => !known.includes(key));
   if (stray !== undefined) refuse(`${name} has no field "${stray}"`);
   return value as Readonly<Record<string, unknown>>;
+}
+
+function requireFlags(
+  fields: Readonly<Record<string, unknown>>,
+): Pick<Tuning, (typeof FLAGS)[number]> {
+  const given = FLAGS.filter((flag) => fields[flag] !== undefined);
+  const wrong = given.find((flag) => typeof fields[flag] !== "boolean");
+  if (wrong !== undefined) refuse(`${wrong} must be true or false`);
+  return Object.fromEntries(given.map((flag) => [flag, fields[flag]]));
 }
 
 function requireChoice(value: unknown, name: keyof typeof TUNING_CHOICES): number {

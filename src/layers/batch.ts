@@ -51,6 +51,8 @@ export interface Step {
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;
+  /** Whether of the logits only the best of each row is wanted, where a plan can leave out the others. */
+  onlyBest: boolean;
 }
 
 /** One pass of prompt attention over a workspace full of keys. */

@@ -5,9 +5,12 @@
  */
 import type { LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
+import { linearBest } from "../../kernels/linear/linear_best.ts";
+import { bestTile } from "../../kernels/sampling/best_tile.ts";
 import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
+import type { Tensor } from "../gpu/tensor.ts";
 import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
@@ -80,6 +83,36 @@ export class Linear {
       for (const launch of launches) launch(rows);
     };
   }
+
+  /**
+   * Binds the launches that find the largest output of each row, the lowest one of equals, without
+   * writing the others; the returned function records them over `rows` rows.
+   */
+  bindBest(recorder: Recorder, options: BestOptions): (rows: number) => void {
+    const { x, xStride, work, workStride, ids } = options;
+    const tileStride = workStride / 2;
+    const launches = this.#slabs.map(({ weight, firstRow }) =>
+      linearBest(recorder, { x, xStride, weight, outColumn: firstRow, tiles: work, tileStride }),
+    );
+    const choose = bestTile(recorder, { tiles: work, stride: tileStride, ids });
+    return (rows) => {
+      let tiles = 0;
+      for (const launch of launches) tiles += launch(rows, tiles);
+      choose(rows, tiles);
+    };
+  }
+}
+
+export interface BestOptions {
+  /** `[rows, xStride]` f32 */
+  readonly x: Tensor;
+  readonly xStride: number;
+  /** `[rows, workStride]` words, as many as the linear has outputs. */
+  readonly work: Tensor;
+  /** Even. */
+  readonly workStride: number;
+  /** `[rows]` u32 */
+  readonly ids: Tensor;
 }
 
 /** Rows of a matrix, a multiple of `unit`, that one tensor can hold; all of it where it fits. */

@@ -129,6 +129,12 @@ export class Decoder implements Model {
     return this.#options.formats.used;
   }
 
+  /** Several ranks bring the parts of their logits together first. */
+  get findsBest(): boolean {
+    const { layout, communicator } = this.#options;
+    return layout.tuning?.findsBest === true && communicator.size === 1;
+  }
+
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
     // Every rank has the whole table, and a part of the head: read twice where they are one tensor.
@@ -243,7 +249,10 @@ export class Decoder implements Model {
     const { logits, logitsStride: stride } = tensors;
     if (communicator.size === 1) {
       const head = this.#head.bind(recorder, { ...input, out: logits, outStride: stride });
-      plan.add((step) => head(step.logitRows));
+      const { sampled: ids } = tensors.inputs;
+      const own = { ...input, work: logits, workStride: stride, ids };
+      const best = this.findsBest ? this.#head.bindBest(recorder, own) : undefined;
+      plan.add((step) => (step.onlyBest ? best! : head)(step.logitRows));
       return;
     }
     const width = this.#headRows;

@@ -90,6 +90,8 @@ export interface Model {
   readonly specs: readonly WeightSpec[];
   /** A format of each dtype that its matrices have on the GPU. */
   readonly weightFormats: ReadonlyMap<WeightDtype, MatrixFormat>;
+  /** Whether its plan heeds `Step.onlyBest`. */
+  readonly findsBest: boolean;
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
   /** Binds the launches of one step. */

@@ -73,9 +73,9 @@ const VARIANTS: readonly Variant[] = [
     proof: (one) => expect(stepsAhead(one)).toBeGreaterThan(0),
   },
   {
-    name: "one by one, norms folded into other launches",
+    name: "one by one, norms folded into other launches, the best token found in the output head",
     alone: true,
-    options: { tuning: { ...PLAIN_TUNING, foldsNorms: true } },
+    options: { tuning: { ...PLAIN_TUNING, foldsNorms: true, findsBest: true } },
     proof: (one) => expect(together(one)).toBe(1),
   },
   { name: "32 at once", requests: 32, proof: besideAll(32) },

@@ -3,10 +3,13 @@ import { expect, test, vi } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 import { randomGqa } from "../support/random_gqa.ts";
+
+const FINDS_BEST = { tuning: { ...PLAIN_TUNING, findsBest: true } };
 
 interface Fault {
   readonly kernel: string;
@@ -52,6 +55,11 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
     deepseek,
     { kernel: "moe/expert_down", from: SUM, to: otherSum("SORTED") },
   ],
+  [
+    "the best of 1 tokens alone",
+    deepseek,
+    { kernel: "linear/linear", from: "params.out_column + output[i])", to: "output[i] / 2u)" },
+  ],
   ["a token among", deepseek, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS > 1u") }],
   [
     "a token as a prompt's last",
@@ -64,17 +72,17 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   ],
 ];
 
-test.each(smallestCaseOnly ? FAULTS.slice(2) : FAULTS)(
+test.each(smallestCaseOnly ? FAULTS.slice(3) : FAULTS)(
   "loading finds that the bits of %s are others",
   async (what, source, fault) => {
-    const { selfTest, figures, destroy } = await load(source(), fault);
+    const { selfTest, figures, destroy } = await load(source(), fault, FINDS_BEST);
     expect(selfTest.failures).toContainEqual(expect.stringContaining(what));
     expect(selfTest.batchInvariant).toBe(false);
     expect(figures.batchInvariant).toBe(false);
     destroy();
-    const promised = load(source(), fault, { deterministicInference: true });
+    const promised = load(source(), fault, { ...FINDS_BEST, deterministicInference: true });
     await expect(promised).rejects.toThrow(
-      /^Cannot promise deterministic inference on this adapter: .*the bits are others/,
+      /^Cannot promise deterministic inference on this adapter: .*the (bits|ids) are others/,
     );
   },
 );

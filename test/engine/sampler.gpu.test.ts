@@ -27,6 +27,7 @@ const STEP: Step = {
   decodeGroups: 0,
   passes: [],
   logitRows: 0,
+  onlyBest: false,
 };
 
 const random = seeded(11);

@@ -25,7 +25,7 @@ const FAULTY_LAUNCHES = 5;
 const UNLIKELY = 1e-8;
 const STEP: Step = {
   ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0 },
-  ...{ passes: [], logitRows: 0 },
+  ...{ passes: [], logitRows: 0, onlyBest: false },
 };
 
 const random = seeded(21);

@@ -104,6 +104,7 @@ describe("a tuning from outside", () => {
     [{ ...good, dtypeForms: { fp9: [form] } }, 'dtypeForms has no field "fp9"'],
     [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
     [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],
+    [{ ...good, findsBest: "yes" }, "findsBest must be true or false"],
   ])("%o is refused", (value, problem) => {
     expect(() => requireTuning(value)).toThrow(problem);
   });

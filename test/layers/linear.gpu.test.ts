@@ -24,6 +24,7 @@ const STEP: Step = {
   decodeGroups: 0,
   passes: [],
   logitRows: 0,
+  onlyBest: false,
 };
 
 function matrix(name: string, rows: number, columns: number, fp8: boolean): TensorInput[] {

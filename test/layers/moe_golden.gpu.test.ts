@@ -102,6 +102,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
         decodeGroups: 0,
         passes: [],
         logitRows: 0,
+        onlyBest: false,
       });
       const got = new Float32Array(await download(sum.buffer));
       for (let i = 0; i < part.length; i++) {

@@ -10,12 +10,12 @@ const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 
 
 const FOLDED: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
-/** Launches of each layer in a step in which `count` sequences decode. */
-async function launchesOfLayers(
+/** Launches of each part of the model in a step in which `count` sequences decode. */
+async function launchesOf(
   source: WeightSource,
   count: number,
   tuning = FOLDED,
-): Promise<number[]> {
+): Promise<ReadonlyMap<string, number>> {
   const session = await ModelSession.open(source, { tuning });
   const sequences = Array.from({ length: count }, (_, i) => session.sequence([3 + i, 4, 5]));
   for (const sequence of sequences) {
@@ -36,8 +36,20 @@ async function launchesOfLayers(
     sequences.map((sequence) => ({ sampling: GREEDY, position: sequence.computed })),
   );
   await session.close();
+  return counts;
+}
+
+async function launchesOfLayers(...step: Parameters<typeof launchesOf>): Promise<number[]> {
+  const counts = await launchesOf(...step);
   return [...counts].filter(([group]) => group.startsWith("layer")).map(([, launches]) => launches);
 }
+
+test("an output head that finds the best token leaves nothing to sample", async () => {
+  const plain = await launchesOf(randomGqa(), 2, PLAIN_TUNING);
+  expect([plain.get("output head"), plain.get("sampling")]).toEqual([2, 1]);
+  const own = await launchesOf(randomGqa(), 2, { ...PLAIN_TUNING, findsBest: true });
+  expect([own.get("output head"), own.get("sampling")]).toEqual([3, 0]);
+});
 
 test("a row of a dense layer with grouped-query attention takes six launches", async () => {
   const layers = await launchesOfLayers(randomGqa(), 1);

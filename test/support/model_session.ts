@@ -85,7 +85,7 @@ export class ModelSession {
     };
     const { runner, device: own } = this.loaded;
     const sampled = sources.map(() => ({ sampling: GREEDY, position: 0 }));
-    await runner.run(batch, sampled, options);
+    await runner.run(batch, sampled, { keepsLogits: true, ...options });
     const stride = runner.logitsStride;
     const bytes = await download(runner.logits.buffer, 0, sources.length * stride * 4, own);
     const all = new Float32Array(bytes);
