@@ -7,6 +7,7 @@ import {
   CapacityError,
   CheckpointError,
   DeviceError,
+  EngineError,
   GroupError,
   InvalidRequestError,
   KernelError,
@@ -17,7 +18,7 @@ import {
 import { GrammarError } from "../grammar/grammar_error.ts";
 
 export interface ErrorData {
-  /** Name of the class; of one that is not known here, "Error". */
+  /** Name of the class, or of the nearest above it that both sides know. */
   readonly type: string;
   /** A DOMException's is "AbortError" and the like. */
   readonly name: string;
@@ -31,8 +32,8 @@ export interface ErrorData {
 /** By names that are written here, as those of bundled classes may be others on the other side. */
 const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   ...{ Error, TypeError, RangeError, SyntaxError, ReferenceError },
-  ...{ InvalidRequestError, GrammarError, CapacityError, CheckpointError, UnsupportedError },
-  ...{ DeviceError, KernelError, TransferError, WorkerError, GroupError },
+  ...{ EngineError, InvalidRequestError, GrammarError, CapacityError, CheckpointError },
+  ...{ UnsupportedError, DeviceError, KernelError, TransferError, WorkerError, GroupError },
 };
 
 const DOM_EXCEPTION = "DOMException";
@@ -42,11 +43,11 @@ const MAX_CAUSES = 4;
 
 export function errorData(thrown: unknown, causes = MAX_CAUSES): ErrorData {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-  const { name, message, stack, cause } = error;
+  const { message, stack, cause } = error;
   const keepsCause = cause !== undefined && causes > 0;
   return {
-    type: typeOf(error),
-    ...{ name, message, stack },
+    ...classOf(error),
+    ...{ message, stack },
     fields: fieldsOf(error),
     cause: keepsCause ? errorData(cause, causes - 1) : undefined,
   };
@@ -59,19 +60,21 @@ export function errorOf({ type, name, message, stack, fields, cause }: ErrorData
   if (stack !== undefined) error.stack = stack;
   const { prototype } = CLASSES[type] ?? Error;
   Object.setPrototypeOf(error, prototype);
-  // The library's classes name each error, those of the language their prototype.
-  return Object.assign(error, fields, name !== prototype.name && { name: knownName(type, name) });
+  // The library's errors have names of their own, the language's that of their class.
+  return Object.assign(error, fields, name !== prototype.name && { name });
 }
 
-function typeOf(error: Error): string {
-  if (error instanceof DOMException) return DOM_EXCEPTION;
-  const prototype = Object.getPrototypeOf(error);
-  return Object.keys(CLASSES).find((name) => CLASSES[name]!.prototype === prototype) ?? "Error";
-}
-
-/** A bundler that shortens names gives its classes' errors short ones. */
-function knownName(type: string, name: string): string {
-  return type === "Error" ? name : type;
+/** The nearest class that is known on both sides. */
+function classOf(error: Error): Pick<ErrorData, "type" | "name"> {
+  if (error instanceof DOMException) return { type: DOM_EXCEPTION, name: error.name };
+  const own = Object.getPrototypeOf(error);
+  for (let prototype = own; prototype !== null; prototype = Object.getPrototypeOf(prototype)) {
+    const type = Object.keys(CLASSES).find((name) => CLASSES[name]!.prototype === prototype);
+    if (type === undefined) continue;
+    const isNamedByClass = prototype === own && error instanceof EngineError;
+    return { type, name: isNamedByClass ? type : error.name };
+  }
+  return { type: "Error", name: error.name };
 }
 
 function fieldsOf(error: Error): ErrorData["fields"] {

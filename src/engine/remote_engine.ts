@@ -63,8 +63,12 @@ export class RemoteEngine implements GenerationEngine {
   #statusAt = performance.now();
   /** Why nothing can be asked any more. */
   #failure: WorkerError | undefined;
-  #closing: Promise<void> | undefined;
-  #onClosed: (() => void) | undefined;
+  #isClosing = false;
+  #onEnded!: () => void;
+  /** Resolves once nothing is answered any more. */
+  protected readonly ended = new Promise<void>((resolve) => {
+    this.#onEnded = resolve;
+  });
 
   /** At once: what comes through the port between its opening and this is lost. */
   protected constructor({ port, opened }: OpenedPort) {
@@ -149,12 +153,9 @@ export class RemoteEngine implements GenerationEngine {
 
   /** Ends the requests that came from here with an abort, and leaves. The engine itself goes on. */
   close(): Promise<void> {
-    this.#closing ??= new Promise((resolve) => {
-      this.#onClosed = resolve;
-      if (this.#failure !== undefined) resolve();
-      else this.#calls.add({ type: "close" });
-    });
-    return this.#closing;
+    if (!this.#isClosing) this.#calls.add({ type: "close" });
+    this.#isClosing = true;
+    return this.ended;
   }
 
   /** Ends everything that waits for the other side, which does not answer any more. */
@@ -170,7 +171,7 @@ export class RemoteEngine implements GenerationEngine {
     this.#waiting.clear();
     this.#works.clear();
     this.#port.close();
-    this.#onClosed?.();
+    this.#onEnded();
   }
 
   async #profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {
@@ -214,7 +215,7 @@ export class RemoteEngine implements GenerationEngine {
 
   #call(call: EngineCall): void {
     if (this.#failure !== undefined) throw this.#failure;
-    if (this.#closing !== undefined) throw new WorkerError("Cannot generate: the engine is closed");
+    if (this.#isClosing) throw new WorkerError("Cannot generate: the engine is closed");
     this.#calls.add(call);
   }
 

@@ -6,12 +6,14 @@
  */
 import { DeviceError } from "../errors.ts";
 import type { Recorder } from "./recorder.ts";
+import { finished } from "./submit_poll.ts";
 import { type Tensor, whole } from "./tensor.ts";
 
 const MAP_READ_USAGE = 0x1 | 0x8; // MAP_READ | COPY_DST
 const MAP_MODE_READ = 0x1;
 
 export class Readback {
+  readonly #device: GPUDevice;
   readonly #buffers: GPUBuffer[];
   #next = 0;
 
@@ -21,6 +23,7 @@ export class Readback {
    */
   constructor(device: GPUDevice, bytes: number, depth = 2) {
     const size = Math.max(Math.ceil(bytes / 4) * 4, 4);
+    this.#device = device;
     this.#buffers = Array.from({ length: depth }, () =>
       device.createBuffer({ label: "readback", size, usage: MAP_READ_USAGE }),
     );
@@ -50,7 +53,7 @@ export class Readback {
     recorder.copy(from, whole(buffer), size);
     return async <T>(take: (mapped: ArrayBuffer) => T): Promise<T> => {
       try {
-        await buffer.mapAsync(MAP_MODE_READ, 0, size);
+        await finished(this.#device, buffer.mapAsync(MAP_MODE_READ, 0, size));
       } catch (cause) {
         throw new DeviceError(`Cannot read ${bytes} bytes back: the device is lost`, { cause });
       }

@@ -105,6 +105,6 @@ test("the page says what is wrong: no WebGPU, no model at the address", async (c
   await page.addInitScript(() => Object.defineProperty(navigator, "gpu", { value: undefined }));
   await page.goto(address);
   expect(await status.textContent()).toBe(
-    "Cannot find a GPU adapter: this browser or page has no WebGPU",
+    "Cannot find a GPU adapter: this browser has no WebGPU",
   );
 }, 60_000);
