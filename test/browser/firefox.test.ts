@@ -1,0 +1,45 @@
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, type TestContext, test } from "vitest";
+import { launchFirefox, whyNoFirefox } from "../support/firefox.ts";
+import { serveProgram, type WebPageOptions } from "../support/web_page.ts";
+import type { CheckedKernels } from "./pages/kernel_checks.ts";
+
+const KERNELS = fileURLToPath(new URL("../../kernels", import.meta.url));
+const fullTest = process.env.WISP_TEST_FULL === "1";
+
+interface Visit extends WebPageOptions {
+  readonly program: string;
+  readonly query?: string;
+}
+
+/** What a program reports that Firefox opens; skips the test where there is no Firefox. */
+async function visited<T>(context: TestContext, { program, query = "", ...rest }: Visit) {
+  const reason = whyNoFirefox();
+  if (reason !== undefined) return context.skip(reason);
+  const path = fileURLToPath(new URL(`./pages/${program}.ts`, import.meta.url));
+  const server = await serveProgram(path, rest);
+  const firefox = launchFirefox(server.address + query);
+  context.onTestFinished(async () => {
+    await firefox.close();
+    await server.close();
+  });
+  const early = firefox.ended.then((how) => {
+    throw new Error(`${how} before its page reported: ${firefox.log()}`);
+  });
+  return Promise.race([server.report<T>(), early]);
+}
+
+test("every kernel answers as its check promises, in Firefox", async (context) => {
+  const { cases, errors, features } = await visited<CheckedKernels>(context, {
+    program: "kernel_checks",
+    query: fullTest ? "?tunings&cases" : "?tunings",
+  });
+  expect(cases.filter(({ problem }) => problem !== undefined)).toEqual([]);
+  expect(errors).toEqual([]);
+  // What the portable forms of kernels are there for.
+  expect(features).not.toContain("subgroups");
+  const checks = readdirSync(KERNELS, { recursive: true, encoding: "utf8" });
+  const names = new Set(cases.map(({ kernel }) => kernel));
+  expect(names.size).toBe(checks.filter((name) => name.endsWith(".check.ts")).length);
+}, 600_000);
