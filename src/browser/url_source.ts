@@ -8,8 +8,9 @@
  * @module
  */
 
-import { isJsonObject, readOptionalJson } from "../checkpoint/json_file.ts";
+import { readOptionalText } from "../checkpoint/json_file.ts";
 import { memorySource } from "../checkpoint/memory_source.ts";
+import { CONFIG_FILE, INDEX_FILE, SINGLE_FILE, shardNames } from "../checkpoint/model_files.ts";
 import type { SourceFile, WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 
@@ -20,10 +21,8 @@ export interface UrlSourceOptions {
   readonly signal?: AbortSignal;
 }
 
-const CONFIG_FILE = "config.json";
-const INDEX_FILE = "model.safetensors.index.json";
-const SINGLE_FILE = "model.safetensors";
-const TEXT_FILES = [
+/** Small files asked for by name. */
+export const TEXT_FILES = [
   CONFIG_FILE,
   "tokenizer.json",
   "tokenizer_config.json",
@@ -33,7 +32,7 @@ const TEXT_FILES = [
 ];
 
 /** What servers answer where there is no file; object stores that list nothing say 403. */
-const MISSING: readonly number[] = [403, 404, 410];
+export const MISSING: readonly number[] = [403, 404, 410];
 
 /** Shards asked for their size at once. */
 const PROBES = 8;
@@ -66,8 +65,7 @@ class RemoteFolder implements WeightSource {
   readonly #weights = new Map<string, number>();
 
   constructor(baseUrl: string | URL, options: UrlSourceOptions) {
-    this.#base = new URL(baseUrl, globalThis.location?.href);
-    if (!this.#base.pathname.endsWith("/")) this.#base.pathname += "/";
+    this.#base = folderUrl(baseUrl);
     this.name = this.#base.href;
     this.#options = options;
   }
@@ -119,15 +117,12 @@ class RemoteFolder implements WeightSource {
 
   /** The shards that the index names. What is wrong with an index is for its reader to say. */
   async #shards(): Promise<readonly string[]> {
-    const index = await readOptionalJson(this.#texts, INDEX_FILE);
-    const map = isJsonObject(index) && isJsonObject(index.weight_map) ? index.weight_map : {};
-    const names = new Set(Object.values(map).filter((name) => typeof name === "string"));
-    const strange = [...names].find((name) => /[/\\]|^\.{0,2}$/.test(name));
+    const names = shardNames((await readOptionalText(this.#texts, INDEX_FILE)) ?? "");
+    const strange = names.find((name) => !isPlainName(name));
     if (strange !== undefined) {
       throw new CheckpointError(strange, "its name is not a plain file name");
     }
-    names.delete(SINGLE_FILE);
-    return [...names].sort();
+    return names.filter((name) => name !== SINGLE_FILE);
   }
 
   /** A small file's bytes, or undefined when the server has none. */
@@ -197,8 +192,25 @@ class RemoteFolder implements WeightSource {
   }
 }
 
+/** Whether a name from an index stays inside its folder. */
+export function isPlainName(name: string): boolean {
+  return !/[/\\]|^\.{0,2}$/.test(name);
+}
+
+/** Address of the folder, with a slash at its end; a relative one counts from the page or worker. */
+export function folderUrl(address: string | URL): URL {
+  const url = new URL(address, globalThis.location?.href);
+  if (!url.pathname.endsWith("/")) url.pathname += "/";
+  return url;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+}
+
 /** A page in place of a file is what servers of single-page applications send for "not found". */
-function isMissing({ status, headers }: Response): boolean {
+export function isMissing({ status, headers }: Answer): boolean {
   return MISSING.includes(status) || (headers.get("content-type") ?? "").startsWith("text/html");
 }
 
@@ -213,7 +225,9 @@ async function refuse(file: string, response: Response): Promise<never> {
 }
 
 /** What the header Content-Range says; undefined where there is none or a page may not see it. */
-function contentRange({ headers }: Response): { start?: number; size?: number } | undefined {
+export function contentRange({
+  headers,
+}: Pick<Answer, "headers">): { start?: number; size?: number } | undefined {
   const match = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("content-range") ?? "");
   if (match === null) return undefined;
   const [, start, size] = match;

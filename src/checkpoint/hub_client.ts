@@ -30,8 +30,9 @@ export interface HubClientOptions
   extends Pick<FileRequestsOptions, "signal" | "idleTimeout" | "onPage"> {
   /** Address without a slash at its end. Default the public hub's. */
   readonly endpoint?: string | undefined;
-  readonly token?: string | undefined;
-  /** Where the token is taken from, for messages. */
+  /** For the hub alone, such as `authorization`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Where an access token is taken from, for messages. */
   readonly tokenPlace: string;
   readonly policy: RetryPolicy;
   readonly onRetry?: (sentence: string) => void;
@@ -64,14 +65,22 @@ export class HubClient {
   readonly #options: HubClientOptions;
 
   constructor(options: HubClientOptions) {
-    const { endpoint = PUBLIC_HUB, token, tokenPlace, signal, idleTimeout, onPage } = options;
+    const {
+      endpoint = PUBLIC_HUB,
+      headers = {},
+      tokenPlace,
+      signal,
+      idleTimeout,
+      onPage,
+    } = options;
+    const hasToken = new Headers(headers).has("authorization");
     this.#http = new FileRequests({
       endpoint,
+      headers,
       signal,
       idleTimeout,
       ...(onPage !== undefined && { onPage }),
-      ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
-      explain: (status, headers) => explain(status, headers, { token, tokenPlace }),
+      explain: (status, answer) => explain(status, answer, { hasToken, tokenPlace }),
     });
     this.#options = options;
   }
@@ -161,6 +170,21 @@ export class HubClient {
     });
   }
 
+  /** The bytes of a small file. */
+  async readWhole(listing: Pick<Listing, "id" | "commit">, file: HubFile): Promise<Uint8Array> {
+    const subject = `${file.name} of ${listing.id}`;
+    return this.#retried(subject, async () => {
+      const pieces: Uint8Array[] = [];
+      const wanted = { position: 0, version: undefined };
+      await this.open(listing, file, wanted, async (body) => {
+        for await (const piece of body.chunks()) pieces.push(piece);
+      });
+      const bytes = joinBytes(pieces);
+      if (bytes.length === file.size) return bytes;
+      throw new PassingError(`${bytes.length} of ${file.size} bytes came`);
+    });
+  }
+
   #retried<T>(subject: string, work: () => Promise<T>): Promise<T> {
     const { policy, signal, onRetry } = this.#options;
     return withRetries(work, { subject, policy, signal, ...(onRetry && { onRetry }) });
@@ -181,10 +205,11 @@ async function whole(reply: FileReply, subject: string): Promise<Uint8Array> {
     length += piece.length;
     if (length > MOST_LISTING_BYTES) throw new DownloadError(subject, "its list never ends");
   }
-  return joinBytes(pieces, length);
+  return joinBytes(pieces);
 }
 
-function joinBytes(pieces: readonly Uint8Array[], length: number): Uint8Array {
+function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
+  const length = pieces.reduce((total, piece) => total + piece.length, 0);
   const joined = new Uint8Array(length);
   let at = 0;
   for (const piece of pieces) {
@@ -273,16 +298,15 @@ function bodyStart({ status, headers }: FileReply, position: number, size: numbe
 }
 
 interface Token {
-  readonly token: string | undefined;
+  readonly hasToken: boolean;
   readonly tokenPlace: string;
 }
 
 function explain(
   status: number,
   headers: Headers,
-  { token, tokenPlace: place }: Token,
+  { hasToken, tokenPlace: place }: Token,
 ): string | undefined {
-  const hasToken = token !== undefined;
   switch (status) {
     case 401:
       return hasToken

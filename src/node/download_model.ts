@@ -80,9 +80,10 @@ export async function downloadModel(
   const failing = new AbortController();
   const signal = AbortSignal.any([failing.signal, ...(options.signal ? [options.signal] : [])]);
   const { report = SILENT, policy = DEFAULT_RETRY_POLICY } = options;
+  const token = await readToken(env);
   const client = new HubClient({
     endpoint,
-    token: await readToken(env),
+    ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
     tokenPlace: "HF_TOKEN",
     signal,
     idleTimeout: options.idleTimeout ?? DEFAULT_IDLE_TIMEOUT,

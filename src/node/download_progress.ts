@@ -5,6 +5,7 @@
  * @module
  */
 
+import { TransferRate } from "../http/transfer_rate.ts";
 import type { DownloadReport } from "./download_model.ts";
 import type { Output } from "./logger.ts";
 
@@ -15,14 +16,7 @@ export interface ProgressOptions {
 
 const TERMINAL_INTERVAL = 200;
 const LINE_INTERVAL = 5000;
-/** Milliseconds over which the rate is taken. */
-const WINDOW = 10_000;
 const CLEAR_LINE = "\r\x1b[K";
-
-interface Sample {
-  readonly time: number;
-  readonly done: number;
-}
 
 /** Writes what is here, how fast the rest comes, and how long it will take. */
 export function downloadReport(
@@ -31,7 +25,7 @@ export function downloadReport(
   { now = () => performance.now() }: ProgressOptions = {},
 ): DownloadReport {
   const interval = output.isTTY ? TERMINAL_INTERVAL : LINE_INTERVAL;
-  let samples: readonly Sample[] = [];
+  const rate = new TransferRate();
   let shown = Number.NEGATIVE_INFINITY;
   let isComplete = false;
   const clear = () => {
@@ -45,9 +39,8 @@ export function downloadReport(
       const isNews = isComplete && !wasComplete;
       if (time - shown < interval && !isNews) return;
       shown = time;
-      const recent = samples.filter((sample) => time - sample.time <= WINDOW);
-      samples = [...(done < (samples.at(-1)?.done ?? 0) ? [] : recent), { time, done }];
-      const text = `Downloading ${id}: ${describe(samples, total)}`;
+      rate.add(time, done);
+      const text = `Downloading ${id}: ${describe(done, total, rate.bytesPerSecond)}`;
       const end = isComplete ? "\n" : "";
       if (!output.isTTY) output.write(`${text}\n`);
       else output.write(CLEAR_LINE + text.slice(0, (output.columns ?? 81) - 1) + end);
@@ -59,14 +52,11 @@ export function downloadReport(
   };
 }
 
-function describe(samples: readonly Sample[], total: number): string {
-  const first = samples[0]!;
-  const last = samples.at(-1)!;
-  const percent = total === 0 ? 100 : Math.floor((last.done / total) * 100);
-  const amount = `${megabytes(last.done)} of ${megabytes(total)} MB (${percent}%)`;
-  const rate = ((last.done - first.done) / (last.time - first.time)) * 1000;
-  if (!(rate > 0) || last.done >= total) return amount;
-  const left = duration((total - last.done) / rate);
+function describe(done: number, total: number, rate: number | undefined): string {
+  const percent = total === 0 ? 100 : Math.floor((done / total) * 100);
+  const amount = `${megabytes(done)} of ${megabytes(total)} MB (${percent}%)`;
+  if (rate === undefined || done >= total) return amount;
+  const left = duration((total - done) / rate);
   return `${amount}, ${megabytes(rate)} MB/s, ${left} left`;
 }
 
