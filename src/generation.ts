@@ -6,6 +6,12 @@
  *
  * @module
  */
+import type {
+  CacheTree,
+  CacheTreeOptions,
+  FlushOptions,
+  PrefixStoreStatus,
+} from "./prefix_cache.ts";
 import type { Profile, ProfileOptions } from "./profile.ts";
 
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
@@ -182,6 +188,11 @@ export interface GenerationRequest {
   readonly requestId?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
+  /**
+   * Stores what the cache has of the prompt beyond the engine's life: all, or that many tokens at
+   * least 64, in whole blocks of 64. Refused by engines without a store. Default false.
+   */
+  readonly storePrefix?: boolean | number;
   /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */
   readonly priority?: number;
   /** Tokens of a chunk, at least 1; the first token comes at once, the last chunk has what is left. Default 1. */
@@ -265,6 +276,8 @@ export interface ModelDescription {
   readonly vocabularySize: number;
   /** Numbers of one embedding. */
   readonly hiddenSize: number;
+  /** Whether prefixes can be stored beyond the engine's life. Default false. */
+  readonly storesPrefixes?: boolean;
   /** Sampling defaults, those of generation_config.json for one; chat requests start from them. */
   readonly defaults: {
     readonly temperature?: number;
@@ -300,41 +313,10 @@ export interface EngineStatus {
   readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */
   readonly batchInvariant: boolean;
+  /** What the store of prefixes has, of all models that it keeps; absent where there is none. */
+  readonly prefixStore?: PrefixStoreStatus;
   /** Names of the arithmetic and the order of sums in each phase; of equal names the bits are equal. */
   readonly numericClasses: { readonly prefill: string; readonly decode: string };
-}
-
-export interface CacheTreeOptions {
-  /** Nodes at most. Default 256. */
-  readonly maxNodes?: number;
-}
-
-/** Tokens that follow each other in the prefix cache, up to where prompts have gone apart. */
-export interface CacheTreeNode {
-  /** Index of the node that holds what comes before; -1 where nothing does. */
-  readonly parent: number;
-  /** Nodes of different ones share nothing: they are of requests with different salts. */
-  readonly partition: number;
-  readonly tokens: number;
-  /** Pages of the KV cache that hold them. */
-  readonly pages: number;
-  /** Requests that use it now; without any it goes when its pages are needed. */
-  readonly holders: number;
-  /** The text of its first tokens, special ones by their names. Empty where they have none. */
-  readonly label: string;
-}
-
-/** The prefix cache as it stands. */
-export interface CacheTree {
-  /** Tokens of a page. */
-  readonly pageSize: number;
-  /**
-   * Each behind its parent: first those in use, then those that were used last. The last one of them
-   * is the first to go.
-   */
-  readonly nodes: readonly CacheTreeNode[];
-  /** Whether those are all. */
-  readonly isComplete: boolean;
 }
 
 /** 32 hexadecimal digits, as unlikely to repeat as a UUID. */
@@ -402,11 +384,12 @@ export interface GenerationEngine {
   cacheTree?(options?: CacheTreeOptions): Promise<CacheTree>;
 
   /**
-   * Forgets what the prefix cache has, so that the next prompts are computed from their first token.
+   * Forgets what the prefix cache has, so that the next prompts are computed from their first token,
+   * or from where what is stored of them ends.
    *
    * @returns Whether it could: false, and nothing has changed, while requests run or wait.
    */
-  flushCache(): Promise<boolean>;
+  flushCache(options?: FlushOptions): Promise<boolean>;
 
   /** Ends running requests with an abort and frees the device's memory. */
   close(): Promise<void>;

@@ -12,6 +12,7 @@ export {
   type TuneResult,
   tuneKernels,
 } from "../kernels/tune.ts";
+export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
@@ -25,6 +26,7 @@ export {
 export type { LogitProcessor, LogitRow } from "./engine/logit_processor.ts";
 export type { MemoryPlan } from "./engine/memory_plan.ts";
 export { messagePort, type Port } from "./engine/port.ts";
+export type { PrefixStoreOptions } from "./engine/prefix_options.ts";
 export { type ConnectOptions, RemoteEngine } from "./engine/remote_engine.ts";
 export { serveEngine } from "./engine/serve_engine.ts";
 export type { StepReport } from "./engine/step_report.ts";
@@ -40,9 +42,6 @@ export {
   WorkerError,
 } from "./errors.ts";
 export type {
-  CacheTree,
-  CacheTreeNode,
-  CacheTreeOptions,
   ChatMessage,
   ChatToolCall,
   DetokenizeOptions,
@@ -72,6 +71,13 @@ export {
   type GrammarSource,
 } from "./grammar/library.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
+export type {
+  CacheTree,
+  CacheTreeNode,
+  CacheTreeOptions,
+  FlushOptions,
+  PrefixStoreStatus,
+} from "./prefix_cache.ts";
 export {
   type AdapterRates,
   type ChromeTrace,

@@ -5,7 +5,7 @@
  */
 import type { RadixCache, RadixNode } from "../cache/radix_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
-import type { CacheTree, CacheTreeNode, CacheTreeOptions } from "../generation.ts";
+import type { CacheTree, CacheTreeNode, CacheTreeOptions } from "../prefix_cache.ts";
 
 const MAX_NODES = 256;
 /** Tokens that a node's label is the text of, and characters of it. */

@@ -8,6 +8,7 @@ import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import { type ChunkStream, requireInterval } from "./chunk_stream.ts";
 import type { LogitProcessor } from "./logit_processor.ts";
+import { requireStorable } from "./prefix_options.ts";
 import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
 import type { Profiler } from "./profiler.ts";
 import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
@@ -68,6 +69,11 @@ export function createSequence(
     embeddings,
     sampling,
     maxNewTokens,
+    storedLength: requireStorable(request, {
+      promptLength: prompt.length,
+      isTokens: embeddings === undefined,
+      storesPrefixes: model.storesPrefixes,
+    }),
     logprobs:
       request.logprobs &&
       new SequenceLogprobs(request.logprobs, {

@@ -6,13 +6,12 @@
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { ContentIds } from "../cache/content_id.ts";
 import { PagePool } from "../cache/page_pool.ts";
+import type { PrefixStore } from "../cache/prefix_store.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
 import type {
-  CacheTree,
-  CacheTreeOptions,
   DetokenizeOptions,
   EngineStatus,
   GenerationChunk,
@@ -22,6 +21,7 @@ import type {
 } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
 import { drawCacheTree } from "./cache_tree.ts";
 import { ChunkStream } from "./chunk_stream.ts";
@@ -34,6 +34,8 @@ import { localGrammarService } from "./local_grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
 import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { maxPrefillKeys } from "./prefill_workspace.ts";
+import { openPrefixStore } from "./prefix_options.ts";
+import { PrefixTransfers } from "./prefix_transfers.ts";
 import { Profiler } from "./profiler.ts";
 import { type PromptOptions, requireTokens, tokenize } from "./prompt.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
@@ -64,6 +66,8 @@ export class Engine implements GenerationEngine {
   readonly #pages: SequencePages;
   readonly #movers: PageMovers;
   readonly #scheduler: Scheduler;
+  /** Absent without a store of prefixes. */
+  readonly #prefixes: PrefixTransfers | undefined;
   readonly #profiler: Profiler;
   readonly #prompt: PromptOptions;
   /** What new sequences are made with. */
@@ -84,7 +88,7 @@ export class Engine implements GenerationEngine {
     source: WeightSource,
     loaded: LoadedModel,
     text: TextModel,
-    options: EngineOptions,
+    { store, ...options }: EngineOptions & { readonly store: PrefixStore | undefined },
   ) {
     const { definition, options: resolved, memoryPlan } = loaded;
     const { pageSize, maxRows, schedulePolicy, scheduleConservativeness } = resolved;
@@ -102,6 +106,7 @@ export class Engine implements GenerationEngine {
       contextLength,
       vocabularySize: definition.shape.vocabularySize,
       hiddenSize: definition.shape.hiddenSize,
+      storesPrefixes: store !== undefined,
     };
     this.#grammars = (options.grammarService ?? localGrammarService)({
       tokens: text.tokenizer.vocabulary,
@@ -126,6 +131,13 @@ export class Engine implements GenerationEngine {
       maxPrefillKeys: maxPrefillKeys(contextLength, maxRows),
       maxScoredRows: loaded.runner.maxScoredRows,
     });
+    this.#prefixes =
+      store &&
+      new PrefixTransfers({
+        ...{ ...resolved.prefixStore!, store, codec: loaded.codec!, pages: this.#pages },
+        isIdle: () => this.#loop === undefined,
+        wake: () => this.#news.call(),
+      });
     this.#profiler = new Profiler(loaded.runner.recorder);
     this.#sequences = {
       ...{ text, model: this.model, prompt: this.#prompt, profiler: this.#profiler },
@@ -151,7 +163,10 @@ export class Engine implements GenerationEngine {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
       const loaded = await loadModel(checkpoint, options);
-      return new Engine(source, loaded, text, options);
+      const { prefixStore } = loaded.options;
+      const store =
+        prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
+      return new Engine(source, loaded, text, { ...options, store });
     } finally {
       await source.close?.();
     }
@@ -172,12 +187,15 @@ export class Engine implements GenerationEngine {
         sequence = created;
         this.#live.add(created);
         signal?.addEventListener("abort", onAbort);
-        if (constraint === undefined) {
+        const preparations = [
+          constraint && created.grammar!.open(this.#grammars, constraint),
+          this.#prefixes?.restore(created, () => !isOver),
+        ].filter((one) => one !== undefined);
+        if (preparations.length === 0) {
           this.#begin(created);
           return;
         }
-        created
-          .grammar!.open(this.#grammars, constraint)
+        Promise.all(preparations)
           .then(() => isOver || this.#begin(created))
           .catch((error: unknown) => stream.fail(error));
       },
@@ -237,6 +255,7 @@ export class Engine implements GenerationEngine {
       retractedRequests: [...this.#live].filter((one) => one.isRetracted).length,
       stalledFor: this.#loop === undefined ? 0 : (performance.now() - this.#progressAt) / 1000,
       ...this.#loaded.figures,
+      ...(this.#prefixes && { prefixStore: this.#prefixes.status }),
     };
   }
 
@@ -254,8 +273,9 @@ export class Engine implements GenerationEngine {
     });
   }
 
-  async flushCache(): Promise<boolean> {
+  async flushCache({ stored = false }: FlushOptions = {}): Promise<boolean> {
     if (this.#scheduler.hasWork) return false;
+    if (stored) await this.#prefixes?.clear();
     this.#pages.flush();
     return true;
   }
@@ -268,6 +288,7 @@ export class Engine implements GenerationEngine {
     }
     this.#news.call();
     await this.#loop;
+    await this.#prefixes?.close();
     await this.#profiler.close();
     this.#grammars.close();
     this.#loaded.destroy();
@@ -283,6 +304,7 @@ export class Engine implements GenerationEngine {
       // Requests that arrive together start together.
       await Promise.resolve();
       for (;;) {
+        this.#prefixes?.rest();
         // While the GPU is busy, waiting a moment for a mask costs nobody anything.
         if (scheduler.isUnprepared && !pipeline.isEmpty) await pipeline.race(this.#newsOr(MASK_MS));
         while (pipeline.hasRoom(scheduler.lookahead)) {
@@ -291,13 +313,16 @@ export class Engine implements GenerationEngine {
           pipeline.push(step, await profiler.span("record", () => this.#submit(step)));
         }
         if (pipeline.isEmpty) {
-          if (!scheduler.isUnprepared) break;
+          // Whoever has borrowed pages gives them back soon, and somebody may wait for them.
+          const mayWait = scheduler.hasWork && this.#pages.borrowerCount > 0;
+          if (!scheduler.isUnprepared && !mayWait) break;
           await this.#news.wait();
           continue;
         }
         const { step, tokens } = await profiler.span("sample readback", () => pipeline.finish());
         this.#progressAt = performance.now();
         profiler.span("commit", () => scheduler.commit(step, tokens));
+        this.#prefixes?.committed(step);
         profiler.endStep();
         this.#onStep?.(reportStep(step));
       }
@@ -307,6 +332,7 @@ export class Engine implements GenerationEngine {
     } finally {
       // At once: a request that comes now starts the next loop.
       this.#loop = undefined;
+      this.#prefixes?.rest();
     }
   }
 

@@ -18,6 +18,7 @@ import {
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
+import { type PrefixStoreOptions, requirePrefixStore } from "./prefix_options.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
 import type { StepReport } from "./step_report.ts";
 
@@ -61,6 +62,11 @@ export interface EngineOptions {
   readonly maxDecodeBucket?: number | undefined;
   /** Whether prompts share what the cache has of their beginnings. Default true. */
   readonly prefixCache?: boolean | undefined;
+  /**
+   * Where prefixes are kept beyond the engine's life, so that the next one on the same model need not
+   * compute them: the same bits. Needs `prefixCache`. Default: nowhere.
+   */
+  readonly prefixStore?: PrefixStoreOptions | undefined;
   /**
    * Whether models with latent attention expand long cached prefixes of prompts in chunks; else in
    * one piece, in a workspace that holds the context where an eighth of the memory that weights
@@ -187,6 +193,7 @@ export interface ResolvedOptions {
   readonly grammarBackend: GrammarBackend;
   readonly json: JsonSchemaOptions;
   readonly prefixCache: boolean;
+  readonly prefixStore: ReturnType<typeof requirePrefixStore> | undefined;
   readonly chunkedPrefix: boolean;
   readonly chunkedPrefixThreshold: number;
   readonly schedulePolicy: SchedulePolicy;
@@ -234,7 +241,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
       "memFractionStatic",
     );
   }
-  const { schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
+  const { prefixCache = true, schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
   if (!SCHEDULE_POLICIES.includes(schedulePolicy)) {
     throw new InvalidRequestError(
       `schedulePolicy must be one of ${SCHEDULE_POLICIES.join(", ")}, got ${schedulePolicy}`,
@@ -260,7 +267,8 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
       maxWhitespace: whole("jsonWhitespace", 40, { min: 0, max: 1000 }),
       dialect: requireDialect(options.jsonDialect),
     },
-    prefixCache: options.prefixCache ?? true,
+    prefixCache,
+    prefixStore: options.prefixStore && requirePrefixStore(options.prefixStore, { prefixCache }),
     chunkedPrefix: options.chunkedPrefix ?? true,
     chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),

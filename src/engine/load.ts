@@ -130,7 +130,7 @@ async function load(
     const quantizationErrors = (await upload?.report()) ?? [];
     upload?.destroy();
     let codec: PageCodec | undefined;
-    if (options.retractionMemory > 0) {
+    if (options.retractionMemory > 0 || options.prefixStore !== undefined) {
       const { pageSize, quantizeActivations } = options;
       codec = new PageCodec(device, {
         cache,

@@ -17,6 +17,7 @@ import type {
   TokenizeRequest,
 } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
+import type { FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
 import { abortError, ChunkStream } from "./chunk_stream.ts";
 import {
@@ -135,8 +136,8 @@ export class RemoteEngine implements GenerationEngine {
     return this.#ask("detokenize", [tokens, options]);
   }
 
-  flushCache(): Promise<boolean> {
-    return this.#ask("flushCache", []);
+  flushCache(options?: FlushOptions): Promise<boolean> {
+    return this.#ask("flushCache", [options]);
   }
 
   /**

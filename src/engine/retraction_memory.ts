@@ -100,6 +100,11 @@ export class RetractionMemory {
     this.keep(sequence);
   }
 
+  /** Whether anything has been noted since the last call of `take`. */
+  get isMoving(): boolean {
+    return this.#saves.length + this.#restores.length > 0;
+  }
+
   /** What has been noted since the last call. */
   take(): { readonly saves: readonly PageSave[]; readonly restores: readonly PageRestore[] } {
     const transfers = { saves: this.#saves, restores: this.#restores };

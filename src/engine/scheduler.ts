@@ -377,7 +377,7 @@ export class Scheduler {
       (a, b) => a.completionLength - b.completionLength || b.promptLength - a.promptLength,
     );
     if (victim === undefined || this.#running.length === 1) {
-      if (this.#arriving.size + this.#held.size > 0) return false;
+      if (this.#arriving.size + this.#held.size + this.#pages.borrowerCount > 0) return false;
       throw new KernelError("scheduler", "one sequence alone does not fit the cache");
     }
     this.#running = this.#running.filter((other) => other !== victim);

@@ -47,6 +47,8 @@ export interface SequenceOptions {
   readonly grammar?: SequenceGrammar | undefined;
   /** Change the logits before each draw. Default none. */
   readonly logitProcessors?: readonly LogitProcessor[] | undefined;
+  /** Tokens at its prompt's beginning that are to be stored. Default 0. */
+  readonly storedLength?: number | undefined;
   /** Takes each chunk as it comes. */
   readonly onChunk: (chunk: GenerationChunk) => void;
   /** Takes the error that ended the sequence instead of a last chunk. */
@@ -60,6 +62,8 @@ export class Sequence {
   readonly sampling: Sampling;
   readonly promptLength: number;
   readonly maxNewTokens: number;
+  /** Tokens at its prompt's beginning that the request asks to store. */
+  readonly storedLength: number;
   readonly tokens: number[];
   /** What its prompt's rows start from, when the prompt is no tokens. */
   readonly embeddings: PromptEmbeddings | undefined;
@@ -103,6 +107,7 @@ export class Sequence {
     this.sampling = options.sampling;
     this.promptLength = options.prompt.length;
     this.maxNewTokens = options.maxNewTokens;
+    this.storedLength = options.storedLength ?? 0;
     this.tokens = [...options.prompt];
     this.embeddings = options.embeddings;
     this.#options = options;
@@ -163,6 +168,11 @@ export class Sequence {
     this.#acceptedAt = performance.now();
     this.#emit("", [], this.grammar?.compilation);
     this.#follow([]);
+  }
+
+  /** Seconds since a step has first computed rows of it. */
+  get secondsRunning(): number {
+    return (performance.now() - this.#acceptedAt) / 1000 - (this.#queueSeconds ?? 0);
   }
 
   /** Says that a step computes rows of it: the first time, its wait is over. */

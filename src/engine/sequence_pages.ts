@@ -31,6 +31,12 @@ export interface SequencePagesOptions {
   readonly retractionMemory?: RetractionMemory | undefined;
 }
 
+/** Whoever has pages: a sequence, or somebody who moves pages of a prefix. */
+export type PageHolder = Pick<
+  Sequence,
+  "tokens" | "partition" | "pageTable" | "prefix" | "sharedTokens" | "computed"
+>;
+
 /** A page in which somebody has computed tokens up to `end`, beyond those in shared pages. */
 interface PartialPage {
   readonly page: number;
@@ -47,6 +53,8 @@ export class SequencePages {
   readonly #memory: RetractionMemory | undefined;
   /** Sequences that have pages. */
   readonly #attached = new Set<Sequence>();
+  /** Who has pages and is no sequence. */
+  readonly #borrowers = new Set<PageHolder>();
   /** Copies since transfers were taken, each for a sequence that began since. */
   #copies: (PageCopy & { readonly sequence: Sequence })[] = [];
 
@@ -85,7 +93,7 @@ export class SequencePages {
   /** Where in the cache those tokens are. Looking is no use of them. */
   look(sequence: Sequence): PrefixLook {
     const { tokens, partition } = sequence;
-    const limit = this.#limit(sequence);
+    const limit = this.limit(sequence);
     const nothing = { tokens: 0, lastPage: undefined, path: [] };
     return this.radix?.look(tokens, { limit, partition }) ?? nothing;
   }
@@ -97,7 +105,7 @@ export class SequencePages {
   }
 
   /** Tokens that a sequence may take from others. */
-  #limit({ cacheableTokens, promptLength }: Sequence): number {
+  limit({ cacheableTokens, promptLength }: Sequence): number {
     return this.#promptsDiffer ? Math.min(cacheableTokens, promptLength) : cacheableTokens;
   }
 
@@ -120,7 +128,7 @@ export class SequencePages {
     if (this.radix === undefined) return undefined;
     const { pageSize } = this.pool;
     const index = start / pageSize;
-    const most = Math.min(this.#limit(sequence), start + pageSize);
+    const most = Math.min(this.limit(sequence), start + pageSize);
     let best: PartialPage | undefined;
     for (const other of this.#attached) {
       if (other.partition !== sequence.partition || this.#isMoving(other)) continue;
@@ -146,7 +154,7 @@ export class SequencePages {
    * changed.
    */
   attach(sequence: Sequence): boolean {
-    this.#match(sequence, this.#limit(sequence));
+    this.#match(sequence, this.limit(sequence));
     return this.#orRelease(sequence, () => {
       if (!this.#restore(sequence)) return false;
       if (sequence.saved === undefined) this.#copyPartialPage(sequence);
@@ -162,7 +170,7 @@ export class SequencePages {
    * @returns Whether there was room; without it, and after an error, nothing has changed.
    */
   attachShared(sequence: Sequence, tokens: number): boolean {
-    this.#match(sequence, Math.min(this.#limit(sequence), tokens));
+    this.#match(sequence, Math.min(this.limit(sequence), tokens));
     return this.#orRelease(sequence, () => this.grow(sequence, tokens));
   }
 
@@ -176,7 +184,7 @@ export class SequencePages {
     return isTaken;
   }
 
-  #match(sequence: Sequence, limit: number): void {
+  #match(sequence: PageHolder, limit: number): void {
     const { tokens, partition } = sequence;
     const match = this.radix?.match(tokens, { limit, partition });
     if (match === undefined) return;
@@ -245,7 +253,7 @@ export class SequencePages {
    *
    * @returns Whether there was room; without it nothing has changed.
    */
-  grow({ pageTable }: Sequence, tokens: number): boolean {
+  grow({ pageTable }: PageHolder, tokens: number): boolean {
     const missing = this.pool.pagesFor(tokens) - pageTable.length;
     if (missing <= 0) return true;
     if (missing > this.available) return false;
@@ -253,6 +261,44 @@ export class SequencePages {
     if (short > 0) this.pool.release(this.radix!.evict(short));
     pageTable.push(...this.pool.allocate(missing));
     return true;
+  }
+
+  /** Whether pages wait to be moved, so that some do not hold yet what they are to hold. */
+  get isMoving(): boolean {
+    return this.#copies.length > 0 || this.#memory?.isMoving === true;
+  }
+
+  /** How many have pages and are no sequences. They give them back soon. */
+  get borrowerCount(): number {
+    return this.#borrowers.size;
+  }
+
+  /**
+   * Keeps the pages that the cache has of a prefix as they are, for somebody who is to read them, or
+   * to write what follows them. Not while pages wait to be moved, or a schedule to be submitted.
+   */
+  borrow(tokens: readonly number[], partition: string | undefined): PageHolder {
+    const holder: PageHolder = {
+      ...{ tokens: [...tokens], partition, pageTable: [] },
+      ...{ prefix: undefined, sharedTokens: 0, computed: 0 },
+    };
+    this.#borrowers.add(holder);
+    this.#match(holder, tokens.length);
+    return holder;
+  }
+
+  /** Takes note that the pages of a borrower hold its first `computed` tokens: others may use them. */
+  fill(borrower: PageHolder, computed: number): void {
+    borrower.computed = computed;
+    this.#insert(borrower, computed);
+  }
+
+  /** Takes all pages from a borrower; the cache keeps those that hold something. */
+  giveBack(borrower: PageHolder): void {
+    if (!this.#borrowers.delete(borrower)) return;
+    const { pageTable, prefix, sharedTokens } = borrower;
+    this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
+    if (prefix !== undefined) this.radix!.unlock(prefix);
   }
 
   /** Frees the cached pages that nobody uses. */
@@ -272,7 +318,7 @@ export class SequencePages {
     this.share(sequence);
   }
 
-  #insert(sequence: Sequence, tokenCount: number): void {
+  #insert(sequence: PageHolder, tokenCount: number): void {
     const radix = this.radix;
     if (radix === undefined) return;
     const { tokens, pageTable, partition, prefix, sharedTokens } = sequence;

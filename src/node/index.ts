@@ -25,6 +25,7 @@ export { type FolderSource, openFolder } from "./files.ts";
 export { type App, type RunningServer, type ServeOptions, serve } from "./http.ts";
 export type { Environment } from "./hub_settings.ts";
 export { defaultModelPath } from "./package_root.ts";
+export { prefixFiles } from "./prefix_files.ts";
 export { ProfileFiles, type ProfileFilesOptions } from "./profile_files.ts";
 export {
   MissingModelError,
