@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+import { packageBuild } from "./packaging/environments.ts";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
@@ -61,50 +61,10 @@ function lavapipeProjects() {
 
 const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
 
-/**
- * Gives the browser's worker its built name and leaves its address written as every bundler
- * understands it; what Vite would make of it only suits a page.
- */
-function workerAddress(): Plugin {
-  const source = 'new URL("./grammar_worker.ts", import.meta.url)';
-  const built = 'new URL("./browser_grammar_worker.js", import.meta.url)';
-  const placeholder = "__browser_grammar_worker__";
-  const replace = (code: string, from: string, to: string) =>
-    code.includes(from) ? { code: code.replace(from, to), map: null } : null;
-  return {
-    name: "worker-address",
-    apply: "build",
-    enforce: "pre",
-    transform: (code) => replace(code, source, placeholder),
-    renderChunk: (code) => replace(code, placeholder, built),
-  };
-}
-
 export default defineConfig({
-  plugins: [workerAddress()],
+  ...packageBuild(),
   // The examples import this package by its name; tsconfig.json says where that is.
   resolve: { tsconfigPaths: true },
-  build: {
-    target: "es2022",
-    minify: false,
-    sourcemap: true,
-    lib: {
-      entry: {
-        index: "src/index.ts",
-        node: "src/node/index.ts",
-        browser: "src/browser/index.ts",
-        wisp: "src/node/wisp.ts",
-        grammar_worker: "src/node/grammar_worker.ts",
-        browser_grammar_worker: "src/browser/grammar_worker.ts",
-      },
-      formats: ["es"],
-    },
-    rolldownOptions: {
-      // Dependencies and Node's own modules stay imports; only our files are bundled.
-      external: (id) => !/^(\.|\/|\0|[A-Za-z]:)/.test(id) && !id.startsWith("src/"),
-      output: { entryFileNames: "[name].js", chunkFileNames: "chunks/[name]-[hash].js" },
-    },
-  },
   test: {
     projects: [
       // The one for work in progress: everything, on the best adapter of the machine.

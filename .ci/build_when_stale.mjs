@@ -15,7 +15,7 @@ function newest(path) {
 }
 
 const built = join(root, "dist", "wisp.js");
-const sources = ["src", "kernels", "package.json", "vite.config.ts"];
+const sources = ["src", "kernels", "packaging", "package.json", "vite.config.ts"];
 const isFresh =
   existsSync(built) &&
   sources.every((name) => newest(join(root, name)) <= statSync(built).mtimeMs);

@@ -2,7 +2,7 @@
 // prints what it took as one line of JSON.
 
 import { performance } from "node:perf_hooks";
-import { Engine } from "../dist/index.js";
+import { Engine } from "../dist/node_index.js";
 import { defaultModelPath, openDevice, openFolder } from "../dist/node.js";
 
 const SAMPLE_MS = 2;

@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 const SAMPLE_MS = 2;
 const { dist, model, options, prompt, generated, rounds } = JSON.parse(process.argv[2]);
 const library = (name) => import(pathToFileURL(join(dist, name)).href);
-const { Engine } = await library("index.js");
+const { Engine } = await library("node_index.js");
 const { openDevice, openFolder } = await library("node.js");
 
 /** Most bytes that the process has ever had in memory, as the system counts them. */

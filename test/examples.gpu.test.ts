@@ -7,8 +7,9 @@ import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, transformWithOxc } from "vite";
+import { transformWithOxc } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildPackage } from "./support/build_package.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
@@ -26,8 +27,7 @@ beforeAll(async () => {
   for (const path of ["package.json", "examples/tiny-deepseek-v3"]) {
     cpSync(join(root, path), join(installed, path), { recursive: true });
   }
-  const outDir = join(installed, "dist");
-  await build({ root, logLevel: "error", build: { outDir, emptyOutDir: true } });
+  await buildPackage(join(installed, "dist"));
 });
 
 afterAll(() => rmSync(consumer, { recursive: true, force: true }));

@@ -1,15 +1,14 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { build } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { workerGrammarService } from "../../src/browser/worker_grammar_service.ts";
+import { buildPackage } from "../support/build_package.ts";
 import { launchChromium } from "../support/chromium.ts";
 import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PAGE =
   '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
 const PROGRAM = `
@@ -34,17 +33,12 @@ beforeAll(async () => {
   mkdirSync(written);
   writeFileSync(join(written, "index.html"), PAGE);
   writeFileSync(join(written, "main.js"), PROGRAM);
-  const output = { emptyOutDir: true, minify: false };
-  await build({
-    root: ROOT,
-    logLevel: "error",
-    build: { ...output, outDir: join(written, "dist") },
-  });
+  await buildPackage(join(written, "dist"));
   await build({
     root: written,
     configFile: false,
     logLevel: "error",
-    build: { ...output, outDir: bundled },
+    build: { outDir: bundled, emptyOutDir: true, minify: false },
   });
 }, 120_000);
 

@@ -1,0 +1,106 @@
+/**
+ * What the package is built from, in one go (`vite build`): files for Node, files for the web, and
+ * each worker by itself.
+ *
+ * The web's `index.js` and `browser.js` have their dependencies inside, so that a page can import
+ * them as they are. A worker's file imports nothing, so that it can be copied to wherever a page
+ * serves it from; only tables of tokenizers are fetched when a model asks for them.
+ *
+ * @module
+ */
+import { rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { BuildEnvironmentOptions, EnvironmentOptions, UserConfig } from "vite";
+import { collectLicenses } from "./licenses.ts";
+import { pureConstants } from "./pure_constants.ts";
+import { wgslText } from "./wgsl_text.ts";
+import { workerAddresses } from "./worker_addresses.ts";
+
+type Output = NonNullable<BuildEnvironmentOptions["rolldownOptions"]>["output"];
+
+/** Dependencies and Node's own modules stay imports; only our files are bundled. */
+const isForeign = (id: string) => !/^(\.|\/|\0|[A-Za-z]:)/.test(id) && !id.startsWith("src/");
+
+/** Node's files stay readable, as nobody downloads them for each page. */
+const node: BuildEnvironmentOptions = {
+  target: "es2022",
+  minify: false,
+  sourcemap: true,
+  emptyOutDir: false,
+  lib: {
+    entry: {
+      node_index: "src/index.ts",
+      node_browser: "src/browser/index.ts",
+      node: "src/node/index.ts",
+      wisp: "src/node/wisp.ts",
+      grammar_worker: "src/node/grammar_worker.ts",
+    },
+    formats: ["es"],
+  },
+  rolldownOptions: {
+    external: isForeign,
+    output: { entryFileNames: "[name].js", chunkFileNames: "chunks/[name]-[hash].js" },
+  },
+};
+
+/** Classes keep their names, which errors tell; stack traces have source maps. */
+const minify = {
+  compress: true,
+  mangle: { keepNames: { class: true, function: false } },
+  codegen: true,
+} as const;
+
+/** Besides the tokenizers' tables there is only what `index.js` and `browser.js` share. */
+function chunkFileNames({ moduleIds }: { readonly moduleIds: readonly string[] }): string {
+  const isTokenizer = moduleIds.every((id) => id.includes("/gpt-tokenizer/"));
+  return isTokenizer ? "tokenizers/[name]-[hash].js" : "shared.js";
+}
+
+function web(entry: Record<string, string>, output: Output = {}): EnvironmentOptions {
+  const common = { entryFileNames: "[name].js", minify, comments: { annotation: true } };
+  const format = (output as { format?: string }).format === "iife" ? "iife" : "es";
+  return {
+    consumer: "client",
+    build: {
+      target: "es2022",
+      sourcemap: true,
+      emptyOutDir: false,
+      copyPublicDir: false,
+      lib: { entry, formats: [format], name: "wisp" },
+      rolldownOptions: {
+        output: { ...common, chunkFileNames, ...output },
+      },
+    },
+  };
+}
+
+const webEnvironments = {
+  web: web({ index: "src/index.ts", browser: "src/browser/index.ts" }),
+  grammarWorker: web({ browser_grammar_worker: "src/browser/grammar_worker.ts" }),
+};
+
+/** The part of Vite's configuration that builds the package. */
+export function packageBuild(): UserConfig {
+  const licenses = collectLicenses();
+  const forWeb = [wgslText(), pureConstants(), licenses.plugin];
+  return {
+    plugins: [
+      workerAddresses(),
+      ...forWeb.map((plugin) => ({
+        ...plugin,
+        applyToEnvironment: ({ name }: { readonly name: string }) => name in webEnvironments,
+      })),
+    ],
+    environments: { node: { consumer: "client", build: node }, ...webEnvironments },
+    builder: {
+      async buildApp(builder) {
+        const folder = resolve(builder.config.root, builder.config.build.outDir);
+        rmSync(folder, { recursive: true, force: true });
+        for (const name of ["node", ...Object.keys(webEnvironments)]) {
+          await builder.build(builder.environments[name]!);
+        }
+        licenses.write(join(folder, "THIRD_PARTY_LICENSES"));
+      },
+    },
+  };
+}
