@@ -1,0 +1,63 @@
+/**
+ * The worker that `loadWorkerEngine` starts: one engine, served at as many ports as it is given.
+ *
+ * @module
+ */
+import { Engine } from "../engine/engine.ts";
+import { errorData } from "../engine/error_data.ts";
+import { messagePort } from "../engine/port.ts";
+import { serveEngine } from "../engine/serve_engine.ts";
+import { deviceFactory, inspectAdapter } from "./device.ts";
+import { openModel } from "./model_address.ts";
+import { workerGrammarService } from "./worker_grammar_service.ts";
+import type { WorkerCall, WorkerNews } from "./worker_messages.ts";
+
+type LoadCall = Extract<WorkerCall, { type: "load" }>;
+
+const tell = (news: WorkerNews) => self.postMessage(news);
+
+let engine: Engine;
+/** Ends the serving of each port. */
+const stops: (() => void)[] = [];
+
+self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
+  switch (call.type) {
+    case "load":
+      load(call).catch((error: unknown) => tell({ type: "failed", error: errorData(error) }));
+      break;
+    case "connect":
+      stops.push(serveEngine(engine, messagePort(call.port)));
+      break;
+    case "close":
+      close();
+      break;
+    default:
+      call satisfies never;
+  }
+};
+
+async function load({ address, options, device, tellsSteps }: LoadCall): Promise<void> {
+  // What is missing here shows before anything is fetched.
+  const adapter = await inspectAdapter(device);
+  engine = await Engine.load(await openModel(address), {
+    ...options,
+    device: deviceFactory(device),
+    // A worker cannot start workers everywhere.
+    grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
+    onPlan: (plan) => tell({ type: "plan", plan }),
+    onProgress: (progress) => tell({ type: "progress", progress }),
+    ...(tellsSteps && { onStep: (step) => tell({ type: "step", step }) }),
+  });
+  const { memoryPlan, selfTest, quantizationErrors, pipelines } = engine;
+  const facts = { adapter, memoryPlan, selfTest, quantizationErrors, pipelines };
+  tell({ type: "loaded", facts });
+}
+
+/** Each port's last messages say that the engine is gone. */
+async function close(): Promise<void> {
+  try {
+    await engine.close();
+  } finally {
+    for (const stop of stops) stop();
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * What a page and the worker of its engine say to each other, beside what goes through the engine's
+ * ports: plain data.
+ *
+ * @module
+ */
+import type { SelfTestReport } from "../../kernels/self_test.ts";
+import type { EngineOptions, LoadingProgress } from "../engine/engine_options.ts";
+import type { ErrorData } from "../engine/error_data.ts";
+import type { MemoryPlan } from "../engine/memory_plan.ts";
+import type { StepReport } from "../engine/step_report.ts";
+import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
+import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import type { AdapterDescription, OpenDeviceOptions } from "./device.ts";
+import type { ModelAddress } from "./model_address.ts";
+
+/** Those that are plain data; the worker adds its own device and grammar service. */
+export type PlainEngineOptions = Omit<
+  EngineOptions,
+  "device" | "grammarService" | "onPlan" | "onProgress" | "onStep"
+>;
+
+/** `load` comes first, once. */
+export type WorkerCall =
+  | {
+      readonly type: "load";
+      readonly address: ModelAddress;
+      readonly options: PlainEngineOptions;
+      readonly device: OpenDeviceOptions;
+      /** Whether each step is told. */
+      readonly tellsSteps: boolean;
+    }
+  /** Serves the engine at one more port. */
+  | { readonly type: "connect"; readonly port: MessagePort }
+  | { readonly type: "close" };
+
+export type WorkerNews =
+  | { readonly type: "plan"; readonly plan: MemoryPlan }
+  | { readonly type: "progress"; readonly progress: LoadingProgress }
+  | { readonly type: "step"; readonly step: StepReport }
+  | { readonly type: "loaded"; readonly facts: EngineFacts }
+  | { readonly type: "failed"; readonly error: ErrorData };
+
+/** What is known of a loaded engine and never changes. */
+export interface EngineFacts {
+  readonly adapter: AdapterDescription;
+  /** Where the memory went. */
+  readonly memoryPlan: MemoryPlan;
+  /** What the start-up self-test found on the adapter. */
+  readonly selfTest: SelfTestReport;
+  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
+  readonly quantizationErrors: readonly QuantizationError[];
+  /** What was compiled for the model, and how long each pipeline took. */
+  readonly pipelines: readonly CompiledPipeline[];
+}

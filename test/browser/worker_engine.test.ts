@@ -1,0 +1,321 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { build } from "vite";
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import type * as browserApi from "../../src/browser/index.ts";
+import type * as api from "../../src/index.ts";
+import { launchChromium } from "../support/chromium.ts";
+import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
+import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
+import { SHARED_MODELS } from "../support/folder_source.ts";
+
+const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
+const PAGE =
+  '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
+const PROGRAM = `
+import * as api from "wisp-llm";
+import * as browserApi from "wisp-llm/browser";
+Object.assign(globalThis, { wisp: { ...api, ...browserApi } });
+`;
+const QUESTION = "What is the capital of Japan?";
+const ANSWER = "The capital of Japan is Tokyo.";
+/** Those whose two best tokens are never close. */
+const GOLDEN_CASES = ["math", "json", "raw_nobos"];
+const GOLDEN = join(SHARED_MODELS ?? "", "../golden/tiny-deepseek-v3-fp8.wa.json");
+
+type Wisp = typeof api & typeof browserApi;
+/** What the page's own code sees. */
+interface PageScope {
+  readonly wisp: Wisp;
+  engine: browserApi.WorkerEngine;
+}
+
+const folder = mkdtempSync(join(tmpdir(), "wisp-page-"));
+const outDir = join(folder, "built");
+const servers: FileServer[] = [];
+let browser: Browser | undefined;
+let whyNoBrowser = "";
+let pageFiles: ReadonlyMap<string, Uint8Array>;
+let address: string;
+let modelUrl: string;
+
+beforeAll(async () => {
+  const launched = await launchChromium();
+  if (typeof launched === "string") {
+    whyNoBrowser = launched;
+    return;
+  }
+  browser = launched;
+  const root = join(folder, "source");
+  mkdirSync(root);
+  writeFileSync(join(root, "index.html"), PAGE);
+  writeFileSync(join(root, "main.js"), PROGRAM);
+  await build({
+    root,
+    configFile: false,
+    logLevel: "error",
+    worker: { format: "es" },
+    resolve: {
+      alias: [
+        { find: /^wisp-llm$/, replacement: source("index.ts") },
+        { find: /^wisp-llm\/browser$/, replacement: source("browser/index.ts") },
+      ],
+    },
+    build: { outDir, emptyOutDir: true, target: "es2022", minify: false },
+  });
+  pageFiles = filesIn(outDir);
+  const page = await serveFiles(pageFiles);
+  const headers = { "access-control-allow-origin": "*" };
+  const model = await serveFiles(filesIn(EMBEDDED_MODEL), { headers });
+  servers.push(page, model);
+  address = `${page.url}index.html`;
+  modelUrl = model.url;
+}, 120_000);
+
+afterAll(async () => {
+  await browser?.close();
+  for (const server of servers) await server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function openPage(context: TestContext, url = address): Promise<Page> {
+  if (browser === undefined) return context.skip(whyNoBrowser);
+  const page = await browser.newPage();
+  context.onTestFinished(() => page.close());
+  page.setDefaultTimeout(100_000);
+  await page.goto(url);
+  await page.waitForFunction(() => "wisp" in globalThis);
+  return page;
+}
+
+/** What loading fails with: class, message and the field that is to blame. */
+function failureOf(page: Page, url: string, options: Readonly<Record<string, unknown>> = {}) {
+  return page.evaluate(
+    async ([url, options]) => {
+      const { wisp } = globalThis as unknown as PageScope;
+      const withDevice = options.device === "mine" ? { device: () => {} } : {};
+      const given: object = { ...options, ...withDevice };
+      try {
+        await wisp.loadWorkerEngine({ kind: "url", url }, given);
+        return undefined;
+      } catch (error) {
+        const { name, message } = error as Error;
+        return { name, message, isEngineError: error instanceof wisp.EngineError };
+      }
+    },
+    [url, options] as const,
+  );
+}
+
+describe("an engine in a worker", () => {
+  let page: Page | undefined;
+
+  test("loads, telling how far it is, and gives the golden tokens", async (context) => {
+    if (browser === undefined) return context.skip(whyNoBrowser);
+    page = await browser.newPage();
+    await page.goto(address);
+    await page.waitForFunction(() => "wisp" in globalThis);
+    const cases = goldenCases();
+    const found = await page.evaluate(
+      async ([url, prompts]) => {
+        const scope = globalThis as unknown as PageScope;
+        const told = { plans: 0, steps: 0, phases: new Set<string>() };
+        scope.engine = await scope.wisp.loadWorkerEngine(
+          { kind: "url", url },
+          {
+            contextLength: 512,
+            maxRunningRequests: 4,
+            onPlan: () => (told.plans += 1),
+            onProgress: ({ phase }) => told.phases.add(phase),
+            onStep: () => (told.steps += 1),
+          },
+        );
+        const { engine } = scope;
+        const { adapter, memoryPlan, selfTest, pipelines } = engine;
+        const sampling = { temperature: 0, maxNewTokens: 48, ignoreEos: true };
+        const tokensOf = async (tokens: readonly number[]) => {
+          const all: number[] = [];
+          for await (const chunk of engine.generate({ tokens, sampling }))
+            all.push(...chunk.tokens);
+          return all;
+        };
+        return {
+          tokens: await Promise.all(prompts.map(tokensOf)),
+          model: engine.model,
+          adapter: { name: adapter.name, isCpu: adapter.isCpu, warning: adapter.warning },
+          cacheTokens: memoryPlan.cacheTokens,
+          failures: selfTest.failures,
+          pipelines: pipelines.length,
+          told: { ...told, phases: [...told.phases] },
+        };
+      },
+      [modelUrl, cases.map(({ input_ids }) => input_ids)] as const,
+    );
+    expect(found.tokens).toEqual(cases.map(({ greedy }) => greedy.ids));
+    expect(found.model).toMatchObject({ path: modelUrl, contextLength: 512 });
+    expect(found.told).toMatchObject({ plans: 1, phases: ["adapter", "weights", "pipelines"] });
+    if (cases.length > 0) expect(found.told.steps).toBeGreaterThan(47);
+    expect(found.cacheTokens).toBeGreaterThan(512);
+    expect(found.failures).toEqual([]);
+    expect(found.pipelines).toBeGreaterThan(10);
+    if (found.adapter.isCpu) expect(found.adapter.warning).toContain(found.adapter.name);
+  }, 120_000);
+
+  test("answers at several ports, follows grammars, and frees what is aborted", async (context) => {
+    if (page === undefined) return context.skip(whyNoBrowser);
+    const found = await page.evaluate(
+      async ([question]) => {
+        const { wisp, engine } = globalThis as unknown as PageScope;
+        const messages = [{ role: "user", content: question }];
+        type Given = Parameters<typeof engine.generate>[0];
+        const textOf = async (from: api.GenerationEngine, request: Given) => {
+          let text = "";
+          for await (const chunk of from.generate(request)) text += chunk.text;
+          return text;
+        };
+        const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
+        const greedy = { temperature: 0 };
+        const [mine, theirs, digits] = await Promise.all([
+          textOf(engine, { messages, sampling: greedy }),
+          textOf(remote, { messages, sampling: greedy }),
+          textOf(remote, { messages, sampling: { ...greedy, regex: "[0-9]{3}" } }),
+        ]);
+        await remote.close();
+        const stopping = new AbortController();
+        const long = { ...greedy, maxNewTokens: 300, ignoreEos: true };
+        const aborted = await (async () => {
+          const { signal } = stopping;
+          try {
+            for await (const { completionTokens } of engine.generate({
+              messages,
+              sampling: long,
+              signal,
+            }))
+              if (completionTokens === 3) stopping.abort();
+          } catch (error) {
+            return (error as Error).name;
+          }
+          return "ended";
+        })();
+        const usedWhile = engine.status().usedTokens;
+        for (let i = 0; i < 100 && engine.status().usedTokens > 0; i++) {
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+        const { usedTokens, runningRequests, healthy } = engine.status();
+        const refused = await textOf(engine, { messages, sampling: { topP: 7 } }).catch(
+          (error) => error,
+        );
+        return {
+          ...{ mine, theirs, digits, aborted, usedWhile },
+          after: { usedTokens, runningRequests, healthy },
+          refused: { field: refused.field, known: refused instanceof wisp.InvalidRequestError },
+        };
+      },
+      [QUESTION] as const,
+    );
+    expect(found).toEqual({
+      ...{ mine: ANSWER, theirs: ANSWER, aborted: "AbortError" },
+      digits: expect.stringMatching(/^[0-9]{3}$/),
+      usedWhile: expect.any(Number),
+      after: { usedTokens: 0, runningRequests: 0, healthy: true },
+      refused: { field: expect.any(String), known: true },
+    });
+  }, 120_000);
+
+  test("close() ends what runs with an abort, and the worker", async (context) => {
+    if (page === undefined) return context.skip(whyNoBrowser);
+    const found = await page.evaluate(async () => {
+      const { wisp, engine } = globalThis as unknown as PageScope;
+      const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
+      const sampling = { temperature: 0, maxNewTokens: 400, ignoreEos: true };
+      const lastOf = async (from: api.GenerationEngine) => {
+        let last: api.GenerationChunk | undefined;
+        for await (const chunk of from.generate({ prompt: "Hello", sampling })) last = chunk;
+        return last!.finish;
+      };
+      const running = [lastOf(engine), lastOf(remote)];
+      while (engine.status().runningRequests < 2) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      await engine.close();
+      const ended = await Promise.all(running);
+      const outcome = (work: () => Promise<unknown>) =>
+        work().then(String, (error) => `${error.name}: ${error.message}`);
+      return {
+        ended,
+        healthy: [engine.status().healthy, remote.status().healthy],
+        connecting: await outcome(async () => engine.connect()),
+        asking: await outcome(() => remote.tokenize({ prompt: "a" })),
+      };
+    });
+    const abort = { type: "abort", message: "the engine is closed" };
+    expect(found).toEqual({
+      ended: [abort, abort],
+      healthy: [false, false],
+      connecting: "WorkerError: Cannot connect: the engine is closed",
+      asking: "WorkerError: Cannot generate: the engine is closed",
+    });
+    await expect.poll(() => page!.workers().length, { timeout: 10_000 }).toBe(0);
+    await page.close();
+  }, 60_000);
+});
+
+test("says why a model cannot be loaded", async (context) => {
+  const page = await openPage(context);
+  expect(await failureOf(page, `${address}/nowhere/`)).toMatchObject({
+    ...{ name: "CheckpointError", isEngineError: true },
+    message: expect.stringMatching(/^Cannot load config\.json/),
+  });
+  expect(await failureOf(page, modelUrl, { device: "mine" })).toMatchObject({
+    message: "Cannot use device: an engine in a worker has its own",
+  });
+  expect(await failureOf(page, modelUrl, { powerPreference: "most" })).toMatchObject({
+    name: "InvalidRequestError",
+  });
+  expect(await failureOf(page, modelUrl, { maxRunningRequests: 0 })).toMatchObject({
+    ...{ name: "InvalidRequestError", message: expect.stringContaining("maxRunningRequests") },
+  });
+  await expect.poll(() => page.workers().length, { timeout: 10_000 }).toBe(0);
+}, 60_000);
+
+test("says so where the page is not secure, and where the worker is missing", async (context) => {
+  if (browser === undefined) return context.skip(whyNoBrowser);
+  const page = await browser.newPage();
+  context.onTestFinished(() => page.close());
+  const missing = new Set<string>();
+  // No name but localhost's is secure without TLS.
+  await page.route("http://wisp.test/**", (route) => {
+    const name = new URL(route.request().url()).pathname.slice(1);
+    const body = missing.has(name) ? undefined : pageFiles.get(name);
+    if (body === undefined) return route.fulfill({ status: 404, body: "not found" });
+    const contentType = name.endsWith(".html") ? "text/html" : "text/javascript";
+    return route.fulfill({ body: Buffer.from(body), contentType });
+  });
+  await page.goto("http://wisp.test/index.html");
+  await page.waitForFunction(() => "wisp" in globalThis);
+  expect(await failureOf(page, modelUrl)).toEqual({
+    name: "DeviceError",
+    message: expect.stringMatching(/^Cannot find a GPU adapter: .* secure pages only/),
+    isEngineError: true,
+  });
+  for (const name of pageFiles.keys()) if (/worker/.test(name)) missing.add(name);
+  expect(await failureOf(page, modelUrl)).toMatchObject({
+    message: "Cannot run the engine: its worker cannot be loaded",
+  });
+}, 60_000);
+
+interface GoldenCase {
+  readonly name: string;
+  readonly input_ids: readonly number[];
+  readonly greedy: { readonly ids: readonly number[] };
+}
+
+/** None where the project lies alone. */
+function goldenCases(): readonly GoldenCase[] {
+  if (!existsSync(GOLDEN)) return [];
+  const { cases } = JSON.parse(readFileSync(GOLDEN, "utf8")) as { readonly cases: GoldenCase[] };
+  return cases.filter(({ name }) => GOLDEN_CASES.includes(name));
+}
