@@ -5,6 +5,7 @@
 // Needs common/quantize_e4m3.wgsl, the binding `norm_weight: array<vec4f>` and `params.eps`. Rows
 // have `params.columns` columns, of which ROW_VECTORS vectors have room.
 
+alias XVector = vec4f;
 const ROUNDED = false;
 const ROW_VECTORS = 32u;
 // Vectors of a row that are added up side by side: add_norm has 64 invocations, a column each.

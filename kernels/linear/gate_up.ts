@@ -17,6 +17,7 @@ import { gateUpRows, type LinearWeight } from "./layout.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
+  type InputForm,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -47,7 +48,7 @@ const definition = {
 const plain = weightKernels(definition);
 const normed = weightKernels({ ...definition, xVector: xNormed });
 
-export interface GateUpOptions {
+export interface GateUpOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
   readonly x: Tensor;
   /** A multiple of 4. */
@@ -78,16 +79,17 @@ export interface GateUpOptions {
  */
 export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: number) => void {
   const { x, xStride, weight, intermediate, out, outStride, quantize, oneRow } = options;
-  const { activation = SILU } = options;
+  const { activation = SILU, coded } = options;
+  const input = { ...weight, coded };
   requireMultiplesOf4(NAME, { xStride });
   const room = { rowLanes: quantize ? QUANTIZING_LANES : undefined };
   const bind = (form: LaunchForm, { x: own = x, norm }: Partial<NormedRow> = {}) =>
-    (norm === undefined ? plain : normed)(weight, form).bind(
+    (norm === undefined ? plain : normed)(input, form).bind(
       recorder,
       { x: own, ...weightTensors(NAME, weight), norm_weight: norm?.weight ?? x, out },
       {
         constants: {
-          ...weightConstants(weight, form, { segments: 1, bias: weight.bias !== undefined }),
+          ...weightConstants(input, form, { segments: 1, bias: weight.bias !== undefined }),
           ...normConstants(norm, weight.columns),
           QUANTIZE: quantize,
           CLAMPED: activation.kind === "clamped",

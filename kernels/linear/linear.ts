@@ -13,6 +13,7 @@ import source from "./linear.wgsl?raw";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
+  type InputForm,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -75,7 +76,7 @@ export interface OneRow {
   readonly roundOutputs?: boolean;
 }
 
-export interface LinearOptions {
+export interface LinearOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
   readonly x: Tensor;
   /** A multiple of 4. */
@@ -109,13 +110,14 @@ export interface LinearOptions {
  */
 export function linear(recorder: Recorder, options: LinearOptions): (rows: number) => void {
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
-  const { oneRow } = options;
+  const { oneRow, coded } = options;
   const groupRows = groups?.rows ?? weight.rows;
   const groupStride = groups?.xStride ?? 0;
   requireMultiplesOf4(NAME, { xStride, groupStride });
   const bind = (form: LaunchForm, special: OneRow = {}) => {
     const { x: own, norm, residual } = special;
-    return kernelsFor(special)(weight, form).bind(
+    const input = { ...weight, coded };
+    return kernelsFor(special)(input, form).bind(
       recorder,
       {
         x: own ?? x,
@@ -125,7 +127,7 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
       },
       {
         constants: {
-          ...weightConstants(weight, form, { segments, bias: weight.bias !== undefined }),
+          ...weightConstants(input, form, { segments, bias: weight.bias !== undefined }),
           ...normConstants(norm, weight.columns),
         },
         params: {
@@ -150,6 +152,9 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   const width = (form: LaunchForm) =>
     groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
   const rounds = oneRow?.roundOutputs === true;
+  if (coded && (groups !== undefined || oneRow?.norm !== undefined)) {
+    throw new KernelError(NAME, "codes of slices, or behind a norm");
+  }
   if (rounds && oneRow.norm !== undefined) {
     throw new KernelError(NAME, "normed rows whose outputs are rounded");
   }

@@ -34,7 +34,7 @@ struct Params {
   eps: f32,
 }
 
-@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+@group(0) @binding(0) var<storage, read> x: array<XVector>;
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;

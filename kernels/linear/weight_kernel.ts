@@ -11,6 +11,7 @@ import dotRows from "../common/dot_rows.wgsl?raw";
 import dotRowsAlone from "../common/dot_rows_alone.wgsl?raw";
 import dotRowsSplit from "../common/dot_rows_split.wgsl?raw";
 import groupSums from "../common/group_sums.wgsl?raw";
+import groupSumsCodes from "../common/group_sums_codes.wgsl?raw";
 import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
@@ -19,6 +20,7 @@ import fp8 from "../common/weights_fp8.wgsl?raw";
 import int4 from "../common/weights_int4.wgsl?raw";
 import int8 from "../common/weights_int8.wgsl?raw";
 import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
+import xCodes from "../common/x_codes.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
 import type { LaunchForm } from "./launch_form.ts";
 import {
@@ -39,9 +41,18 @@ type WeightForm = LinearLayout & {
   readonly groupColumns?: GroupColumns;
 };
 
+/** How a kernel's activation rows come, beside the form of its launch. */
+export interface InputForm {
+  /**
+   * They are int8 codes with scales, as `quantizeCodes` writes them, `codedStride` words apart; the
+   * weights are int8 too, and meet them in sums of whole numbers. Default false: f32.
+   */
+  readonly coded?: boolean | undefined;
+}
+
 /** The kernel for weights of this form, launched so; asked for twice, the same one. */
 export type WeightKernels<B extends string, P extends string> = (
-  weight: WeightForm,
+  weight: WeightForm & InputForm,
   launch: LaunchForm,
 ) => Kernel<B, P>;
 
@@ -55,16 +66,20 @@ export function weightKernels<B extends string, P extends string>({
 }: KernelDefinition<B, P> & { readonly xVector?: string }): WeightKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
   return (weight, launch) => {
-    const { dtype } = weight;
+    const { dtype, coded = false } = weight;
+    if (coded && dtype !== "int8") {
+      throw new KernelError(definition.name, `codes do not meet ${dtype} weights`);
+    }
     const shares = sharesLoads(weight, launch);
     const splits = launch.split > 1;
-    const key = `${dtype} ${shares} ${splits}`;
+    const key = `${dtype} ${coded} ${shares} ${splits}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
     const source = [
       ...(shares ? [SUBGROUPS] : []),
-      ...[definition.source, xVector, dotRows, splits ? dotRowsSplit : dotRowsAlone],
-      ...[DECODERS[dtype], shares ? groupSumsShuffle : groupSums],
+      ...[definition.source, coded ? xCodes : xVector],
+      ...[dotRows, splits ? dotRowsSplit : dotRowsAlone, DECODERS[dtype]],
+      coded ? groupSumsCodes : shares ? groupSumsShuffle : groupSums,
     ];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
@@ -79,14 +94,17 @@ export function weightKernels<B extends string, P extends string>({
 const SUBGROUPS = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);";
 
 /** F32 weights gain with several rows only, and lose with one: their granule takes one vector of x. */
-function sharesLoads({ dtype, subgroupSize }: WeightForm, launch: LaunchForm): boolean {
-  if (dtype === "f32" || subgroupSize === undefined) return false;
+function sharesLoads(
+  { dtype, subgroupSize, coded = false }: WeightForm & InputForm,
+  launch: LaunchForm,
+): boolean {
+  if (coded || dtype === "f32" || subgroupSize === undefined) return false;
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
-  weight: WeightForm,
+  weight: WeightForm & InputForm,
   launch: LaunchForm,
   { segments, bias }: { readonly segments: number; readonly bias: boolean },
 ): Constants {

@@ -8,6 +8,7 @@ import { rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
+  type InputForm,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -36,7 +37,7 @@ const kernels = weightKernels({
   ],
 });
 
-export interface ExpertDownOptions {
+export interface ExpertDownOptions extends InputForm {
   /** `[rows * slots, xStride]` f32; what lies beyond `weights.columns` is not used */
   readonly x: Tensor;
   /** A multiple of 4. */
@@ -87,6 +88,7 @@ export function expertDown(
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
   const { segments = 1, tileSize = PAIR_TILE, combined } = options;
   const { lanes, columns, rows: outputs } = weights;
+  const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   if (combined !== undefined && weights.slabs.length > 1) {
     throw new KernelError(NAME, "slots of several slabs cannot be combined in one launch");
@@ -95,7 +97,7 @@ export function expertDown(
   const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
     const sums = sorted ? undefined : combined;
     const form = sorted ? byTile : byPair;
-    return kernels(weights, form).bind(
+    return kernels(input, form).bind(
       recorder,
       {
         x,
@@ -107,7 +109,7 @@ export function expertDown(
       },
       {
         constants: {
-          ...weightConstants(weights, form, { segments, bias: slab.bias !== undefined }),
+          ...weightConstants(input, form, { segments, bias: slab.bias !== undefined }),
           SORTED: sorted,
           COMBINED: sums !== undefined,
         },

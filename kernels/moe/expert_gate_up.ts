@@ -12,6 +12,7 @@ import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts"
 import { type NormedRow, normBytes, normConstants } from "../linear/row_norm.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
+  type InputForm,
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
@@ -46,7 +47,7 @@ const definition = {
 const plain = weightKernels(definition);
 const normed = weightKernels({ ...definition, xVector: xNormed });
 
-export interface ExpertGateUpOptions {
+export interface ExpertGateUpOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weights.columns` is not used */
   readonly x: Tensor;
   /** A multiple of 4. */
@@ -92,6 +93,7 @@ export function expertGateUp(
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
   const { out, outStride, quantize, activation = SILU, tileSize = PAIR_TILE } = options;
   const { lanes, columns } = weights;
+  const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
     tileSize,
@@ -102,7 +104,7 @@ export function expertGateUp(
   const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
     const form = sorted ? byTile : byPair;
     const { x: own = x, norm }: Partial<NormedRow> = (sorted ? undefined : options.unsorted) ?? {};
-    return (norm === undefined ? plain : normed)(weights, form).bind(
+    return (norm === undefined ? plain : normed)(input, form).bind(
       recorder,
       {
         x: own,
@@ -114,7 +116,7 @@ export function expertGateUp(
       },
       {
         constants: {
-          ...weightConstants(weights, form, { segments: 1, bias: slab.bias !== undefined }),
+          ...weightConstants(input, form, { segments: 1, bias: slab.bias !== undefined }),
           ...normConstants(norm, columns),
           QUANTIZE: quantize,
           CLAMPED: activation.kind === "clamped",
