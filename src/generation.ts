@@ -289,8 +289,12 @@ export interface ModelDescription {
 }
 
 export interface EngineStatus {
-  /** False once the device is lost or the engine is closed. */
+  /** False once the engine is closed, or its device is lost and cannot be replaced. */
   readonly healthy: boolean;
+  /** Whether a lost device is being replaced; requests wait meanwhile. */
+  readonly recovering: boolean;
+  /** How often a lost device was replaced. */
+  readonly recoveries: number;
   readonly runningRequests: number;
   /** That may run at once. */
   readonly maxRunningRequests: number;

@@ -15,7 +15,7 @@ export {
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
-export type { EngineOptions, LoadingProgress } from "./engine/engine_options.ts";
+export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
 export type { CreateGrammarService } from "./engine/grammar_service.ts";
 export {
   type CheckpointReport,

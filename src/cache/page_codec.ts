@@ -100,6 +100,7 @@ export class PageCodec {
    * @param bytes What `readPages` gave, here or elsewhere.
    * @param pages Where its pages go, without those that are skipped.
    * @throws {TransferError} naming what is wrong with the bytes; nothing is written then.
+   * @throws {DeviceError} when the device is lost.
    */
   async writePages(
     bytes: Uint8Array<ArrayBuffer>,
@@ -128,7 +129,9 @@ export class PageCodec {
         }
       }
       // Else the queue would hold a copy of everything at once.
-      await this.#device.queue.onSubmittedWorkDone();
+      await this.#device.queue.onSubmittedWorkDone().catch((cause: unknown) => {
+        throw new DeviceError("Cannot write cache pages: the device is lost", { cause });
+      });
     }
   }
 
@@ -183,10 +186,10 @@ export class PageCodec {
     this.#device.queue.submit([encoder.finish()]);
     try {
       await this.#staging.mapAsync(MAP_MODE_READ, 0, end);
+      return new Uint8Array(this.#staging.getMappedRange(0, end));
     } catch (cause) {
       throw new DeviceError("Cannot read cache pages: the device is lost", { cause });
     }
-    return new Uint8Array(this.#staging.getMappedRange(0, end));
   }
 
   /** All pages of all layers, in portions that the staging buffer holds. */

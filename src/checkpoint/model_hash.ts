@@ -25,10 +25,11 @@ export async function modelHash({ source, tensors }: Checkpoint): Promise<string
   const texts = [await readText(source, "config.json"), JSON.stringify(listing)];
   const parts: Uint8Array[] = texts.map((text) => new TextEncoder().encode(text));
   const stride = Math.max(Math.floor(sorted.length / SAMPLES), 1);
-  for (let i = 0; i < sorted.length; i += stride) {
-    const { file, offset, byteLength } = sorted[i]![1];
-    parts.push(await source.read(file, offset, Math.min(byteLength, SAMPLE_BYTES)));
-  }
+  const sampled = sorted.filter((_, i) => i % stride === 0);
+  const samples = sampled.map(([, { file, offset, byteLength }]) =>
+    source.read(file, offset, Math.min(byteLength, SAMPLE_BYTES)),
+  );
+  parts.push(...(await Promise.all(samples)));
   const joined = new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", joined));
   const digits = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"));

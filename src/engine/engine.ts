@@ -32,22 +32,19 @@ import type { GrammarService } from "./grammar_service.ts";
 import { type LoadedModel, loadModel } from "./load.ts";
 import { localGrammarService } from "./local_grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
-import { carryOut, type PageMovers } from "./page_transfers.ts";
 import { maxPrefillKeys } from "./prefill_workspace.ts";
 import { openPrefixStore } from "./prefix_options.ts";
 import { PrefixTransfers } from "./prefix_transfers.ts";
 import { Profiler } from "./profiler.ts";
 import { type PromptOptions, requireTokens, tokenize } from "./prompt.ts";
+import { RecoverableModel, requireWaits } from "./recovery.ts";
 import { RetractionMemory } from "./retraction_memory.ts";
-import type { ScheduledStep } from "./scheduled_step.ts";
 import { Scheduler } from "./scheduler.ts";
 import { seeds } from "./seeds.ts";
 import type { Sequence } from "./sequence.ts";
 import { SequencePages } from "./sequence_pages.ts";
-import { StepPipeline } from "./step_pipeline.ts";
-import { reportStep, type StepReport } from "./step_report.ts";
+import { StepLoop } from "./step_loop.ts";
 import { loadText, type TextModel } from "./text_model.ts";
-import { WakeUp } from "./wake_up.ts";
 
 export type { LocalRequest };
 
@@ -55,16 +52,9 @@ export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
   /** Where the memory went. */
   readonly memoryPlan: MemoryPlan;
-  /** What the start-up self-test found on this adapter. */
-  readonly selfTest: SelfTestReport;
-  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
-  readonly quantizationErrors: readonly QuantizationError[];
-  /** What was compiled for this model, and how long each pipeline took. */
-  readonly pipelines: readonly CompiledPipeline[];
-  readonly #loaded: LoadedModel;
+  readonly #loaded: RecoverableModel;
   readonly #text: TextModel;
   readonly #pages: SequencePages;
-  readonly #movers: PageMovers;
   readonly #scheduler: Scheduler;
   /** Absent without a store of prefixes. */
   readonly #prefixes: PrefixTransfers | undefined;
@@ -75,12 +65,7 @@ export class Engine implements GenerationEngine {
   readonly #grammars: GrammarService;
   /** Sequences that have begun and not ended, those included that wait for their grammar. */
   readonly #live = new Set<Sequence>();
-  /** Called when the loop may have something to do that it could not do before. */
-  readonly #news = new WakeUp();
-  #loop: Promise<void> | undefined;
-  /** When the loop last got further, in milliseconds. */
-  #progressAt = 0;
-  readonly #onStep: ((report: StepReport) => void) | undefined;
+  readonly #loop: StepLoop;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
 
@@ -93,12 +78,10 @@ export class Engine implements GenerationEngine {
     const { definition, options: resolved, memoryPlan } = loaded;
     const { pageSize, maxRows, schedulePolicy, scheduleConservativeness } = resolved;
     const contextLength = Math.min(resolved.contextLength, memoryPlan.cacheTokens);
-    this.#loaded = loaded;
+    const onLost = (loss: Error) => this.#onLost(loss);
+    this.#loaded = new RecoverableModel(loaded, { source, options, onLost });
     this.#text = text;
     this.memoryPlan = memoryPlan;
-    this.selfTest = loaded.selfTest;
-    this.quantizationErrors = loaded.quantizationErrors;
-    this.pipelines = loaded.pipelines;
     this.model = {
       path: source.name,
       architecture: definition.architecture,
@@ -116,9 +99,8 @@ export class Engine implements GenerationEngine {
     });
     const { allowAutoTruncate } = options;
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds(), allowAutoTruncate };
-    const retractionMemory =
-      loaded.codec && new RetractionMemory(resolved.retractionMemory, loaded.codec);
-    this.#movers = { retractionMemory, copier: loaded.copier };
+    const { carrier } = this.#loaded;
+    const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
     this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
       radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
       promptsDiffer: definition.shape.promptsDiffer && !resolved.deterministicInference,
@@ -134,31 +116,34 @@ export class Engine implements GenerationEngine {
     this.#prefixes =
       store &&
       new PrefixTransfers({
-        ...{ ...resolved.prefixStore!, store, codec: loaded.codec!, pages: this.#pages },
-        isIdle: () => this.#loop === undefined,
-        wake: () => this.#news.call(),
+        ...{ ...resolved.prefixStore!, store, codec: carrier!, pages: this.#pages },
+        isIdle: () => !this.#loop.isRunning,
+        wake: () => this.#loop.wake(),
       });
-    this.#profiler = new Profiler(loaded.runner.recorder);
+    this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       ...{ text, model: this.model, prompt: this.#prompt, profiler: this.#profiler },
       nextSeed: seeds(options.randomSeed),
-      onMaskKnown: () => this.#news.call(),
+      onMaskKnown: () => this.#loop.wake(),
     };
-    this.#onStep = options.onStep;
-    loaded.device.lost.then(({ message }) => {
-      this.#fail(new DeviceError(`Cannot go on: the device is lost (${message})`));
+    this.#loop = new StepLoop({
+      ...{ model: this.#loaded, scheduler: this.#scheduler, pages: this.#pages },
+      ...{ profiler: this.#profiler, retractionMemory, prefixes: this.#prefixes },
+      onStep: options.onStep,
+      onFailure: (error) => this.#fail(error),
     });
   }
 
   /**
    * Reads a checkpoint onto the device and compiles its plan. A load that fails leaves nothing on
-   * the device. The source is closed either way.
+   * the device, and one whose device is lost is not tried again. The source is closed either way.
    *
    * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
    * @throws {DeviceError} with figures when it does not fit.
    * @throws {InvalidRequestError} naming an option that is out of range.
    */
   static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
+    requireWaits(options);
     try {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
@@ -172,6 +157,21 @@ export class Engine implements GenerationEngine {
     }
   }
 
+  /** What the start-up self-test found on this adapter. */
+  get selfTest(): SelfTestReport {
+    return this.#loaded.current.selfTest;
+  }
+
+  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
+  get quantizationErrors(): readonly QuantizationError[] {
+    return this.#loaded.current.quantizationErrors;
+  }
+
+  /** What was compiled for this model, and how long each pipeline took. */
+  get pipelines(): readonly CompiledPipeline[] {
+    return this.#loaded.current.pipelines;
+  }
+
   generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
@@ -181,7 +181,7 @@ export class Engine implements GenerationEngine {
       interval: request.streamInterval,
       start: () => {
         if (signal?.aborted) throw abortError();
-        const constraint = constraintOf(request, this.#loaded.options.grammarBackend);
+        const constraint = constraintOf(request, this.#loaded.current.options.grammarBackend);
         if (this.#failure !== undefined) throw this.#failure;
         const created = createSequence(request, { ...this.#sequences, stream, constraint });
         sequence = created;
@@ -206,7 +206,7 @@ export class Engine implements GenerationEngine {
         this.#live.delete(sequence);
         this.#scheduler.remove(sequence);
         sequence.grammar?.close();
-        this.#news.call();
+        this.#loop.wake();
       },
     });
     return stream;
@@ -216,8 +216,7 @@ export class Engine implements GenerationEngine {
     if (this.#failure !== undefined) throw this.#failure;
     this.#scheduler.add(sequence);
     sequence.announce();
-    this.#loop ??= this.#run();
-    this.#news.call();
+    this.#loop.start();
   }
 
   abort(requestId?: string): void {
@@ -245,6 +244,8 @@ export class Engine implements GenerationEngine {
     const { available, cachedPages } = this.#pages;
     return {
       healthy: this.#failure === undefined,
+      recovering: this.#loaded.isRecovering,
+      recoveries: this.#loaded.recoveries,
       runningRequests: runningCount,
       queuedRequests: waitingCount,
       queuedTokens: [...this.#live].reduce((sum, one) => sum + (one.computed ? 0 : one.length), 0),
@@ -253,14 +254,15 @@ export class Engine implements GenerationEngine {
       cachedTokens: cachedPages * pageSize,
       retractions: this.#scheduler.retractions,
       retractedRequests: [...this.#live].filter((one) => one.isRetracted).length,
-      stalledFor: this.#loop === undefined ? 0 : (performance.now() - this.#progressAt) / 1000,
-      ...this.#loaded.figures,
+      stalledFor: this.#loop.stalledFor,
+      ...this.#loaded.current.figures,
       ...(this.#prefixes && { prefixStore: this.#prefixes.status }),
     };
   }
 
   async profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {
-    if (this.#failure !== undefined) throw this.#failure;
+    const error = this.#failure ?? this.#loaded.loss;
+    if (error !== undefined) throw error;
     return this.#profiler.profile(work, options);
   }
 
@@ -286,85 +288,26 @@ export class Engine implements GenerationEngine {
       this.#scheduler.remove(sequence);
       sequence.abort("the engine is closed");
     }
-    this.#news.call();
-    await this.#loop;
+    this.#loaded.close();
+    await this.#loop.end();
     await this.#prefixes?.close();
     await this.#profiler.close();
     this.#grammars.close();
     this.#loaded.destroy();
   }
 
-  /** One step after another while there is work, each submitted before the last one is seen. */
-  async #run(): Promise<void> {
-    const scheduler = this.#scheduler;
-    const profiler = this.#profiler;
-    const pipeline = new StepPipeline(this.#loaded.options.overlapSchedule);
-    this.#progressAt = performance.now();
-    try {
-      // Requests that arrive together start together.
-      await Promise.resolve();
-      for (;;) {
-        this.#prefixes?.rest();
-        // While the GPU is busy, waiting a moment for a mask costs nobody anything.
-        if (scheduler.isUnprepared && !pipeline.isEmpty) await pipeline.race(this.#newsOr(MASK_MS));
-        while (pipeline.hasRoom(scheduler.lookahead)) {
-          const step = profiler.span("schedule", () => scheduler.schedule());
-          if (step === undefined) break;
-          pipeline.push(step, await profiler.span("record", () => this.#submit(step)));
-        }
-        if (pipeline.isEmpty) {
-          // Whoever has borrowed pages gives them back soon, and somebody may wait for them.
-          const mayWait = scheduler.hasWork && this.#pages.borrowerCount > 0;
-          if (!scheduler.isUnprepared && !mayWait) break;
-          await this.#news.wait();
-          continue;
-        }
-        const { step, tokens } = await profiler.span("sample readback", () => pipeline.finish());
-        this.#progressAt = performance.now();
-        profiler.span("commit", () => scheduler.commit(step, tokens));
-        this.#prefixes?.committed(step);
-        profiler.endStep();
-        this.#onStep?.(reportStep(step));
-      }
-    } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
-      await pipeline.drain();
-    } finally {
-      // At once: a request that comes now starts the next loop.
-      this.#loop = undefined;
-      this.#prefixes?.rest();
-    }
-  }
-
-  async #submit(step: ScheduledStep): Promise<{ readonly tokens: Promise<Uint32Array> }> {
-    // At once: a sequence may leave while pages move.
-    const rows = step.sampled.map((sequence) => sequence.sampledRow());
-    const scored = step.scored.map(({ sequence, position }) =>
-      sequence.logprobs!.scoredRow(position),
-    );
-    await carryOut(step.transfers, this.#movers);
-    this.#profiler.beginStep();
-    return this.#loaded.runner.submit(step.batch, rows, { scored });
-  }
-
-  async #newsOr(milliseconds: number): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, milliseconds);
-    });
-    await Promise.race([this.#news.wait(), timeout]);
-    clearTimeout(timer);
+  #onLost(loss: Error): void {
+    if (this.#loaded.isRecovering) this.#loop.start();
+    else this.#fail(loss);
   }
 
   #fail(error: Error): void {
     this.#failure ??= error;
+    this.#loaded.close();
     // Everybody hears of it, whatever state the scheduler is in; the stream's end removes it there.
     for (const sequence of this.#scheduler.all()) sequence.fail(error);
   }
 }
-
-/** Milliseconds that masks are waited for while a step is in flight. */
-const MASK_MS = 1;
 
 function abortError(): DOMException {
   return new DOMException("The request is aborted", "AbortError");

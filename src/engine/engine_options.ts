@@ -29,7 +29,22 @@ export interface LoadingProgress {
   readonly total: number;
 }
 
+/** What becomes of a device that is lost where another one can be had. */
+export type RecoveryEvent =
+  | { readonly kind: "started"; readonly reason: string }
+  | ({ readonly kind: "progress" } & LoadingProgress)
+  /** A try has failed; the next one begins in so many seconds. */
+  | { readonly kind: "retrying"; readonly reason: string; readonly seconds: number }
+  /** Requests go on. */
+  | { readonly kind: "finished"; readonly seconds: number }
+  /** It is given up: requests end with an error, and no others are served. */
+  | { readonly kind: "failed"; readonly reason: string };
+
 export interface EngineOptions {
+  /**
+   * With a factory, a device that is lost is replaced: the weights are read again, and requests go on
+   * from the tokens they have, to the same answers. Without one, a loss ends the engine.
+   */
   readonly device: DeviceSource;
   /** Tokens of one sequence. Default, and at most: what the model is defined for. */
   readonly contextLength?: number | undefined;
@@ -171,6 +186,13 @@ export interface EngineOptions {
   readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
   /** Called while the adapter is tested, weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
+  /**
+   * Seconds to wait before each try to replace a lost device. A token that a request gets begins the
+   * list anew; its end is the engine's. Default 0, 1, 2, 4, 8.
+   */
+  readonly recoveryWaits?: readonly number[] | undefined;
+  /** Called when a device is lost that a factory can replace, and as that goes on. */
+  readonly onRecovery?: ((event: RecoveryEvent) => void) | undefined;
   /** Called after every step; what it throws ends the engine. */
   readonly onStep?: ((step: StepReport) => void) | undefined;
 }

@@ -9,8 +9,9 @@ import { PageCodec } from "../cache/page_codec.ts";
 import { PageCopier } from "../cache/page_copier.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { modelHash } from "../checkpoint/model_hash.ts";
+import { DeviceError } from "../errors.ts";
 import type { EngineStatus } from "../generation.ts";
-import { allocating } from "../gpu/device.ts";
+import { allocating, lossOf } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import { Recorder } from "../gpu/recorder.ts";
@@ -32,6 +33,8 @@ export interface LoadedModel {
   readonly options: ResolvedOptions;
   readonly memoryPlan: MemoryPlan;
   readonly runner: ModelRunner;
+  /** Of the checkpoint; absent where nothing has to be told from another. */
+  readonly hash: string | undefined;
   /** Carries pages to host memory; absent where no option asks for it. */
   readonly codec: PageCodec | undefined;
   /** Copies pages that requests share in part; absent where they share nothing. */
@@ -124,18 +127,22 @@ async function load(
     );
     // Meanwhile the driver compiles what was bound.
     await checkpoint.load(model.specs, {
+      ...(given.signal && { signal: given.signal }),
       onProgress: ({ loadedBytes, totalBytes }) =>
         given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
     });
     const quantizationErrors = (await upload?.report()) ?? [];
     upload?.destroy();
+    const movesPages = options.retractionMemory > 0 || options.prefixStore !== undefined;
+    const mayBeReadAgain = typeof given.device === "function";
+    const hash = movesPages || mayBeReadAgain ? await modelHash(checkpoint) : undefined;
     let codec: PageCodec | undefined;
-    if (options.retractionMemory > 0 || options.prefixStore !== undefined) {
+    if (movesPages) {
       const { pageSize, quantizeActivations } = options;
       codec = new PageCodec(device, {
         cache,
         pageSize,
-        modelHash: await modelHash(checkpoint),
+        modelHash: hash!,
         numerics: JSON.stringify({
           ...{ class: NUMERIC_CLASS, uploadTo, quantizeActivations, oneForm },
           // Each rank has pages of its own heads.
@@ -162,11 +169,14 @@ async function load(
       numericClasses: { prefill: NUMERIC_CLASS, decode: NUMERIC_CLASS },
     };
     const planned = { device, definition, options, memoryPlan, figures };
-    const loaded = { ...planned, runner, codec, copier, destroy };
+    const loaded = { ...planned, runner, hash, codec, copier, destroy };
     return { ...loaded, selfTest, quantizationErrors, pipelines };
   } catch (error) {
     destroy();
-    throw error;
+    const loss = await lossOf(device);
+    if (loss === undefined) throw error;
+    const cause = { cause: error };
+    throw new DeviceError(`Cannot load the model: the device is lost (${loss.message})`, cause);
   }
 }
 

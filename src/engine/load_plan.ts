@@ -41,6 +41,8 @@ export interface LoadOptions extends EngineOptions {
    * fails, or whose model is destroyed, leaves the group. Default: one rank.
    */
   readonly communicator?: Communicator;
+  /** Ends the reading of weights; the load then rejects with its reason. */
+  readonly signal?: AbortSignal;
 }
 
 export interface LoadPlan {

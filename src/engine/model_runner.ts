@@ -126,6 +126,8 @@ export class ModelRunner {
     }
     const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
     const read = async () => {
+      // Nothing is delivered any more once this has failed.
+      await Promise.allSettled(results);
       const [ids] = await Promise.all(results);
       return new Uint32Array(ids, 0, sampling.length);
     };

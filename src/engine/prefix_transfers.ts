@@ -148,13 +148,14 @@ export class PrefixTransfers {
       let reading = wanted[0] && store.read(wanted[0]);
       for (const [i, block] of wanted.entries()) {
         const bytes = await reading;
-        if (bytes === undefined || !goesOn()) break;
+        if (bytes === undefined || !goesOn() || !pages.isBorrowing(borrower)) break;
         const next = wanted[i + 1];
         reading = next && store.read(next);
         const first = borrower.computed / pageSize;
         const skip = first - (block.end - store.blockTokens) / pageSize;
         const target = borrower.pageTable.slice(first, block.end / pageSize);
         if (!(await this.#write(block, () => codec.writePages(bytes, target, { skip })))) break;
+        if (!pages.isBorrowing(borrower)) break;
         this.#restoredTokens += block.end - borrower.computed;
         pages.fill(borrower, block.end);
       }

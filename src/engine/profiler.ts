@@ -20,10 +20,11 @@ interface Taking {
   readonly collector: ProfileCollector;
   /** Ends the profile, whether its work is done or not. */
   readonly finish: () => void;
+  readonly fail: (error: Error) => void;
 }
 
 export class Profiler {
-  readonly #recorder: Recorder;
+  readonly #recorder: () => Recorder;
   /** Steps whose recording has begun, and steps that have been seen to have run. */
   #begun = 0;
   #ended = 0;
@@ -33,7 +34,8 @@ export class Profiler {
   #promise: Promise<Profile> | undefined;
   #isClosed = false;
 
-  constructor(recorder: Recorder) {
+  /** @param recorder Of the steps from now on. */
+  constructor(recorder: () => Recorder) {
     this.#recorder = recorder;
   }
 
@@ -62,7 +64,7 @@ export class Profiler {
 
   async #take(work: () => Promise<unknown>, options: ProfileOptions): Promise<Profile> {
     const { steps = Number.POSITIVE_INFINITY, firstStep = 0, spans = true } = options;
-    const { device } = this.#recorder;
+    const { device } = this.#recorder();
     let collector: ProfileCollector | undefined;
     const timer = new LaunchTimer(device, (submit) => collector?.submit(submit));
     try {
@@ -73,10 +75,11 @@ export class Profiler {
       });
       const first = Math.max(firstStep, this.#begun);
       collector = new ProfileCollector({ rates, spans });
-      const finished = new Promise<void>((resolve) => {
-        const finish = resolve;
-        this.#taking = { first, end: first + steps, timer, collector: collector!, finish };
+      const finished = new Promise<void>((finish, fail) => {
+        const end = first + steps;
+        this.#taking = { first, end, timer, collector: collector!, finish, fail };
       });
+      finished.catch(() => {}); // the race below hears of it, unless its work has ended
       if (!this.#isClosed) await Promise.race([work(), finished]);
       this.#stop();
       await timer.settled();
@@ -88,8 +91,9 @@ export class Profiler {
   }
 
   #stop(): void {
+    if (this.#taking === undefined) return;
     this.#taking = undefined;
-    this.#recorder.timer = undefined;
+    this.#recorder().timer = undefined;
   }
 
   /** Runs `work`, which shows in a profile that is being taken. */
@@ -111,13 +115,21 @@ export class Profiler {
     this.#begun += 1;
     if (this.#taking === undefined) return;
     const { first, end, timer } = this.#taking;
-    this.#recorder.timer = step >= first && step < end ? timer : undefined;
+    this.#recorder().timer = step >= first && step < end ? timer : undefined;
   }
 
   /** Called once a step has run; steps end in the order in which they began. */
   endStep(): void {
     this.#ended += 1;
     if (this.#taking !== undefined && this.#ended >= this.#taking.end) this.#taking.finish();
+  }
+
+  /** The device is lost: ends a profile that is being taken with `error`, and steps that have begun. */
+  lose(error: Error): void {
+    this.#taking?.fail(error);
+    this.#taking = undefined;
+    this.#rates = undefined;
+    this.#ended = this.#begun;
   }
 
   /** Ends a profile that is being taken, and waits for it. The engine takes no more steps. */

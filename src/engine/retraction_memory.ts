@@ -92,6 +92,12 @@ export class RetractionMemory {
     this.#restores = this.#restores.filter((restore) => restore.sequence !== sequence);
   }
 
+  /** What is kept for a sequence stays so far as it is here: no page holds anything any more. */
+  losePages(sequence: Sequence): void {
+    if (sequence.saved?.bytes === undefined) this.drop(sequence);
+    else this.keep(sequence);
+  }
+
   /** Frees what is kept for a sequence; nothing to do where there is nothing. */
   drop(sequence: Sequence): void {
     if (sequence.saved === undefined) return;

@@ -20,33 +20,12 @@
 import { CapacityError, KernelError } from "../errors.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
-import { inOrder, type SchedulePolicy } from "./schedule_policy.ts";
+import { inOrder } from "./schedule_policy.ts";
 import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
+import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 import type { Lookahead } from "./step_pipeline.ts";
-
-export interface SchedulerOptions {
-  /** Sequences that may run at once; also generated rows of one step at most. */
-  readonly maxRunningRequests: number;
-  /** Sequences that may wait. */
-  readonly maxQueuedRequests: number;
-  /** Rows of one step. */
-  readonly maxRows: number;
-  /** Prompt rows of one step. */
-  readonly maxPrefillRows: number;
-  /** Prompt rows of one step beyond its first sequence's. */
-  readonly maxPrefillTokens: number;
-  /** Keys that the prompt rows of one step may look at; one sequence's always fit. */
-  readonly maxPrefillKeys: number;
-  /** Prompt rows of one step whose logits may be wanted, at least 1. Default 1. */
-  readonly maxScoredRows?: number;
-  /** Whether a step may hold prompt rows beside generated ones. */
-  readonly mixedChunks: boolean;
-  readonly policy: SchedulePolicy;
-  /** Above 1 more room is kept for what running sequences will still generate, below 1 less. */
-  readonly conservativeness: number;
-}
 
 export class Scheduler {
   readonly #pages: SequencePages;
@@ -165,6 +144,24 @@ export class Scheduler {
     }
     this.#running.push(sequence);
     this.#pages.arrive(sequence, computed);
+  }
+
+  /**
+   * Begins again on another device: steps in flight never end, and no page holds anything. Sequences
+   * that ran wait before all others, and what they have computed is computed again. Those that begin
+   * elsewhere end with `error`, and those that are held are forgotten.
+   */
+  restart(error: Error): void {
+    this.#pages.lose(this.all());
+    for (const sequence of [...this.#arriving, ...this.#held]) {
+      this.remove(sequence);
+      if (sequence.finish === null) sequence.fail(error);
+    }
+    for (const sequence of this.#running) sequence.restart();
+    this.#waiting = [...this.#running, ...this.#waiting];
+    this.#running = [];
+    this.#unshared = [];
+    this.#inFlight = 0;
   }
 
   get #isFull(): boolean {

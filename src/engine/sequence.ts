@@ -175,6 +175,13 @@ export class Sequence {
     return (performance.now() - this.#acceptedAt) / 1000 - (this.#queueSeconds ?? 0);
   }
 
+  /** Forgets what steps in flight were to sample, as they never end: that is computed again. */
+  restart(): void {
+    this.pending = 0;
+    this.retractions += 1;
+    this.logprobs?.forgetPending();
+  }
+
   /** Says that a step computes rows of it: the first time, its wait is over. */
   begin(): void {
     this.#queueSeconds ??= (performance.now() - this.#acceptedAt) / 1000;

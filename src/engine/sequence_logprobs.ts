@@ -116,6 +116,11 @@ export class SequenceLogprobs {
     return this.#completion.shift();
   }
 
+  /** Forgets entries of tokens that are not taken, and never are: others come in their place. */
+  forgetPending(): void {
+    this.#completion.length = 0;
+  }
+
   /** The prompt's entries, once. */
   takePrompt(): readonly TokenLogprobs[] | undefined {
     if (this.#promptIsOut || this.#request.promptStart === undefined) return undefined;

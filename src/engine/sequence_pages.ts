@@ -287,6 +287,11 @@ export class SequencePages {
     return holder;
   }
 
+  /** Whether somebody still has what was borrowed: not once the device is lost. */
+  isBorrowing(borrower: PageHolder): boolean {
+    return this.#borrowers.has(borrower);
+  }
+
   /** Takes note that the pages of a borrower hold its first `computed` tokens: others may use them. */
   fill(borrower: PageHolder, computed: number): void {
     borrower.computed = computed;
@@ -295,10 +300,7 @@ export class SequencePages {
 
   /** Takes all pages from a borrower; the cache keeps those that hold something. */
   giveBack(borrower: PageHolder): void {
-    if (!this.#borrowers.delete(borrower)) return;
-    const { pageTable, prefix, sharedTokens } = borrower;
-    this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
-    if (prefix !== undefined) this.radix!.unlock(prefix);
+    if (this.#borrowers.delete(borrower)) this.#takePages(borrower);
   }
 
   /** Frees the cached pages that nobody uses. */
@@ -357,12 +359,31 @@ export class SequencePages {
     if (sequence.saved !== undefined) sequence.computed = sequence.sharedTokens;
     // Steps in flight may have computed its last token, which without them nobody computes.
     this.#insert(sequence, Math.min(sequence.computed, sequence.tokens.length - 1));
-    const { pageTable, prefix, sharedTokens } = sequence;
+    this.#takePages(sequence);
+  }
+
+  /**
+   * Takes note that no page holds anything any more: takes all pages from the sequences, from whoever
+   * has borrowed some, and from the cache. What is in host memory stays there.
+   */
+  lose(sequences: readonly Sequence[]): void {
+    this.#copies = [];
+    this.#attached.clear();
+    for (const sequence of sequences) {
+      this.#memory?.losePages(sequence);
+      this.#takePages(sequence);
+    }
+    for (const borrower of this.#borrowers) this.giveBack(borrower);
+    this.flush();
+  }
+
+  #takePages(holder: PageHolder): void {
+    const { pageTable, prefix, sharedTokens } = holder;
     this.pool.release(pageTable.slice(this.pool.pagesFor(sharedTokens)));
     if (prefix !== undefined) this.radix!.unlock(prefix);
-    sequence.prefix = undefined;
-    sequence.sharedTokens = 0;
-    sequence.computed = 0;
-    sequence.pageTable = [];
+    holder.prefix = undefined;
+    holder.sharedTokens = 0;
+    holder.computed = 0;
+    holder.pageTable = [];
   }
 }

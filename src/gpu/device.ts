@@ -5,7 +5,10 @@
  */
 import { DeviceError } from "../errors.ts";
 
-/** A device, or a way to get one, which is used once everything else has been checked. */
+/**
+ * A device, or a way to get one, which is used once everything else has been checked, and again for
+ * another one when it is lost: each call has to open one.
+ */
 export type DeviceSource = GPUDevice | (() => Promise<GPUDevice>);
 
 // What kernels can use, at most: asking for more only costs portability between machines.
@@ -46,6 +49,20 @@ export function cpuDriverOf(info: GPUAdapterInfo): CpuDriver {
   const words = `${architecture} ${device} ${description}`.toLowerCase();
   const name = CPU_DRIVERS.find((driver) => words.includes(driver.toLowerCase()));
   return { isCpu: isFallbackAdapter || name !== undefined, name };
+}
+
+/** Milliseconds within which a loss is told of once something has failed because of it. */
+const NOTICE_MS = 200;
+
+/** How a device was lost; undefined when it is there, whatever has failed. */
+export async function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const noNotice = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), NOTICE_MS);
+  });
+  const loss = await Promise.race([device.lost, noNotice]);
+  clearTimeout(timer);
+  return loss;
 }
 
 /**

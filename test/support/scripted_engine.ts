@@ -163,6 +163,8 @@ export class ScriptedEngine implements GenerationEngine {
       totalTokens: 65536,
       usedTokens: 0,
       cachedTokens: 0,
+      recovering: false,
+      recoveries: 0,
       retractions: 0,
       retractedRequests: 0,
       stalledFor: this.#options.stalledFor ?? 0,

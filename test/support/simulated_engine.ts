@@ -8,7 +8,7 @@ import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
 import { carryOut } from "../../src/engine/page_transfers.ts";
 import { type PageCarrier, RetractionMemory } from "../../src/engine/retraction_memory.ts";
 import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
-import type { SchedulerOptions } from "../../src/engine/scheduler.ts";
+import type { SchedulerOptions } from "../../src/engine/scheduler_options.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
 

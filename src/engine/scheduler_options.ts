@@ -1,0 +1,28 @@
+/**
+ * How much a scheduler may put into a step, and whom it lets run.
+ *
+ * @module
+ */
+import type { SchedulePolicy } from "./schedule_policy.ts";
+
+export interface SchedulerOptions {
+  /** Sequences that may run at once; also generated rows of one step at most. */
+  readonly maxRunningRequests: number;
+  /** Sequences that may wait. */
+  readonly maxQueuedRequests: number;
+  /** Rows of one step. */
+  readonly maxRows: number;
+  /** Prompt rows of one step. */
+  readonly maxPrefillRows: number;
+  /** Prompt rows of one step beyond its first sequence's. */
+  readonly maxPrefillTokens: number;
+  /** Keys that the prompt rows of one step may look at; one sequence's always fit. */
+  readonly maxPrefillKeys: number;
+  /** Prompt rows of one step whose logits may be wanted, at least 1. Default 1. */
+  readonly maxScoredRows?: number;
+  /** Whether a step may hold prompt rows beside generated ones. */
+  readonly mixedChunks: boolean;
+  readonly policy: SchedulePolicy;
+  /** Above 1 more room is kept for what running sequences will still generate, below 1 less. */
+  readonly conservativeness: number;
+}
