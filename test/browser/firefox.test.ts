@@ -1,11 +1,15 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, type TestContext, test } from "vitest";
+import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { launchFirefox, whyNoFirefox } from "../support/firefox.ts";
 import { serveProgram, type WebPageOptions } from "../support/web_page.ts";
+import type { Answered } from "./pages/engine_answer.ts";
 import type { CheckedKernels } from "./pages/kernel_checks.ts";
 
 const KERNELS = fileURLToPath(new URL("../../kernels", import.meta.url));
+const QUESTION = "What is the capital of Japan?";
+const ANSWER = "The capital of Japan is Tokyo.";
 const fullTest = process.env.WISP_TEST_FULL === "1";
 
 interface Visit extends WebPageOptions {
@@ -33,7 +37,7 @@ async function visited<T>(context: TestContext, { program, query = "", ...rest }
 test("every kernel answers as its check promises, in Firefox", async (context) => {
   const { cases, errors, features } = await visited<CheckedKernels>(context, {
     program: "kernel_checks",
-    query: fullTest ? "?tunings&cases" : "?tunings",
+    query: fullTest ? "?tunings&cases" : "",
   });
   expect(cases.filter(({ problem }) => problem !== undefined)).toEqual([]);
   expect(errors).toEqual([]);
@@ -43,3 +47,13 @@ test("every kernel answers as its check promises, in Firefox", async (context) =
   const names = new Set(cases.map(({ kernel }) => kernel));
   expect(names.size).toBe(checks.filter((name) => name.endsWith(".check.ts")).length);
 }, 600_000);
+
+for (const where of fullTest ? ["page", "worker"] : ["worker"]) {
+  test(`a model in a ${where} answers in Firefox`, async (context) => {
+    const query = `?question=${encodeURIComponent(QUESTION)}&${where}`;
+    const program = "engine_answer";
+    const answer = await visited<Answered>(context, { program, query, model: EMBEDDED_MODEL });
+    expect(answer.text).toBe(ANSWER);
+    expect(answer.chunks).toBeGreaterThan(3);
+  }, 300_000);
+}

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { finished } from "../../src/gpu/submit_poll.ts";
 
 /** A storage buffer with these contents, padded with zeros to a multiple of 4 bytes. */
 export function uploadTo(
@@ -42,7 +43,7 @@ export async function downloadFrom(
   const encoder = device.createCommandEncoder();
   encoder.copyBufferToBuffer(buffer, offset, staging, 0, length);
   device.queue.submit([encoder.finish()]);
-  await staging.mapAsync(GPUMapMode.READ);
+  await finished(device, staging.mapAsync(GPUMapMode.READ));
   const copy = staging.getMappedRange().slice(0);
   staging.destroy();
   return copy;

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { cacheFolder } from "../../src/node/cache_folder.ts";
 
 const INSTALLED = ["/usr/bin/firefox-esr", "/usr/bin/firefox", "/usr/lib/firefox-esr/firefox-esr"];
 const MANIFESTS = "/usr/share/vulkan/icd.d";
@@ -54,7 +55,13 @@ export function launchFirefox(url: string): Firefox {
     stdio: ["ignore", "pipe", "pipe"],
     // A group of its own: the browser is several processes.
     detached: true,
-    env: { ...process.env, HOME: profile, VK_ICD_FILENAMES: manifest, VK_DRIVER_FILES: manifest },
+    env: {
+      ...process.env,
+      HOME: profile,
+      VK_ICD_FILENAMES: manifest,
+      VK_DRIVER_FILES: manifest,
+      MESA_SHADER_CACHE_DIR: join(cacheFolder(), "mesa"),
+    },
   });
   let log = "";
   for (const stream of [child.stdout, child.stderr]) {
