@@ -76,6 +76,7 @@ function web(entry: Record<string, string>, output: Output = {}): EnvironmentOpt
 
 const webEnvironments = {
   web: web({ index: "src/index.ts", browser: "src/browser/index.ts" }),
+  worker: web({ browser_worker: "src/browser/worker.ts" }),
   grammarWorker: web({ browser_grammar_worker: "src/browser/grammar_worker.ts" }),
 };
 

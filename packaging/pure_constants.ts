@@ -30,6 +30,7 @@ interface Node {
   readonly end: number;
 }
 
+/** The tokenizers' tables stay alone: they are fetched when needed, and import nothing. */
 export function pureConstants(): Plugin {
   return {
     name: "pure-constants",
@@ -37,7 +38,7 @@ export function pureConstants(): Plugin {
     resolveId: (id) => (id === MODULE ? id : null),
     load: (id) => (id === MODULE ? MADE : null),
     transform(code, id) {
-      if (!/\.(ts|js|mjs)$/.test(id)) return null;
+      if (!/\.(ts|js|mjs)$/.test(id) || id.includes("/gpt-tokenizer/")) return null;
       const marked = markConstants(code);
       return marked === code ? null : { code: marked, map: null };
     },

@@ -17,6 +17,11 @@ type Listeners = Pick<EngineOptions, "onPlan" | "onProgress" | "onStep">;
 
 /** Options of the engine that are plain data, and what is called on the page. */
 export interface WorkerEngineOptions extends PlainEngineOptions, Listeners, OpenDeviceOptions {
+  /**
+   * Where the package's `browser_worker.js` is served, with `browser_grammar_worker.js` beside it.
+   * Default: the address that the page's bundler has given it; few bundlers give it none.
+   */
+  readonly workerUrl?: string | URL | undefined;
   /** Ends the loading, and the worker with it. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -35,10 +40,10 @@ export async function loadWorkerEngine(
   address: ModelAddress,
   options: WorkerEngineOptions = {},
 ): Promise<WorkerEngine> {
-  const { onPlan, onProgress, onStep, signal, powerPreference, ...plain } = options;
+  const { onPlan, onProgress, onStep, signal, powerPreference, workerUrl, ...plain } = options;
   requirePlain(plain);
   signal?.throwIfAborted();
-  const worker = new EngineWorker({ onPlan, onProgress, onStep });
+  const worker = new EngineWorker(startWorker(workerUrl), { onPlan, onProgress, onStep });
   const giveUp = () => worker.end("the loading is given up", signal!.reason);
   signal?.addEventListener("abort", giveUp);
   try {
@@ -107,6 +112,13 @@ export class WorkerEngine extends RemoteEngine implements EngineFacts {
   }
 }
 
+/** Bundlers look for just this form of an address that they know. */
+function startWorker(url: string | URL | undefined): Worker {
+  return url === undefined
+    ? new Worker(new URL("./worker.ts", import.meta.url), { type: "module" })
+    : new Worker(url, { type: "module" });
+}
+
 /** A worker that runs worker.ts. */
 class EngineWorker {
   readonly loaded: Promise<EngineFacts>;
@@ -122,7 +134,8 @@ class EngineWorker {
   #fail!: (error: unknown) => void;
   #hasEnded = false;
 
-  constructor(listeners: Listeners) {
+  constructor(worker: Worker, listeners: Listeners) {
+    this.#worker = worker;
     this.#listeners = listeners;
     this.failed = new Promise((_, reject) => {
       this.#fail = reject;
@@ -131,7 +144,6 @@ class EngineWorker {
       this.#settle = { resolve, reject };
     });
     for (const promise of [this.failed, this.loaded]) promise.catch(() => {});
-    this.#worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     this.#worker.onmessage = ({ data }: MessageEvent<WorkerNews>) => this.#take(data);
     this.#worker.onmessageerror = () => this.end("a message of its worker cannot be read");
     this.#worker.onerror = ({ message }) => {
