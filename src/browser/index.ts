@@ -23,6 +23,7 @@ export type {
   StoredModel,
   VerifyOptions,
 } from "./model_store.ts";
+export { openPrefixStorage } from "./prefix_storage.ts";
 export { type ModelStoreOptions, openModelStore } from "./storage.ts";
 export { type DeletableModel, StorageError, StorageFullError } from "./storage_error.ts";
 export { type UrlSourceOptions, urlSource } from "./url_source.ts";

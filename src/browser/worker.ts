@@ -9,6 +9,7 @@ import { messagePort } from "../engine/port.ts";
 import { serveEngine } from "../engine/serve_engine.ts";
 import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openModel } from "./model_address.ts";
+import { openPrefixStorage } from "./prefix_storage.ts";
 import { workerGrammarService } from "./worker_grammar_service.ts";
 import type { WorkerCall, WorkerNews } from "./worker_messages.ts";
 
@@ -37,11 +38,17 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
 };
 
 async function load({ address, options, device, tellsSteps }: LoadCall): Promise<void> {
+  const { prefixStore, ...plain } = options;
   // What is missing here shows before anything is fetched.
   const adapter = await inspectAdapter(device);
   engine = await Engine.load(await openModel(address), {
-    ...options,
+    ...plain,
     device: deviceFactory(device),
+    prefixStore: prefixStore && {
+      ...prefixStore,
+      storage: await openPrefixStorage(),
+      onProblem: (problem) => console.warn(problem),
+    },
     // A worker cannot start workers everywhere.
     grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
     onPlan: (plan) => tell({ type: "plan", plan }),

@@ -8,17 +8,22 @@ import type { SelfTestReport } from "../../kernels/self_test.ts";
 import type { EngineOptions, LoadingProgress } from "../engine/engine_options.ts";
 import type { ErrorData } from "../engine/error_data.ts";
 import type { MemoryPlan } from "../engine/memory_plan.ts";
+import type { PrefixStoreOptions } from "../engine/prefix_options.ts";
 import type { StepReport } from "../engine/step_report.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { AdapterDescription, OpenDeviceOptions } from "./device.ts";
 import type { ModelAddress } from "./model_address.ts";
 
-/** Those that are plain data; the worker adds its own device and grammar service. */
-export type PlainEngineOptions = Omit<
-  EngineOptions,
-  "device" | "grammarService" | "onPlan" | "onProgress" | "onStep"
->;
+/** Those that are plain data; the worker adds its own device, grammar service and storage. */
+export interface PlainEngineOptions
+  extends Omit<
+    EngineOptions,
+    "device" | "grammarService" | "prefixStore" | "onPlan" | "onProgress" | "onStep"
+  > {
+  /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
+  readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;
+}
 
 /** `load` comes first, once. */
 export type WorkerCall =
