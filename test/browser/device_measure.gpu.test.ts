@@ -4,7 +4,6 @@
  * @module
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { adapterFacts } from "../../examples/browser/device/adapter_facts.ts";
 import { type DeviceReport, median } from "../../examples/browser/device/device_report.ts";
 import {
   fitSettings,
@@ -13,10 +12,11 @@ import {
   type MeasureOptions,
   measureDevice,
 } from "../../examples/browser/device/measure.ts";
+import { describeAdapter } from "../../src/browser/device.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { GenerationChunk } from "../../src/generation.ts";
 import { openEngine } from "../support/engine.ts";
-import { adapter, device, smallestCaseOnly } from "../support/gpu.ts";
+import { device, smallestCaseOnly } from "../support/gpu.ts";
 
 const settings = { runs: 2, prefillTokens: 40, decodeTokens: 6, batch: 3 };
 
@@ -48,7 +48,7 @@ async function load(): Promise<MeasuredEngine> {
 
 const common: MeasureOptions = {
   load,
-  adapter: adapterFacts({
+  adapter: describeAdapter({
     info: device.adapterInfo,
     features: device.features,
     limits: device.limits,
@@ -180,12 +180,4 @@ test("a median is the middle value, or between the two in the middle", () => {
   expect(median([9, 1, 10])).toBe(9);
   expect(median([9, 1, 10, 2])).toBe(5.5);
   expect(() => median([])).toThrow(RangeError);
-});
-
-test("adapter facts are plain data with every limit", () => {
-  const facts = common.adapter;
-  expect(JSON.parse(JSON.stringify(facts))).toEqual(facts);
-  expect(facts.limits.maxStorageBufferBindingSize).toBe(device.limits.maxStorageBufferBindingSize);
-  expect(facts.isCpu).toBe(adapter.isCpu);
-  expect(facts.features).toEqual([...device.features].sort());
 });

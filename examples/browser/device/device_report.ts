@@ -26,25 +26,13 @@
  * @module
  */
 import type { AdapterRates, KernelProfile, SelfTestReport } from "wisp-llm";
+import type { AdapterDescription } from "wisp-llm/browser";
 
 export const SCHEMA = "wisp-device-report";
 export const VERSION = 1;
 
-export interface AdapterFacts {
-  /** As in `GPUAdapterInfo`; browsers leave empty what they do not tell. */
-  readonly vendor: string;
-  readonly architecture: string;
-  readonly device: string;
-  readonly description: string;
-  /** Whether shaders run on the CPU. */
-  readonly isCpu: boolean;
-  /** Invocations of a subgroup; undefined where the browser does not tell. */
-  readonly subgroupSizes?: { readonly min: number; readonly max: number };
-  /** Names of WebGPU features that the adapter has, sorted. */
-  readonly features: readonly string[];
-  /** WebGPU limits of the adapter, by name. */
-  readonly limits: Readonly<Record<string, number>>;
-}
+/** What the browser tells of its adapter; much of it may be empty. */
+export type AdapterFacts = Omit<AdapterDescription, "warning">;
 
 export interface MeasureSettings {
   /** Of each speed, after one that does not count. */
@@ -91,7 +79,7 @@ export interface PhaseKernels {
 export interface KernelFigures {
   /** Bytes and operations a second of kernels that do nothing else. */
   readonly rates: AdapterRates;
-  /** The least time above 0 that a launch took, the grain of a clock that the browser rounds; or 0. */
+  /** The grain of the GPU's clock, which browsers make coarse: all times of launches are multiples. */
   readonly grainMicroseconds: number;
   readonly phases: readonly PhaseKernels[];
 }

@@ -24,17 +24,22 @@ export async function timeKernels(
     drain(engine.generate(fixed(requests, { promptTokens: prefillTokens, newTokens: 1 }))),
   );
   const decode = await profileDecode(requests, decodeTokens);
-  const durations = [...prefill.launches, ...decode.launches]
-    .map(({ duration }) => duration)
-    .filter((duration) => duration > 0);
+  const durations = [...prefill.launches, ...decode.launches].map(({ duration }) => duration);
   return {
     rates: prefill.rates,
-    grainMicroseconds: durations.reduce((least, one) => Math.min(least, one), durations[0] ?? 0),
+    grainMicroseconds: grainOf(durations),
     phases: [
       { phase: "prefill", steps: prefill.steps, kernels: prefill.kernels },
       { phase: "decode", steps: decode.steps, kernels: decode.kernels },
     ],
   };
+}
+
+/** The greatest time that all of these, in microseconds of whole nanoseconds, are multiples of. */
+export function grainOf(durations: readonly number[]): number {
+  const common = (a: number, b: number): number => (b === 0 ? a : common(b, a % b));
+  const nanoseconds = durations.map((duration) => Math.round(1000 * duration));
+  return nanoseconds.reduce(common, 0) / 1000;
 }
 
 /** Begins once the prompt is through, so that only steps of one row are in it. */

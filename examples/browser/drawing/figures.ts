@@ -26,12 +26,10 @@ export function rate(value: number, unit: string): string {
   return `${rounded(value / size)} ${prefix}${unit}`;
 }
 
-/** Bytes in powers of 1024, as memory is counted. */
-export function bytes(value: number): string {
-  if (value >= 2 ** 30) return `${rounded(value / 2 ** 30)} GiB`;
-  if (value >= 2 ** 20) return `${rounded(value / 2 ** 20)} MiB`;
-  if (value >= 2 ** 10) return `${rounded(value / 2 ** 10)} KiB`;
-  return `${value} B`;
+/** A label of a logarithmic axis, such as "100 M". */
+export function powerOfTen(value: number): string {
+  const [size, prefix] = STEPS.find(([least]) => value >= least) ?? [1, ""];
+  return `${value / size} ${prefix}`.trim();
 }
 
 /** A time in the unit that suits it. */

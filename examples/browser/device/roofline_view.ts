@@ -1,0 +1,230 @@
+/**
+ * The roofline as a chart with logarithmic axes, and the same as a table.
+ *
+ * @module
+ */
+import type { AdapterRates } from "wisp-llm";
+import { element } from "../app/dom.ts";
+import { at, drawing, svg, table } from "../drawing/drawing.ts";
+import { count, duration, percent, powerOfTen, rate } from "../drawing/figures.ts";
+import type { KernelFigures } from "./device_report.ts";
+import {
+  type Decades,
+  decadesOf,
+  type KernelPoint,
+  kernelPoints,
+  logShare,
+  roof,
+} from "./roofline.ts";
+
+/** Pixels around the plot. */
+const MARGIN = { left: 52, right: 16, top: 28, bottom: 40 };
+const NARROWEST = 300;
+const SHAPE = 0.62;
+/** Kernels that are named in the chart, those that take the most time. */
+const NAMED = 6;
+const RADIUS = { least: 3, most: 11 };
+const LETTER = 6.2;
+const LINE = 14;
+
+type Drawn = KernelPoint & { readonly achieved: number };
+
+/** Both; the chart is drawn anew when its place changes its width. */
+export function rooflineView(figures: KernelFigures): HTMLElement {
+  const points = kernelPoints(figures);
+  const chart = element("div", { class: "roofline-chart" });
+  const drawn = points.filter(
+    (point): point is Drawn => point.intensity > 0 && (point.achieved ?? 0) > 0,
+  );
+  new ResizeObserver(([entry]) => {
+    const width = Math.max(entry!.contentRect.width, NARROWEST);
+    chart.replaceChildren(drawChart(figures.rates, { points: drawn, width }));
+  }).observe(chart);
+  return element(
+    "figure",
+    { class: "roofline" },
+    chart,
+    element("figcaption", {}, caption(figures, points.length - drawn.length)),
+    element(
+      "details",
+      {},
+      element("summary", {}, "All kernels as a table"),
+      element("div", { class: "scroller" }, kernelTable(points)),
+    ),
+  );
+}
+
+function caption({ rates, grainMicroseconds }: KernelFigures, left: number): string {
+  const parts = [
+    `Copies reach ${rate(rates.copy, "B/s")}, fused multiply-adds ${rate(rates.fma, "FLOP/s")}.`,
+    "Each mark is a kernel, as large as its share of the time of its phase.",
+    left > 0 ? `${left} that only move bytes, or are too short to time, are in the table.` : "",
+    grainMicroseconds >= 10
+      ? `This browser rounds GPU times to ${duration(grainMicroseconds / 1e6)}: single kernels are rough.`
+      : "",
+  ];
+  return parts.filter((part) => part !== "").join(" ");
+}
+
+interface Plot {
+  readonly x: (intensity: number) => number;
+  readonly y: (rate: number) => number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+function drawChart(
+  rates: AdapterRates,
+  { points, width }: { readonly points: readonly Drawn[]; readonly width: number },
+): SVGSVGElement {
+  const height = Math.round(Math.max(width * SHAPE, 260));
+  const ridge = rates.fma / rates.copy;
+  const across = decadesOf([...points.map(({ intensity }) => intensity), ridge / 3, ridge * 3]);
+  const up = decadesOf([...points.map(({ achieved }) => achieved), rates.fma]);
+  const right = width - MARGIN.right;
+  const bottom = height - MARGIN.bottom;
+  const plot: Plot = {
+    x: (value) => MARGIN.left + logShare(across, value) * (right - MARGIN.left),
+    y: (value) => bottom - logShare(up, value) * (bottom - MARGIN.top),
+    ...{ right, bottom },
+  };
+  const label = `Roofline: ${points.length} kernels by operations for a byte and operations a second; the table has them`;
+  return drawing(
+    label,
+    { width, height },
+    ...grid(plot, { across, up }),
+    roofPath(plot, { rates, across, up }),
+    ...points.map((point) => mark(plot, point)),
+    ...names(plot, points),
+    ...legend(plot),
+  );
+}
+
+interface Axes {
+  readonly across: Decades;
+  readonly up: Decades;
+}
+
+function grid({ x, y, right, bottom }: Plot, { across, up }: Axes): SVGElement[] {
+  const columns = powers(across).flatMap((power) => [
+    svg("path", { class: "grid", d: `M${at(x(power))} ${MARGIN.top}V${bottom}` }),
+    svg(
+      "text",
+      { class: "tick", x: at(x(power)), y: bottom + LINE + 2, "text-anchor": "middle" },
+      String(power),
+    ),
+  ]);
+  const rows = powers(up).flatMap((power) => [
+    svg("path", { class: "grid", d: `M${MARGIN.left} ${at(y(power))}H${right}` }),
+    svg(
+      "text",
+      { class: "tick", x: MARGIN.left - 8, y: at(y(power) + 4), "text-anchor": "end" },
+      powerOfTen(power),
+    ),
+  ]);
+  const middle = at((MARGIN.left + right) / 2);
+  const title = { class: "axis", x: middle, y: bottom + 2 * LINE + 6, "text-anchor": "middle" };
+  const side = { class: "axis", x: 0, y: LINE - 4 };
+  return [
+    ...columns,
+    ...rows,
+    svg("text", title, "operations for a byte"),
+    svg("text", side, "operations a second"),
+  ];
+}
+
+function powers({ from, to }: Decades): number[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => Number(`1e${from + i}`));
+}
+
+/** Up along what memory feeds, then level at what arithmetic does; cut where the chart ends. */
+function roofPath(
+  { x, y, right }: Plot,
+  { rates, across, up }: Axes & { readonly rates: AdapterRates },
+): SVGPathElement {
+  const ridge = rates.fma / rates.copy;
+  const start = Math.max(10 ** across.from, 10 ** up.from / rates.copy);
+  const from = `${at(x(start))} ${at(y(roof(rates, start)))}`;
+  const d = `M${from}L${at(x(ridge))} ${at(y(rates.fma))}H${right}`;
+  return svg("path", { class: "roof", d });
+}
+
+function radius({ share }: Drawn): number {
+  return RADIUS.least + Math.sqrt(share) * (RADIUS.most - RADIUS.least);
+}
+
+/** A disc for decode, a diamond for prefill: shapes differ for whom colours do not. */
+function mark({ x, y }: Plot, point: Drawn): SVGElement {
+  const [cx, cy, r] = [x(point.intensity), y(point.achieved), radius(point)];
+  const words = `${point.kernel} (${point.phase}): ${percent(point.share)} of the time, ${bound(point)}`;
+  const title = svg("title", {}, words);
+  if (point.phase === "decode") {
+    return svg("circle", { class: "mark is-decode", cx: at(cx), cy: at(cy), r: at(r) }, title);
+  }
+  return svg("path", { class: "mark is-prefill", d: diamond(cx, cy, r * 1.15) }, title);
+}
+
+function diamond(x: number, y: number, r: number): string {
+  return `M${at(x)} ${at(y - r)}L${at(x + r)} ${at(y)}L${at(x)} ${at(y + r)}L${at(x - r)} ${at(y)}Z`;
+}
+
+/** Names beside the largest marks, as far as there is room for them. */
+function names({ x, y, right }: Plot, points: readonly Drawn[]): SVGElement[] {
+  const taken: { left: number; right: number; y: number }[] = [];
+  const texts: SVGElement[] = [];
+  for (const point of [...points].sort((a, b) => b.share - a.share).slice(0, NAMED)) {
+    const name = point.kernel.replace(/^.*\//, "");
+    const width = name.length * LETTER;
+    const [cx, cy, r] = [x(point.intensity), y(point.achieved), radius(point)];
+    const isLeft = cx + r + width + 4 > right;
+    const left = isLeft ? cx - r - 4 - width : cx + r + 4;
+    const overlaps = taken.some(
+      (one) => Math.abs(one.y - cy) < LINE && left < one.right && one.left < left + width,
+    );
+    if (overlaps || left < MARGIN.left) continue;
+    taken.push({ left, right: left + width, y: cy });
+    const anchor = isLeft ? "end" : "start";
+    const place = { x: at(isLeft ? cx - r - 4 : left), y: at(cy + 4), "text-anchor": anchor };
+    texts.push(svg("text", { class: "mark-name", ...place }, name));
+  }
+  return texts;
+}
+
+function legend({ right, bottom }: Plot): SVGElement[] {
+  const y = bottom - 12;
+  const text = { class: "legend", y: y + 4, "text-anchor": "end" };
+  return [
+    svg("circle", { class: "mark is-decode", cx: right - 56, cy: y, r: 5 }),
+    svg("text", { ...text, x: right - 6 }, "decode"),
+    svg("path", { class: "mark is-prefill", d: diamond(right - 122, y, 6) }),
+    svg("text", { ...text, x: right - 76 }, "prefill"),
+  ];
+}
+
+function kernelTable(points: readonly KernelPoint[]): HTMLTableElement {
+  return table({
+    class: "figures",
+    caption: "Kernels of the embedded model's steps",
+    head: [
+      "Kernel",
+      "Phase",
+      "Launches",
+      "Share",
+      "One launch",
+      "Memory",
+      "Arithmetic",
+      "Of bound",
+    ],
+    rows: points.map((point) => [
+      ...[point.kernel, point.phase, count(point.launches), percent(point.share)],
+      duration(point.microseconds / point.launches / 1e6),
+      point.moved === undefined ? "–" : rate(point.moved, "B/s"),
+      point.achieved === undefined ? "–" : rate(point.achieved, "FLOP/s"),
+      bound(point),
+    ]),
+  });
+}
+
+function bound({ ofBound }: KernelPoint): string {
+  return ofBound === undefined ? "too short to time" : `${percent(ofBound)} of the bound`;
+}
