@@ -112,6 +112,7 @@ class FileDownload {
     let isOverlong = false;
     try {
       for await (const bytes of body.chunks()) {
+        this.#options.signal.throwIfAborted();
         isOverlong = this.#position + bytes.length > size;
         if (isOverlong) break;
         this.#digest.update(bytes);

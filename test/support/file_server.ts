@@ -26,6 +26,7 @@ export interface FileServer {
 }
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  css: "text/css",
   html: "text/html",
   js: "text/javascript",
   json: "application/json",
@@ -86,9 +87,10 @@ interface Piece {
 }
 
 function answer(response: ServerResponse, { bytes, range, bodyless }: Piece): void {
-  const match = /^bytes=(\d+)-(\d+)$/.exec(range ?? "");
+  const match = /^bytes=(\d+)-(\d*)$/.exec(range ?? "");
   const start = Number(match?.[1] ?? 0);
-  const end = Math.min(Number(match?.[2] ?? bytes.length) + (match === null ? 0 : 1), bytes.length);
+  const last = match?.[2] ? Number(match[2]) : bytes.length - 1;
+  const end = Math.min(last + 1, bytes.length);
   if (match !== null && start >= bytes.length) {
     response.writeHead(416, { "content-range": `bytes */${bytes.length}` }).end();
     return;
