@@ -1,0 +1,180 @@
+/**
+ * The chats and the one that is open: what is asked, what is answered, what is kept.
+ *
+ * @module
+ */
+import type { GenerationEngine } from "wisp-llm";
+import { announce } from "../app/announce.ts";
+import { byId } from "../app/dom.ts";
+import { formatCount } from "../app/format.ts";
+import { icon } from "../app/icons.ts";
+import { answer } from "./answer.ts";
+import { showChatList } from "./chat_list.ts";
+import { deleteChat, loadChats, saveChat } from "./chat_store.ts";
+import { Composer } from "./composer.ts";
+import { type Chat, messagesOf, newAnswer, newChat } from "./conversation.ts";
+import { ModeButtons } from "./mode_buttons.ts";
+import type { Settings } from "./settings.ts";
+import { SettingsView } from "./settings_view.ts";
+import type { AnswerStats } from "./stats.ts";
+import { showSuggestions } from "./suggestions.ts";
+import { TOOLS } from "./tools.ts";
+import { Transcript } from "./transcript.ts";
+
+export interface ChatViewActions {
+  /** A chat has been opened. */
+  readonly onOpen: () => void;
+  /** What the running answer takes. */
+  readonly onStats: (stats: AnswerStats) => void;
+}
+
+export class ChatView {
+  readonly #settings: Settings;
+  readonly #actions: ChatViewActions;
+  readonly #composer: Composer;
+  readonly #settingsView: SettingsView;
+  readonly #modes: ModeButtons;
+  readonly #transcript: Transcript;
+  #chats: Chat[] = loadChats();
+  #chat: Chat = newChat();
+  #engine: GenerationEngine | undefined;
+  /** Set while an answer runs. */
+  #running: AbortController | undefined;
+
+  constructor(settings: Settings, actions: ChatViewActions) {
+    this.#settings = settings;
+    this.#actions = actions;
+    this.#composer = new Composer({ send: (text) => this.#send(text), stop: () => this.#stop() });
+    this.#settingsView = new SettingsView(settings, (text) => {
+      this.#chat.system = text;
+      if (this.#chat.turns.length > 0) this.#keep();
+    });
+    this.#modes = new ModeButtons(settings);
+    this.#transcript = new Transcript(byId("transcript"), byId("main"), {
+      regenerate: (turn) => this.#regenerate(turn),
+      resend: (turn, text) => this.#resend(turn, text),
+    });
+    byId("new-chat").append(icon("plus"), "New chat");
+    byId("new-chat").addEventListener("click", () => {
+      this.#open(newChat());
+      actions.onOpen();
+    });
+    this.#open(this.#chats[0] ?? this.#chat);
+  }
+
+  /** The engine that answers from now on; undefined while there is none. */
+  useEngine(engine: GenerationEngine | undefined): void {
+    this.#stop();
+    this.#engine = engine;
+    this.#composer.set(engine === undefined ? "off" : "ready");
+    if (engine === undefined) return;
+    this.#settingsView.showModel(engine.model);
+    showSuggestions(engine.model, (text) => this.#composer.propose(text));
+  }
+
+  focus(): void {
+    this.#composer.focus();
+  }
+
+  #open(chat: Chat): void {
+    this.#stop();
+    this.#chat = chat;
+    this.#settingsView.showChat(chat);
+    this.#draw();
+  }
+
+  #draw(): void {
+    this.#transcript.show(this.#chat);
+    byId("empty").hidden = this.#chat.turns.length > 0;
+    const list = { chats: this.#chats, current: this.#chat };
+    showChatList(byId("chat-list"), list, {
+      open: (chat) => {
+        this.#open(chat);
+        this.#actions.onOpen();
+      },
+      remove: (chat) => this.#remove(chat),
+    });
+  }
+
+  #remove(chat: Chat): void {
+    deleteChat(chat);
+    this.#chats = this.#chats.filter((one) => one !== chat);
+    announce("The chat is deleted");
+    if (chat === this.#chat) this.#open(this.#chats[0] ?? newChat());
+    else this.#draw();
+  }
+
+  /** @returns Whether the question is taken. */
+  #send(text: string): boolean {
+    if (!this.#canAnswer()) return false;
+    this.#chat.turns.push({ role: "user", text });
+    void this.#answer();
+    return true;
+  }
+
+  /** The question of this turn in other words; what came behind it goes. */
+  #resend(turn: number, text: string): void {
+    if (!this.#canAnswer()) return;
+    this.#stop();
+    this.#chat.turns = [...this.#chat.turns.slice(0, turn), { role: "user", text }];
+    void this.#answer();
+  }
+
+  #regenerate(turn: number): void {
+    if (!this.#canAnswer()) return;
+    this.#stop();
+    this.#chat.turns = this.#chat.turns.slice(0, turn);
+    void this.#answer();
+  }
+
+  /** If not, it says why. */
+  #canAnswer(): boolean {
+    if (this.#engine !== undefined) return this.#modes.areReady();
+    announce("Load a model first");
+    return false;
+  }
+
+  #stop(): void {
+    this.#running?.abort();
+    this.#running = undefined;
+  }
+
+  async #answer(): Promise<void> {
+    const engine = this.#engine;
+    const chat = this.#chat;
+    if (engine === undefined) return;
+    const running = new AbortController();
+    this.#running = running;
+    const messages = messagesOf(chat);
+    const turn = newAnswer();
+    chat.turns.push(turn);
+    if (!this.#chats.includes(chat)) this.#chats.unshift(chat);
+    this.#keep();
+    this.#draw();
+    this.#composer.set("answering");
+    announce("Answering");
+    await answer(turn, {
+      engine,
+      messages,
+      settings: structuredClone(this.#settings),
+      tools: this.#settings.usesTools ? TOOLS : [],
+      signal: running.signal,
+      onChange: (stats) => {
+        this.#actions.onStats(stats);
+        if (chat === this.#chat) this.#transcript.update();
+      },
+    });
+    saveChat(chat);
+    // Another answer may run by now, which this one has nothing to say about.
+    if (this.#running !== undefined && this.#running !== running) return;
+    this.#running = undefined;
+    this.#composer.set(this.#engine === undefined ? "off" : "ready");
+    const tokens = formatCount(turn.stats?.completionTokens ?? 0, "token");
+    announce(turn.end === "error" ? "The answer has failed" : `Answered with ${tokens}`);
+  }
+
+  #keep(): void {
+    if (saveChat(this.#chat)) return;
+    announce("This browser does not keep the chat: its storage is full or switched off");
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * From a picked model to an engine that answers: download, sizes, choice of the form, start.
+ *
+ * @module
+ */
+import { inspectCheckpoint, type LoadingProgress } from "wisp-llm";
+import {
+  loadWorkerEngine,
+  type ModelAddress,
+  openModel,
+  openModelStore,
+  type StoreProgress,
+  type WorkerEngine,
+} from "wisp-llm/browser";
+import { chooseFit, type Fit, sizesOf } from "./fit.ts";
+import type { LoadOptions } from "./load_options.ts";
+import { type ModelChoice, nameOf } from "./model_choice.ts";
+
+export type Phase = StoreProgress["phase"] | "headers" | LoadingProgress["phase"];
+
+export interface LoadProgress {
+  readonly phase: Phase;
+  /** Bytes of the download and of weights, tests of the adapter, pipelines. */
+  readonly done: number;
+  readonly total: number;
+  readonly bytesPerSecond?: number;
+  /** What goes slower than it could. */
+  readonly note?: string;
+}
+
+export interface LoadedModel {
+  readonly engine: WorkerEngine;
+  readonly name: string;
+  readonly fit: Fit;
+}
+
+export interface LoadModelOptions {
+  readonly options: LoadOptions;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: LoadProgress) => void;
+  readonly onFit: (fit: Fit) => void;
+}
+
+/** Chats of this page and a few requests to its local endpoint. */
+const MAX_RUNNING = 4;
+
+/**
+ * @throws {Error} of the step that fails.
+ * @throws {DOMException} named AbortError when `signal` is aborted.
+ */
+export async function loadModel(
+  choice: ModelChoice,
+  { options, signal, onProgress, onFit }: LoadModelOptions,
+): Promise<LoadedModel> {
+  const address = await addressOf(choice, { signal, onProgress });
+  onProgress({ phase: "headers", done: 0, total: 1 });
+  const report = await inspectCheckpoint(await openModel(address));
+  signal.throwIfAborted();
+  if (report.problem !== undefined) throw new Error(report.problem);
+  const contextLength = Math.min(options.contextLength, report.contextLength);
+  const { deviceMemory, form: wish } = options;
+  const fit = chooseFit(sizesOf(report), { deviceMemory, contextLength, wish });
+  onFit(fit);
+  onProgress({ phase: "headers", done: 1, total: 1 });
+  const engine = await loadWorkerEngine(address, {
+    signal,
+    onProgress,
+    contextLength,
+    deviceMemory,
+    maxRunningRequests: MAX_RUNNING,
+    ...(fit.form !== "published" && { quantization: fit.form }),
+  });
+  return { engine, name: nameOf(choice), fit };
+}
+
+/** Where the worker finds the model; what is missing of a stored one is fetched first. */
+async function addressOf(
+  choice: ModelChoice,
+  options: Pick<LoadModelOptions, "signal" | "onProgress">,
+): Promise<ModelAddress> {
+  if (choice.kind === "url" || choice.kind === "files") return choice;
+  const store = await openModelStore();
+  if (choice.kind === "store") {
+    const { name, origin } = choice;
+    if (origin !== undefined) await store.add(origin, { ...options, name });
+    return { kind: "store", name };
+  }
+  // Browsers grant more room, for longer, to those that ask.
+  await store.persist();
+  const name = await store.add({ kind: "hub", id: choice.id }, options);
+  return { kind: "store", name };
+}

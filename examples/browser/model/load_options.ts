@@ -1,0 +1,33 @@
+/**
+ * How models are loaded, as the visitor wants it.
+ *
+ * @module
+ */
+import { load, save } from "../app/saved.ts";
+import { guessDeviceMemory } from "./device_memory.ts";
+import { FORMS, type FormWish } from "./fit.ts";
+
+export interface LoadOptions {
+  form: FormWish;
+  /** Bytes. */
+  deviceMemory: number;
+  /** Tokens of one sequence, unless the model is defined for fewer. */
+  contextLength: number;
+}
+
+export const CONTEXT_LENGTHS = [1024, 2048, 4096, 8192, 16_384, 32_768] as const;
+
+export function loadOptions(): LoadOptions {
+  const kept = (load("load") ?? {}) as Partial<Record<keyof LoadOptions, unknown>>;
+  const number = (value: unknown, fallback: number) =>
+    typeof value === "number" && value > 0 ? value : fallback;
+  return {
+    form: [...FORMS].find((form) => form === kept.form) ?? "auto",
+    deviceMemory: number(kept.deviceMemory, guessDeviceMemory()),
+    contextLength: number(kept.contextLength, 4096),
+  };
+}
+
+export function keepLoadOptions(options: LoadOptions): void {
+  save("load", options);
+}

@@ -1,0 +1,46 @@
+/**
+ * Builds the demo: static files that work in any folder of any server, the embedded model included.
+ *
+ * @module
+ */
+import { cpSync, existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { defineConfig, type Plugin } from "vite";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+const MODEL = "tiny-deepseek-v3";
+const MODEL_FOLDER = here(`../${MODEL}`);
+
+/** Puts the embedded model beside the page, as a file server has it. */
+function embeddedModel(): Plugin {
+  let outDir = "";
+  return {
+    name: "embedded-model",
+    configResolved: (config) => {
+      outDir = config.build.outDir;
+    },
+    closeBundle: () => {
+      for (const file of readdirSync(MODEL_FOLDER)) {
+        if (file !== "README.md") cpSync(join(MODEL_FOLDER, file), join(outDir, MODEL, file));
+      }
+    },
+  };
+}
+
+const pages = ["index.html", "device.html"].map(here).filter((path) => existsSync(path));
+
+export default defineConfig({
+  root: here("."),
+  base: "./",
+  resolve: { tsconfigPaths: true },
+  worker: { format: "es" },
+  build: {
+    outDir: here("../../.cache/demo"),
+    emptyOutDir: true,
+    target: "es2022",
+    rolldownOptions: { input: pages },
+  },
+  plugins: [embeddedModel()],
+});
