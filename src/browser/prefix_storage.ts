@@ -13,8 +13,8 @@ import { UnsupportedError } from "../errors.ts";
 import { isNotFound } from "./opfs_file.ts";
 import { browserLocks } from "./opfs_locks.ts";
 
-/** Methods of a `FileSystemFileHandle` that not every browser has. */
-interface BlobFile {
+/** A file, with methods that not every browser has. */
+interface BlobFile extends Pick<FileSystemFileHandle, "getFile"> {
   /** In dedicated workers only. */
   createSyncAccessHandle?(): Promise<{
     write(bytes: Uint8Array<ArrayBuffer>, options: { readonly at: number }): number;

@@ -1,13 +1,40 @@
 /**
- * `cache_salt` and `extra_key`: two names for what keeps the cached prefixes of tenants apart.
+ * What requests say about the prefix cache.
  *
+ * `cache_salt` and `extra_key` are two names for what keeps the cached prefixes of tenants apart.
  * Either alone names a partition of the cache, the same one for the same text. Both together, when
  * they differ, name a partition of their own, which no other pair has.
  *
+ * `store_prefix` keeps a prompt, or so many tokens at its beginning, beyond the server's life.
+ *
  * @module
  */
-import { InvalidRequestError } from "../errors.ts";
-import { type Fields, requireString } from "../http/fields.ts";
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import type { GenerationRequest, ModelDescription } from "../generation.ts";
+import { type Fields, outOfRange, requireString } from "../http/fields.ts";
+
+/** Tokens that `store_prefix` may be at least: a block of what is stored. */
+const MIN_STORED = 64;
+
+/** What a request asks to store of its prompts, true for all of them. */
+export function readStorePrefix(
+  fields: Fields,
+  {
+    model: { storesPrefixes = false },
+    hasTokens = true,
+  }: { readonly model: ModelDescription; readonly hasTokens?: boolean },
+): GenerationRequest["storePrefix"] {
+  const name = "store_prefix";
+  const value = fields.value(name);
+  if (value === undefined || value === false) return undefined;
+  const isCount = typeof value === "number" && Number.isSafeInteger(value) && value >= MIN_STORED;
+  if (value !== true && !isCount) {
+    throw outOfRange(name, `true, false or a whole number of at least ${MIN_STORED}`, value);
+  }
+  if (!storesPrefixes) throw new UnsupportedError(name, "this server keeps no prefixes");
+  if (!hasTokens) throw new UnsupportedError(name, "input_embeds are not stored");
+  return value;
+}
 
 /** The partition that a request names; none when it names none. */
 export function readCacheSalt(fields: Fields): string | undefined {

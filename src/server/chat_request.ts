@@ -13,7 +13,7 @@ import type {
 } from "../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../text/message_parser.ts";
-import { readCacheSalt } from "./cache_fields.ts";
+import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
@@ -94,6 +94,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
   refuseTwoForms(sampling, { isCallEnforced: tools.enforced !== undefined, forms });
   const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);
   const cacheSalt = readCacheSalt(fields);
+  const storePrefix = readStorePrefix(fields, { model });
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
@@ -110,6 +111,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
     logprobs,
     requestId,
     cacheSalt,
+    storePrefix,
     priority,
   });
   const requests = withSamples([request], samples);

@@ -11,7 +11,7 @@ import type {
   SamplingParams,
 } from "../generation.ts";
 import { Fields, present } from "../http/fields.ts";
-import { readCacheSalt } from "./cache_fields.ts";
+import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import { type Prompt, readPromptField } from "./prompt_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
@@ -56,6 +56,7 @@ export function readCompletionBody(body: unknown, model: ModelDescription): Comp
     sampling: readSampling(fields, model),
     logprobs: readCompletionLogprobs(fields, echo),
     cacheSalt: readCacheSalt(fields),
+    storePrefix: readStorePrefix(fields, { model }),
     priority: fields.integer("priority"),
   };
   const rid = fields.string("rid");

@@ -6,7 +6,7 @@
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { Fields, present, requireString, wrongType } from "../http/fields.ts";
-import { readCacheSalts } from "./cache_fields.ts";
+import { readCacheSalts, readStorePrefix } from "./cache_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
 import { refuseLists, requestGroups, withSamples } from "./samples.ts";
@@ -34,6 +34,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model, hasTokens });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });
+  const storePrefix = readStorePrefix(fields, { model, hasTokens });
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   fields.end();
@@ -45,6 +46,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       logprobs: logprobs[i],
       requestId: ids[i],
       cacheSalt: salts[i],
+      storePrefix,
       priority,
     }),
   );

@@ -24,6 +24,7 @@ export function modelInfo({ engine, description }: ServerContext): Response {
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
 export function serverInfo({ engine, rate, description, lifecycle }: ServerContext): Response {
   const status = engine.status();
+  const { prefixStore } = status;
   const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
   const { contextLength } = engine.model;
   return Response.json({
@@ -47,6 +48,13 @@ export function serverInfo({ engine, rate, description, lifecycle }: ServerConte
           // Recorded launches are no memory of the device.
           graph: 0,
         },
+        ...(prefixStore && {
+          prefix_store: {
+            size: gigabytes(prefixStore.bytes),
+            num_stored_tokens: prefixStore.storedTokens,
+            num_restored_tokens: prefixStore.restoredTokens,
+          },
+        }),
         load: status.usedTokens + status.queuedTokens,
         batch_invariant: status.batchInvariant,
         numeric_classes: status.numericClasses,

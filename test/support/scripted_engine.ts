@@ -18,6 +18,7 @@ import type {
   ModelDescription,
   TokenizeRequest,
 } from "../../src/generation.ts";
+import type { FlushOptions } from "../../src/prefix_cache.ts";
 
 /** What one generation does. */
 export interface Script {
@@ -49,6 +50,8 @@ export class ScriptedEngine implements GenerationEngine {
   readonly requests: GenerationRequest[] = [];
   /** Everything that `tokenize` was asked, in order. */
   readonly tokenized: TokenizeRequest[] = [];
+  /** What each flush was to delete. */
+  readonly flushes: FlushOptions[] = [];
   /** Ids of the generations that ended before their last chunk. */
   readonly cutShort: string[] = [];
   readonly #options: ScriptedEngineOptions;
@@ -175,7 +178,8 @@ export class ScriptedEngine implements GenerationEngine {
     };
   }
 
-  async flushCache(): Promise<boolean> {
+  async flushCache(options: FlushOptions = {}): Promise<boolean> {
+    this.flushes.push(options);
     return this.#running.size === 0;
   }
 
