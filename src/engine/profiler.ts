@@ -6,7 +6,7 @@
  * @module
  */
 import { measureRates } from "../../kernels/adapter_rates.ts";
-import { InvalidRequestError } from "../errors.ts";
+import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { LaunchTimer } from "../gpu/launch_timer.ts";
 import { ProfileCollector } from "../gpu/profile_collector.ts";
 import type { Recorder } from "../gpu/recorder.ts";
@@ -124,9 +124,9 @@ export class Profiler {
     if (this.#taking !== undefined && this.#ended >= this.#taking.end) this.#taking.finish();
   }
 
-  /** The device is lost: ends a profile that is being taken with `error`, and steps that have begun. */
-  lose(error: Error): void {
-    this.#taking?.fail(error);
+  /** The device is lost: a profile that is being taken ends with an error, steps that have begun never. */
+  lose(cause: Error): void {
+    this.#taking?.fail(new DeviceError(`Cannot finish the profile: ${cause.message}`, { cause }));
     this.#taking = undefined;
     this.#rates = undefined;
     this.#ended = this.#begun;

@@ -38,7 +38,8 @@ export class RecoverableModel {
   readonly #closing = new AbortController();
   #current: LoadedModel;
   #loadedAt = performance.now();
-  #loss: DeviceError | undefined;
+  /** Why its device is gone. */
+  #reason: string | undefined;
   #recoveries = 0;
   /** Waits that are used up. */
   #tries = 0;
@@ -69,12 +70,13 @@ export class RecoverableModel {
 
   /** That its device is gone; undefined while it is there. */
   get loss(): DeviceError | undefined {
-    return this.#loss;
+    if (this.#reason === undefined) return undefined;
+    return new DeviceError(`Cannot go on: the device is lost (${this.#reason})`);
   }
 
   /** Whether its device is gone, and another one is to take its place. */
   get isRecovering(): boolean {
-    return this.#loss !== undefined && this.#isReplaceable;
+    return this.#reason !== undefined && this.#isReplaceable;
   }
 
   get #isReplaceable(): boolean {
@@ -109,7 +111,7 @@ export class RecoverableModel {
     if (begun - this.#loadedAt > STEADY_MS) this.#tries = 0;
     const { signal } = this.#closing;
     try {
-      this.#tell({ kind: "started", reason: this.#loss!.message });
+      this.#tell({ kind: "started", reason: this.#reason! });
       // What its driver still holds is wanted for the next one.
       this.#current.destroy();
       this.#current.device.destroy();
@@ -118,7 +120,7 @@ export class RecoverableModel {
       if (!signal.aborted) this.#tell({ kind: "failed", reason: (error as Error).message });
       throw error;
     }
-    this.#loss = undefined;
+    this.#reason = undefined;
     this.#loadedAt = performance.now();
     this.#recoveries += 1;
     this.#watch(this.#current);
@@ -138,14 +140,14 @@ export class RecoverableModel {
   #watch({ device }: LoadedModel): void {
     device.lost.then(({ message, reason }) => {
       if (this.#closing.signal.aborted) return;
-      this.#loss = new DeviceError(`Cannot go on: the device is lost (${message || reason})`);
-      this.#options.onLost(this.#loss);
+      this.#reason = message || reason;
+      this.#options.onLost(this.loss!);
     });
   }
 
   async #replacement(isBusy: () => boolean): Promise<LoadedModel> {
     const { signal } = this.#closing;
-    let cause: Error = this.#loss!;
+    let cause: Error = this.loss!;
     for (let isFirst = true; ; isFirst = false) {
       const seconds = this.#waits[this.#tries];
       if (seconds === undefined) {

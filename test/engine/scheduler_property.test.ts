@@ -46,7 +46,10 @@ function spoil(engine: SimulatedEngine, random: Random): void {
 }
 
 /** Requests come and leave wherever the loop waits; tells how many operations that were. */
-async function episode(engine: SimulatedEngine, random: Random): Promise<number> {
+async function episode(
+  engine: SimulatedEngine,
+  { random, losesDevices }: { readonly random: Random; readonly losesDevices: boolean },
+): Promise<number> {
   const { counts, live } = engine;
   let changes = 0;
   let earlier: readonly number[] = [2];
@@ -64,6 +67,8 @@ async function episode(engine: SimulatedEngine, random: Random): Promise<number>
     // What it will have generated belongs to it.
     if (random(4) === 0) earlier = tokens;
   };
+  // Everybody begins anew then, so that many losses would let nobody end.
+  engine.isLostNow = () => losesDevices && random(100) === 0;
   engine.onAwait = () => {
     if (counts.steps + changes < EPISODE && live.size < 16 && random(3) === 0) arrive();
     const victim = random(30) === 0 ? [...live][random(live.size)] : undefined;
@@ -82,23 +87,23 @@ afterEach(() => {
 });
 
 test.each(SEEDS)(
-  "every row finds what it needs in the cache, and no page is lost (seed %i)",
+  "every row finds what it needs in the cache, no page is lost, and devices may be (seed %i)",
   async (seed) => {
     const random = seeded(seed);
     // The policy of that name draws from it.
     vi.spyOn(Math, "random").mockImplementation(() => random(2 ** 30) / 2 ** 30);
     let failed = 0;
-    const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0 };
+    const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);
       const mayFail = i % 4 === 0;
       if (mayFail) spoil(engine, random);
-      operations += await episode(engine, random);
+      operations += await episode(engine, { random, losesDevices: i % 4 === 1 });
       if (mayFail) failed += engine.errors.size;
       else expect(engine.errors.size).toBe(0);
       const { counts } = engine;
       totals.mostAhead = Math.max(totals.mostAhead, counts.mostAhead);
-      for (const name of ["retractions", "copies", "restores", "ended"] as const) {
+      for (const name of ["retractions", "copies", "restores", "ended", "losses"] as const) {
         totals[name] += counts[name];
       }
     }

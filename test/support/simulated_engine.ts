@@ -10,6 +10,7 @@ import { type PageCarrier, RetractionMemory } from "../../src/engine/retraction_
 import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
 import type { SchedulerOptions } from "../../src/engine/scheduler_options.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
+import { DeviceError } from "../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
@@ -44,6 +45,8 @@ function nextToken(prefix: number): number {
   return drawn % 151 === 0 ? EOS : EOS + 1 + (drawn % 62);
 }
 
+const LOST = new DeviceError("The device is lost");
+
 export class SimulatedEngine {
   readonly scheduler;
   readonly pool;
@@ -55,9 +58,13 @@ export class SimulatedEngine {
   readonly live = new Set<Sequence>();
   /** What sequences that failed were told. */
   readonly errors = new Map<Sequence, unknown>();
+  /** Whether the device is lost where the loop waits; what is in its memory is gone then. */
+  isLostNow: () => boolean = () => false;
   /** Called wherever the loop waits and others run. */
   onAwait: () => void = () => {};
-  readonly counts = { steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0 };
+  readonly counts = {
+    ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
+  };
   readonly #options: SimulatedOptions;
   /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
   readonly #slots = new Map<number, number>();
@@ -132,24 +139,18 @@ export class SimulatedEngine {
     return answer;
   }
 
-  /** Steps until there is no work; an error ends all requests. */
+  /** Steps until there is no work; an error ends all requests, unless it is that of a loss. */
   async run(): Promise<void> {
-    const { ahead = 0 } = this.#options;
-    const { scheduler: s, counts } = this;
-    const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
+    const { scheduler: s } = this;
     try {
       for (;;) {
-        while (inFlight.length <= ahead) {
-          const step = s.schedule();
-          if (step === undefined) break;
-          inFlight.push({ step, ids: await this.#submit(step) });
-          counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
+        try {
+          await this.#runSteps();
+          return;
+        } catch (error) {
+          if (error !== LOST) throw error;
+          this.#lose();
         }
-        const oldest = inFlight.shift();
-        if (oldest === undefined) break;
-        await this.#wait();
-        s.commit(oldest.step, oldest.ids);
-        for (const one of this.live) if (one.finish !== null) this.#finish(one);
       }
     } catch (error) {
       for (const one of s.all()) {
@@ -158,6 +159,34 @@ export class SimulatedEngine {
       }
       throw error;
     }
+  }
+
+  async #runSteps(): Promise<void> {
+    const { ahead = 0 } = this.#options;
+    const { scheduler: s, counts } = this;
+    const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
+    for (;;) {
+      while (inFlight.length <= ahead) {
+        const step = s.schedule();
+        if (step === undefined) break;
+        inFlight.push({ step, ids: await this.#submit(step) });
+        counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
+      }
+      const oldest = inFlight.shift();
+      if (oldest === undefined) return;
+      await this.#wait();
+      s.commit(oldest.step, oldest.ids);
+      for (const one of this.live) if (one.finish !== null) this.#finish(one);
+    }
+  }
+
+  /** Another device: nothing is in its cache, and what steps in flight have sampled is not known. */
+  #lose(): void {
+    this.counts.losses += 1;
+    this.#slots.clear();
+    for (const one of this.live) this.#tokens.set(one, [...one.tokens]);
+    this.scheduler.restart(LOST);
+    this.checkPages();
   }
 
   /** @throws {Error} when a page is owned by nobody or by two. */
@@ -212,6 +241,7 @@ export class SimulatedEngine {
     this.onAwait();
     await Promise.resolve();
     this.checkPages();
+    if (this.isLostNow()) throw LOST;
   }
 
   #finish(one: Sequence): void {
