@@ -110,9 +110,21 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   }
 }
 
-/** A factory for `Engine.load`: each call opens a new device. */
-export function deviceFactory(options: OpenDeviceOptions = {}): () => Promise<GPUDevice> {
-  return async () => (await openDevice(options)).device;
+/**
+ * A factory for `Engine.load`: each call opens a new device.
+ *
+ * @param first Given out by the first call, when it is open already.
+ */
+export function deviceFactory(
+  options: OpenDeviceOptions = {},
+  first?: GPUDevice,
+): () => Promise<GPUDevice> {
+  let opened = first;
+  return async () => {
+    const device = opened ?? (await openDevice(options)).device;
+    opened = undefined;
+    return device;
+  };
 }
 
 export function describeAdapter(adapter: GPUAdapter): AdapterDescription {

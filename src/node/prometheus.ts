@@ -110,6 +110,11 @@ function addGauges(
     () => status().retractions,
   );
   gauge(
+    "total_device_recoveries",
+    "How often a lost device was replaced.",
+    () => status().recoveries,
+  );
+  gauge(
     "spec_accept_length",
     "Tokens that a step of speculative decoding adds; 0 without it.",
     () => 0,

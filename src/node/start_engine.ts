@@ -14,7 +14,7 @@ import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { chooseAttention } from "./attention_backend.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
-import { type OpenedDevice, openDevice } from "./device.ts";
+import { deviceFactory, type OpenedDevice, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
 import { type FolderSource, openFolder } from "./files.ts";
@@ -48,14 +48,14 @@ export const startEngine: StartEngine = async (options, report) => {
   const tuned = tunedKernels(process.env);
   const { sentences, chunkedPrefix, ...attention } = chooseAttention(options);
   report.attention(sentences);
-  const { device, adapter } = await openDeviceFor(source, options, report);
+  const { device, adapter, openNext } = await openDeviceFor(source, options, report);
   try {
     const tuning = await kernelTuning({
       ...{ device, source, tunedKernels: tuned, quantization: options.quantization, report },
       measure: options.enableTorchCompile,
     });
     const engine: Engine = await Engine.load(source, {
-      device,
+      device: openNext,
       chatTemplate,
       chatFamily: options.chatFamily,
       contextLength: options.contextLength,
@@ -92,6 +92,7 @@ export const startEngine: StartEngine = async (options, report) => {
       randomSeed: options.randomSeed,
       onPlan: (plan) => report.plan(describePlan(plan)),
       onProgress: (progress) => report.progress(progress),
+      onRecovery: (event) => report.recovery(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     report.family(engine.model.family);
@@ -152,15 +153,17 @@ export async function compileModel(
   }
 }
 
+/** A device, and what gives it to the engine, and others when it is lost. */
 async function openDeviceFor(
   source: FolderSource,
   { adapter: wanted }: Pick<EngineLaunchOptions, "adapter">,
   report: StartReport,
-): Promise<OpenedDevice> {
+): Promise<OpenedDevice & { readonly openNext: () => Promise<GPUDevice> }> {
   const driverThreads = await driverThreadsFor(source);
-  const opened = await openDevice({ driverThreads, ...(wanted && { adapter: wanted }) });
+  const wishes = { driverThreads, ...(wanted && { adapter: wanted }) };
+  const opened = await openDevice(wishes);
   report.adapter(opened.adapter);
-  return opened;
+  return { ...opened, openNext: deviceFactory(wishes, opened.device) };
 }
 
 async function openModel(

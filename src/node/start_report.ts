@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { LoadingProgress } from "../engine/engine_options.ts";
+import type { LoadingProgress, RecoveryEvent } from "../engine/engine_options.ts";
 import type { StepReport } from "../engine/step_report.ts";
 import type { EngineStatus } from "../generation.ts";
 import type { AdapterDescription } from "./device.ts";
@@ -31,6 +31,8 @@ export interface StartReport {
   quantized(lines: readonly string[]): void;
   /** What the adapter gets wrong, one sentence each. */
   warnings(sentences: readonly string[]): void;
+  /** What becomes of a device that is lost. */
+  recovery(event: RecoveryEvent): void;
   /** What each step computes, once requests come, and how the engine is after it. */
   readonly step?: ((step: StepReport, status: EngineStatus) => void) | undefined;
 }
@@ -68,6 +70,7 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     family: (name) => line(`Chat family: ${name}`),
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => sentences.forEach(warn),
+    recovery: (event) => reportRecovery(log, event),
     step: stepLog && ((step, status) => stepLog.step(step, status)),
   };
 }
@@ -84,7 +87,46 @@ export function quietReport(output: Output): StartReport {
     family: () => {},
     quantized: () => {},
     warnings: () => {},
+    recovery: () => {},
   };
+}
+
+/** A line when a device is lost, one for each try to replace it that fails, one when it is over. */
+function reportRecovery(log: Logger, event: RecoveryEvent): void {
+  switch (event.kind) {
+    case "started": {
+      const fields = { event: "device_lost", reason: event.reason };
+      const text = `The device is lost (${event.reason}): the weights are read onto another one`;
+      log.event("warning", text, fields);
+      break;
+    }
+    case "retrying": {
+      const { reason, seconds } = event;
+      const fields = { event: "device_retry", reason, seconds };
+      log.event(
+        "warning",
+        `No other device yet (${reason}): the next try begins in ${seconds} s`,
+        fields,
+      );
+      break;
+    }
+    case "finished": {
+      const fields = { event: "device_replaced", seconds: event.seconds };
+      log.event(
+        "info",
+        `Another device is there, after ${event.seconds.toFixed(1)} s: requests go on`,
+        fields,
+      );
+      break;
+    }
+    case "failed":
+      log.event("error", event.reason, { event: "device_given_up", reason: event.reason });
+      break;
+    case "progress":
+      break;
+    default:
+      event satisfies never;
+  }
 }
 
 function describe({ name, driver, backend }: AdapterDescription): string {

@@ -35,11 +35,13 @@ export function serverInfo({ engine, rate, description, lifecycle }: ServerConte
     internal_states: [
       {
         healthy: status.healthy,
+        recovering: status.recovering,
         num_running_reqs: status.runningRequests,
         num_waiting_reqs: status.queuedRequests,
         num_used_tokens: status.usedTokens,
         num_cached_tokens: status.cachedTokens,
         num_retractions: status.retractions,
+        num_recoveries: status.recoveries,
         last_gen_throughput: rate.tokensPerSecond,
         memory_usage: {
           weight: gigabytes(status.weightBytes),

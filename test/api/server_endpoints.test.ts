@@ -23,6 +23,8 @@ class LoadedEngine extends ScriptedEngine {
       totalTokens: 1000,
       cachedTokens: 7,
       retractions: 1,
+      recoveries: 2,
+      recovering: true,
     };
   }
 }
@@ -60,11 +62,13 @@ describe.each(["/get_server_info", "/server_info"])("GET %s", (path) => {
       internal_states: [
         {
           healthy: true,
+          recovering: true,
           num_running_reqs: 2,
           num_waiting_reqs: 3,
           num_used_tokens: 100,
           num_cached_tokens: 7,
           num_retractions: 1,
+          num_recoveries: 2,
           last_gen_throughput: 0,
           memory_usage: { weight: 1, kvcache: 0.5, token_capacity: 1000, graph: 0 },
           load: 140,

@@ -75,7 +75,7 @@ describe("PrometheusMetrics", () => {
       "inter_token_latency_seconds e2e_request_latency_seconds queue_time_s " +
       "grammar_compilation_time_seconds num_so_requests_total num_aborted_requests_total " +
       "num_grammar_total num_grammar_cache_hit_total num_grammar_aborted_total utilization " +
-      "avg_request_queue_latency num_retracted_reqs total_retracted_reqs"
+      "avg_request_queue_latency num_retracted_reqs total_retracted_reqs total_device_recoveries"
     ).split(" ");
     for (const name of names) expect(text).toContain(`# TYPE wisp:${name} `);
     const lines = text.split("\n").filter((line) => /^wisp:/.test(line));
@@ -218,7 +218,7 @@ describe("PrometheusMetrics", () => {
   test("shows the share of places in use, and requests that gave their cache back", async () => {
     class BusyEngine extends ScriptedEngine {
       override status(): EngineStatus {
-        const busy = { runningRequests: 6, maxRunningRequests: 8, retractions: 5 };
+        const busy = { runningRequests: 6, maxRunningRequests: 8, retractions: 5, recoveries: 3 };
         return { ...super.status(), ...busy, retractedRequests: 2 };
       }
     }
@@ -227,6 +227,7 @@ describe("PrometheusMetrics", () => {
       "wisp:utilization": 0.75,
       "wisp:num_retracted_reqs": 2,
       "wisp:total_retracted_reqs": 5,
+      "wisp:total_device_recoveries": 3,
     });
     expect(await metrics.text()).toMatch(/^wisp:utilization\{engine_type="unified",tp_rank="0",/m);
   });
