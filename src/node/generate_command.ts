@@ -49,7 +49,7 @@ export async function generateCommand(
 
 function requestFor(
   prompt: string,
-  { raw, maxNewTokens, temperature }: GenerateOptions,
+  { raw, maxNewTokens, temperature, prefixCacheDir }: GenerateOptions,
   defaults: SamplingParams,
 ): GenerationRequest {
   const sampling = {
@@ -57,6 +57,8 @@ function requestFor(
     maxNewTokens: maxNewTokens ?? null,
     ...(temperature !== undefined && { temperature }),
   };
-  if (raw) return { prompt, sampling };
-  return { messages: [{ role: "user", content: prompt }], sampling };
+  // No second request of this process will show what is worth storing.
+  const storePrefix = prefixCacheDir !== undefined;
+  if (raw) return { prompt, sampling, storePrefix };
+  return { messages: [{ role: "user", content: prompt }], sampling, storePrefix };
 }

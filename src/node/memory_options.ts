@@ -123,6 +123,25 @@ export const MEMORY_OPTIONS = {
     help: "do not share what the cache has of a prompt's beginning",
     group: MEMORY,
   },
+  prefixCacheDir: {
+    flags: ["--prefix-cache-dir"],
+    kind: "string",
+    value: "DIR",
+    help:
+      "folder that keeps cached prefixes beyond the end of the process: those that a second request " +
+      "has used, what requests ask for by store_prefix, and the prompts of wisp generate. Processes " +
+      "may share it; what another model, adapter or version has stored is not used",
+    group: MEMORY,
+  },
+  prefixCacheSize: {
+    flags: ["--prefix-cache-size"],
+    kind: "bytes",
+    value: "BYTES",
+    min: 0,
+    defaultText: "1G",
+    help: "size of that folder at most, as 20G; prefixes that were not used for longest go for others",
+    group: MEMORY,
+  },
   disableChunkedPrefixCache: {
     flags: ["--disable-chunked-prefix-cache"],
     kind: "flag",

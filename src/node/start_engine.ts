@@ -23,6 +23,7 @@ import { kvCacheDtype } from "./kv_cache_dtype.ts";
 import { OptionError } from "./option_parser.ts";
 import { type CompileOptions, ENGINE_OPTIONS, type EngineLaunchOptions } from "./options.ts";
 import { defaultModelPath } from "./package_root.ts";
+import { prefixStore } from "./prefix_cache_options.ts";
 import { resolveModel } from "./resolve_model.ts";
 import type { StartReport } from "./start_report.ts";
 import { tunedKernels } from "./tuned_kernels.ts";
@@ -41,6 +42,7 @@ export type StartEngine = (
  */
 export const startEngine: StartEngine = async (options, report) => {
   const buckets = decodeBuckets(options);
+  const stored = prefixStore(options, report);
   const source = await openModel(options, report);
   const cacheDtype = await kvCacheDtype(options.kvCacheDtype, source);
   const chatTemplate = await readTemplate(options.chatTemplate);
@@ -73,6 +75,7 @@ export const startEngine: StartEngine = async (options, report) => {
       grammarService: workerGrammarService,
       overlapSchedule: !options.disableOverlapSchedule,
       prefixCache: !options.disableRadixCache,
+      prefixStore: stored,
       chunkedPrefix: chunkedPrefix && !options.disableChunkedPrefixCache,
       chunkedPrefixThreshold: prefixThreshold,
       tunedKernels: tuned,
