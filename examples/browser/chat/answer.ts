@@ -50,7 +50,8 @@ export async function answer(turn: AssistantTurn, options: AnswerOptions): Promi
     if (options.signal.aborted) turn.end = "stopped";
     else {
       turn.end = "error";
-      turn.error = explainError(error).text;
+      const { text, advice } = explainError(error);
+      turn.error = advice === undefined ? text : `${text} ${advice}`;
     }
   }
   turn.stats = clock.stats;
