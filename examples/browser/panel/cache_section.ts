@@ -14,7 +14,7 @@ const MAX_ROWS = 40;
 const WIDTH = 320;
 const ROW = 30;
 const BAR = { y: 17, height: 7, least: 3 };
-const LABEL = { y: 12, characters: 30, size: 5.6 };
+const LABEL = { y: 12, indent: 3, characters: 30, size: 5.6 };
 
 export class CacheSection {
   readonly element: HTMLElement;
@@ -101,9 +101,9 @@ function drawNode({ node, start }: TreeRow, { index, scale }: Place): SVGGElemen
   const words = shorten(node.label);
   // A label that would leave the drawing ends with it instead.
   const needed = (words.length + count(node.tokens).length + 1) * LABEL.size;
-  const endsRight = x + needed > WIDTH;
+  const endsRight = x + LABEL.indent + needed > WIDTH;
   const figure = svg("tspan", { class: "tree-count" }, ` ${count(node.tokens)}`);
-  const place = { x: at(endsRight ? WIDTH : x), y: at(y + LABEL.y) };
+  const place = { x: at(endsRight ? WIDTH : x + LABEL.indent), y: at(y + LABEL.y) };
   const anchor = endsRight ? "end" : "start";
   return svg(
     "g",
@@ -122,9 +122,10 @@ function title(label: string, { tokens, pages, holders }: TreeRow["node"]): stri
   return `${label}\n${count(tokens)} tokens, ${count(pages)} pages, ${state}`;
 }
 
-/** One line of it; templates begin with line breaks. */
+/** One line of it, without the marks of a template where there is anything else. */
 function shorten(label: string): string {
-  const line = label.replace(/\s+/g, " ").trim();
+  const words = label.replace(/<[|｜][^>]*[|｜]>/g, " ");
+  const line = (words.trim() === "" ? label : words).replace(/\s+/g, " ").trim();
   if (line === "") return "(no text)";
   const characters = [...line];
   if (characters.length <= LABEL.characters) return line;

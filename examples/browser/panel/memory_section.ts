@@ -71,7 +71,7 @@ function fillBar(
     .filter(({ size }) => size > 0)
     .map(({ tone, name, size }) =>
       element("span", {
-        class: `bar-part is-${tone}`,
+        class: `share-part is-${tone}`,
         style: `flex-grow: ${size / whole}`,
         title: `${name}: ${unit(size)}, ${percent(size / whole)}`,
       }),
@@ -85,10 +85,10 @@ function fillBar(
     ),
   );
   const bar = element("div", {
-    class: "bar",
+    class: "share-bar",
     role: "img",
     "aria-label": `${what}: ${words.join(", ")}`,
   });
   bar.append(...segments);
-  root.replaceChildren(bar, element("ul", { class: "bar-legend" }, ...legend));
+  root.replaceChildren(bar, element("ul", { class: "share-legend" }, ...legend));
 }
