@@ -18,7 +18,7 @@
 import type { PageCodec } from "../cache/page_codec.ts";
 import type { PrefixBlock } from "../cache/prefix_block.ts";
 import type { PrefixStore } from "../cache/prefix_store.ts";
-import { DeviceError } from "../errors.ts";
+import { DeviceError, TransferError } from "../errors.ts";
 import type { PrefixStoreStatus } from "../prefix_cache.ts";
 import type { ScheduledStep } from "./scheduled_step.ts";
 import type { Sequence } from "./sequence.ts";
@@ -41,7 +41,7 @@ export interface PrefixTransfersOptions {
 }
 
 /** Seconds that a prompt token is taken to cost until that is measured. */
-const UNMEASURED = 0.05;
+const UNMEASURED = 0.02;
 /** Weight of the newest prompt in the average. */
 const NEWEST = 0.25;
 /** Shorter prompts tell little: much of their time is that of a step, whatever is in it. */
@@ -174,8 +174,13 @@ export class PrefixTransfers {
     const spared = isIdle() ? 0 : Math.ceil(SPARED * pool.pageCount);
     const room = borrower.pageTable.length + Math.max(pages.available - spared, 0);
     const end = Math.min(prefix.tokens.length, room * pool.pageSize);
-    pages.grow(borrower, end - (end % store.blockTokens));
-    return borrower;
+    try {
+      pages.grow(borrower, end - (end % store.blockTokens));
+      return borrower;
+    } catch (error) {
+      pages.giveBack(borrower);
+      throw error;
+    }
   }
 
   /** @returns Whether a block's pages are in the cache now; a damaged one is forgotten. */
@@ -184,7 +189,7 @@ export class PrefixTransfers {
       await write();
       return true;
     } catch (error) {
-      if (error instanceof DeviceError) throw error;
+      if (!(error instanceof TransferError)) throw error;
       await this.#options.store.discard(block, error);
       return false;
     }
@@ -195,31 +200,36 @@ export class PrefixTransfers {
     this.#saves = this.#saves.then(() => this.#store(prefix)).catch((error) => this.#report(error));
   }
 
-  async #store({ tokens, partition }: Prefix): Promise<void> {
-    const { store, codec, pages, wake } = this.#options;
-    const blocks = await store.blocks(tokens, { partition });
+  async #store(prefix: Prefix): Promise<void> {
+    const { store } = this.#options;
+    const blocks = await store.blocks(prefix.tokens, prefix);
     const isMissing = (block: PrefixBlock) => !store.has(block);
     if (blocks.some(isMissing)) await store.refresh(); // others may have stored them
     for (const block of blocks.filter(isMissing)) {
-      if (!store.mayWrite) break;
-      const prefix = tokens.slice(0, block.end);
-      const borrower = await this.#whenAtRest(() => pages.borrow(prefix, partition));
-      if (borrower === undefined) break;
-      let bytes: Uint8Array<ArrayBuffer> | undefined;
-      try {
-        const { pageSize } = pages.pool;
-        // Its pages may have gone to others since.
-        if (borrower.computed < block.end) break;
-        const first = (block.end - store.blockTokens) / pageSize;
-        bytes = await codec.readPages(borrower.pageTable.slice(first));
-      } finally {
-        pages.giveBack(borrower);
-        wake();
-      }
-      if (!(await store.write(block, bytes, blocks))) break;
+      const bytes = store.mayWrite ? await this.#read(prefix, block) : undefined;
+      if (bytes === undefined || !(await store.write(block, bytes, blocks))) break;
       this.#storedTokens += store.blockTokens;
     }
     await store.markUsed(blocks);
+  }
+
+  /** @returns A block's pages; `undefined` when the cache has them no more. */
+  async #read(
+    { tokens, partition }: Prefix,
+    { end }: PrefixBlock,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const { store, codec, pages, wake } = this.#options;
+    const borrower = await this.#whenAtRest(() => pages.borrow(tokens.slice(0, end), partition));
+    if (borrower === undefined) return undefined;
+    try {
+      if (borrower.computed < end) return undefined;
+      const first = (end - store.blockTokens) / pages.pool.pageSize;
+      const bytes = await codec.readPages(borrower.pageTable.slice(first));
+      return pages.isBorrowing(borrower) ? bytes : undefined;
+    } finally {
+      pages.giveBack(borrower);
+      wake();
+    }
   }
 
   /** Does something while the engine is at rest; `undefined` when it never is any more. */
