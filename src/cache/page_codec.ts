@@ -7,6 +7,7 @@
  * @module
  */
 import { DeviceError, KernelError } from "../errors.ts";
+import { finished } from "../gpu/submit_poll.ts";
 import type { KvCache } from "./kv_cache.ts";
 import {
   allocatePacked,
@@ -129,9 +130,11 @@ export class PageCodec {
         }
       }
       // Else the queue would hold a copy of everything at once.
-      await this.#device.queue.onSubmittedWorkDone().catch((cause: unknown) => {
-        throw new DeviceError("Cannot write cache pages: the device is lost", { cause });
-      });
+      await finished(this.#device, this.#device.queue.onSubmittedWorkDone()).catch(
+        (cause: unknown) => {
+          throw new DeviceError("Cannot write cache pages: the device is lost", { cause });
+        },
+      );
     }
   }
 
@@ -185,7 +188,7 @@ export class PageCodec {
     }
     this.#device.queue.submit([encoder.finish()]);
     try {
-      await this.#staging.mapAsync(MAP_MODE_READ, 0, end);
+      await finished(this.#device, this.#staging.mapAsync(MAP_MODE_READ, 0, end));
       return new Uint8Array(this.#staging.getMappedRange(0, end));
     } catch (cause) {
       throw new DeviceError("Cannot read cache pages: the device is lost", { cause });

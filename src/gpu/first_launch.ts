@@ -8,6 +8,7 @@
  * @module
  */
 import { DeviceError, KernelError } from "../errors.ts";
+import { finished } from "./submit_poll.ts";
 import { allocateTensor, type Tensor } from "./tensor.ts";
 
 // The values of GPUBufferUsage, which is a global of browsers only.
@@ -75,7 +76,7 @@ export class FirstLaunch {
     // Rejects when the device is lost, which the queue tells too.
     const scope = device.popErrorScope().catch(() => null);
     try {
-      await device.queue.onSubmittedWorkDone();
+      await finished(device, device.queue.onSubmittedWorkDone());
     } catch (cause) {
       throw new DeviceError(`Cannot launch "${kernel}": the device is lost`, { cause });
     }

@@ -12,6 +12,7 @@
 import { DeviceError, UnsupportedError } from "../errors.ts";
 import type { LaunchCost, LaunchSize, StepArrays } from "./launch_cost.ts";
 import type { RecordedLaunch } from "./recorder.ts";
+import { finished } from "./submit_poll.ts";
 
 /** The feature of the device that timing takes. */
 const FEATURE = "timestamp-query";
@@ -145,7 +146,7 @@ export class LaunchTimer {
     const { mapped, recorded } = stamps;
     const size = 2 * recorded.length * STAMP_BYTES;
     try {
-      await mapped.mapAsync(MAP_MODE_READ, 0, size);
+      await finished(this.#device, mapped.mapAsync(MAP_MODE_READ, 0, size));
     } catch (cause) {
       throw new DeviceError("Cannot read times of launches: the device is lost", { cause });
     }

@@ -20,6 +20,7 @@ import type { Destination, WeightChunk } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import { Readback } from "../gpu/readback.ts";
 import { Recorder } from "../gpu/recorder.ts";
+import { finished } from "../gpu/submit_poll.ts";
 import { allocateTensor, type Tensor } from "../gpu/tensor.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import { type RowRun, RowStream, stagedRows } from "./staged_rows.ts";
@@ -186,7 +187,7 @@ export class QuantizingUpload {
     launch({ ...rows, wordsOffset, scalesOffset }, index % SUMS);
     recorder.submit();
     this.#workspace.sent.add(index);
-    const done = queue.onSubmittedWorkDone();
+    const done = finished(this.#device, queue.onSubmittedWorkDone());
     // When loading fails elsewhere nobody awaits it any more.
     done.catch(() => {});
     this.#inFlight.push(done);
