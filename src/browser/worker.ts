@@ -4,6 +4,7 @@
  * @module
  */
 import { Engine } from "../engine/engine.ts";
+import type { EngineOptions } from "../engine/engine_options.ts";
 import { errorData } from "../engine/error_data.ts";
 import { messagePort } from "../engine/port.ts";
 import { serveEngine } from "../engine/serve_engine.ts";
@@ -11,7 +12,7 @@ import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openModel } from "./model_address.ts";
 import { openPrefixStorage } from "./prefix_storage.ts";
 import { workerGrammarService } from "./worker_grammar_service.ts";
-import type { WorkerCall, WorkerNews } from "./worker_messages.ts";
+import type { ListenerName, WorkerCall, WorkerNews } from "./worker_messages.ts";
 
 type LoadCall = Extract<WorkerCall, { type: "load" }>;
 
@@ -37,7 +38,7 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
   }
 };
 
-async function load({ address, options, device, tellsSteps }: LoadCall): Promise<void> {
+async function load({ address, options, device, listeners }: LoadCall): Promise<void> {
   const { prefixStore, ...plain } = options;
   // What is missing here shows before anything is fetched.
   const adapter = await inspectAdapter(device);
@@ -51,13 +52,19 @@ async function load({ address, options, device, tellsSteps }: LoadCall): Promise
     },
     // A worker cannot start workers everywhere.
     grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
-    onPlan: (plan) => tell({ type: "plan", plan }),
-    onProgress: (progress) => tell({ type: "progress", progress }),
-    ...(tellsSteps && { onStep: (step) => tell({ type: "step", step }) }),
+    ...bridged(listeners),
   });
   const { memoryPlan, selfTest, quantizationErrors, pipelines } = engine;
   const facts = { adapter, memoryPlan, selfTest, quantizationErrors, pipelines };
   tell({ type: "loaded", facts });
+}
+
+/** Listeners that tell the page's. */
+function bridged(listeners: LoadCall["listeners"]): Pick<EngineOptions, ListenerName> {
+  const calls = listeners.map((listener) => {
+    return [listener, (argument: unknown) => tell({ type: "called", listener, argument })];
+  });
+  return Object.fromEntries(calls);
 }
 
 /** Each port's last messages say that the engine is gone. */

@@ -10,10 +10,16 @@ import { type OpenedPort, openPort, RemoteEngine } from "../engine/remote_engine
 import { UnsupportedError, WorkerError } from "../errors.ts";
 import type { OpenDeviceOptions } from "./device.ts";
 import type { ModelAddress } from "./model_address.ts";
-import type { EngineFacts, PlainEngineOptions, WorkerCall, WorkerNews } from "./worker_messages.ts";
+import type {
+  EngineFacts,
+  ListenerName,
+  PlainEngineOptions,
+  WorkerCall,
+  WorkerNews,
+} from "./worker_messages.ts";
 
 /** What the page is told; what these throw ends the engine. */
-type Listeners = Pick<EngineOptions, "onPlan" | "onProgress" | "onStep">;
+type Listeners = Pick<EngineOptions, ListenerName>;
 
 /** Options of the engine that are plain data, and what is called on the page. */
 export interface WorkerEngineOptions extends PlainEngineOptions, Listeners, OpenDeviceOptions {
@@ -40,10 +46,13 @@ export async function loadWorkerEngine(
   address: ModelAddress,
   options: WorkerEngineOptions = {},
 ): Promise<WorkerEngine> {
-  const { onPlan, onProgress, onStep, signal, powerPreference, workerUrl, ...plain } = options;
+  const { onPlan, onProgress, onRecovery, onStep, ...others } = options;
+  const { signal, powerPreference, workerUrl, ...plain } = others;
+  const listeners: Listeners = { onPlan, onProgress, onRecovery, onStep };
+  const listenerNames = Object.keys(listeners) as ListenerName[];
   requirePlain(plain);
   signal?.throwIfAborted();
-  const worker = new EngineWorker(startWorker(workerUrl), { onPlan, onProgress, onStep });
+  const worker = new EngineWorker(startWorker(workerUrl), listeners);
   const giveUp = () => worker.end("the loading is given up", signal!.reason);
   signal?.addEventListener("abort", giveUp);
   try {
@@ -52,7 +61,7 @@ export async function loadWorkerEngine(
       address: fromHere(address),
       options: plain,
       device: { powerPreference },
-      tellsSteps: onStep !== undefined,
+      listeners: listenerNames.filter((name) => listeners[name] !== undefined),
     });
     const facts = await worker.loaded;
     const opened = await Promise.race([openPort(messagePort(worker.connect())), worker.failed]);
@@ -176,24 +185,9 @@ class EngineWorker {
   }
 
   #take(news: WorkerNews): void {
-    try {
-      this.#tell(news);
-    } catch (error) {
-      this.end(`a listener failed: ${(error as Error).message}`, error);
-    }
-  }
-
-  #tell(news: WorkerNews): void {
-    const { onPlan, onProgress, onStep } = this.#listeners;
     switch (news.type) {
-      case "plan":
-        onPlan?.(news.plan);
-        break;
-      case "progress":
-        onProgress?.(news.progress);
-        break;
-      case "step":
-        onStep?.(news.step);
+      case "called":
+        this.#call(news);
         break;
       case "loaded":
         this.#settle.resolve(news.facts);
@@ -203,6 +197,14 @@ class EngineWorker {
         break;
       default:
         news satisfies never;
+    }
+  }
+
+  #call({ listener, argument }: Extract<WorkerNews, { type: "called" }>): void {
+    try {
+      (this.#listeners[listener] as ((argument: unknown) => void) | undefined)?.(argument);
+    } catch (error) {
+      this.end(`${listener} failed: ${(error as Error).message}`, error);
     }
   }
 }

@@ -5,22 +5,21 @@
  * @module
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
-import type { EngineOptions, LoadingProgress } from "../engine/engine_options.ts";
+import type { EngineOptions } from "../engine/engine_options.ts";
 import type { ErrorData } from "../engine/error_data.ts";
 import type { MemoryPlan } from "../engine/memory_plan.ts";
 import type { PrefixStoreOptions } from "../engine/prefix_options.ts";
-import type { StepReport } from "../engine/step_report.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { AdapterDescription, OpenDeviceOptions } from "./device.ts";
 import type { ModelAddress } from "./model_address.ts";
 
+/** Options that the engine calls with plain data, and that the page is so told by. */
+export type ListenerName = "onPlan" | "onProgress" | "onRecovery" | "onStep";
+
 /** Those that are plain data; the worker adds its own device, grammar service and storage. */
 export interface PlainEngineOptions
-  extends Omit<
-    EngineOptions,
-    "device" | "grammarService" | "prefixStore" | "onPlan" | "onProgress" | "onStep"
-  > {
+  extends Omit<EngineOptions, "device" | "grammarService" | "prefixStore" | ListenerName> {
   /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
   readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;
 }
@@ -32,17 +31,15 @@ export type WorkerCall =
       readonly address: ModelAddress;
       readonly options: PlainEngineOptions;
       readonly device: OpenDeviceOptions;
-      /** Whether each step is told. */
-      readonly tellsSteps: boolean;
+      /** Those that somebody listens to. */
+      readonly listeners: readonly ListenerName[];
     }
   /** Serves the engine at one more port. */
   | { readonly type: "connect"; readonly port: MessagePort }
   | { readonly type: "close" };
 
 export type WorkerNews =
-  | { readonly type: "plan"; readonly plan: MemoryPlan }
-  | { readonly type: "progress"; readonly progress: LoadingProgress }
-  | { readonly type: "step"; readonly step: StepReport }
+  | { readonly type: "called"; readonly listener: ListenerName; readonly argument: unknown }
   | { readonly type: "loaded"; readonly facts: EngineFacts }
   | { readonly type: "failed"; readonly error: ErrorData };
 

@@ -29,8 +29,8 @@ export type AskedMethod =
   | Exclude<OptionalMethod, "profile">;
 
 export type EngineCall =
-  /** Comes first, and is answered by `opened`. */
-  | { readonly type: "open" }
+  /** Comes first, and is answered by `opened`; by `ended` where the other side is another version. */
+  | { readonly type: "open"; readonly version: string }
   | { readonly type: "generate"; readonly id: number; readonly request: GenerationRequest }
   /** So many more of its chunks have been taken. */
   | { readonly type: "taken"; readonly id: number; readonly chunks: number }
@@ -46,6 +46,8 @@ export type EngineCall =
   | { readonly type: "profile"; readonly id: number; readonly options: ProfileOptions | undefined }
   /** The work that a profile is taken of is over. */
   | { readonly type: "worked"; readonly id: number }
+  /** Is answered by the status, to show that somebody is there. */
+  | { readonly type: "ping" }
   /** The caller goes. */
   | { readonly type: "close" };
 

@@ -30,6 +30,8 @@ import { errorOf } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
 import { plainRequest, plainValue, transferOf } from "./plain_request.ts";
 import type { Port } from "./port.ts";
+import { LIBRARY_VERSION } from "./prefix_options.ts";
+import { SilenceWatch } from "./silence.ts";
 
 export interface ConnectOptions {
   /** Gives the attempt up. Default: waits for as long as the port does not end. */
@@ -62,12 +64,17 @@ export class RemoteEngine implements GenerationEngine {
   readonly #works = new Map<number, () => void>();
   #status: EngineStatus;
   #statusAt = performance.now();
+  readonly #silence = new SilenceWatch({
+    isWaiting: () => this.#isWaiting,
+    ping: () => this.#calls.add({ type: "ping" }),
+    onSilence: () => this.fail("the engine does not answer any more"),
+  });
   /** Why nothing can be asked any more. */
   #failure: WorkerError | undefined;
   #isClosing = false;
   #onEnded!: () => void;
   /** Resolves once nothing is answered any more. */
-  protected readonly ended = new Promise<void>((resolve) => {
+  readonly ended = new Promise<void>((resolve) => {
     this.#onEnded = resolve;
   });
 
@@ -81,6 +88,7 @@ export class RemoteEngine implements GenerationEngine {
     if (has.has("cacheTree")) this.cacheTree = (...args) => this.#ask("cacheTree", args);
     port.onEnd = (problem) => this.fail(problem);
     port.onMessage = (message) => {
+      this.#silence.heard();
       for (const answer of message as readonly EngineAnswer[]) this.#take(answer);
     };
   }
@@ -156,6 +164,7 @@ export class RemoteEngine implements GenerationEngine {
   close(): Promise<void> {
     if (!this.#isClosing) this.#calls.add({ type: "close" });
     this.#isClosing = true;
+    this.#silence.start();
     return this.ended;
   }
 
@@ -218,6 +227,12 @@ export class RemoteEngine implements GenerationEngine {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#isClosing) throw new WorkerError("Cannot generate: the engine is closed");
     this.#calls.add(call);
+    this.#silence.start();
+  }
+
+  get #isWaiting(): boolean {
+    if (this.#failure !== undefined) return false;
+    return this.#isClosing || this.#streams.size + this.#waiting.size > 0;
   }
 
   #send(calls: readonly EngineCall[]): void {
@@ -299,6 +314,6 @@ export function openPort(port: Port, { signal }: ConnectOptions = {}): Promise<O
     };
     if (signal?.aborted) return giveUp();
     signal?.addEventListener("abort", giveUp);
-    port.post([{ type: "open" } satisfies EngineCall]);
+    port.post([{ type: "open", version: LIBRARY_VERSION } satisfies EngineCall]);
   });
 }

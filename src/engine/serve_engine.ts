@@ -15,6 +15,7 @@ import {
 import { errorData } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
 import type { Port } from "./port.ts";
+import { LIBRARY_VERSION } from "./prefix_options.ts";
 import { WakeUp } from "./wake_up.ts";
 
 /** Milliseconds after which the status is looked at again, while there is work and while there is none. */
@@ -74,7 +75,7 @@ class EngineServer {
   #take(call: EngineCall): void {
     switch (call.type) {
       case "open":
-        this.#open();
+        this.#open(call.version);
         break;
       case "generate":
         this.#generate(call);
@@ -98,6 +99,9 @@ class EngineServer {
       case "worked":
         this.#profiled.get(call.id)?.();
         break;
+      case "ping":
+        this.#post([], this.#engine.status());
+        break;
       case "close":
         this.#close();
         break;
@@ -106,7 +110,11 @@ class EngineServer {
     }
   }
 
-  #open(): void {
+  #open(version: string): void {
+    if (version !== LIBRARY_VERSION) {
+      this.end(`its other end is version ${version} of this library, here is ${LIBRARY_VERSION}`);
+      return;
+    }
     const names = Object.keys(OPTIONAL_METHODS) as OptionalMethod[];
     this.#answers.add({
       type: "opened",

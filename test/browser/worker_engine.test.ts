@@ -26,6 +26,8 @@ const ANSWER = "The capital of Japan is Tokyo.";
 const GOLDEN_CASES = ["math", "json", "raw_nobos"];
 const GOLDEN = join(SHARED_MODELS ?? "", "../golden/tiny-deepseek-v3-fp8.wa.json");
 
+const fullTest = process.env.WISP_TEST_FULL === "1";
+
 type Wisp = typeof api & typeof browserApi;
 /** What the page's own code sees. */
 interface PageScope {
@@ -96,8 +98,14 @@ function failureOf(page: Page, url: string, options: Readonly<Record<string, unk
   return page.evaluate(
     async ([url, options]) => {
       const { wisp } = globalThis as unknown as PageScope;
-      const withDevice = options.device === "mine" ? { device: () => {} } : {};
-      const given: object = { ...options, ...withDevice };
+      const listen = () => {
+        throw new Error("not mine");
+      };
+      const functions = Object.keys(options).filter((name) => options[name] === "a function");
+      const given: object = {
+        ...options,
+        ...Object.fromEntries(functions.map((name) => [name, listen])),
+      };
       try {
         await wisp.loadWorkerEngine({ kind: "url", url }, given);
         return undefined;
@@ -263,13 +271,47 @@ describe("an engine in a worker", () => {
   }, 60_000);
 });
 
+test.runIf(fullTest)(
+  "a worker that fails ends everything that waits for it",
+  async (context) => {
+    const page = await openPage(context);
+    const found = await page.evaluate(async (url) => {
+      const { wisp } = globalThis as unknown as PageScope;
+      const onStep = () => {
+        throw new Error("no more");
+      };
+      const options = { contextLength: 64, onStep };
+      const engine = await wisp.loadWorkerEngine({ kind: "url", url }, options);
+      const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
+      const outcome = async (from: api.GenerationEngine) => {
+        try {
+          for await (const _ of from.generate({ prompt: "Hello" }));
+        } catch (error) {
+          return `${(error as Error).name}: ${(error as Error).message}`;
+        }
+        return "ended";
+      };
+      const outcomes = await Promise.all([outcome(engine), outcome(remote), outcome(engine)]);
+      await engine.close();
+      return { outcomes, healthy: [engine.status().healthy, remote.status().healthy] };
+    }, modelUrl);
+    const failed = "WorkerError: Cannot generate: onStep failed: no more";
+    // Browsers that do not tell at once notice the silence.
+    const gone =
+      /^WorkerError: Cannot generate: (its other end is closed|the engine does not answer)/;
+    const outcomes = [failed, expect.stringMatching(gone), failed];
+    expect(found).toEqual({ outcomes, healthy: [false, false] });
+  },
+  120_000,
+);
+
 test("says why a model cannot be loaded", async (context) => {
   const page = await openPage(context);
   expect(await failureOf(page, `${address}/nowhere/`)).toMatchObject({
     ...{ name: "CheckpointError", isEngineError: true },
     message: expect.stringMatching(/^Cannot load config\.json/),
   });
-  expect(await failureOf(page, modelUrl, { device: "mine" })).toMatchObject({
+  expect(await failureOf(page, modelUrl, { device: "a function" })).toMatchObject({
     message: "Cannot use device: an engine in a worker has its own",
   });
   expect(await failureOf(page, modelUrl, { powerPreference: "most" })).toMatchObject({
@@ -277,6 +319,12 @@ test("says why a model cannot be loaded", async (context) => {
   });
   expect(await failureOf(page, modelUrl, { maxRunningRequests: 0 })).toMatchObject({
     ...{ name: "InvalidRequestError", message: expect.stringContaining("maxRunningRequests") },
+  });
+  expect(await failureOf(page, modelUrl, { chatTemplate: "a function" })).toMatchObject({
+    message: "Cannot use chatTemplate: it cannot be sent to a worker",
+  });
+  expect(await failureOf(page, modelUrl, { onPlan: "a function" })).toMatchObject({
+    message: "not mine",
   });
   await expect.poll(() => page.workers().length, { timeout: 10_000 }).toBe(0);
 }, 60_000);

@@ -9,7 +9,7 @@ import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { chat, openEngine } from "../support/engine.ts";
 
 const GREEDY = { temperature: 0 };
-const LONG = { ...GREEDY, maxNewTokens: 200, ignoreEos: true };
+const LONG = { ...GREEDY, maxNewTokens: 60, ignoreEos: true };
 
 const ports: MessagePort[] = [];
 

@@ -287,6 +287,53 @@ describe("ends", () => {
     });
   });
 
+  test("another end that says nothing any more is gone, one that is slow is not", async () => {
+    const { port1, port2 } = new MessageChannel();
+    opened.push(port1, port2);
+    const served = messagePort(port1);
+    serveEngine(new ScriptedEngine({ script: untilAborted }), served);
+    const remote = await RemoteEngine.connect(messagePort(port2));
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    const looks = async (count: number) => {
+      for (let i = 0; i < count; i++) {
+        vi.advanceTimersByTime(1000);
+        await sleep(2);
+      }
+    };
+    try {
+      const iterator = remote.generate({ prompt: "x" });
+      await iterator.next();
+      await iterator.next();
+      const next = reason(iterator.next());
+      await looks(50);
+      expect(remote.status().healthy).toBe(true);
+      Object.assign(served, { post: () => {}, onMessage: undefined });
+      await looks(15);
+      expect(remote.status().healthy).toBe(true);
+      await looks(10);
+      expect(await next).toMatchObject({
+        constructor: WorkerError,
+        message: "Cannot generate: the engine does not answer any more",
+      });
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("another version of the library is told so, as its messages may be others", async () => {
+    const { port1, port2 } = new MessageChannel();
+    opened.push(port1, port2);
+    serveEngine(new ScriptedEngine(), messagePort(port1));
+    const port = messagePort(port2);
+    const post = port.post;
+    port.post = () => post([{ type: "open", version: "0.0.9" }]);
+    expect(await reason(RemoteEngine.connect(port))).toMatchObject({
+      constructor: WorkerError,
+      message: expect.stringMatching(/^Cannot reach the engine: .*version 0\.0\.9/),
+    });
+  });
+
   test("an attempt to reach an engine can be given up", async () => {
     const { port1, port2 } = new MessageChannel();
     opened.push(port1, port2);
