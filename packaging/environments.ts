@@ -78,6 +78,11 @@ const webEnvironments = {
   web: web({ index: "src/index.ts", browser: "src/browser/index.ts" }),
   worker: web({ browser_worker: "src/browser/worker.ts" }),
   grammarWorker: web({ browser_grammar_worker: "src/browser/grammar_worker.ts" }),
+  // Not every browser has modules in service workers.
+  serviceWorker: web(
+    { browser_service_worker: "src/browser/service_worker.ts" },
+    { format: "iife", codeSplitting: false },
+  ),
 };
 
 /** The part of Vite's configuration that builds the package. */

@@ -1,7 +1,8 @@
 /**
  * Kernels as the package carries them: WGSL without comments, indents and empty lines.
  *
- * Declarations keep their lines, because the engine finds constants at the start of a line.
+ * Declarations keep their lines, also where texts are joined, because the engine finds constants at
+ * the start of a line.
  *
  * @module
  */
@@ -14,7 +15,8 @@ export function shortenWgsl(text: string): string {
     .split("\n")
     .map((line) => line.replace(/\/\/.*/, "").trim())
     .filter((line) => line !== "")
-    .join("\n");
+    .map((line) => `${line}\n`)
+    .join("");
 }
 
 export function wgslText(): Plugin {

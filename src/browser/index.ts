@@ -15,6 +15,12 @@ export {
 export type { StoreProgress } from "./download_model.ts";
 export type { ModelOrigin } from "./download_origin.ts";
 export { filesSource, folderSource } from "./file_source.ts";
+export {
+  type Connectable,
+  type LocalEndpoint,
+  type LocalEndpointOptions,
+  startLocalEndpoint,
+} from "./local_endpoint.ts";
 export { type ModelAddress, openModel } from "./model_address.ts";
 export type {
   AddOptions,
