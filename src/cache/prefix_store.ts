@@ -59,7 +59,7 @@ export class PrefixStore {
   static async open(options: PrefixStoreOptions): Promise<PrefixStore> {
     const store = new PrefixStore(options);
     const { storage, maxBytes } = options;
-    const capacity = maxBytes ?? (await store.#try("ask for room", () => storage.capacity?.()));
+    const capacity = maxBytes ?? (await store.#try("ask for room for", () => storage.capacity?.()));
     store.#maxBytes = capacity ?? DEFAULT_MAX_BYTES;
     await store.refresh();
     return store;
@@ -181,7 +181,9 @@ export class PrefixStore {
     const now = Date.now();
     const names = blocks.filter((block) => this.has(block)).map(({ name }) => name);
     const entries = names.map((name) => this.#index.get(name)!);
-    const isInOrder = entries.every(({ usedAt }, i) => usedAt <= (entries[i - 1]?.usedAt ?? now));
+    const isInOrder = entries.every(
+      ({ usedAt }, i) => usedAt < (entries[i - 1]?.usedAt ?? now + 1),
+    );
     const isFresh = entries.every(({ usedAt }) => usedAt > now - FRESH);
     if (isInOrder && isFresh) return;
     entries.forEach((entry, i) => {
