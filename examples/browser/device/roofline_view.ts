@@ -26,6 +26,8 @@ const NAMED = 6;
 const RADIUS = { least: 3, most: 11 };
 const LETTER = 6.2;
 const LINE = 14;
+/** Between a mark and its name. */
+const GAP = 4;
 
 type Drawn = KernelPoint & { readonly achieved: number };
 
@@ -168,36 +170,59 @@ function diamond(x: number, y: number, r: number): string {
   return `M${at(x)} ${at(y - r)}L${at(x + r)} ${at(y)}L${at(x)} ${at(y + r)}L${at(x - r)} ${at(y)}Z`;
 }
 
-/** Names beside the largest marks, as far as there is room for them. */
-function names({ x, y, right }: Plot, points: readonly Drawn[]): SVGElement[] {
-  const taken: { left: number; right: number; y: number }[] = [];
+interface Box {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+}
+
+/** Names beside the largest marks, on the side that has room; without one there is no name. */
+function names(plot: Plot, points: readonly Drawn[]): SVGElement[] {
+  const taken = points.map((point) => markBox(plot, point));
   const texts: SVGElement[] = [];
-  for (const point of [...points].sort((a, b) => b.share - a.share).slice(0, NAMED)) {
+  const largest = [...points].sort((a, b) => b.share - a.share).slice(0, NAMED);
+  for (const point of largest) {
     const name = point.kernel.replace(/^.*\//, "");
+    const mark = markBox(plot, point);
+    const y = (mark.top + mark.bottom) / 2;
     const width = name.length * LETTER;
-    const [cx, cy, r] = [x(point.intensity), y(point.achieved), radius(point)];
-    const isLeft = cx + r + width + 4 > right;
-    const left = isLeft ? cx - r - 4 - width : cx + r + 4;
-    const overlaps = taken.some(
-      (one) => Math.abs(one.y - cy) < LINE && left < one.right && one.left < left + width,
-    );
-    if (overlaps || left < MARGIN.left) continue;
-    taken.push({ left, right: left + width, y: cy });
-    const anchor = isLeft ? "end" : "start";
-    const place = { x: at(isLeft ? cx - r - 4 : left), y: at(cy + 4), "text-anchor": anchor };
-    texts.push(svg("text", { class: "mark-name", ...place }, name));
+    const rows = { top: y - LINE / 2, bottom: y + LINE / 2 };
+    const after = { left: mark.right + GAP, right: mark.right + GAP + width, ...rows };
+    const before = { left: mark.left - GAP - width, right: mark.left - GAP, ...rows };
+    const box = [after, before].find((one) => isFree(one, { plot, taken }));
+    if (box === undefined) continue;
+    taken.push(box);
+    texts.push(svg("text", { class: "mark-name", x: at(box.left), y: at(y + 4) }, name));
   }
   return texts;
 }
 
-function legend({ right, bottom }: Plot): SVGElement[] {
-  const y = bottom - 12;
+function markBox({ x, y }: Plot, point: Drawn): Box {
+  const [cx, cy, r] = [x(point.intensity), y(point.achieved), radius(point)];
+  return { left: cx - r, right: cx + r, top: cy - r, bottom: cy + r };
+}
+
+function isFree(
+  box: Box,
+  { plot, taken }: { readonly plot: Plot; readonly taken: readonly Box[] },
+): boolean {
+  if (box.left < MARGIN.left || box.right > plot.right + MARGIN.right) return false;
+  return taken.every(
+    (one) =>
+      box.right < one.left || one.right < box.left || box.bottom < one.top || one.bottom < box.top,
+  );
+}
+
+/** Above the plot, where there are no marks. */
+function legend({ right }: Plot): SVGElement[] {
+  const y = LINE - 8;
   const text = { class: "legend", y: y + 4, "text-anchor": "end" };
   return [
-    svg("circle", { class: "mark is-decode", cx: right - 56, cy: y, r: 5 }),
-    svg("text", { ...text, x: right - 6 }, "decode"),
-    svg("path", { class: "mark is-prefill", d: diamond(right - 122, y, 6) }),
-    svg("text", { ...text, x: right - 76 }, "prefill"),
+    svg("circle", { class: "mark is-decode", cx: right - 50, cy: y, r: 5 }),
+    svg("text", { ...text, x: right }, "decode"),
+    svg("path", { class: "mark is-prefill", d: diamond(right - 116, y, 6) }),
+    svg("text", { ...text, x: right - 70 }, "prefill"),
   ];
 }
 

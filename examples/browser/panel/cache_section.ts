@@ -124,7 +124,7 @@ function title(label: string, { tokens, pages, holders }: TreeRow["node"]): stri
 
 /** One line of it, without the marks of a template where there is anything else. */
 function shorten(label: string): string {
-  const words = label.replace(/<[|｜][^>]*[|｜]>/g, " ");
+  const words = label.replace(/<[|｜][^>]*(>|$)/g, " ");
   const line = (words.trim() === "" ? label : words).replace(/\s+/g, " ").trim();
   if (line === "") return "(no text)";
   const characters = [...line];
