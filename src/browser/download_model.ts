@@ -45,6 +45,8 @@ export interface ModelDownloadOptions extends ModelFolder {
   readonly checkRoom: (needed: number) => Promise<void>;
 }
 
+type News = Pick<StoreProgress, "phase" | "file" | "note">;
+
 /** Milliseconds between two reports of progress. */
 const INTERVAL = 100;
 
@@ -64,6 +66,9 @@ class ModelDownload {
   #manifest: Manifest;
   #writing: Promise<void> = Promise.resolve();
   #reported = Number.NEGATIVE_INFINITY;
+  /** What is reported at the end of the interval, so that a transfer that stops is not behind. */
+  #latest: News = { phase: "downloading" };
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(options: ModelDownloadOptions) {
     this.#options = options;
@@ -81,7 +86,7 @@ class ModelDownload {
       if (!isHere) wanted.push({ ...file, isComplete: false });
     }
     await this.#options.checkRoom(missing);
-    await this.#inParallel(wanted);
+    await this.#inParallel(wanted).finally(() => clearTimeout(this.#timer));
     this.#report({ phase: "complete" });
   }
 
@@ -99,7 +104,7 @@ class ModelDownload {
       onChange: (changed) => this.#keep(changed),
       onPosition: (bytes, phase) => {
         this.#here.set(file.name, bytes);
-        this.#report({ phase, file: file.name });
+        this.#tell({ phase, file: file.name });
       },
       onRetry: (note) => this.#report({ phase: "downloading", file: file.name, note }),
     });
@@ -115,10 +120,17 @@ class ModelDownload {
     return written;
   }
 
-  #report(news: Pick<StoreProgress, "phase" | "file" | "note">): void {
+  #tell(news: News): void {
+    this.#latest = news;
+    const wait = this.#reported + INTERVAL - performance.now();
+    if (wait <= 0) this.#report(news);
+    else this.#timer ??= setTimeout(() => this.#report(this.#latest), wait);
+  }
+
+  #report(news: News): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     const now = performance.now();
-    const isDue = now - this.#reported >= INTERVAL;
-    if (!isDue && news.note === undefined && news.phase !== "complete") return;
     this.#reported = now;
     const done = [...this.#here.values()].reduce((sum, bytes) => sum + bytes, 0);
     const total = this.#manifest.files.reduce((sum, { size }) => sum + size, 0);

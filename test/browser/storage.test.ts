@@ -1,0 +1,207 @@
+/** The model store on Chromium's own storage: a page, a worker, two tabs, reloads. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { fileURLToPath } from "node:url";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
+import { launchChromium } from "../support/chromium.ts";
+import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
+import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
+import { sha256 } from "../support/hub_server.ts";
+import { buildProgram } from "../support/web_page.ts";
+import type { StorePage } from "./pages/model_store.ts";
+import type { StoreCalls } from "./pages/model_store_calls.ts";
+
+const PROGRAM = fileURLToPath(new URL("./pages/model_store.ts", import.meta.url));
+const PAGE =
+  '<!doctype html><link rel="icon" href="data:,"><body><script type="module" src="main.js"></script>';
+const PART = 2 ** 20;
+/** Prints rates. */
+const FULL = process.env.WISP_TEST_FULL === "1";
+const files = filesIn(EMBEDDED_MODEL);
+const STORED = [...files.keys()].filter((name) => name !== "README.md");
+const [SHARD, OTHER] = STORED.filter((name) => name.endsWith(".safetensors")) as [string, string];
+const TOTAL = STORED.reduce((sum, name) => sum + files.get(name)!.length, 0);
+const DIGESTS = Object.fromEntries(STORED.map((name) => [name, sha256(files.get(name)!)]));
+
+let browser: Browser | undefined;
+let context: BrowserContext;
+let whyNoBrowser = "";
+let site: FileServer;
+let model: FileServer;
+/** What the server of the model does in place of the answer, once for each file. */
+const faults = new Map<string, { readonly sent: number; readonly end: "drop" | "stall" }>();
+
+function intercept({ url = "", headers, method }: IncomingMessage, response: ServerResponse) {
+  const name = url.slice(1);
+  const fault = faults.get(name);
+  if (method !== "GET" || headers.range === "bytes=0-7" || fault === undefined) return false;
+  faults.delete(name);
+  const bytes = files.get(name)!;
+  response.writeHead(200, { "content-length": bytes.length });
+  response.write(bytes.subarray(0, fault.sent));
+  if (fault.end === "drop") setTimeout(() => response.destroy(), 300);
+  return true;
+}
+
+/** The page and the model at two origins, the second of which shows no more than it has to. */
+beforeAll(async () => {
+  const launched = await launchChromium();
+  if (typeof launched === "string") {
+    whyNoBrowser = launched;
+    return;
+  }
+  browser = launched;
+  context = await browser.newContext();
+  site = await serveFiles(
+    new Map([...(await buildProgram(PROGRAM)), ["index.html", Buffer.from(PAGE)]]),
+  );
+  model = await serveFiles(files, { headers: { "access-control-allow-origin": "*" }, intercept });
+}, 120_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await site?.close();
+  await model?.close();
+});
+
+async function openTab(test: TestContext): Promise<Page> {
+  if (browser === undefined) return test.skip(whyNoBrowser);
+  const page = await context.newPage();
+  page.on("pageerror", (error) => expect.unreachable(String(error)));
+  await openStore(page);
+  return page;
+}
+
+async function openStore(page: Page): Promise<void> {
+  await page.goto(`${site.url}index.html`);
+  await page.waitForFunction(() => "storePage" in globalThis);
+}
+
+type Where = "onPage" | "inWorker";
+
+function ask<Name extends keyof StoreCalls>(
+  page: Page,
+  where: Where,
+  [name, ...args]: [Name, ...Parameters<StoreCalls[Name]>],
+): Promise<Awaited<ReturnType<StoreCalls[Name]>>> {
+  return page.evaluate(
+    ([where, name, args]) => {
+      const { storePage } = globalThis as unknown as { readonly storePage: StorePage };
+      const method = storePage[where][name] as (...args: readonly unknown[]) => Promise<never>;
+      return method(...args);
+    },
+    [where, name, args as readonly unknown[]] as const,
+  );
+}
+
+/** Where the requests for bytes of a file began, since the `from`th request. */
+function starts(name: string, from = 0): readonly number[] {
+  return model.requests
+    .slice(from)
+    .filter((line) => line.startsWith(`GET /${name} `) && !line.endsWith("=0-7"))
+    .map((line) => Number(/=(\d+)-$/.exec(line)![1]));
+}
+
+const restart: Record<Where, (page: Page) => Promise<void>> = {
+  onPage: openStore,
+  inWorker: (page) =>
+    page.evaluate(() => {
+      (globalThis as unknown as { readonly storePage: StorePage }).storePage.restartWorker();
+    }),
+};
+
+test("the model store keeps what it has, on a page and in a worker", async (test) => {
+  const tab = await openTab(test);
+  const second = await openTab(test);
+  const origin = { kind: "url", url: model.url } as const;
+  const rate = (seconds: number) => `${(TOTAL / seconds / 1e6).toFixed(1)} MB/s`;
+
+  for (const where of ["onPage", "inWorker"] as const) {
+    const from = model.requests.length;
+    faults.set(SHARD, { sent: 3_500_000, end: "stall" });
+    faults.set(OTHER, { sent: 1_500_000, end: "drop" });
+    // It never ends: the page is closed, or the worker.
+    void ask(tab, where, ["add", origin, where]).catch(() => {});
+    const here = TOTAL - files.get(SHARD)!.length + 3_400_000;
+    await expect.poll(() => ask(tab, where, ["done"]), { timeout: 30_000 }).toBeGreaterThan(here);
+    expect(starts(OTHER, from)).toEqual([0, 1_500_000]);
+    // Another tab sees it, and deletes nothing.
+    expect(await ask(second, "onPage", ["delete", where])).toContain("it is being added or loaded");
+    await restart[where](tab);
+    const [begun] = (await ask(second, "onPage", ["list"])).filter(({ name }) => name === where);
+    expect(begun).toMatchObject({ isComplete: false, size: TOTAL });
+    expect(begun!.missing).toBeLessThan(files.get(SHARD)!.length - 3_400_000 + PART);
+
+    const again = model.requests.length;
+    const [added, beside] = await Promise.all([
+      ask(tab, where, ["add", origin, where]),
+      ask(second, "inWorker", ["add", origin, where]),
+    ]);
+    expect([added.error, beside.error]).toEqual([undefined, undefined]);
+    expect([added, beside].map(({ progress }) => progress.at(-1)?.phase)).toContain("complete");
+    // Of two tabs one asks, for what is not here; no more than a part comes twice.
+    expect(model.requests.slice(again)).toHaveLength(1);
+    const [start] = starts(SHARD, again);
+    expect(start).toBe(files.get(SHARD)!.length - begun!.missing);
+
+    const asked = model.requests.length;
+    const read = await ask(tab, where, ["digests", where]);
+    expect(read.digests).toEqual(DIGESTS);
+    const verified = await ask(tab, where, ["verify", where]);
+    expect(verified.damaged).toEqual([]);
+    expect((await ask(second, "inWorker", ["digests", where])).digests).toEqual(DIGESTS);
+    expect(model.requests).toHaveLength(asked);
+    if (FULL) {
+      const whole = await ask(tab, where, ["add", origin, "at once"]);
+      expect(await ask(tab, where, ["delete", "at once"])).toBe("deleted");
+      const rates = [whole, read, verified].map(({ seconds }) => rate(seconds));
+      console.log(`${where}: added, read, verified at ${rates.join(", ")}`);
+    }
+  }
+
+  await ask(tab, "onPage", ["damage", "onPage", `${OTHER}.00002`]);
+  expect((await ask(tab, "onPage", ["verify", "onPage"])).damaged).toEqual([OTHER]);
+  const damaged = model.requests.length;
+  expect((await ask(tab, "onPage", ["add", origin, "onPage"])).error).toBeUndefined();
+  expect(model.requests.slice(damaged)).toEqual([`GET /${OTHER} bytes=0-`]);
+
+  const before = await ask(tab, "onPage", ["usage"]);
+  expect(before.used).toBeGreaterThan(2 * TOTAL);
+  expect(await ask(tab, "inWorker", ["delete", "inWorker"])).toBe("deleted");
+  expect(await ask(tab, "inWorker", ["delete", "inWorker"])).toContain("there is no such model");
+  const after = await ask(tab, "onPage", ["usage"]);
+  expect(before.used - after.used).toBeGreaterThan(0.99 * TOTAL);
+
+  const session = await context.newCDPSession(tab);
+  const quotaSize = after.used + 2_000_000;
+  await session.send("Storage.overrideQuotaForOrigin", {
+    origin: new URL(site.url).origin,
+    quotaSize,
+  });
+  const refused = await ask(tab, "onPage", ["add", origin, "more"]);
+  expect(refused.error?.message).toMatch(
+    /^Cannot store more: .* 10\.4 MB more are needed, 2\.0 MB are free; could be deleted: onPage/,
+  );
+  expect(refused.error?.room).toMatchObject({
+    needed: TOTAL,
+    deletable: [{ name: "onPage", bytes: TOTAL }],
+  });
+  expect(await ask(tab, "onPage", ["delete", "onPage"])).toBe("deleted");
+  expect((await ask(tab, "onPage", ["add", origin, "more"])).error).toBeUndefined();
+
+  const picked = await (await tab.$("input"))!;
+  await picked!.setInputFiles(EMBEDDED_MODEL);
+  const asked = model.requests.length;
+  const chosen = await tab.evaluate(async () => {
+    const { storePage } = globalThis as unknown as { readonly storePage: StorePage };
+    const files = [...document.querySelector("input")!.files!];
+    await storePage.onPage.delete("more");
+    const inPlace = await storePage.inWorker.digestsOfFiles(files);
+    const added = await storePage.inWorker.add({ kind: "files", files }, "picked");
+    return { inPlace, added, stored: (await storePage.onPage.digests("picked")).digests };
+  });
+  expect(chosen.added.error).toBeUndefined();
+  expect(chosen.stored).toEqual(DIGESTS);
+  expect(chosen.inPlace).toMatchObject(DIGESTS);
+  expect(model.requests).toHaveLength(asked);
+}, 120_000);
