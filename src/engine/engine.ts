@@ -24,7 +24,7 @@ import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
 import { drawCacheTree } from "./cache_tree.ts";
-import { ChunkStream } from "./chunk_stream.ts";
+import { abortError, ChunkStream } from "./chunk_stream.ts";
 import { constraintOf } from "./constraint.ts";
 import { createSequence, type LocalRequest, type SequenceSetting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
@@ -307,8 +307,4 @@ export class Engine implements GenerationEngine {
     // Everybody hears of it, whatever state the scheduler is in; the stream's end removes it there.
     for (const sequence of this.#scheduler.all()) sequence.fail(error);
   }
-}
-
-function abortError(): DOMException {
-  return new DOMException("The request is aborted", "AbortError");
 }

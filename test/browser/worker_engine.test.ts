@@ -93,10 +93,14 @@ async function openPage(context: TestContext, url = address): Promise<Page> {
   return page;
 }
 
-/** What loading fails with: class, message and the field that is to blame. */
-function failureOf(page: Page, url: string, options: Readonly<Record<string, unknown>> = {}) {
+/** What loading fails with. */
+function failureOf(
+  page: Page,
+  address: browserApi.ModelAddress,
+  options: Readonly<Record<string, unknown>> = {},
+) {
   return page.evaluate(
-    async ([url, options]) => {
+    async ([address, options]) => {
       const { wisp } = globalThis as unknown as PageScope;
       const listen = () => {
         throw new Error("not mine");
@@ -107,14 +111,14 @@ function failureOf(page: Page, url: string, options: Readonly<Record<string, unk
         ...Object.fromEntries(functions.map((name) => [name, listen])),
       };
       try {
-        await wisp.loadWorkerEngine({ kind: "url", url }, given);
+        await wisp.loadWorkerEngine(address, given);
         return undefined;
       } catch (error) {
         const { name, message } = error as Error;
         return { name, message, isEngineError: error instanceof wisp.EngineError };
       }
     },
-    [url, options] as const,
+    [address, options] as const,
   );
 }
 
@@ -307,23 +311,30 @@ test.runIf(fullTest)(
 
 test("says why a model cannot be loaded", async (context) => {
   const page = await openPage(context);
-  expect(await failureOf(page, `${address}/nowhere/`)).toMatchObject({
+  const model = { kind: "url", url: modelUrl } as const;
+  expect(await failureOf(page, { kind: "url", url: `${address}/nowhere/` })).toMatchObject({
     ...{ name: "CheckpointError", isEngineError: true },
     message: expect.stringMatching(/^Cannot load config\.json/),
   });
-  expect(await failureOf(page, modelUrl, { device: "a function" })).toMatchObject({
+  expect(await failureOf(page, { kind: "store", name: "nobody/nothing" })).toMatchObject({
+    ...{ name: "CheckpointError", message: expect.stringContaining("nobody/nothing") },
+  });
+  expect(await failureOf(page, { kind: "files", files: [] })).toMatchObject({
+    ...{ name: "CheckpointError", message: expect.stringContaining("config.json") },
+  });
+  expect(await failureOf(page, model, { device: "a function" })).toMatchObject({
     message: "Cannot use device: an engine in a worker has its own",
   });
-  expect(await failureOf(page, modelUrl, { powerPreference: "most" })).toMatchObject({
+  expect(await failureOf(page, model, { powerPreference: "most" })).toMatchObject({
     name: "InvalidRequestError",
   });
-  expect(await failureOf(page, modelUrl, { maxRunningRequests: 0 })).toMatchObject({
+  expect(await failureOf(page, model, { maxRunningRequests: 0 })).toMatchObject({
     ...{ name: "InvalidRequestError", message: expect.stringContaining("maxRunningRequests") },
   });
-  expect(await failureOf(page, modelUrl, { chatTemplate: "a function" })).toMatchObject({
+  expect(await failureOf(page, model, { chatTemplate: "a function" })).toMatchObject({
     message: "Cannot use chatTemplate: it cannot be sent to a worker",
   });
-  expect(await failureOf(page, modelUrl, { onPlan: "a function" })).toMatchObject({
+  expect(await failureOf(page, model, { onPlan: "a function" })).toMatchObject({
     message: "not mine",
   });
   await expect.poll(() => page.workers().length, { timeout: 10_000 }).toBe(0);
@@ -342,15 +353,16 @@ test("says so where the page is not secure, and where the worker is missing", as
     const contentType = name.endsWith(".html") ? "text/html" : "text/javascript";
     return route.fulfill({ body: Buffer.from(body), contentType });
   });
+  const model = { kind: "url", url: modelUrl } as const;
   await page.goto("http://wisp.test/index.html");
   await page.waitForFunction(() => "wisp" in globalThis);
-  expect(await failureOf(page, modelUrl)).toEqual({
+  expect(await failureOf(page, model)).toEqual({
     name: "DeviceError",
     message: expect.stringMatching(/^Cannot find a GPU adapter: .* secure pages only/),
     isEngineError: true,
   });
   for (const name of pageFiles.keys()) if (/worker/.test(name)) missing.add(name);
-  expect(await failureOf(page, modelUrl)).toMatchObject({
+  expect(await failureOf(page, model)).toMatchObject({
     message: "Cannot run the engine: its worker cannot be loaded",
   });
 }, 60_000);
