@@ -6,7 +6,7 @@
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { defineConfig, type Plugin } from "vite";
+import { build, defineConfig, type Plugin } from "vite";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -29,6 +29,36 @@ function embeddedModel(): Plugin {
   };
 }
 
+/**
+ * Puts the service worker of the local endpoint beside the page, where the page is in its scope: one
+ * file, since browsers load those of a service worker before it starts.
+ */
+function serviceWorker(): Plugin {
+  let outDir = "";
+  return {
+    name: "service-worker",
+    configResolved: (config) => {
+      outDir = config.build.outDir;
+    },
+    closeBundle: async () => {
+      await build({
+        configFile: false,
+        logLevel: "error",
+        resolve: { tsconfigPaths: true },
+        build: {
+          outDir,
+          emptyOutDir: false,
+          target: "es2022",
+          rolldownOptions: {
+            input: { browser_service_worker: here("../../src/browser/service_worker.ts") },
+            output: { format: "iife", entryFileNames: "[name].js" },
+          },
+        },
+      });
+    },
+  };
+}
+
 const pages = ["index.html", "device.html"].map(here).filter((path) => existsSync(path));
 
 export default defineConfig({
@@ -37,10 +67,11 @@ export default defineConfig({
   resolve: { tsconfigPaths: true },
   worker: { format: "es" },
   build: {
+    chunkSizeWarningLimit: 3000,
     outDir: here("../../.cache/demo"),
     emptyOutDir: true,
     target: "es2022",
     rolldownOptions: { input: pages },
   },
-  plugins: [embeddedModel()],
+  plugins: [embeddedModel(), serviceWorker()],
 });

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { test } from "vitest";
-import { ask, loadEmbedded, openDemo, serveDemo } from "../support/demo.ts";
+import { ask, openDemo, serveDemo } from "../support/demo.ts";
 
 const FOLDER = fileURLToPath(new URL("../../examples/browser/screenshots/", import.meta.url));
 const ALL = process.env.WISP_UPDATE_SCREENSHOTS;

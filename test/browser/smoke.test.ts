@@ -104,7 +104,5 @@ test("the page says what is wrong: no WebGPU, no model at the address", async (c
   expect(await status.textContent()).toMatch(/^Cannot load config\.json: .*nowhere\/ has no such/);
   await page.addInitScript(() => Object.defineProperty(navigator, "gpu", { value: undefined }));
   await page.goto(address);
-  expect(await status.textContent()).toBe(
-    "Cannot find a GPU adapter: this browser has no WebGPU",
-  );
+  expect(await status.textContent()).toBe("Cannot find a GPU adapter: this browser has no WebGPU");
 }, 60_000);

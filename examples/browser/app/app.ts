@@ -16,12 +16,14 @@ import { announce } from "./announce.ts";
 import { clearBanner, showBanner, showError } from "./banner.ts";
 import { byId, setText } from "./dom.ts";
 import { Drawers } from "./drawers.ts";
+import { EndpointSwitch } from "./endpoint.ts";
 import { startTheme } from "./theme.ts";
 
 export class App {
   readonly #options = loadOptions();
   readonly #picker: Picker;
   readonly #chat: ChatView;
+  readonly #endpoint = new EndpointSwitch();
   #loaded: LoadedModel | undefined;
   #panel: Panel | undefined;
   /** Set while a model is loaded. */
@@ -33,7 +35,7 @@ export class App {
     this.#chat = new ChatView(loadSettings(), {
       onOpen: () => {
         drawers.closeOverlays();
-        if (this.#loading === undefined) this.#show(this.#loaded === undefined ? "models" : "chat");
+        if (this.#loading === undefined) this.#show("chat");
       },
       onStats: (stats) => this.#panel?.update(stats),
     });
@@ -42,6 +44,7 @@ export class App {
       fail: showError,
     });
     byId("models").append(this.#picker.element);
+    byId("endpoint").append(this.#endpoint.element);
     byId("open-models").addEventListener("click", () => {
       const isShown = !byId("models-view").hidden;
       this.#show(isShown && this.#loaded !== undefined ? "chat" : "models");
@@ -107,6 +110,7 @@ export class App {
     byId("open-models").toggleAttribute("data-ready", true);
     this.#panel = mountPanel(byId("panel"), loaded.engine);
     this.#chat.useEngine(loaded.engine);
+    void this.#endpoint.use(loaded);
     this.#show("chat");
     announce(`${loaded.name} is ready`);
   }
@@ -120,6 +124,7 @@ export class App {
     this.#loaded = undefined;
     setText(byId("model-name"), "Choose a model");
     byId("open-models").removeAttribute("data-ready");
+    await this.#endpoint.use(undefined);
     await engine?.close();
   }
 }

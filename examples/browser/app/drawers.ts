@@ -51,10 +51,9 @@ export class Drawers {
       event.stopImmediatePropagation();
       this.closeOverlays();
     });
-    for (const side of ["left", "right"] as const) {
-      matchMedia(WIDE[side]).addEventListener("change", () => this.closeOverlays());
-    }
-    this.#toggle(CHATS, isWide("left") && load("chats-open") !== false);
+    matchMedia(WIDE.right).addEventListener("change", () => this.closeOverlays());
+    matchMedia(WIDE.left).addEventListener("change", () => this.#showChats());
+    this.#showChats();
   }
 
   /** Those that lie over the page; columns stay. */
@@ -65,6 +64,11 @@ export class Drawers {
     }
   }
 
+  /** As the visitor left them where they are a column; over the page only when asked for. */
+  #showChats(): void {
+    this.#toggle(CHATS, isWide("left") && load("chats-open") !== false);
+  }
+
   #prepare(drawer: Drawer): void {
     const opener = byId(drawer.opener);
     opener.replaceChildren(icon(drawer.icon));
@@ -73,7 +77,11 @@ export class Drawers {
     const closer = drawer.closer === undefined ? undefined : byId(drawer.closer);
     closer?.replaceChildren(icon("close"));
     closer?.setAttribute("aria-label", `Close ${drawer.label.toLowerCase()}`);
-    opener.addEventListener("click", () => this.#toggle(drawer, byId(drawer.id).hidden === true));
+    opener.addEventListener("click", () => {
+      const isOpen = byId(drawer.id).hidden === true;
+      this.#toggle(drawer, isOpen);
+      if (drawer === CHATS && isWide("left")) save("chats-open", isOpen);
+    });
     closer?.addEventListener("click", () => this.#toggle(drawer, false));
     this.#toggle(drawer, false);
   }
@@ -84,7 +92,6 @@ export class Drawers {
     if (isOpen) this.#closeBeside(drawer);
     node.hidden = !isOpen;
     byId(drawer.opener).setAttribute("aria-expanded", String(isOpen));
-    if (drawer.id === "chats" && isWide("left")) save("chats-open", isOpen);
     this.#scrim.hidden = !DRAWERS.some(({ id, side }) => !byId(id).hidden && !isWide(side));
     if (isOpen && !isWide(drawer.side)) node.querySelector<HTMLElement>("button, a")?.focus();
     if (!isOpen && hadFocus) byId(drawer.opener).focus();

@@ -16,14 +16,20 @@ const blocks = new WeakMap<Element, string[]>();
 
 /** Shows `source` in `container`; of a text that has grown, only its end is made anew. */
 export function showMarkdown(container: Element, source: string): void {
-  const tokens = lexer(source).filter(({ type }) => type !== "space" && type !== "def");
+  const tokens = shown(lexer(source));
   const before = blocks.get(container) ?? [];
   const now = tokens.map(({ raw }) => raw);
   let same = 0;
   while (same < now.length && now[same] === before[same]) same++;
   while (container.childNodes.length > same) container.lastChild!.remove();
-  for (const token of tokens.slice(same)) container.append(block(token as MarkedToken));
+  for (const token of tokens.slice(same)) container.append(block(token));
   blocks.set(container, now);
+}
+
+/** Tokens that are something to be seen. No extension has added others to marked's own. */
+function shown(tokens: readonly Token[]): readonly MarkedToken[] {
+  const own = tokens as readonly MarkedToken[];
+  return own.filter(({ type }) => type !== "space" && type !== "def" && type !== "checkbox");
 }
 
 function block(token: MarkedToken): Node {
@@ -36,7 +42,7 @@ function block(token: MarkedToken): Node {
     case "code":
       return codeBlock(token.text, token.lang);
     case "blockquote":
-      return element("blockquote", {}, ...token.tokens.map((one) => block(one as MarkedToken)));
+      return element("blockquote", {}, ...shown(token.tokens).map(block));
     case "list":
       return list(token);
     case "hr":
@@ -69,18 +75,17 @@ export function codeBlock(text: string, language = ""): HTMLElement {
 
 function list({ ordered, start, items }: Tokens.List): HTMLElement {
   const children = items.map((item) => {
-    const content = item.tokens.flatMap((token) => listed(token as MarkedToken));
+    const content = shown(item.tokens).flatMap(listed);
     if (!item.task) return element("li", {}, ...content);
     const box = element("input", { type: "checkbox", disabled: true, checked: item.checked });
     return element("li", { class: "task" }, box, ...content);
   });
   if (!ordered) return element("ul", {}, ...children);
-  return element("ol", { start: start === "" ? undefined : start }, ...children);
+  return element("ol", { start: start === "" || start === 1 ? undefined : start }, ...children);
 }
 
 /** Text of a tight list stands in its item without a paragraph. */
 function listed(token: MarkedToken): readonly Node[] {
-  if (token.type === "space" || token.type === "checkbox") return [];
   return token.type === "text" ? inline(token) : [block(token)];
 }
 
@@ -104,7 +109,7 @@ function alignment({ align }: Tokens.TableCell): { readonly class?: string } {
 /** The spans of a token; its text where it has none. */
 function inline({ tokens, text: plain, raw }: Spans): readonly Node[] {
   if (tokens === undefined) return [text(plain ?? raw ?? "")];
-  return tokens.flatMap((one) => span(one as MarkedToken));
+  return shown(tokens).flatMap(span);
 }
 
 interface Spans {

@@ -97,6 +97,7 @@ export class Picker {
       facts: `${about} · ${formatBytes(downloadBytes)} to download`,
       verdict: fits.reason,
       state: verdictState(fits),
+      isHere: false,
       action: "Download",
       pick: () => this.#actions.pick({ kind: "hub", id }),
     });

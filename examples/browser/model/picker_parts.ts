@@ -19,12 +19,16 @@ interface ModelRow {
   /** Name of the button that picks it; none where it cannot be picked. */
   readonly action?: string;
   readonly pick?: () => void;
+  /** The models that are here already stand out. Default true. */
+  readonly isHere?: boolean;
   /** Further buttons. */
   readonly more?: readonly HTMLElement[];
 }
 
 /** One model: what it is, whether it fits, and what can be done with it. */
-export function modelRow({ name, facts, verdict, state, action, pick, more = [] }: ModelRow) {
+export function modelRow(row: ModelRow): HTMLLIElement {
+  const { name, facts, verdict, state, action, pick, isHere = true, more = [] } = row;
+  const look = isHere ? "primary" : "soft";
   return element(
     "li",
     { class: "model" },
@@ -42,7 +46,7 @@ export function modelRow({ name, facts, verdict, state, action, pick, more = [] 
       action !== undefined &&
         element(
           "button",
-          { type: "button", class: "primary", "aria-label": `${action} ${name}`, onclick: pick },
+          { type: "button", class: look, "aria-label": `${action} ${name}`, onclick: pick },
           action,
         ),
     ),

@@ -1,0 +1,255 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { ask, type Demo, openDemo, serveDemo } from "../support/demo.ts";
+
+const QUESTION = "What is the capital of Japan?";
+const ANSWER = "The capital of Japan is Tokyo.";
+
+let demo: Demo | string;
+let page: Page;
+let problems: readonly string[] = [];
+const requested: string[] = [];
+
+/** One page and one load of the model for all tests, which go on from each other. */
+beforeAll(async () => {
+  demo = await serveDemo();
+  if (typeof demo === "string") return;
+  ({ page, problems } = await openDemo(demo));
+  page.on("request", (request) => requested.push(request.url()));
+  await page.goto(demo.address);
+  await page.getByRole("button", { name: "Dismiss" }).waitFor();
+}, 120_000);
+
+afterAll(async () => {
+  if (typeof demo !== "string") await demo.close();
+});
+
+beforeEach((context) => {
+  if (typeof demo === "string") context.skip(demo);
+});
+
+const answers = () => page.locator(".answer");
+const lastAnswer = () => answers().last();
+const text = () => lastAnswer().locator(".round").last().locator(".markdown").last();
+const stats = async () => (await lastAnswer().locator(".stats").textContent()) ?? "";
+const cached = async () => Number(/(\d+) of \d+ prompt tokens cached/.exec(await stats())?.[1]);
+const button = (name: string) => page.getByRole("button", { name, exact: true });
+const newChat = () => button("New chat").click();
+
+async function set(label: string, value: string): Promise<void> {
+  const drawer = page.getByRole("complementary", { name: "Settings" });
+  if (!(await drawer.isVisible())) await button("Settings").click();
+  await drawer.getByLabel(label, { exact: true }).fill(value);
+}
+
+test("nothing is fetched of any model or from elsewhere before one is picked", () => {
+  const { server } = demo as Demo;
+  expect(
+    requested.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:")),
+  ).toEqual([]);
+  expect(requested.filter((url) => url.includes("tiny-deepseek-v3"))).toEqual([]);
+});
+
+test("a person with a keyboard alone loads the model and gets an answer", async () => {
+  await page.locator("body").press("Tab");
+  expect(await page.evaluate(() => document.activeElement?.textContent)).toBe(
+    "Skip to the question",
+  );
+  await tabTo("Load tiny-deepseek-v3");
+  await page.keyboard.press("Enter");
+  await button("Send").waitFor({ timeout: 110_000 });
+  // The focus waits where the question is written.
+  await page.keyboard.type("What is");
+  await page.keyboard.press("Shift+Enter");
+  const field = page.getByRole("textbox", { name: "Question" });
+  expect(await field.inputValue()).toBe("What is\n");
+  await field.fill("");
+  await page.keyboard.type(QUESTION);
+  await page.keyboard.press("Enter");
+  await lastAnswer().locator(".actions").waitFor();
+  expect(await text().textContent()).toBe(ANSWER);
+  expect(await page.getByRole("status").last().textContent()).toMatch(/^Answered with \d+ tokens$/);
+  expect(await stats()).toMatch(
+    /^\d+ tokens · [\d.]+ tokens\/s · first after [\d.]+ s · 0 of 10 prompt tokens cached$/,
+  );
+}, 170_000);
+
+/** Presses Tab until the focus is on a button of this name. */
+async function tabTo(name: string): Promise<void> {
+  for (let presses = 0; presses < 40; presses++) {
+    const focused = await page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
+    if (focused === name) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`Cannot reach "${name}" by the Tab key`);
+}
+
+test("answering again finds the prompt in the cache", async () => {
+  await button("Answer again").click();
+  await lastAnswer().locator(".actions").waitFor();
+  expect(await answers().count()).toBe(1);
+  expect(await text().textContent()).toBe(ANSWER);
+  expect(await cached()).toBeGreaterThan(0);
+});
+
+test("a question can be edited and sent again, and what came behind it goes", async () => {
+  await ask(page, "Who are you?");
+  expect(await answers().count()).toBe(2);
+  await button("Edit and resend").first().click();
+  const field = page.getByRole("textbox", { name: "Edit the question" });
+  expect(await field.inputValue()).toBe(QUESTION);
+  await field.fill("What is the capital of France?");
+  await field.press("Enter");
+  await lastAnswer().locator(".actions").waitFor();
+  expect(await answers().count()).toBe(1);
+  expect(await text().textContent()).toBe("The capital of France is Paris.");
+});
+
+test("an answer is stopped by Escape, and what is there of it stays", async () => {
+  await newChat();
+  await set("Temperature", "0");
+  await page
+    .getByRole("textbox", { name: "Question" })
+    .fill("Tell me a story about a cat named Luna.");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(
+    () => (document.querySelector(".round > .markdown")?.textContent ?? "").length > 20,
+  );
+  await page.keyboard.press("Escape");
+  await lastAnswer().getByText("Stopped", { exact: true }).waitFor();
+  await button("Send").waitFor();
+  expect(await text().textContent()).toMatch(/^Once upon a time.{8,300}$/);
+});
+
+test("the system prompt is of its chat, and the model is given it", async () => {
+  await newChat();
+  await ask(page, "Who are you?");
+  const without = await text().textContent();
+  await newChat();
+  await set("System prompt", "Your name is Bob.");
+  await ask(page, "Who are you?");
+  expect(await stats()).toMatch(/of 12 prompt tokens cached/);
+  expect(await text().textContent()).not.toBe(without);
+  await newChat();
+  expect(await page.getByLabel("System prompt", { exact: true }).inputValue()).toBe("");
+});
+
+test("sampling fields say what is out of range, and the limit on tokens holds", async () => {
+  await set("Max tokens", "0");
+  const field = page.getByLabel("Max tokens", { exact: true });
+  expect(await field.getAttribute("aria-invalid")).toBe("true");
+  await set("Max tokens", "3");
+  expect(await field.getAttribute("aria-invalid")).toBe("false");
+  await ask(page, QUESTION);
+  expect(await lastAnswer().locator(".note").textContent()).toBe("Cut off at the token limit");
+  expect(await stats()).toMatch(/^3 tokens/);
+  await set("Max tokens", "");
+});
+
+test("thoughts are folded away", async () => {
+  await newChat();
+  await ask(page, "What is 12 + 35?");
+  const thoughts = lastAnswer().locator("details.reasoning");
+  expect(await thoughts.getAttribute("open")).toBeNull();
+  expect(await thoughts.locator("summary").textContent()).toBe("Thoughts");
+  expect(await thoughts.textContent()).toContain("12 + 35 = 47");
+  expect((await text().textContent())?.trim()).toBe("The answer is 47.");
+});
+
+test("a tool is called, run and answered from", async () => {
+  await newChat();
+  await button("Tools").click();
+  await ask(page, "What time is it in Tokyo?");
+  const call = lastAnswer().locator(".call");
+  expect(await call.locator(".call-name").textContent()).toBe("get_time");
+  expect(await call.locator(".call-arguments").textContent()).toBe('{"city": "Tokyo"}');
+  const result = (await call.locator(".call-result code").textContent()) ?? "";
+  const { time } = JSON.parse(result) as { readonly time: string };
+  const now = new Date().toLocaleString("en-GB", { timeZone: "Asia/Tokyo", timeStyle: "short" });
+  const minutes = (clock: string) => Number(clock.slice(0, 2)) * 60 + Number(clock.slice(3));
+  expect(minutes(now) - minutes(time)).toBeLessThan(3);
+  // The embedded model does not always get the figures right.
+  expect(await text().textContent()).toMatch(/ in Tokyo\.$/);
+  await button("Tools").click();
+});
+
+test("a schema is checked as it is written, and answers fit it", async () => {
+  await newChat();
+  await button("JSON").click();
+  const schema = page.getByLabel("JSON schema that answers fit");
+  const verdict = page.locator("#schema-verdict");
+  const good = await schema.inputValue();
+  await schema.fill('{"type": "object", ');
+  await verdict.getByText(/JSON/).waitFor();
+  expect(await schema.getAttribute("aria-invalid")).toBe("true");
+  await schema.fill('{"type": "objekt"}');
+  await verdict.getByText(/"type": it must be a type .*\(at \/type\)/).waitFor();
+  // Nothing is sent, and the question stays where it is.
+  const field = page.getByRole("textbox", { name: "Question" });
+  await field.fill("Hello!");
+  await field.press("Enter");
+  expect(await field.inputValue()).toBe("Hello!");
+  expect(await answers().count()).toBe(0);
+  await schema.fill(good);
+  await verdict.getByText("This schema can be enforced").waitFor();
+  await ask(page, "Extract name, age and city as JSON: Anna is 34 years old and lives in Oslo.");
+  expect(await lastAnswer().locator(".note").textContent()).toBe(
+    "Valid: the answer fits the schema",
+  );
+  const code = (await lastAnswer().locator("pre").textContent()) ?? "";
+  expect(code).toBe(JSON.stringify({ name: "Anna", age: 34, city: "Oslo" }, null, 2));
+  await button("JSON").click();
+});
+
+test("other code of this origin uses the model through the local endpoint", async () => {
+  await button("Engine").click();
+  await page.getByRole("switch", { name: "Serve to this origin" }).click();
+  const address = page.locator(".endpoint-use pre").first();
+  await address.waitFor();
+  const baseURL = (await address.textContent())!;
+  expect(baseURL).toBe(new URL("v1", (demo as Demo).address).href);
+  const reply = await page.evaluate(
+    async ([url, content]) => {
+      const messages = [{ role: "user", content }];
+      const response = await fetch(`${url}/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ messages, temperature: 0 }),
+      });
+      return response.json();
+    },
+    [baseURL, QUESTION] as const,
+  );
+  expect(reply).toMatchObject({ choices: [{ message: { content: ANSWER } }] });
+  await page.getByRole("switch", { name: "Serve to this origin" }).click();
+  await address.waitFor({ state: "hidden" });
+  await button("Close engine").click();
+});
+
+test("the engine's panel has what the last answer took", async () => {
+  await button("Engine").click();
+  const panel = page.getByRole("complementary", { name: "Engine" });
+  await panel.getByText("tokens/s").first().waitFor();
+  expect(await panel.getByRole("group", { name: "Engine" }).isVisible()).toBe(true);
+});
+
+test("chats are there after a reload, and can be read without a model and deleted", async () => {
+  const chats = page.locator("#chat-list li");
+  const count = await chats.count();
+  expect(count).toBeGreaterThan(4);
+  await page.reload();
+  expect(await chats.count()).toBe(count);
+  await page.locator("#chat-list .chat", { hasText: "What time is it in Tokyo?" }).click();
+  expect(await answers().locator(".call").count()).toBe(1);
+  expect(await button("Send").isDisabled()).toBe(true);
+  await button('Delete the chat "What time is it in Tokyo?"').click();
+  expect(await chats.count()).toBe(count - 1);
+});
+
+test("nothing went wrong on the way, and nothing came from elsewhere", () => {
+  expect(problems).toEqual([]);
+  const { server } = demo as Demo;
+  expect(
+    requested.filter((url) => !/^(data|blob):/.test(url) && !url.startsWith(server.url)),
+  ).toEqual([]);
+});
