@@ -1,20 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Engine, LocalRequest } from "../../src/engine/engine.ts";
-import type { RecoveryEvent } from "../../src/engine/engine_options.ts";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { DeviceError } from "../../src/errors.ts";
 import { deviceFactory, openDevice } from "../../src/node/device.ts";
-import { chat, complete, openEngine } from "../support/engine.ts";
+import { chat, complete, EMBEDDED_MODEL, openEngine } from "../support/engine.ts";
+import { folderSource } from "../support/folder_source.ts";
+import { smallestCaseOnly } from "../support/gpu.ts";
+import { type LosingEngine, openLosingEngine } from "../support/losing_engine.ts";
 
 const prompt = (seed: number, length: number) =>
   Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * 31) % 2000));
 const LONG = { maxNewTokens: 16, ignoreEos: true };
 const STORY: LocalRequest = {
   messages: chat("Tell me a story."),
-  sampling: { ...LONG, maxNewTokens: 500 },
+  sampling: { maxNewTokens: 500, ignoreEos: true },
 };
 
-/** Whatever an answer can depend on: several fill the cache, so that some are retracted. */
+/** One of each kind that an answer can depend on. */
 const REQUESTS: readonly LocalRequest[] = [
   { tokens: prompt(1, 30), sampling: { ...LONG, temperature: 0 }, logprobs: { topCount: 2 } },
   {
@@ -48,64 +50,104 @@ const REQUESTS: readonly LocalRequest[] = [
   },
 ];
 
-/** An engine whose devices can be lost at will: at the end of so many steps, or at once. */
-async function openLosing(options: Partial<LoadOptions> = {}) {
-  const devices: GPUDevice[] = [];
-  const events: RecoveryEvent[] = [];
-  const open = deviceFactory();
-  const losing = {
-    devices,
-    events,
-    /** Steps until the device is lost, one entry for each. */
-    after: [] as number[],
-    lose: () => devices.at(-1)!.destroy(),
+/** All chunks of an answer as one, whatever they were cut into. */
+async function answer(engine: Engine, request: LocalRequest) {
+  const chunks = [];
+  for await (const chunk of engine.generate(request)) chunks.push(chunk);
+  return {
+    text: chunks.map(({ text }) => text).join(""),
+    tokens: chunks.flatMap(({ tokens }) => tokens),
+    logprobs: chunks.flatMap(({ logprobs }) => logprobs ?? []),
+    promptLogprobs: chunks.flatMap(({ promptLogprobs }) => promptLogprobs ?? []),
+    finish: chunks.at(-1)!.finish,
   };
-  const engine = await openEngine({
-    device: async () => {
-      devices.push(await open());
-      return devices.at(-1)!;
-    },
-    onRecovery: (event) => events.push(event),
-    onStep: () => {
-      losing.after[0]! -= 1;
-      if (losing.after[0] !== 0) return;
-      losing.after.shift();
-      losing.lose();
-    },
-    ...options,
-  });
-  return { ...losing, engine, losing };
 }
 
-const answers = async (engine: Engine) =>
-  (await Promise.all(REQUESTS.map((request) => complete(engine, request)))).map(
-    ({ text, tokens, last }) => ({ text, tokens, finish: last.finish, last: last.logprobs }),
-  );
+const answers = (engine: Engine) => Promise.all(REQUESTS.map((request) => answer(engine, request)));
 
-describe("a device that is lost and can be replaced", () => {
-  let opened: Awaited<ReturnType<typeof openLosing>>;
+/** Waits until the engine replaces its device. */
+const untilLost = (engine: Engine) =>
+  vi.waitFor(() => expect(engine.status().recovering).toBe(true), { interval: 1, timeout: 60_000 });
+
+describe("a lost device that a factory replaces", () => {
+  let losing: LosingEngine;
+  let engine: Engine;
   let want: Awaited<ReturnType<typeof answers>>;
   beforeAll(async () => {
-    opened = await openLosing({ pageSize: 4, maxTotalTokens: 256, maxRunningRequests: 4 });
-    want = await answers(opened.engine);
+    // Too little for all: some are retracted, to host memory.
+    const tight = { pageSize: 4, maxTotalTokens: 128, scheduleConservativeness: 0 };
+    losing = await openLosingEngine({ ...tight, contextLength: 80, retractionMemory: 2 ** 24 });
+    engine = losing.engine;
+    want = await answers(engine);
+    expect(engine.status().retractions).toBeGreaterThan(0);
   });
-  afterAll(() => opened.engine.close());
+  afterAll(() => engine.close());
 
-  test("changes no answer", async () => {
-    const { engine, losing, events } = opened;
-    losing.after = [6];
-    expect(await answers(engine)).toEqual(want);
-    expect(events.map(({ kind }) => kind)).toContain("finished");
-    expect(engine.status()).toMatchObject({
-      healthy: true,
-      recovering: false,
-      recoveries: 1,
-      usedTokens: 0,
-    });
-  });
+  test.each(smallestCaseOnly ? [[[7]]] : [[[1]], [[7, 5]]])(
+    "after so many steps changes no bit of an answer: %j",
+    async (lossesAfter) => {
+      const { recoveries } = engine.status();
+      losing.lossesAfter = [...lossesAfter];
+      expect(await answers(engine)).toEqual(want);
+      expect(losing.lossesAfter).toEqual([]);
+      const idle = { healthy: true, recovering: false, runningRequests: 0, usedTokens: 0 };
+      const all = recoveries + lossesAfter.length;
+      expect(engine.status()).toMatchObject({ ...idle, recoveries: all });
+      const kinds = losing.events.map(({ kind }) => kind);
+      expect(kinds.slice(2 * recoveries)).toEqual(
+        lossesAfter.flatMap(() => ["started", "finished"]),
+      );
+    },
+  );
+
+  test.skipIf(smallestCaseOnly)(
+    "lets requests come, wait and leave meanwhile, and ends a profile",
+    async () => {
+      const leaving = new AbortController();
+      const story = { ...STORY, sampling: { ...LONG, maxNewTokens: 32 } };
+      const running = engine.generate({ ...story, requestId: "story" });
+      let left: Promise<unknown> | undefined;
+      const profile = engine.profile(async () => {
+        left = answer(engine, { ...story, signal: leaving.signal });
+        left.catch(() => {});
+        await running.next();
+        losing.lose();
+        await new Promise(() => {});
+      });
+      profile.catch(() => {});
+      await untilLost(engine);
+      await expect(profile).rejects.toThrow("Cannot finish the profile");
+      await expect(engine.profile(async () => {})).rejects.toThrow(DeviceError);
+      const late = answer(engine, REQUESTS[0]!);
+      expect(engine.status()).toMatchObject({ healthy: true, stalledFor: 0 });
+      engine.abort("story");
+      leaving.abort();
+      await expect(left).rejects.toMatchObject({ name: "AbortError" });
+      let last = await running.next();
+      while (last.value?.finish === null) last = await running.next();
+      expect(last.value?.finish).toMatchObject({ type: "abort" });
+      expect(engine.status().recovering).toBe(true);
+      expect(await late).toEqual(want[0]);
+    },
+  );
+
+  test.skipIf(smallestCaseOnly)(
+    "while nobody asks is replaced at once; nothing is cached then",
+    async () => {
+      const { recoveries } = engine.status();
+      expect(engine.status().cachedTokens).toBeGreaterThan(0);
+      losing.lose();
+      await vi.waitFor(
+        () =>
+          expect(engine.status()).toMatchObject({ recoveries: recoveries + 1, cachedTokens: 0 }),
+        { timeout: 30_000 },
+      );
+      expect(await answer(engine, REQUESTS[1]!)).toEqual(want[1]);
+    },
+  );
 });
 
-test("a lost device ends running and later requests with a DeviceError when it is the only one", async () => {
+test("a lost device that is the only one ends requests with a DeviceError", async () => {
   const { device } = await openDevice();
   const engine = await openEngine({ device, maxTotalTokens: 4096 });
   const running = engine.generate(STORY);
@@ -118,4 +160,92 @@ test("a lost device ends running and later requests with a DeviceError when it i
   await expect(engine.generate(STORY).next()).rejects.toBeInstanceOf(DeviceError);
   expect(engine.status()).toMatchObject({ healthy: false, recovering: false, runningRequests: 0 });
   await engine.close();
+  const reload = openEngine({ device });
+  await expect(reload).rejects.toThrow("Cannot load the model: the device is lost");
+});
+
+test.skipIf(smallestCaseOnly)("a device is given up when no try gives another", async () => {
+  const open = deviceFactory();
+  const tries = [
+    () => Promise.reject(new Error("no adapter")),
+    async () => {
+      const device = await open();
+      device.destroy();
+      return device;
+    },
+    () => Promise.reject(new Error("still no adapter")),
+  ];
+  const recoveryWaits = [0, 0, 0.01];
+  const { engine, events, lose } = await openLosingEngine({ recoveryWaits }, () =>
+    tries.shift()!(),
+  );
+  const running = complete(engine, STORY);
+  lose();
+  const message = "Cannot replace a lost device after 3 tries: still no adapter";
+  await expect(running).rejects.toThrow(message);
+  await expect(engine.generate(STORY).next()).rejects.toBeInstanceOf(DeviceError);
+  expect(engine.status()).toMatchObject({ healthy: false, recovering: false, recoveries: 0 });
+  expect(events).toEqual([
+    { kind: "started", reason: expect.any(String) },
+    { kind: "retrying", reason: "no adapter", seconds: 0 },
+    { kind: "retrying", reason: expect.stringContaining("the device is lost"), seconds: 0.01 },
+    { kind: "failed", reason: message },
+  ]);
+  await engine.close();
+});
+
+test.skipIf(smallestCaseOnly)("close() ends the wait for another device", async () => {
+  const { engine, lose } = await openLosingEngine({}, () => new Promise(() => {}));
+  const running = complete(engine, STORY);
+  lose();
+  await untilLost(engine);
+  await engine.close();
+  expect((await running).last.finish).toMatchObject({ type: "abort" });
+  expect(engine.status()).toMatchObject({ healthy: false, recovering: false, recoveries: 0 });
+});
+
+test.skipIf(smallestCaseOnly)(
+  "requests do not go on where their answers might be others",
+  async () => {
+    const open = deviceFactory();
+    const { engine, lose } = await openLosingEngine({}, async () => {
+      const device = await open();
+      const create = device.createShaderModule.bind(device);
+      device.createShaderModule = ({ code, ...rest }) => {
+        const isProbe = rest.label?.includes("probe");
+        const fault = isProbe ? code.replaceAll("word & 0x007f007fu", "word & 0x00780078u") : code;
+        return create({ ...rest, code: fault });
+      };
+      return device;
+    });
+    const running = complete(engine, STORY);
+    lose();
+    await expect(running).rejects.toThrow(
+      /another device than the lost one: the adapter's self-test/,
+    );
+    await engine.close();
+
+    const source = folderSource(EMBEDDED_MODEL);
+    const changed = { ...source };
+    const devices: GPUDevice[] = [];
+    const options: LoadOptions = {
+      device: async () => devices[devices.push(await open()) - 1]!,
+      maxTotalTokens: 512,
+      triesInvariance: false,
+    };
+    const other = await Engine.load(changed, options);
+    changed.read = async (...range) => {
+      const bytes = await source.read(...range);
+      if (range[0].endsWith(".safetensors") && range[1] > 100_000) bytes[0]! ^= 1;
+      return bytes;
+    };
+    devices[0]!.destroy();
+    await vi.waitFor(() => expect(other.status().healthy).toBe(false), { timeout: 30_000 });
+    await expect(complete(other, STORY)).rejects.toThrow("the checkpoint changed from");
+    await other.close();
+  },
+);
+
+test("recoveryWaits are seconds", async () => {
+  await expect(openEngine({ recoveryWaits: [1, -1] })).rejects.toThrow("recoveryWaits");
 });
