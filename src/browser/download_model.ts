@@ -63,6 +63,8 @@ class ModelDownload {
   readonly #options: ModelDownloadOptions;
   readonly #rate = new TransferRate();
   readonly #here = new Map<string, number>();
+  /** Bytes that came from the origin. */
+  #fetched = 0;
   #manifest: Manifest;
   #writing: Promise<void> = Promise.resolve();
   #reported = Number.NEGATIVE_INFINITY;
@@ -103,6 +105,8 @@ class ModelDownload {
       signal: ending.signal,
       onChange: (changed) => this.#keep(changed),
       onPosition: (bytes, phase) => {
+        const before = this.#here.get(file.name)!;
+        if (phase === "downloading") this.#fetched += Math.max(0, bytes - before);
         this.#here.set(file.name, bytes);
         this.#tell({ phase, file: file.name });
       },
@@ -134,7 +138,7 @@ class ModelDownload {
     this.#reported = now;
     const done = [...this.#here.values()].reduce((sum, bytes) => sum + bytes, 0);
     const total = this.#manifest.files.reduce((sum, { size }) => sum + size, 0);
-    if (news.phase === "downloading") this.#rate.add(now, done);
+    this.#rate.add(now, this.#fetched);
     const rate = this.#rate.bytesPerSecond;
     this.#options.onProgress({
       ...news,

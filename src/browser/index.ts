@@ -4,6 +4,7 @@
  * @module
  */
 
+export { DownloadError, type RetryPolicy } from "../http/retries.ts";
 export {
   type AdapterDescription,
   describeAdapter,
@@ -29,6 +30,7 @@ export type {
   StoredModel,
   VerifyOptions,
 } from "./model_store.ts";
+export type { StoredOrigin } from "./opfs_manifest.ts";
 export { openPrefixStorage } from "./prefix_storage.ts";
 export { type ModelStoreOptions, openModelStore } from "./storage.ts";
 export { type DeletableModel, StorageError, StorageFullError } from "./storage_error.ts";

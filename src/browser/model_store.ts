@@ -58,8 +58,9 @@ export interface ModelStore {
   list(): Promise<readonly StoredModel[]>;
   /**
    * Fetches what is missing of a model, and checks every file by the hub's checksum where there is
-   * one. Asks for nothing where it is complete already: to get a newer one, delete it first. Where
-   * another tab adds the same model this waits for it.
+   * one. A model of a hub stays at the commit that it was begun at, and one that is complete is
+   * asked nothing about: to get a newer one, delete it first. Where another tab adds the same model
+   * this waits for it.
    *
    * @returns The name to open it by.
    * @throws {DownloadError} naming the file that cannot be had. What is here stays.

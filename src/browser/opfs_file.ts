@@ -32,10 +32,11 @@ export interface WritableCopy {
 
 /** What is needed of a `FileSystemSyncAccessHandle`. */
 export interface SyncAccess {
-  truncate(size: number): void;
   write(bytes: Uint8Array<ArrayBuffer>, options: { at: number }): number;
-  flush(): void;
-  close(): void;
+  // Older browsers give promises here.
+  truncate(size: number): void | Promise<void>;
+  flush(): void | Promise<void>;
+  close(): void | Promise<void>;
 }
 
 /** What is written is sure to stay once `close` has returned. */
@@ -66,8 +67,8 @@ export async function openWriter(file: StorageFile, kept: number): Promise<FileW
   throw new UnsupportedError("the browser's file storage", reason);
 }
 
-function writeInPlace(access: SyncAccess, kept: number): FileWriter {
-  access.truncate(kept);
+async function writeInPlace(access: SyncAccess, kept: number): Promise<FileWriter> {
+  await access.truncate(kept);
   return {
     async write(bytes, position) {
       for (let done = 0; done < bytes.length; ) {
@@ -78,9 +79,9 @@ function writeInPlace(access: SyncAccess, kept: number): FileWriter {
     },
     async close() {
       try {
-        access.flush();
+        await access.flush();
       } finally {
-        access.close();
+        await access.close();
       }
     },
   };

@@ -67,7 +67,7 @@ function cut(response: ServerResponse, bytes: Uint8Array, sent: number, start = 
     "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}`,
   });
   response.write(bytes.subarray(start, start + sent));
-  setTimeout(() => response.destroy(), 20);
+  setTimeout(() => response.socket?.end(), 20);
   return true;
 }
 

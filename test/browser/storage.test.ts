@@ -39,7 +39,8 @@ function intercept({ url = "", headers, method }: IncomingMessage, response: Ser
   const bytes = files.get(name)!;
   response.writeHead(200, { "content-length": bytes.length });
   response.write(bytes.subarray(0, fault.sent));
-  if (fault.end === "drop") setTimeout(() => response.destroy(), 300);
+  // After what was written, however long the browser takes to read it.
+  if (fault.end === "drop") setTimeout(() => response.socket?.end(), 20);
   return true;
 }
 
