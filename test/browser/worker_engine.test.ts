@@ -320,7 +320,7 @@ test("says why a model cannot be loaded", async (context) => {
     ...{ name: "CheckpointError", message: expect.stringContaining("nobody/nothing") },
   });
   expect(await failureOf(page, { kind: "files", files: [] })).toMatchObject({
-    ...{ name: "CheckpointError", message: expect.stringContaining("config.json") },
+    ...{ name: "CheckpointError", message: expect.stringContaining("picked files") },
   });
   expect(await failureOf(page, model, { device: "a function" })).toMatchObject({
     message: "Cannot use device: an engine in a worker has its own",
