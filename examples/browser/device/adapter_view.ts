@@ -7,7 +7,7 @@ import type { AdapterDescription } from "wisp-llm/browser";
 import { element } from "../app/dom.ts";
 import { formatBytes } from "../app/format.ts";
 import { icon } from "../app/icons.ts";
-import { table } from "../drawing/drawing.ts";
+import { scroller, table } from "../drawing/drawing.ts";
 import { count } from "../drawing/figures.ts";
 
 /** What the library uses beyond the portable core, and why that matters. */
@@ -25,7 +25,7 @@ export function adapterView(adapter: AdapterDescription): HTMLElement {
     ["Driver", driver === name ? "" : driver],
     ["Largest binding", formatBytes(limits.maxStorageBufferBindingSize ?? 0)],
     ["Largest buffer", formatBytes(limits.maxBufferSize ?? 0)],
-    ["Storage buffers of a kernel", count(limits.maxStorageBuffersPerShaderStage ?? 0)],
+    ["Buffers of a kernel", count(limits.maxStorageBuffersPerShaderStage ?? 0)],
   ].filter(([, value]) => value !== "");
   return element(
     "div",
@@ -49,7 +49,7 @@ export function adapterView(adapter: AdapterDescription): HTMLElement {
         `All ${features.length} features and ${Object.keys(limits).length} limits`,
       ),
       element("p", { class: "feature-list" }, features.join(", ") || "no features"),
-      element("div", { class: "scroller" }, limitTable(limits)),
+      scroller("Limits", limitTable(limits)),
     ),
   );
 }

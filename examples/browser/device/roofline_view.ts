@@ -5,9 +5,10 @@
  */
 import type { AdapterRates } from "wisp-llm";
 import { element } from "../app/dom.ts";
-import { at, drawing, svg, table } from "../drawing/drawing.ts";
-import { count, duration, percent, powerOfTen, rate } from "../drawing/figures.ts";
+import { at, drawing, scroller, svg } from "../drawing/drawing.ts";
+import { duration, percent, powerOfTen, rate } from "../drawing/figures.ts";
 import type { KernelFigures } from "./device_report.ts";
+import { kernelTable } from "./kernel_table.ts";
 import {
   type Decades,
   decadesOf,
@@ -51,7 +52,7 @@ export function rooflineView(figures: KernelFigures): HTMLElement {
       "details",
       {},
       element("summary", {}, "All kernels as a table"),
-      element("div", { class: "scroller" }, kernelTable(points)),
+      scroller("Kernels", kernelTable(points)),
     ),
   );
 }
@@ -158,8 +159,9 @@ function radius({ share }: Drawn): number {
 /** A disc for decode, a diamond for prefill: shapes differ for whom colours do not. */
 function mark({ x, y }: Plot, point: Drawn): SVGElement {
   const [cx, cy, r] = [x(point.intensity), y(point.achieved), radius(point)];
-  const words = `${point.kernel} (${point.phase}): ${percent(point.share)} of the time, ${bound(point)}`;
-  const title = svg("title", {}, words);
+  const near = percent(point.ofBound ?? 0);
+  const words = `${percent(point.share)} of the time, ${near} of the bound`;
+  const title = svg("title", {}, `${point.kernel}, ${point.phase}: ${words}`);
   if (point.phase === "decode") {
     return svg("circle", { class: "mark is-decode", cx: at(cx), cy: at(cy), r: at(r) }, title);
   }
@@ -224,32 +226,4 @@ function legend({ right }: Plot): SVGElement[] {
     svg("path", { class: "mark is-prefill", d: diamond(right - 116, y, 6) }),
     svg("text", { ...text, x: right - 70 }, "prefill"),
   ];
-}
-
-function kernelTable(points: readonly KernelPoint[]): HTMLTableElement {
-  return table({
-    class: "figures",
-    caption: "Kernels of the embedded model's steps",
-    head: [
-      "Kernel",
-      "Phase",
-      "Launches",
-      "Share",
-      "One launch",
-      "Memory",
-      "Arithmetic",
-      "Of bound",
-    ],
-    rows: points.map((point) => [
-      ...[point.kernel, point.phase, count(point.launches), percent(point.share)],
-      duration(point.microseconds / point.launches / 1e6),
-      point.moved === undefined ? "–" : rate(point.moved, "B/s"),
-      point.achieved === undefined ? "–" : rate(point.achieved, "FLOP/s"),
-      bound(point),
-    ]),
-  });
-}
-
-function bound({ ofBound }: KernelPoint): string {
-  return ofBound === undefined ? "too short to time" : `${percent(ofBound)} of the bound`;
 }

@@ -66,3 +66,9 @@ export function table({ caption, head, rows, class: name }: TableOptions): HTMLT
     element("tbody", {}, ...body),
   );
 }
+
+/** Holds what may be larger than its place, and can be scrolled with the keyboard too. */
+export function scroller(label: string, content: Node): HTMLElement {
+  const named = { class: "scroller", role: "region", "aria-label": label, tabindex: 0 };
+  return element("div", named, content);
+}

@@ -25,7 +25,7 @@ export class CacheSection {
 
   constructor() {
     const legend = element(
-      "p",
+      "span",
       { class: "panel-legend", "aria-hidden": "true" },
       element("span", { class: "key key-used" }, "in use"),
       element("span", { class: "key key-cached" }, "cached"),
