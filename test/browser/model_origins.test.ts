@@ -78,8 +78,12 @@ describe("a hub", () => {
     });
     const store = await newStore();
     await expectStored(store, await store.add(origin, QUICK));
-    const ranges = hub.hits.filter(({ kind }) => kind === "store").map(({ range }) => range);
-    expect(ranges.sort()).toEqual(["bytes=0-", "bytes=0-", "bytes=70000-", "bytes=70000-"]);
+    const starts = hub.hits
+      .filter(({ kind }) => kind === "store")
+      .map(({ range }) => Number(/^bytes=(\d+)-$/.exec(range!)![1]));
+    // A client may lose the end of what it has when a connection breaks off.
+    expect(starts.filter((start) => start === 0)).toHaveLength(2);
+    expect(starts.filter((start) => start > 0 && start <= 70_000)).toHaveLength(2);
   });
 
   test.each([SHARDS[0], "tokenizer.json"])(
