@@ -34,29 +34,51 @@ export interface WebPage extends FileServer {
    * @throws {Error} with what went wrong in the page.
    */
   report<T>(): Promise<T>;
+  /** The same for one more visit: reports before this call no longer count. */
+  again(): void;
+  /** What was asked for and sent since the last call. */
+  traffic(): Traffic;
 }
 
-export interface WebPageOptions {
+export interface Traffic {
+  readonly requests: number;
+  /** Of files, without headers. */
+  readonly bytes: number;
+}
+
+export interface WebPageOptions extends BuildOptions {
   /** A folder to serve under `model/`. */
   readonly model?: string;
+}
+
+export interface BuildOptions {
+  /** As for visitors of a page, whom each byte costs. Default false. */
+  readonly minify?: boolean;
 }
 
 /** Builds the page of `program`, the path of a TypeScript module, and serves it. */
 export async function serveProgram(
   program: string,
-  { model }: WebPageOptions = {},
+  { model, ...how }: WebPageOptions = {},
 ): Promise<WebPage> {
-  const files = new Map(await buildProgram(program));
+  const files = new Map(await buildProgram(program, how));
   files.set("index.html", Buffer.from(PAGE));
   for (const [name, bytes] of model === undefined ? [] : filesIn(model)) {
     files.set(`model/${name}`, bytes);
   }
-  const { promise: posted, resolve: post } = promised<string>();
+  let visit = promised<string>();
+  let traffic: Traffic = { requests: 0, bytes: 0 };
   const server = await serveFiles(files, {
     intercept: (request, response) => {
-      if (request.method !== "POST" || request.url !== "/report") return false;
+      if (request.method !== "POST" || request.url !== "/report") {
+        response.on("finish", () => {
+          const sent = request.method === "GET" ? Number(response.getHeader("content-length")) : 0;
+          traffic = { requests: traffic.requests + 1, bytes: traffic.bytes + (sent || 0) };
+        });
+        return false;
+      }
       void bodyOf(request).then((text) => {
-        post(text);
+        visit.resolve(text);
         response.end();
       });
       return true;
@@ -66,15 +88,26 @@ export async function serveProgram(
     ...server,
     address: `${server.url}index.html`,
     report: async <T>() => {
-      const report = JSON.parse(await posted) as Report<T>;
+      const report = JSON.parse(await visit.promise) as Report<T>;
       if ("problem" in report) throw new Error(`In the page: ${report.problem}`);
       return report.found;
+    },
+    again: () => {
+      visit = promised();
+    },
+    traffic: () => {
+      const sinceThen = traffic;
+      traffic = { requests: 0, bytes: 0 };
+      return sinceThen;
     },
   };
 }
 
 /** The files of a program, of which `main.js` is to be run first. */
-export async function buildProgram(program: string): Promise<ReadonlyMap<string, Uint8Array>> {
+export async function buildProgram(
+  program: string,
+  { minify = false }: BuildOptions = {},
+): Promise<ReadonlyMap<string, Uint8Array>> {
   const built = await build({
     root: ROOT,
     base: "./",
@@ -86,7 +119,7 @@ export async function buildProgram(program: string): Promise<ReadonlyMap<string,
     build: {
       write: false,
       target: "es2022",
-      minify: false,
+      minify,
       rolldownOptions: { input: program, output: { entryFileNames: "main.js" } },
     },
   });

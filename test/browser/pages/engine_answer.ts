@@ -1,10 +1,11 @@
 /**
- * A page that asks the model that lies beside it one question: on the page itself, or with `worker`
- * in the query of an engine in a worker.
+ * A page that asks the model that lies beside it one question: on the page itself, with `worker` in
+ * the query of an engine in a worker, with `store` of one there that reads the browser's own storage.
  *
  * @module
  */
 import { openDevice } from "../../../src/browser/device.ts";
+import { openModelStore } from "../../../src/browser/storage.ts";
 import { urlSource } from "../../../src/browser/url_source.ts";
 import { loadWorkerEngine } from "../../../src/browser/worker_engine.ts";
 import { Engine } from "../../../src/engine/engine.ts";
@@ -15,35 +16,48 @@ export interface Answered {
   readonly text: string;
   /** Those that brought tokens. */
   readonly chunks: number;
-  /** Of loading, and from the question to the first and to the last token. */
-  readonly seconds: { readonly load: number; readonly first: number; readonly all: number };
+  /** Seconds from the visit of the page to... */
+  readonly seconds: {
+    /** ...the first line of the program. */
+    readonly program: number;
+    /** ...a model that is stored, where it is stored. */
+    readonly stored: number;
+    readonly loaded: number;
+    readonly firstToken: number;
+    readonly lastToken: number;
+  };
 }
 
 const options = { contextLength: 512, maxRunningRequests: 1 } as const;
 
-async function load(inWorker: boolean, url: string): Promise<GenerationEngine> {
-  if (inWorker) return loadWorkerEngine({ kind: "url", url }, options);
+const wanted = new URLSearchParams(location.search);
+const seconds = () => performance.now() / 1000;
+
+async function load(url: string, name: string | undefined): Promise<GenerationEngine> {
+  if (name !== undefined) return loadWorkerEngine({ kind: "store", name }, options);
+  if (wanted.has("worker")) return loadWorkerEngine({ kind: "url", url }, options);
   return Engine.load(await urlSource(url), { device: await openDevice(), ...options });
 }
 
 await reporting(async (): Promise<Answered> => {
-  const wanted = new URLSearchParams(location.search);
-  const started = performance.now();
-  const seconds = (since: number) => (performance.now() - since) / 1000;
-  const engine = await load(wanted.has("worker"), new URL("model/", location.href).href);
-  const loadSeconds = seconds(started);
-  const asked = performance.now();
-  let first = 0;
+  const program = seconds();
+  const url = new URL("model/", location.href).href;
+  const store = wanted.has("store") ? await openModelStore() : undefined;
+  const name = await store?.add({ kind: "url", url });
+  const stored = seconds();
+  const engine = await load(url, name);
+  const loaded = seconds();
+  let firstToken = 0;
   let chunks = 0;
   let text = "";
   const messages = [{ role: "user", content: wanted.get("question") ?? "" }];
   for await (const chunk of engine.generate({ messages, sampling: { temperature: 0 } })) {
     text += chunk.text;
     if (chunk.tokens.length === 0) continue;
-    if (chunks === 0) first = seconds(asked);
+    if (chunks === 0) firstToken = seconds();
     chunks += 1;
   }
-  const all = seconds(asked);
+  const lastToken = seconds();
   await engine.close();
-  return { text, chunks, seconds: { load: loadSeconds, first, all } };
+  return { text, chunks, seconds: { program, stored, loaded, firstToken, lastToken } };
 });
