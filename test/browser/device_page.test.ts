@@ -87,7 +87,7 @@ test("the device page measures, draws, and gives a report that is valid", async 
   await page.click("#start:enabled");
   expect(await page.locator(".adapter-name").textContent()).toBe("SwiftShader");
   expect(await page.locator(".adapter .is-warning").textContent()).toContain("on the CPU");
-  await page.locator("#results:not([hidden])").waitFor();
+  await page.locator("#results:not([hidden])").waitFor({ timeout: 170_000 });
 
   expect(await page.locator(".card").count()).toBe(4);
   expect(await page.locator(".check.is-wrong").allTextContents()).toEqual([]);

@@ -38,7 +38,7 @@ function section(title: string, ...children: readonly Node[]): HTMLElement {
 
 function cards({ speeds, load }: DeviceReport): HTMLElement[] {
   const { cold, warm } = load;
-  const note = `${duration(warm.seconds)} once loaded before; ${count(cold.pipelines)} pipelines`;
+  const note = `${duration(warm.seconds)} the second time; ${count(cold.pipelines)} pipelines`;
   return [...speeds.map(speedCard), card("Load", { value: duration(cold.seconds), note })];
 }
 
