@@ -16,6 +16,7 @@ const NEIGHBOURS = [
   "webgpu",
   "@webgpu",
   "@huggingface",
+  "@noble",
   "gpt-tokenizer",
   "prom-client",
   "@opentelemetry",
