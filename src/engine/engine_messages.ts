@@ -48,6 +48,8 @@ export type EngineCall =
   | { readonly type: "worked"; readonly id: number }
   /** Is answered by the status, to show that somebody is there. */
   | { readonly type: "ping" }
+  /** Answers the other side's `ping`. */
+  | { readonly type: "pong" }
   /** The caller goes. */
   | { readonly type: "close" };
 
@@ -66,6 +68,8 @@ export type EngineAnswer =
   /** The work that a profile is taken of may begin. */
   | { readonly type: "profiling"; readonly id: number }
   | { readonly type: "status"; readonly status: EngineStatus }
+  /** Is answered by `pong`, to show that somebody is there. */
+  | { readonly type: "ping" }
   /** Nothing can be asked any more, and nothing else is answered. */
   | { readonly type: "ended"; readonly problem: string };
 

@@ -263,6 +263,9 @@ export class RemoteEngine implements GenerationEngine {
         this.#status = answer.status;
         this.#statusAt = performance.now();
         break;
+      case "ping":
+        this.#calls.add({ type: "pong" });
+        break;
       case "ended":
         this.fail(answer.problem);
         break;

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { WorkerError } from "../errors.ts";
 import type { EngineStatus, GenerationEngine } from "../generation.ts";
 import {
   CHUNK_WINDOW,
@@ -16,6 +17,7 @@ import { errorData } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
 import type { Port } from "./port.ts";
 import { LIBRARY_VERSION } from "./prefix_options.ts";
+import { SilenceWatch } from "./silence.ts";
 import { WakeUp } from "./wake_up.ts";
 
 /** Milliseconds after which the status is looked at again, while there is work and while there is none. */
@@ -52,6 +54,11 @@ class EngineServer {
   readonly #running = new Map<number, RunningRequest>();
   /** Ends the work that a profile is taken of, by the call's id. */
   readonly #profiled = new Map<number, () => void>();
+  readonly #silence = new SilenceWatch({
+    isWaiting: () => this.#running.size > 0,
+    ping: () => this.#answers.add({ type: "ping" }),
+    onSilence: () => this.#abandon(),
+  });
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** What the other end has. */
   #sentStatus: EngineStatus | undefined;
@@ -63,6 +70,7 @@ class EngineServer {
     this.#port = port;
     port.onEnd = () => this.#leave();
     port.onMessage = (message) => {
+      this.#silence.heard();
       for (const call of message as readonly EngineCall[]) this.#take(call);
     };
     this.#watchStatus();
@@ -101,6 +109,8 @@ class EngineServer {
         break;
       case "ping":
         this.#post([], this.#engine.status());
+        break;
+      case "pong":
         break;
       case "close":
         this.#close();
@@ -145,6 +155,7 @@ class EngineServer {
       if (!isOver) throw new Error("The engine ended a request without a last chunk");
     };
     this.#running.set(id, running);
+    this.#silence.start();
     running.done = pump()
       .catch((error) => {
         if (!signal.aborted) this.#answers.add({ type: "failed", id, error: errorData(error) });
@@ -210,6 +221,16 @@ class EngineServer {
     }
     this.#endProfiles();
     this.#port.close();
+  }
+
+  /** Whoever is away, as pages that sleep are, hears of it on coming back. */
+  #abandon(): void {
+    const error = errorData(new WorkerError("Cannot generate: the caller did not answer any more"));
+    for (const [id, { leaving, taken }] of this.#running) {
+      this.#answers.add({ type: "failed", id, error });
+      leaving.abort();
+      taken.call();
+    }
   }
 
   #endProfiles(): void {

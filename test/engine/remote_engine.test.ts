@@ -45,6 +45,14 @@ const reason = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
+/** Seconds of a clock that only this moves. */
+async function looks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    vi.advanceTimersByTime(1000);
+    await sleep(2);
+  }
+}
+
 const untilAborted: NonNullable<ScriptedEngineOptions["script"]> = () => ({
   pieces: ["a", "b", "c"],
   gate: (chunk) => (chunk < 2 ? Promise.resolve() : new Promise(() => {})),
@@ -294,12 +302,6 @@ describe("ends", () => {
     serveEngine(new ScriptedEngine({ script: untilAborted }), served);
     const remote = await RemoteEngine.connect(messagePort(port2));
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    const looks = async (count: number) => {
-      for (let i = 0; i < count; i++) {
-        vi.advanceTimersByTime(1000);
-        await sleep(2);
-      }
-    };
     try {
       const iterator = remote.generate({ prompt: "x" });
       await iterator.next();
@@ -315,6 +317,35 @@ describe("ends", () => {
         constructor: WorkerError,
         message: "Cannot generate: the engine does not answer any more",
       });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("a caller that says nothing any more has its requests ended, and hears of it", async () => {
+    const engine = new ScriptedEngine({ script: untilAborted });
+    const { port1, port2 } = new MessageChannel();
+    opened.push(port1, port2);
+    serveEngine(engine, messagePort(port1));
+    const asking = messagePort(port2);
+    const remote = await RemoteEngine.connect(asking);
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    try {
+      const iterator = remote.generate({ prompt: "x", requestId: "r" });
+      await iterator.next();
+      await iterator.next();
+      await looks(50);
+      expect(engine.running).toEqual(["r"]);
+      const { post } = asking;
+      asking.post = () => {};
+      await looks(25);
+      expect(engine.cutShort).toEqual(["r"]);
+      asking.post = post;
+      expect(await reason(iterator.next())).toMatchObject({
+        message: "Cannot generate: the caller did not answer any more",
+      });
+      expect(await remote.tokenize({ prompt: "x" })).toEqual([120]);
+      await looks(1);
       expect(vi.getTimerCount()).toBe(0);
     } finally {
       vi.useRealTimers();
