@@ -11,7 +11,7 @@
 import type { WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 import { DEFAULT_RETRY_POLICY } from "../http/retries.ts";
-import { checkOrigin, downloadModel } from "./download_model.ts";
+import { checkOrigin, downloadModel, type StoreProgress } from "./download_model.ts";
 import { type ModelOrigin, type OpenedOrigin, openOrigin } from "./download_origin.ts";
 import type {
   AddOptions,
@@ -101,7 +101,7 @@ class BrowserModelStore implements ModelStore {
       });
       const name = options.name ?? opened.name;
       if (name === undefined) throw new StorageError("store the picked files", "they need a name");
-      if (await this.#isComplete(name, opened)) return name;
+      if (await this.#tellComplete(name, opened, onProgress)) return name;
       onProgress({ phase: "waiting", done: 0, total: 0 });
       const { signal } = ending;
       await this.#options.locks.request(lockName(name), { mode: "exclusive", signal }, () =>
@@ -118,7 +118,7 @@ class BrowserModelStore implements ModelStore {
     options: AddOptions & { readonly opened: OpenedOrigin; readonly ending: AbortController },
   ): Promise<void> {
     const { opened, ending, onProgress = () => {} } = options;
-    if (await this.#isComplete(name, opened)) return;
+    if (await this.#tellComplete(name, opened, onProgress)) return;
     onProgress({ phase: "listing", done: 0, total: 0 });
     let needed = 0;
     try {
@@ -229,11 +229,18 @@ class BrowserModelStore implements ModelStore {
   }
 
   /** @throws {DownloadError} when what is stored by this name is from elsewhere. */
-  async #isComplete(name: string, opened: OpenedOrigin): Promise<boolean> {
+  async #tellComplete(
+    name: string,
+    opened: OpenedOrigin,
+    onProgress: (progress: StoreProgress) => void,
+  ): Promise<boolean> {
     const model = await this.#find(name);
     if (model === undefined) return false;
     checkOrigin(model.manifest, opened);
-    return isComplete(model);
+    if (!(await isComplete(model))) return false;
+    const total = totalBytes(model.manifest);
+    onProgress({ phase: "complete", done: total, total });
+    return true;
   }
 
   async #existing(name: string): Promise<ModelFolder> {

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { launchChromium } from "../support/chromium.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
-import { sha256 } from "../support/hub_server.ts";
+import { ID, MODEL, WANTED } from "../support/hub_model.ts";
+import { serveHub, sha256 } from "../support/hub_server.ts";
 import { buildProgram } from "../support/web_page.ts";
 import type { StorePage } from "./pages/model_store.ts";
 import type { StoreCalls } from "./pages/model_store_calls.ts";
@@ -14,6 +15,7 @@ import type { StoreCalls } from "./pages/model_store_calls.ts";
 const PROGRAM = fileURLToPath(new URL("./pages/model_store.ts", import.meta.url));
 const PAGE =
   '<!doctype html><link rel="icon" href="data:,"><body><script type="module" src="main.js"></script>';
+const OPEN = { "access-control-allow-origin": "*" };
 const PART = 2 ** 20;
 /** Prints rates. */
 const FULL = process.env.WISP_TEST_FULL === "1";
@@ -56,7 +58,7 @@ beforeAll(async () => {
   site = await serveFiles(
     new Map([...(await buildProgram(PROGRAM)), ["index.html", Buffer.from(PAGE)]]),
   );
-  model = await serveFiles(files, { headers: { "access-control-allow-origin": "*" }, intercept });
+  model = await serveFiles(files, { headers: OPEN, intercept });
 }, 120_000);
 
 afterAll(async () => {
@@ -143,7 +145,9 @@ test("the model store keeps what it has, on a page and in a worker", async (test
       ask(second, "inWorker", ["add", origin, where]),
     ]);
     expect([added.error, beside.error]).toEqual([undefined, undefined]);
-    expect([added, beside].map(({ progress }) => progress.at(-1)?.phase)).toContain("complete");
+    for (const { progress } of [added, beside]) {
+      expect(progress.at(-1)).toMatchObject({ phase: "complete", done: TOTAL, total: TOTAL });
+    }
     // Of two tabs one asks, for what is not here; no more than a part comes twice.
     expect(model.requests.slice(again)).toHaveLength(1);
     const [start] = starts(SHARD, again);
@@ -163,6 +167,22 @@ test("the model store keeps what it has, on a page and in a worker", async (test
       console.log(`${where}: added, read, verified at ${rates.join(", ")}`);
     }
   }
+
+  const hub = await serveHub(MODEL, {
+    change: (_, reply) => ({ ...reply, headers: { ...reply.headers, ...OPEN } }),
+  });
+  const found = await ask(tab, "onPage", [
+    "add",
+    { kind: "hub", id: ID, endpoint: hub.url },
+    "hub",
+  ]);
+  await hub.close();
+  expect(found.error).toBeUndefined();
+  const wanted = [...WANTED].map(([name, bytes]) => [name, sha256(bytes)]);
+  expect((await ask(tab, "onPage", ["digests", "hub"])).digests).toEqual(
+    Object.fromEntries(wanted),
+  );
+  expect(await ask(tab, "onPage", ["delete", "hub"])).toBe("deleted");
 
   await ask(tab, "onPage", ["damage", "onPage", `${OTHER}.00002`]);
   expect((await ask(tab, "onPage", ["verify", "onPage"])).damaged).toEqual([OTHER]);
