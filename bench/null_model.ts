@@ -61,6 +61,7 @@ export async function nullServer(
     model: {
       specs: [],
       weightFormats: new Map(),
+      numericClass: "fma128",
       findsBest: false,
       ignores: () => false,
       compile: () => {},

@@ -24,6 +24,12 @@ import {
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
+import {
+  compilesPackedDots,
+  packedDots,
+  packedDotsInputs,
+  packedDotsReference,
+} from "./probe/packed_dots.ts";
 import { probe } from "./probe/probe.ts";
 import { isNanCode, probeInputs, probeReference } from "./probe/reference.ts";
 
@@ -32,6 +38,8 @@ export interface SelfTestReport {
   readonly fp8Decode: Fp8Decode;
   /** The layout's `subgroupSize`, where kernels that use subgroups are right. */
   readonly subgroupSize: number | undefined;
+  /** The layout's `packedDots`, where `dot4I8Packed` is there and right, and weights are int8. */
+  readonly packedDots: boolean;
   /** Whether every pair of kernels that batch invariance rests on gave the same bits. */
   readonly batchInvariant: boolean;
   /** What is not as it should be, one sentence each; empty on a good adapter. */
@@ -43,7 +51,7 @@ export interface SelfTestOptions {
   readonly dtypes?: readonly WeightDtype[];
   /** Columns of a group of int4 weights. Default 128. */
   readonly groupColumns?: GroupColumns;
-  /** What to try: its subgroup size is in the report if it works. Default `layoutFor(device)`. */
+  /** What to try, of which the report has what works. Default `layoutFor(device)`. */
   readonly layout?: LinearLayout;
   /** Where the launches are bound: the engine's own shares its pipelines. Default a new one. */
   readonly recorder?: Recorder;
@@ -70,11 +78,13 @@ export async function selfTest(
 ): Promise<SelfTestReport> {
   const { dtypes = ["bf16", "fp8"], groupColumns, recorder = new Recorder(device) } = options;
   const { subgroupSize, ...plain } = options.layout ?? layoutFor(device);
+  const wantsDots = plain.packedDots === true && dtypes.includes("int8");
   const bench = new Bench(recorder);
   const failures: string[] = [];
   const tell = (done: number) => options.onProgress?.(done, 1 + dtypes.length);
   try {
     const fp8Decode = await probeAdapter(bench, failures);
+    const packedDots = wantsDots && (await packedDotsWork(bench));
     tell(1);
     const weights = dtypes.map((dtype) => ({
       ...{ ...plain, dtype, fp8Decode },
@@ -83,7 +93,7 @@ export async function selfTest(
     if (subgroupSize !== undefined) {
       const shared = weights.map((weight) => ({ ...weight, subgroupSize }));
       if (await subgroupsWork(bench, shared, tell)) {
-        return { fp8Decode, subgroupSize, batchInvariant: true, failures };
+        return { fp8Decode, subgroupSize, packedDots, batchInvariant: true, failures };
       }
     }
     const unequal: string[] = [];
@@ -99,7 +109,7 @@ export async function selfTest(
     }
     failures.push(...unequal);
     const batchInvariant = unequal.length === 0;
-    return { fp8Decode, subgroupSize: undefined, batchInvariant, failures };
+    return { fp8Decode, subgroupSize: undefined, packedDots, batchInvariant, failures };
   } finally {
     bench.destroy();
     if (options.recorder === undefined) recorder.destroy();
@@ -282,6 +292,20 @@ async function subgroupsWork(
     if (error instanceof DeviceError) return false;
     throw error;
   }
+}
+
+async function packedDotsWork(bench: Bench): Promise<boolean> {
+  if (!(await compilesPackedDots(bench.recorder.device))) return false;
+  const inputs = packedDotsInputs();
+  const want = packedDotsReference(inputs);
+  const sums = bench.results(want.length);
+  const { left, right } = inputs;
+  const launch = packedDots(bench.recorder, {
+    ...{ left: bench.tensor(left), right: bench.tensor(right), sums },
+  });
+  const [bytes] = await bench.run([launch], [sums]);
+  const got = new Int32Array(bytes!);
+  return want.every((sum, i) => sum === got[i]);
 }
 
 function sameBits(a: ArrayBuffer, b: ArrayBuffer): boolean {

@@ -18,7 +18,7 @@
  */
 import { KernelError } from "../../src/errors.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { PLAIN_TUNING, type Tuning, tuningFor } from "../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type Tuning, takesPackedDots, tuningFor } from "../../src/gpu/tuning.ts";
 
 /**
  * `int8`: two's complement codes, value = code * scale. `int4`: codes 0 to 15, value =
@@ -43,6 +43,11 @@ export interface LinearLayout {
    * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
    */
   readonly subgroupSize?: number;
+  /**
+   * Whether rounded activations stay int8 codes where they meet int8 weights: only where
+   * `dot4I8Packed` is there and right. Default false.
+   */
+  readonly packedDots?: boolean;
   /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
 }
@@ -61,7 +66,10 @@ export function layoutFor(
 ): LinearLayout {
   const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
   const known = device.features.has("subgroups") && smallest === largest && smallest >= 4;
-  return { lanes: tuning.lanes, tuning, ...(known && { subgroupSize: smallest }) };
+  return {
+    ...{ lanes: tuning.lanes, tuning, packedDots: takesPackedDots(device.adapterInfo) },
+    ...(known && { subgroupSize: smallest }),
+  };
 }
 
 /** A weight matrix on the GPU. */

@@ -15,6 +15,7 @@ import {
   type AttentionBackend,
   type AttentionBackends,
 } from "../layers/attention_backend.ts";
+import type { NumericClass } from "../models/model.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
@@ -140,6 +141,12 @@ export interface EngineOptions {
    * plain ones that run everywhere. Never changes a bit. Default true.
    */
   readonly tunedKernels?: boolean | undefined;
+  /**
+   * The arithmetic of linears whose weights and activations are int8: `int8` adds their products up
+   * as whole numbers where the adapter can, `fma128` in f32; `auto` is the faster one on this adapter.
+   * The bits of the two differ; `numericClasses` of the status says which it is. Default auto.
+   */
+  readonly numericClass?: NumericClass | "auto" | undefined;
   /**
    * How attention kernels share what they read, for prompts and for generated tokens: `subgroup`,
    * `portable`, or `auto`, which is the first where the adapter can. Never changes a bit. Default auto.

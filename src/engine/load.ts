@@ -53,9 +53,6 @@ export interface LoadedModel {
   destroy(): void;
 }
 
-/** The arithmetic of every linear: f32 products and sums, folded after every 128 of the sum. */
-const NUMERIC_CLASS = "fma128";
-
 /**
  * Checks everything that can be checked before the device is touched, then loads.
  *
@@ -144,7 +141,7 @@ async function load(
         pageSize,
         modelHash: hash!,
         numerics: JSON.stringify({
-          ...{ class: NUMERIC_CLASS, uploadTo, quantizeActivations, oneForm },
+          ...{ class: model.numericClass, uploadTo, quantizeActivations, oneForm },
           // Each rank has pages of its own heads.
           ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
         }),
@@ -166,7 +163,7 @@ async function load(
       weightBytes,
       cacheBytes,
       batchInvariant: selfTest.batchInvariant,
-      numericClasses: { prefill: NUMERIC_CLASS, decode: NUMERIC_CLASS },
+      numericClasses: { prefill: model.numericClass, decode: model.numericClass },
     };
     const planned = { device, definition, options, memoryPlan, figures };
     const loaded = { ...planned, runner, hash, codec, copier, destroy };

@@ -12,13 +12,20 @@ import type { UploadTarget } from "../checkpoint/quantization_option.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
-import { PLAIN_TUNING, requireTuning, type Tuning, tuningFor } from "../gpu/tuning.ts";
+import {
+  PLAIN_TUNING,
+  requireTuning,
+  type Tuning,
+  takesPackedDots,
+  tuningFor,
+} from "../gpu/tuning.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import {
   kvCacheShape,
   type Model,
   type ModelDefinition,
   type ModelShape,
+  type NumericClass,
 } from "../models/model.ts";
 import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 import { defineModel } from "./define_model.ts";
@@ -147,8 +154,12 @@ export async function testAdapter(
   {
     recorder,
     tunedKernels = true,
+    numericClass = "auto",
     onProgress,
-  }: { readonly recorder: Recorder } & Pick<LoadOptions, "tunedKernels" | "onProgress">,
+  }: { readonly recorder: Recorder } & Pick<
+    LoadOptions,
+    "tunedKernels" | "numericClass" | "onProgress"
+  >,
 ): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
   const { weightFormats } = measured;
   const groupColumns = weightFormats.get("int4")?.groupColumns;
@@ -156,18 +167,32 @@ export async function testAdapter(
     recorder,
     dtypes: [...weightFormats.keys()],
     onProgress: (done, total) => onProgress?.({ phase: "adapter", done, total }),
-    layout: tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT,
+    layout: {
+      ...(tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT),
+      packedDots: takesClass(numericClass, device),
+    },
     ...(groupColumns !== undefined && { groupColumns }),
   });
   requirePromise(options, report);
-  const { fp8Decode, subgroupSize } = report;
+  const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
     lanes: tuning.lanes,
     tuning,
     fp8Decode,
+    packedDots,
     ...(subgroupSize !== undefined && { subgroupSize }),
   };
   return { report, layout };
+}
+
+/** @throws {InvalidRequestError} when the option names no class. */
+function takesClass(wanted: NumericClass | "auto", { adapterInfo }: GPUDevice): boolean {
+  if (wanted === "auto") return takesPackedDots(adapterInfo);
+  if (wanted === "int8" || wanted === "fma128") return wanted === "int8";
+  throw new InvalidRequestError(
+    `numericClass must be one of auto, fma128, int8, got ${wanted}`,
+    "numericClass",
+  );
 }
 
 /** @throws {DeviceError} when an option promises what the adapter does not keep. */

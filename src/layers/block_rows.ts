@@ -8,6 +8,7 @@ import type { NormedRow } from "../../kernels/linear/row_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { RankSums } from "./rank_sums.ts";
+import type { LinearInput, RowCodes } from "./rounded_rows.ts";
 
 /** The norm in front of a block, for kernels that norm the residual stream's row themselves. */
 export interface BlockNorm {
@@ -22,9 +23,11 @@ export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
   readonly normed: Tensor;
   /** The same rounded as the inputs of quantized linears are, where they are. */
-  readonly quantized: Tensor | undefined;
+  readonly quantized: LinearInput | undefined;
   /** How they are; there when `quantized` is. */
   readonly rounding: ActivationRounding | undefined;
+  /** There where rounded rows are kept as codes. */
+  readonly codes?: RowCodes | undefined;
   /** `[maxRows, hiddenStride]` f32 */
   readonly output: Tensor;
   readonly hiddenStride: number;
@@ -51,10 +54,11 @@ export function isFused(rounding: ActivationRounding | undefined): boolean {
 
 /** A checkpoint may keep some linears as they were: those read their rows unrounded. */
 export function rowsFor(
-  { normed, quantized }: Pick<BlockRows, "normed" | "quantized">,
+  { normed, quantized, hiddenStride }: Pick<BlockRows, "normed" | "quantized" | "hiddenStride">,
   weight: { readonly dtype: WeightDtype },
-): Tensor {
-  return takesRounded(weight) && quantized !== undefined ? quantized : normed;
+): LinearInput {
+  if (takesRounded(weight) && quantized !== undefined) return quantized;
+  return { x: normed, xStride: hiddenStride };
 }
 
 /** What a kernel over one row takes in place of `rowsFor`, where the row has no launch for its norm. */

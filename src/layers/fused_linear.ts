@@ -57,10 +57,9 @@ export class FusedLinear {
       this.specs = parts.flatMap(({ name, split }, i) =>
         matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, upload),
       );
-      this.#bind = (recorder, { hiddenStride, ...input }, output) =>
+      this.#bind = (recorder, input, output) =>
         linear(recorder, {
-          x: rowsFor(input, weight),
-          xStride: hiddenStride,
+          ...rowsFor(input, weight),
           weight,
           oneRow: normedRow(input, weight),
           ...output,
@@ -69,11 +68,10 @@ export class FusedLinear {
     }
     const linears = parts.map((part) => new Linear(context, part));
     this.specs = linears.flatMap(({ specs }) => specs);
-    this.#bind = (recorder, { hiddenStride, ...input }, output) => {
+    this.#bind = (recorder, input, output) => {
       const launches = linears.map((one, i) =>
         one.bind(recorder, {
-          x: rowsFor(input, one),
-          xStride: hiddenStride,
+          ...rowsFor(input, one),
           oneRow: normedRow(input, one),
           ...output,
           outColumn: first[i]!,

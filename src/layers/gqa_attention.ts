@@ -15,7 +15,6 @@ import { gqaPrefill } from "../../kernels/attention/gqa_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
-import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -30,6 +29,7 @@ import { type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { fusedColumns } from "./matrix_place.ts";
+import { type LinearInput, roundedRows } from "./rounded_rows.ts";
 import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
@@ -234,18 +234,17 @@ export class GqaAttention {
     const { recorder } = plan;
     const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
     const width = this.#shape.heads * this.#shape.headDim;
+    let input: LinearInput = { x: scratch.context, xStride: width };
     if (rounding !== undefined && takesRounded(this.#output)) {
-      const round = quantize(recorder, {
-        x: scratch.context,
-        cols: width,
-        stride: width,
-        rounding,
+      const codes = binding.codes?.input("attention context", width);
+      const rounded = roundedRows(recorder, {
+        ...{ x: scratch.context, stride: width, columns: width, rounding, codes },
       });
-      plan.add((step) => round(step.rows));
+      plan.add((step) => rounded.round(step.rows));
+      input = rounded.input;
     }
     this.#output.compile(plan, {
-      x: scratch.context,
-      xStride: width,
+      ...input,
       out: output,
       outStride: hiddenStride,
       residual,

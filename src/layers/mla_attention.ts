@@ -19,7 +19,7 @@ import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import { normFits } from "../../kernels/linear/row_norm.ts";
-import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
+import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -35,6 +35,7 @@ import { KeyValueUp } from "./key_value_up.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear } from "./linear.ts";
 import { FLOAT_BYTES, firstColumns, type MlaScratch, type MlaShape, padTo } from "./mla_scratch.ts";
+import { type LinearInput, roundedRows } from "./rounded_rows.ts";
 import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
 import { neighbouringVectors, type VectorWeight, vectorWeight } from "./vector_weight.ts";
@@ -130,22 +131,22 @@ export class MlaAttention {
     const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
     const { heads, value } = this.#shape;
     const contextStride = padTo(heads * value, 4);
+    let context: LinearInput = { x: scratch.context, xStride: contextStride };
     if (rounding !== undefined && takesRounded(this.#output)) {
-      const rounded = quantize(recorder, {
-        x: scratch.context,
-        cols: heads * value,
-        stride: contextStride,
-        rounding,
+      const columns = heads * value;
+      const codes = binding.codes?.input("attention context", columns);
+      const { input, round } = roundedRows(recorder, {
+        ...{ x: scratch.context, stride: contextStride, columns, rounding, codes },
       });
+      context = input;
       // The values of a generated row alone come rounded.
       plan.add((step) => {
         const isRounded = step.rows === 1 && step.decodeRows === 1;
-        if (!isRounded || !this.#roundsValues(rounding)) rounded(step.rows);
+        if (!isRounded || !this.#roundsValues(rounding)) round(step.rows);
       });
     }
     this.#output.compile(plan, {
-      x: scratch.context,
-      xStride: contextStride,
+      ...context,
       out: output,
       outStride: hiddenStride,
       residual,
@@ -200,19 +201,18 @@ export class MlaAttention {
       if (isAlone(step)) alone!();
       else write(step.rows);
     });
-    const stride = padTo(queryLatent!, 4);
+    let input: LinearInput = { x: scratch.queryLatent!, xStride: padTo(queryLatent!, 4) };
     if (rounding !== undefined && !isFused(rounding)) {
-      const round = quantize(recorder, {
-        x: scratch.queryLatent!,
-        cols: queryLatent!,
-        stride,
-        rounding,
+      const columns = queryLatent!;
+      const codes = binding.codes?.input("query latent", columns);
+      const rounded = roundedRows(recorder, {
+        ...{ x: input.x, stride: input.xStride, columns, rounding, codes },
       });
-      plan.add((step) => round(step.rows));
+      plan.add((step) => rounded.round(step.rows));
+      input = rounded.input;
     }
     const query = second.bind(recorder, {
-      x: scratch.queryLatent!,
-      xStride: stride,
+      ...input,
       out: scratch.query,
       outStride: this.#queryStride,
     });

@@ -5,7 +5,6 @@
  */
 import { gateUp } from "../../kernels/linear/gate_up.ts";
 import type { LinearWeight } from "../../kernels/linear/layout.ts";
-import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -20,6 +19,7 @@ import { type MatrixFormat, type MatrixFormats, sameStorage } from "./matrix_for
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
 import { checkShare } from "./rank_specs.ts";
+import { type LinearInput, roundedRows } from "./rounded_rows.ts";
 import { RowParallel } from "./row_parallel.ts";
 
 /** Outputs that are quantized together. */
@@ -115,8 +115,7 @@ export class Mlp {
     for (const { weight, first, count } of this.#gateUp) {
       const out = { buffer, offset: offset + first * 4, size: size - first * 4 };
       const halves = gateUp(recorder, {
-        x: rowsFor(binding, weight),
-        xStride: hiddenStride,
+        ...rowsFor(binding, weight),
         weight,
         intermediate: count,
         out,
@@ -126,18 +125,18 @@ export class Mlp {
       });
       plan.add((step) => halves(step.rows));
     }
+    let input: LinearInput = { x: intermediate, xStride: intermediateStride };
     if (rounding !== undefined && !isFused(rounding)) {
-      const round = quantize(recorder, {
-        x: intermediate,
-        cols: this.#intermediate,
-        stride: intermediateStride,
-        rounding,
+      const columns = this.#intermediate;
+      const codes = binding.codes?.input("intermediates", columns);
+      const rounded = roundedRows(recorder, {
+        ...{ x: intermediate, stride: intermediateStride, columns, rounding, codes },
       });
-      plan.add((step) => round(step.rows));
+      plan.add((step) => rounded.round(step.rows));
+      input = rounded.input;
     }
     this.#down.compile(plan, {
-      x: intermediate,
-      xStride: intermediateStride,
+      ...input,
       out: output,
       outStride: outputStride,
       outColumn: outputColumn,

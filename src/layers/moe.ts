@@ -19,7 +19,6 @@ import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
-import { quantize } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -30,6 +29,7 @@ import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
+import { roundedRows } from "./rounded_rows.ts";
 import type { SlotExchange } from "./slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
@@ -218,8 +218,7 @@ export class Moe {
       tileSize: PAIR_TILE,
     });
     const first = expertGateUp(recorder, {
-      x: rowsFor(binding, gateUp.weights),
-      xStride: hiddenStride,
+      ...rowsFor(binding, gateUp.weights),
       slots,
       experts: scratch.experts,
       sortedPairs: scratch.sortedPairs,
@@ -232,18 +231,21 @@ export class Moe {
       quantize: isFused(rounding),
       unsorted: normedRow(binding, gateUp.weights),
     });
-    const round =
+    const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
+    const rounded =
       rounding === undefined || isFused(rounding)
         ? undefined
-        : quantize(recorder, {
-            x: scratch.intermediate,
-            cols: intermediate,
-            stride: scratch.intermediateStride,
-            rounding,
+        : roundedRows(recorder, {
+            ...{
+              x: intermediates.x,
+              stride: intermediates.xStride,
+              columns: intermediate,
+              rounding,
+            },
+            codes: binding.codes?.input("expert intermediates", intermediate, slots),
           });
     const second = expertDown(recorder, {
-      x: scratch.intermediate,
-      xStride: scratch.intermediateStride,
+      ...(rounded?.input ?? intermediates),
       slots,
       experts: scratch.experts,
       sortedPairs: scratch.sortedPairs,
@@ -260,7 +262,7 @@ export class Moe {
       const sorted = this.#isSorted(step.rows);
       if (sorted) arrange(step.rows * slots);
       first(step.rows, sorted);
-      round?.(step.rows * slots);
+      rounded?.round(step.rows * slots);
       second(step.rows, sorted);
     });
     // Every rank has it whole.

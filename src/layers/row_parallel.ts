@@ -20,6 +20,7 @@ import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear } from "./linear.ts";
 import type { RankSums } from "./rank_sums.ts";
+import type { LinearInput } from "./rounded_rows.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface RowParallelShape {
@@ -32,10 +33,8 @@ export interface RowParallelShape {
   readonly bias?: boolean;
 }
 
-export interface RowParallelBinding {
-  /** `[rows, xStride]` f32: this rank's inputs */
-  readonly x: Tensor;
-  readonly xStride: number;
+/** The input is what this rank has of it; codes on one rank only. */
+export interface RowParallelBinding extends LinearInput {
   readonly out: Tensor;
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */

@@ -11,9 +11,11 @@ import { addNorm } from "../../kernels/norm/add_norm.ts";
 import type { Addend } from "../../kernels/norm/addend.ts";
 import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
+import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
+import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import { type BlockNorm, type BlockRows, isFused } from "../layers/block_rows.ts";
@@ -27,10 +29,11 @@ import { Mlp } from "../layers/mlp.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
 import { specOnRank } from "../layers/rank_specs.ts";
 import { RankSums } from "../layers/rank_sums.ts";
+import { RowCodes } from "../layers/rounded_rows.ts";
 import { SlotExchange } from "../layers/slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
-import type { Model, ModelOptions, PlanTensors } from "./model.ts";
+import type { Model, ModelOptions, NumericClass, PlanTensors } from "./model.ts";
 
 /** The attention of all layers: weights of each, working memory shared. */
 export interface AttentionBlocks {
@@ -127,6 +130,13 @@ export class Decoder implements Model {
 
   get weightFormats(): ReadonlyMap<WeightDtype, MatrixFormat> {
     return this.#options.formats.used;
+  }
+
+  /** Ranks have parts of rows, whose codes would not be those of whole ones. */
+  get numericClass(): NumericClass {
+    const { layout, communicator, quantizeActivations } = this.#options;
+    const isInt8 = quantizeActivations && this.#shape.rounding?.format === "int8";
+    return isInt8 && layout.packedDots === true && communicator.size === 1 ? "int8" : "fma128";
   }
 
   /** Several ranks bring the parts of their logits together first. */
@@ -278,12 +288,16 @@ export class Decoder implements Model {
   #allocateRows(stride: number): BlockRows & { readonly hidden: Tensor } {
     const { memory, maxRows, quantizeActivations } = this.#options;
     const rounding = quantizeActivations ? this.#shape.rounding : undefined;
+    const codes = this.numericClass === "int8" ? new RowCodes(memory, maxRows) : undefined;
     const rows = (label: string) => memory.allocate("activations", maxRows * stride * 4, label);
     return {
       hidden: rows("hidden rows"),
       normed: rows("normed rows"),
-      quantized: rounding && rows("quantized rows"),
+      quantized:
+        codes?.input("normed rows", this.#shape.hiddenSize) ??
+        (rounding && { x: rows("quantized rows"), xStride: stride }),
       rounding,
+      codes,
       output: rows("block output"),
       hiddenStride: stride,
     };
@@ -309,14 +323,12 @@ export class Decoder implements Model {
     // Whatever is pending, a step of one row needs no launch.
     const folds = residual !== undefined && (pending?.isAdded(1) ?? true);
     const round =
-      rounding === undefined || fused
-        ? undefined
-        : quantize(recorder, { x: normed, out: quantized!, cols, stride, rounding });
+      rounding === undefined || fused ? undefined : this.#round(recorder, rows, rounding);
     this.#afterPending(plan, pending, (addend) => {
       const norm = addNorm(recorder, {
         ...shape,
         addend,
-        quantized: fused ? quantized : undefined,
+        quantized: fused ? quantized?.x : undefined,
       });
       return (step) => {
         if (folds && step.rows === 1) return;
@@ -325,6 +337,18 @@ export class Decoder implements Model {
       };
     });
     return folds ? { hidden, weight, eps } : undefined;
+  }
+
+  #round(
+    recorder: Recorder,
+    { normed: x, quantized, hiddenStride: stride }: BlockRows,
+    rounding: ActivationRounding,
+  ): (rows: number) => void {
+    const { hiddenSize: cols } = this.#shape;
+    const shape = { x, out: quantized!.x, cols, stride };
+    return quantized!.coded === true
+      ? quantizeCodes(recorder, { ...shape, group: rounding.group })
+      : quantize(recorder, { ...shape, rounding });
   }
 
   /** Adds a launch in two forms: for steps that have something to add still, and for the others. */

@@ -85,11 +85,19 @@ export interface PlanTensors {
   readonly logitsStride: number;
 }
 
+/**
+ * The arithmetic of linears: `fma128`, products and sums in f32, folded after every 128 of the sum;
+ * `int8`, the same but where int8 weights meet rounded activations, whose products are added up as
+ * whole numbers.
+ */
+export type NumericClass = "fma128" | "int8";
+
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
   /** A format of each dtype that its matrices have on the GPU. */
   readonly weightFormats: ReadonlyMap<WeightDtype, MatrixFormat>;
+  readonly numericClass: NumericClass;
   /** Whether its plan heeds `Step.onlyBest`. */
   readonly findsBest: boolean;
   /** Tensors of the checkpoint that are known and not wanted. */

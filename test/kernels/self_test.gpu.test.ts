@@ -1,9 +1,11 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { DEFAULT_LAYOUT, layoutFor } from "../../kernels/linear/layout.ts";
 import { selfTest } from "../../kernels/self_test.ts";
 import { DeviceError } from "../../src/errors.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { device } from "../support/gpu.ts";
+
+const createShaderModule = device.createShaderModule.bind(device);
 
 /** The report on this adapter with a fault planted in every kernel that holds the text. */
 async function withFault(fault: string, instead: string, kernel = /./) {
@@ -59,6 +61,27 @@ test("chooses the other FP8 decoder where the first one is wrong", async () => {
   expect(report.fp8Decode).toBe("bits");
   expect(report.batchInvariant).toBe(true);
   expect(report.failures).toEqual([expect.stringContaining("of 256 codes wrong")]);
+});
+
+test("takes int8 codes where their products are there and right", async () => {
+  const layout = { ...DEFAULT_LAYOUT, packedDots: true };
+  const test = (dtype: "int8" | "fp8", rewrite?: (name: string, code: string) => string) => {
+    const recorder = new Recorder(device, { maxLaunches: 256, ...(rewrite && { rewrite }) });
+    return selfTest(device, { recorder, dtypes: [dtype], layout }).finally(() =>
+      recorder.destroy(),
+    );
+  };
+  expect((await test("int8")).packedDots).toBe(true);
+  expect((await test("fp8")).packedDots).toBe(false);
+  const wrong = await test("int8", (_, code) =>
+    code.replaceAll("right[invocation])", "right[invocation]) & 0xffff"));
+  expect(wrong).toMatchObject({ packedDots: false, batchInvariant: true, failures: [] });
+  const spy = vi.spyOn(device, "createShaderModule").mockImplementation((descriptor) => {
+    const isUnknown = descriptor.code.includes("dot4I8Packed");
+    return createShaderModule(isUnknown ? { code: "no shader" } : descriptor);
+  });
+  expect((await test("int8")).packedDots).toBe(false);
+  spy.mockRestore();
 });
 
 test("does without subgroups where they give other bits", async () => {

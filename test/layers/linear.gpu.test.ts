@@ -63,7 +63,7 @@ async function run(fp8: boolean, limit: number) {
   const plan = new Plan<Step>(recorder);
   mlp.compile(plan, {
     normed: input,
-    quantized: fp8 ? input : undefined,
+    quantized: fp8 ? { x: input, xStride: HIDDEN } : undefined,
     rounding: fp8 ? E4M3_BLOCKS : undefined,
     hiddenStride: HIDDEN,
     intermediate,
