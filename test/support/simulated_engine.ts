@@ -4,14 +4,19 @@
  *
  * @module
  */
+
 import { FROM_SAMPLED } from "../../kernels/embedding/embedding.ts";
+import type { PrefixStore } from "../../src/cache/prefix_store.ts";
 import { carryOut } from "../../src/engine/page_transfers.ts";
+import { PrefixTransfers } from "../../src/engine/prefix_transfers.ts";
 import { type PageCarrier, RetractionMemory } from "../../src/engine/retraction_memory.ts";
 import type { ScheduledStep } from "../../src/engine/scheduled_step.ts";
 import type { SchedulerOptions } from "../../src/engine/scheduler_options.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
+import type { PageHolder } from "../../src/engine/sequence_pages.ts";
 import { DeviceError } from "../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
+import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly pageCount: number;
@@ -22,6 +27,10 @@ export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly hostSlots?: number;
   /** Steps that may be scheduled before the oldest is committed. Default 0. */
   readonly ahead?: number;
+  /** Keeps prefixes of at least so many tokens as one block has. Default none. */
+  readonly store?: PrefixStore;
+  /** Seconds that a request waits for what is stored of it. Default as long as it takes. */
+  readonly maxWait?: number;
 }
 
 export interface SimulatedRequest {
@@ -73,6 +82,15 @@ export class SimulatedEngine {
   /** What the newest step has sampled. */
   #sampled: Uint32Array = new Uint32Array(0);
   readonly #movers;
+  /** Absent without a store. */
+  readonly prefixes: PrefixTransfers | undefined;
+  /** What went wrong with what is stored. */
+  readonly problems: string[] = [];
+  /** Who has pages and is no sequence. */
+  readonly #borrowers: ReadonlySet<PageHolder>;
+  /** Requests that wait for what is stored of them. */
+  readonly #begins = new Set<Promise<void>>();
+  #isRunning = false;
 
   constructor(options: SimulatedOptions) {
     const { pageCount, pageSize, hostSlots = 0, ...others } = options;
@@ -86,6 +104,20 @@ export class SimulatedEngine {
     this.pages = made.pages;
     this.radix = made.radix;
     this.#movers = { retractionMemory, copier: slotCopier(this.#slots, pageSize) };
+    this.#borrowers = watchBorrowers(this.pages);
+    const { store, maxWait = Number.POSITIVE_INFINITY } = options;
+    this.prefixes =
+      store &&
+      new PrefixTransfers({
+        ...{ store, maxWait, pages: this.pages, minTokens: store.blockTokens },
+        codec: slowCodec(slotCarrier(this.#slots, pageSize), {
+          lossCount: () => this.counts.losses,
+          loss: LOST,
+        }),
+        isIdle: () => !this.#isRunning,
+        wake: () => {},
+        onProblem: (problem) => this.problems.push(problem),
+      });
   }
 
   add({ prompt, maxNewTokens, ...options }: SimulatedRequest): Sequence {
@@ -94,10 +126,20 @@ export class SimulatedEngine {
       this.#end(made);
     };
     const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, onError });
-    this.scheduler.add(made);
     this.live.add(made);
     this.#tokens.set(made, [...made.tokens]);
+    if (this.prefixes === undefined) this.scheduler.add(made);
+    else this.#beginLater(made, this.prefixes);
     return made;
+  }
+
+  #beginLater(one: Sequence, prefixes: PrefixTransfers): void {
+    const isWanted = () => this.live.has(one);
+    const begun = prefixes.restore(one, isWanted).then(() => {
+      this.#begins.delete(begun);
+      if (isWanted()) this.scheduler.add(one);
+    });
+    this.#begins.add(begun);
   }
 
   leave(one: Sequence): void {
@@ -145,8 +187,12 @@ export class SimulatedEngine {
     try {
       for (;;) {
         try {
+          this.#isRunning = true;
           await this.#runSteps();
-          return;
+          this.#isRunning = false;
+          this.prefixes?.rest();
+          if (this.#begins.size === 0) return;
+          await Promise.race(this.#begins);
         } catch (error) {
           if (error !== LOST) throw error;
           this.#lose();
@@ -166,6 +212,9 @@ export class SimulatedEngine {
     const { scheduler: s, counts } = this;
     const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
     for (;;) {
+      this.prefixes?.rest();
+      if (this.prefixes !== undefined) await othersTurn();
+      this.prefixes?.rest();
       while (inFlight.length <= ahead) {
         const step = s.schedule();
         if (step === undefined) break;
@@ -173,9 +222,13 @@ export class SimulatedEngine {
         counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
       }
       const oldest = inFlight.shift();
-      if (oldest === undefined) return;
+      if (oldest === undefined) {
+        if (s.hasWork && this.pages.borrowerCount > 0) continue;
+        return;
+      }
       await this.#wait();
       s.commit(oldest.step, oldest.ids);
+      this.prefixes?.committed(oldest.step);
       for (const one of this.live) if (one.finish !== null) this.#finish(one);
     }
   }
@@ -192,7 +245,7 @@ export class SimulatedEngine {
   /** @throws {Error} when a page is owned by nobody or by two. */
   checkPages(): void {
     const { pool, radix } = this;
-    const own = [...this.live].flatMap((one) =>
+    const own = [...this.live, ...this.#borrowers].flatMap((one) =>
       one.pageTable.slice(pool.pagesFor(one.sharedTokens)),
     );
     require(new Set(own).size === own.length, "a page is owned twice");
@@ -206,6 +259,7 @@ export class SimulatedEngine {
     this.checkPages();
     const { pages, pool, memory, radix, scheduler: s } = this;
     require(this.live.size === 0 && !s.hasWork, "a sequence is left");
+    require(pages.borrowerCount === 0, "borrowed pages were not given back");
     require(pages.available === pool.pageCount, "a page is still in use");
     require(radix === undefined || radix.evictablePages === radix.pageCount, "a lock is left");
     require(memory.usedBytes === 0, "host memory is still in use");
@@ -239,7 +293,7 @@ export class SimulatedEngine {
 
   async #wait(): Promise<void> {
     this.onAwait();
-    await Promise.resolve();
+    await (this.prefixes === undefined ? Promise.resolve() : othersTurn());
     this.checkPages();
     if (this.isLostNow()) throw LOST;
   }
