@@ -99,6 +99,9 @@ export function packageBuild(): UserConfig {
     ],
     environments: { node: { consumer: "client", build: node }, ...webEnvironments },
     builder: {
+      // One set of plugins for all, as the licences are collected over all.
+      sharedConfigBuild: true,
+      sharedPlugins: true,
       async buildApp(builder) {
         const folder = resolve(builder.config.root, builder.config.build.outDir);
         rmSync(folder, { recursive: true, force: true });

@@ -22,8 +22,8 @@ export function collectLicenses(): Licenses {
       generateBundle(_, bundle) {
         for (const chunk of Object.values(bundle)) {
           if (chunk.type !== "chunk") continue;
-          for (const [id, { code }] of Object.entries(chunk.modules)) {
-            if (id.includes("/node_modules/") && code) folders.add(packageFolder(id));
+          for (const id of chunk.moduleIds) {
+            if (id.includes("/node_modules/")) folders.add(packageFolder(id));
           }
         }
       },
@@ -32,11 +32,12 @@ export function collectLicenses(): Licenses {
   };
 }
 
-/** Nearest folder above a module whose package.json has a name. */
+/** Nearest folder above a module that is a package; inside there may be further package.json files. */
 function packageFolder(id: string): string {
   for (let folder = dirname(id); ; folder = dirname(folder)) {
     const manifest = join(folder, "package.json");
-    if (existsSync(manifest) && "name" in JSON.parse(readFileSync(manifest, "utf8"))) return folder;
+    if (existsSync(manifest) && "version" in JSON.parse(readFileSync(manifest, "utf8")))
+      return folder;
     if (folder.endsWith("node_modules")) throw new Error(`Cannot find the package of ${id}`);
   }
 }

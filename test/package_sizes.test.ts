@@ -1,0 +1,112 @@
+/**
+ * What of the built package a page or its bundler has to take, in bytes.
+ *
+ * @module
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build, type InlineConfig, type Rolldown } from "vite";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { wgslText } from "../packaging/wgsl_text.ts";
+import { installPackage } from "./support/installed_package.ts";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "wisp-sizes-"));
+const dist = join(folder, "node_modules", "wisp-llm", "dist");
+const sizes: Record<string, number> = {};
+
+const text = (file: string) => readFileSync(join(dist, file), "utf8");
+const gzipped = (code: string) => gzipSync(code, { level: 9 }).length;
+
+/** The entry that Vite makes of a program, whose lazily loaded parts are left out. */
+async function bundled(program: string, options: InlineConfig["build"] = {}): Promise<string> {
+  const entry = join(folder, "program.js");
+  writeFileSync(entry, program);
+  const built = await build({
+    root: folder,
+    configFile: false,
+    logLevel: "error",
+    plugins: [wgslText()],
+    build: {
+      ...options,
+      write: false,
+      target: "es2022",
+      lib: { entry, formats: ["es"] },
+      rolldownOptions: {
+        ...options.rolldownOptions,
+        output: { minify: { compress: true, mangle: true, codegen: true } },
+      },
+    },
+  });
+  const [{ output }] = built as [Rolldown.RolldownOutput];
+  return output[0].code;
+}
+
+/** The entry of a program that uses just this export of the package. */
+const using = (name: string, entry = "wisp-llm") =>
+  bundled(`import { ${name} } from "${join(dist, entry)}"; globalThis.used = ${name};`);
+
+beforeAll(() => installPackage(folder));
+
+afterAll(() => {
+  const rows = Object.entries(sizes).map(([what, size]) => `${what}: ${(size / 1000).toFixed(1)}`);
+  console.log(`kB, gzipped\n${rows.join("\n")}`);
+  rmSync(folder, { recursive: true });
+});
+
+test.each([
+  ["index.js", 250_000],
+  ["browser.js", 30_000],
+  ["shared.js", 8_000],
+  ["browser_worker.js", 230_000],
+  ["browser_grammar_worker.js", 48_000],
+  ["browser_service_worker.js", 45_000],
+])("%s is at most %i bytes, gzipped", (file, limit) => {
+  sizes[file] = gzipped(text(file));
+  expect(sizes[file]).toBeLessThan(limit);
+});
+
+test("entries import nothing but what they share; workers nothing at all", () => {
+  const imports = (file: string) =>
+    [...text(file).matchAll(/^import\b[^"`']*["`']([^"`']+)/gm)].map(([, from]) => from);
+  for (const entry of ["index.js", "browser.js"]) expect(imports(entry)).toEqual(["./shared.js"]);
+  const workers = readdirSync(dist).filter((name) => /^browser_\w*worker\.js$/.test(name));
+  for (const file of ["shared.js", ...workers]) expect(imports(file), file).toEqual([]);
+  expect(workers).toHaveLength(3);
+  expect(() => new Function(text("browser_service_worker.js"))).not.toThrow();
+});
+
+test.each([
+  ["EngineError", 6_000],
+  ["compileGrammar", 50_000],
+  ["createApp", 42_000],
+])("a bundler that takes %s leaves the engine out", async (name, limit) => {
+  const code = await using(name, "index.js");
+  sizes[`only ${name}`] = gzipped(code);
+  expect(code).not.toContain("@compute");
+  expect(sizes[`only ${name}`]).toBeLessThan(limit);
+});
+
+test("the engine without tokenizers, templates and grammars is less than 120,000 bytes", async () => {
+  const source = join(root, "src/engine/engine.ts");
+  const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
+  const rolldownOptions = { external: isText };
+  const code = await bundled(`import { Engine } from "${source}"; globalThis.used = Engine;`, {
+    rolldownOptions,
+  });
+  expect(code).toContain("@compute");
+  sizes["only Engine, without text and grammars"] = gzipped(code);
+  sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(120_000);
+});
+
+test("names what it has inside, with their licences", () => {
+  const notices = text("THIRD_PARTY_LICENSES");
+  for (const name of ["hono", "@huggingface/jinja", "@huggingface/tokenizers", "gpt-tokenizer"]) {
+    expect(notices).toMatch(new RegExp(`^${name} \\d`, "m"));
+  }
+  expect(notices).toContain("Permission is hereby granted");
+});
