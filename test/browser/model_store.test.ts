@@ -56,6 +56,7 @@ async function expectStored(store: ModelStore, name: string, files = WANTED): Pr
     expect(Buffer.compare(await source.read(file, 0, bytes.length), bytes), file).toBe(0);
   }
   await source.close?.();
+  expect(await store.verify(name)).toEqual([]);
 }
 
 /** Requests for bytes of the big file, but the first, which asks for its size. */
