@@ -3,17 +3,26 @@
  * invocation may take: the figures that the table of tunings rests on.
  *
  * The forms of one matrix take turns, and the least processor time of each counts: on an adapter
- * that is the CPU, it is what other load changes least. `WISP_BENCH_DTYPES`, `WISP_BENCH_ROWS` and
- * `WISP_BENCH_TOKENS` are lists that narrow the choice.
+ * that is the CPU, it is what other load changes least. "int8 codes" are int8 weights that meet
+ * activations as codes (numeric class int8). `WISP_BENCH_DTYPES`, `WISP_BENCH_ROWS` and
+ * `WISP_BENCH_TOKENS` are lists that narrow the choice. How fast the host packs rows on their way to
+ * the GPU is printed too.
  *
  * @module
  */
 import { afterAll, expect, test } from "vitest";
 import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
+import {
+  layoutFor,
+  paddedRows,
+  RowPacker,
+  scaleWords,
+  type WeightDtype,
+} from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
+import { codedStride, quantizeCodes } from "../kernels/norm/quantize_codes.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
-import { whole } from "../src/gpu/tensor.ts";
+import { type Tensor, whole } from "../src/gpu/tensor.ts";
 import { device, download, seeded, upload } from "../test/support/gpu.ts";
 import { catchLaunches } from "./launch_profile.ts";
 import { machine } from "./machine.ts";
@@ -22,7 +31,8 @@ import { type LaunchTime, measureLaunch } from "./timing.ts";
 
 const list = (name: string, fallback: readonly string[]) =>
   process.env[name]?.split(",") ?? fallback;
-const DTYPES = list("WISP_BENCH_DTYPES", ["bf16", "fp8", "int8", "int4", "mxfp4"]) as WeightDtype[];
+const CODES = "int8 codes";
+const KINDS = list("WISP_BENCH_DTYPES", ["bf16", "fp8", "int8", CODES, "int4", "mxfp4"]);
 const ROWS = list("WISP_BENCH_ROWS", ["1", "2", "4", "8", "16", "64", "256"]).map(Number);
 const TOKENS = list("WISP_BENCH_TOKENS", ["1", "2", "4", "8"]).map(Number);
 /** Outputs and inputs. */
@@ -42,8 +52,10 @@ afterAll(() => {
 });
 
 for (const [outputs = 0, columns = 0] of SHAPES) {
-  for (const dtype of DTYPES) {
-    test(`${dtype} ${outputs}x${columns}`, async () => {
+  for (const kind of KINDS) {
+    test(`${kind} ${outputs}x${columns}`, async () => {
+      const coded = kind === CODES;
+      const dtype = coded ? "int8" : (kind as WeightDtype);
       const layout = layoutFor(device);
       const shape = { ...layout, dtype, rows: outputs, columns };
       const random = seeded(1);
@@ -51,7 +63,9 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
       const words = whole(upload(packed.words));
       const scales = whole(upload(packed.scales));
       const mostRows = Math.max(...ROWS);
-      const x = whole(upload(randomRows({ rows: mostRows, columns, stride: columns }, random)));
+      const plain = whole(upload(randomRows({ rows: mostRows, columns, stride: columns }, random)));
+      const x = coded ? await codesOf(plain, mostRows, columns) : plain;
+      const xStride = coded ? codedStride(columns) : columns;
       const weight = {
         ...shape,
         ...{ rowsPadded: paddedRows(outputs, layout.lanes), words },
@@ -62,7 +76,7 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
         const out = whole(upload(new Float32Array(rows * outputs)));
         const forms = TOKENS.filter((tokens) => tokens <= rows).map((tokens) =>
           linear(recorder, {
-            ...{ x, xStride: columns, weight, out, outStride: outputs },
+            ...{ x, xStride, coded, weight, out, outStride: outputs },
             forms: [{ tokens, split: 1, workgroup: 8, cost: 1 }],
           }),
         );
@@ -94,11 +108,40 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
           const time = least[i];
           return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toFixed(2);
         });
-        lines.push([`${dtype} ${outputs}x${columns}`, `${rows}`, ...rates]);
+        lines.push([`${kind} ${outputs}x${columns}`, `${rows}`, ...rates]);
         recorder.destroy();
         out.buffer.destroy();
       }
-      for (const { buffer } of [words, scales, x]) buffer.destroy();
+      for (const { buffer } of [words, scales, plain, x]) buffer.destroy();
     }, 600_000);
   }
 }
+
+/** The codes of rows of numbers. */
+async function codesOf(x: Tensor, rows: number, columns: number): Promise<Tensor> {
+  const out = whole(upload(new Float32Array(rows * codedStride(columns))));
+  const recorder = new Recorder(device);
+  const launch = quantizeCodes(recorder, { x, cols: columns, stride: columns, out, group: "row" });
+  await recorder.pipelines.ready();
+  launch(rows);
+  recorder.submit();
+  await device.queue.onSubmittedWorkDone();
+  recorder.destroy();
+  return out;
+}
+
+test("rows are packed on the host", () => {
+  const [columns, rows, turns] = [4096, 512, 20];
+  for (const dtype of ["bf16", "fp8"] as const) {
+    const bytes = new Uint8Array(rows * columns * (dtype === "bf16" ? 2 : 1)).fill(3);
+    const packer = new RowPacker({ dtype, columns, lanes: layoutFor(device).lanes });
+    const least = Array.from({ length: turns }, () => {
+      const started = performance.now();
+      expect(packer.push(bytes, rows)!.words[0]).toBe(0x03030303);
+      return performance.now() - started;
+    }).reduce((a, b) => Math.min(a, b));
+    console.log(
+      `packing ${dtype} rows on the host: ${(bytes.length / least / 1e6).toFixed(2)} GB/s`,
+    );
+  }
+});
