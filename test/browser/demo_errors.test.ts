@@ -89,3 +89,45 @@ test("options change what is said to fit", async () => {
   expect(await verdict.textContent()).toBe("in int4: weights of 1.59 GB, as you chose");
   await page.close();
 });
+
+test("no view is wider than a phone of 320 pixels, and all is reached in drawers", async () => {
+  const { page } = await openDemo(demo as Demo, { viewport: { width: 320, height: 640 } });
+  await page.goto((demo as Demo).address);
+  await page.getByRole("button", { name: "Dismiss" }).click();
+  const overflow = () =>
+    page.evaluate(() =>
+      [document.documentElement, ...document.querySelectorAll("main, .drawer, header")]
+        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+        .map(({ id, className }) => id || className),
+    );
+  expect(await overflow()).toEqual([]);
+  for (const name of ["Chats", "Settings", "Engine"]) {
+    const opener = page.getByRole("button", { name, exact: true });
+    await opener.click();
+    expect(await opener.getAttribute("aria-expanded")).toBe("true");
+    expect(await overflow()).toEqual([]);
+    // The focus is in the drawer, and comes back to where it was.
+    expect(await page.evaluate(() => document.activeElement?.closest(".drawer") !== null)).toBe(
+      true,
+    );
+    await page.keyboard.press("Escape");
+    expect(await opener.getAttribute("aria-expanded")).toBe("false");
+    expect(await opener.evaluate((node) => node === document.activeElement)).toBe(true);
+  }
+  await page.close();
+});
+
+test("the theme is the system's until it is switched, and then stays", async () => {
+  const { page } = await openDemo(demo as Demo, { colorScheme: "dark" });
+  await page.goto((demo as Demo).address);
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  expect(await theme()).toBe("dark");
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.getByRole("button", { name: "Switch to dark colours" }).waitFor();
+  expect(await theme()).toBe("light");
+  await page.getByRole("button", { name: "Switch to dark colours" }).click();
+  expect(await theme()).toBe("dark");
+  await page.reload();
+  expect(await theme()).toBe("dark");
+  await page.close();
+});

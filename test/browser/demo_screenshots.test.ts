@@ -5,70 +5,87 @@ import { test } from "vitest";
 import { ask, openDemo, serveDemo } from "../support/demo.ts";
 
 const FOLDER = fileURLToPath(new URL("../../examples/browser/screenshots/", import.meta.url));
-const ALL = process.env.WISP_UPDATE_SCREENSHOTS;
+/** "1" takes the demo's own pictures anew; a folder gets those of every view, size and theme. */
+const WANTED = process.env.WISP_UPDATE_SCREENSHOTS;
 
-/** Takes the pictures of the demo anew: WISP_UPDATE_SCREENSHOTS=1, or a folder for many more. */
-test.runIf(ALL !== undefined)(
+const SIZES = {
+  desktop: { width: 1280, height: 800 },
+  phone: { width: 390, height: 844 },
+} as const;
+const THEMES = ["light", "dark"] as const;
+
+test.runIf(WANTED !== undefined)(
   "screenshots of the demo are taken",
   async (context) => {
     const demo = await serveDemo();
     if (typeof demo === "string") return context.skip(demo);
     context.onTestFinished(() => demo.close());
-    const folder = ALL === "1" ? FOLDER : `${ALL}/`;
-    const { page, problems } = await openDemo(demo, { viewport: DESKTOP });
+    const { page, problems } = await openDemo(demo, { viewport: SIZES.desktop });
     context.onTestFailed(() => console.log(problems));
-    const shoot = async (name: string) => {
-      writeFileSync(`${folder}${name}.png`, await page.screenshot());
-    };
-    const inAll = async (name: string) => {
-      for (const [size, viewport] of [
-        ["desktop", DESKTOP],
-        ["phone", PHONE],
-      ] as const) {
+    const views = WANTED === "1" ? undefined : `${WANTED}/`;
+    const shoot = async (path: string) => writeFileSync(`${path}.png`, await page.screenshot());
+    /** The view in every size and theme; `open` makes what is not there in each of them. */
+    const shootView = async (name: string, open?: () => Promise<unknown>) => {
+      if (views === undefined) return;
+      for (const [size, viewport] of Object.entries(SIZES)) {
         await page.setViewportSize(viewport);
-        for (const colorScheme of ["light", "dark"] as const) {
+        await open?.();
+        for (const colorScheme of THEMES) {
           await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-          await shoot(`${name}-${size}-${colorScheme}`);
+          await shoot(`${views}${name}-${size}-${colorScheme}`);
         }
       }
-      await page.emulateMedia({ colorScheme: "light" });
-      await page.setViewportSize(DESKTOP);
+      await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+      await page.setViewportSize(SIZES.desktop);
     };
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    await page.addInitScript(() => {
+      localStorage.setItem("wisp.settings", '{"sampling": {"temperature": 0}}');
+    });
     await page.goto(demo.address);
+    await shootView("banner");
     await page.getByRole("button", { name: "Dismiss" }).click();
-    if (ALL !== "1") await inAll("picker");
+    await shootView("picker");
     await page.getByRole("button", { name: "Load tiny-deepseek-v3" }).click();
-    await page.getByText("Weights", { exact: true }).waitFor();
-    if (ALL !== "1") await inAll("loading");
+    await page.getByText("Pipelines", { exact: true }).waitFor({ timeout: 60_000 });
+    await shootView("loading");
     await page.getByRole("button", { name: "Send" }).waitFor({ timeout: 110_000 });
-    if (ALL !== "1") await inAll("empty");
-    await conversation(page);
-    if (ALL !== "1") {
-      await inAll("chat");
-      await page.getByRole("button", { name: "Settings" }).click();
-      await inAll("settings");
-      await page.getByRole("button", { name: "Engine" }).click();
+    await shootView("empty");
+    await converse(page);
+    const button = (name: string) => page.getByRole("button", { name, exact: true });
+    await shootView("chat");
+    await shootView("chats", async () => {
+      if (page.viewportSize()!.width < 600) await button("Chats").click();
+    });
+    await shootView("settings", () => button("Settings").click());
+    await shootView("panel", async () => {
+      await button("Engine").click();
       await page.waitForTimeout(1500);
-      await inAll("panel");
-      return;
-    }
-    await shoot("desktop");
-    await page.setViewportSize(PHONE);
+    });
+    await button("JSON").click();
+    await shootView("json");
+    await button("JSON").click();
+    if (views !== undefined) return;
+    await button("Engine").click();
+    await page.waitForTimeout(1500);
+    await shoot(`${FOLDER}desktop`);
+    await page.setViewportSize(SIZES.phone);
     await page.emulateMedia({ colorScheme: "dark" });
-    await shoot("phone");
+    await page.waitForTimeout(500);
+    await shoot(`${FOLDER}phone`);
   },
-  300_000,
+  400_000,
 );
 
-const DESKTOP = { width: 1280, height: 800 };
-const PHONE = { width: 390, height: 844 };
-
-async function conversation(page: Page): Promise<void> {
+async function converse(page: Page): Promise<void> {
+  await ask(page, "What color is a carrot?");
+  await page.getByRole("button", { name: "New chat" }).click();
+  await ask(page, "Tell me a story about a cat named Luna.");
+  await page.getByRole("button", { name: "New chat" }).click();
+  await page.getByRole("button", { name: "Tools" }).click();
+  await ask(page, "What is 123 plus 456?");
+  await page.getByRole("button", { name: "Tools" }).click();
   await ask(page, "What is 12 + 35?");
   await page.locator("summary", { hasText: "Thoughts" }).last().click();
-  await page.getByRole("button", { name: "Tools" }).click();
-  await ask(page, "What time is it in Tokyo?");
-  await page.getByRole("button", { name: "JSON" }).click();
-  await ask(page, "Extract name, age and city as JSON: Anna is 34 years old and lives in Oslo.");
-  await page.getByRole("button", { name: "JSON" }).click();
+  await page.locator("#main").evaluate((main) => main.scrollTo(0, main.scrollHeight));
 }

@@ -33,9 +33,11 @@ export class App {
     startTheme(byId("theme"));
     const drawers = new Drawers();
     this.#chat = new ChatView(loadSettings(), {
-      onOpen: () => {
+      onOpen: ({ turns }) => {
         drawers.closeOverlays();
-        if (this.#loading === undefined) this.#show("chat");
+        // Without a model a chat can be read, if there is something to read.
+        const isReadable = this.#loaded !== undefined || turns.length > 0;
+        if (this.#loading === undefined) this.#show(isReadable ? "chat" : "models");
       },
       onStats: (stats) => this.#panel?.update(stats),
     });

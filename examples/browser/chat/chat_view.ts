@@ -22,8 +22,8 @@ import { TOOLS } from "./tools.ts";
 import { Transcript } from "./transcript.ts";
 
 export interface ChatViewActions {
-  /** A chat has been opened. */
-  readonly onOpen: () => void;
+  /** A chat has been opened, which may have nothing in it yet. */
+  readonly onOpen: (chat: Chat) => void;
   /** What the running answer takes. */
   readonly onStats: (stats: AnswerStats) => void;
 }
@@ -57,7 +57,7 @@ export class ChatView {
     byId("new-chat").append(icon("plus"), "New chat");
     byId("new-chat").addEventListener("click", () => {
       this.#open(newChat());
-      actions.onOpen();
+      actions.onOpen(this.#chat);
     });
     this.#open(this.#chats[0] ?? this.#chat);
   }
@@ -90,7 +90,7 @@ export class ChatView {
     showChatList(byId("chat-list"), list, {
       open: (chat) => {
         this.#open(chat);
-        this.#actions.onOpen();
+        this.#actions.onOpen(chat);
       },
       remove: (chat) => this.#remove(chat),
     });

@@ -46,6 +46,7 @@ export class Composer {
   set(state: ComposerState): void {
     this.#state = state;
     const isAnswering = state === "answering";
+    this.#field.placeholder = state === "off" ? "Load a model to ask it" : "Ask the model";
     const label = isAnswering ? "Stop" : "Send";
     this.#button.replaceChildren(icon(isAnswering ? "stop" : "send"));
     this.#button.setAttribute("aria-label", label);

@@ -41,6 +41,8 @@ export class JsonEditor {
 
   focus(): void {
     this.#field.focus();
+    this.#field.setSelectionRange(0, 0);
+    this.#field.scrollTop = 0;
   }
 }
 

@@ -16,7 +16,8 @@ const blocks = new WeakMap<Element, string[]>();
 
 /** Shows `source` in `container`; of a text that has grown, only its end is made anew. */
 export function showMarkdown(container: Element, source: string): void {
-  const tokens = shown(lexer(source));
+  // Models end lines where they mean a new one.
+  const tokens = shown(lexer(source, { gfm: true, breaks: true }));
   const before = blocks.get(container) ?? [];
   const now = tokens.map(({ raw }) => raw);
   let same = 0;

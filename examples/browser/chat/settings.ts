@@ -68,19 +68,23 @@ export const SAMPLING_FIELDS: readonly SamplingField[] = [
   },
 ];
 
-const EXAMPLE_SCHEMA = {
-  type: "object",
-  properties: { name: { type: "string" }, age: { type: "integer" }, city: { type: "string" } },
-  required: ["name", "age", "city"],
-  additionalProperties: false,
-};
+const EXAMPLE_SCHEMA = `{
+  "type": "object",
+  "properties": {
+    "name": { "type": "string" },
+    "age": { "type": "integer" },
+    "city": { "type": "string" }
+  },
+  "required": ["name", "age", "city"],
+  "additionalProperties": false
+}`;
 
 const DEFAULTS: Settings = {
   sampling: {},
   thinking: "auto",
   usesTools: false,
   answersJson: false,
-  schema: JSON.stringify(EXAMPLE_SCHEMA, null, 2),
+  schema: EXAMPLE_SCHEMA,
 };
 
 export function loadSettings(): Settings {

@@ -57,6 +57,8 @@ export class Transcript {
   }
 
   #follow(): void {
-    if (this.#isFollowing) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    // The scroller has other views, in which the conversation takes no room.
+    const isShown = this.#list.offsetParent !== null;
+    if (isShown && this.#isFollowing) this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 }

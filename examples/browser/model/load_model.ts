@@ -52,7 +52,7 @@ export async function loadModel(
   choice: ModelChoice,
   { options, signal, onProgress, onFit }: LoadModelOptions,
 ): Promise<LoadedModel> {
-  const address = await addressOf(choice, { signal, onProgress });
+  const address = await addressOf(choice, { options, signal, onProgress });
   onProgress({ phase: "headers", done: 0, total: 1 });
   const report = await inspectCheckpoint(await openModel(address));
   signal.throwIfAborted();
@@ -76,17 +76,17 @@ export async function loadModel(
 /** Where the worker finds the model; what is missing of a stored one is fetched first. */
 async function addressOf(
   choice: ModelChoice,
-  options: Pick<LoadModelOptions, "signal" | "onProgress">,
+  { options, ...download }: Pick<LoadModelOptions, "options" | "signal" | "onProgress">,
 ): Promise<ModelAddress> {
   if (choice.kind === "url" || choice.kind === "files") return choice;
   const store = await openModelStore();
   if (choice.kind === "store") {
     const { name, origin } = choice;
-    if (origin !== undefined) await store.add(origin, { ...options, name });
+    if (origin !== undefined) await store.add(origin, { ...download, name });
     return { kind: "store", name };
   }
   // Browsers grant more room, for longer, to those that ask.
   await store.persist();
-  const name = await store.add({ kind: "hub", id: choice.id }, options);
+  const name = await store.add({ kind: "hub", id: choice.id, endpoint: options.hub }, download);
   return { kind: "store", name };
 }

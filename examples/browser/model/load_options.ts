@@ -13,7 +13,11 @@ export interface LoadOptions {
   deviceMemory: number;
   /** Tokens of one sequence, unless the model is defined for fewer. */
   contextLength: number;
+  /** Address of the hub that models come from. */
+  hub: string;
 }
+
+const PUBLIC_HUB = "https://huggingface.co";
 
 export const CONTEXT_LENGTHS = [1024, 2048, 4096, 8192, 16_384, 32_768] as const;
 
@@ -25,6 +29,7 @@ export function loadOptions(): LoadOptions {
     form: [...FORMS].find((form) => form === kept.form) ?? "auto",
     deviceMemory: number(kept.deviceMemory, guessDeviceMemory()),
     contextLength: number(kept.contextLength, 4096),
+    hub: typeof kept.hub === "string" && URL.canParse(kept.hub) ? kept.hub : PUBLIC_HUB,
   };
 }
 

@@ -39,12 +39,21 @@ export function optionsForm(options: LoadOptions, changed: () => void): HTMLElem
     options.deviceMemory = Math.round(memory.valueAsNumber * GB);
     changed();
   });
+  const hub = element("input", { id: "hub", type: "url", required: true, value: options.hub });
+  hub.addEventListener("input", () => {
+    const isGood = hub.checkValidity();
+    hub.setAttribute("aria-invalid", String(!isGood));
+    if (!isGood) return;
+    options.hub = hub.value.replace(/\/$/, "");
+    changed();
+  });
   return element(
     "details",
     { class: "part options" },
     element("summary", {}, "Options"),
     labelled("Weights", form, "4 and 8 bits are made while loading, of plain weights"),
     labelled("Context", context, "tokens of a conversation"),
+    labelled("Hub", hub, "or a mirror of it"),
     labelled("Memory of the GPU in GB", memory, "a guess: WebGPU does not tell it to pages"),
   );
 }

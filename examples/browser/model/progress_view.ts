@@ -54,7 +54,7 @@ export class ProgressView {
       row = new StepRow(step);
       this.#steps.set(step, row);
       this.#rows.append(row.element);
-      announce(`Loading: ${NAMES[step].toLowerCase()}`);
+      announce(`Loading: ${NAMES[step]}`);
     }
     row.show(progress);
   }
