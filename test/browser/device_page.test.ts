@@ -83,7 +83,7 @@ async function photograph(page: Page, name: string): Promise<void> {
 
 test("the device page measures, draws, and gives a report that is valid", async (context) => {
   const { page, errors } = await openPage(context);
-  await page.goto(`${server!.url}device.html?runs=1&prefill=40&decode=8&batch=3`);
+  await page.goto(`${server!.url}device.html?runs=1&prefill=20&decode=5&batch=2`);
   await page.click("#start:enabled");
   expect(await page.locator(".adapter-name").textContent()).toBe("SwiftShader");
   expect(await page.locator(".adapter .is-warning").textContent()).toContain("on the CPU");
@@ -101,12 +101,12 @@ test("the device page measures, draws, and gives a report that is valid", async 
   expect(await page.locator(".report pre").textContent()).toBe(text);
   expect(report).toMatchObject({
     ...{ schema: "wisp-device-report", version: 1, library: { name: "wisp-llm", version } },
-    settings: { runs: 1, prefillTokens: 40, decodeTokens: 8, batch: 3 },
+    settings: { runs: 1, prefillTokens: 20, decodeTokens: 5, batch: 2 },
     answer: { isExpected: true },
     adapter: { isCpu: true },
   });
   expect(report.userAgent).toContain("Chrome");
-  expect(report.speeds.map(({ runs }) => runs[0]!.tokens)).toEqual([40, 7, 21]);
+  expect(report.speeds.map(({ runs }) => runs[0]!.tokens)).toEqual([20, 4, 8]);
 
   const drawn = await page.locator(".roofline-chart .mark").count();
   if (report.kernels === null) {

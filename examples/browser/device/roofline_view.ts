@@ -39,9 +39,15 @@ export function rooflineView(figures: KernelFigures): HTMLElement {
   const drawn = points.filter(
     (point): point is Drawn => point.intensity > 0 && (point.achieved ?? 0) > 0,
   );
+  let drawnWidth = 0;
   new ResizeObserver(([entry]) => {
     const width = Math.max(entry!.contentRect.width, NARROWEST);
-    chart.replaceChildren(drawChart(figures.rates, { points: drawn, width }));
+    if (width === drawnWidth) return;
+    drawnWidth = width;
+    // Later: a drawing changes the height of what is observed.
+    requestAnimationFrame(() =>
+      chart.replaceChildren(drawChart(figures.rates, { points: drawn, width })),
+    );
   }).observe(chart);
   return element(
     "figure",
