@@ -154,8 +154,8 @@ export class RemoteEngine implements GenerationEngine {
    * `stalledFor` goes on here, so that it also tells of a thread that hangs.
    */
   status(): EngineStatus {
-    const { runningRequests, queuedRequests, stalledFor } = this.#status;
-    const isBusy = runningRequests + queuedRequests > 0;
+    const { runningRequests, queuedRequests, recovering, stalledFor } = this.#status;
+    const isBusy = runningRequests + queuedRequests > 0 && !recovering;
     const since = (performance.now() - this.#statusAt) / 1000;
     return { ...this.#status, stalledFor: isBusy ? stalledFor + since : 0 };
   }

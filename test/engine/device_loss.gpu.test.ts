@@ -76,7 +76,9 @@ describe("a lost device that a factory replaces", () => {
   beforeAll(async () => {
     // Too little for all: some are retracted, to host memory.
     const tight = { pageSize: 4, maxTotalTokens: 128, scheduleConservativeness: 0 };
-    losing = await openLosingEngine({ ...tight, contextLength: 80, retractionMemory: 2 ** 24 });
+    // Tokens between two losses give each of them all tries there are.
+    const given = { contextLength: 80, retractionMemory: 2 ** 24, recoveryWaits: [0] };
+    losing = await openLosingEngine({ ...tight, ...given });
     engine = losing.engine;
     want = await answers(engine);
     expect(engine.status().retractions).toBeGreaterThan(0);

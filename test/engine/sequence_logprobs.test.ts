@@ -160,3 +160,15 @@ describe("rows of a sequence", () => {
     expect(chunks.map(({ text }) => text).join("")).toBe("cb");
   });
 });
+
+test("entries of tokens that are lost with a device are told once, by those in their place", () => {
+  const { scheduler: s } = scheduler(100, 4);
+  const { sequence: one, chunks } = sequence(ids(5), {});
+  s.add(one);
+  s.schedule();
+  one.sampledRow().logprobs!.deliver(Uint32Array.of(7), Float32Array.of(-5));
+  s.restart(new Error("the device is lost"));
+  runAll(s);
+  const entries = chunks.flatMap(({ logprobs }) => logprobs ?? []);
+  expect(entries.map(({ token }) => token)).toEqual([9, 9, 9]);
+});

@@ -1,0 +1,36 @@
+/** The engine that commands start has another device when its own is lost, and the log says so. */
+import { afterEach, expect, test, vi } from "vitest";
+import { Logger } from "../../src/node/logger.ts";
+import { parseOptions } from "../../src/node/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { startEngine } from "../../src/node/start_engine.ts";
+import { lineReport } from "../../src/node/start_report.ts";
+import { smallestCaseOnly } from "../support/gpu.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+test.skipIf(smallestCaseOnly)("a started engine outlives its first device", async () => {
+  const opening = vi.spyOn(GPUAdapter.prototype, "requestDevice");
+  const lines: string[] = [];
+  const stdout = { write: (line: string) => lines.push(line) };
+  const report = lineReport(new Logger({ stdout, stderr: stdout, format: "json" }));
+  const { values } = parseOptions(LAUNCH_OPTIONS, ["--max-total-tokens", "256"]);
+  const engine = await startEngine(values, report);
+  expect(opening).toHaveBeenCalledTimes(1);
+  lines.length = 0;
+
+  (await opening.mock.results[0]!.value).destroy();
+  await expect.poll(() => engine.status().recoveries, { timeout: 60_000 }).toBe(1);
+  expect(opening).toHaveBeenCalledTimes(2);
+  const sampling = { maxNewTokens: 3, ignoreEos: true };
+  let completionTokens = 0;
+  for await (const chunk of engine.generate({ tokens: [5], sampling })) {
+    completionTokens = chunk.completionTokens;
+  }
+  expect(completionTokens).toBe(3);
+  const events = lines.map((line) => JSON.parse(line).event as string | undefined);
+  expect(events.slice(0, 2)).toEqual(["device_lost", "device_replaced"]);
+  await engine.close();
+});
