@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { inspectCheckpoint, type LoadingProgress } from "wisp-llm";
+import { type CheckpointReport, inspectCheckpoint, type LoadingProgress } from "wisp-llm";
 import {
   loadWorkerEngine,
   type ModelAddress,
@@ -54,7 +54,7 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const address = await addressOf(choice, { options, signal, onProgress });
   onProgress({ phase: "headers", done: 0, total: 1 });
-  const report = await inspectCheckpoint(await openModel(address));
+  const report = await inspect(address);
   signal.throwIfAborted();
   if (report.problem !== undefined) throw new Error(report.problem);
   const contextLength = Math.min(options.contextLength, report.contextLength);
@@ -71,6 +71,16 @@ export async function loadModel(
     ...(fit.form !== "published" && { quantization: fit.form }),
   });
   return { engine, name: nameOf(choice), fit };
+}
+
+/** What the headers say; a stored model that stays open could not be deleted. */
+async function inspect(address: ModelAddress): Promise<CheckpointReport> {
+  const source = await openModel(address);
+  try {
+    return await inspectCheckpoint(source);
+  } finally {
+    await source.close?.();
+  }
 }
 
 /** Where the worker finds the model; what is missing of a stored one is fetched first. */
