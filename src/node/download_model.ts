@@ -181,7 +181,7 @@ class Download {
     if (!had) await this.#transfer(last);
     for (const file of missing) {
       await cached.publish({ commit, file: file.name, etag: digest }, !had && file === last);
-      this.#here.set(file.name, size);
+      this.#moveTo(file, size);
     }
     // Left by another program whose download this one has overtaken.
     await rm(cached.partialPath(digest), { force: true });
@@ -197,12 +197,14 @@ class Download {
       partialPath: cached.partialPath(file.digest),
       policy,
       signal,
-      onPosition: (bytes) => {
-        this.#here.set(file.name, bytes);
-        if (this.#total > 0) report.progress(this.#done, this.#total);
-      },
+      onPosition: (bytes) => this.#moveTo(file, bytes),
       onRetry: (sentence) => report.note(sentence),
     });
+  }
+
+  #moveTo(file: HubFile, bytes: number): void {
+    this.#here.set(file.name, bytes);
+    if (this.#total > 0) this.#context.report.progress(this.#done, this.#total);
   }
 
   async #bytesHere({ name, size, digest }: HubFile): Promise<number> {
