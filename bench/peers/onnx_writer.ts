@@ -2,7 +2,7 @@
  * ONNX models of one kind of node, written as the protocol buffers that they are.
  *
  * Only what these graphs need of the format: nodes with whole or real attributes, constants, and
- * inputs and outputs of fixed shape. Numbers of fields are those of `onnx.proto3`.
+ * inputs and outputs. Numbers of fields are those of `onnx.proto3`.
  *
  * @module
  */
@@ -14,10 +14,12 @@ export type OnnxType = keyof typeof ELEMENT_TYPES;
 export interface OnnxValue {
   readonly name: string;
   readonly type: OnnxType;
-  readonly shape: readonly number[];
+  /** Sizes; a name where the size is that of the call. */
+  readonly shape: readonly (number | string)[];
 }
 
 export interface OnnxConstant extends OnnxValue {
+  readonly shape: readonly number[];
   /** Row-major elements. */
   readonly data: ArrayBufferView;
 }
@@ -95,7 +97,9 @@ function constantMessage({ name, type, shape, data }: OnnxConstant): Uint8Array 
 }
 
 function valueMessage({ name, type, shape }: OnnxValue): Uint8Array {
-  const sizes = shape.map((size) => message(1, whole(1, size)));
+  const sizes = shape.map((size) =>
+    message(1, typeof size === "number" ? whole(1, size) : text(2, size)),
+  );
   const tensor = message(1, whole(1, ELEMENT_TYPES[type]), message(2, ...sizes));
   return Buffer.concat([text(1, name), message(2, tensor)]);
 }

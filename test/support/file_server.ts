@@ -29,7 +29,9 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   css: "text/css",
   html: "text/html",
   js: "text/javascript",
+  mjs: "text/javascript",
   json: "application/json",
+  wasm: "application/wasm",
 };
 
 /** Serves `files`, name to bytes, at a free port of 127.0.0.1. */

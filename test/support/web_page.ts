@@ -36,19 +36,23 @@ export interface WebPage extends FileServer {
   report<T>(): Promise<T>;
   /** The same for one more visit: reports before this call no longer count. */
   again(): void;
-  /** What was asked for and sent since the last call. */
-  traffic(): Traffic;
+  /** What was asked for since the last call, and the bytes that were sent, without headers. */
+  traffic(): readonly Transfer[];
 }
 
-export interface Traffic {
-  readonly requests: number;
-  /** Of files, without headers. */
+export interface Transfer {
+  /** Without the slash in front. */
+  readonly path: string;
   readonly bytes: number;
 }
 
 export interface WebPageOptions extends BuildOptions {
   /** A folder to serve under `model/`. */
   readonly model?: string;
+  /** Whatever else is to be served. */
+  readonly files?: ReadonlyMap<string, Uint8Array>;
+  /** Sent with every answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface BuildOptions {
@@ -59,21 +63,22 @@ export interface BuildOptions {
 /** Builds the page of `program`, the path of a TypeScript module, and serves it. */
 export async function serveProgram(
   program: string,
-  { model, ...how }: WebPageOptions = {},
+  { model, files: others, headers = {}, minify = false }: WebPageOptions = {},
 ): Promise<WebPage> {
-  const files = new Map(await buildProgram(program, how));
+  const files = new Map([...(await buildProgram(program, { minify })), ...(others ?? [])]);
   files.set("index.html", Buffer.from(PAGE));
   for (const [name, bytes] of model === undefined ? [] : filesIn(model)) {
     files.set(`model/${name}`, bytes);
   }
   let visit = promised<string>();
-  let traffic: Traffic = { requests: 0, bytes: 0 };
+  const transfers: Transfer[] = [];
   const server = await serveFiles(files, {
+    headers,
     intercept: (request, response) => {
       if (request.method !== "POST" || request.url !== "/report") {
         response.on("finish", () => {
           const sent = request.method === "GET" ? Number(response.getHeader("content-length")) : 0;
-          traffic = { requests: traffic.requests + 1, bytes: traffic.bytes + (sent || 0) };
+          transfers.push({ path: request.url!.slice(1), bytes: sent || 0 });
         });
         return false;
       }
@@ -95,11 +100,7 @@ export async function serveProgram(
     again: () => {
       visit = promised();
     },
-    traffic: () => {
-      const sinceThen = traffic;
-      traffic = { requests: 0, bytes: 0 };
-      return sinceThen;
-    },
+    traffic: () => transfers.splice(0),
   };
 }
 
