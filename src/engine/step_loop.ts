@@ -39,6 +39,8 @@ export class StepLoop {
   /** Called when there may be something to do that could not be done before. */
   readonly #news = new WakeUp();
   #running: Promise<void> | undefined;
+  /** Whether there may be work that came since it last looked. */
+  #isWanted = false;
   /** When it last got further, in milliseconds. */
   #progressAt = 0;
 
@@ -58,6 +60,7 @@ export class StepLoop {
 
   /** There is work, or a device to replace. */
   start(): void {
+    this.#isWanted = true;
     this.#running ??= this.#run();
     this.wake();
   }
@@ -79,9 +82,10 @@ export class StepLoop {
       // Requests that arrive together start together.
       await Promise.resolve();
       do {
+        this.#isWanted = false;
         if (model.isRecovering) await this.#recover();
         await this.#runSteps();
-      } while (model.isRecovering);
+      } while (this.#isWanted || model.isRecovering);
     } catch (error) {
       onFailure(error instanceof Error ? error : new Error(String(error)));
     } finally {
