@@ -28,7 +28,8 @@ export async function installPackage(
   return installed;
 }
 
-const PAGE =
+/** A page of one program, main.js. */
+export const PAGE =
   '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
 
 /** The files of a page with this program, bundled from the installed package in `folder`. */
