@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cpSync, existsSync, readdirSync } from "node:fs";
+import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, defineConfig, type Plugin } from "vite";
@@ -59,8 +59,6 @@ function serviceWorker(): Plugin {
   };
 }
 
-const pages = ["index.html", "device.html"].map(here).filter((path) => existsSync(path));
-
 export default defineConfig({
   root: here("."),
   base: "./",
@@ -71,7 +69,7 @@ export default defineConfig({
     outDir: here("../../.cache/demo"),
     emptyOutDir: true,
     target: "es2022",
-    rolldownOptions: { input: pages },
+    rolldownOptions: { input: [here("index.html"), here("device.html")] },
   },
   plugins: [embeddedModel(), serviceWorker()],
 });

@@ -51,7 +51,6 @@ export class App {
       const isShown = !byId("models-view").hidden;
       this.#show(isShown && this.#loaded !== undefined ? "chat" : "models");
     });
-    addEventListener("pagehide", () => void this.#loaded?.engine.close());
   }
 
   async start(): Promise<void> {

@@ -102,6 +102,8 @@ export class ChatView {
     announce("The chat is deleted");
     if (chat === this.#chat) this.#open(this.#chats[0] ?? newChat());
     else this.#draw();
+    // The button that was pressed is gone.
+    byId("new-chat").focus();
   }
 
   /** @returns Whether the question is taken. */
@@ -118,6 +120,7 @@ export class ChatView {
     this.#stop();
     this.#chat.turns = [...this.#chat.turns.slice(0, turn), { role: "user", text }];
     void this.#answer();
+    this.#composer.focus();
   }
 
   #regenerate(turn: number): void {
@@ -125,6 +128,7 @@ export class ChatView {
     this.#stop();
     this.#chat.turns = this.#chat.turns.slice(0, turn);
     void this.#answer();
+    this.#composer.focus();
   }
 
   /** If not, it says why. */

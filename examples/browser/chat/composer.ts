@@ -54,8 +54,9 @@ export class Composer {
     this.#button.disabled = state === "off";
   }
 
+  /** Not where that would bring up a keyboard over half of the screen. */
   focus(): void {
-    this.#field.focus();
+    if (matchMedia("(hover: hover)").matches) this.#field.focus();
   }
 
   /** Writes a proposal into the field. */

@@ -18,7 +18,7 @@ export interface Tool {
 
 interface ParameterSchema {
   readonly type: "string" | "number";
-  readonly description: string;
+  readonly description?: string;
 }
 
 export type Arguments = Readonly<Record<string, string | number>>;
@@ -42,9 +42,9 @@ const clock: Tool = {
 
 const calculator: readonly Tool[] = [
   operation("add", "Add two numbers.", (a, b) => a + b),
-  operation("subtract", "Subtract the second number from the first.", (a, b) => a - b),
+  operation("subtract", "Subtract b from a.", (a, b) => a - b),
   operation("multiply", "Multiply two numbers.", (a, b) => a * b),
-  operation("divide", "Divide the first number by the second.", (a, b) => {
+  operation("divide", "Divide a by b.", (a, b) => {
     if (b === 0) throw new Error("cannot divide by 0");
     return a / b;
   }),
@@ -108,11 +108,10 @@ function operation(
   description: string,
   compute: (a: number, b: number) => number,
 ): Tool {
-  const number = (which: string) => ({ type: "number", description: `${which} number` }) as const;
   return {
     name,
     description,
-    parameters: { a: number("First"), b: number("Second") },
+    parameters: { a: { type: "number" }, b: { type: "number" } },
     run: ({ a, b }) => compute(Number(a), Number(b)),
   };
 }
