@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -101,6 +102,19 @@ test("the engine without tokenizers, templates and grammars is less than 120,000
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
   expect(sizes["only Engine, without text and grammars"]).toBeLessThan(120_000);
+});
+
+test("npm packs what is built, and nothing else", () => {
+  const args = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const options = { cwd: join(dist, ".."), encoding: "utf8", timeout: 60_000 } as const;
+  const { stdout, stderr } = spawnSync("npm", args, options);
+  // A list of packages, or one by its name: npm's versions differ.
+  const packed = Object.values(JSON.parse(stdout || stderr))[0] as { files: { path: string }[] };
+  const paths = packed.files.map(({ path }) => path);
+  const expected = /^(package\.json|dist\/THIRD_PARTY_LICENSES|dist\/.*\.js(\.map)?)$/;
+  expect(paths.filter((path) => !expected.test(path))).toEqual([]);
+  expect(paths.filter((path) => /^dist\/tokenizers\/.*\.map$/.test(path))).toEqual([]);
+  expect(paths).toContain("dist/browser_service_worker.js");
 });
 
 test("names what it has inside, with their licences", () => {
