@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Demo, openDemo, serveDemo } from "../support/demo.ts";
+import { ask, type Demo, loadEmbedded, openDemo, serveDemo } from "../support/demo.ts";
 import { filesIn } from "../support/file_server.ts";
 import { type HubServer, serveHub } from "../support/hub_server.ts";
 
@@ -82,3 +82,27 @@ test("files of this machine are loaded as they are", async () => {
   expect(problems).toEqual([]);
   await page.close();
 });
+
+test.runIf(process.env.WISP_TEST_FULL === "1")(
+  "a conversation goes on after a reload from what was computed before",
+  async () => {
+    const { page } = await openDemo(demo as Demo);
+    await page.goto((demo as Demo).address);
+    await loadEmbedded(page);
+    // Tools make the prompt longer than a block of what is kept; a second use makes it kept.
+    await page.getByRole("button", { name: "Tools" }).click();
+    await ask(page, "What is the capital of France?");
+    await ask(page, "What is the capital of Japan?");
+    await page.waitForTimeout(2000);
+    await page.reload();
+    await loadEmbedded(page);
+    await page.getByRole("button", { name: "New chat" }).click();
+    await ask(page, "What is the capital of France?");
+    const stats = (await page.locator(".answer .stats").textContent())!;
+    const [, cached] = /(\d+) of \d+ prompt tokens cached/.exec(stats)!;
+    expect(Number(cached)).toBeGreaterThanOrEqual(64);
+    const text = await page.locator(".answer .markdown").last().textContent();
+    expect(text).toBe("The capital of France is Paris.");
+    await page.close();
+  },
+);

@@ -73,7 +73,7 @@ export async function openDemo(
 /** Loads the embedded model by a click, and waits until a question can be asked. */
 export async function loadEmbedded(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Load tiny-deepseek-v3" }).click();
-  await page.getByRole("button", { name: "Send" }).waitFor({ timeout: 110_000 });
+  await page.getByRole("button", { name: "Send", exact: true }).waitFor({ timeout: 110_000 });
 }
 
 /** Asks, and waits until the answer is over. */

@@ -68,6 +68,7 @@ export async function loadModel(
     contextLength,
     deviceMemory,
     maxRunningRequests: MAX_RUNNING,
+    ...(options.keepsPrefixes && (await hasStorage()) && { prefixStore: {} }),
     ...(fit.form !== "published" && { quantization: fit.form }),
   });
   return { engine, name: nameOf(choice), fit };
@@ -81,6 +82,14 @@ async function inspect(address: ModelAddress): Promise<CheckpointReport> {
   } finally {
     await source.close?.();
   }
+}
+
+/** Private windows of some browsers have none; models of addresses and files work there too. */
+async function hasStorage(): Promise<boolean> {
+  return openModelStore().then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Where the worker finds the model; what is missing of a stored one is fetched first. */

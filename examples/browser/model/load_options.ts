@@ -15,6 +15,8 @@ export interface LoadOptions {
   contextLength: number;
   /** Address of the hub that models come from. */
   hub: string;
+  /** Whether beginnings of conversations are kept, to be found again after a reload. */
+  keepsPrefixes: boolean;
 }
 
 const PUBLIC_HUB = "https://huggingface.co";
@@ -30,6 +32,7 @@ export function loadOptions(): LoadOptions {
     deviceMemory: number(kept.deviceMemory, guessDeviceMemory()),
     contextLength: number(kept.contextLength, 4096),
     hub: typeof kept.hub === "string" && URL.canParse(kept.hub) ? kept.hub : PUBLIC_HUB,
+    keepsPrefixes: kept.keepsPrefixes !== false,
   };
 }
 

@@ -47,12 +47,24 @@ export function optionsForm(options: LoadOptions, changed: () => void): HTMLElem
     options.hub = hub.value.replace(/\/$/, "");
     changed();
   });
+  const prefixes = element("input", { id: "prefixes", type: "checkbox" });
+  prefixes.checked = options.keepsPrefixes;
+  prefixes.addEventListener("change", () => {
+    options.keepsPrefixes = prefixes.checked;
+    changed();
+  });
   return element(
     "details",
     { class: "part options" },
     element("summary", {}, "Options"),
     labelled("Weights", form, "4 and 8 bits are made while loading, of plain weights"),
     labelled("Context", context, "tokens of a conversation"),
+    element(
+      "label",
+      { class: "check" },
+      prefixes,
+      "Keep the beginnings of chats as they are computed, for the next visit",
+    ),
     labelled("Hub", hub, "or a mirror of it"),
     labelled("Memory of the GPU in GB", memory, "a guess: WebGPU does not tell it to pages"),
   );
