@@ -57,16 +57,20 @@ export function optionsForm(options: LoadOptions, changed: () => void): HTMLElem
     "details",
     { class: "part options" },
     element("summary", {}, "Options"),
-    labelled("Weights", form, "4 and 8 bits are made while loading, of plain weights"),
-    labelled("Context", context, "tokens of a conversation"),
     element(
-      "label",
-      { class: "check" },
-      prefixes,
-      "Keep the beginnings of chats as they are computed, for the next visit",
+      "div",
+      { class: "option-fields" },
+      labelled("Weights", form, "4 and 8 bits are made while loading, of plain weights"),
+      labelled("Memory of the GPU in GB", memory, "a guess: WebGPU does not tell it to pages"),
+      labelled("Context", context, "tokens of a conversation"),
+      labelled("Hub", hub, "or a mirror of it"),
+      element(
+        "label",
+        { class: "check" },
+        prefixes,
+        "Keep the beginnings of chats as they are computed, for the next visit",
+      ),
     ),
-    labelled("Hub", hub, "or a mirror of it"),
-    labelled("Memory of the GPU in GB", memory, "a guess: WebGPU does not tell it to pages"),
   );
 }
 
