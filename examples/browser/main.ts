@@ -8,4 +8,8 @@
 import { App } from "./app/app.ts";
 import { showError } from "./app/banner.ts";
 
-new App().start().catch(showError);
+async function main(): Promise<void> {
+  await new App().start();
+}
+
+main().catch(showError);

@@ -17,7 +17,14 @@ beforeEach((context) => {
 
 test("a browser without WebGPU is told which ones have it", async () => {
   const { page } = await openDemo(demo as Demo);
-  await page.addInitScript(() => Object.defineProperty(navigator, "gpu", { value: undefined }));
+  await page.addInitScript(() => {
+    Object.defineProperty(navigator, "gpu", { value: undefined });
+    // What pages without https lack, too.
+    Object.defineProperty(crypto, "randomUUID", { value: undefined });
+    Object.defineProperty(navigator, "storage", { value: undefined });
+    Object.defineProperty(navigator, "locks", { value: undefined });
+    Object.defineProperty(navigator, "clipboard", { value: undefined });
+  });
   await page.goto((demo as Demo).address);
   const banner = page.getByRole("alert");
   await banner.getByText(/this browser has no WebGPU/).waitFor();

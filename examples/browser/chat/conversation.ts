@@ -64,7 +64,9 @@ export interface TurnStats {
 }
 
 export function newChat(): Chat {
-  return { id: crypto.randomUUID(), system: "", turns: [], changedAt: Date.now() };
+  // Pages without https have no crypto.randomUUID, and are to say what else they lack.
+  const id = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36));
+  return { id: id.join("-"), system: "", turns: [], changedAt: Date.now() };
 }
 
 export function newAnswer(): AssistantTurn {
