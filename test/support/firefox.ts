@@ -69,6 +69,8 @@ export function launchFirefox(url: string): Firefox {
       log += text.toString();
     });
   }
+  const kill = () => killGroup(child);
+  process.once("exit", kill);
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(String(error)));
     child.once("exit", (code, signal) => resolve(`Firefox ended with ${code ?? signal}`));
@@ -77,7 +79,8 @@ export function launchFirefox(url: string): Firefox {
     log: () => log,
     ended,
     close: async () => {
-      killGroup(child);
+      process.off("exit", kill);
+      kill();
       await ended;
       rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     },
