@@ -46,7 +46,7 @@ test("every kernel answers as its check promises, in Firefox", async (context) =
   const checks = readdirSync(KERNELS, { recursive: true, encoding: "utf8" });
   const names = new Set(cases.map(({ kernel }) => kernel));
   expect(names.size).toBe(checks.filter((name) => name.endsWith(".check.ts")).length);
-}, 600_000);
+}, fullTest ? 1_800_000 : 300_000);
 
 for (const where of fullTest ? ["page", "worker"] : ["worker"]) {
   test(`a model in a ${where} answers in Firefox`, async (context) => {
