@@ -34,19 +34,23 @@ async function visited<T>(context: TestContext, { program, query = "", ...rest }
   return Promise.race([server.report<T>(), early]);
 }
 
-test("every kernel answers as its check promises, in Firefox", async (context) => {
-  const { cases, errors, features } = await visited<CheckedKernels>(context, {
-    program: "kernel_checks",
-    query: fullTest ? "?tunings&cases" : "",
-  });
-  expect(cases.filter(({ problem }) => problem !== undefined)).toEqual([]);
-  expect(errors).toEqual([]);
-  // What the portable forms of kernels are there for.
-  expect(features).not.toContain("subgroups");
-  const checks = readdirSync(KERNELS, { recursive: true, encoding: "utf8" });
-  const names = new Set(cases.map(({ kernel }) => kernel));
-  expect(names.size).toBe(checks.filter((name) => name.endsWith(".check.ts")).length);
-}, fullTest ? 1_800_000 : 300_000);
+test(
+  "every kernel answers as its check promises, in Firefox",
+  async (context) => {
+    const { cases, errors, features } = await visited<CheckedKernels>(context, {
+      program: "kernel_checks",
+      query: fullTest ? "?tunings&cases" : "",
+    });
+    expect(cases.filter(({ problem }) => problem !== undefined)).toEqual([]);
+    expect(errors).toEqual([]);
+    // What the portable forms of kernels are there for.
+    expect(features).not.toContain("subgroups");
+    const checks = readdirSync(KERNELS, { recursive: true, encoding: "utf8" });
+    const names = new Set(cases.map(({ kernel }) => kernel));
+    expect(names.size).toBe(checks.filter((name) => name.endsWith(".check.ts")).length);
+  },
+  fullTest ? 1_800_000 : 300_000,
+);
 
 for (const where of fullTest ? ["page", "worker"] : ["worker"]) {
   test(`a model in a ${where} answers in Firefox`, async (context) => {
