@@ -98,18 +98,21 @@ describe("numeric class int8", () => {
     },
   );
 
-  test.skipIf(smallestCaseOnly)("is told of, refused where it is unknown, and keeps the promise of batch invariance", async () => {
-    const source = CASES[1]!.source;
-    const told = await classesOf(source(), "int8");
-    expect(told.numericClasses).toEqual({ prefill: "int8", decode: "int8" });
-    expect(told.batchInvariant).toBe(true);
-    const { numericClasses } = await classesOf(source(), "fma128");
-    expect(numericClasses.decode).toBe("fma128");
-    // Weights that are not int8 have no other class.
-    const plain = await classesOf(randomGqa({ family: "qwen3" }), "int8");
-    expect(plain.numericClasses.decode).toBe("fma128");
-    await expect(classesOf(source(), "int4" as NumericClass)).rejects.toThrow(
-      "numericClass must be one of auto, fma128, int8, got int4",
-    );
-  });
+  test.skipIf(smallestCaseOnly)(
+    "is told of, refused where it is unknown, and keeps the promise of batch invariance",
+    async () => {
+      const source = CASES[1]!.source;
+      const told = await classesOf(source(), "int8");
+      expect(told.numericClasses).toEqual({ prefill: "int8", decode: "int8" });
+      expect(told.batchInvariant).toBe(true);
+      const { numericClasses } = await classesOf(source(), "fma128");
+      expect(numericClasses.decode).toBe("fma128");
+      // Weights that are not int8 have no other class.
+      const plain = await classesOf(randomGqa({ family: "qwen3" }), "int8");
+      expect(plain.numericClasses.decode).toBe("fma128");
+      await expect(classesOf(source(), "int4" as NumericClass)).rejects.toThrow(
+        "numericClass must be one of auto, fma128, int8, got int4",
+      );
+    },
+  );
 });
