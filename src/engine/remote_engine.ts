@@ -78,7 +78,7 @@ export class RemoteEngine implements GenerationEngine {
     this.#onEnded = resolve;
   });
 
-  /** At once: what comes through the port between its opening and this is lost. */
+  /** To be called as soon as the port is open: what comes through it before that is lost. */
   protected constructor({ port, opened }: OpenedPort) {
     this.#port = port;
     this.model = opened.model;
@@ -112,7 +112,8 @@ export class RemoteEngine implements GenerationEngine {
     const stream = new ChunkStream({
       start: () => {
         if (signal?.aborted) throw abortError();
-        const plain = plainRequest({ requestId: newRequestId(), ...asked });
+        const { requestId = newRequestId() } = asked;
+        const plain = plainRequest({ ...asked, requestId });
         this.#call({ type: "generate", id, request: plain });
         this.#streams.set(id, stream);
         signal?.addEventListener("abort", onAbort);

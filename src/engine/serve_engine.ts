@@ -182,6 +182,8 @@ class EngineServer {
   async #profile({ id, options }: Extract<EngineCall, { type: "profile" }>): Promise<unknown> {
     const work = () =>
       new Promise<void>((resolve) => {
+        // The caller may have gone while the profile was prepared.
+        if (this.#isClosing || this.#hasEnded) return resolve();
         this.#profiled.set(id, resolve);
         this.#answers.add({ type: "profiling", id });
       });

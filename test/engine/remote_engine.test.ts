@@ -71,7 +71,8 @@ describe("generate", () => {
 
   test("asks nothing before the first next(), and gives every request an id", async () => {
     const { engine, remote } = await scripted();
-    const iterator = remote.generate({ prompt: "a" });
+    const request = { prompt: "a", requestId: undefined } as unknown as GenerationRequest;
+    const iterator = remote.generate(request);
     await sleep(5);
     expect(engine.requests).toEqual([]);
     await all(iterator);
@@ -218,6 +219,22 @@ describe("what is asked once", () => {
     expect(await reason(remote.profile!(() => Promise.reject(mistake), { steps: 1 }))).toBe(
       mistake,
     );
+  });
+
+  test("a profile whose caller goes before it begins waits for no work", async () => {
+    const engine = new ScriptedEngine() as GenerationEngine & ScriptedEngine;
+    const profiled = vi.fn();
+    let begin = () => {};
+    const prepared = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    engine.profile = (work) => prepared.then(work).then(profiled);
+    const { remote } = await connect(engine);
+    const profile = reason(remote.profile!(async () => {}));
+    await remote.close();
+    begin();
+    await vi.waitFor(() => expect(profiled).toHaveBeenCalled());
+    expect(await profile).toBeInstanceOf(WorkerError);
   });
 });
 
