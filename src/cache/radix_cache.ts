@@ -16,7 +16,7 @@
  * | `look` | tokens |
  * | `lock`, `unlock` | nodes on the path |
  * | `evict`, `flush` | pages freed |
-| `nodes` | nodes taken, and those below nodes that are held |
+ * | `nodes` | nodes taken, and those below nodes that are held |
  *
  * @module
  */

@@ -6,7 +6,8 @@
  * prompt at once and with the last token apart; its next token alone, among so many rows that every
  * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, and
  * as the last of a prompt where generated tokens have no form of their own. The logits must be the
- * same, and so must the best tokens where the output head finds them without. What is new in a model or a kernel is tried with it.
+ * same, and so must the best tokens be where the output head finds them without logits. What is new
+ * in a model or a kernel is tried with it.
  *
  * @module
  */

@@ -89,7 +89,7 @@ export class StepLoop {
     } catch (error) {
       onFailure(error instanceof Error ? error : new Error(String(error)));
     } finally {
-      // At once: a request that comes now starts the next loop.
+      // Nothing is awaited before this: a request that comes now starts the next loop.
       this.#running = undefined;
       prefixes?.rest();
     }
@@ -143,7 +143,7 @@ export class StepLoop {
   async #submit(step: ScheduledStep): Promise<{ readonly tokens: Promise<Uint32Array> }> {
     const { model, profiler, retractionMemory } = this.#options;
     const { copier, runner } = model.current;
-    // At once: a sequence may leave while pages move.
+    // Before anything is awaited: a sequence may leave while pages move.
     const rows = step.sampled.map((sequence) => sequence.sampledRow());
     const scored = step.scored.map(({ sequence, position }) =>
       sequence.logprobs!.scoredRow(position),
