@@ -118,6 +118,9 @@ class OfferedEngine implements LocalEndpoint {
   };
   /** Who waits for an answer of the service worker. */
   #onAnswer: ((news: EndpointNews) => void) | undefined;
+  /** Whether the engine is there for whoever asks. */
+  #isOffering = true;
+  #closing: Promise<void> | undefined;
 
   constructor(parts: OfferParts) {
     this.#parts = parts;
@@ -127,13 +130,12 @@ class OfferedEngine implements LocalEndpoint {
 
   async open(): Promise<void> {
     const { workers, registration, engine } = this.#parts;
-    workers.addEventListener("message", this.#listener);
+    this.#listen();
     workers.startMessages();
     void engine.ended.then(() => this.#leave());
     try {
-      const answered = this.#answer();
       this.#offer(await activeWorker(registration));
-      const news = await answered;
+      const news = await this.#answer();
       if (news.wispEndpoint === "refused") throw errorOf(news.error);
       await controlled(workers, registration);
     } catch (error) {
@@ -142,18 +144,32 @@ class OfferedEngine implements LocalEndpoint {
     }
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#withdraw();
+    return this.#closing;
+  }
+
+  async #withdraw(): Promise<void> {
     const { active } = this.#parts.registration;
-    if (active === null) return;
-    const answered = this.#answer();
-    const call: EndpointCall = { wispEndpoint: "withdraw", id: this.#id };
-    active.postMessage(call);
-    await answered;
-    this.#leave();
+    this.#isOffering = false;
+    // Where the engine has ended before, nobody listens any more.
+    this.#listen();
+    try {
+      const call: EndpointCall = { wispEndpoint: "withdraw", id: this.#id };
+      active?.postMessage(call);
+      if (active !== null) await this.#answer();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #listen(): void {
+    this.#parts.workers.addEventListener("message", this.#listener);
   }
 
   /** From here on nothing is offered any more. */
   #leave(): void {
+    this.#isOffering = false;
     this.#parts.workers.removeEventListener("message", this.#listener);
   }
 
@@ -163,6 +179,18 @@ class OfferedEngine implements LocalEndpoint {
     to.postMessage(call, [engine.connect()]);
   }
 
+  /** To a service worker that has lost its port. */
+  #offerAgain(to: ServiceWorker): void {
+    if (!this.#isOffering) return;
+    try {
+      this.#offer(to);
+    } catch (error) {
+      // An engine that is just being closed has no port to give any more.
+      if (!(error instanceof WorkerError)) throw error;
+    }
+  }
+
+  /** What the service worker says to the message that was just sent. */
   #answer(): Promise<EndpointNews> {
     const answer = new Promise<EndpointNews>((resolve) => {
       this.#onAnswer = resolve;
@@ -173,7 +201,7 @@ class OfferedEngine implements LocalEndpoint {
   #take(news: EndpointNews, from: ServiceWorker): void {
     switch (news.wispEndpoint) {
       case "wanted":
-        this.#offer(from);
+        this.#offerAgain(from);
         break;
       case "wake":
         from.postMessage({ wispEndpoint: "awake" } satisfies EndpointCall);
@@ -193,16 +221,17 @@ class OfferedEngine implements LocalEndpoint {
 async function activeWorker(registration: ServiceWorkerRegistration): Promise<ServiceWorker> {
   const worker = registration.installing ?? registration.waiting ?? registration.active;
   if (worker === null) throw new WorkerError("Cannot start the local endpoint: it is withdrawn");
+  const listening = new AbortController();
   const active = new Promise<ServiceWorker>((resolve, reject) => {
     const look = () => {
       if (worker.state === "activated") resolve(worker);
       if (worker.state !== "redundant") return;
       reject(new WorkerError("Cannot start the local endpoint: its service worker failed"));
     };
-    worker.addEventListener("statechange", look);
+    worker.addEventListener("statechange", look, listening);
     look();
   });
-  return inTime(active, "its service worker does not start");
+  return inTime(active, "its service worker does not start").finally(() => listening.abort());
 }
 
 /** Resolves once this page's requests go through the registered worker. */
@@ -213,10 +242,12 @@ async function controlled(
   const isOurs = () =>
     workers.controller !== null && workers.controller.scriptURL === registration.active?.scriptURL;
   if (isOurs()) return;
+  const listening = new AbortController();
   const changed = new Promise<void>((resolve) => {
-    workers.addEventListener("controllerchange", () => isOurs() && resolve());
+    workers.addEventListener("controllerchange", () => isOurs() && resolve(), listening);
   });
-  await inTime(changed, "another service worker controls this page");
+  const ours = inTime(changed, "another service worker controls this page");
+  await ours.finally(() => listening.abort());
 }
 
 function inTime<T>(promise: Promise<T>, problem: string): Promise<T> {

@@ -13,8 +13,13 @@ import { RemoteEngine } from "../engine/remote_engine.ts";
 import { flatErrorResponse, HttpError } from "../http/error_response.ts";
 import { createApp } from "../server/app.ts";
 import { isEndpointPath } from "../server/endpoint_paths.ts";
-import { type EndpointCall, type EndpointNews, isEndpointMessage } from "./endpoint_messages.ts";
-import { EndpointOffers } from "./endpoint_offers.ts";
+import {
+  type EndpointCall,
+  type EndpointNews,
+  type EndpointOptions,
+  isEndpointMessage,
+} from "./endpoint_messages.ts";
+import { EndpointOffers, type Offer } from "./endpoint_offers.ts";
 
 /** What is used of the scope of a service worker, which TypeScript has no types of beside a page's. */
 interface ServiceWorkerScope {
@@ -117,15 +122,28 @@ async function takeOffer(
   { id, options }: Extract<EndpointCall, { wispEndpoint: "offer" }>,
 ): Promise<void> {
   const engine = await RemoteEngine.connect(messagePort(port));
-  const app = createApp(engine, options);
   const offer = {
     id,
     clientId,
-    answer: (request: Request) => app.fetch(request),
-    isBusy: () => engine.status().runningRequests > 0,
+    answer: appOf(engine, options),
+    isBusy: () => {
+      const { runningRequests, queuedRequests } = engine.status();
+      // While a lost device is replaced, those that ran are queued.
+      return runningRequests + queuedRequests > 0;
+    },
   };
   offers.add(offer);
   void engine.ended.then(() => offers.remove(offer));
+}
+
+function appOf(engine: RemoteEngine, options: EndpointOptions): Offer["answer"] {
+  try {
+    const app = createApp(engine, options);
+    return (request) => app.fetch(request);
+  } catch (error) {
+    void engine.close();
+    throw error;
+  }
 }
 
 /**

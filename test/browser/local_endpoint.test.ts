@@ -243,6 +243,26 @@ test("leaves everything else to the network, and tabs that go there", async (con
   await tab.close();
 });
 
+test("an endpoint can be closed after its engine, and more than once", async (context) => {
+  requireBrowser(context);
+  const ids = await page.evaluate(async () => {
+    const { wisp, engine, client } = globalThis as unknown as PageScope;
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const other = { connect: () => engine.connect(), ended };
+    const endpoint = await wisp.startLocalEndpoint(other, { servedModelName: "other" });
+    const names = async () => (await client.models.list()).data.map(({ id }) => id);
+    const before = await names();
+    end();
+    await ended;
+    await Promise.all([endpoint.close(), endpoint.close()]);
+    return { before, after: await names() };
+  });
+  expect(ids).toEqual({ before: ["other"], after: ["tiny"] });
+});
+
 test("works on after the browser has stopped the service worker", async (context) => {
   requireBrowser(context);
   const session = await page.context().newCDPSession(page);
