@@ -97,8 +97,12 @@ export async function openOrigin(
       return filesOrigin(files, { kind: "files" }, name);
     }
     default:
-      throw origin satisfies never;
+      throw unknownKind(origin satisfies never);
   }
+}
+
+function unknownKind({ kind }: ModelOrigin): InvalidRequestError {
+  return new InvalidRequestError(`A model has no origin of kind ${kind}`, "kind");
 }
 
 function urlOrigin(address: string, options: OriginOptions): OpenedOrigin {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { WeightSource } from "../checkpoint/source.ts";
+import { InvalidRequestError } from "../errors.ts";
 import { filesSource } from "./file_source.ts";
 import { openModelStore } from "./storage.ts";
 import { urlSource } from "./url_source.ts";
@@ -25,6 +26,7 @@ export type ModelAddress =
  * Opens the model at the address. Works on a page and in a worker.
  *
  * @throws {CheckpointError | StorageError} when there is none, or it cannot be read.
+ * @throws {InvalidRequestError} when the address is of another kind.
  */
 export async function openModel(address: ModelAddress): Promise<WeightSource> {
   switch (address.kind) {
@@ -35,6 +37,10 @@ export async function openModel(address: ModelAddress): Promise<WeightSource> {
     case "files":
       return filesSource(address.files);
     default:
-      return address satisfies never;
+      throw unknownKind(address satisfies never);
   }
+}
+
+function unknownKind({ kind }: ModelAddress): InvalidRequestError {
+  return new InvalidRequestError(`A model has no address of kind ${kind}`, "kind");
 }

@@ -65,6 +65,8 @@ export interface ModelStore {
    * @returns The name to open it by.
    * @throws {DownloadError} naming the file that cannot be had. What is here stays.
    * @throws {StorageFullError} when the browser grants no room.
+   * @throws {InvalidRequestError} naming what cannot be meant of the origin, or an option that is out
+   * of range.
    * @throws {DOMException} named AbortError (or what `signal` gives) when it is aborted.
    */
   add(origin: ModelOrigin, options?: AddOptions): Promise<string>;

@@ -9,7 +9,7 @@
  */
 
 import type { WeightSource } from "../checkpoint/source.ts";
-import { CheckpointError } from "../errors.ts";
+import { CheckpointError, InvalidRequestError } from "../errors.ts";
 import { DEFAULT_RETRY_POLICY } from "../http/retries.ts";
 import { checkOrigin, downloadModel, type StoreProgress } from "./download_model.ts";
 import { type ModelOrigin, type OpenedOrigin, openOrigin } from "./download_origin.ts";
@@ -48,9 +48,12 @@ const DEFAULT_IDLE_TIMEOUT = 30_000;
 /** Characters that any file system takes in one name. */
 const LONGEST_FOLDER = 200;
 
-/** @throws {StorageError} when this browser or page has no storage of its own. */
+/**
+ * @throws {StorageError} when this browser or page has no storage of its own.
+ * @throws {InvalidRequestError} naming an option that is out of range.
+ */
 export async function openModelStore(options: ModelStoreOptions = {}): Promise<ModelStore> {
-  const { partBytes = DEFAULT_PART_BYTES } = options;
+  const partBytes = requireCount("partBytes", options.partBytes ?? DEFAULT_PART_BYTES);
   const folder = options.folder ?? (await browserFolder());
   const quota = options.quota ?? navigator.storage;
   const locks = options.locks ?? browserLocks();
@@ -86,6 +89,7 @@ class BrowserModelStore implements ModelStore {
   }
 
   async add(origin: ModelOrigin, options: AddOptions = {}): Promise<string> {
+    const transfers = requireCount("transfers", options.transfers ?? DEFAULT_TRANSFERS);
     const ending = new AbortController();
     const { signal: callers, onProgress = () => {} } = options;
     const stop = () => ending.abort(callers?.reason);
@@ -105,7 +109,7 @@ class BrowserModelStore implements ModelStore {
       onProgress({ phase: "waiting", done: 0, total: 0 });
       const { signal } = ending;
       await this.#options.locks.request(lockName(name), { mode: "exclusive", signal }, () =>
-        this.#addAlone(name, { ...options, opened, ending }),
+        this.#addAlone(name, { ...options, transfers, opened, ending }),
       );
       return name;
     } finally {
@@ -115,9 +119,13 @@ class BrowserModelStore implements ModelStore {
 
   async #addAlone(
     name: string,
-    options: AddOptions & { readonly opened: OpenedOrigin; readonly ending: AbortController },
+    options: AddOptions & {
+      readonly transfers: number;
+      readonly opened: OpenedOrigin;
+      readonly ending: AbortController;
+    },
   ): Promise<void> {
-    const { opened, ending, onProgress = () => {} } = options;
+    const { transfers, opened, ending, onProgress = () => {} } = options;
     if (await this.#tellComplete(name, opened, onProgress)) return;
     onProgress({ phase: "listing", done: 0, total: 0 });
     let needed = 0;
@@ -126,7 +134,7 @@ class BrowserModelStore implements ModelStore {
         ...(await this.#begin(name, opened)),
         origin: opened,
         policy: options.retryPolicy ?? DEFAULT_RETRY_POLICY,
-        transfers: options.transfers ?? DEFAULT_TRANSFERS,
+        transfers,
         ending,
         onProgress: (progress) => {
           needed = progress.total - progress.done;
@@ -274,6 +282,11 @@ class BrowserModelStore implements ModelStore {
 
 async function isComplete(model: ModelFolder): Promise<boolean> {
   return model.manifest.files.every((file) => file.isComplete) && (await missingBytes(model)) === 0;
+}
+
+function requireCount(name: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 1) return value;
+  throw new InvalidRequestError(`${name} must be a whole number of at least 1, got ${value}`, name);
 }
 
 /** @throws {StorageError} when no folder can be called so. */

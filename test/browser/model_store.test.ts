@@ -371,6 +371,17 @@ test("damage is found, and only the damaged file is fetched again", async () => 
   await expectStored(store, "org/m");
 });
 
+test("counts and kinds that cannot be meant are refused by name", async () => {
+  const folder = new MemoryFolder(COPY);
+  const store = await tab(folder);
+  const { origin } = await serving();
+  const strange = { ...origin, kind: "ftp" } as unknown as typeof origin;
+  const fieldOf = (work: Promise<unknown>) => work.catch(({ field }) => field);
+  expect(await fieldOf(store.add(origin, { ...QUICK, transfers: 0 }))).toBe("transfers");
+  expect(await fieldOf(store.add(strange, QUICK))).toBe("kind");
+  expect(await fieldOf(openModelStore({ folder, partBytes: 0.5 }))).toBe("partBytes");
+});
+
 test("a name that stands for another origin, or for no folder, is refused", async () => {
   const [one, other] = [await serving(), await serving()];
   const store = await tab(new MemoryFolder(COPY));
