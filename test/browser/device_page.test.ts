@@ -1,5 +1,5 @@
 /**
- * The demo's device page and side panel in Chromium, on the embedded model.
+ * The demo's device page in Chromium, on the embedded model.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import type { DeviceReport } from "../../examples/browser/device/device_report.ts";
-import { ask, type Demo, loadEmbedded, openDemo, serveDemo } from "../support/demo.ts";
+import { type Demo, openDemo, serveDemo } from "../support/demo.ts";
 
 /** "1" takes the picture of the device page anew; a folder gets it in every size and theme. */
 const WANTED = process.env.WISP_UPDATE_SCREENSHOTS;
@@ -120,46 +120,3 @@ test("the device page can be cancelled, and says so without WebGPU", async (cont
   );
   expect(await page.locator("#measure").isVisible()).toBe(false);
 }, 60_000);
-
-test("the panel draws memory, prefixes and kernels while the demo chats", async (context) => {
-  const { page, problems } = await open(context, "index.html");
-  await loadEmbedded(page);
-  await page.click("#open-panel");
-  const panel = page.locator(".panel");
-  const figure = (name: string) => panel.locator(`[data-figure="${name}"]`);
-  const nodes = panel.locator(".tree-node");
-  expect(await panel.locator(".share-bar").first().getAttribute("aria-label")).toMatch(
-    /^Memory: weights [\d.]+ MB, workspace .*, KV cache .*, free /,
-  );
-  expect(await nodes.count()).toBe(0);
-
-  await ask(page, "What is the capital of Japan?");
-  await figure("cached")
-    .filter({ hasText: /^0 of \d+, 0 %$/ })
-    .waitFor();
-  // The prompt and the answer: no request uses them any more.
-  await panel.locator('svg[aria-label*="2 nodes, 0 of them in use"]').waitFor();
-  expect(await nodes.count()).toBe(2);
-  await ask(page, "And of France?");
-  await figure("cached")
-    .filter({ hasText: /^[1-9]\d* of \d+, [\d.]+ %$/ })
-    .waitFor();
-  await panel.locator('svg[aria-label*=" 0 of them in use"]').waitFor();
-  const count = await nodes.count();
-  expect(count).toBeGreaterThan(2);
-  expect(await panel.locator("table tbody tr").count()).toBe(count);
-  expect(Number.parseFloat((await figure("rate").textContent())!)).toBeGreaterThan(0);
-  expect(await figure("requests").textContent()).toBe("0 / 0");
-
-  await panel.locator("text=Measure").click();
-  const outcome = panel.locator("text=/steps, .* on the GPU|timestamp-query/");
-  await outcome.waitFor({ timeout: 100_000 });
-  if ((await panel.locator(".kernel-list li").count()) > 0) {
-    const downloading = page.waitForEvent("download");
-    await panel.locator("text=Download trace").click();
-    const trace = JSON.parse(readFileSync(await (await downloading).path(), "utf8"));
-    expect(trace.traceEvents.length).toBeGreaterThan(100);
-  }
-  expect(problems).toEqual([]);
-  await photograph(page, "panel");
-}, 240_000);
