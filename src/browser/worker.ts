@@ -4,7 +4,6 @@
  * @module
  */
 import { Engine } from "../engine/engine.ts";
-import type { EngineOptions } from "../engine/engine_options.ts";
 import { errorData } from "../engine/error_data.ts";
 import { messagePort } from "../engine/port.ts";
 import { serveEngine } from "../engine/serve_engine.ts";
@@ -12,7 +11,7 @@ import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openModel } from "./model_address.ts";
 import { openPrefixStorage } from "./prefix_storage.ts";
 import { workerGrammarService } from "./worker_grammar_service.ts";
-import type { ListenerName, WorkerCall, WorkerNews } from "./worker_messages.ts";
+import type { Listeners, WorkerCall, WorkerNews } from "./worker_messages.ts";
 
 type LoadCall = Extract<WorkerCall, { type: "load" }>;
 
@@ -40,6 +39,7 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
 
 async function load({ address, options, device, listeners }: LoadCall): Promise<void> {
   const { prefixStore, ...plain } = options;
+  const { onPrefixProblem, ...told } = bridged(listeners);
   // What is missing here shows before anything is fetched.
   const adapter = await inspectAdapter(device);
   engine = await Engine.load(await openModel(address), {
@@ -48,11 +48,11 @@ async function load({ address, options, device, listeners }: LoadCall): Promise<
     prefixStore: prefixStore && {
       ...prefixStore,
       storage: await openPrefixStorage(),
-      onProblem: (problem) => console.warn(problem),
+      onProblem: onPrefixProblem,
     },
     // A worker cannot start workers everywhere.
     grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
-    ...bridged(listeners),
+    ...told,
   });
   const { memoryPlan, selfTest, quantizationErrors, pipelines } = engine;
   const facts = { adapter, memoryPlan, selfTest, quantizationErrors, pipelines };
@@ -60,7 +60,7 @@ async function load({ address, options, device, listeners }: LoadCall): Promise<
 }
 
 /** Listeners that tell the page's. */
-function bridged(listeners: LoadCall["listeners"]): Pick<EngineOptions, ListenerName> {
+function bridged(listeners: LoadCall["listeners"]): Listeners {
   const calls = listeners.map((listener) => {
     return [listener, (argument: unknown) => tell({ type: "called", listener, argument })];
   });

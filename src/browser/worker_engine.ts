@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { EngineOptions } from "../engine/engine_options.ts";
 import { errorOf } from "../engine/error_data.ts";
 import { messagePort } from "../engine/port.ts";
 import { type OpenedPort, openPort, RemoteEngine } from "../engine/remote_engine.ts";
@@ -13,13 +12,11 @@ import type { ModelAddress } from "./model_address.ts";
 import type {
   EngineFacts,
   ListenerName,
+  Listeners,
   PlainEngineOptions,
   WorkerCall,
   WorkerNews,
 } from "./worker_messages.ts";
-
-/** What the page is told; what these throw ends the engine. */
-type Listeners = Pick<EngineOptions, ListenerName>;
 
 /** Options of the engine that are plain data, and what is called on the page. */
 export interface WorkerEngineOptions extends PlainEngineOptions, Listeners, OpenDeviceOptions {
@@ -46,9 +43,9 @@ export async function loadWorkerEngine(
   address: ModelAddress,
   options: WorkerEngineOptions = {},
 ): Promise<WorkerEngine> {
-  const { onPlan, onProgress, onRecovery, onStep, ...others } = options;
+  const { onPlan, onProgress, onRecovery, onStep, onPrefixProblem, ...others } = options;
   const { signal, powerPreference, workerUrl, ...plain } = others;
-  const listeners: Listeners = { onPlan, onProgress, onRecovery, onStep };
+  const listeners: Listeners = { onPlan, onProgress, onRecovery, onStep, onPrefixProblem };
   const listenerNames = Object.keys(listeners) as ListenerName[];
   requirePlain(plain);
   signal?.throwIfAborted();

@@ -14,8 +14,14 @@ import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import type { AdapterDescription, OpenDeviceOptions } from "./device.ts";
 import type { ModelAddress } from "./model_address.ts";
 
-/** Options that the engine calls with plain data, and that the page is so told by. */
-export type ListenerName = "onPlan" | "onProgress" | "onRecovery" | "onStep";
+/** What is called on the page, with plain data; what these throw ends the engine. */
+export interface Listeners
+  extends Pick<EngineOptions, "onPlan" | "onProgress" | "onRecovery" | "onStep"> {
+  /** Told of a storage of prefixes that does not work, once until it works again; no request fails for it. */
+  readonly onPrefixProblem?: PrefixStoreOptions["onProblem"];
+}
+
+export type ListenerName = keyof Listeners;
 
 /** Those that are plain data; the worker adds its own device, grammar service and storage. */
 export interface PlainEngineOptions

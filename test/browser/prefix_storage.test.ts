@@ -230,3 +230,35 @@ test.runIf(FULL)(
   },
   240_000,
 );
+
+test.runIf(FULL)(
+  "a page hears of storage that its engine's worker cannot write to",
+  async (test) => {
+    const page = await openTab(test);
+    const session = await page.context().newCDPSession(page);
+    const { origin } = new URL(address);
+    await session.send("Storage.overrideQuotaForOrigin", { origin, quotaSize: 1000 });
+    const problem = await page.evaluate(async (url) => {
+      const { wisp } = globalThis as unknown as PageScope;
+      let tell = (_problem: string) => {};
+      const told = new Promise<string>((resolve) => {
+        tell = resolve;
+      });
+      const engine = await wisp.loadWorkerEngine(
+        { kind: "url", url },
+        {
+          ...{ contextLength: 256, maxRunningRequests: 1, prefixStore: { maxBytes: 1e9 } },
+          onPrefixProblem: tell,
+        },
+      );
+      const tokens = Array.from({ length: 140 }, (_, i) => 3 + i);
+      const sampling = { maxNewTokens: 1 };
+      for await (const _ of engine.generate({ tokens, sampling, storePrefix: true }));
+      const problem = await told;
+      await engine.close();
+      return problem;
+    }, modelUrl);
+    expect(problem).toMatch(/^Cannot write stored prefixes: /);
+  },
+  240_000,
+);
