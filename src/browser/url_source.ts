@@ -8,6 +8,7 @@
  * @module
  */
 
+import { BlockReader } from "../checkpoint/block_reader.ts";
 import { readOptionalText } from "../checkpoint/json_file.ts";
 import { memorySource } from "../checkpoint/memory_source.ts";
 import { CONFIG_FILE, INDEX_FILE, SINGLE_FILE, shardNames } from "../checkpoint/model_files.ts";
@@ -63,6 +64,7 @@ class RemoteFolder implements WeightSource {
   #texts: WeightSource = memorySource({});
   /** Sizes of the files that are read in ranges. */
   readonly #weights = new Map<string, number>();
+  readonly #blocks = new BlockReader((...range) => this.#fetchRange(...range));
 
   constructor(baseUrl: string | URL, options: UrlSourceOptions) {
     this.#base = folderUrl(baseUrl);
@@ -102,6 +104,16 @@ class RemoteFolder implements WeightSource {
       throw new CheckpointError(file, `it ends at byte ${size}, ${wanted}`);
     }
     if (length === 0) return new Uint8Array(0);
+    return this.#blocks.read(file, { offset, length, size });
+  }
+
+  /** A range of a file of weights, by a request of its own. */
+  async #fetchRange(
+    file: string,
+    offset: number,
+    length: number,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const size = this.#weights.get(file)!;
     const response = await this.#request(file, {
       range: `bytes=${offset}-${offset + length - 1}`,
     });
