@@ -113,8 +113,7 @@ export class RecoverableModel {
     try {
       this.#tell({ kind: "started", reason: this.#reason! });
       // What its driver still holds is wanted for the next one.
-      this.#current.destroy();
-      this.#current.device.destroy();
+      discard(this.#current);
       this.#current = await this.#replacement(isBusy);
     } catch (error) {
       if (!signal.aborted) this.#tell({ kind: "failed", reason: (error as Error).message });
@@ -169,24 +168,33 @@ export class RecoverableModel {
       }
       const difference = differenceOf(this.#current, loaded, isBusy());
       if (difference === undefined) return loaded;
-      loaded.destroy();
+      discard(loaded);
       throw new DeviceError(`Cannot go on with another device than the lost one: ${difference}`);
     }
   }
 
-  /** Reads everything again; frees it where nobody waits for it any more. */
+  /** Reads everything again; frees it, and its device, where it fails or nobody waits for it any more. */
   async #load(): Promise<LoadedModel> {
     const { source, options } = this.#options;
     const { signal } = this.#closing;
+    let opened: GPUDevice | undefined;
+    const device = async () => {
+      opened = await (options.device as () => Promise<GPUDevice>)();
+      return opened;
+    };
     try {
       const loaded = await loadModel(await Checkpoint.open(source), {
         ...options,
+        device,
         signal,
         onPlan: undefined,
         onProgress: (progress) => this.#tell({ kind: "progress", ...progress }),
       });
-      if (signal.aborted) loaded.destroy();
+      if (signal.aborted) discard(loaded);
       return loaded;
+    } catch (error) {
+      opened?.destroy();
+      throw error;
     } finally {
       await source.close?.();
     }
@@ -195,6 +203,12 @@ export class RecoverableModel {
   #tell(event: RecoveryEvent): void {
     this.#options.options.onRecovery?.(event);
   }
+}
+
+/** Frees a model with its device, which nobody else has. */
+function discard(model: LoadedModel): void {
+  model.destroy();
+  model.device.destroy();
 }
 
 /** @throws {InvalidRequestError} when one is no time to wait for. */

@@ -244,6 +244,8 @@ test.skipIf(smallestCaseOnly)(
     devices[0]!.destroy();
     await vi.waitFor(() => expect(other.status().healthy).toBe(false), { timeout: 30_000 });
     await expect(complete(other, STORY)).rejects.toThrow("the checkpoint changed from");
+    expect(devices).toHaveLength(2);
+    await devices[1]!.lost; // it is of no use to anybody
     await other.close();
   },
 );
