@@ -57,7 +57,8 @@ export class EndpointOffers {
       }
       const left = deadline - performance.now();
       if (left <= 0) return undefined;
-      if (!hasAsked) this.#options.ask();
+      // Once for all who wait: each answer is one more port to the engine.
+      if (!hasAsked && this.#waiting.size === 0) this.#options.ask();
       await this.#added(left);
     }
   }

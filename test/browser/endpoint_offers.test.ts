@@ -40,7 +40,7 @@ test("a page that is gone takes its offer along", async () => {
   expect(offers.all).toEqual([first]);
 });
 
-test("each request asks once where there is no offer, and waits for one", async () => {
+test("requests that wait together ask once, and each gets the offer that comes", async () => {
   let asked = 0;
   const offers = offersOf({ ask: () => asked++, patience: 10_000 });
   const waiting = [offers.newest(), offers.newest()];
@@ -48,6 +48,9 @@ test("each request asks once where there is no offer, and waits for one", async 
   const late = offer("late");
   offers.add(late);
   expect(await Promise.all(waiting)).toEqual([late, late]);
+  expect(asked).toBe(1);
+  offers.remove(late);
+  void offers.newest(1);
   expect(asked).toBe(2);
 });
 
