@@ -59,7 +59,6 @@ export type {
   TokenLogprob,
   TokenLogprobs,
 } from "./generation.ts";
-export { type CpuDriver, cpuDriverOf } from "./gpu/device.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
 export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
