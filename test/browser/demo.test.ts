@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { ask, type Demo, loadEmbedded, openDemo, serveDemo } from "../support/demo.ts";
+import { ask, type Demo, openDemo, serveDemo } from "../support/demo.ts";
 
 const QUESTION = "What is the capital of Japan?";
 const ANSWER = "The capital of Japan is Tokyo.";
@@ -272,9 +272,9 @@ test("chats are there after a reload, and can be read without a model and delete
   expect(await chats.count()).toBe(count - 1);
 });
 
-test("the panel draws memory, prefixes and kernels while the demo chats", async () => {
-  await button("Choose a model").click();
-  await loadEmbedded(page);
+test("a model of the address loads by itself, and the panel draws what its engine does", async () => {
+  await page.goto(`${(demo as Demo).address}?model=embedded`);
+  await button("Send").waitFor({ timeout: 110_000 });
   await newChat();
   await button("Engine").click();
   const panel = page.locator(".panel");
@@ -337,9 +337,11 @@ test("an answer goes on when the browser's GPU process is gone, to the same text
   await hasBegun(3);
   const session = await browser.newBrowserCDPSession();
   await session.send("Browser.crashGpuProcess");
+  await page.getByText("The GPU was lost.").waitFor();
   await lastAnswer().locator(".actions").waitFor({ timeout: 100_000 });
   expect(await text().textContent()).toBe(whole);
   expect(await stats()).toMatch(/^60 tokens/);
+  expect(await page.getByText("The GPU was lost.").count()).toBe(0);
   // Another device has them now.
   expect(weights()).toBeGreaterThan(before);
   await set("Max tokens", "");

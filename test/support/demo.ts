@@ -70,12 +70,6 @@ export async function openDemo(
   return { page, problems };
 }
 
-/** Loads the embedded model by a click, and waits until a question can be asked. */
-export async function loadEmbedded(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Load tiny-deepseek-v3" }).click();
-  await page.getByRole("button", { name: "Send", exact: true }).waitFor({ timeout: 110_000 });
-}
-
 /** Asks, and waits until the answer is over. */
 export async function ask(page: Page, question: string): Promise<void> {
   const answers = page.locator(".answer");
