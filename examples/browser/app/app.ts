@@ -13,7 +13,7 @@ import { Picker } from "../model/picker.ts";
 import { ProgressView } from "../model/progress_view.ts";
 import { mountPanel, type Panel } from "../panel/panel.ts";
 import { announce } from "./announce.ts";
-import { clearBanner, showBanner, showError } from "./banner.ts";
+import { clearBanner, showBanner, showError, showRecovery } from "./banner.ts";
 import { byId, setText } from "./dom.ts";
 import { Drawers } from "./drawers.ts";
 import { EndpointSwitch } from "./endpoint.ts";
@@ -91,6 +91,9 @@ export class App {
         signal: loading.signal,
         onProgress: (progress) => view.show(progress),
         onFit: (fit) => view.showFit(fit),
+        onRecovery: showRecovery,
+        onPrefixProblem: (problem) =>
+          showBanner({ text: "Beginnings of chats cannot be kept.", advice: problem }, "warning"),
       });
       this.#use(loaded);
     } catch (error) {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { RecoveryEvent } from "wisp-llm";
 import { type Explanation, explainError } from "../model/explain_error.ts";
 import { byId, element } from "./dom.ts";
 import { icon } from "./icons.ts";
@@ -31,6 +32,17 @@ export function showBanner({ text, advice }: Explanation, weight: Weight = "erro
 export function showError(error: unknown): void {
   if (error instanceof Error && error.name === "AbortError") return;
   showBanner(explainError(error));
+}
+
+/** A lost GPU is a pause, and is gone with it. What ends the engine is told by its requests. */
+export function showRecovery({ kind }: RecoveryEvent): void {
+  if (kind === "started") {
+    showBanner(
+      { text: "The GPU was lost.", advice: "Answers go on when it is back: a moment." },
+      "warning",
+    );
+  }
+  if (kind === "finished") clearBanner();
 }
 
 export function clearBanner(): void {

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { type CheckpointReport, inspectCheckpoint, type LoadingProgress } from "wisp-llm";
+import {
+  type CheckpointReport,
+  inspectCheckpoint,
+  type LoadingProgress,
+  type RecoveryEvent,
+} from "wisp-llm";
 import {
   loadWorkerEngine,
   type ModelAddress,
@@ -39,6 +44,9 @@ export interface LoadModelOptions {
   readonly signal: AbortSignal;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly onFit: (fit: Fit) => void;
+  /** Called later too: when the GPU is lost and found again, and when prefixes cannot be kept. */
+  readonly onRecovery: (event: RecoveryEvent) => void;
+  readonly onPrefixProblem: (problem: string) => void;
 }
 
 /** Chats of this page and a few requests to its local endpoint. */
@@ -50,7 +58,7 @@ const MAX_RUNNING = 4;
  */
 export async function loadModel(
   choice: ModelChoice,
-  { options, signal, onProgress, onFit }: LoadModelOptions,
+  { options, signal, onProgress, onFit, ...listeners }: LoadModelOptions,
 ): Promise<LoadedModel> {
   const address = await addressOf(choice, { options, signal, onProgress });
   onProgress({ phase: "headers", done: 0, total: 1 });
@@ -65,6 +73,7 @@ export async function loadModel(
   const engine = await loadWorkerEngine(address, {
     signal,
     onProgress,
+    ...listeners,
     contextLength,
     deviceMemory,
     maxRunningRequests: MAX_RUNNING,
