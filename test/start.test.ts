@@ -7,14 +7,21 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const running: ChildProcess[] = [];
 
 afterEach(() => {
-  for (const child of running.splice(0)) if (child.exitCode === null) child.kill("SIGKILL");
+  // With what they have started.
+  for (const { exitCode, signalCode, pid } of running.splice(0)) {
+    if (exitCode === null && signalCode === null) process.kill(-pid!, "SIGKILL");
+  }
 });
 
 /** `npm start`, and its output up to a line that matches. */
-async function start(args: readonly string[], last: RegExp) {
-  // As a person's shell has it, not as the test runner's.
-  const env = { ...process.env, VITEST: undefined, NODE_ENV: undefined };
-  const child = spawn("npm", ["start", "--", ...args], { cwd: root, env });
+const start = (args: readonly string[], last: RegExp) => run(["start", "--", ...args], last);
+
+/** A script of the package, and its output up to a line that matches. */
+async function run(args: readonly string[], last: RegExp) {
+  // As a person's shell has it, not as the test runner's; plain text, and no browser is opened.
+  const others = { VITEST: undefined, NODE_ENV: undefined, FORCE_COLOR: undefined };
+  const env = { ...process.env, ...others, NO_COLOR: "1", BROWSER: "none" };
+  const child = spawn("npm", args, { cwd: root, env, detached: true });
   running.push(child);
   let output = "";
   child.stderr.on("data", (data) => {
@@ -25,7 +32,7 @@ async function start(args: readonly string[], last: RegExp) {
       output += data;
       if (last.test(output)) resolve();
     });
-    child.once("exit", () => reject(new Error(`npm start ended: ${output}`)));
+    child.once("exit", () => reject(new Error(`npm ${args[0]} ended: ${output}`)));
   });
   return { child, output: () => output };
 }
@@ -84,3 +91,13 @@ test("npm start refuses what comes while it drains, and ends at once at a second
   const [code] = await once(child, "exit");
   expect(code).toBe(143);
 }, 180_000);
+
+test("npm run demo builds the demo and serves it with its model", async () => {
+  const { output } = await run(["run", "demo"], /Local:.*http:\S+/);
+  const [address] = /http:\S+/.exec(output())!;
+  const get = async (path: string) => (await fetch(new URL(path, address))).text();
+  expect(await get("index.html")).toContain("<title>wisp");
+  expect(await get("device.html")).toContain("<title>This device");
+  expect(await get("browser_service_worker.js")).toContain("addEventListener");
+  expect(JSON.parse(await get("tiny-deepseek-v3/config.json")).model_type).toBe("deepseek_v3");
+}, 60_000);

@@ -3,9 +3,9 @@
  *
  * In this order: penalties, token mask and biases (row_adjustments.ts), custom logit processors on
  * the host, the draw, counting what was drawn, log-probabilities (logprob_gather.ts). What no row
- * asks for is not launched. A step whose rows are all greedy launches the plain argmax, or nothing
- * where nobody has any other wish, as the output head then finds the best itself; any other step
- * draws every row by its own parameters, where a greedy row gives exactly the argmax. Randomness is
+ * asks for is not launched. A step whose rows are all greedy launches the plain argmax, and nothing
+ * where the output head has found the best tokens itself (`Step.onlyBest`). Another step draws every
+ * row by its own parameters, where a greedy row gives exactly the argmax. Randomness is
  * counter-based: a row's draw depends on its seed and position alone.
  *
  * @module

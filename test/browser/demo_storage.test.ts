@@ -78,6 +78,27 @@ test("a model of a hub is downloaded, cancelled, resumed, loaded after a reload 
   await page.close();
 });
 
+test("a folder that is dropped is loaded as it is", async () => {
+  const { page, problems } = await openDemo(demo as Demo);
+  await page.goto((demo as Demo).address);
+  const area = page.getByText("Pick a folder of this machine, or drop one here");
+  await area.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = (await area.boundingBox())!;
+  const session = await page.context().newCDPSession(page);
+  // As from a file manager: a folder, which no script can make up.
+  const data = { items: [], files: [MODEL], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const) {
+    const at = { x: x + width / 2, y: y + height / 2 };
+    await session.send("Input.dispatchDragEvent", { type, ...at, data });
+  }
+  await page.getByRole("heading", { name: "Loading tiny-deepseek-v3" }).waitFor();
+  await page.getByText("As published: weights of 7.43 MB fit").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Load tiny-deepseek-v3" }).waitFor();
+  expect(problems).toEqual([]);
+  await page.close();
+});
+
 test("files of this machine are loaded as they are", async () => {
   const { page, problems } = await openDemo(demo as Demo);
   await page.goto((demo as Demo).address);

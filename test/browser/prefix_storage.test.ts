@@ -1,21 +1,11 @@
 /** Stored prefixes in Chromium's own storage: a page, a worker, a second tab, a reload. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Browser, BrowserContext, Page } from "playwright-core";
-import { build } from "vite";
+import type { BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, type TestContext, test } from "vitest";
 import type * as browserApi from "../../src/browser/index.ts";
-import { launchChromium } from "../support/chromium.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
+import { type ScriptedPage, servePage } from "../support/scripted_page.ts";
 
 /** Loading a model twice takes long. */
 const FULL = process.env.WISP_TEST_FULL === "1";
-const source = fileURLToPath(new URL("../../src/browser/index.ts", import.meta.url));
-const PAGE =
-  '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
 const PROGRAM = `
 import * as wisp from "wisp-llm/browser";
 const storage = await wisp.openPrefixStorage("test");
@@ -45,47 +35,15 @@ interface PageScope {
   readonly inWorker: (method: Method, args: readonly unknown[]) => Promise<unknown>;
 }
 
-const folder = mkdtempSync(join(tmpdir(), "wisp-page-"));
-const servers: FileServer[] = [];
-let browser: Browser | undefined;
-let whyNoBrowser = "";
-let address: string;
-let modelUrl: string;
+let served: ScriptedPage | string;
 let context: BrowserContext | undefined;
 
 beforeAll(async () => {
-  const launched = await launchChromium();
-  if (typeof launched === "string") {
-    whyNoBrowser = launched;
-    return;
-  }
-  browser = launched;
-  const root = join(folder, "source");
-  mkdirSync(root);
-  writeFileSync(join(root, "index.html"), PAGE);
-  writeFileSync(join(root, "main.js"), PROGRAM);
-  writeFileSync(join(root, "worker.js"), WORKER);
-  const outDir = join(folder, "built");
-  await build({
-    root,
-    configFile: false,
-    logLevel: "error",
-    worker: { format: "es" },
-    resolve: { alias: [{ find: /^wisp-llm\/browser$/, replacement: source }] },
-    build: { outDir, target: "es2022", minify: false },
-  });
-  const page = await serveFiles(filesIn(outDir));
-  const headers = { "access-control-allow-origin": "*" };
-  const model = await serveFiles(filesIn(EMBEDDED_MODEL), { headers });
-  servers.push(page, model);
-  address = `${page.url}index.html`;
-  modelUrl = model.url;
+  served = await servePage({ "main.js": PROGRAM, "worker.js": WORKER });
 }, 120_000);
 
 afterAll(async () => {
-  await browser?.close();
-  for (const server of servers) await server.close();
-  rmSync(folder, { recursive: true, force: true });
+  if (typeof served !== "string") await served.close();
 });
 afterEach(async () => {
   await context?.close();
@@ -94,11 +52,11 @@ afterEach(async () => {
 
 /** A tab; those of one test share their storage, which nobody else has. */
 async function openTab(test: TestContext): Promise<Page> {
-  if (browser === undefined) return test.skip(whyNoBrowser);
-  context ??= await browser.newContext();
+  if (typeof served === "string") return test.skip(served);
+  context ??= await served.browser.newContext();
   const page = await context.newPage();
   page.setDefaultTimeout(100_000);
-  await page.goto(address);
+  await page.goto(served.address);
   await page.waitForFunction(() => "inWorker" in globalThis);
   return page;
 }
@@ -186,7 +144,7 @@ test("a full storage refuses a blob and keeps the others", async (test) => {
   const page = await openTab(test);
   await call(page, "page", "write", A, [[1]]);
   const session = await page.context().newCDPSession(page);
-  const origin = new URL(address).origin;
+  const origin = new URL((served as ScriptedPage).address).origin;
   await session.send("Storage.overrideQuotaForOrigin", { origin, quotaSize: 30_000 });
   expect(await call(page, "page", "capacity")).toBe(3000);
   const large = new Array(60_000).fill(7);
@@ -220,7 +178,7 @@ test.runIf(FULL)(
           await engine.close();
           return { answer, cachedTokens };
         },
-        [modelUrl, tokens] as const,
+        [(served as ScriptedPage).modelUrl, tokens] as const,
       );
     const before = await ask();
     expect(before).toEqual({ answer: expect.any(Array), cachedTokens: 0 });
@@ -236,28 +194,31 @@ test.runIf(FULL)(
   async (test) => {
     const page = await openTab(test);
     const session = await page.context().newCDPSession(page);
-    const { origin } = new URL(address);
+    const { origin } = new URL((served as ScriptedPage).address);
     await session.send("Storage.overrideQuotaForOrigin", { origin, quotaSize: 1000 });
-    const problem = await page.evaluate(async (url) => {
-      const { wisp } = globalThis as unknown as PageScope;
-      let tell = (_problem: string) => {};
-      const told = new Promise<string>((resolve) => {
-        tell = resolve;
-      });
-      const engine = await wisp.loadWorkerEngine(
-        { kind: "url", url },
-        {
-          ...{ contextLength: 256, maxRunningRequests: 1, prefixStore: { maxBytes: 1e9 } },
-          onPrefixProblem: tell,
-        },
-      );
-      const tokens = Array.from({ length: 140 }, (_, i) => 3 + i);
-      const sampling = { maxNewTokens: 1 };
-      for await (const _ of engine.generate({ tokens, sampling, storePrefix: true }));
-      const problem = await told;
-      await engine.close();
-      return problem;
-    }, modelUrl);
+    const problem = await page.evaluate(
+      async (url) => {
+        const { wisp } = globalThis as unknown as PageScope;
+        let tell = (_problem: string) => {};
+        const told = new Promise<string>((resolve) => {
+          tell = resolve;
+        });
+        const engine = await wisp.loadWorkerEngine(
+          { kind: "url", url },
+          {
+            ...{ contextLength: 256, maxRunningRequests: 1, prefixStore: { maxBytes: 1e9 } },
+            onPrefixProblem: tell,
+          },
+        );
+        const tokens = Array.from({ length: 140 }, (_, i) => 3 + i);
+        const sampling = { maxNewTokens: 1 };
+        for await (const _ of engine.generate({ tokens, sampling, storePrefix: true }));
+        const problem = await told;
+        await engine.close();
+        return problem;
+      },
+      (served as ScriptedPage).modelUrl,
+    );
     expect(problem).toMatch(/^Cannot write stored prefixes: /);
   },
   240_000,

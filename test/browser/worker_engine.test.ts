@@ -1,19 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Browser, Page } from "playwright-core";
-import { build } from "vite";
+import { readFileSync } from "node:fs";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import type * as browserApi from "../../src/browser/index.ts";
 import type * as api from "../../src/index.ts";
-import { launchChromium } from "../support/chromium.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
+import { type ScriptedPage, servePage } from "../support/scripted_page.ts";
 
-const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
-const PAGE =
-  '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
 const PROGRAM = `
 import * as api from "wisp-llm";
 import * as browserApi from "wisp-llm/browser";
@@ -35,60 +26,22 @@ interface PageScope {
   engine: browserApi.WorkerEngine;
 }
 
-const folder = mkdtempSync(join(tmpdir(), "wisp-page-"));
-const outDir = join(folder, "built");
-const servers: FileServer[] = [];
-let browser: Browser | undefined;
-let whyNoBrowser = "";
-let pageFiles: ReadonlyMap<string, Uint8Array>;
-let address: string;
-let modelUrl: string;
+let served: ScriptedPage | string;
 
 beforeAll(async () => {
-  const launched = await launchChromium();
-  if (typeof launched === "string") {
-    whyNoBrowser = launched;
-    return;
-  }
-  browser = launched;
-  const root = join(folder, "source");
-  mkdirSync(root);
-  writeFileSync(join(root, "index.html"), PAGE);
-  writeFileSync(join(root, "main.js"), PROGRAM);
-  await build({
-    root,
-    configFile: false,
-    logLevel: "error",
-    worker: { format: "es" },
-    resolve: {
-      alias: [
-        { find: /^wisp-llm$/, replacement: source("index.ts") },
-        { find: /^wisp-llm\/browser$/, replacement: source("browser/index.ts") },
-      ],
-    },
-    build: { outDir, emptyOutDir: true, target: "es2022", minify: false },
-  });
-  pageFiles = filesIn(outDir);
-  const page = await serveFiles(pageFiles);
-  const headers = { "access-control-allow-origin": "*" };
-  const model = await serveFiles(filesIn(EMBEDDED_MODEL), { headers });
-  servers.push(page, model);
-  address = `${page.url}index.html`;
-  modelUrl = model.url;
+  served = await servePage({ "main.js": PROGRAM });
 }, 120_000);
 
 afterAll(async () => {
-  await browser?.close();
-  for (const server of servers) await server.close();
-  rmSync(folder, { recursive: true, force: true });
+  if (typeof served !== "string") await served.close();
 });
 
-async function openPage(context: TestContext, url = address): Promise<Page> {
-  if (browser === undefined) return context.skip(whyNoBrowser);
-  const page = await browser.newPage();
+async function openPage(context: TestContext, url?: string): Promise<Page> {
+  if (typeof served === "string") return context.skip(served);
+  const page = await served.browser.newPage();
   context.onTestFinished(() => page.close());
   page.setDefaultTimeout(100_000);
-  await page.goto(url);
+  await page.goto(url ?? served.address);
   await page.waitForFunction(() => "wisp" in globalThis);
   return page;
 }
@@ -135,9 +88,9 @@ describe("an engine in a worker", () => {
   let page: Page | undefined;
 
   test("loads, telling how far it is, and gives the golden tokens", async (context) => {
-    if (browser === undefined) return context.skip(whyNoBrowser);
-    page = await browser.newPage();
-    await page.goto(address);
+    if (typeof served === "string") return context.skip(served);
+    page = await served.browser.newPage();
+    await page.goto(served.address);
     await page.waitForFunction(() => "wisp" in globalThis);
     const found = await page.evaluate(
       async ([url, prompts]) => {
@@ -172,10 +125,10 @@ describe("an engine in a worker", () => {
           told: { ...told, phases: [...told.phases] },
         };
       },
-      [modelUrl, GOLDEN.map(({ prompt }) => prompt)] as const,
+      [served.modelUrl, GOLDEN.map(({ prompt }) => prompt)] as const,
     );
     expect(found.tokens).toEqual(GOLDEN.map(({ greedy }) => greedy));
-    expect(found.model).toMatchObject({ path: modelUrl, contextLength: 512 });
+    expect(found.model).toMatchObject({ path: served.modelUrl, contextLength: 512 });
     expect(found.told).toMatchObject({ plans: 1, phases: ["adapter", "weights", "pipelines"] });
     expect(found.told.steps).toBeGreaterThan(47);
     expect(found.cacheTokens).toBeGreaterThan(512);
@@ -185,7 +138,7 @@ describe("an engine in a worker", () => {
   }, 120_000);
 
   test("answers at several ports, follows grammars, and frees what is aborted", async (context) => {
-    if (page === undefined) return context.skip(whyNoBrowser);
+    if (typeof served === "string" || page === undefined) return context.skip("nothing is loaded");
     const found = await page.evaluate(
       async ([question]) => {
         const { wisp, engine } = globalThis as unknown as PageScope;
@@ -246,7 +199,7 @@ describe("an engine in a worker", () => {
   }, 120_000);
 
   test("close() ends what runs with an abort, and the worker", async (context) => {
-    if (page === undefined) return context.skip(whyNoBrowser);
+    if (typeof served === "string" || page === undefined) return context.skip("nothing is loaded");
     const found = await page.evaluate(async () => {
       const { wisp, engine } = globalThis as unknown as PageScope;
       const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
@@ -295,26 +248,29 @@ test.runIf(fullTest)(
   "a worker that fails ends everything that waits for it",
   async (context) => {
     const page = await openPage(context);
-    const found = await page.evaluate(async (url) => {
-      const { wisp } = globalThis as unknown as PageScope;
-      const onStep = () => {
-        throw new Error("no more");
-      };
-      const options = { contextLength: 64, onStep };
-      const engine = await wisp.loadWorkerEngine({ kind: "url", url }, options);
-      const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
-      const outcome = async (from: api.GenerationEngine) => {
-        try {
-          for await (const _ of from.generate({ prompt: "Hello" }));
-        } catch (error) {
-          return `${(error as Error).name}: ${(error as Error).message}`;
-        }
-        return "ended";
-      };
-      const outcomes = await Promise.all([outcome(engine), outcome(remote), outcome(engine)]);
-      await engine.close();
-      return { outcomes, healthy: [engine.status().healthy, remote.status().healthy] };
-    }, modelUrl);
+    const found = await page.evaluate(
+      async (url) => {
+        const { wisp } = globalThis as unknown as PageScope;
+        const onStep = () => {
+          throw new Error("no more");
+        };
+        const options = { contextLength: 64, onStep };
+        const engine = await wisp.loadWorkerEngine({ kind: "url", url }, options);
+        const remote = await wisp.RemoteEngine.connect(wisp.messagePort(engine.connect()));
+        const outcome = async (from: api.GenerationEngine) => {
+          try {
+            for await (const _ of from.generate({ prompt: "Hello" }));
+          } catch (error) {
+            return `${(error as Error).name}: ${(error as Error).message}`;
+          }
+          return "ended";
+        };
+        const outcomes = await Promise.all([outcome(engine), outcome(remote), outcome(engine)]);
+        await engine.close();
+        return { outcomes, healthy: [engine.status().healthy, remote.status().healthy] };
+      },
+      (served as ScriptedPage).modelUrl,
+    );
     const failed = "WorkerError: Cannot generate: onStep failed: no more";
     // Browsers that do not tell at once notice the silence.
     const gone =
@@ -327,6 +283,7 @@ test.runIf(fullTest)(
 
 test("says why a model cannot be loaded", async (context) => {
   const page = await openPage(context);
+  const { address, modelUrl } = served as ScriptedPage;
   const model = { kind: "url", url: modelUrl } as const;
   expect(await failureOf(page, { kind: "url", url: `${address}/nowhere/` })).toMatchObject({
     ...{ name: "CheckpointError", isEngineError: true },
@@ -357,14 +314,15 @@ test("says why a model cannot be loaded", async (context) => {
 }, 60_000);
 
 test("says so where the page is not secure, and where the worker is missing", async (context) => {
-  if (browser === undefined) return context.skip(whyNoBrowser);
+  if (typeof served === "string") return context.skip(served);
+  const { browser, files, modelUrl } = served;
   const page = await browser.newPage();
   context.onTestFinished(() => page.close());
   const missing = new Set<string>();
   // No name but localhost's is secure without TLS.
   await page.route("http://wisp.test/**", (route) => {
     const name = new URL(route.request().url()).pathname.slice(1);
-    const body = missing.has(name) ? undefined : pageFiles.get(name);
+    const body = missing.has(name) ? undefined : files.get(name);
     if (body === undefined) return route.fulfill({ status: 404, body: "not found" });
     const contentType = name.endsWith(".html") ? "text/html" : "text/javascript";
     return route.fulfill({ body: Buffer.from(body), contentType });
@@ -377,7 +335,7 @@ test("says so where the page is not secure, and where the worker is missing", as
     message: expect.stringMatching(/^Cannot find a GPU adapter: .* secure pages only/),
     isEngineError: true,
   });
-  for (const name of pageFiles.keys()) if (/worker/.test(name)) missing.add(name);
+  for (const name of files.keys()) if (/worker/.test(name)) missing.add(name);
   expect(await failureOf(page, model)).toMatchObject({
     message: "Cannot run the engine: its worker cannot be loaded",
   });
