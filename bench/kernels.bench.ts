@@ -61,6 +61,7 @@ function benchedTunings({ tunings }: KernelCheck<Shape>): Readonly<Record<string
 }
 
 for (const { default: check } of Object.values(checks)) {
+  if (check.feature !== undefined && !device.features.has(check.feature)) continue;
   for (const shape of benchedShapes(check)) {
     for (const tuning of benchedTunings(check)) {
       test(`${check.name} ${words(shape)} ${words(tuning)}`, async () => {

@@ -61,7 +61,7 @@ export async function nullServer(
     model: {
       specs: [],
       weightFormats: new Map(),
-      numericClass: "fma128",
+      numericClasses: { prefill: "fma128", decode: "fma128" },
       findsBest: false,
       ignores: () => false,
       compile: () => {},

@@ -30,6 +30,8 @@ export interface Mutant {
 
 export interface KernelCheck<C> {
   readonly name: string;
+  /** What a device must have: on others there is nothing to check. */
+  readonly feature?: GPUFeatureName;
   /** Shapes to test; the first is the smallest, the last is the one benched. */
   readonly cases: readonly C[];
   /** Tuning values, each of which must give the same answer. The first is the default. */

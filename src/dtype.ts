@@ -43,6 +43,22 @@ export function decodeF16(bits: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
+/** The nearest IEEE half, ties to even; infinite beyond 65520. */
+export function encodeF16(value: number): number {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  if (Number.isNaN(value)) return sign | 0x7e00;
+  const magnitude = Math.abs(value);
+  // 65520 is halfway between the largest half and what would be the next one.
+  if (magnitude >= 65520) return sign | 0x7c00;
+  const exponent = Math.max(Math.floor(Math.log2(magnitude || 2 ** -24)), -14);
+  const steps = magnitude / 2 ** (exponent - 10);
+  let rounded = Math.floor(steps);
+  const rest = steps - rounded;
+  if (rest > 0.5 || (rest === 0.5 && rounded % 2 === 1)) rounded += 1;
+  // A carry out of the fraction arrives in the exponent by the addition itself.
+  return sign | (((exponent + 14) << 10) + rounded);
+}
+
 /** OCP E4M3 (no infinities; 0x7f and 0xff are NaN). */
 export function decodeE4m3(code: number): number {
   const sign = code & 0x80 ? -1 : 1;

@@ -60,7 +60,9 @@ function stepArrays({ rows, items }: HostArrays, shape: object): StepArrays {
 }
 
 for (const { default: check } of Object.values(checks)) {
-  describe(check.name, () => {
+  const { name, feature } = check;
+  const lacks = feature !== undefined && !device.features.has(feature);
+  describe.skipIf(lacks)(lacks ? `${name} (no ${feature} here)` : name, () => {
     // The slow driver runs the smallest case only, as the long campaign runs every mutant there too.
     const cases = smallestCaseOnly ? check.cases.slice(0, 1) : check.cases;
     cases.forEach((shape, c) => {

@@ -8,8 +8,7 @@
  * @module
  */
 import { type FileHandle, open } from "node:fs/promises";
-import { decodeF16 } from "../../src/dtype.ts";
-import { encodeF16 } from "../../test/support/write_checkpoint.ts";
+import { decodeF16, encodeF16 } from "../../src/dtype.ts";
 
 export type GgufType = "f32" | "f16" | "q8_0" | "q4_0";
 

@@ -48,6 +48,11 @@ export interface LinearLayout {
    * `dot4I8Packed` is there and right. Default false.
    */
   readonly packedDots?: boolean;
+  /**
+   * Whether weights and activations are multiplied in f16 (numeric class f16), but for weights in
+   * f32: needs the feature shader-f16. Default false.
+   */
+  readonly halfProducts?: boolean;
   /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
 }

@@ -10,8 +10,10 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import dotRows from "../common/dot_rows.wgsl?raw";
 import dotRowsAlone from "../common/dot_rows_alone.wgsl?raw";
 import dotRowsSplit from "../common/dot_rows_split.wgsl?raw";
+import dotRowsStaged from "../common/dot_rows_staged.wgsl?raw";
 import groupSums from "../common/group_sums.wgsl?raw";
 import groupSumsCodes from "../common/group_sums_codes.wgsl?raw";
+import groupSumsHalf from "../common/group_sums_half.wgsl?raw";
 import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
@@ -22,7 +24,7 @@ import int8 from "../common/weights_int8.wgsl?raw";
 import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
 import xCodes from "../common/x_codes.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
-import type { LaunchForm } from "./launch_form.ts";
+import { type LaunchForm, tokenLanes } from "./launch_form.ts";
 import {
   BLOCK_COLUMNS,
   type GroupColumns,
@@ -34,6 +36,9 @@ import {
 const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8, int8, int4, mxfp4 };
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
+
+/** What f16 sums multiply decoded weights by: decoders make these smaller than they are. */
+const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { fp8: 16, mxfp4: 16384 };
 
 /** What decides which text a kernel over weights is made of, beside the form of its launch. */
 type WeightForm = LinearLayout & {
@@ -72,14 +77,22 @@ export function weightKernels<B extends string, P extends string>({
     }
     const shares = sharesLoads(weight, launch);
     const splits = launch.split > 1;
-    const key = `${dtype} ${coded} ${shares} ${splits}`;
+    const { staged = false } = launch;
+    const halves = multipliesHalves(weight);
+    const key = `${dtype} ${coded} ${halves} ${shares} ${splits} ${staged}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
     const source = [
+      ...(halves ? ["enable f16;"] : []),
       ...(shares ? [SUBGROUPS] : []),
       ...[definition.source, coded ? xCodes : xVector],
-      ...[dotRows, splits ? dotRowsSplit : dotRowsAlone, DECODERS[dtype]],
-      coded ? groupSumsCodes : shares ? groupSumsShuffle : groupSums,
+      ...[dotRows, staged ? dotRowsStaged : splits ? dotRowsSplit : dotRowsAlone],
+      DECODERS[dtype],
+      ...(staged
+        ? []
+        : [
+            coded ? groupSumsCodes : halves ? groupSumsHalf : shares ? groupSumsShuffle : groupSums,
+          ]),
     ];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
@@ -93,12 +106,16 @@ export function weightKernels<B extends string, P extends string>({
  */
 const SUBGROUPS = "enable subgroups;\ndiagnostic(off, subgroup_uniformity);";
 
+/** Weights in f32 are so for a reason, and codes meet codes. */
+function multipliesHalves({ dtype, halfProducts, coded }: WeightForm & InputForm): boolean {
+  return halfProducts === true && dtype !== "f32" && coded !== true;
+}
+
 /** F32 weights gain with several rows only, and lose with one: their granule takes one vector of x. */
-function sharesLoads(
-  { dtype, subgroupSize, coded = false }: WeightForm & InputForm,
-  launch: LaunchForm,
-): boolean {
-  if (coded || dtype === "f32" || subgroupSize === undefined) return false;
+function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
+  const { dtype, subgroupSize, coded = false } = weight;
+  if (coded || launch.staged || multipliesHalves(weight)) return false;
+  if (dtype === "f32" || subgroupSize === undefined) return false;
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
@@ -112,13 +129,15 @@ export function weightConstants(
   const halves = dtype === "fp8" || dtype === "mxfp4";
   return {
     WORKGROUP_SIZE: launch.workgroup,
-    TOKENS: launch.tokens,
+    TOKENS: launch.tokens / tokenLanes(launch),
+    ...(launch.staged && { TOKEN_LANES: tokenLanes(launch) }),
     BLOCK_SPLIT: launch.split,
     LANES: lanes,
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
     ...(sharesLoads(weight, launch) && { SUBGROUP_SIZE: subgroupSize! }),
     BIAS: bias,
     ...(halves && { HALF_DECODE: fp8Decode === "half" }),
+    ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
   };
 }

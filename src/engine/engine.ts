@@ -103,7 +103,7 @@ export class Engine implements GenerationEngine {
     const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
     this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
       radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
-      promptsDiffer: definition.shape.promptsDiffer && !resolved.deterministicInference,
+      promptsDiffer: loaded.promptsDiffer,
       retractionMemory,
     });
     this.#scheduler = new Scheduler(this.#pages, {

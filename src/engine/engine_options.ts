@@ -15,7 +15,7 @@ import {
   type AttentionBackend,
   type AttentionBackends,
 } from "../layers/attention_backend.ts";
-import type { NumericClass } from "../models/model.ts";
+import type { NumericClass } from "../models/numeric_class.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
 import type { MemoryPlan } from "./memory_plan.ts";
@@ -142,9 +142,12 @@ export interface EngineOptions {
    */
   readonly tunedKernels?: boolean | undefined;
   /**
-   * The arithmetic of linears whose weights and activations are int8: `int8` adds their products up
-   * as whole numbers where the adapter can, `fma128` in f32; `auto` is the faster one on this adapter.
-   * The bits of the two differ; `numericClasses` of the status says which it is. Default auto.
+   * The arithmetic of linears. `int8` adds products of int8 weights and int8 activations up as whole
+   * numbers; where a model has no such linears it is `fma128`, products and sums in f32. `f16` rounds
+   * weights and activations to f16 and adds eight products up in it; `mma128` computes prompts (and
+   * under `deterministicInference` all rows) with the subgroup matrices of the adapter. `auto` is the
+   * faster of the first two on this adapter. The bits differ from class to class; `numericClasses`
+   * of the status says which each phase has. Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;
   /**

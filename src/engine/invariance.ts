@@ -18,7 +18,10 @@ import type { LoadPlan } from "./load_plan.ts";
 import type { ModelRunner } from "./model_runner.ts";
 
 export interface InvarianceOptions
-  extends Pick<LoadPlan, "sizes" | "definition" | "options" | "memoryPlan" | "oneForm" | "tuning"> {
+  extends Pick<
+    LoadPlan,
+    "sizes" | "definition" | "options" | "memoryPlan" | "promptsDiffer" | "tuning"
+  > {
   /** With a cache that nothing is in use of. */
   readonly runner: ModelRunner;
   /** Of the model, which decides whether there is a second way to the best token. */
@@ -36,8 +39,7 @@ const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 
 
 /** What gave other bits, one sentence each; empty on a good adapter. */
 export async function invarianceFailures(options: InvarianceOptions): Promise<readonly string[]> {
-  const { sizes, oneForm } = options;
-  const { shape } = sizes;
+  const { promptsDiffer } = options;
   const length = promptLength(options);
   if (length < 1) return [];
   const trial = new Trial(options, length);
@@ -65,7 +67,7 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
     }
     const beside = await trial.besideLonger(length);
     if (beside !== undefined) compare("a token beside a longer sequence", [beside], alone!);
-    if (oneForm || !shape.promptsDiffer) {
+    if (!promptsDiffer) {
       compare("a token as a prompt's last", [await trial.prompt(0, length + 1)], alone!);
     }
     return failures;

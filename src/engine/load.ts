@@ -31,6 +31,8 @@ export interface LoadedModel {
   readonly device: GPUDevice;
   readonly definition: ModelDefinition;
   readonly options: ResolvedOptions;
+  /** Whether a token has other bits as part of a prompt than as one that was generated. */
+  readonly promptsDiffer: boolean;
   readonly memoryPlan: MemoryPlan;
   readonly runner: ModelRunner;
   /** Of the checkpoint; absent where nothing has to be told from another. */
@@ -76,6 +78,7 @@ async function load(
 ): Promise<LoadedModel> {
   const plan = await planLoad(checkpoint, given);
   const { definition, device, limits, options, oneForm, uploadTo, memoryPlan } = plan;
+  const { promptsDiffer } = plan;
   await agree(communicator, "what they load", {
     architecture: definition.architecture,
     quantization: given.quantization ?? "as published",
@@ -141,7 +144,7 @@ async function load(
         pageSize,
         modelHash: hash!,
         numerics: JSON.stringify({
-          ...{ class: model.numericClass, uploadTo, quantizeActivations, oneForm },
+          ...{ classes: model.numericClasses, uploadTo, quantizeActivations, oneForm },
           // Each rank has pages of its own heads.
           ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
         }),
@@ -163,9 +166,9 @@ async function load(
       weightBytes,
       cacheBytes,
       batchInvariant: selfTest.batchInvariant,
-      numericClasses: { prefill: model.numericClass, decode: model.numericClass },
+      numericClasses: model.numericClasses,
     };
-    const planned = { device, definition, options, memoryPlan, figures };
+    const planned = { device, definition, options, promptsDiffer, memoryPlan, figures };
     const loaded = { ...planned, runner, hash, codec, copier, destroy };
     return { ...loaded, selfTest, quantizationErrors, pipelines };
   } catch (error) {

@@ -12,25 +12,19 @@ import type { UploadTarget } from "../checkpoint/quantization_option.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
-import {
-  PLAIN_TUNING,
-  requireTuning,
-  type Tuning,
-  takesPackedDots,
-  tuningFor,
-} from "../gpu/tuning.ts";
+import { PLAIN_TUNING, requireTuning, type Tuning, tuningFor } from "../gpu/tuning.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import {
   kvCacheShape,
   type Model,
   type ModelDefinition,
   type ModelShape,
-  type NumericClass,
 } from "../models/model.ts";
 import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, planMemory } from "./memory_plan.ts";
+import { classLayout } from "./numeric_class.ts";
 import { logitRowCount, type StepSizes } from "./step_plan.ts";
 
 export interface LoadOptions extends EngineOptions {
@@ -61,6 +55,8 @@ export interface LoadPlan {
   readonly tuning: Tuning;
   /** Whether prompts run in the form that generated tokens have. */
   readonly oneForm: boolean;
+  /** Whether a token has other bits as part of a prompt than as one that was generated. */
+  readonly promptsDiffer: boolean;
   /** What plain weights are quantized to on their way to the GPU. */
   readonly uploadTo: UploadTarget | undefined;
   /** The model in a ledger. */
@@ -99,7 +95,10 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
   const tuning = chooseTuning(device, given);
   const counting = new DeviceMemory(limits);
   const { maxTensorBytes } = counting;
-  const oneForm = wanted.deterministicInference && shape.promptsDiffer;
+  const { deterministicInference } = wanted;
+  const oneForm = deterministicInference && shape.promptsDiffer;
+  const classesDiffer = given.numericClass === "mma128";
+  const promptsDiffer = !deterministicInference && (shape.promptsDiffer || classesDiffer);
   const options = fitRows(wanted, shape, { oneForm, maxTensorBytes });
   const { maxRows, pageSize, maxRunningRequests: maxSequences } = options;
   const modelOptions = {
@@ -130,7 +129,7 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
     given.maxLogitRows ??
     logitRowCount(shape.vocabularySize, { maxSequences, maxRows, maxTensorBytes });
   return {
-    ...{ definition, device, limits, options, tuning, oneForm, uploadTo, measured },
+    ...{ definition, device, limits, options, tuning, oneForm, promptsDiffer, uploadTo, measured },
     ...{ cacheShape, memoryPlan },
     sizes: { shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
     create: (context) =>
@@ -169,30 +168,19 @@ export async function testAdapter(
     onProgress: (done, total) => onProgress?.({ phase: "adapter", done, total }),
     layout: {
       ...(tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT),
-      packedDots: takesClass(numericClass, device),
+      ...classLayout(numericClass, device),
     },
     ...(groupColumns !== undefined && { groupColumns }),
   });
   requirePromise(options, report);
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
-    lanes: tuning.lanes,
-    tuning,
-    fp8Decode,
-    packedDots,
+    ...{ lanes: tuning.lanes, tuning },
+    ...classLayout(numericClass, device),
+    ...{ fp8Decode, packedDots },
     ...(subgroupSize !== undefined && { subgroupSize }),
   };
   return { report, layout };
-}
-
-/** @throws {InvalidRequestError} when the option names no class. */
-function takesClass(wanted: NumericClass | "auto", { adapterInfo }: GPUDevice): boolean {
-  if (wanted === "auto") return takesPackedDots(adapterInfo);
-  if (wanted === "int8" || wanted === "fma128") return wanted === "int8";
-  throw new InvalidRequestError(
-    `numericClass must be one of auto, fma128, int8, got ${wanted}`,
-    "numericClass",
-  );
 }
 
 /** @throws {DeviceError} when an option promises what the adapter does not keep. */

@@ -33,7 +33,8 @@ import { RowCodes } from "../layers/rounded_rows.ts";
 import { SlotExchange } from "../layers/slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
-import type { Model, ModelOptions, NumericClass, PlanTensors } from "./model.ts";
+import type { Model, ModelOptions, PlanTensors } from "./model.ts";
+import type { NumericClasses } from "./numeric_class.ts";
 
 /** The attention of all layers: weights of each, working memory shared. */
 export interface AttentionBlocks {
@@ -132,11 +133,17 @@ export class Decoder implements Model {
     return this.#options.formats.used;
   }
 
+  get numericClasses(): NumericClasses {
+    const halves = this.#options.layout.halfProducts === true;
+    const numericClass = this.#takesCodes ? "int8" : halves ? "f16" : "fma128";
+    return { prefill: numericClass, decode: numericClass };
+  }
+
   /** Ranks have parts of rows, whose codes would not be those of whole ones. */
-  get numericClass(): NumericClass {
+  get #takesCodes(): boolean {
     const { layout, communicator, quantizeActivations } = this.#options;
     const isInt8 = quantizeActivations && this.#shape.rounding?.format === "int8";
-    return isInt8 && layout.packedDots === true && communicator.size === 1 ? "int8" : "fma128";
+    return isInt8 && layout.packedDots === true && communicator.size === 1;
   }
 
   /** Several ranks bring the parts of their logits together first. */
@@ -288,7 +295,7 @@ export class Decoder implements Model {
   #allocateRows(stride: number): BlockRows & { readonly hidden: Tensor } {
     const { memory, maxRows, quantizeActivations } = this.#options;
     const rounding = quantizeActivations ? this.#shape.rounding : undefined;
-    const codes = this.numericClass === "int8" ? new RowCodes(memory, maxRows) : undefined;
+    const codes = this.#takesCodes ? new RowCodes(memory, maxRows) : undefined;
     const rows = (label: string) => memory.allocate("activations", maxRows * stride * 4, label);
     return {
       hidden: rows("hidden rows"),

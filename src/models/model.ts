@@ -25,6 +25,7 @@ import { deepseekV3 } from "./deepseek_v3.ts";
 import { gptOss } from "./gpt_oss.ts";
 import { llama } from "./llama.ts";
 import { mistral } from "./mistral.ts";
+import type { NumericClasses } from "./numeric_class.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
 import { qwen3Moe } from "./qwen3_moe.ts";
@@ -85,19 +86,12 @@ export interface PlanTensors {
   readonly logitsStride: number;
 }
 
-/**
- * The arithmetic of linears: `fma128`, products and sums in f32, folded after every 128 of the sum;
- * `int8`, the same but where int8 weights meet rounded activations, whose products are added up as
- * whole numbers.
- */
-export type NumericClass = "fma128" | "int8";
-
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
   /** A format of each dtype that its matrices have on the GPU. */
   readonly weightFormats: ReadonlyMap<WeightDtype, MatrixFormat>;
-  readonly numericClass: NumericClass;
+  readonly numericClasses: NumericClasses;
   /** Whether its plan heeds `Step.onlyBest`. */
   readonly findsBest: boolean;
   /** Tensors of the checkpoint that are known and not wanted. */

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { NUMERIC_CLASS_CHOICES } from "../engine/numeric_class.ts";
 import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
 import { DIALECTS } from "../grammar/schema/dialect.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
@@ -109,6 +110,19 @@ export const ENGINE_OPTIONS = {
     help:
       "int4, int4-g32, int4-g64, int4-g128, int8 or fp8: what plain weights become while they are " +
       "loaded; any other must be what the checkpoint is. Not to be set for weights that are already FP8",
+    group: MODEL,
+  },
+  numericClass: {
+    flags: ["--numeric-class"],
+    kind: "string",
+    choices: NUMERIC_CLASS_CHOICES,
+    value: "CLASS",
+    default: "auto",
+    help:
+      "the arithmetic of linears: fma128 in f32; int8 in whole numbers where weights and activations " +
+      "are int8, else as fma128; f16 with products in f16; mma128 with prompts on subgroup matrices; auto " +
+      "the faster of the first two. Answers differ in their last bits. f16 and mma128 need an adapter " +
+      "that has them",
     group: MODEL,
   },
   quantizationReport: {
@@ -254,6 +268,7 @@ export const COMPILE_OPTIONS = {
   trustRemoteCode: TRUST_REMOTE_CODE,
   contextLength: ENGINE_OPTIONS.contextLength,
   quantization: ENGINE_OPTIONS.quantization,
+  numericClass: ENGINE_OPTIONS.numericClass,
   disableActivationQuantization: ENGINE_OPTIONS.disableActivationQuantization,
   deterministicInference: ENGINE_OPTIONS.deterministicInference,
   ...ATTENTION_OPTIONS,

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
-import type { NumericClass } from "../../src/models/model.ts";
+import type { NumericClass } from "../../src/models/numeric_class.ts";
 import { device, fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { medianDifference } from "../support/log_probabilities.ts";
 import { answerTokens } from "../support/model_answers.ts";
@@ -111,7 +111,7 @@ describe("numeric class int8", () => {
       const plain = await classesOf(randomGqa({ family: "qwen3" }), "int8");
       expect(plain.numericClasses.decode).toBe("fma128");
       await expect(classesOf(source(), "int4" as NumericClass)).rejects.toThrow(
-        "numericClass must be one of auto, fma128, int8, got int4",
+        "numericClass must be one of auto, fma128, int8, f16, mma128, got int4",
       );
     },
   );

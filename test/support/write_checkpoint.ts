@@ -5,7 +5,14 @@
  * @module
  */
 
-import { DTYPE_BYTES, type Dtype, decodeBf16, encodeBf16, encodeE4m3 } from "../../src/dtype.ts";
+import {
+  DTYPE_BYTES,
+  type Dtype,
+  decodeBf16,
+  encodeBf16,
+  encodeE4m3,
+  encodeF16,
+} from "../../src/dtype.ts";
 
 /** A tensor to write; `values` are rounded to `dtype`. */
 export interface TensorInput {
@@ -68,22 +75,6 @@ export function encodeTensor(values: ArrayLike<number>, dtype: Dtype): Uint8Arra
     }
   }
   return bytes;
-}
-
-/** IEEE half precision, nearest, ties to even. */
-export function encodeF16(value: number): number {
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
-  if (Number.isNaN(value)) return sign | 0x7e00;
-  const magnitude = Math.abs(value);
-  // 65520 is halfway between the largest half and what would be the next one.
-  if (magnitude >= 65520) return sign | 0x7c00;
-  const exponent = Math.max(Math.floor(Math.log2(magnitude || 2 ** -24)), -14);
-  const steps = magnitude / 2 ** (exponent - 10);
-  let rounded = Math.floor(steps);
-  const rest = steps - rounded;
-  if (rest > 0.5 || (rest === 0.5 && rounded % 2 === 1)) rounded += 1;
-  // A carry out of the fraction arrives in the exponent by the addition itself.
-  return sign | (((exponent + 14) << 10) + rounded);
 }
 
 /** A safetensors file of these tensors, in this order. */

@@ -25,6 +25,8 @@ export interface CheckedCase {
 
 export interface CheckedKernels {
   readonly cases: readonly CheckedCase[];
+  /** Checks of kernels that need a feature the device does not have. */
+  readonly left: readonly string[];
   readonly features: readonly string[];
   /** WebGPU errors that nobody waited for. */
   readonly errors: readonly string[];
@@ -61,7 +63,12 @@ await reporting(async (): Promise<CheckedKernels> => {
   device.addEventListener("uncapturederror", ({ error }) => errors.push(error.message));
   const wanted = new URLSearchParams(location.search);
   const cases: CheckedCase[] = [];
+  const left: string[] = [];
   for (const { default: check } of Object.values(checks)) {
+    if (check.feature !== undefined && !device.features.has(check.feature)) {
+      left.push(check.name);
+      continue;
+    }
     const [smallest, ...others] = check.cases;
     const first = check.tunings.slice(0, 1);
     const tunings = wanted.has("tunings") ? check.tunings : first;
@@ -71,5 +78,5 @@ await reporting(async (): Promise<CheckedKernels> => {
     }
   }
   await device.queue.onSubmittedWorkDone();
-  return { cases, features: [...device.features], errors };
+  return { cases, left, features: [...device.features], errors };
 });

@@ -1,0 +1,23 @@
+/**
+ * The arithmetic of linears, which each phase of a model has its own of.
+ *
+ * @module
+ */
+
+/**
+ * | class | products and sums |
+ * |---|---|
+ * | `fma128` | in f32, folded after every 128 of the sum |
+ * | `int8` | the same but where int8 weights meet activations rounded to int8: those are added up as whole numbers |
+ * | `f16` | of eight products in f16, then in f32; weights in f32 stay `fma128` |
+ * | `mma128` | by the subgroup matrices of the adapter, whose operands may be f16, folded as in `fma128` |
+ */
+export const NUMERIC_CLASSES = ["fma128", "int8", "f16", "mma128"] as const;
+
+export type NumericClass = (typeof NUMERIC_CLASSES)[number];
+
+/** That of prompts and that of generated tokens. */
+export interface NumericClasses {
+  readonly prefill: NumericClass;
+  readonly decode: NumericClass;
+}
