@@ -1,5 +1,5 @@
 /**
- * Where figures were taken.
+ * Where and when figures were taken.
  *
  * @module
  */
@@ -8,5 +8,7 @@ import { adapter } from "../test/support/gpu.ts";
 /** What figures are worth nothing without. */
 export function machine(): string {
   const { name, driver, backend } = adapter;
-  return `adapter: ${name} (${driver || "unknown driver"}, ${backend}), Node ${process.versions.node}`;
+  const date = new Date().toISOString().slice(0, 10);
+  const node = `Node ${process.versions.node}`;
+  return `adapter: ${name} (${driver || "unknown driver"}, ${backend}), ${node}, ${date}`;
 }

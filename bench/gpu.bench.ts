@@ -1,0 +1,17 @@
+/**
+ * Everything that only a GPU can answer, in one run: the rates that the kernels reach at the shapes
+ * of large models beside what the adapter gives, forms of a kernel beside each other, what launches
+ * and compiling cost, and a whole model. Every value that is timed is checked first.
+ *
+ * Sizes, and where tables are saved: gpu_bench.ts. One section alone: `-t "one row"`.
+ *
+ * @module
+ */
+import { manyRowsSection, oneRowSection } from "./gpu_linear.ts";
+import { ratesSection } from "./gpu_machine.ts";
+import { mlaSections } from "./gpu_mla.ts";
+
+ratesSection();
+oneRowSection();
+manyRowsSection();
+mlaSections();
