@@ -100,6 +100,7 @@ export const startEngine: StartEngine = async (options, report) => {
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     report.family(engine.model.family);
+    report.classes(engine.status().numericClasses);
     report.quantized(describeErrors(engine.quantizationErrors, options.quantizationReport));
     report.warnings(engine.selfTest.failures);
     return engine;

@@ -27,6 +27,8 @@ export interface StartReport {
   attention(sentences: readonly string[]): void;
   /** Whose way to write conversations the model follows. */
   family(name: string): void;
+  /** The numeric class of each phase. */
+  classes(classes: EngineStatus["numericClasses"]): void;
   /** How far weights that were quantized are from their numbers. */
   quantized(lines: readonly string[]): void;
   /** What the adapter gets wrong, one sentence each. */
@@ -68,6 +70,10 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     tuning: line,
     attention: (sentences) => sentences.forEach(line),
     family: (name) => line(`Chat family: ${name}`),
+    classes: ({ prefill, decode }) => {
+      const differ = prefill !== decode;
+      line(`Numeric class: ${differ ? `${prefill} for prompts, ${decode} for tokens` : decode}`);
+    },
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => sentences.forEach(warn),
     recovery: (event) => reportRecovery(log, event),
@@ -85,6 +91,7 @@ export function quietReport(output: Output): StartReport {
     tuning: () => {},
     attention: () => {},
     family: () => {},
+    classes: () => {},
     quantized: () => {},
     warnings: () => {},
     recovery: () => {},

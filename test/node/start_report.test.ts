@@ -44,6 +44,17 @@ Warning: bits differ
 `);
 });
 
+test("lineReport() names the numeric class, or that of each phase", () => {
+  const file = output(false);
+  const report = reportTo(file);
+  report.classes({ prefill: "f16", decode: "f16" });
+  report.classes({ prefill: "mma128", decode: "fma128" });
+  expect(file.written).toEqual([
+    "Numeric class: f16\n",
+    "Numeric class: mma128 for prompts, fma128 for tokens\n",
+  ]);
+});
+
 test("lineReport() writes JSON, also on a terminal, when the log is JSON", () => {
   const terminal = output(true);
   const report = reportTo(terminal, { format: "json" });
