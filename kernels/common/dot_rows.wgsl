@@ -9,9 +9,10 @@
 //
 // A segment is a run of whole 128-column blocks: number s of S holds the blocks
 // [floor(s * blocks / S), floor((s + 1) * blocks / S)). The order depends on `columns`, S and
-// SCALE_COLUMNS alone, never on TOKENS or BLOCK_SPLIT.
+// SCALE_COLUMNS alone, never on TOKENS, BLOCK_SPLIT or TOKEN_LANES.
 //
-// Needs one of the files dot_rows_*.wgsl, weights_*.wgsl and group_sums*.wgsl, the bindings
+// Needs one of the files dot_rows_*.wgsl and weights_*.wgsl, one of group_sums*.wgsl (but for
+// dot_rows_staged.wgsl, which has its own), the bindings
 // `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows) and
 // `scales: array<u32>`, the fields `columns` and `segments` of `params`, and `x_vector(index)`, the
 // vectors of the activation rows: those of x_plain.wgsl or the kernel's own. What it returns for
@@ -22,8 +23,11 @@ const TOKENS = 1u;
 const LANES = 8u;
 // Invocations that share the groups of a weight row: dot_rows_split.wgsl, if there are several.
 const BLOCK_SPLIT = 1u;
+// Invocations that have the same weight rows, and TOKENS activation rows each:
+// dot_rows_staged.wgsl, if there are several.
+const TOKEN_LANES = 1u;
 // Invocations of a workgroup with weight rows of their own: its first ones hold the sums.
-const ROW_LANES = WORKGROUP_SIZE / BLOCK_SPLIT;
+const ROW_LANES = WORKGROUP_SIZE / (BLOCK_SPLIT * TOKEN_LANES);
 // Levels of the tree: 5 for up to 32 segments; 1 is enough for one segment.
 const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
@@ -41,7 +45,8 @@ alias XRows = array<u32, TOKENS>;
 // Sums that wait for a right neighbour, one for each level of the tree.
 alias Waiting = array<Sums, LEVELS>;
 
-const_assert ROW_LANES * BLOCK_SPLIT == WORKGROUP_SIZE && ROW_LANES % LANES == 0u;
+const_assert ROW_LANES * BLOCK_SPLIT * TOKEN_LANES == WORKGROUP_SIZE && ROW_LANES % LANES == 0u;
+const_assert BLOCK_SPLIT == 1u || TOKEN_LANES == 1u;
 
 // Brings the sum of a segment into the tree, a binary counter: a sum waits at its level until its
 // right neighbour arrives. Returns the sum of all that it completes.
@@ -85,7 +90,14 @@ fn row_lane(invocation: u32) -> u32 {
 
 // Whether dot_rows() gives this invocation the sums; to others it gives anything.
 fn holds_sums(invocation: u32) -> bool {
-  return invocation < ROW_LANES;
+  return invocation < ROW_LANES * TOKEN_LANES;
+}
+
+// The first of an invocation's TOKENS activation rows, of those that workgroups `tile` have.
+fn first_token(tile: u32, invocation: u32) -> u32 {
+  // Apart, so that a compiler sees that it is the same for the whole workgroup.
+  if TOKEN_LANES == 1u { return tile * TOKENS; }
+  return (tile * TOKEN_LANES + invocation / ROW_LANES) * TOKENS;
 }
 
 // Adds bias[row] to the sums of each activation row. Needs the constant and the binding BIAS, bias.

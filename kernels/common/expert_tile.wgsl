@@ -1,5 +1,5 @@
-// What a workgroup of an expert kernel works on: up to TOKENS pairs of one expert. A pair is one
-// choice of one row: pair = row * slots + slot.
+// What a workgroup of an expert kernel works on: up to TOKENS * TOKEN_LANES pairs of one expert. A
+// pair is one choice of one row: pair = row * slots + slot.
 //
 // With SORTED, `pairs` holds pairs in the order of their experts, and tile i is tiles[i + 1] =
 // (expert, first index in `pairs`, how many), one of tiles[0].x tiles. Else every pair is a tile:

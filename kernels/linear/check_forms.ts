@@ -11,8 +11,8 @@ import {
   type Tuning,
 } from "../../src/gpu/tuning.ts";
 
-/** A form as a check's tuning has it. */
-export type FormTuning = Readonly<Record<"tokens" | "split" | "workgroup", number>>;
+/** A form as a check's tuning has it; staged forms have a `staged` of 1. */
+export type FormTuning = Readonly<Record<"tokens" | "split" | "workgroup" | "staged", number>>;
 
 const TUNINGS: readonly Tuning[] = [
   PLAIN_TUNING,
@@ -26,15 +26,29 @@ export const TABLE_FORMS: readonly FormTuning[] = [
     TUNINGS.flatMap(({ rowForms, dtypeForms = {} }) => [
       ...rowForms,
       ...Object.values(dtypeForms).flat(),
-    ]).map(({ tokens, split, workgroup }) => [
-      `${tokens} ${split} ${workgroup}`,
-      { tokens, split, workgroup },
+    ]).map(({ tokens, split, workgroup, staged }) => [
+      `${tokens} ${split} ${workgroup} ${staged}`,
+      { tokens, split, workgroup, staged: staged ? 1 : 0 },
     ]),
   ).values(),
 ];
 
+/** Those of kernels that have no staged forms. */
+export const UNSTAGED_FORMS = TABLE_FORMS.filter(({ staged }) => staged === 0);
+
+/** Staged forms of every size, a workgroup of each. */
+export const STAGED_FORMS: readonly FormTuning[] = [
+  { tokens: 16, split: 1, workgroup: 64, staged: 1 },
+  { tokens: 16, split: 1, workgroup: 128, staged: 1 },
+  { tokens: 32, split: 1, workgroup: 64, staged: 1 },
+  { tokens: 32, split: 1, workgroup: 128, staged: 1 },
+  { tokens: 32, split: 1, workgroup: 256, staged: 1 },
+  { tokens: 64, split: 1, workgroup: 128, staged: 1 },
+  { tokens: 64, split: 1, workgroup: 256, staged: 1 },
+];
+
 /** The one form that a check's tuning asks for. */
 export function formsOf(tuning: Readonly<Record<string, number>>): RowForm[] {
-  const { tokens = 4, split = 1, workgroup = 8 } = tuning;
-  return [{ tokens, split, workgroup, cost: 1 }];
+  const { tokens = 4, split = 1, workgroup = 8, staged = 0 } = tuning;
+  return [{ tokens, split, workgroup, ...(staged === 1 && { staged: true }), cost: 1 }];
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { defineCheck, type KernelCheck, type Mutant } from "../check.ts";
-import { type FormTuning, formsOf } from "./check_forms.ts";
+import { formsOf } from "./check_forms.ts";
 import { randomBias, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
 import {
   type GroupColumns,
@@ -31,7 +31,7 @@ export interface LinearShape {
   readonly bias?: boolean;
 }
 
-const weightShape = ({ dtype, groupColumns, outputs, columns, lanes }: LinearShape) => ({
+export const weightShape = ({ dtype, groupColumns, outputs, columns, lanes }: LinearShape) => ({
   dtype,
   ...(groupColumns && { groupColumns }),
   rows: outputs,
@@ -39,16 +39,16 @@ const weightShape = ({ dtype, groupColumns, outputs, columns, lanes }: LinearSha
   lanes,
 });
 /** Distance of the slices of neighbouring groups: more than a slice, as it may be. */
-const sliceStride = ({ columns }: LinearShape) => Math.ceil(columns / 4) * 4 + 4;
-const slices = ({ outputs, groupRows }: LinearShape) => Math.ceil(outputs / groupRows);
-const outStrideOf = ({ outputs, outColumn }: LinearShape) => outColumn + outputs + 3;
+export const sliceStride = ({ columns }: LinearShape) => Math.ceil(columns / 4) * 4 + 4;
+export const slices = ({ outputs, groupRows }: LinearShape) => Math.ceil(outputs / groupRows);
+export const outStrideOf = ({ outputs, outColumn }: LinearShape) => outColumn + outputs + 3;
 
 export function linearCheck(options: {
   readonly name: string;
   readonly cases: readonly LinearShape[];
   readonly mutants: readonly Mutant[];
   /** Default: those that differ the most. */
-  readonly forms?: readonly FormTuning[];
+  readonly forms?: readonly Readonly<Record<string, number>>[];
 }): KernelCheck<LinearShape> {
   return defineCheck<LinearShape>({
     ...options,

@@ -4,6 +4,7 @@ import type { RowForm } from "../../src/gpu/tuning.ts";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
+import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import {
@@ -12,6 +13,7 @@ import {
   QUANTIZING_LANES,
   recordRows,
   rowLanes,
+  rowsOf,
 } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
@@ -91,7 +93,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
         constants: {
           ...weightConstants(input, form, { segments: 1, bias: weight.bias !== undefined }),
           ...normConstants(norm, weight.columns),
-          QUANTIZE: quantize,
+          QUANTIZE: quantize && form.staged !== true,
           CLAMPED: activation.kind === "clamped",
         },
         params: {
@@ -110,9 +112,17 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
     );
   const ownBytes = normBytes(oneRow?.norm, weight.columns);
   const [oneForm] = launchForms(weight, { ...room, ownBytes }, options.forms);
+  const demand = { ...room, stages: !coded, mostRows: rowsOf(x, xStride) };
+  const forms = launchForms(weight, demand, options.forms);
+  // A staged tile is no group of the rounding.
+  const rounds = quantize && forms.some(({ staged }) => staged);
+  const round = rounds
+    ? quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride })
+    : undefined;
   return recordRows({
-    forms: launchForms(weight, room, options.forms),
+    forms,
     bind,
+    after: ({ staged }, rows) => staged && round?.(rows),
     one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });

@@ -51,7 +51,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let valid = (output < vec2u(params.outputs)) & vec2<bool>(holds_sums(invocation));
   let gate_row = min(output, vec2u(params.outputs - 1u));
   let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
-  let first_row = group.y * TOKENS;
+  let first_row = first_token(group.y, invocation);
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
     x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;

@@ -5,7 +5,15 @@
  * @module
  */
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
-import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import {
+  formOf,
+  formsFor,
+  PLAIN_TUNING,
+  type RowForm,
+  STAGED_TOKENS,
+  stagedFits,
+} from "../../src/gpu/tuning.ts";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
 
 /** A form as it is compiled; `workgroup` is a multiple of `split` times the weight's lanes. */
@@ -15,6 +23,7 @@ export type LaunchForm = RowForm;
 const MOST_INVOCATIONS = 256;
 const SHARED_BYTES = 16384 - 512;
 const VECTOR_BYTES = 16;
+const WORD_BYTES = 4;
 
 export interface FormRoom {
   readonly lanes: number;
@@ -35,18 +44,61 @@ export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRo
   return { ...form, split, workgroup: across * split };
 }
 
+/** Invocations of a workgroup with the same weight rows and activation rows of their own. */
+export function tokenLanes({ tokens, staged }: LaunchForm): number {
+  return staged === true ? tokens / STAGED_TOKENS : 1;
+}
+
 /** Invocations of a workgroup with weight rows of their own. */
-export function rowLanes({ workgroup, split }: LaunchForm): number {
-  return workgroup / split;
+export function rowLanes(form: LaunchForm): number {
+  return form.workgroup / (form.split * tokenLanes(form));
+}
+
+/** What a launch over weights asks of its forms beside room. */
+export interface FormDemand extends Omit<FormRoom, "lanes"> {
+  /** Whether the kernel has staged forms. Default true. */
+  readonly stages?: boolean;
+  /** Rows of a launch, at most: forms that none would take are left out. Default: any number. */
+  readonly mostRows?: number;
+}
+
+type FormWeight = LinearLayout & { readonly dtype: WeightDtype };
+
+/** Whether staged forms multiply these weights as other forms do: in f32. */
+export function canStage({ dtype, halfProducts }: FormWeight): boolean {
+  return halfProducts !== true || dtype === "f32";
 }
 
 /** The forms that weights of this layout and dtype are launched in. */
 export function launchForms(
-  weight: LinearLayout & { readonly dtype: WeightDtype },
-  room: Omit<FormRoom, "lanes"> = {},
+  weight: FormWeight,
+  { stages = true, mostRows, ...room }: FormDemand = {},
   forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
 ): LaunchForm[] {
-  return forms.map((form) => fitForm(form, { lanes: weight.lanes, ...room }));
+  const { lanes } = weight;
+  const staged = stages && canStage(weight);
+  const possible = forms.filter((form) => !form.staged || (staged && stagedFits(form, lanes)));
+  return takenForms(possible, mostRows).map((form) =>
+    form.staged ? form : fitForm(form, { lanes, ...room }),
+  );
+}
+
+/** Rows of so many words that a tensor has room for. */
+export function rowsOf({ size }: Tensor, stride: number): number {
+  return Math.max(Math.floor(size / (WORD_BYTES * stride)), 1);
+}
+
+/** Rows from which on a further row takes the largest form, whatever it is. */
+const MANY_ROWS = 256;
+
+/** The first form, and those that some number of rows takes. */
+export function takenForms<F extends Pick<RowForm, "tokens" | "cost">>(
+  forms: readonly F[],
+  mostRows = MANY_ROWS,
+): readonly F[] {
+  const counts = Array.from({ length: Math.min(mostRows, MANY_ROWS) }, (_, i) => i + 1);
+  const taken = new Set(counts.map((count) => formOf(forms, count)));
+  return forms.filter((form, i) => i === 0 || taken.has(form));
 }
 
 /** Invocations whose outputs are one group of the rounding to E4M3: 128, two of each. */
@@ -67,13 +119,15 @@ export interface RowLaunch<P extends string> {
     | undefined;
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
+  /** Called when a launch over several rows was recorded in this form. */
+  readonly after?: (form: LaunchForm, rows: number) => void;
 }
 
 /** Binds every form; the returned function records the one that so many rows take. */
 export function recordRows<P extends string>(
   launch: RowLaunch<P | "rows">,
 ): (rows: number) => void {
-  const { forms, bind, one, width } = launch;
+  const { forms, bind, one, width, after } = launch;
   // The first form is bound a second time only where it is the only one.
   const others = one !== undefined && forms.length > 1 ? forms.slice(1) : forms;
   const bound = others.map((form) => ({ ...form, kernel: bind(form) }));
@@ -86,5 +140,6 @@ export function recordRows<P extends string>(
     const taken = formOf(bound, rows);
     taken.kernel.set("rows", rows);
     taken.kernel.record(width(taken), Math.ceil(rows / taken.tokens));
+    after?.(taken, rows);
   };
 }

@@ -7,7 +7,7 @@ import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeSums from "../common/write_sums.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
-import { type LaunchForm, launchForms, recordRows, rowLanes } from "./launch_form.ts";
+import { type LaunchForm, launchForms, recordRows, rowLanes, rowsOf } from "./launch_form.ts";
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
@@ -163,7 +163,8 @@ export function linear(recorder: Recorder, options: LinearOptions): (rows: numbe
   }
   const [oneForm] = launchForms(weight, oneRoom(weight, oneRow), options.forms);
   return recordRows({
-    forms: launchForms(weight, {}, options.forms),
+    // Whole numbers have no order to keep: codes have no staged forms.
+    forms: launchForms(weight, { stages: !coded, mostRows: rowsOf(x, xStride) }, options.forms),
     bind,
     one: oneRow && {
       form: oneForm!,

@@ -57,7 +57,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   first += row_lane(invocation) % LANES;
   let output = vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
-  let first_row = group.y * TOKENS;
+  let first_row = first_token(group.y, invocation);
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
     let x_row = min(first_row + t, params.rows - 1u);

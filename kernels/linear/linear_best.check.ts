@@ -1,7 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { bestTile } from "../sampling/best_tile.ts";
-import { formsOf, TABLE_FORMS } from "./check_forms.ts";
+import { formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -38,7 +38,7 @@ export default defineCheck<Shape>({
     { dtype: "fp8", rows: 1, columns: 300, outputs: [70, 5] },
     { dtype: "bf16", rows: 2, columns: 512, outputs: [2048, 2048] },
   ],
-  tunings: [...TABLE_FORMS, { tokens: 4, subgroups: 1, split: 1, workgroup: 8 }],
+  tunings: [...UNSTAGED_FORMS, { tokens: 4, subgroups: 1, split: 1, workgroup: 8 }],
   exactAcrossTunings: true,
   tolerance: 0,
   bytes: (shape) => storedBytes(weightShape(shape, 0)) + storedBytes(weightShape(shape, 1)),
@@ -59,7 +59,7 @@ export default defineCheck<Shape>({
       name: "every row has the best of the first",
       replace: "bests[t * ROW_LANES + i]",
       with: "bests[i]",
-      tuning: TABLE_FORMS.findIndex(({ tokens }) => tokens > 1),
+      tuning: UNSTAGED_FORMS.findIndex(({ tokens }) => tokens > 1),
     },
     {
       name: "tiles of the second weight replace those of the first",

@@ -10,7 +10,7 @@ import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
 import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import writeBest from "../common/write_best.wgsl?raw";
-import { launchForms, rowLanes } from "./launch_form.ts";
+import { launchForms, rowLanes, rowsOf } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import { linearText, ROWS_PER_LANE } from "./linear.ts";
 import { weightCost } from "./weight_cost.ts";
@@ -52,7 +52,9 @@ export function linearBest(
 ): (rows: number, firstTile: number) => number {
   const { x, xStride, weight, outColumn, tiles, tileStride } = options;
   requireMultiplesOf4("linear/linear", { xStride });
-  const forms = launchForms(weight, {}, options.forms).map((form) => {
+  // The best of a tile takes the workgroup memory that staged weights would need.
+  const demand = { stages: false, mostRows: rowsOf(x, xStride) };
+  const forms = launchForms(weight, demand, options.forms).map((form) => {
     const { weights, scales, bias } = weightTensors("linear/linear", weight);
     const kernel = kernelFor(weight, form).bind(
       recorder,

@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
 import { codedStride } from "../norm/quantize_codes.ts";
-import { formsOf, TABLE_FORMS } from "./check_forms.ts";
+import { formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -31,7 +31,7 @@ export default defineCheck<Shape>({
     { rows: 1, columns: 17, outputs: 5 },
     { rows: 64, columns: 2048, outputs: 2048 },
   ],
-  tunings: TABLE_FORMS,
+  tunings: UNSTAGED_FORMS,
   exactAcrossTunings: true,
   // Sums of products are whole numbers: what is left is one rounding for each block.
   tolerance: 1e-6,
@@ -55,7 +55,7 @@ export default defineCheck<Shape>({
       name: "every row is the first",
       replace: "x[x_first[t] + piece]",
       with: "x[x_first[0] + piece]",
-      tuning: TABLE_FORMS.findIndex(({ tokens }) => tokens > 1),
+      tuning: UNSTAGED_FORMS.findIndex(({ tokens }) => tokens > 1),
     },
     {
       name: "blocks are added up whole",

@@ -34,7 +34,7 @@ export default linearCheck({
     },
     {
       name: "invocations without rows write",
-      replace: "return invocation < ROW_LANES;",
+      replace: "return invocation < ROW_LANES * TOKEN_LANES;",
       with: "return true;",
       tuning: SPLIT,
     },

@@ -147,7 +147,7 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     replace: "return pairs[index];",
     with: "return index;",
   },
-  { name: "a tile is one pair", replace: "if t < tile.count", with: "if t < 1u" },
+  { name: "a tile is one pair", replace: "if first_pair + t < tile.count", with: "if t < 1u" },
   {
     name: "granules of expert 0",
     replace: "tile.expert * expert_granules()",

@@ -74,9 +74,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   if tile.expert >= params.expert_count { return; }
   let sums = tile_sums(tile, row, invocation);
   if !holds_sums(invocation) { return; }
+  let first_pair = first_token(0u, invocation);
   for (var t = 0u; t < TOKENS; t++) {
-    if t < tile.count {
-      let at = tile_pair(tile, t) * params.out_stride;
+    if first_pair + t < tile.count {
+      let at = tile_pair(tile, first_pair + t) * params.out_stride;
       for (var i = 0u; i < 4u; i++) {
         if output[i] < params.outputs { out[at + output[i]] = sums[t][i]; }
       }
@@ -86,9 +87,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 
 // Four outputs of each pair of a tile.
 fn tile_sums(tile: ExpertTile, row: vec4u, invocation: u32) -> Sums {
+  let first_pair = first_token(0u, invocation);
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
-    x_first[t] = tile_pair(tile, t) * params.x_stride / 4u;
+    x_first[t] = tile_pair(tile, first_pair + t) * params.x_stride / 4u;
   }
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
   let scale = vec4u(tile.expert * expert_scales()) + row;

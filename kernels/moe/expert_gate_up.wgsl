@@ -61,9 +61,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let valid = (output < vec2u(params.outputs)) & vec2<bool>(holds_sums(invocation));
   let gate_row = min(output, vec2u(params.outputs - 1u));
   let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
+  let first_pair = first_token(0u, invocation);
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
-    x_first[t] = tile_pair(tile, t) / params.slots * params.x_stride / 4u;
+    x_first[t] = tile_pair(tile, first_pair + t) / params.slots * params.x_stride / 4u;
   }
 
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
@@ -72,8 +73,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let x_rows = begin_rows(x_first, invocation);
   let h = gated(add_bias(dot_rows(granule, scale, x_rows, invocation), addend), valid);
   for (var t = 0u; t < TOKENS; t++) {
-    if t < tile.count {
-      let at = tile_pair(tile, t) * params.out_stride;
+    if first_pair + t < tile.count {
+      let at = tile_pair(tile, first_pair + t) * params.out_stride;
       if valid.x { out[at + output.x] = h[t].x; }
       if valid.y { out[at + output.y] = h[t].y; }
     }

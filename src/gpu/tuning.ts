@@ -10,15 +10,26 @@ import { InvalidRequestError } from "../errors.ts";
 
 /** One way to share a launch out. */
 export interface RowForm {
-  /** Activation rows of an invocation: weights are read once for so many. */
+  /**
+   * Activation rows of an invocation, in a staged form those of a workgroup: weights are read once
+   * for so many.
+   */
   readonly tokens: number;
   /** Invocations that share the columns of a weight row. */
   readonly split: number;
   /** Invocations of a workgroup, where a kernel leaves the choice. */
   readonly workgroup: number;
+  /**
+   * Whether a workgroup decodes its weights into its own memory, and all its invocations multiply
+   * from there, `STAGED_TOKENS` activation rows each. `split` is 1 then. Default false.
+   */
+  readonly staged?: boolean;
   /** Time of one pass over the weights for `tokens` rows; that of the first form is 1. */
   readonly cost: number;
 }
+
+/** Activation rows of an invocation of a staged form. */
+export const STAGED_TOKENS = 4;
 
 export interface Tuning {
   /** Weight rows whose words lie side by side. */
@@ -43,6 +54,7 @@ export interface Tuning {
 export const TUNING_CHOICES = {
   lanes: [8, 16, 32],
   tokens: [1, 2, 4, 8],
+  stagedTokens: [16, 32, 64],
   split: [1, 2, 4, 8, 16, 32],
   workgroup: [8, 16, 32, 64, 128, 256],
 } as const;
@@ -84,6 +96,11 @@ const SWIFTSHADER = PLAIN_TUNING;
  * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
  * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
  * of four rows. `wisp tune` measures.
+ *
+ * Staged forms are as little measured: a tile of 64 outputs takes a quarter of the reads from memory
+ * that eight rows an invocation take, at twice the work in all for 16 rows and four times for 32, of
+ * which the multiplications are what is left to wait for. Software adapters lose with them, whose
+ * barriers are slow and whose workgroup memory is memory: they have none.
  */
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
@@ -93,6 +110,8 @@ const MANY_INVOCATIONS: Tuning = {
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
     { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
     { tokens: 8, split: 1, workgroup: 64, cost: 2 },
+    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 },
+    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 5 },
   ],
 };
 
@@ -105,6 +124,7 @@ const FEW_CORES: Tuning = {
     { tokens: 1, split: 8, workgroup: 64, cost: 1 },
     { tokens: 4, split: 4, workgroup: 64, cost: 1.4 },
     { tokens: 8, split: 1, workgroup: 64, cost: 2.4 },
+    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
   ],
 };
 
@@ -202,6 +222,19 @@ export function requireTuning(value: unknown): Tuning {
 const FLAGS = ["foldsNorms", "findsBest"] as const satisfies readonly (keyof Tuning)[];
 const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
 const MOST_INVOCATIONS = 256;
+/** WebGPU's default limit, of which something is left to the kernels themselves. */
+const SHARED_BYTES = 16384 - 512;
+
+/** Whether a workgroup has room for a staged form where weight rows lie so many side by side. */
+export function stagedFits(
+  { tokens, workgroup }: Pick<RowForm, "tokens" | "workgroup">,
+  lanes: number,
+): boolean {
+  const rowLanes = (workgroup * STAGED_TOKENS) / tokens;
+  // Of the least step, 16 columns in f32, of four weight rows a lane and of the activation rows.
+  const bytes = 64 * (4 * rowLanes + tokens + 1);
+  return rowLanes % lanes === 0 && workgroup <= MOST_INVOCATIONS && bytes <= SHARED_BYTES;
+}
 
 function refuse(problem: string): never {
   throw new InvalidRequestError(`tuning: ${problem}`, "tuning");
@@ -229,33 +262,49 @@ function requireFlags(
   return Object.fromEntries(given.map((flag) => [flag, fields[flag]]));
 }
 
-function requireChoice(value: unknown, name: keyof typeof TUNING_CHOICES): number {
+function requireChoice(
+  value: unknown,
+  name: keyof typeof TUNING_CHOICES,
+  words: string = name,
+): number {
   const allowed: readonly number[] = TUNING_CHOICES[name];
   if (typeof value === "number" && allowed.includes(value)) return value;
-  return refuse(`${name} must be one of ${allowed.join(", ")}, got ${JSON.stringify(value)}`);
+  return refuse(`${words} must be one of ${allowed.join(", ")}, got ${JSON.stringify(value)}`);
 }
 
 function requireForms(value: unknown, name: string, lanes: number): RowForm[] {
   if (!Array.isArray(value) || value.length === 0) {
     return refuse(`${name} must be a list of forms`);
   }
-  const list = value.map((entry) => {
-    const given = requireFields(entry, name, ["tokens", "split", "workgroup", "cost"]);
-    const tokens = requireChoice(given.tokens, "tokens");
-    const split = requireChoice(given.split, "split");
-    const workgroup = requireChoice(given.workgroup, "workgroup");
-    const { cost } = given;
-    if (typeof cost !== "number" || !(cost > 0 && Number.isFinite(cost))) {
-      return refuse(`${name}: cost must be a number above 0, got ${JSON.stringify(cost)}`);
-    }
-    if (lanes * split > MOST_INVOCATIONS) {
-      return refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
-    }
-    return { tokens, split, workgroup, cost };
-  });
+  const list = value.map((entry) => requireForm(entry, name, lanes));
   const ascends = list.every(({ tokens }, i) => tokens > (list[i - 1]?.tokens ?? 0));
   if (list[0]!.tokens !== 1 || !ascends) {
     refuse(`${name} must start with 1 token and ascend in tokens`);
   }
   return list;
+}
+
+function requireForm(value: unknown, name: string, lanes: number): RowForm {
+  const given = requireFields(value, name, ["tokens", "split", "workgroup", "staged", "cost"]);
+  const { staged = false, cost } = given;
+  if (typeof staged !== "boolean") return refuse(`${name}: staged must be true or false`);
+  const tokens = staged
+    ? requireChoice(given.tokens, "stagedTokens", "tokens of a staged form")
+    : requireChoice(given.tokens, "tokens");
+  const split = requireChoice(given.split, "split");
+  const workgroup = requireChoice(given.workgroup, "workgroup");
+  if (typeof cost !== "number" || !(cost > 0 && Number.isFinite(cost))) {
+    return refuse(`${name}: cost must be a number above 0, got ${JSON.stringify(cost)}`);
+  }
+  if (lanes * split > MOST_INVOCATIONS) {
+    return refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
+  }
+  if (!staged) return { tokens, split, workgroup, cost };
+  if (split !== 1) return refuse(`${name}: split must be 1 in a staged form, got ${split}`);
+  if (!stagedFits({ tokens, workgroup }, lanes)) {
+    return refuse(
+      `${name}: a workgroup of ${workgroup} cannot stage ${tokens} tokens with ${lanes} lanes`,
+    );
+  }
+  return { tokens, split, workgroup, staged, cost };
 }
