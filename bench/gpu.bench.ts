@@ -7,11 +7,15 @@
  *
  * @module
  */
+import { gqaSection } from "./gpu_gqa.ts";
 import { manyRowsSection, oneRowSection } from "./gpu_linear.ts";
 import { ratesSection } from "./gpu_machine.ts";
 import { mlaSections } from "./gpu_mla.ts";
+import { samplingSection } from "./gpu_sampling.ts";
 
 ratesSection();
 oneRowSection();
 manyRowsSection();
 mlaSections();
+gqaSection();
+samplingSection();

@@ -5,6 +5,7 @@
  * @module
  */
 import { afterAll, describe, expect, test } from "vitest";
+import type { LinearLayout } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { storedBytes } from "../kernels/linear/weight_cost.ts";
 import { codedStride } from "../kernels/norm/quantize_codes.ts";
@@ -59,13 +60,27 @@ const ONE_ROW_SHAPES: readonly Shape[] = scaled(
   ],
 );
 const ROWS_SHAPE: Shape = scaled([7168, 2048], [512, 512]);
-const ROWS = scaled([2, 4, 8, 16, 64, 256, 1024, 4096], [2, 8, 64]);
+const ROWS = scaled([2, 4, 8, 16, 64, 256, 1024, 4096], [4, 64]);
 /** Weights are read in turns, so that no cache holds them all, up to this many rows. */
 const FEW_ROWS = 16;
 const TURNS_BYTES = scaled(256 * 2 ** 20, 0);
 const MOST_COPIES = 8;
-/** Sums of 18,432 products in f32. */
-const TOLERANCE = 2e-5;
+
+/** How products are made and added up: another one gives other bits. */
+interface NumericClass {
+  readonly name: string;
+  /** What says so in the layout of a weight. */
+  readonly layout: Partial<LinearLayout>;
+  /** Of sums of 18,432 products, in units of their size. */
+  readonly tolerance: number;
+}
+
+const HALVES: NumericClass = { name: "f16", layout: { halfProducts: true }, tolerance: 4e-3 };
+const CODES: NumericClass = { name: "int8", layout: {}, tolerance: 2e-5 };
+const NUMERIC_CLASSES: readonly NumericClass[] = [
+  { name: "fma128", layout: {}, tolerance: 2e-5 },
+  ...(device.features.has("shader-f16") ? [HALVES] : []),
+];
 
 /** One launch: the tensors that all candidates bind. */
 interface LinearCase {
@@ -77,25 +92,29 @@ interface LinearCase {
   readonly rows: number;
 }
 
-/** The kernels that are compared. Those of another numeric class come after the forms. */
+/** The forms of the tuning and the plain ones, in each numeric class. */
 function candidatesFor(linearCase: LinearCase): Candidate[] {
-  const { kind, copies, x, xStride, coded, out, rows } = { ...linearCase, ...linearCase.kind };
+  const { kind, copies, x, xStride, out, rows } = linearCase;
+  const { coded } = kind;
   const forms = [
     ...formsFor(tuningFor(device.adapterInfo), kind.dtype),
     ...PLAIN_TUNING.rowForms,
   ].filter(({ tokens }) => tokens <= rows);
-  const byForm = new Map(forms.map((form) => [formName(form), form]));
-  return Array.from(byForm, ([name, form]) => ({
-    name,
-    numericClass: coded ? "int8" : "fma128",
-    bind: (recorder) =>
-      copies.map(({ weight }) => {
-        const { rows: outStride } = weight;
-        const input = { x: x.tensor, xStride, coded };
-        const launch = linear(recorder, { ...input, weight, out, outStride, forms: [form] });
-        return () => launch(rows);
-      }),
-  }));
+  const byName = new Map(forms.map((form) => [formName(form), form]));
+  return (coded ? [CODES] : NUMERIC_CLASSES).flatMap(({ name: numericClass, layout }) =>
+    Array.from(byName, ([name, form]) => ({
+      name: `${numericClass}, ${name}`,
+      numericClass,
+      bind: (recorder) =>
+        copies.map(({ weight }) => {
+          const launch = linear(recorder, {
+            ...{ x: x.tensor, xStride, coded, weight: { ...weight, ...layout } },
+            ...{ out, outStride: weight.rows, forms: [form] },
+          });
+          return () => launch(rows);
+        }),
+    })),
+  );
 }
 
 /** All that a form says but what it is expected to cost. */
@@ -139,8 +158,12 @@ function checkOf(linearCase: LinearCase): (candidate: Candidate) => Promise<void
     return places.map((place) => values.dot(place, x));
   });
   const sameBits = new SameBits();
+  const tolerances = new Map(
+    [CODES, ...NUMERIC_CLASSES].map(({ name, tolerance }) => [name, tolerance]),
+  );
   return async (candidate) => {
     const got = new Float32Array(sampled.length * outputs);
+    const tolerance = tolerances.get(candidate.numericClass)!;
     for (const [i, row] of sampled.entries()) {
       const own = await floatsOf(out, row * outputs, outputs);
       got.set(own, i * outputs);
@@ -148,7 +171,7 @@ function checkOf(linearCase: LinearCase): (candidate: Candidate) => Promise<void
       expectNear(
         places.map((place) => own[place]!),
         wanted[i]!,
-        { tolerance: TOLERANCE, where },
+        { tolerance, where },
       );
     }
     expect(got.some(Number.isNaN), `${candidate.name}: outputs that nobody wrote`).toBe(false);
