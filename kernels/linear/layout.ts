@@ -19,6 +19,7 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { PLAIN_TUNING, type Tuning, takesPackedDots, tuningFor } from "../../src/gpu/tuning.ts";
+import type { MatrixTiles } from "./matrix_tiles.ts";
 
 /**
  * `int8`: two's complement codes, value = code * scale. `int4`: codes 0 to 15, value =
@@ -53,6 +54,11 @@ export interface LinearLayout {
    * f32: needs the feature shader-f16. Default false.
    */
   readonly halfProducts?: boolean;
+  /**
+   * Multiplies prompt rows, or all rows, by matrices (numeric class mma128), but for weights in f32
+   * where operands are f16.
+   */
+  readonly matrix?: MatrixTiles | undefined;
   /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
 }

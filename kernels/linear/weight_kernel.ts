@@ -33,7 +33,15 @@ import {
   type WeightDtype,
 } from "./layout.ts";
 
-const DECODERS: Readonly<Record<WeightDtype, string>> = { bf16, f16, f32, fp8, int8, int4, mxfp4 };
+export const DECODERS: Readonly<Record<WeightDtype, string>> = {
+  bf16,
+  f16,
+  f32,
+  fp8,
+  int8,
+  int4,
+  mxfp4,
+};
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
 
@@ -41,7 +49,7 @@ const TREE_LEVELS = 5;
 const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { fp8: 16, mxfp4: 16384 };
 
 /** What decides which text a kernel over weights is made of, beside the form of its launch. */
-type WeightForm = LinearLayout & {
+export type WeightForm = LinearLayout & {
   readonly dtype: WeightDtype;
   readonly groupColumns?: GroupColumns;
 };

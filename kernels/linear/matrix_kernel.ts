@@ -1,0 +1,109 @@
+/**
+ * Kernels of numeric class mma128 over interleaved weights: the counterpart of weight_kernel.ts.
+ *
+ * @module
+ */
+import {
+  type BoundKernel,
+  type Constants,
+  Kernel,
+  type KernelDefinition,
+} from "../../src/gpu/kernel.ts";
+import dotRows from "../common/dot_rows.wgsl?raw";
+import matrixRows from "../common/matrix_rows.wgsl?raw";
+import xPlain from "../common/x_plain.wgsl?raw";
+import type { LaunchForm } from "./launch_form.ts";
+import type { LinearLayout, WeightDtype } from "./layout.ts";
+import type { MatrixTiles } from "./matrix_tiles.ts";
+import { DECODERS, type InputForm, type WeightForm, weightConstants } from "./weight_kernel.ts";
+
+/** Outputs of a workgroup. */
+export const TILE_OUTPUTS = 64;
+const STRIPS = 4;
+/** Activation rows of a workgroup: the first that hold all rows, or the last. */
+export const TILE_ROWS = [16, 32] as const;
+
+export type TileRows = (typeof TILE_ROWS)[number];
+
+/**
+ * What decoded weights are multiplied by to lie where f16 has all of its 11 bits: from 2^-14 on.
+ * FP8 and MXFP4 decoders make numbers smaller than they are; BF16 has numbers that f16 has not, of
+ * which weights between 2^-20 and 1023 keep all their bits this way.
+ */
+const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { bf16: 64, fp8: 16, mxfp4: 16384 };
+
+/** The tiles that multiply these weights; undefined where that is left to class fma128. */
+export function tilesOf(weight: WeightForm & InputForm): MatrixTiles | undefined {
+  const { matrix, dtype, coded } = weight;
+  // Weights in f32 are so for a reason, and codes meet codes, in sums that are exact.
+  if (coded === true || (dtype === "f32" && matrix?.config.operand === "f16")) return undefined;
+  return matrix;
+}
+
+/** The kernel for weights of this form; asked for twice, the same one. */
+export type MatrixKernels<B extends string, P extends string> = (
+  weight: LinearLayout & { readonly dtype: WeightDtype },
+  tiles: MatrixTiles,
+) => Kernel<B, P>;
+
+export function matrixKernels<B extends string, P extends string>(
+  definition: KernelDefinition<B, P>,
+): MatrixKernels<B, P> {
+  const kernels = new Map<string, Kernel<B, P>>();
+  return ({ dtype }, { text }) => {
+    const source = [text, definition.source, matrixRows, dotRows, xPlain, DECODERS[dtype]];
+    const key = source.join("\n");
+    const known = kernels.get(key) ?? new Kernel({ ...definition, source: key });
+    kernels.set(key, known);
+    return known;
+  };
+}
+
+/** The constants that every one of these kernels takes. */
+export function matrixConstants(
+  weight: WeightForm,
+  tiles: MatrixTiles,
+  options: { readonly tileRows: TileRows; readonly segments: number; readonly bias: boolean },
+): Constants {
+  const { config, workgroup, subgroups, constants } = tiles;
+  const { tileRows } = options;
+  const half = config.operand === "f16";
+  const tokens = (tileRows * TILE_OUTPUTS) / (4 * workgroup);
+  const form: LaunchForm = { tokens, workgroup, split: 1, cost: 1 };
+  // Products have their loads in workgroup memory, whatever the layout says of sharing them.
+  const { subgroupSize: _, halfProducts: __, ...own } = weight;
+  return {
+    ...weightConstants(own, form, options),
+    ...constants,
+    HALF_OPERANDS: half,
+    MATRIX_M: config.m,
+    MATRIX_N: config.n,
+    MATRIX_K: config.k,
+    TILE_ROWS: tileRows,
+    STRIPS_EACH: Math.ceil(STRIPS / subgroups),
+    CHUNK: half ? 32 : 16,
+    OPERAND_PADDING: half ? 8 : 4,
+    WEIGHT_UP: (half && HALF_UP[weight.dtype]) || 1,
+  };
+}
+
+/** Records a launch over rows `[first, end)`. */
+export type RecordRange = (first: number, end: number) => void;
+
+/** Binds a kernel for each number of rows of a tile; records the one that wastes the least. */
+export function recordTileRows<P extends string>(
+  { width, mostRows }: { readonly width: number; readonly mostRows: number },
+  bind: (tileRows: TileRows) => BoundKernel<P | "rows" | "first_row">,
+): RecordRange {
+  const [few, many] = TILE_ROWS;
+  const small = bind(few);
+  // A pipeline that there are never rows for is not compiled.
+  const large = mostRows > few ? bind(many) : small;
+  return (first, end) => {
+    const rows = end - first;
+    const [kernel, tileRows] = rows <= few ? [small, few] : [large, many];
+    kernel.set("first_row", first);
+    kernel.set("rows", end);
+    kernel.record(width, Math.ceil(rows / tileRows));
+  };
+}

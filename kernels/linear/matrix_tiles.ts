@@ -1,0 +1,95 @@
+/**
+ * Numeric class mma128: products of tiles through the subgroup matrices that an adapter has, which
+ * are an experiment of Dawn (`chromium_experimental_subgroup_matrix`). Never chosen silently.
+ *
+ * @module
+ */
+import type { Constants } from "../../src/gpu/kernel.ts";
+import text from "../common/matrix_tiles.wgsl?raw";
+
+/** The device feature; no part of the WebGPU specification. */
+export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
+
+/** Sizes and types of the products that kernels are built of: `m` by `k` times `k` by `n`, in f32. */
+export interface MatrixConfig {
+  readonly operand: "f32" | "f16";
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+}
+
+/** How kernels of class mma128 are built. */
+export interface MatrixTiles {
+  readonly config: MatrixConfig;
+  /** Invocations of a workgroup. */
+  readonly workgroup: number;
+  /** Subgroups that these are at least. */
+  readonly subgroups: number;
+  /** The functions of common/matrix_tiles.wgsl. */
+  readonly text: string;
+  /** Of that text. */
+  readonly constants: Constants;
+  /** Whether generated rows run this class too, and not prompt rows alone. */
+  readonly decode: boolean;
+}
+
+/** An entry of an adapter's list, as Dawn names it. */
+export interface SubgroupMatrixConfig {
+  readonly componentType: string;
+  readonly resultComponentType: string;
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+/** Kernels stage rows and strips of 16, and at least 16 columns, at a time. */
+const fits = ({ M, N, K }: SubgroupMatrixConfig) => [M, N, K].every((size) => 16 % size === 0);
+const MOST_INVOCATIONS = 256;
+const FEWEST_INVOCATIONS = 128;
+
+/** Those of an adapter's products that kernels can be built of, the best first. */
+export function matrixConfigs(listed: Iterable<SubgroupMatrixConfig>): MatrixConfig[] {
+  const configs = [...listed]
+    .filter((entry) => entry.resultComponentType === "f32" && fits(entry))
+    .flatMap(({ componentType: operand, M: m, N: n, K: k }): MatrixConfig[] =>
+      operand === "f32" || operand === "f16" ? [{ operand, m, n, k }] : [],
+    );
+  // Operands as they are before rounded ones; then the largest product, of which there are fewer.
+  const size = ({ m, n, k }: MatrixConfig) => m * n * k;
+  const rank = ({ operand }: MatrixConfig) => (operand === "f32" ? 0 : 1);
+  return configs.toSorted((a, b) => rank(a) - rank(b) || size(b) - size(a));
+}
+
+/** What a device tells of its subgroup matrices; empty where it has none. */
+export function listedConfigs(device: GPUDevice): readonly SubgroupMatrixConfig[] {
+  const info = device.adapterInfo as GPUAdapterInfo & {
+    readonly subgroupMatrixConfigs?: Iterable<SubgroupMatrixConfig>;
+  };
+  return device.features.has(SUBGROUP_MATRIX) ? [...(info.subgroupMatrixConfigs ?? [])] : [];
+}
+
+/**
+ * Tiles of one configuration on a device with subgroups of at most `subgroupMaxSize` invocations:
+ * Dawn wants workgroups of a multiple of that.
+ */
+export function matrixTiles(
+  config: MatrixConfig,
+  { subgroupMaxSize, decode }: { readonly subgroupMaxSize: number; readonly decode: boolean },
+): MatrixTiles {
+  const wanted = 4 * subgroupMaxSize;
+  const workgroup = Math.min(Math.max(wanted, FEWEST_INVOCATIONS), MOST_INVOCATIONS);
+  return {
+    ...{ config, decode, workgroup, text, constants: { Operand: config.operand } },
+    subgroups: workgroup / subgroupMaxSize,
+  };
+}
+
+/** The best tiles of a device; undefined where its adapter has none that kernels can be built of. */
+export function matrixTilesFor(
+  device: GPUDevice,
+  { decode }: { readonly decode: boolean },
+): MatrixTiles | undefined {
+  const { subgroupMaxSize } = device.adapterInfo;
+  const [config] = matrixConfigs(listedConfigs(device));
+  return config && matrixTiles(config, { subgroupMaxSize, decode });
+}

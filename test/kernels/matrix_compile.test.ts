@@ -1,0 +1,80 @@
+/**
+ * Kernels of class mma128 as a GPU with subgroup matrices compiles them: no adapter of these tests
+ * has any, so that their products run emulated elsewhere, and this is what checks the real ones.
+ *
+ * @module
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
+import {
+  DEFAULT_LAYOUT,
+  type LinearWeight,
+  scaleWords,
+  type WeightDtype,
+} from "../../kernels/linear/layout.ts";
+import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
+import { matrixLinear } from "../../kernels/linear/matrix_linear.ts";
+import { type MatrixTiles, matrixTiles } from "../../kernels/linear/matrix_tiles.ts";
+import { Recorder } from "../../src/gpu/recorder.ts";
+import { type Tensor, whole } from "../../src/gpu/tensor.ts";
+import { openNullDevice } from "../support/null_device.ts";
+
+const DTYPES: readonly WeightDtype[] = ["bf16", "f16", "f32", "fp8", "int8", "int4", "mxfp4"];
+/** Of Intel, Apple and NVIDIA; of AMD; and what else there may be. */
+const SUBGROUP_SIZES = [16, 32, 64, 128];
+
+let device: GPUDevice;
+let any: Tensor;
+
+beforeAll(async () => {
+  device = await openNullDevice();
+  any = whole(device.createBuffer({ size: 1 << 16, usage: 0x80 }));
+});
+afterAll(() => device.destroy());
+
+function weightOf(dtype: WeightDtype): LinearWeight {
+  const form = { ...DEFAULT_LAYOUT, dtype, rows: 40, rowsPadded: 40, columns: 300 };
+  return { ...form, words: any, ...(scaleWords(form) > 0 && { scales: any }) };
+}
+
+/** Binds kernels, which must then compile without a warning; how many there were. */
+async function compiled(bind: (recorder: Recorder) => void): Promise<number> {
+  const codes: string[] = [];
+  const rewrite = (_: string, code: string) => {
+    codes.push(code);
+    return code;
+  };
+  const recorder = new Recorder(device, { maxLaunches: 64, rewrite });
+  bind(recorder);
+  await recorder.pipelines.ready();
+  for (const code of codes) {
+    const { messages } = await device.createShaderModule({ code }).getCompilationInfo();
+    expect(messages.map(({ message }) => message)).toEqual([]);
+  }
+  recorder.destroy();
+  return codes.length;
+}
+
+const cases = Object.entries(MATRIX_CONFIGS).flatMap(([name, config]) =>
+  SUBGROUP_SIZES.map((subgroupMaxSize) => {
+    const tiles = matrixTiles(config, { subgroupMaxSize, decode: false });
+    return [`${name} in subgroups of ${subgroupMaxSize}`, tiles] as const;
+  }),
+);
+
+test.each(cases)("%s: kernels compile for every dtype", async (_, tiles: MatrixTiles) => {
+  for (const dtype of DTYPES) {
+    const weight = { ...weightOf(dtype), matrix: tiles };
+    if (tilesOf(weight) === undefined) {
+      expect(dtype).toBe("f32");
+      continue;
+    }
+    const bound = await compiled((recorder) => {
+      matrixLinear(recorder, {
+        ...{ x: any, xStride: 300, weight, tiles, out: any, outStride: 40 },
+        segments: 3,
+      });
+    });
+    expect(bound).toBeGreaterThan(0);
+  }
+});
