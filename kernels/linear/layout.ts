@@ -54,10 +54,7 @@ export interface LinearLayout {
    * f32: needs the feature shader-f16. Default false.
    */
   readonly halfProducts?: boolean;
-  /**
-   * Multiplies prompt rows, or all rows, by matrices (numeric class mma128), but for weights in f32
-   * where operands are f16.
-   */
+  /** Multiplies prompt rows, or all rows, by matrices (numeric class mma128): see `tilesOf()`. */
   readonly matrix?: MatrixTiles | undefined;
   /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
