@@ -16,11 +16,15 @@ import { cacheFolder } from "./cache_folder.ts";
 import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
 
-/** `auto` takes the best there is; the other two force one of the drivers for the CPU. */
-export type AdapterPreference = "auto" | "lavapipe" | "swiftshader";
+/**
+ * `auto` takes the best there is, `gpu` the system's own GPU and nothing else; the other two force
+ * one of the drivers for the CPU.
+ */
+export type AdapterPreference = "auto" | "gpu" | "lavapipe" | "swiftshader";
 
 export const ADAPTER_PREFERENCES: readonly AdapterPreference[] = [
   "auto",
+  "gpu",
   "lavapipe",
   "swiftshader",
 ];
@@ -160,11 +164,13 @@ async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
     const gpu = dawn?.create(DAWN_FLAGS);
     const adapter = gpu === undefined ? null : await request(gpu);
     if (dawn !== undefined && gpu !== undefined && adapter !== null) {
-      keptAlive.push(gpu);
-      openGpus.set(preference, gpu);
-      installGlobals(dawn);
-      tunePolling(describeAdapter(adapter));
-      return adapter;
+      keptAlive.push(gpu, adapter);
+      if (preference !== "gpu" || !describeAdapter(adapter).isCpu) {
+        openGpus.set(preference, gpu);
+        installGlobals(dawn);
+        tunePolling(describeAdapter(adapter));
+        return adapter;
+      }
     }
     restore();
   }
@@ -192,6 +198,8 @@ function candidates(preference: AdapterPreference): readonly Candidate[] {
   switch (preference) {
     case "auto":
       return [system, ...lavapipe, ...chromium, packaged];
+    case "gpu":
+      return [system];
     case "lavapipe":
       return lavapipe;
     case "swiftshader":

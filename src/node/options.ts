@@ -182,7 +182,7 @@ export const ENGINE_OPTIONS = {
     kind: "string",
     choices: ADAPTER_PREFERENCES,
     defaultText: "the variable WISP_ADAPTER, else auto",
-    help: "GPU adapter: the best there is, or one of the drivers for the CPU",
+    help: "GPU adapter: the best there is, a GPU and nothing else, or one of the drivers for the CPU",
     group: DEVICE,
   },
   enableTorchCompile: {

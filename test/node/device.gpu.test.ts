@@ -41,6 +41,16 @@ test.each(["lavapipe", "swiftshader"] as const)(
   },
 );
 
+test("openDevice opens a GPU and nothing else, or says that there is none", async () => {
+  try {
+    const opened = await openDevice({ adapter: "gpu" });
+    expect(opened.adapter.isCpu).toBe(false);
+    opened.device.destroy();
+  } catch (error) {
+    expect((error as Error).message).toBe('Cannot find adapter "gpu": no such driver works here');
+  }
+});
+
 test("upload and download keep the bytes", async () => {
   const random = seeded(1);
   const data = Uint8Array.from({ length: 1001 }, () => random() * 256);
