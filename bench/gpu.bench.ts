@@ -11,6 +11,8 @@ import { gqaSection } from "./gpu_gqa.ts";
 import { manyRowsSection, oneRowSection } from "./gpu_linear.ts";
 import { ratesSection } from "./gpu_machine.ts";
 import { mlaSections } from "./gpu_mla.ts";
+import { modelSection } from "./gpu_model.ts";
+import { moeSection } from "./gpu_moe.ts";
 import { samplingSection } from "./gpu_sampling.ts";
 
 ratesSection();
@@ -18,4 +20,6 @@ oneRowSection();
 manyRowsSection();
 mlaSections();
 gqaSection();
+moeSection();
 samplingSection();
+modelSection();

@@ -230,9 +230,10 @@ export class Report {
   readonly #title: string;
   readonly #header: readonly string[];
   readonly #lines: (readonly string[])[] = [];
-  readonly #notes: string[] = [];
+  readonly #texts: string[] = [];
 
-  constructor(title: string, header: readonly string[]) {
+  /** @param header None where all that there is to say is printed elsewhere. */
+  constructor(title: string, header: readonly string[] = []) {
     this.#title = title;
     this.#header = header;
   }
@@ -242,23 +243,32 @@ export class Report {
     this.#lines.push(this.#header.map((_, i) => cells[i] ?? ""));
   }
 
-  /** A sentence below the table. */
-  note(text: string): void {
-    this.#notes.push(text);
+  /** A text that has been printed already, for the file. */
+  add(text: string): void {
+    this.#texts.push(text);
   }
 
   finish(): void {
-    if (this.#lines.length === 0 && this.#notes.length === 0) return;
-    const lines = this.#lines.length === 0 ? [] : [withRule(table(this.#header, this.#lines))];
-    const text = [`## ${this.#title}`, ...lines, ...this.#notes].join("\n\n");
-    console.log(`${machine()}, ${SCALE}\n${text}`);
-    save(text);
+    const title = `## ${this.#title}`;
+    if (this.#lines.length > 0) {
+      const text = `${title}\n\n${markdown(table(this.#header, this.#lines))}`;
+      console.log(`${machine()}, ${SCALE}\n${text}`);
+      save(text);
+    }
+    if (this.#texts.length > 0) save([title, ...this.#texts.map(markdown)].join("\n\n"));
   }
 }
 
-/** The line that Markdown wants below a table's header. */
-function withRule(text: string): string {
-  const [header = "", ...rest] = text.split("\n");
-  const rule = header.replace(/[^|]/g, "-").replace(/-\|/g, ":|").replace(":|", "-|");
-  return [header, rule, ...rest].join("\n");
+/** A text whose tables have the lines around them that Markdown wants. */
+function markdown(text: string): string {
+  const lines = text.split("\n");
+  const isTable = (i: number) => lines[i]?.startsWith("|") === true;
+  return lines
+    .flatMap((line, i) => {
+      if (!isTable(i)) return isTable(i - 1) ? ["", line] : [line];
+      if (isTable(i - 1)) return [line];
+      const rule = line.replace(/[^|]/g, "-").replace(/-\|/g, ":|").replace(":|", "-|");
+      return [...(i > 0 ? [""] : []), line, rule];
+    })
+    .join("\n");
 }

@@ -101,8 +101,12 @@ export class StepBench {
     this.#session.close();
   }
 
-  /** Measures one row for each of `count` sequences with `context` tokens before, and prints it. */
-  decode(count: number, context: number): Promise<void> {
+  /**
+   * Measures one row for each of `count` sequences with `context` tokens before.
+   *
+   * @returns What it prints.
+   */
+  decode(count: number, context: number): Promise<string> {
     const shared = this.#pages - Math.max(...BATCHES);
     const sequences = Array.from({ length: count }, (_, s) => {
       const full = Math.floor(context / this.#pageSize);
@@ -119,8 +123,8 @@ export class StepBench {
     return this.#measure({ title, batch: { sequences, sources, logitRows } }, `${context}`);
   }
 
-  /** Measures a prompt's first rows. */
-  prefill(): Promise<void> {
+  /** The same of a prompt's first rows. */
+  prefill(): Promise<string> {
     const sources = Uint32Array.from(
       { length: PROMPT },
       (_, i) => 7 + ((i * 7919) % (this.#vocabulary - 7)),
@@ -132,7 +136,7 @@ export class StepBench {
     return this.#measure({ title: `prefill of ${PROMPT} rows`, batch }, "prefill");
   }
 
-  async #measure({ title, batch }: Step, answerOf: string): Promise<void> {
+  async #measure({ title, batch }: Step, answerOf: string): Promise<string> {
     const { runner } = this.#session.loaded;
     const sampled = Array.from(batch.logitRows, () => ({ sampling: GREEDY, position: 0 }));
     const least = {
@@ -177,7 +181,9 @@ export class StepBench {
     const sums = { sum: total("seconds"), sumCpu: total("cpuSeconds"), bound: total("bound") };
     const times = { title, launches: launches.length, ...least, ...sums };
     this.#times.push(times);
-    console.log(`${this.#name}, ${title}\n${kindTable(lines, times)}`);
+    const text = `${this.#name}, ${title}\n${kindTable(lines, times)}`;
+    console.log(text);
+    return text;
   }
 
   #bound(costs: readonly (LaunchCost | undefined)[]): number {

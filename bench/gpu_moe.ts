@@ -1,0 +1,316 @@
+/**
+ * A layer of experts of the shape of the 671B model in FP8, with all its weights on the GPU: each
+ * launch and the whole, beside the bound of the experts that rows really chose.
+ *
+ * @module
+ */
+import { afterAll, describe, expect, test } from "vitest";
+import { gateUpRows, segments } from "../kernels/linear/layout.ts";
+import { storedBytes } from "../kernels/linear/weight_cost.ts";
+import { E4M3_BLOCKS } from "../kernels/norm/quantize.ts";
+import { allocating } from "../src/gpu/device.ts";
+import { DeviceMemory, type MemoryPurpose } from "../src/gpu/memory.ts";
+import { Plan } from "../src/gpu/plan.ts";
+import { Recorder } from "../src/gpu/recorder.ts";
+import type { Tensor } from "../src/gpu/tensor.ts";
+import type { Step } from "../src/layers/batch.ts";
+import { allocateMoeScratch, Moe, type MoeScratch, type MoeShape } from "../src/layers/moe.ts";
+import { defaultDeviceMemory } from "../src/node/device_memory.ts";
+import { ONE_RANK } from "../src/parallel/communicator.ts";
+import { formatsOf } from "../test/support/formats.ts";
+import { adapter, device } from "../test/support/gpu.ts";
+import {
+  type Bounds,
+  boundSeconds,
+  bounds,
+  expectNear,
+  floatsOf,
+  micros,
+  percent,
+  Report,
+  scaled,
+  TIMEOUT,
+  wordsOf,
+} from "./gpu_bench.ts";
+import { fillTensor, type MadeTensor, madeIn, WORDS } from "./gpu_data.ts";
+import { secondsOf } from "./gpu_time.ts";
+import { MatrixRows, scaleFill, wordFill } from "./gpu_weights.ts";
+import { catchLaunches, kindsOfLaunches } from "./launch_profile.ts";
+
+const MOST_EXPERTS = [256, 128, 64, 32];
+const WIDTHS = scaled(
+  { hiddenSize: 7168, intermediate: 2048 },
+  { hiddenSize: 512, intermediate: 256 },
+);
+/** Of the device's memory, for weights: the rest is for the rows of a prompt. */
+const WEIGHT_SHARE = 0.75;
+
+/** Of the model's experts, as many as the device is taken to have room for. */
+function expertsThatFit(): number {
+  const bytes = 3 * WIDTHS.hiddenSize * WIDTHS.intermediate;
+  const room = WEIGHT_SHARE * defaultDeviceMemory(adapter);
+  return MOST_EXPERTS.find((experts) => experts * bytes <= room) ?? MOST_EXPERTS.at(-1)!;
+}
+
+const SHAPE: MoeShape = {
+  ...WIDTHS,
+  routed: scaled(expertsThatFit(), 16),
+  shared: 1,
+  perToken: scaled(8, 4),
+  scoring: "sigmoid",
+  selection: "noaux_tc",
+  groups: scaled(8, 4),
+  groupsKept: scaled(4, 2),
+  normalize: true,
+  scalingFactor: 2.5,
+};
+const ROWS = scaled([1, 8, 64, 512, 4096], [1, 8, 64]);
+const NAME = "mlp";
+const SLOTS = SHAPE.perToken + SHAPE.shared;
+const { hiddenSize: HIDDEN, intermediate: WIDTH } = SHAPE;
+/** Sums of thousands of products in f32. */
+const TOLERANCE = 2e-5;
+/** Half a step of E4M3 of the largest numbers of a group, and of each number. */
+const ROUNDED_TOLERANCE = 2 ** -4;
+
+/** Memory whose tensors are found again by their labels. */
+class NamedMemory extends DeviceMemory {
+  readonly tensors = new Map<string, Tensor>();
+
+  override allocate(purpose: MemoryPurpose, bytes: number, label: string): Tensor {
+    const tensor = super.allocate(purpose, bytes, label);
+    this.tensors.set(label, tensor);
+    return tensor;
+  }
+
+  named(label: string): Tensor {
+    return this.tensors.get(label)!;
+  }
+}
+
+/** One of the two matrices of every expert, in slabs. */
+class ExpertRows {
+  readonly #size: { readonly dtype: "fp8"; readonly rows: number; readonly columns: number };
+  readonly #lanes: number;
+  readonly #slabs: { first: number; words: MadeTensor; scales: MadeTensor }[] = [];
+
+  constructor(rows: number, columns: number, lanes: number) {
+    this.#size = { dtype: "fp8", rows, columns };
+    this.#lanes = lanes;
+  }
+
+  /** Fills the slabs, which are labelled by their first experts. */
+  async fill({ tensors }: NamedMemory, label: string): Promise<void> {
+    for (const [name, tensor] of tensors) {
+      const first = Number(name.match(`^${label} from (\\d+)$`)?.[1]);
+      if (Number.isNaN(first)) continue;
+      const seed = 1000 + 2 * this.#slabs.length + 100 * this.#size.columns;
+      const words = await madeIn(tensor, [wordFill("fp8")], seed);
+      const scaleTensor = tensors.get(`${name} scales`)!;
+      const scales = await madeIn(scaleTensor, [scaleFill("fp8")], seed + 1);
+      this.#slabs.push({ first, words, scales });
+    }
+  }
+
+  /** The matrix of one expert. */
+  of(expert: number): MatrixRows {
+    const slab = this.#slabs.findLast(({ first }) => first <= expert)!;
+    const bytes = this.#size.rows * this.#size.columns;
+    const wordsBefore = ((expert - slab.first) * bytes) / 4;
+    const scalesBefore = (expert - slab.first) * (bytes / 128);
+    return new MatrixRows(this.#size, this.#lanes, {
+      word: (index) => slab.words.word(wordsBefore + index),
+      scale: (index) => slab.scales.word(scalesBefore + index),
+    });
+  }
+
+  /** Bytes of one expert's. */
+  get bytes(): number {
+    return storedBytes({ ...this.#size, lanes: this.#lanes });
+  }
+}
+
+/** The layer, its weights, and room for some rows. */
+interface MoeCase {
+  readonly known: Bounds;
+  readonly memory: NamedMemory;
+  readonly moe: Moe;
+  readonly gateUp: ExpertRows;
+  readonly down: ExpertRows;
+}
+
+async function openLayer(): Promise<MoeCase> {
+  const known = await bounds();
+  const { layout } = known;
+  const memory = new NamedMemory(device.limits, device);
+  const formats = formatsOf((name) => (name.includes(".gate.") ? "BF16" : "F8_E4M3"));
+  const moe = await allocating(
+    device,
+    "the experts",
+    () => new Moe({ memory, layout, formats, communicator: ONE_RANK }, SHAPE, NAME),
+  );
+  await fillTensor(memory.named(`${NAME}.gate`), [wordFill("bf16")], 1);
+  const gateUp = new ExpertRows(gateUpRows(WIDTH, layout.lanes).rows, HIDDEN, layout.lanes);
+  const down = new ExpertRows(HIDDEN, WIDTH, layout.lanes);
+  await gateUp.fill(memory, `${NAME} experts gate and up`);
+  await down.fill(memory, `${NAME} experts down`);
+  return { known, memory, moe, gateUp, down };
+}
+
+const stepOf = (rows: number): Step => ({
+  ...{ rows, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, passes: [], logitRows: 0 },
+  onlyBest: false,
+});
+
+async function measureRows(report: Report, layer: MoeCase, rows: number): Promise<void> {
+  const { known, moe } = layer;
+  const memory = new NamedMemory(device.limits, device);
+  const recorder = new Recorder(device, { maxLaunches: 512 });
+  try {
+    const { scratch, x } = await allocating(device, `scratch of ${rows} rows`, async () => {
+      const scratch = allocateMoeScratch(memory, SHAPE, { maxRows: rows, hiddenStride: HIDDEN });
+      const normed = memory.allocate("activations", rows * HIDDEN * 4, "normed");
+      return { scratch, x: await madeIn(normed, [{ kind: WORDS.smallF32 }], 2) };
+    });
+    for (const out of [scratch.intermediate, scratch.output]) {
+      await fillTensor(out, [{ kind: WORDS.nan }], 0);
+    }
+    const plan = new Plan<Step>(recorder);
+    moe.compile(plan, {
+      ...{ scratch, normed: x.tensor, hiddenStride: HIDDEN },
+      quantized: { x: x.tensor, xStride: HIDDEN },
+      rounding: E4M3_BLOCKS,
+    });
+    await recorder.pipelines.ready();
+    const launches = await catchLaunches(recorder, () => plan.run(stepOf(rows)));
+    const experts = await checkExperts(layer, { scratch, x, rows });
+
+    const bytes = bytesOf(layer, experts.size, rows);
+    const pairs = rows * SLOTS;
+    const flops = {
+      router: 2 * rows * HIDDEN * SHAPE.routed,
+      expert_gate_up: 4 * pairs * HIDDEN * WIDTH,
+      expert_down: 2 * pairs * HIDDEN * WIDTH,
+    };
+    const title = `${rows} (${experts.size} experts)`;
+    let sum = 0;
+    for (const { label, grid, launches: alike } of kindsOfLaunches(launches)) {
+      const seconds = await secondsOf([
+        (pass) => {
+          for (const { encode } of alike) encode(pass);
+        },
+      ]);
+      sum += seconds;
+      const kernel = label.slice(0, label.indexOf(" "));
+      const part = kernel.endsWith("linear") ? "router" : kernel.slice(kernel.indexOf("/") + 1);
+      const known = part in flops ? (part as keyof typeof flops) : undefined;
+      const work = known && { bytes: bytes[known], flops: flops[known] };
+      report.line([title, `${kernel} ${grid}`, ...cellsOf(seconds, work, layer.known)]);
+    }
+    const whole = await secondsOf([
+      (pass) => {
+        for (const { encode } of launches) encode(pass);
+      },
+    ]);
+    const total = (of: Readonly<Record<string, number>>) =>
+      Object.values(of).reduce((a, b) => a + b, 0);
+    const work = { bytes: total(bytes), flops: total(flops) };
+    report.line([title, "all, in one pass", ...cellsOf(whole, work, known)]);
+    report.line([title, "all, each alone", ...cellsOf(sum, work, known)]);
+  } finally {
+    memory.destroy();
+    recorder.destroy();
+  }
+}
+
+function cellsOf(
+  seconds: number,
+  work: { readonly bytes: number; readonly flops: number } | undefined,
+  rates: Bounds,
+): string[] {
+  if (work === undefined) return [micros(seconds)];
+  const { bytes, flops } = work;
+  return [
+    ...[micros(seconds), (bytes / seconds / 1e9).toFixed(1), (flops / seconds / 1e9).toFixed(0)],
+    percent(boundSeconds(work, rates), seconds),
+  ];
+}
+
+/** What the launches must move: weights of the experts that were chosen, and rows in and out. */
+function bytesOf({ gateUp, down }: MoeCase, experts: number, rows: number) {
+  const pairs = rows * SLOTS;
+  return {
+    router: 2 * HIDDEN * SHAPE.routed + 4 * rows * (HIDDEN + SHAPE.routed),
+    expert_gate_up: experts * gateUp.bytes + 4 * (rows * HIDDEN + pairs * WIDTH),
+    expert_down: experts * down.bytes + 4 * pairs * (WIDTH + HIDDEN),
+  };
+}
+
+/**
+ * Follows the first and the last pair of a row through its expert in f64.
+ *
+ * @returns The experts that rows chose, shared ones included.
+ */
+async function checkExperts(
+  { gateUp, down }: MoeCase,
+  { scratch, x, rows }: { scratch: MoeScratch; x: MadeTensor; rows: number },
+): Promise<ReadonlySet<number>> {
+  const chosen = await wordsOf(scratch.experts, 0, rows * SLOTS);
+  const lanes = (await bounds()).layout.lanes;
+  const { upRow } = gateUpRows(WIDTH, lanes);
+  for (const pair of [0, rows * SLOTS - 1]) {
+    const row = Math.floor(pair / SLOTS);
+    const own = new Set(chosen.subarray(row * SLOTS, (row + 1) * SLOTS));
+    expect(own.size, `experts of row ${row}`).toBe(SLOTS);
+    const expert = chosen[pair]!;
+    expect(expert).toBeLessThan(SHAPE.routed + SHAPE.shared);
+
+    const input = Float64Array.from({ length: HIDDEN }, (_, k) => x.float(row * HIDDEN + k));
+    const first = gateUp.of(expert);
+    const group = Array.from({ length: 128 }, (_, i) => WIDTH - 128 + i);
+    const gated = group.map((i) => {
+      const gate = first.dot(i, input);
+      return (gate / (1 + Math.exp(-gate))) * first.dot(upRow + i, input);
+    });
+    const middle = await floatsOf(scratch.intermediate, pair * scratch.intermediateStride, WIDTH);
+    const largest = Math.max(...gated.map(Math.abs));
+    const where = `pair ${pair}, expert ${expert}`;
+    for (const [i, want] of gated.entries()) {
+      const off = Math.abs(middle[WIDTH - 128 + i]! - want);
+      const most = ROUNDED_TOLERANCE * Math.max(Math.abs(want), largest / 448);
+      expect(off, `${where}, intermediate ${i} of ${want}`).toBeLessThanOrEqual(most);
+    }
+
+    const second = down.of(expert);
+    const places = [0, 1, HIDDEN >> 1, HIDDEN - 9, HIDDEN - 1];
+    const out = await floatsOf(scratch.output, pair * HIDDEN, HIDDEN);
+    expectNear(
+      places.map((place) => out[place]!),
+      places.map((place) => second.dot(place, middle)),
+      { tolerance: TOLERANCE, where },
+    );
+    expect(out.some(Number.isNaN), `${where}: outputs that nobody wrote`).toBe(false);
+  }
+  return new Set(chosen);
+}
+
+export function moeSection(): void {
+  describe("experts", () => {
+    const { routed, perToken } = SHAPE;
+    const sizes = `${HIDDEN} to ${WIDTH}, ${perToken} of ${routed} and one shared`;
+    const header = ["rows", "launch", "us", "GB/s", "GFLOP/s", "of bound"];
+    const report = new Report(`Experts in FP8, ${sizes}, ${segments(WIDTH)} segments`, header);
+    let layer: MoeCase | undefined;
+    afterAll(() => {
+      layer?.memory.destroy();
+      report.finish();
+    });
+    for (const rows of ROWS) {
+      const run = async () => {
+        layer ??= await openLayer();
+        await measureRows(report, layer, rows);
+      };
+      test(`${rows} rows of experts`, run, TIMEOUT);
+    }
+  });
+}
