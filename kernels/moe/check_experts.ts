@@ -7,6 +7,7 @@
 
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays, Mutant } from "../check.ts";
+import { formsOf } from "../linear/check_forms.ts";
 import { randomBias, randomWeight, unpackWeight } from "../linear/check_weights.ts";
 import {
   type ExpertWeights,
@@ -17,8 +18,9 @@ import {
   type WeightShape,
 } from "../linear/layout.ts";
 
-/** Pairs of a tile. */
-export const TILE_SIZE = 4;
+/** Pairs of a tile that is not staged, and of staged ones. */
+const TILE_SIZE = 4;
+const STAGED_SIZES = [16, 32] as const;
 export const LANES = 8;
 
 export interface ExpertShape {
@@ -109,7 +111,26 @@ export function expertWeights(
   return { ...matrix, expertCount, slabs: made.reverse() };
 }
 
-/** `experts` of every pair, and the same sorted and cut in tiles. */
+type Tuning = Readonly<Record<string, number>>;
+
+/** Pairs of a tile: a check's tuning names those of staged ones. */
+export const tileSizeOf = ({ staged = TILE_SIZE }: Tuning): number => staged;
+
+const tilesName = (size: number) => (size === TILE_SIZE ? "tiles" : `tiles_${size}`);
+
+/** The work list and the forms that a check's tuning asks for. */
+export function tileOptions(tuning: Tuning, tensors: Readonly<Record<string, Tensor>>) {
+  const { staged, split = 1, workgroup = 8 * split } = tuning;
+  const size = tileSizeOf(tuning);
+  const tile = { tokens: size, split, workgroup, staged: staged === undefined ? 0 : 1 };
+  return {
+    tiles: tensors[tilesName(size)]!,
+    tileSizes: [size],
+    forms: [{ tokens: 1, split, workgroup }, tile].flatMap(formsOf),
+  };
+}
+
+/** `experts` of every pair, and the same sorted and cut in tiles of each size. */
 export function randomPairs(
   { rows, slots, slabs }: ExpertShape,
   random: () => number,
@@ -117,20 +138,46 @@ export function randomPairs(
   const pairs = rows * slots;
   const expertCount = slabs[0] + slabs[1];
   const experts = Uint32Array.from({ length: pairs }, () => Math.floor(random() * expertCount));
-  const sorted: number[] = [];
-  const tiles: number[] = [];
-  for (let expert = 0; expert < expertCount; expert++) {
-    const chosen = [...experts.keys()].filter((pair) => experts[pair] === expert);
-    for (let i = 0; i < chosen.length; i += TILE_SIZE) {
-      tiles.push(expert, sorted.length + i, Math.min(TILE_SIZE, chosen.length - i), 0);
-    }
-    sorted.push(...chosen);
-  }
-  // Tiles beyond the last are of an earlier step: here, the last pairs went to expert 0.
-  const stale = [0, Math.max(pairs - TILE_SIZE, 0), TILE_SIZE, 0];
-  const list = Uint32Array.from([tiles.length / 4, 0, 0, 0, ...tiles, ...stale, ...stale]);
-  return { experts, sorted_pairs: Uint32Array.from(sorted), tiles: list };
+  const chosen = Array.from({ length: expertCount }, (_, expert) =>
+    [...experts.keys()].filter((pair) => experts[pair] === expert),
+  );
+  const lists = [TILE_SIZE, ...STAGED_SIZES].map((size) => [
+    tilesName(size),
+    tileList(chosen, size),
+  ]);
+  return {
+    experts,
+    sorted_pairs: Uint32Array.from(chosen.flat()),
+    ...(Object.fromEntries(lists) as Record<string, Uint32Array>),
+  };
 }
+
+function tileList(chosen: readonly (readonly number[])[], size: number): Uint32Array {
+  const tiles: number[] = [];
+  let first = 0;
+  chosen.forEach(({ length }, expert) => {
+    for (let i = 0; i < length; i += size) {
+      tiles.push(expert, first + i, Math.min(size, length - i), 0);
+    }
+    first += length;
+  });
+  // Tiles beyond the last are of an earlier step: here, the last pairs went to expert 0.
+  const most = Math.min(size, first);
+  const stale = [0, first - most, most, 0];
+  return Uint32Array.from([tiles.length / 4, 0, 0, 0, ...tiles, ...stale, ...stale]);
+}
+
+/** What the checks of both expert kernels run. */
+export const EXPERT_TUNINGS: readonly Tuning[] = [
+  { sorted: 1 },
+  { sorted: 0 },
+  { sorted: 1, subgroups: 1 },
+  { sorted: 1, split: 4 },
+  { sorted: 0, split: 4 },
+  { sorted: 1, staged: 16, workgroup: 64 },
+  { sorted: 1, staged: 32, workgroup: 128 },
+];
+const STAGED_TUNING = 5;
 
 /** Faults in what both expert kernels share: the work list and where an expert's weights lie. Case 2
  * has int4 weights and biases. */
@@ -146,6 +193,12 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     name: "pairs are not looked up",
     replace: "return pairs[index];",
     with: "return index;",
+  },
+  {
+    name: "all invocations have the first pairs of a tile",
+    replace: "first_token(0u, invocation)",
+    with: "0u",
+    tuning: STAGED_TUNING,
   },
   { name: "a tile is one pair", replace: "if first_pair + t < tile.count", with: "if t < 1u" },
   {

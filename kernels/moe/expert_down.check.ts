@@ -1,10 +1,10 @@
 import { defineCheck } from "../check.ts";
-import { formsOf } from "../linear/check_forms.ts";
 import { dot, randomRows } from "../linear/check_weights.ts";
 import { layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
 import {
   chosenAtMost,
+  EXPERT_TUNINGS,
   type ExpertShape,
   expertBiases,
   expertWeights,
@@ -12,7 +12,8 @@ import {
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
-  TILE_SIZE,
+  tileOptions,
+  tileSizeOf,
   unpackExperts,
 } from "./check_experts.ts";
 import { expertDown } from "./expert_down.ts";
@@ -35,7 +36,7 @@ export default defineCheck<Shape>({
   name: "moe/expert_down",
   cases: [
     // Tiles that are full, short and absent; three segments, the last with a tail.
-    { dtype: "fp8", rows: 7, slots: 2, slabs: [2, 1], columns: 269, outputs: 37 },
+    { dtype: "fp8", rows: 27, slots: 2, slabs: [2, 1], columns: 269, outputs: 37 },
     { dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4], columns: 65, outputs: 5 },
     {
       ...{ dtype: "int4", groupColumns: 32, rows: 7, slots: 2, slabs: [2, 1], columns: 269 },
@@ -48,13 +49,7 @@ export default defineCheck<Shape>({
     { dtype: "int8", rows: 3, slots: 3, slabs: [1, 4], columns: 130, outputs: 5 },
     { dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4], columns: 256, outputs: 512 },
   ],
-  tunings: [
-    { sorted: 1 },
-    { sorted: 0 },
-    { sorted: 1, subgroups: 1 },
-    { sorted: 1, split: 4 },
-    { sorted: 0, split: 4 },
-  ],
+  tunings: EXPERT_TUNINGS,
   exactAcrossTunings: true,
   tolerance: 5e-6,
   bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
@@ -103,7 +98,8 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0, split = 1 }) {
+  bind(recorder, shape, tensors, tuning) {
+    const { sorted = 0, subgroups = 0 } = tuning;
     const { rows, slots, columns, outputs } = shape;
     const launch = expertDown(recorder, {
       x: tensors.x!,
@@ -111,7 +107,6 @@ export default defineCheck<Shape>({
       slots,
       experts: tensors.experts!,
       sortedPairs: tensors.sorted_pairs!,
-      tiles: tensors.tiles!,
       weights: {
         ...expertWeights(shape, matrixOf(shape), tensors),
         ...(subgroups === 1 && layoutFor(recorder.device)),
@@ -119,9 +114,8 @@ export default defineCheck<Shape>({
       out: tensors.out!,
       outStride: strideOf(outputs),
       segments: segments(columns),
-      tileSize: TILE_SIZE,
-      forms: [1, TILE_SIZE].flatMap((tokens) => formsOf({ tokens, split, workgroup: 8 * split })),
+      ...tileOptions(tuning, tensors),
     });
-    return () => launch(rows, sorted === 1);
+    return () => launch(rows, sorted === 1 ? tileSizeOf(tuning) : undefined);
   },
 });

@@ -4,7 +4,7 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
-import { rowLanes } from "../linear/launch_form.ts";
+import { type LaunchForm, rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
@@ -68,8 +68,8 @@ export interface ExpertDownOptions extends InputForm {
     | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
-  /** Pairs of a tile, at most. Default `PAIR_TILE`. */
-  readonly tileSize?: number;
+  /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
+  readonly tileSizes?: readonly number[];
   /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -79,24 +79,26 @@ export interface ExpertDownOptions extends InputForm {
  * the expert of pair `p`.
  *
  * Binds the tensors now; the returned function records one launch for each slab, over the tiles
- * when `sorted`, else over `experts`. The bits are the same either way.
+ * where it is told their size, else over `experts`. The bits are the same either way.
  */
 export function expertDown(
   recorder: Recorder,
   options: ExpertDownOptions,
-): (rows: number, sorted: boolean) => void {
+): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
-  const { segments = 1, tileSize = PAIR_TILE, combined } = options;
+  const { segments = 1, combined } = options;
   const { lanes, columns, rows: outputs } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   if (combined !== undefined && weights.slabs.length > 1) {
     throw new KernelError(NAME, "slots of several slabs cannot be combined in one launch");
   }
-  const { byPair, byTile } = tileForms(weights, { tileSize, forms: options.forms });
-  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
+  const { byPair, byTile } = tileForms(weights, {
+    tileSizes: options.tileSizes ?? [PAIR_TILE],
+    forms: options.forms,
+  });
+  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) => {
     const sums = sorted ? undefined : combined;
-    const form = sorted ? byTile : byPair;
     return kernels(input, form).bind(
       recorder,
       {
@@ -129,12 +131,14 @@ export function expertDown(
     );
   };
   return recordTiles({
-    byPair: weights.slabs.map((slab) => bind(slab, false)),
-    byTile: weights.slabs.map((slab) => bind(slab, true)),
-    width: (sorted) => Math.ceil(outputs / (OUTPUTS_PER_LANE * rowLanes(sorted ? byTile : byPair))),
+    byPair: { form: byPair, slabs: weights.slabs.map((slab) => bind(slab, byPair, false)) },
+    byTile: byTile.map((form) => ({
+      form,
+      slabs: weights.slabs.map((slab) => bind(slab, form, true)),
+    })),
+    width: (form) => Math.ceil(outputs / (OUTPUTS_PER_LANE * rowLanes(form))),
     slots,
     tilesOfRow: combined === undefined ? slots : 1,
     expertCount: weights.expertCount,
-    tileSize,
   });
 }

@@ -1,11 +1,11 @@
 import { defineCheck } from "../check.ts";
-import { formsOf } from "../linear/check_forms.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import type { GatedActivation } from "../linear/gated_activation.ts";
 import { gateUpRows, layoutFor } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
 import {
   chosenAtMost,
+  EXPERT_TUNINGS,
   type ExpertShape,
   expertBiases,
   expertWeights,
@@ -13,7 +13,8 @@ import {
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
-  TILE_SIZE,
+  tileOptions,
+  tileSizeOf,
   unpackExperts,
 } from "./check_experts.ts";
 import { expertGateUp } from "./expert_gate_up.ts";
@@ -41,7 +42,7 @@ export default defineCheck<Shape>({
   cases: [
     // Tiles that are full, short and absent; two groups of outputs; two blocks with a tail.
     {
-      ...{ dtype: "fp8", rows: 7, slots: 2, slabs: [2, 1] },
+      ...{ dtype: "fp8", rows: 27, slots: 2, slabs: [2, 1] },
       ...{ columns: 141, intermediate: 133, quantize: true },
     },
     {
@@ -65,13 +66,7 @@ export default defineCheck<Shape>({
       ...{ columns: 512, intermediate: 256, quantize: true },
     },
   ],
-  tunings: [
-    { sorted: 1 },
-    { sorted: 0 },
-    { sorted: 1, subgroups: 1 },
-    { sorted: 1, split: 4 },
-    { sorted: 0, split: 4 },
-  ],
+  tunings: EXPERT_TUNINGS,
   exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
@@ -136,7 +131,8 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, tensors, { sorted = 0, subgroups = 0, split = 1 }) {
+  bind(recorder, shape, tensors, tuning) {
+    const { sorted = 0, subgroups = 0 } = tuning;
     const { rows, slots, columns, intermediate, quantize, activation } = shape;
     const launch = expertGateUp(recorder, {
       x: tensors.x!,
@@ -144,7 +140,6 @@ export default defineCheck<Shape>({
       slots,
       experts: tensors.experts!,
       sortedPairs: tensors.sorted_pairs!,
-      tiles: tensors.tiles!,
       weights: {
         ...expertWeights(shape, matrixOf(shape), tensors),
         ...(subgroups === 1 && layoutFor(recorder.device)),
@@ -154,9 +149,8 @@ export default defineCheck<Shape>({
       outStride: strideOf(intermediate),
       quantize,
       ...(activation && { activation }),
-      tileSize: TILE_SIZE,
-      forms: [1, TILE_SIZE].flatMap((tokens) => formsOf({ tokens, split, workgroup: 8 * split })),
+      ...tileOptions(tuning, tensors),
     });
-    return () => launch(rows, sorted === 1);
+    return () => launch(rows, sorted === 1 ? tileSizeOf(tuning) : undefined);
   },
 });

@@ -7,7 +7,7 @@ import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
-import { QUANTIZING_LANES, rowLanes } from "../linear/launch_form.ts";
+import { type LaunchForm, QUANTIZING_LANES, rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
 import { type NormedRow, normBytes, normConstants } from "../linear/row_norm.ts";
 import { expertCost } from "../linear/weight_cost.ts";
@@ -18,6 +18,7 @@ import {
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
+import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./expert_gate_up.wgsl?raw";
 import { PAIR_TILE, recordTiles, tileForms } from "./expert_tiles.ts";
 
@@ -73,8 +74,8 @@ export interface ExpertGateUpOptions extends InputForm {
   readonly activation?: GatedActivation;
   /** What a launch over `experts` multiplies in place of `x`: `[rows, xStride]` f32, normed first. */
   readonly unsorted?: NormedRow | undefined;
-  /** Pairs of a tile, at most. Default `PAIR_TILE`. */
-  readonly tileSize?: number;
+  /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
+  readonly tileSizes?: readonly number[];
   /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -84,25 +85,24 @@ export interface ExpertGateUpOptions extends InputForm {
  * of the MLP of every chosen expert.
  *
  * Binds the tensors now; the returned function records one launch for each slab, over the tiles
- * when `sorted`, else over `experts`. The bits are the same either way.
+ * where it is told their size, else over `experts`. The bits are the same either way.
  */
 export function expertGateUp(
   recorder: Recorder,
   options: ExpertGateUpOptions,
-): (rows: number, sorted: boolean) => void {
+): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
-  const { out, outStride, quantize, activation = SILU, tileSize = PAIR_TILE } = options;
+  const { out, outStride, quantize, activation = SILU } = options;
   const { lanes, columns } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
-    tileSize,
+    tileSizes: options.tileSizes ?? [PAIR_TILE],
     forms: options.forms,
     rowLanes: quantize ? QUANTIZING_LANES : undefined,
     pairBytes: normBytes(options.unsorted?.norm, columns),
   });
-  const bind = (slab: ExpertWeights["slabs"][number], sorted: boolean) => {
-    const form = sorted ? byTile : byPair;
+  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) => {
     const { x: own = x, norm }: Partial<NormedRow> = (sorted ? undefined : options.unsorted) ?? {};
     return (norm === undefined ? plain : normed)(input, form).bind(
       recorder,
@@ -118,7 +118,7 @@ export function expertGateUp(
         constants: {
           ...weightConstants(input, form, { segments: 1, bias: slab.bias !== undefined }),
           ...normConstants(norm, columns),
-          QUANTIZE: quantize,
+          QUANTIZE: quantize && form.staged !== true,
           CLAMPED: activation.kind === "clamped",
           SORTED: sorted,
         },
@@ -143,13 +143,20 @@ export function expertGateUp(
       },
     );
   };
+  // A staged tile is no group of the rounding.
+  const rounds = quantize && byTile.some(({ staged }) => staged);
+  const round = rounds
+    ? quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride })
+    : undefined;
   return recordTiles({
-    byPair: weights.slabs.map((slab) => bind(slab, false)),
-    byTile: weights.slabs.map((slab) => bind(slab, true)),
-    width: (sorted) =>
-      Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(sorted ? byTile : byPair))),
+    byPair: { form: byPair, slabs: weights.slabs.map((slab) => bind(slab, byPair, false)) },
+    byTile: byTile.map((form) => ({
+      form,
+      slabs: weights.slabs.map((slab) => bind(slab, form, true)),
+    })),
+    width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
     slots,
     expertCount: weights.expertCount,
-    tileSize,
+    after: ({ staged }, rows) => staged && round?.(rows * slots),
   });
 }

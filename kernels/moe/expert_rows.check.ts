@@ -175,8 +175,8 @@ export default defineCheck<Shape>({
         : [norm(), norm({ kind: "combine", y: output, weights: slotWeights!, slots })];
     return () => {
       before?.(rows);
-      gateUp(rows, false);
-      down(rows, false);
+      gateUp(rows);
+      down(rows);
       after?.(rows);
     };
   },

@@ -4,56 +4,102 @@
  * @module
  */
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
-import type { RowForm } from "../../src/gpu/tuning.ts";
-import { type LaunchForm, launchForms } from "../linear/launch_form.ts";
+import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
+import { type LaunchForm, launchForms, takenForms } from "../linear/launch_form.ts";
 import type { LinearLayout, WeightDtype } from "../linear/layout.ts";
 import { tileLimit } from "./sort.ts";
 
-/** Pairs of a tile: more would leave more of it empty, as each expert has few. */
+/**
+ * Pairs of a tile whose form is not staged: more would leave more of it empty, as each expert has
+ * few.
+ */
 export const PAIR_TILE = 4;
 
-/** The forms of the launches over pairs, one at a time, and over tiles. */
+type FormWeights = LinearLayout & { readonly dtype: WeightDtype };
+
+/** A number of pairs that tiles may have, and the time that one takes. */
+export type TileSize = Pick<RowForm, "tokens" | "cost">;
+
+/**
+ * The sizes of tiles that all of these weights have forms for: `PAIR_TILE`, and those of staged
+ * forms. `formOf` chooses among them by the pairs of an expert.
+ */
+export function tileSizes(
+  matrices: readonly {
+    readonly weights: FormWeights;
+    /** Whether the kernel has staged forms for them. */
+    readonly stages: boolean;
+  }[],
+  /** Pairs of an expert in the largest step, on average. */
+  mostPairs: number,
+): readonly TileSize[] {
+  const [forms, ...others] = matrices.map(({ weights, stages }) =>
+    launchForms(weights, { stages }),
+  );
+  const isCommon = ({ tokens, staged }: LaunchForm) =>
+    staged === true && others.every((list) => list.some((form) => form.tokens === tokens));
+  const few = forms!.filter(({ tokens }) => tokens <= PAIR_TILE);
+  const { tokens, cost } = formOf(few, PAIR_TILE);
+  const least = { tokens: PAIR_TILE, cost: Math.ceil(PAIR_TILE / tokens) * cost };
+  return takenForms([least, ...forms!.filter(isCommon)], Math.ceil(mostPairs));
+}
+
+/** The forms of the launches over pairs, one at a time, and over tiles of each size. */
 export function tileForms(
-  weights: LinearLayout & { readonly dtype: WeightDtype },
+  weights: FormWeights,
   options: {
-    readonly tileSize: number;
+    readonly tileSizes: readonly number[];
     readonly forms?: readonly RowForm[] | undefined;
     readonly rowLanes?: number | undefined;
     /** Bytes of workgroup memory that the launch over pairs needs for itself. Default 0. */
     readonly pairBytes?: number;
   },
-): { readonly byPair: LaunchForm; readonly byTile: LaunchForm } {
-  const { tileSize, forms, rowLanes, pairBytes = 0 } = options;
+): { readonly byPair: LaunchForm; readonly byTile: readonly LaunchForm[] } {
+  const { tileSizes: sizes, forms, rowLanes, pairBytes = 0 } = options;
   const [byPair] = launchForms(weights, { rowLanes, ownBytes: pairBytes }, forms);
   const tiled = launchForms(weights, { rowLanes }, forms);
-  // Where the tuning has no form of this size, nothing is shared out.
-  const alone = { tokens: tileSize, split: 1, workgroup: weights.lanes, cost: 1 };
-  const byTile =
-    tiled.find(({ tokens }) => tokens === tileSize) ??
-    launchForms(weights, { rowLanes }, [alone])[0];
-  return { byPair: byPair!, byTile: byTile! };
+  const byTile = sizes.map((tokens) => {
+    // Where the tuning has no form of this size, nothing is shared out.
+    const alone = { tokens, split: 1, workgroup: weights.lanes, cost: 1 };
+    return (
+      tiled.find((form) => form.tokens === tokens) ??
+      launchForms(weights, { rowLanes }, [alone])[0]!
+    );
+  });
+  return { byPair: byPair!, byTile };
+}
+
+/** The launches of a form, one for each slab. */
+export interface SlabLaunches<P extends string> {
+  readonly form: LaunchForm;
+  readonly slabs: readonly BoundKernel<P>[];
 }
 
 /**
  * Records every slab's launch over pairs, or over the tiles there may be: workgroups of tiles that
- * are not there return at once.
+ * are not there return at once. A launch over tiles names their size.
  */
 export function recordTiles<P extends string>(options: {
-  /** One launch for each slab. */
-  readonly byPair: readonly BoundKernel<P>[];
-  readonly byTile: readonly BoundKernel<P>[];
+  readonly byPair: SlabLaunches<P>;
+  /** One for each size of tiles. */
+  readonly byTile: readonly SlabLaunches<P>[];
   /** Workgroups along the outputs. */
-  readonly width: (sorted: boolean) => number;
+  readonly width: (form: LaunchForm) => number;
   readonly slots: number;
   /** Workgroups across that a row has in `byPair`. Default `slots`. */
   readonly tilesOfRow?: number;
   readonly expertCount: number;
-  readonly tileSize: number;
-}): (rows: number, sorted: boolean) => void {
-  const { byPair, byTile, width, slots, expertCount, tileSize } = options;
+  /** Called when all slabs were recorded in this form. */
+  readonly after?: (form: LaunchForm, rows: number) => void;
+}): (rows: number, tileSize?: number) => void {
+  const { byPair, byTile, width, slots, expertCount, after } = options;
   const { tilesOfRow = slots } = options;
-  return (rows, sorted) => {
-    const height = sorted ? tileLimit(rows * slots, expertCount, tileSize) : rows * tilesOfRow;
-    for (const bound of sorted ? byTile : byPair) bound.record(width(sorted), height);
+  return (rows, tileSize) => {
+    const tiled = byTile.find(({ form }) => form.tokens === tileSize);
+    const { form, slabs } = tiled ?? byPair;
+    const height =
+      tileSize === undefined ? rows * tilesOfRow : tileLimit(rows * slots, expertCount, tileSize);
+    for (const bound of slabs) bound.record(width(form), height);
+    after?.(form, rows);
   };
 }

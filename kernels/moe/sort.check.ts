@@ -93,12 +93,11 @@ export default defineCheck<Shape>({
     const launch = sortPairs(recorder, {
       experts: tensors.experts!,
       expertCount,
-      tileSize,
       sortedPairs: tensors.sorted_pairs!,
       scratch: tensors.scratch!,
       tiles: tensors.tiles!,
       ...tuning,
     });
-    return () => launch(pairs);
+    return () => launch(pairs, tileSize);
   },
 });

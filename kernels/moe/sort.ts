@@ -32,14 +32,12 @@ export interface SortPairsOptions {
   readonly experts: Tensor;
   /** Physical experts, at most 1280. */
   readonly expertCount: number;
-  /** Most pairs in a tile. */
-  readonly tileSize: number;
   /** `[pairs]` u32: pair indices by expert, then by index */
   readonly sortedPairs: Tensor;
   /** `[pairs]` u32, overwritten */
   readonly scratch: Tensor;
   /**
-   * `[1 + tileLimit(pairs, expertCount, tileSize)]` of four u32. The first holds the number of
+   * `[1 + tileLimit(pairs, expertCount, tileSize)]` of four u32, of the smallest size of tiles. The first holds the number of
    * tiles; then (expert, first index in `sortedPairs`, pairs, 0) for every tile.
    */
   readonly tiles: Tensor;
@@ -50,12 +48,16 @@ export interface SortPairsOptions {
 /**
  * Orders pairs by expert, stably, and cuts each expert's pairs in tiles.
  *
- * Binds the tensors now; the returned function records one launch over `pairs` pairs.
+ * Binds the tensors now; the returned function records one launch over `pairs` pairs, for tiles of
+ * at most `tileSize` of them.
  *
  * @throws {UnsupportedError} for more experts than the kernel can count.
  */
-export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs: number) => void {
-  const { experts, expertCount, tileSize, sortedPairs, scratch, tiles } = options;
+export function sortPairs(
+  recorder: Recorder,
+  options: SortPairsOptions,
+): (pairs: number, tileSize: number) => void {
+  const { experts, expertCount, sortedPairs, scratch, tiles } = options;
   const { fewPairs = FEW_EACH * FORMS.few.WORKGROUP_SIZE } = options;
   if (expertCount > MAX_EXPERTS) throw new UnsupportedError(`${expertCount} physical experts`);
   const bits = Math.max(Math.ceil(Math.log2(expertCount)), 1);
@@ -66,7 +68,6 @@ export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs
       {
         constants: form,
         params: {
-          tile_size: tileSize,
           passes: Math.ceil(bits / form.DIGIT_BITS),
           experts_each: Math.ceil(expertCount / form.WORKGROUP_SIZE),
         },
@@ -76,10 +77,11 @@ export function sortPairs(recorder: Recorder, options: SortPairsOptions): (pairs
   const few = bind(FORMS.few);
   // A pipeline that the list has no room for is not compiled.
   const many = sortedPairs.size / PAIR_BYTES > fewPairs ? bind(FORMS.many) : few;
-  return (pairs) => {
+  return (pairs, tileSize) => {
     if (pairs === 0) return;
     const bound = pairs <= fewPairs ? few : many;
     bound.set("pairs", pairs);
+    bound.set("tile_size", tileSize);
     bound.record(1);
   };
 }

@@ -12,7 +12,13 @@ import type { UploadTarget } from "../checkpoint/quantization_option.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
-import { PLAIN_TUNING, requireTuning, type Tuning, tuningFor } from "../gpu/tuning.ts";
+import {
+  PLAIN_TUNING,
+  requireTuning,
+  type Tuning,
+  tuningFor,
+  withoutStaged,
+} from "../gpu/tuning.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import {
   kvCacheShape,
@@ -123,14 +129,16 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
     wantedIsGiven: options.maxTotalTokens !== undefined,
     maxTensorBytes,
   });
+  const isSmall = counting.bytes("weights") < STAGED_WEIGHT_BYTES;
   const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
   const { prefillCapacity } = memoryPlan;
   const maxLogitRows =
     given.maxLogitRows ??
     logitRowCount(shape.vocabularySize, { maxSequences, maxRows, maxTensorBytes });
   return {
-    ...{ definition, device, limits, options, tuning, oneForm, promptsDiffer, uploadTo, measured },
+    ...{ definition, device, limits, options, oneForm, promptsDiffer, uploadTo, measured },
     ...{ cacheShape, memoryPlan },
+    tuning: given.tuning === undefined && isSmall ? withoutStaged(tuning) : tuning,
     sizes: { shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
     create: (context) =>
       definition.create({
@@ -193,6 +201,12 @@ export function requirePromise(
     `Cannot promise deterministic inference on this adapter: ${failures.join("; ")}`,
   );
 }
+
+/**
+ * Weights that staged forms are for, unless a caller asks for them: of fewer, launches take longer
+ * than what they do, and pipelines longer to compile than prompts to run.
+ */
+const STAGED_WEIGHT_BYTES = 64 * 2 ** 20;
 
 /** @throws {InvalidRequestError} when the caller's tuning is none that kernels can have. */
 function chooseTuning(

@@ -189,6 +189,17 @@ export function formsFor(tuning: Tuning, dtype: string): readonly RowForm[] {
   return tuning.dtypeForms?.[dtype] ?? tuning.rowForms;
 }
 
+/** The same without its staged forms. */
+export function withoutStaged({ rowForms, dtypeForms, ...rest }: Tuning): Tuning {
+  const keep = (forms: readonly RowForm[]) => forms.filter(({ staged }) => !staged);
+  const lists = Object.entries(dtypeForms ?? {}).map(([dtype, forms]) => [dtype, keep(forms)]);
+  return {
+    ...rest,
+    rowForms: keep(rowForms),
+    ...(dtypeForms !== undefined && { dtypeForms: Object.fromEntries(lists) }),
+  };
+}
+
 /** The form that is through `rows` rows the soonest. */
 export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
   forms: readonly F[],

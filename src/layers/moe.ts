@@ -12,24 +12,26 @@
  * @module
  */
 import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
+import { rowsOf } from "../../kernels/linear/launch_form.ts";
 import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
-import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
+import { PAIR_TILE, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import { formOf } from "../gpu/tuning.ts";
 import type { Step } from "./batch.ts";
 import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
-import { roundedRows } from "./rounded_rows.ts";
+import { type LinearInput, roundedRows } from "./rounded_rows.ts";
 import type { SlotExchange } from "./slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
@@ -215,22 +217,8 @@ export class Moe {
       scratch: scratch.sortScratch,
       tiles: scratch.tiles,
       expertCount: routed + shared,
-      tileSize: PAIR_TILE,
     });
-    const first = expertGateUp(recorder, {
-      ...rowsFor(binding, gateUp.weights),
-      slots,
-      experts: scratch.experts,
-      sortedPairs: scratch.sortedPairs,
-      tiles: scratch.tiles,
-      weights: gateUp.weights,
-      intermediate,
-      ...(activation && { activation }),
-      out: scratch.intermediate,
-      outStride: scratch.intermediateStride,
-      quantize: isFused(rounding),
-      unsorted: normedRow(binding, gateUp.weights),
-    });
+    const input = rowsFor(binding, gateUp.weights);
     const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
     const rounded =
       rounding === undefined || isFused(rounding)
@@ -244,12 +232,32 @@ export class Moe {
             },
             codes: binding.codes?.input("expert intermediates", intermediate, slots),
           });
+    const innerInput: LinearInput = rounded?.input ?? intermediates;
+    const sizes = tileSizes(
+      [
+        { weights: gateUp.weights, stages: input.coded !== true },
+        { weights: down.weights, stages: innerInput.coded !== true },
+      ],
+      this.#pairsOfExpert(rowsOf(scratch.experts, slots)),
+    );
+    const lists = {
+      ...{ slots, experts: scratch.experts, sortedPairs: scratch.sortedPairs },
+      ...{ tiles: scratch.tiles, tileSizes: sizes.map(({ tokens }) => tokens) },
+    };
+    const first = expertGateUp(recorder, {
+      ...input,
+      ...lists,
+      weights: gateUp.weights,
+      intermediate,
+      ...(activation && { activation }),
+      out: scratch.intermediate,
+      outStride: scratch.intermediateStride,
+      quantize: isFused(rounding),
+      unsorted: normedRow(binding, gateUp.weights),
+    });
     const second = expertDown(recorder, {
-      ...(rounded?.input ?? intermediates),
-      slots,
-      experts: scratch.experts,
-      sortedPairs: scratch.sortedPairs,
-      tiles: scratch.tiles,
+      ...innerInput,
+      ...lists,
       weights: down.weights,
       out: scratch.output,
       outStride: hiddenStride,
@@ -258,12 +266,12 @@ export class Moe {
     });
     plan.add((step) => logits(step.rows));
     plan.add((step) => choose(step.rows));
-    plan.add((step) => {
-      const sorted = this.#isSorted(step.rows);
-      if (sorted) arrange(step.rows * slots);
-      first(step.rows, sorted);
-      rounded?.round(step.rows * slots);
-      second(step.rows, sorted);
+    plan.add(({ rows }) => {
+      const tileSize = this.#tileSize(rows, sizes);
+      if (tileSize !== undefined) arrange(rows * slots, tileSize);
+      first(rows, tileSize);
+      rounded?.round(rows * slots);
+      second(rows, tileSize);
     });
     // Every rank has it whole.
     wide?.compile(plan, {
@@ -279,11 +287,22 @@ export class Moe {
     binding.exchange?.compile(plan, this.#name, slots);
   }
 
-  /** Sorting pays once an expert serves several rows; the bits are the same either way. */
-  #isSorted(rows: number): boolean {
+  /** On average, in a step of so many rows. */
+  #pairsOfExpert(rows: number): number {
     const { routed, perToken } = this.#shape;
     const { slots } = this;
-    return rows * slots > 2 * (routed + slots - perToken);
+    return (rows * slots) / (routed + slots - perToken);
+  }
+
+  /** Sorting pays once an expert serves several rows; the bits are the same either way. */
+  #isSorted(rows: number): boolean {
+    return this.#pairsOfExpert(rows) > 2;
+  }
+
+  /** Pairs of a tile in a step of so many rows; undefined where pairs are not sorted. */
+  #tileSize(rows: number, sizes: readonly TileSize[]): number | undefined {
+    if (!this.#isSorted(rows)) return undefined;
+    return formOf(sizes, this.#pairsOfExpert(rows)).tokens;
   }
 
   /** Whether slots are combined and added to the residual stream already, in a step of so many rows. */
