@@ -9,6 +9,8 @@ interface Shape extends ActivationRounding {
   readonly scale: number;
   /** More columns of padding in an output of its own; none: in place. */
   readonly outPadding?: number;
+  /** Rows before it are left alone. Default 0. */
+  readonly firstRow?: number;
 }
 
 const e4m3 = { format: "e4m3", group: "block" } as const;
@@ -28,12 +30,13 @@ export default defineCheck<Shape>({
     { ...int8, rows: 2, cols: 65_000, padding: 0, scale: 1e20 }, // the widest rows
     { ...e4m3, rows: 2, cols: 128, padding: 0, scale: 1e20 },
     { ...e4m3, powersOfTwo: true, rows: 5, cols: 301, padding: 3, scale: 1 },
+    { ...e4m3, rows: 3, cols: 21, padding: 3, scale: 1, outPadding: 4, firstRow: 1 },
     { ...e4m3, rows: 64, cols: 7168, padding: 0, scale: 1 }, // 671B model
   ],
   tunings: [{}],
   tolerance: 1e-6,
-  bytes: ({ rows, cols }) => 2 * rows * cols * 4,
-  flops: ({ rows, cols }) => 4 * rows * cols,
+  bytes: ({ rows, firstRow = 0, cols }) => 2 * (rows - firstRow) * cols * 4,
+  flops: ({ rows, firstRow = 0, cols }) => 4 * (rows - firstRow) * cols,
   mutants: [
     { name: "ties and halves are cut", replace: "+ 0x0007ffffu + ((bits >> 20u) & 1u)", with: "" },
     {
@@ -59,8 +62,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "rows are cols apart",
-      replace: "group.y * params.stride",
-      with: "group.y * params.cols",
+      replace: "group.y) * params.stride",
+      with: "group.y) * params.cols",
     },
     {
       name: "rows are written where they are read",
@@ -89,6 +92,18 @@ export default defineCheck<Shape>({
     },
     { name: "scales of any size", replace: "if !POWERS_OF_TWO", with: "if true", case: 9 },
     { name: "scales are rounded down", replace: "+ 0x007fffffu", with: "", case: 9 },
+    {
+      name: "rows are read from the first",
+      replace: "(params.first_row + group.y) *",
+      with: "group.y *",
+      case: 10,
+    },
+    {
+      name: "rows are written from the first",
+      replace: "write_rounded(params.first_row + group.y,",
+      with: "write_rounded(group.y,",
+      case: 10,
+    },
     { name: "0 is divided by 0", replace: "if scale == 0.0", with: "if false", case: 6 },
   ],
 
@@ -100,13 +115,13 @@ export default defineCheck<Shape>({
   }),
 
   reference(shape, inputs) {
-    const { rows, cols, padding, outPadding } = shape;
+    const { rows, firstRow = 0, cols, padding, outPadding } = shape;
     const stride = cols + padding;
     const x = Float64Array.from(inputs.x!);
     const outStride = outStrideOf(shape);
     const apart = outPadding !== undefined;
     const out = apart ? new Float64Array(rows * outStride).fill(Number.NaN) : x;
-    for (let r = 0; r < rows; r++) {
+    for (let r = firstRow; r < rows; r++) {
       const row = x.slice(r * stride, r * stride + cols);
       out.set(quantizeGroups(row, shape), r * outStride);
     }
@@ -114,7 +129,7 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, { x, out }) {
-    const { rows, cols, padding, format, group, powersOfTwo = false } = shape;
+    const { rows, firstRow = 0, cols, padding, format, group, powersOfTwo = false } = shape;
     const launch = quantize(recorder, {
       x: x!,
       cols,
@@ -123,6 +138,6 @@ export default defineCheck<Shape>({
       outStride: outStrideOf(shape),
       rounding: { format, group, powersOfTwo },
     });
-    return () => launch(rows);
+    return () => launch(rows - firstRow, firstRow);
   },
 });

@@ -8,7 +8,7 @@ import int8 from "../common/quantize_int8.wgsl?raw";
 import source from "./quantize.wgsl?raw";
 
 const NAME = "norm/quantize";
-const PARAMS = ["cols", "group_columns", "stride", "out_stride"] as const;
+const PARAMS = ["first_row", "cols", "group_columns", "stride", "out_stride"] as const;
 const BLOCK_COLUMNS = 128;
 /** Invocations for a group of 128 columns, and for a whole row. */
 const BLOCK_WORKGROUP = 32;
@@ -56,9 +56,13 @@ export interface QuantizeOptions {
  * Takes `x` through a narrower number format and back, with one scale for each group of a row:
  * e4m3 `max(largest magnitude, 1e-4) / 448`, int8 `largest magnitude / 127`.
  *
- * Binds the tensors now; the returned function records one launch over `rows` rows.
+ * Binds the tensors now; the returned function records one launch over `rows` rows, from row `first`
+ * on.
  */
-export function quantize(recorder: Recorder, options: QuantizeOptions): (rows: number) => void {
+export function quantize(
+  recorder: Recorder,
+  options: QuantizeOptions,
+): (rows: number, first?: number) => void {
   const { x, cols, stride = cols, out, outStride = stride, rounding = E4M3_BLOCKS } = options;
   const byRow = rounding.group === "row";
   const groupColumns = byRow ? cols : BLOCK_COLUMNS;
@@ -76,5 +80,8 @@ export function quantize(recorder: Recorder, options: QuantizeOptions): (rows: n
       ? inPlace.bind(recorder, { x }, values)
       : apart.bind(recorder, { x, out }, values);
   const groups = Math.ceil(cols / groupColumns);
-  return (rows) => bound.record(groups, rows);
+  return (rows, first = 0) => {
+    bound.set("first_row", first);
+    bound.record(groups, rows);
+  };
 }

@@ -1,5 +1,5 @@
-// quantize: x[r, :] goes through E4M3, or int8 with INT8, and back; one scale per group, which is a
-// run of group_columns columns of a row
+// quantize: x[r, :] goes through E4M3, or int8 with INT8, and back, for rows from first_row on; one
+// scale per group, which is a run of group_columns columns of a row
 //
 // Bindings: common/quantize_in_place.wgsl or common/quantize_apart.wgsl.
 //
@@ -12,6 +12,7 @@ const INT8 = false;
 const POWERS_OF_TWO = false;
 
 struct Params {
+  first_row: u32,
   cols: u32,
   group_columns: u32,
   stride: u32,
@@ -26,7 +27,7 @@ var<workgroup> largest: atomic<u32>;
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let first = group.x * params.group_columns;
   let end = min(first + params.group_columns, params.cols);
-  let row = group.y * params.stride;
+  let row = (params.first_row + group.y) * params.stride;
 
   var most = 0u;
   for (var c = first + invocation; c < end; c += WORKGROUP_SIZE) {
@@ -38,7 +39,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let magnitude = bitcast<f32>(atomicLoad(&largest));
   let scale = scale_of(magnitude);
   for (var c = first + invocation; c < end; c += WORKGROUP_SIZE) {
-    write_rounded(group.y, c, rounded(x[row + c], scale));
+    write_rounded(params.first_row + group.y, c, rounded(x[row + c], scale));
   }
 }
 
