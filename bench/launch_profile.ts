@@ -12,6 +12,7 @@ import { type LaunchTime, measureLaunch } from "./timing.ts";
 export interface CaughtLaunch {
   /** Kernel and constants, as the pipeline is labelled. */
   readonly label: string;
+  /** Workgroups, at most. */
   readonly grid: readonly [number, number, number];
   readonly encode: (pass: GPUComputePassEncoder) => void;
 }
@@ -25,6 +26,7 @@ export async function catchLaunches(
   const own = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(recorder), "pass")!.get!;
   let pipeline: GPUComputePipeline;
   let group: GPUBindGroup;
+  let grid: CaughtLaunch["grid"];
   const pass = {
     setPipeline(value: GPUComputePipeline) {
       pipeline = value;
@@ -35,21 +37,33 @@ export async function catchLaunches(
       own.call(recorder).setBindGroup(index, value);
     },
     dispatchWorkgroups(x: number, y: number, z: number) {
-      own.call(recorder).dispatchWorkgroups(x, y, z);
-      const [p, g] = [pipeline, group];
-      const encode = (to: GPUComputePassEncoder) => {
-        to.setPipeline(p);
-        to.setBindGroup(0, g);
-        to.dispatchWorkgroups(x, y, z);
-      };
-      caught.push({ label: p.label, grid: [x, y, z], encode });
+      dispatched((to) => to.dispatchWorkgroups(x, y, z));
     },
+    dispatchWorkgroupsIndirect(buffer: GPUBuffer, offset: number) {
+      dispatched((to) => to.dispatchWorkgroupsIndirect(buffer, offset));
+    },
+  };
+  const dispatched = (dispatch: (to: GPUComputePassEncoder) => void) => {
+    dispatch(own.call(recorder));
+    const [p, g] = [pipeline, group];
+    const encode = (to: GPUComputePassEncoder) => {
+      to.setPipeline(p);
+      to.setBindGroup(0, g);
+      dispatch(to);
+    };
+    caught.push({ label: p.label, grid, encode });
+  };
+  const launch = recorder.launch.bind(recorder);
+  recorder.launch = (recorded) => {
+    grid = recorded.grid;
+    launch(recorded);
   };
   Object.defineProperty(recorder, "pass", { get: () => pass, configurable: true });
   try {
     await work();
   } finally {
     Reflect.deleteProperty(recorder, "pass");
+    Reflect.deleteProperty(recorder, "launch");
   }
   return caught;
 }

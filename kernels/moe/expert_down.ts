@@ -15,7 +15,7 @@ import {
   weightTensors,
 } from "../linear/weight_kernel.ts";
 import source from "./expert_down.wgsl?raw";
-import { PAIR_TILE, recordTiles, tileForms } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_down";
 const OUTPUTS_PER_LANE = 4;
@@ -70,6 +70,8 @@ export interface ExpertDownOptions extends InputForm {
   readonly segments?: number;
   /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
   readonly tileSizes?: readonly number[];
+  /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
+  readonly grids?: TileGrids;
   /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -140,5 +142,6 @@ export function expertDown(
     slots,
     tilesOfRow: combined === undefined ? slots : 1,
     expertCount: weights.expertCount,
+    grids: options.grids,
   });
 }

@@ -20,7 +20,7 @@ import {
 } from "../linear/weight_kernel.ts";
 import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./expert_gate_up.wgsl?raw";
-import { PAIR_TILE, recordTiles, tileForms } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_gate_up";
 const OUTPUTS_PER_LANE = 2;
@@ -76,6 +76,8 @@ export interface ExpertGateUpOptions extends InputForm {
   readonly unsorted?: NormedRow | undefined;
   /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
   readonly tileSizes?: readonly number[];
+  /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
+  readonly grids?: TileGrids;
   /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -157,6 +159,7 @@ export function expertGateUp(
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
     slots,
     expertCount: weights.expertCount,
+    grids: options.grids,
     after: ({ staged }, rows) => staged && round?.(rows * slots),
   });
 }

@@ -4,6 +4,9 @@
  * @module
  */
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
+import type { DeviceMemory } from "../../src/gpu/memory.ts";
+import type { IndirectGrid } from "../../src/gpu/recorder.ts";
+import { GRID_USAGE, GRID_WORDS, type Tensor } from "../../src/gpu/tensor.ts";
 import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
 import { type LaunchForm, launchForms, takenForms } from "../linear/launch_form.ts";
 import type { LinearLayout, WeightDtype } from "../linear/layout.ts";
@@ -14,6 +17,7 @@ import { tileLimit } from "./sort.ts";
  * few.
  */
 export const PAIR_TILE = 4;
+const GRID_BYTES = 4 * GRID_WORDS;
 
 type FormWeights = LinearLayout & { readonly dtype: WeightDtype };
 
@@ -69,16 +73,34 @@ export function tileForms(
   return { byPair: byPair!, byTile };
 }
 
+/** Grids of launches over tiles, as high as `sortPairs` says when they run. */
+export class TileGrids {
+  readonly tensor: Tensor;
+  readonly #memory: DeviceMemory;
+  #taken = 0;
+
+  /** @param count Launches, of which those over slabs of one matrix are one. */
+  constructor(memory: DeviceMemory, count: number, label: string) {
+    this.tensor = memory.allocate("activations", count * GRID_BYTES, label, GRID_USAGE);
+    this.#memory = memory;
+  }
+
+  /** The grid of one more launch, so many workgroups wide. */
+  take(width: number): IndirectGrid {
+    const offset = this.#taken * GRID_BYTES;
+    this.#taken += 1;
+    this.#memory.write(this.tensor, offset, Uint32Array.of(width, 0, 1, 0));
+    return { buffer: this.tensor.buffer, offset: this.tensor.offset + offset };
+  }
+}
+
 /** The launches of a form, one for each slab. */
 export interface SlabLaunches<P extends string> {
   readonly form: LaunchForm;
   readonly slabs: readonly BoundKernel<P>[];
 }
 
-/**
- * Records every slab's launch over pairs, or over the tiles there may be: workgroups of tiles that
- * are not there return at once. A launch over tiles names their size.
- */
+/** Records every slab's launch over pairs, or over tiles: these name their size. */
 export function recordTiles<P extends string>(options: {
   readonly byPair: SlabLaunches<P>;
   /** One for each size of tiles. */
@@ -89,17 +111,23 @@ export function recordTiles<P extends string>(options: {
   /** Workgroups across that a row has in `byPair`. Default `slots`. */
   readonly tilesOfRow?: number;
   readonly expertCount: number;
+  /** Default: launches as high as there may be tiles, whose workgroups return at once without one. */
+  readonly grids?: TileGrids | undefined;
   /** Called when all slabs were recorded in this form. */
   readonly after?: (form: LaunchForm, rows: number) => void;
 }): (rows: number, tileSize?: number) => void {
   const { byPair, byTile, width, slots, expertCount, after } = options;
   const { tilesOfRow = slots } = options;
+  const tiled = byTile.map((one) => ({ ...one, grid: options.grids?.take(width(one.form)) }));
+  const alone = { ...byPair, grid: undefined };
   return (rows, tileSize) => {
-    const tiled = byTile.find(({ form }) => form.tokens === tileSize);
-    const { form, slabs } = tiled ?? byPair;
+    const { form, slabs, grid } = tiled.find(({ form }) => form.tokens === tileSize) ?? alone;
     const height =
       tileSize === undefined ? rows * tilesOfRow : tileLimit(rows * slots, expertCount, tileSize);
-    for (const bound of slabs) bound.record(width(form), height);
+    for (const bound of slabs) {
+      if (grid === undefined) bound.record(width(form), height);
+      else bound.recordIndirect(grid, width(form), height);
+    }
     after?.(form, rows);
   };
 }

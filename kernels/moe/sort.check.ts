@@ -1,3 +1,4 @@
+import { GRID_WORDS } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { sortPairs, tileLimit } from "./sort.ts";
 
@@ -8,6 +9,9 @@ interface Shape {
   /** Above 1: low experts are met more often. */
   readonly skew: number;
 }
+
+/** Of two launches, 5 and 9 workgroups wide. */
+const GRIDS = Uint32Array.of(5, 7, 1, 0, 9, 8, 1, 0);
 
 export default defineCheck<Shape>({
   name: "moe/sort",
@@ -53,6 +57,7 @@ export default defineCheck<Shape>({
       with: "invocation",
     },
     { name: "no first tile", replace: "vec4u(next.y, 0u, 0u, 0u)", with: "vec4u(0u)" },
+    { name: "the first launch alone is told", replace: "i < params.grids", with: "i < 1u" },
     {
       name: "every pass reads the same buffer",
       replace: "return sorted_pairs[i];",
@@ -64,6 +69,7 @@ export default defineCheck<Shape>({
   inputs: ({ pairs, expertCount, skew }, random) => ({
     experts: Uint32Array.from({ length: pairs }, () => Math.floor(random() ** skew * expertCount)),
     scratch: new Uint32Array(pairs).fill(0xdeadbeef),
+    grids: GRIDS,
   }),
 
   reference({ pairs, expertCount, tileSize }, { experts }) {
@@ -86,7 +92,8 @@ export default defineCheck<Shape>({
       next += list.length;
     });
     tiles.set([tile, 0, 0, 0]);
-    return { sorted_pairs, tiles };
+    const grids = GRIDS.map((word, i) => (i % GRID_WORDS === 1 ? tile : word));
+    return { sorted_pairs, tiles, grids };
   },
 
   bind(recorder, { pairs, expertCount, tileSize }, tensors, tuning) {
@@ -96,6 +103,7 @@ export default defineCheck<Shape>({
       sortedPairs: tensors.sorted_pairs!,
       scratch: tensors.scratch!,
       tiles: tensors.tiles!,
+      grids: tensors.grids!,
       ...tuning,
     });
     return () => launch(pairs, tileSize);

@@ -1,14 +1,14 @@
 import { UnsupportedError } from "../../src/errors.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
-import type { Tensor } from "../../src/gpu/tensor.ts";
+import { GRID_WORDS, type Tensor } from "../../src/gpu/tensor.ts";
 import source from "./sort.wgsl?raw";
 
 const kernel = new Kernel({
   name: "moe/sort",
   source,
-  buffers: ["experts", "sorted_pairs", "scratch", "tiles"],
-  params: ["pairs", "tile_size", "passes", "experts_each"],
+  buffers: ["experts", "sorted_pairs", "scratch", "tiles", "grids"],
+  params: ["pairs", "tile_size", "passes", "experts_each", "grids"],
 });
 
 const MAX_EXPERTS = 1280;
@@ -41,6 +41,8 @@ export interface SortPairsOptions {
    * tiles; then (expert, first index in `sortedPairs`, pairs, 0) for every tile.
    */
   readonly tiles: Tensor;
+  /** Of launches over the tiles (`GRID_WORDS` each): y becomes the number of tiles. */
+  readonly grids: Tensor;
   /** Pairs up to which the form with fewer invocations is used. Default 1024. */
   readonly fewPairs?: number;
 }
@@ -57,19 +59,20 @@ export function sortPairs(
   recorder: Recorder,
   options: SortPairsOptions,
 ): (pairs: number, tileSize: number) => void {
-  const { experts, expertCount, sortedPairs, scratch, tiles } = options;
+  const { experts, expertCount, sortedPairs, scratch, tiles, grids } = options;
   const { fewPairs = FEW_EACH * FORMS.few.WORKGROUP_SIZE } = options;
   if (expertCount > MAX_EXPERTS) throw new UnsupportedError(`${expertCount} physical experts`);
   const bits = Math.max(Math.ceil(Math.log2(expertCount)), 1);
   const bind = (form: (typeof FORMS)[keyof typeof FORMS]) =>
     kernel.bind(
       recorder,
-      { experts, sorted_pairs: sortedPairs, scratch, tiles },
+      { experts, sorted_pairs: sortedPairs, scratch, tiles, grids },
       {
         constants: form,
         params: {
           passes: Math.ceil(bits / form.DIGIT_BITS),
           experts_each: Math.ceil(expertCount / form.WORKGROUP_SIZE),
+          grids: grids.size / (4 * GRID_WORDS),
         },
         cost: ({ param }) => ({ bytes: 8 * param("pairs"), flops: 0 }),
       },

@@ -6,6 +6,7 @@
 //   tiles         [1 + tiles] vec4u  write  tiles[0].x = number of tiles; then one entry a tile,
 //                                           experts ascending: (expert, first index in
 //                                           sorted_pairs, pairs in it <= tile_size, 0)
+//   grids         [grids]     vec4u  update y = number of tiles: the grids of launches over tiles
 //
 // One workgroup in all. Stable radix sort, DIGIT_BITS of the expert at a time, least significant
 // first: every invocation counts the digits of its own run of pairs, one scan over (digit,
@@ -23,13 +24,15 @@ struct Params {
   tile_size: u32,
   passes: u32,
   experts_each: u32,
+  grids: u32,
 }
 
 @group(0) @binding(0) var<storage, read> experts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> sorted_pairs: array<u32>;
 @group(0) @binding(2) var<storage, read_write> scratch: array<u32>;
 @group(0) @binding(3) var<storage, read_write> tiles: array<vec4u>;
-@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(4) var<storage, read_write> grids: array<vec4u>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 const_assert SCAN_BLOCK * SCAN_BLOCK == WORKGROUP_SIZE;
 const_assert MAX_EXPERTS % WORKGROUP_SIZE == 0u;
@@ -121,5 +124,8 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
     }
     next.x += count;
   }
-  if invocation == WORKGROUP_SIZE - 1u { tiles[0] = vec4u(next.y, 0u, 0u, 0u); }
+  if invocation == WORKGROUP_SIZE - 1u {
+    tiles[0] = vec4u(next.y, 0u, 0u, 0u);
+    for (var i = 0u; i < params.grids; i++) { grids[i].y = next.y; }
+  }
 }

@@ -9,7 +9,7 @@
 import { KernelError } from "../errors.ts";
 import type { CostOf, LaunchCost, LaunchedKernel, StepArrays } from "./launch_cost.ts";
 import type { PipelineEntry } from "./pipeline_cache.ts";
-import type { Recorder, UniformBlock } from "./recorder.ts";
+import type { IndirectGrid, RecordedLaunch, Recorder, UniformBlock } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Values for `const` and `alias` declarations; a whole number becomes a `u32`. */
@@ -168,12 +168,21 @@ export class BoundKernel<P extends string> implements LaunchedKernel {
 
   /** Records one launch over a grid of workgroups; an empty grid records nothing. */
   record(x: number, y = 1, z = 1): void {
-    if (x === 0 || y === 0 || z === 0) return;
+    this.#record([x, y, z], undefined);
+  }
+
+  /** Records one launch over the grid that `from` holds when it runs: `x` by `y` by `z` at most. */
+  recordIndirect(from: IndirectGrid, x: number, y = 1, z = 1): void {
+    this.#record([x, y, z], from);
+  }
+
+  #record(grid: RecordedLaunch["grid"], indirect: IndirectGrid | undefined): void {
+    if (grid.includes(0)) return;
     const { entry, group, uniforms } = this.#binding;
     const { pipeline } = entry;
     if (pipeline === undefined)
       throw new KernelError(this.name, "its pipeline is not compiled yet");
-    this.#recorder.launch({ kernel: this, pipeline, group, uniforms, grid: [x, y, z] });
+    this.#recorder.launch({ kernel: this, pipeline, group, uniforms, grid, indirect });
     this.#recordedIn = this.#recorder.submits;
   }
 

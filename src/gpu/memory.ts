@@ -37,9 +37,10 @@ export class DeviceMemory {
   /**
    * A new storage tensor, zero-filled.
    *
+   * @param usage Usages beside those of every tensor.
    * @throws {UnsupportedError} when it is larger than one binding may be.
    */
-  allocate(purpose: MemoryPurpose, bytes: number, label: string): Tensor {
+  allocate(purpose: MemoryPurpose, bytes: number, label: string, usage = 0): Tensor {
     if (bytes > this.maxTensorBytes) {
       throw new UnsupportedError(
         `${label} of ${bytes} bytes`,
@@ -50,7 +51,7 @@ export class DeviceMemory {
     if (this.#device === undefined) {
       return { buffer: undefined as unknown as GPUBuffer, offset: 0, size: bytes };
     }
-    const tensor = allocateTensor(this.#device, bytes, label);
+    const tensor = allocateTensor(this.#device, bytes, label, usage);
     this.#owned.push(tensor.buffer);
     return tensor;
   }

@@ -28,7 +28,17 @@ export interface RecordedLaunch {
   readonly pipeline: GPUComputePipeline;
   readonly group: GPUBindGroup;
   readonly uniforms: UniformBlock;
+  /** Workgroups; as many as there are at most, where the GPU says how many. */
   readonly grid: readonly [x: number, y: number, z: number];
+  /** Where the GPU says how many there are. */
+  readonly indirect?: IndirectGrid | undefined;
+}
+
+/** Three u32 in a buffer of usage INDIRECT: workgroups along x, y and z. */
+export interface IndirectGrid {
+  readonly buffer: GPUBuffer;
+  /** Bytes, a multiple of 4. */
+  readonly offset: number;
 }
 
 /** A launch to be recorded again as it was, uniform values included. */
@@ -145,12 +155,13 @@ export class Recorder {
 
   /** Records one launch. */
   launch(launch: RecordedLaunch): void {
-    const { pipeline, group, uniforms, grid } = launch;
+    const { pipeline, group, uniforms, grid, indirect } = launch;
     if (group === undefined) throw new KernelError("launch", "kernels are compiled only");
     const pass = this.#timer === undefined ? this.pass : this.#timedPass(this.#timer, launch);
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
-    pass.dispatchWorkgroups(grid[0], grid[1], grid[2]);
+    if (indirect === undefined) pass.dispatchWorkgroups(grid[0], grid[1], grid[2]);
+    else pass.dispatchWorkgroupsIndirect(indirect.buffer, indirect.offset);
     this.launches += 1;
     if (this.#kept === undefined) return;
     const { word, binding } = uniforms;

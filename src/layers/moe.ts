@@ -17,7 +17,7 @@ import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
-import { PAIR_TILE, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
+import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
 import { type RoutingRule, route } from "../../kernels/moe/route.ts";
 import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -211,13 +211,6 @@ export class Moe {
       shared: { first: routed, count: shared },
       ...routingRule(this.#shape),
     });
-    const arrange = sortPairs(recorder, {
-      experts: scratch.experts,
-      sortedPairs: scratch.sortedPairs,
-      scratch: scratch.sortScratch,
-      tiles: scratch.tiles,
-      expertCount: routed + shared,
-    });
     const input = rowsFor(binding, gateUp.weights);
     const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
     const rounded =
@@ -240,9 +233,18 @@ export class Moe {
       ],
       this.#pairsOfExpert(rowsOf(scratch.experts, slots)),
     );
+    const grids = new TileGrids(this.#memory, 2 * sizes.length, `${this.#name} grids`);
+    const arrange = sortPairs(recorder, {
+      experts: scratch.experts,
+      sortedPairs: scratch.sortedPairs,
+      scratch: scratch.sortScratch,
+      tiles: scratch.tiles,
+      grids: grids.tensor,
+      expertCount: routed + shared,
+    });
     const lists = {
       ...{ slots, experts: scratch.experts, sortedPairs: scratch.sortedPairs },
-      ...{ tiles: scratch.tiles, tileSizes: sizes.map(({ tokens }) => tokens) },
+      ...{ tiles: scratch.tiles, tileSizes: sizes.map(({ tokens }) => tokens), grids },
     };
     const first = expertGateUp(recorder, {
       ...input,

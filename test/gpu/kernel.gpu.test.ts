@@ -4,7 +4,7 @@ import { Kernel, reflect, specialize } from "../../src/gpu/kernel.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
-import { allocateTensor } from "../../src/gpu/tensor.ts";
+import { allocateTensor, GRID_USAGE, GRID_WORDS } from "../../src/gpu/tensor.ts";
 import { device } from "../support/gpu.ts";
 
 const source = `
@@ -86,6 +86,27 @@ test("launches of one submit run in order; params stay until they are set again"
   }
   expect(recorder.launches).toBe(4);
   expect(recorder.submits).toBe(2);
+});
+
+test("recordIndirect() launches as many workgroups as a buffer says when it runs", async () => {
+  const { recorder, first, second, z, readback } = await pair();
+  const grid = allocateTensor(device, 4 * GRID_WORDS, "grid", GRID_USAGE);
+  device.queue.writeBuffer(grid.buffer, 0, Uint32Array.of(1, 1, 1, 0));
+  const launches = recorder.keep(() => {
+    first.record(2);
+    second.set("count", 16);
+    second.recordIndirect(grid, 2);
+  });
+  for (const width of [1, 2]) {
+    device.queue.writeBuffer(grid.buffer, 0, Uint32Array.of(width));
+    device.queue.writeBuffer(z.buffer, 0, new Float32Array(16).fill(-1));
+    recorder.replay(launches);
+    const read = readback.record(recorder, z, 64);
+    recorder.submit();
+    const written = [...new Float32Array(await read())].filter((value) => value !== -1);
+    expect(written).toHaveLength(8 * width);
+  }
+  expect(launches[1]!.grid).toEqual([2, 1, 1]);
 });
 
 test("BoundKernel refuses two values of one param in one submit", async () => {
