@@ -61,6 +61,9 @@ const ONE_ROW_SHAPES: readonly Shape[] = scaled(
 );
 const ROWS_SHAPE: Shape = scaled([7168, 2048], [512, 512]);
 const ROWS = scaled([2, 4, 8, 16, 64, 256, 1024, 4096], [4, 64]);
+/** From so many rows on, forms of fewer tokens are not worth their time. */
+const PROMPT_ROWS = 256;
+const PROMPT_TOKENS = 4;
 /** Weights are read in turns, so that no cache holds them all, up to this many rows. */
 const FEW_ROWS = 16;
 const TURNS_BYTES = scaled(256 * 2 ** 20, 0);
@@ -99,7 +102,7 @@ function candidatesFor(linearCase: LinearCase): Candidate[] {
   const forms = [
     ...formsFor(tuningFor(device.adapterInfo), kind.dtype),
     ...PLAIN_TUNING.rowForms,
-  ].filter(({ tokens }) => tokens <= rows);
+  ].filter(({ tokens }) => tokens <= rows && (rows < PROMPT_ROWS || tokens >= PROMPT_TOKENS));
   const byName = new Map(forms.map((form) => [formName(form), form]));
   return (coded ? [CODES] : NUMERIC_CLASSES).flatMap(({ name: numericClass, layout }) =>
     Array.from(byName, ([name, form]) => ({
