@@ -5,7 +5,8 @@
  * The forms of one matrix take turns, and the least processor time of each counts: on an adapter
  * that is the CPU, it is what other load changes least. "int8 codes" are int8 weights that meet
  * activations as codes (numeric class int8). `WISP_BENCH_DTYPES`, `WISP_BENCH_ROWS` and
- * `WISP_BENCH_TOKENS` are lists that narrow the choice. How fast the host packs rows on their way to
+ * `WISP_BENCH_TOKENS` are lists that narrow the choice; 16, 32 and 64 tokens are staged forms of 64
+ * outputs a workgroup. How fast the host packs rows on their way to
  * the GPU is printed too.
  *
  * @module
@@ -23,6 +24,7 @@ import { linear } from "../kernels/linear/linear.ts";
 import { codedStride, quantizeCodes } from "../kernels/norm/quantize_codes.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../src/gpu/tensor.ts";
+import { type RowForm, STAGED_TOKENS, TUNING_CHOICES } from "../src/gpu/tuning.ts";
 import { device, download, seeded, upload } from "../test/support/gpu.ts";
 import { catchLaunches } from "./launch_profile.ts";
 import { machine } from "./machine.ts";
@@ -35,6 +37,8 @@ const CODES = "int8 codes";
 const KINDS = list("WISP_BENCH_DTYPES", ["bf16", "fp8", "int8", CODES, "int4", "mxfp4"]);
 const ROWS = list("WISP_BENCH_ROWS", ["1", "2", "4", "8", "16", "64", "256"]).map(Number);
 const TOKENS = list("WISP_BENCH_TOKENS", ["1", "2", "4", "8"]).map(Number);
+/** Invocations with weight rows of their own in staged forms. */
+const STAGED_ROW_LANES = 16;
 /** Outputs and inputs. */
 const SHAPES = list("WISP_BENCH_SHAPES", ["2048x2048"]).map((shape) =>
   shape.split("x").map(Number),
@@ -48,7 +52,7 @@ afterAll(() => {
   console.log(
     `${machine()}\nG weights/s at one row, GFLOP/s at more, by processor time on two cores`,
   );
-  console.log(table(["weights", "rows", ...TOKENS.map((t) => `${t} a lane`)], lines));
+  console.log(table(["weights", "rows", ...TOKENS.map(formName)], lines));
 });
 
 for (const [outputs = 0, columns = 0] of SHAPES) {
@@ -74,10 +78,11 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
       for (const rows of ROWS) {
         const recorder = new Recorder(device, { maxLaunches: 64 });
         const out = whole(upload(new Float32Array(rows * outputs)));
-        const forms = TOKENS.filter((tokens) => tokens <= rows).map((tokens) =>
+        const runs = TOKENS.filter((tokens) => tokens <= rows && !(coded && isStaged(tokens)));
+        const forms = runs.map((tokens) =>
           linear(recorder, {
             ...{ x, xStride, coded, weight, out, outStride: outputs },
-            forms: [{ tokens, split: 1, workgroup: 8, cost: 1 }],
+            forms: [formFor(tokens)],
           }),
         );
         await recorder.pipelines.ready();
@@ -104,8 +109,8 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
           }
         }
         const work = rows === 1 ? outputs * columns : 2 * rows * outputs * columns;
-        const rates = TOKENS.map((_, i) => {
-          const time = least[i];
+        const rates = TOKENS.map((tokens) => {
+          const time = least[runs.indexOf(tokens)];
           return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toFixed(2);
         });
         lines.push([`${kind} ${outputs}x${columns}`, `${rows}`, ...rates]);
@@ -115,6 +120,20 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
       for (const { buffer } of [words, scales, plain, x]) buffer.destroy();
     }, 600_000);
   }
+}
+
+function isStaged(tokens: number): boolean {
+  return TUNING_CHOICES.stagedTokens.some((count) => count === tokens);
+}
+
+function formName(tokens: number): string {
+  return isStaged(tokens) ? `${tokens} staged` : `${tokens} a lane`;
+}
+
+function formFor(tokens: number): RowForm {
+  if (!isStaged(tokens)) return { tokens, split: 1, workgroup: 8, cost: 1 };
+  const workgroup = (STAGED_ROW_LANES * tokens) / STAGED_TOKENS;
+  return { tokens, split: 1, workgroup, staged: true, cost: 1 };
 }
 
 /** The codes of rows of numbers. */

@@ -6,7 +6,7 @@
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { PLAIN_TUNING, type RowForm } from "../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type RowForm, TUNING_CHOICES } from "../src/gpu/tuning.ts";
 import { randomRows, randomWeight } from "./linear/check_weights.ts";
 import {
   type GroupColumns,
@@ -18,7 +18,7 @@ import {
 import { linear } from "./linear/linear.ts";
 
 /** Activation rows: as many as the largest form takes together. */
-const ROWS = 8;
+const ROWS = Math.max(...TUNING_CHOICES.stagedTokens);
 const MOST_WEIGHTS = 2 ** 24;
 /** Copies of a matrix are read in turns, so that no cache holds them all. */
 const WEIGHT_BYTES = 96 * 2 ** 20;
@@ -92,7 +92,7 @@ export class TimedMatrix {
     const stride = Math.ceil(columns / 4) * 4;
     const x = upload(randomRows({ rows: ROWS, columns, stride }, random), "tuned input");
     const matrix = new TimedMatrix(device, { copies, x, milliseconds });
-    const [plain] = PLAIN_TUNING.rowForms;
+    const plain = PLAIN_TUNING.rowForms.at(-1);
     const { subgroupSize: _, ...alone } = copies[0]!;
     matrix.#want = await matrix.#run(alone, { ...plain!, workgroup: lanes }, ROWS);
     return matrix;

@@ -8,7 +8,15 @@
  * @module
  */
 import { DeviceError, InvalidRequestError } from "../src/errors.ts";
-import { formOf, type RowForm, TUNING_CHOICES, type Tuning, tuningFor } from "../src/gpu/tuning.ts";
+import {
+  formOf,
+  type RowForm,
+  STAGED_TOKENS,
+  stagedFits,
+  TUNING_CHOICES,
+  type Tuning,
+  tuningFor,
+} from "../src/gpu/tuning.ts";
 import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
 import { layoutFor } from "./linear/layout.ts";
 import { selfTest } from "./self_test.ts";
@@ -36,6 +44,8 @@ export interface MeasuredForm {
   readonly tokens: number;
   readonly split: number;
   readonly workgroup: number;
+  /** There in staged forms. */
+  readonly staged?: true;
   /** Of a launch over `tokens` rows; infinite where the form gives other bits. */
   readonly seconds: number;
   /** Weights of these matrices. */
@@ -48,7 +58,7 @@ export interface TuneResult {
   readonly winners: readonly MeasuredForm[];
 }
 
-type Share = Pick<RowForm, "split" | "workgroup">;
+type Share = Pick<RowForm, "split" | "workgroup"> & { readonly staged?: true };
 
 const DEFAULT_DTYPES = ["bf16", "fp8", "int8", "int4"] as const;
 const DEFAULT_SIZES = [2048, 4096] as const;
@@ -81,6 +91,16 @@ function severalRowShares(lanes: number, best: Share): Share[] {
     ],
     lanes,
   );
+}
+
+/** Invocations with weight rows of their own in the staged forms that are tried: 64 or 128 outputs. */
+const STAGED_ROW_LANES = [16, 32] as const;
+
+/** Staged forms of so many rows, one for each number of outputs. */
+function stagedShares(lanes: number, tokens: number): Share[] {
+  return STAGED_ROW_LANES.map((rowLanes) => (rowLanes * tokens) / STAGED_TOKENS)
+    .filter((workgroup) => stagedFits({ tokens, workgroup }, lanes))
+    .map((workgroup) => ({ split: 1, workgroup, staged: true }));
 }
 
 /** Those of which a workgroup has whole runs of lanes, each once. */
@@ -147,11 +167,15 @@ async function bestForms(
 ): Promise<MeasuredForm[]> {
   const weights = matrices.reduce((sum, matrix) => sum + matrix.weights, 0);
   const winners: MeasuredForm[] = [];
-  for (const tokens of TUNING_CHOICES.tokens) {
+  const sharesOf = (tokens: number): Share[] => {
     const [first] = winners;
-    const shares = first === undefined ? oneRowShares(lanes) : severalRowShares(lanes, first);
+    if (first === undefined) return oneRowShares(lanes);
+    const staged = TUNING_CHOICES.stagedTokens.some((count) => count === tokens);
+    return staged ? stagedShares(lanes, tokens) : severalRowShares(lanes, first);
+  };
+  for (const tokens of [...TUNING_CHOICES.tokens, ...TUNING_CHOICES.stagedTokens]) {
     let best: MeasuredForm | undefined;
-    for (const share of shares) {
+    for (const share of sharesOf(tokens)) {
       let seconds = 0;
       for (const matrix of matrices) seconds += await matrix.seconds({ tokens, cost: 1, ...share });
       if (best !== undefined && !(seconds < CLEARLY * best.seconds)) continue;
@@ -174,8 +198,9 @@ function tuningOf(winners: readonly MeasuredForm[], { foldsNorms, findsBest }: T
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
-    const forms = own.map(({ tokens, split, workgroup, seconds }) => ({
+    const forms = own.map(({ tokens, split, workgroup, staged, seconds }) => ({
       ...{ tokens, split, workgroup },
+      ...(staged && { staged }),
       cost: Math.max(Math.round((100 * seconds) / own[0]!.seconds) / 100, 0.01),
     }));
     const rows = Array.from({ length: MOST_ROWS }, (_, i) => i + 1);

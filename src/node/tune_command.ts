@@ -107,14 +107,19 @@ function matricesOf(
   });
 }
 
-const HEADER = ["weights", "rows", "lanes", "split", "workgroup", "us", "G weights/s"] as const;
+const HEADER = [
+  ...["weights", "rows", "lanes", "split", "workgroup", "staged"],
+  ...["us", "G weights/s"],
+] as const;
 
 /** A line for each form that was chosen. */
 export function formatWinners(winners: readonly MeasuredForm[]): string {
-  const lines = winners.map(({ dtype, tokens, lanes, split, workgroup, seconds, weights }) => [
-    ...[dtype, `${tokens}`, `${lanes}`, `${split}`, `${workgroup}`],
-    ...[(seconds * 1e6).toFixed(0), ((tokens * weights) / seconds / 1e9).toFixed(2)],
-  ]);
+  const lines = winners.map(
+    ({ dtype, tokens, lanes, split, workgroup, staged, seconds, weights }) => [
+      ...[dtype, `${tokens}`, `${lanes}`, `${split}`, `${workgroup}`, staged ? "yes" : "no"],
+      ...[(seconds * 1e6).toFixed(0), ((tokens * weights) / seconds / 1e9).toFixed(2)],
+    ],
+  );
   const table = [HEADER, ...lines];
   const widths = HEADER.map((_, c) => Math.max(...table.map((line) => line[c]!.length)));
   const rows = table.map((line) => line.map((cell, c) => cell.padStart(widths[c]!)).join("  "));

@@ -10,6 +10,7 @@ import {
   requireTuning,
   type Tuning,
   tuningFor,
+  withoutStaged,
 } from "../../src/gpu/tuning.ts";
 
 const NOBODY = { vendor: "", architecture: "", device: "", description: "" };
@@ -26,9 +27,8 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
   const forms = [rowForms, ...Object.values(dtypeForms)].flat();
 
   test("is among those that the kernel checks run", () => {
-    const checked = tunings.map(({ tokens, split, workgroup }) => [tokens, split, workgroup]);
-    for (const { tokens, split, workgroup } of forms) {
-      expect(checked).toContainEqual([tokens, split, workgroup]);
+    for (const { tokens, split, workgroup, staged } of forms) {
+      expect(tunings).toContainEqual({ tokens, split, workgroup, staged: staged ? 1 : 0 });
     }
     // Every tuning runs on the first case.
     expect(cases[0]!.lanes).toBe(lanes);
@@ -36,6 +36,12 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
 
   test("is one that may be stored", () => {
     expect(requireTuning(JSON.parse(JSON.stringify(tuning)))).toEqual(tuning);
+  });
+
+  test("is without its staged forms what it was before", () => {
+    const kept = withoutStaged(tuning);
+    expect(requireTuning(kept)).toEqual(kept);
+    expect(kept.rowForms).toEqual(rowForms.filter(({ staged }) => staged !== true));
   });
 
   test("has no form that no number of rows takes", () => {
@@ -57,6 +63,16 @@ test.each([
   [{ ...NOBODY, vendor: "arm", architecture: "valhall" }, "ARM"],
 ])("an adapter is known by its words: %o", (info, name) => {
   expect(tuningFor(info)).toBe(named(name));
+});
+
+test("adapters that are a CPU have no staged forms, all others have", () => {
+  const staging = ADAPTER_TUNINGS.filter(({ tuning }) =>
+    [tuning.rowForms, ...Object.values(tuning.dtypeForms ?? {})]
+      .flat()
+      .some(({ staged }) => staged),
+  );
+  const names = staging.map(({ name }) => name);
+  expect(names).toEqual(["NVIDIA", "AMD", "Apple", "Intel", "Qualcomm", "ARM"]);
 });
 
 test("words are whole ones, and other adapters have the default", () => {
@@ -87,6 +103,19 @@ describe("the form of a number of rows", () => {
 describe("a tuning from outside", () => {
   const form = { tokens: 1, split: 1, workgroup: 8, cost: 1 };
   const good = { lanes: 8, rowForms: [form] };
+  const staged = { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 };
+  const staging = (lanes: number, other: object) => ({
+    lanes,
+    rowForms: [form, { ...staged, ...other }],
+  });
+
+  test("may have staged forms", () => {
+    expect(requireTuning(staging(8, {})).rowForms[1]).toEqual(staged);
+    expect(requireTuning(staging(8, { tokens: 4, staged: false })).rowForms[1]).toEqual({
+      ...{ tokens: 4, split: 1, workgroup: 64, cost: 3 },
+    });
+  });
+
   test.each([
     [[], "tuning must be an object"],
     [{ ...good, colour: "blue" }, 'tuning has no field "colour"'],
@@ -101,6 +130,14 @@ describe("a tuning from outside", () => {
     [{ ...good, rowForms: [form, form] }, "ascend in tokens"],
     [{ ...good, rowForms: [{ ...form, speed: 1 }] }, 'rowForms has no field "speed"'],
     [{ lanes: 32, rowForms: [{ ...form, split: 16 }] }, "split 16 with 32 lanes is over 256"],
+    [staging(8, { staged: 1 }), "rowForms: staged must be true or false"],
+    [staging(8, { tokens: 8 }), "tokens of a staged form must be one of 16, 32, 64, got 8"],
+    [staging(8, { staged: false }), "tokens must be one of 1, 2, 4, 8, got 16"],
+    [staging(8, { split: 2 }), "rowForms: split must be 1 in a staged form, got 2"],
+    [staging(32, {}), "a workgroup of 64 cannot stage 16 tokens with 32 lanes"],
+    [staging(8, { workgroup: 256 }), "a workgroup of 256 cannot stage 16 tokens with 8 lanes"],
+    [staging(8, { tokens: 64, workgroup: 8 }), "a workgroup of 8 cannot stage 64 tokens"],
+    [{ ...good, rowForms: [{ ...staged, tokens: 16 }] }, "must start with 1 token"],
     [{ ...good, dtypeForms: { fp9: [form] } }, 'dtypeForms has no field "fp9"'],
     [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
     [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],

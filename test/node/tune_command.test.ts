@@ -40,9 +40,20 @@ test("the table has a line for each form, with weights that are read in a second
   const text = formatWinners([
     { ...form, tokens: 1, seconds: 1e-3 },
     { ...form, tokens: 4, seconds: 2e-3 },
+    { ...form, tokens: 16, workgroup: 64, staged: true, seconds: 4e-3 },
   ]);
   const lines = text.trimEnd().split("\n");
-  expect(lines).toHaveLength(3);
-  expect(lines[1]!.trim().split(/\s+/)).toEqual(["fp8", "1", "8", "1", "8", "1000", "4.00"]);
-  expect(lines[2]!.trim().split(/\s+/)).toEqual(["fp8", "4", "8", "1", "8", "2000", "8.00"]);
+  expect(lines).toHaveLength(4);
+  expect(lines[1]!.trim().split(/\s+/)).toEqual(["fp8", "1", "8", "1", "8", "no", "1000", "4.00"]);
+  expect(lines[2]!.trim().split(/\s+/)).toEqual(["fp8", "4", "8", "1", "8", "no", "2000", "8.00"]);
+  expect(lines[3]!.trim().split(/\s+/)).toEqual([
+    "fp8",
+    "16",
+    "8",
+    "1",
+    "64",
+    "yes",
+    "4000",
+    "16.00",
+  ]);
 });

@@ -1,0 +1,74 @@
+/** Which forms of a tuning a launch over weights may take. */
+import { describe, expect, test } from "vitest";
+import { launchForms, rowLanes } from "../../kernels/linear/launch_form.ts";
+import { PAIR_TILE, tileSizes } from "../../kernels/moe/expert_tiles.ts";
+import { formOf, type RowForm, type Tuning } from "../../src/gpu/tuning.ts";
+
+const FORMS: readonly RowForm[] = [
+  { tokens: 1, split: 1, workgroup: 8, cost: 1 },
+  { tokens: 4, split: 1, workgroup: 8, cost: 2 },
+  { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 },
+  { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 5 },
+];
+const tuning: Tuning = { lanes: 8, rowForms: FORMS };
+const weight = { dtype: "bf16", lanes: 8, tuning } as const;
+const tokensOf = (forms: readonly RowForm[]) => forms.map(({ tokens }) => tokens);
+
+describe("staged forms", () => {
+  test("of a tuning are taken as they are", () => {
+    expect(launchForms(weight)).toEqual(FORMS);
+    expect(launchForms(weight).map(rowLanes)).toEqual([8, 8, 16, 16]);
+  });
+
+  test("are none of a kernel that has none", () => {
+    expect(tokensOf(launchForms(weight, { stages: false }))).toEqual([1, 4]);
+  });
+
+  test("are none where weights are multiplied in f16, which f32 weights are not", () => {
+    const halves = { ...weight, halfProducts: true };
+    expect(tokensOf(launchForms(halves))).toEqual([1, 4]);
+    expect(tokensOf(launchForms({ ...halves, dtype: "f32" }))).toEqual([1, 4, 16, 32]);
+  });
+
+  test("are left out where a workgroup has no room for whole runs of lanes", () => {
+    expect(tokensOf(launchForms({ ...weight, lanes: 32 }))).toEqual([1, 4]);
+    expect(tokensOf(launchForms({ ...weight, lanes: 16 }))).toEqual([1, 4, 16, 32]);
+  });
+});
+
+test.each([
+  [1, [1]],
+  [3, [1, 4]],
+  [5, [1, 4, 16]],
+  [16, [1, 4, 16]],
+  [17, [1, 4, 16, 32]],
+])("launches of %i rows at most have no form that none of them takes", (mostRows, tokens) => {
+  expect(tokensOf(launchForms(weight, { mostRows }))).toEqual(tokens);
+});
+
+describe("sizes of tiles", () => {
+  const matrix = { weights: weight, stages: true };
+  test.each([
+    [2, [4]],
+    [5, [4, 16]],
+    [40, [4, 16, 32]],
+  ])("are those that experts of %i pairs at most take", (mostPairs, tokens) => {
+    const sizes = tileSizes([matrix, matrix], mostPairs);
+    expect(sizes.map((size) => size.tokens)).toEqual(tokens);
+    expect(formOf(sizes, 1).tokens).toBe(PAIR_TILE);
+  });
+
+  test("are those that both halves of an expert have forms for", () => {
+    const coded = { weights: weight, stages: false };
+    const [least] = tileSizes([matrix, coded], 40);
+    expect(tileSizes([matrix, coded], 40)).toEqual([least]);
+    expect(tileSizes([coded, matrix], 40)).toEqual([least]);
+    expect(least).toEqual({ tokens: PAIR_TILE, cost: 2 });
+  });
+
+  test("cost what a tuning without a form of four rows takes for four", () => {
+    const rowForms = [FORMS[0]!, { ...FORMS[1]!, tokens: 2, cost: 1.5 }];
+    const weights = { ...weight, tuning: { ...tuning, rowForms } };
+    expect(tileSizes([{ weights, stages: true }], 40)).toEqual([{ tokens: PAIR_TILE, cost: 3 }]);
+  });
+});
