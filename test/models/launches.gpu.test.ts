@@ -71,3 +71,27 @@ test("a row of a layer with latent attention takes eight launches, ten with expe
   expect(plainDense).toBe(10);
   expect(new Set(plainSparse)).toEqual(new Set([12]));
 });
+
+test("launches over the tiles of experts are as high as the GPU counts them", async () => {
+  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL));
+  const { recorder } = session.loaded.runner;
+  const launch = recorder.launch.bind(recorder);
+  const counted = new Map<string, Set<boolean>>();
+  recorder.launch = (recorded) => {
+    const { name } = recorded.kernel;
+    const isCounted = recorded.indirect !== undefined;
+    counted.set(name, (counted.get(name) ?? new Set()).add(isCounted));
+    launch(recorded);
+  };
+  const sequence = session.sequence(Array.from({ length: 40 }, (_, i) => 3 + i));
+  await session.prefill(sequence, 40);
+  const ofRows = new Map(counted);
+  counted.clear();
+  sequence.tokens.push(6);
+  await session.decode([sequence]);
+  for (const kernel of ["moe/expert_gate_up", "moe/expert_down"]) {
+    expect(ofRows.get(kernel)).toEqual(new Set([true]));
+    expect(counted.get(kernel)).toEqual(new Set([false]));
+  }
+  await session.close();
+});
