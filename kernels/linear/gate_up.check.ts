@@ -48,7 +48,7 @@ export default defineCheck<Shape>({
   name: "linear/gate_up",
   cases: [
     // Two groups, the second a short one; two blocks, and a tail within a vec4f.
-    { dtype: "fp8", rows: 5, columns: 141, intermediate: 133, quantize: true, scale: 0.1 },
+    { dtype: "fp8", rows: 37, columns: 141, intermediate: 133, quantize: true, scale: 0.1 },
     // Magnitudes below the smallest that a scale stands for.
     { dtype: "bf16", rows: 3, columns: 64, intermediate: 131, quantize: true, scale: 0.002 },
     { dtype: "f32", rows: 5, columns: 7, intermediate: 21, quantize: false, scale: 1 },
@@ -73,6 +73,8 @@ export default defineCheck<Shape>({
     { tokens: 4, subgroups: 1 },
     { tokens: 1, split: 4, workgroup: 32 },
     { tokens: 2, split: 2, workgroup: 16, subgroups: 1 },
+    { tokens: 16, workgroup: 64, staged: 1 },
+    { tokens: 32, workgroup: 256, staged: 1 },
   ],
   exactAcrossTunings: true,
   tolerance: 1e-5,
@@ -152,6 +154,12 @@ export default defineCheck<Shape>({
       case: 3,
     },
     { name: "alpha is 1", replace: "-params.alpha * g", with: "-g", case: 3 },
+    {
+      name: "staged tiles all have the first rows",
+      replace: "tile * TOKEN_LANES +",
+      with: "",
+      tuning: 6,
+    },
     { name: "up is not raised by 1", replace: "(u + 1.0)", with: "u", case: 3 },
   ],
 
