@@ -1,3 +1,4 @@
+import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
@@ -11,11 +12,16 @@ import {
   type LaunchForm,
   launchForms,
   QUANTIZING_LANES,
+  type RecordRange,
+  type RecordRows,
   recordRows,
   rowLanes,
   rowsOf,
 } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
+import { matrixGateUp } from "./matrix_gate_up.ts";
+import { tilesOf } from "./matrix_kernel.ts";
+import type { MatrixTiles } from "./matrix_tiles.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
@@ -66,7 +72,7 @@ export interface GateUpOptions extends InputForm {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
-  /** What a launch over one row multiplies in place of `x`: `[1, xStride]` f32, normed first. */
+  /** What a generated row alone multiplies in place of `x`: `[1, xStride]` f32, normed first. */
   readonly oneRow?: NormedRow | undefined;
   /** How launches are shared out; never changes a bit. Default: as the weight's tuning says. */
   readonly forms?: readonly RowForm[];
@@ -76,10 +82,17 @@ export interface GateUpOptions extends InputForm {
  * `out[r, i] = silu(gate_i . x_r) * (up_i . x_r)`, or another activation of the two: the first half
  * of a gated MLP.
  *
- * Binds the tensors now; the returned function records one launch over `rows` rows. A row's bits
- * depend on that row alone.
+ * Binds the tensors now; the returned function records one launch for each numeric class among the
+ * rows, and one more to round those of class mma128. A row's bits depend on that row and its class
+ * alone.
  */
-export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: number) => void {
+export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
+  const tiles = tilesOf({ ...options.weight, coded: options.coded });
+  const prompts = tiles && matrixHalves(recorder, options, tiles);
+  if (tiles?.decode === true) {
+    if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
+    return (rows) => prompts!(0, rows);
+  }
   const { x, xStride, weight, intermediate, out, outStride, quantize, oneRow } = options;
   const { activation = SILU, coded } = options;
   const input = { ...weight, coded };
@@ -120,10 +133,23 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): (rows: numbe
     ? quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride })
     : undefined;
   return recordRows({
+    prompts,
     forms,
     bind,
     after: ({ staged }, rows) => staged && round?.(rows),
     one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });
+}
+
+/** A tile of class mma128 is no group of the rounding either. */
+function matrixHalves(recorder: Recorder, options: GateUpOptions, tiles: MatrixTiles): RecordRange {
+  const { intermediate, out, outStride, quantize } = options;
+  const halves = matrixGateUp(recorder, { ...options, tiles });
+  if (!quantize) return halves;
+  const round = quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride });
+  return (first, end) => {
+    halves(first, end);
+    round(end - first, first);
+  };
 }

@@ -108,7 +108,7 @@ export const QUANTIZING_LANES = 64;
 export interface RowLaunch<P extends string> {
   readonly forms: readonly LaunchForm[];
   readonly bind: (form: LaunchForm) => BoundKernel<P>;
-  /** What a launch over one row takes when it is not the first form as `bind` gives it. */
+  /** What a generated row alone takes when it is not the first form as `bind` gives it. */
   readonly one?:
     | {
         readonly form: LaunchForm;
@@ -121,25 +121,38 @@ export interface RowLaunch<P extends string> {
   readonly width: (form: LaunchForm) => number;
   /** Called when a launch over several rows was recorded in this form. */
   readonly after?: (form: LaunchForm, rows: number) => void;
+  /** Records prompt rows, where those are of a numeric class of their own. */
+  readonly prompts?: RecordRange | undefined;
 }
 
+/** Records launches over rows `[first, end)`. */
+export type RecordRange = (first: number, end: number) => void;
+
+/**
+ * Records launches over `rows` rows, of which the first `decodeRows`, by default all, are of
+ * generated tokens and the others of prompts.
+ */
+export type RecordRows = (rows: number, decodeRows?: number) => void;
+
 /** Binds every form; the returned function records the one that so many rows take. */
-export function recordRows<P extends string>(
-  launch: RowLaunch<P | "rows">,
-): (rows: number) => void {
-  const { forms, bind, one, width, after } = launch;
+export function recordRows<P extends string>(launch: RowLaunch<P | "rows">): RecordRows {
+  const { forms, bind, one, width, after, prompts } = launch;
   // The first form is bound a second time only where it is the only one.
   const others = one !== undefined && forms.length > 1 ? forms.slice(1) : forms;
   const bound = others.map((form) => ({ ...form, kernel: bind(form) }));
-  return (rows) => {
-    if (rows === 1 && one !== undefined) {
+  return (rows, decodeRows = rows) => {
+    if (rows === 1 && decodeRows === 1 && one !== undefined) {
       one.kernel.set("rows", 1);
       one.kernel.record(one.width ?? width(one.form));
       return;
     }
-    const taken = formOf(bound, rows);
-    taken.kernel.set("rows", rows);
-    taken.kernel.record(width(taken), Math.ceil(rows / taken.tokens));
-    after?.(taken, rows);
+    const own = prompts === undefined ? rows : decodeRows;
+    if (own > 0) {
+      const taken = formOf(bound, own);
+      taken.kernel.set("rows", own);
+      taken.kernel.record(width(taken), Math.ceil(own / taken.tokens));
+      after?.(taken, own);
+    }
+    if (own < rows) prompts!(own, rows);
   };
 }

@@ -7,9 +7,18 @@ import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeSums from "../common/write_sums.wgsl?raw";
 import xNormed from "../common/x_normed.wgsl?raw";
-import { type LaunchForm, launchForms, recordRows, rowLanes, rowsOf } from "./launch_form.ts";
+import {
+  type LaunchForm,
+  launchForms,
+  type RecordRows,
+  recordRows,
+  rowLanes,
+  rowsOf,
+} from "./launch_form.ts";
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
+import { tilesOf } from "./matrix_kernel.ts";
+import { matrixLinear } from "./matrix_linear.ts";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
@@ -87,7 +96,7 @@ export interface LinearOptions extends InputForm {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
-  /** What is different in a launch over one row: it may do what else has launches of its own. */
+  /** What is different for a generated row alone: it may do what else has launches of its own. */
   readonly oneRow?: OneRow | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
@@ -105,10 +114,16 @@ export interface LinearOptions extends InputForm {
 /**
  * `out[r, n] = sum over k of x[r, k] * W[n, k]`, `+ bias[n]` where the weight has one.
  *
- * Binds the tensors now; the returned function records one launch over `rows` rows. A row's bits
- * depend on that row alone.
+ * Binds the tensors now; the returned function records one launch for each numeric class among the
+ * rows. A row's bits depend on that row and its class alone.
  */
-export function linear(recorder: Recorder, options: LinearOptions): (rows: number) => void {
+export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
+  const tiles = tilesOf({ ...options.weight, coded: options.coded });
+  const prompts = tiles && matrixLinear(recorder, { ...options, tiles });
+  if (tiles?.decode === true) {
+    if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
+    return (rows) => prompts!(0, rows);
+  }
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
   const { oneRow, coded } = options;
   const groupRows = groups?.rows ?? weight.rows;

@@ -12,7 +12,7 @@ import {
 import dotRows from "../common/dot_rows.wgsl?raw";
 import matrixRows from "../common/matrix_rows.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
-import type { LaunchForm } from "./launch_form.ts";
+import type { LaunchForm, RecordRange } from "./launch_form.ts";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
 import type { MatrixTiles } from "./matrix_tiles.ts";
 import { DECODERS, type InputForm, type WeightForm, weightConstants } from "./weight_kernel.ts";
@@ -86,9 +86,6 @@ export function matrixConstants(
     WEIGHT_UP: (half && HALF_UP[weight.dtype]) || 1,
   };
 }
-
-/** Records a launch over rows `[first, end)`. */
-export type RecordRange = (first: number, end: number) => void;
 
 /** Binds a kernel for each number of rows of a tile; records the one that wastes the least. */
 export function recordTileRows<P extends string>(

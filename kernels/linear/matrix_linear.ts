@@ -1,14 +1,8 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { rowsOf } from "./launch_form.ts";
+import { type RecordRange, rowsOf } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
-import {
-  matrixConstants,
-  matrixKernels,
-  type RecordRange,
-  recordTileRows,
-  TILE_OUTPUTS,
-} from "./matrix_kernel.ts";
+import { matrixConstants, matrixKernels, recordTileRows, TILE_OUTPUTS } from "./matrix_kernel.ts";
 import source from "./matrix_linear.wgsl?raw";
 import type { MatrixTiles } from "./matrix_tiles.ts";
 import { weightCost } from "./weight_cost.ts";

@@ -31,10 +31,10 @@ export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
   readonly output: Tensor;
   readonly hiddenStride: number;
-  /** There where a step of one row has no launch for its norm: `normed` is not of that row then. */
+  /** There where a generated row alone has no launch for its norm: `normed` is not of that row then. */
   readonly norm?: BlockNorm | undefined;
   /**
-   * `[maxRows, hiddenStride]` f32 that a step of one row adds its result to, in place of writing
+   * `[maxRows, hiddenStride]` f32 that a generated row alone adds its result to, in place of writing
    * `output`; experts do so for few rows.
    */
   readonly residual?: Tensor | undefined;

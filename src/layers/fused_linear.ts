@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { RecordRows } from "../../kernels/linear/launch_form.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Recorder } from "../gpu/recorder.ts";
@@ -26,11 +27,7 @@ type InputRows = Pick<BlockRows, "normed" | "quantized" | "norm" | "hiddenStride
 
 export class FusedLinear {
   readonly specs: readonly WeightSpec[];
-  readonly #bind: (
-    recorder: Recorder,
-    rows: InputRows,
-    output: FusedOutput,
-  ) => (rows: number) => void;
+  readonly #bind: (recorder: Recorder, rows: InputRows, output: FusedOutput) => RecordRows;
 
   /** @param parts Of the same columns. Outputs start where `fusedColumns` says. */
   constructor(
@@ -77,14 +74,14 @@ export class FusedLinear {
           outColumn: first[i]!,
         }),
       );
-      return (count) => {
-        for (const launch of launches) launch(count);
+      return (count, decodeRows) => {
+        for (const launch of launches) launch(count, decodeRows);
       };
     };
   }
 
-  /** Binds the launches; the returned function records them over `rows` rows. */
-  bind(recorder: Recorder, rows: InputRows, output: FusedOutput): (rows: number) => void {
+  /** Binds the launches. */
+  bind(recorder: Recorder, rows: InputRows, output: FusedOutput): RecordRows {
     return this.#bind(recorder, rows, output);
   }
 }

@@ -221,7 +221,7 @@ export class GqaAttention {
       ...{ ...attention, items: inputs.items },
       subgroupSize: attentionSubgroupSize(forPrompts, this.#layout),
     });
-    plan.add((step) => project(step.rows));
+    plan.add((step) => project(step.rows, step.decodeRows));
     plan.add((step) => write(step.rows));
     plan.add((step) => {
       if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits, step.decodeGroups);

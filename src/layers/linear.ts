@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { RecordRows } from "../../kernels/linear/launch_form.ts";
 import type { LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import { linearBest } from "../../kernels/linear/linear_best.ts";
@@ -71,16 +72,13 @@ export class Linear {
     return this.#slabs.length === 1 ? this.#slabs[0]!.weight : undefined;
   }
 
-  /** Binds one launch a slab; the returned function records them over `rows` rows. */
-  bind(
-    recorder: Recorder,
-    options: Omit<LinearOptions, "weight" | "groups">,
-  ): (rows: number) => void {
+  /** Binds the launches of every slab. */
+  bind(recorder: Recorder, options: Omit<LinearOptions, "weight" | "groups">): RecordRows {
     const launches = this.#slabs.map(({ weight, firstRow }) =>
       linear(recorder, { ...options, weight, outColumn: (options.outColumn ?? 0) + firstRow }),
     );
-    return (rows) => {
-      for (const launch of launches) launch(rows);
+    return (rows, decodeRows) => {
+      for (const launch of launches) launch(rows, decodeRows);
     };
   }
 

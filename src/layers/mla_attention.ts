@@ -28,7 +28,7 @@ import {
   attentionSubgroupSize,
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
-import type { PrefillPass, Step } from "./batch.ts";
+import { isLoneRow, type PrefillPass, type Step } from "./batch.ts";
 import { type BlockRows, isFused, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import { KeyValueUp } from "./key_value_up.ts";
@@ -141,8 +141,7 @@ export class MlaAttention {
       context = input;
       // The values of a generated row alone come rounded.
       plan.add((step) => {
-        const isRounded = step.rows === 1 && step.decodeRows === 1;
-        if (!isRounded || !this.#roundsValues(rounding)) round(step.rows);
+        if (!isLoneRow(step) || !this.#roundsValues(rounding)) round(step.rows);
       });
     }
     this.#output.compile(plan, {
@@ -190,13 +189,13 @@ export class MlaAttention {
       cacheDtype: binding.cacheDtype,
       eps,
     });
-    plan.add((step) => project(step.rows));
+    plan.add((step) => project(step.rows, step.decodeRows));
     if (second === undefined) {
       plan.add((step) => write(step.rows));
       return;
     }
     const alone = this.#projectAlone(plan, binding, rounding);
-    const isAlone = ({ rows }: Step) => rows === 1 && alone !== undefined;
+    const isAlone = (step: Step) => isLoneRow(step) && alone !== undefined;
     plan.add((step) => {
       if (isAlone(step)) alone!();
       else write(step.rows);
@@ -217,7 +216,7 @@ export class MlaAttention {
       outStride: this.#queryStride,
     });
     plan.add((step) => {
-      if (!isAlone(step)) query(step.rows);
+      if (!isAlone(step)) query(step.rows, step.decodeRows);
     });
   }
 
@@ -233,6 +232,7 @@ export class MlaAttention {
     const norms = this.#norms;
     const roundsApart = rounding !== undefined && !isFused(rounding);
     if (weight === undefined || norms === undefined || roundsApart || latent % 4 !== 0) return;
+    if (weight.matrix?.decode === true) return;
     if (!normFits(recorder.device.limits, queryLatent!)) return;
     return mlaProject(recorder, {
       ...{ a: scratch.first, weight, norms, rounded: rounding !== undefined },
@@ -297,13 +297,14 @@ export class MlaAttention {
       if (step.decodeRows === 0) return;
       absorb(step.decodeRows);
       attend(step.decodeRows, step.decodeSplits, step.decodeGroups);
-      (step.rows === 1 ? alone : values)(step.decodeRows);
+      (isLoneRow(step) ? alone : values)(step.decodeRows);
     });
   }
 
   /** Whether the launch over a generated row that stands alone rounds the values it makes. */
   #roundsValues(rounding: ActivationRounding | undefined): boolean {
-    const runs = this.#shape.value % (4 * this.#layout.lanes) === 0;
+    const { lanes, matrix } = this.#layout;
+    const runs = this.#shape.value % (4 * lanes) === 0 && matrix?.decode !== true;
     return isFused(rounding) && takesRounded(this.#output) && runs;
   }
 
@@ -366,7 +367,7 @@ export class MlaAttention {
     });
     return ({ keys, firstItem, items }) => {
       gather(keys);
-      expand(keys);
+      expand(keys, 0);
       attend(firstItem, items);
     };
   }

@@ -123,7 +123,7 @@ export class Mlp {
         quantize: isFused(rounding),
         oneRow: normedRow(binding, weight),
       });
-      plan.add((step) => halves(step.rows));
+      plan.add((step) => halves(step.rows, step.decodeRows));
     }
     let input: LinearInput = { x: intermediate, xStride: intermediateStride };
     if (rounding !== undefined && !isFused(rounding)) {

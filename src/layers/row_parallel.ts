@@ -39,7 +39,7 @@ export interface RowParallelBinding extends LinearInput {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
-  /** `[1, outStride]` f32 that a step of one row adds its outputs to, in place of `out`; one rank only. */
+  /** `[1, outStride]` f32 that a generated row alone adds its outputs to, in place of `out`; one rank only. */
   readonly residual?: Tensor | undefined;
   /** Where ranks meet, if there are several. */
   readonly sums: RankSums | undefined;
@@ -96,7 +96,7 @@ export class RowParallel {
         segments,
         oneRow: residual && { residual },
       });
-      plan.add((step) => project(step.rows));
+      plan.add((step) => project(step.rows, step.decodeRows));
       return;
     }
     const { x, xStride, ...output } = binding;
@@ -123,7 +123,7 @@ export class RowParallel {
       ...output,
     });
     plan.add((step) => {
-      for (const launch of launches) launch(step.rows);
+      for (const launch of launches) launch(step.rows, step.decodeRows);
     });
     sums.gather(plan, name, parts);
     plan.add((step) => join(step.rows));

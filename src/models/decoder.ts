@@ -13,11 +13,10 @@ import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import type { Step } from "../layers/batch.ts";
+import { isLoneRow, LONE_ROW, type Step, type StepRows } from "../layers/batch.ts";
 import { type BlockNorm, type BlockRows, isFused } from "../layers/block_rows.ts";
 import { mergeSpecs } from "../layers/destinations.ts";
 import { Embedding } from "../layers/embedding.ts";
@@ -33,8 +32,9 @@ import { RowCodes } from "../layers/rounded_rows.ts";
 import { SlotExchange } from "../layers/slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
+import { checkRounding } from "./activation_rounding.ts";
 import type { Model, ModelOptions, PlanTensors } from "./model.ts";
-import type { NumericClasses } from "./numeric_class.ts";
+import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
 /** The attention of all layers: weights of each, working memory shared. */
 export interface AttentionBlocks {
@@ -64,8 +64,8 @@ export interface DecoderShape {
 /** What a block has made and nobody has added yet. */
 interface Pending {
   readonly addend: Addend;
-  /** Whether in a step of so many rows the block has added it itself. */
-  isAdded(rows: number): boolean;
+  /** Whether in such a step the block has added it itself. */
+  isAdded(step: StepRows): boolean;
 }
 
 interface Layer {
@@ -134,9 +134,7 @@ export class Decoder implements Model {
   }
 
   get numericClasses(): NumericClasses {
-    const halves = this.#options.layout.halfProducts === true;
-    const numericClass = this.#takesCodes ? "int8" : halves ? "f16" : "fma128";
-    return { prefill: numericClass, decode: numericClass };
+    return classesOf(this.#options.layout, this.#takesCodes);
   }
 
   /** Ranks have parts of rows, whose codes would not be those of whole ones. */
@@ -146,10 +144,12 @@ export class Decoder implements Model {
     return isInt8 && layout.packedDots === true && communicator.size === 1;
   }
 
-  /** Several ranks bring the parts of their logits together first. */
+  /** Several ranks bring the parts of their logits together first; matrices have no such launch. */
   get findsBest(): boolean {
-    const { layout, communicator } = this.#options;
-    return layout.tuning?.findsBest === true && communicator.size === 1;
+    const { tuning, matrix } = this.#options.layout;
+    return (
+      tuning?.findsBest === true && matrix?.decode !== true && this.#options.communicator.size === 1
+    );
   }
 
   #embeddingSpecs(): WeightSpec[] {
@@ -197,7 +197,7 @@ export class Decoder implements Model {
     const folds = rows.residual !== undefined;
     const fromRow: Pending = {
       addend: { kind: "row", tensor: output },
-      isAdded: (count) => folds && count === 1,
+      isAdded: (step) => folds && isLoneRow(step),
     };
     let pending: Pending | undefined;
     this.#layers.forEach((layer, i) => {
@@ -223,7 +223,7 @@ export class Decoder implements Model {
       const { output: y, weights } = scratch;
       pending = {
         addend: { kind: "combine", y, weights, slots: experts.slots },
-        isAdded: (count) => experts.combines(binding, count),
+        isAdded: ({ rows }) => experts.combines(binding, rows),
       };
     });
 
@@ -250,7 +250,7 @@ export class Decoder implements Model {
   #folds({ limits }: GPUDevice): boolean {
     const { communicator, quantizeActivations, layout } = this.#options;
     const { hiddenSize, rounding } = this.#shape;
-    if (layout.tuning?.foldsNorms !== true) return false;
+    if (layout.tuning?.foldsNorms !== true || layout.matrix?.decode === true) return false;
     const roundsApart = quantizeActivations && rounding !== undefined && !isFused(rounding);
     return communicator.size === 1 && !roundsApart && normFits(limits, hiddenSize);
   }
@@ -311,8 +311,8 @@ export class Decoder implements Model {
   }
 
   /**
-   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: in
-   * steps of several rows only, where blocks can do that for one row themselves.
+   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: not
+   * for a generated row alone, where blocks can do that for it themselves.
    *
    * @returns What they need for it.
    */
@@ -327,8 +327,8 @@ export class Decoder implements Model {
     const { hiddenSize: cols, normEps: eps } = this.#shape;
     const shape = { x: hidden, weight, normed, cols, stride, eps };
     const fused = isFused(rounding);
-    // Whatever is pending, a step of one row needs no launch.
-    const folds = residual !== undefined && (pending?.isAdded(1) ?? true);
+    // Whatever is pending, a generated row alone needs no launch.
+    const folds = residual !== undefined && (pending?.isAdded(LONE_ROW) ?? true);
     const round =
       rounding === undefined || fused ? undefined : this.#round(recorder, rows, rounding);
     this.#afterPending(plan, pending, (addend) => {
@@ -338,7 +338,7 @@ export class Decoder implements Model {
         quantized: fused ? quantized?.x : undefined,
       });
       return (step) => {
-        if (folds && step.rows === 1) return;
+        if (folds && isLoneRow(step)) return;
         norm(step.rows);
         round?.(step.rows);
       };
@@ -370,7 +370,7 @@ export class Decoder implements Model {
       return;
     }
     const adding = bind(pending.addend);
-    plan.add((step) => (pending.isAdded(step.rows) ? bare : adding)(step));
+    plan.add((step) => (pending.isAdded(step) ? bare : adding)(step));
   }
 
   #denseBinding(rows: BlockRows) {
@@ -381,19 +381,6 @@ export class Decoder implements Model {
     const intermediate = memory.allocate("activations", bytes, "dense intermediates");
     return { ...rows, intermediate, intermediateStride };
   }
-}
-
-/** @throws {UnsupportedError} when several ranks would have to agree on the scale of a row. */
-function checkRounding(
-  { rounding }: Pick<DecoderShape, "rounding">,
-  { communicator, quantizeActivations }: ModelOptions,
-): void {
-  const { size } = communicator;
-  if (size === 1 || !quantizeActivations || rounding?.group !== "row") return;
-  throw new UnsupportedError(
-    `inputs of self_attn.o_proj and mlp.down_proj rounded by rows on ${size} ranks`,
-    "a rank has a part of each row only, and rows share a scale",
-  );
 }
 
 function layerSpecs({ attentionNorm, attention, feedForwardNorm, feedForward }: Layer) {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { LinearLayout } from "../../kernels/linear/layout.ts";
 
 /**
  * | class | products and sums |
@@ -20,4 +21,16 @@ export type NumericClass = (typeof NUMERIC_CLASSES)[number];
 export interface NumericClasses {
   readonly prefill: NumericClass;
   readonly decode: NumericClass;
+}
+
+/** @param takesCodes Whether int8 weights meet activations as codes. */
+export function classesOf(
+  { halfProducts, matrix }: LinearLayout,
+  takesCodes: boolean,
+): NumericClasses {
+  const decode = takesCodes ? "int8" : halfProducts === true ? "f16" : "fma128";
+  return {
+    prefill: matrix === undefined ? decode : "mma128",
+    decode: matrix?.decode === true ? "mma128" : decode,
+  };
 }
