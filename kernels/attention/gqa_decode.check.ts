@@ -199,8 +199,8 @@ export default defineCheck<GqaShape>({
     { name: "sums are not rescaled", replace: "c] * shrinks[i]", with: "c]", case: 2 },
     {
       name: "weights are not rescaled",
-      replace: "fma(seen[i].y, shrinks[i],",
-      with: "fma(seen[i].y, 1.0,",
+      replace: "fma(weight_sums[w], shrinks[i],",
+      with: "fma(weight_sums[w], 1.0,",
       case: 2,
     },
     {
@@ -210,9 +210,31 @@ export default defineCheck<GqaShape>({
       case: 2,
     },
     {
-      name: "four chains are not joined",
-      replace: "(added[i].x + added[i].y) + (added[i].z + added[i].w)",
-      with: "added[i].x",
+      name: "only the first of four weights is added",
+      replace: "(weight.x + weight.y) + (weight.z + weight.w)",
+      with: "weight.x",
+    },
+    {
+      name: "an invocation's chains of weights are not joined",
+      replace: "weight_sums[w] += weight_sums[w + half * QUERIES]",
+      with: "weight_sums[w] += 0.0",
+    },
+    {
+      name: "the invocations' weights are not joined",
+      replace: "subgroupShuffleXor(all[i], half)",
+      with: "0.0",
+    },
+    {
+      name: "the invocations' weights are not joined in memory",
+      replace: "+= of_lanes[(l + half) * QUERIES + i]",
+      with: "+= 0.0",
+      tuning: 2,
+    },
+    {
+      name: "no barrier before the weights are joined",
+      replace: "= sums[i]; }\n  workgroupBarrier();",
+      with: "= sums[i]; }",
+      tuning: 2,
     },
     { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
     { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },

@@ -192,8 +192,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "the rope part is not scored",
-      replace: "params.key_quads - first",
-      with: "params.value_quads - first",
+      replace: "params.key_quads",
+      with: "params.value_quads",
     },
     {
       name: "keys have the first run's scale",
@@ -224,8 +224,8 @@ export default defineCheck<Shape>({
     { name: "tiles are not rescaled", replace: "c] * shrinks[i]", with: "c]" },
     {
       name: "weights are not rescaled",
-      replace: "fma(seen[i].y, shrinks[i],",
-      with: "fma(seen[i].y, 1.0,",
+      replace: "fma(weight_sums[w], shrinks[i],",
+      with: "fma(weight_sums[w], 1.0,",
     },
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {

@@ -3,7 +3,7 @@
 
 const FOURS = KEY_TILE / 4u;
 
-var<workgroup> tops_of: array<f32, LANES * QUERIES>;
+var<workgroup> of_lanes: array<f32, LANES * QUERIES>;
 var<workgroup> shared_weights: array<vec4f, FOURS * QUERIES>;
 var<workgroup> shared_entries: array<vec4u, FOURS>;
 var<workgroup> shared_scales: array<vec4f, select(1u, FOURS * VALUE_RUNS, SCALED)>;
@@ -11,16 +11,33 @@ var<workgroup> shared_scales: array<vec4f, select(1u, FOURS * VALUE_RUNS, SCALED
 fn highest(tops: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
   // Also: the tile before has been read by everyone.
   workgroupBarrier();
-  for (var i = 0u; i < QUERIES; i++) { tops_of[lane * QUERIES + i] = tops[i]; }
+  for (var i = 0u; i < QUERIES; i++) { of_lanes[lane * QUERIES + i] = tops[i]; }
   workgroupBarrier();
   for (var i = lane; i < QUERIES; i += LANES) {
-    var top = tops_of[i];
-    for (var l = 1u; l < LANES; l++) { top = max(top, tops_of[l * QUERIES + i]); }
-    tops_of[i] = top;
+    var top = of_lanes[i];
+    for (var l = 1u; l < LANES; l++) { top = max(top, of_lanes[l * QUERIES + i]); }
+    of_lanes[i] = top;
   }
   workgroupBarrier();
   var all = tops;
-  for (var i = 0u; i < QUERIES; i++) { all[i] = tops_of[i]; }
+  for (var i = 0u; i < QUERIES; i++) { all[i] = of_lanes[i]; }
+  return all;
+}
+
+fn added_up(sums: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
+  // What was the highest has been read by everyone: nothing is published before.
+  for (var i = 0u; i < QUERIES; i++) { of_lanes[lane * QUERIES + i] = sums[i]; }
+  workgroupBarrier();
+  for (var i = lane; i < QUERIES; i += LANES) {
+    for (var half = LANES / 2u; half > 0u; half /= 2u) {
+      for (var l = 0u; l < half; l++) {
+        of_lanes[l * QUERIES + i] += of_lanes[(l + half) * QUERIES + i];
+      }
+    }
+  }
+  workgroupBarrier();
+  var all = sums;
+  for (var i = 0u; i < QUERIES; i++) { all[i] = of_lanes[i]; }
   return all;
 }
 

@@ -8,6 +8,14 @@ fn highest(tops: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
   return all;
 }
 
+fn added_up(sums: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
+  var all = sums;
+  for (var half = LANES / 2u; half > 0u; half /= 2u) {
+    for (var i = 0u; i < QUERIES; i++) { all[i] += subgroupShuffleXor(all[i], half); }
+  }
+  return all;
+}
+
 fn publish(rounds: u32, lane: u32) {
 }
 

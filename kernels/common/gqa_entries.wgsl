@@ -32,9 +32,9 @@ fn first_seen(end: u32) -> u32 {
 fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
   var sums = array<vec4f, QUERIES>();
   // HEAD_QUADS of them; a constant bound would be unrolled, which compiles for long.
-  for (var first = 0u; first < params.head_quads; first += LANES) {
+  for (var first = 0u; first < params.head_quads; first += QUADS) {
     var mine = own_quads(asked, first, lane);
-    for (var j = 0u; j < min(LANES, params.head_quads - first); j++) {
+    for (var j = 0u; j < quads_from(first, params.head_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(
         decode_quad(cache[at.x + quad]), decode_quad(cache[at.y + quad]),

@@ -11,9 +11,9 @@ fn entry_size() -> u32 {
 fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
   var sums = array<vec4f, QUERIES>();
   // KEY_QUADS of them; a constant bound would be unrolled, which compiles for long.
-  for (var first = 0u; first < params.key_quads; first += LANES) {
+  for (var first = 0u; first < params.key_quads; first += QUADS) {
     var mine = own_quads(asked, first, lane);
-    for (var j = 0u; j < min(LANES, params.key_quads - first); j++) {
+    for (var j = 0u; j < quads_from(first, params.key_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(
         value_quad(at.x, quad), value_quad(at.y, quad),
