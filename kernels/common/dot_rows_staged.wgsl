@@ -1,6 +1,7 @@
 // dot_rows.wgsl for many activation rows: TOKEN_LANES invocations have the same four weight rows and
 // TOKENS activation rows each. A workgroup decodes each of its weights once, into its own memory,
-// puts its activation rows beside them, and multiplies from there.
+// puts its activation rows beside them, and multiplies from there, as staged_sums.wgsl does in f32
+// and staged_sums_half.wgsl in f16.
 //
 // Every invocation of the workgroup must call dot_rows(), in uniform control flow.
 //
@@ -14,12 +15,17 @@
 // gives to 256 invocations. Nobody has measured it on a GPU.
 
 const STAGE_BYTES = 15872u;
+// What is staged, of how many bytes, and times which power of two weights are.
+alias Staged = vec4f;
+const VECTOR_BYTES = 16u;
+const WEIGHT_UP = 1u;
+alias Chains = array<array<vec4f, 4>, TOKENS>;
 const TILE_TOKENS = TOKENS * TOKEN_LANES;
 // One vector more than there are rows, so that invocations that write neighbouring vectors of a row
 // meet other banks.
 const X_STRIDE = TILE_TOKENS + 1u;
 // 32 columns at once where there is room for them, else 16: a granule's piece, at least.
-const STAGED_BYTES_OF_8 = 8u * 16u * (4u * ROW_LANES + X_STRIDE);
+const STAGED_BYTES_OF_8 = 8u * VECTOR_BYTES * (4u * ROW_LANES + X_STRIDE);
 const STEP_VECTORS = select(4u, 8u, STAGED_BYTES_OF_8 <= STAGE_BYTES);
 const STEP_PIECES = STEP_VECTORS / PIECE_VECTORS;
 // Activation rows of an invocation that its ROW_LANES copy at once, a vector each.
@@ -29,12 +35,12 @@ const COPIES = TOKENS / ROWS_AT_ONCE;
 const DECODERS = TOKEN_LANES / 4u;
 
 const_assert TOKEN_LANES % 4u == 0u && SCALE_COLUMNS % (4u * STEP_VECTORS) == 0u;
-const_assert STEP_VECTORS * 16u * (4u * ROW_LANES + X_STRIDE) <= STAGE_BYTES;
+const_assert STEP_VECTORS * VECTOR_BYTES * (4u * ROW_LANES + X_STRIDE) <= STAGE_BYTES;
 
 // By vector of the step, number of the row among an invocation's four, and row lane.
-var<workgroup> staged_weights: array<vec4f, STEP_VECTORS * 4u * ROW_LANES>;
+var<workgroup> staged_weights: array<Staged, STEP_VECTORS * 4u * ROW_LANES>;
 // By vector of the step, and activation row.
-var<workgroup> staged_x: array<vec4f, STEP_VECTORS * X_STRIDE>;
+var<workgroup> staged_x: array<Staged, STEP_VECTORS * X_STRIDE>;
 
 // What an invocation brings to every step.
 struct Share {
@@ -66,7 +72,7 @@ fn stage_weights(mine: Share, first: u32, word: u32) {
     let decoded = decode(weights[piece_at(vec4u(mine.granule), first + piece).x], word);
     for (var v = 0u; v < PIECE_VECTORS; v++) {
       let vector = piece * PIECE_VECTORS + v;
-      staged_weights[(vector * 4u + row) * ROW_LANES + mine.row_lane] = decoded[v];
+      staged_weights[(vector * 4u + row) * ROW_LANES + mine.row_lane] = Staged(f32(WEIGHT_UP) * decoded[v]);
     }
   }
 }
@@ -79,13 +85,13 @@ fn stage_x(mine: Share, first: u32) {
   let to = column * X_STRIDE + mine.token_lane * TOKENS + row;
   for (var i = 0u; i < COPIES; i++) {
     let value = masked(x_vector(mine.x_first[i] + first), first + column);
-    staged_x[to + i * ROWS_AT_ONCE] = value;
+    staged_x[to + i * ROWS_AT_ONCE] = Staged(value);
   }
 }
 
 // The partial sums of one group of columns, in the order that dot_rows.wgsl fixes.
 fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
-  var chains = array<array<vec4f, 4>, TOKENS>();
+  var chains = Chains();
   let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
   let end = min((group + 1u) * GROUP_PIECES, used);
   for (var first = group * GROUP_PIECES; first < end; first += STEP_PIECES) {
@@ -94,26 +100,12 @@ fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
     stage_weights(mine, first, words[mine.token_lane % 4u]);
     stage_x(mine, first * PIECE_VECTORS);
     workgroupBarrier();
-    let vectors = min(STEP_PIECES, end - first) * PIECE_VECTORS;
-    for (var v = 0u; v < vectors; v++) {
-      let at = v * 4u * ROW_LANES + mine.row_lane;
-      let w0 = staged_weights[at];
-      let w1 = staged_weights[at + ROW_LANES];
-      let w2 = staged_weights[at + 2u * ROW_LANES];
-      let w3 = staged_weights[at + 3u * ROW_LANES];
-      for (var t = 0u; t < TOKENS; t++) {
-        let xv = staged_x[v * X_STRIDE + mine.token_lane * TOKENS + t];
-        chains[t][0] = fma(w0, xv, chains[t][0]);
-        chains[t][1] = fma(w1, xv, chains[t][1]);
-        chains[t][2] = fma(w2, xv, chains[t][2]);
-        chains[t][3] = fma(w3, xv, chains[t][3]);
-      }
-    }
+    add_products(&chains, mine, min(STEP_PIECES, end - first) * PIECE_VECTORS);
   }
   var sums = Sums();
   for (var t = 0u; t < TOKENS; t++) {
     let c = chains[t];
-    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3]));
+    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) / f32(WEIGHT_UP);
   }
   return sums;
 }

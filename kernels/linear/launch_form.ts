@@ -44,6 +44,12 @@ export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRo
   return { ...form, split, workgroup: across * split };
 }
 
+/** The staged form with whole runs of lanes; undefined where there is no room for them. */
+function fitStaged(form: RowForm, lanes: number): LaunchForm | undefined {
+  const workgroup = Math.max(rowLanes(form), lanes) * tokenLanes(form);
+  return stagedFits({ ...form, workgroup }, lanes) ? { ...form, workgroup } : undefined;
+}
+
 /** Invocations of a workgroup with the same weight rows and activation rows of their own. */
 export function tokenLanes({ tokens, staged }: LaunchForm): number {
   return staged === true ? tokens / STAGED_TOKENS : 1;
@@ -64,11 +70,6 @@ export interface FormDemand extends Omit<FormRoom, "lanes"> {
 
 type FormWeight = LinearLayout & { readonly dtype: WeightDtype };
 
-/** Whether staged forms multiply these weights as other forms do: in f32. */
-export function canStage({ dtype, halfProducts }: FormWeight): boolean {
-  return halfProducts !== true || dtype === "f32";
-}
-
 /** The forms that weights of this layout and dtype are launched in. */
 export function launchForms(
   weight: FormWeight,
@@ -76,8 +77,7 @@ export function launchForms(
   forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
 ): LaunchForm[] {
   const { lanes } = weight;
-  const staged = stages && canStage(weight);
-  const possible = forms.filter((form) => !form.staged || (staged && stagedFits(form, lanes)));
+  const possible = forms.filter((form) => !form.staged || (stages && stagedFits(form, lanes)));
   return takenForms(possible, mostRows).map((form) =>
     form.staged ? form : fitForm(form, { lanes, ...room }),
   );
@@ -95,7 +95,7 @@ const MANY_ROWS = 256;
 export function takenForms<F extends Pick<RowForm, "tokens" | "cost">>(
   forms: readonly F[],
   mostRows = MANY_ROWS,
-): readonly F[] {
+): F[] {
   const counts = Array.from({ length: Math.min(mostRows, MANY_ROWS) }, (_, i) => i + 1);
   const taken = new Set(counts.map((count) => formOf(forms, count)));
   return forms.filter((form, i) => i === 0 || taken.has(form));

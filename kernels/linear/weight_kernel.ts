@@ -15,6 +15,8 @@ import groupSums from "../common/group_sums.wgsl?raw";
 import groupSumsCodes from "../common/group_sums_codes.wgsl?raw";
 import groupSumsHalf from "../common/group_sums_half.wgsl?raw";
 import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
+import stagedSums from "../common/staged_sums.wgsl?raw";
+import stagedSumsHalf from "../common/staged_sums_half.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
 import f32 from "../common/weights_f32.wgsl?raw";
@@ -96,16 +98,25 @@ export function weightKernels<B extends string, P extends string>({
       ...[definition.source, coded ? xCodes : xVector],
       ...[dotRows, staged ? dotRowsStaged : splits ? dotRowsSplit : dotRowsAlone],
       DECODERS[dtype],
-      ...(staged
-        ? []
-        : [
-            coded ? groupSumsCodes : halves ? groupSumsHalf : shares ? groupSumsShuffle : groupSums,
-          ]),
+      sumsText({ coded, staged, halves, shares }),
     ];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
     return kernel;
   };
+}
+
+/** The text that adds up products, in the way that these say. */
+function sumsText(options: {
+  readonly coded: boolean;
+  readonly staged: boolean;
+  readonly halves: boolean;
+  readonly shares: boolean;
+}): string {
+  const { coded, staged, halves, shares } = options;
+  if (coded) return groupSumsCodes;
+  if (staged) return halves ? stagedSumsHalf : stagedSums;
+  return halves ? groupSumsHalf : shares ? groupSumsShuffle : groupSums;
 }
 
 /**
@@ -146,6 +157,7 @@ export function weightConstants(
     BIAS: bias,
     ...(halves && { HALF_DECODE: fp8Decode === "half" }),
     ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
+    ...(multipliesHalves(weight) && launch.staged && { Staged: "vec4<f16>", VECTOR_BYTES: 8 }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
   };
 }
