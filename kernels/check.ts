@@ -59,6 +59,8 @@ export interface KernelCheck<C> {
   /** Floating-point operations (a fused multiply-add is two), for GFLOP/s; as `cost` has them. */
   flops(shape: C): number;
   readonly mutants: readonly Mutant[];
+  /** Whether it takes so long to compile that its mutants are left to the long campaign. */
+  readonly compilesSlowly?: boolean;
 }
 
 export const defineCheck = <C>(check: KernelCheck<C>): KernelCheck<C> => check;

@@ -45,6 +45,7 @@ export default defineCheck<Shape>({
   bytes: check.bytes,
   flops: ({ rows, firstRow, columns, intermediate }) =>
     4 * (rows - firstRow) * columns * intermediate,
+  compilesSlowly: true,
   mutants: [
     { name: "rows start at the first", replace: "params.first_row +", with: "" },
     { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },

@@ -76,6 +76,7 @@ export default defineCheck<Shape>({
   tolerance: 5e-6,
   bytes,
   flops: ({ rows, firstRow, columns, outputs }) => 2 * (rows - firstRow) * columns * outputs,
+  compilesSlowly: true,
   mutants: [
     { name: "rows start at the first", replace: "params.first_row +", with: "" },
     { name: "rows are read too close", replace: "row * params.x_stride", with: "row * 0u" },

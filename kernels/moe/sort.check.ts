@@ -8,6 +8,8 @@ interface Shape {
   readonly tileSize: number;
   /** Above 1: low experts are met more often. */
   readonly skew: number;
+  /** Pairs before it are left out. Default 0. */
+  readonly first?: number;
 }
 
 /** Of two launches, 5 and 9 workgroups wide. */
@@ -22,6 +24,7 @@ export default defineCheck<Shape>({
     { pairs: 255, expertCount: 9, tileSize: 1, skew: 3 },
     { pairs: 257, expertCount: 257, tileSize: 64, skew: 1 },
     { pairs: 3000, expertCount: 1280, tileSize: 16, skew: 2 }, // four passes of the form for many
+    { pairs: 90, expertCount: 20, tileSize: 4, skew: 1, first: 13 },
     { pairs: 8192 * 9, expertCount: 257, tileSize: 32, skew: 1 },
   ],
   tunings: [{ fewPairs: 1024 }, { fewPairs: 0 }],
@@ -29,6 +32,18 @@ export default defineCheck<Shape>({
   bytes: ({ pairs }) => pairs * 8,
   flops: () => 0,
   mutants: [
+    {
+      name: "experts are counted from the first pair",
+      replace: "experts[params.first_pair + i]",
+      with: "experts[i]",
+      case: 6,
+    },
+    {
+      name: "pairs are those from the first on",
+      replace: "return params.first_pair + i;",
+      with: "return i;",
+      case: 6,
+    },
     {
       name: "tiles are too long",
       replace: "min(params.tile_size, count - done)",
@@ -66,20 +81,22 @@ export default defineCheck<Shape>({
     },
   ],
 
-  inputs: ({ pairs, expertCount, skew }, random) => ({
-    experts: Uint32Array.from({ length: pairs }, () => Math.floor(random() ** skew * expertCount)),
+  inputs: ({ pairs, expertCount, skew, first = 0 }, random) => ({
+    experts: Uint32Array.from({ length: first + pairs }, () =>
+      Math.floor(random() ** skew * expertCount),
+    ),
     scratch: new Uint32Array(pairs).fill(0xdeadbeef),
     grids: GRIDS,
   }),
 
-  reference({ pairs, expertCount, tileSize }, { experts }) {
+  reference({ pairs, expertCount, tileSize, first = 0 }, { experts }) {
     const sorted_pairs = new Uint32Array(pairs);
     // Entries after the last tile keep their poison.
     const limit = tileLimit(pairs, expertCount, tileSize);
     const tiles = new Uint32Array(4 * (1 + limit)).fill(0xdeadbeef);
     const members = Array.from({ length: expertCount }, (): number[] => []);
     experts!.forEach((expert, pair) => {
-      members[expert]!.push(pair);
+      if (pair >= first) members[expert]!.push(pair);
     });
     let next = 0;
     let tile = 0;
@@ -96,7 +113,7 @@ export default defineCheck<Shape>({
     return { sorted_pairs, tiles, grids };
   },
 
-  bind(recorder, { pairs, expertCount, tileSize }, tensors, tuning) {
+  bind(recorder, { pairs, expertCount, tileSize, first }, tensors, tuning) {
     const launch = sortPairs(recorder, {
       experts: tensors.experts!,
       expertCount,
@@ -106,6 +123,6 @@ export default defineCheck<Shape>({
       grids: tensors.grids!,
       ...tuning,
     });
-    return () => launch(pairs, tileSize);
+    return () => launch(pairs, tileSize, first);
   },
 });

@@ -8,7 +8,7 @@ const kernel = new Kernel({
   name: "moe/sort",
   source,
   buffers: ["experts", "sorted_pairs", "scratch", "tiles", "grids"],
-  params: ["pairs", "tile_size", "passes", "experts_each", "grids"],
+  params: ["first_pair", "pairs", "tile_size", "passes", "experts_each", "grids"],
 });
 
 const MAX_EXPERTS = 1280;
@@ -50,15 +50,15 @@ export interface SortPairsOptions {
 /**
  * Orders pairs by expert, stably, and cuts each expert's pairs in tiles.
  *
- * Binds the tensors now; the returned function records one launch over `pairs` pairs, for tiles of
- * at most `tileSize` of them.
+ * Binds the tensors now; the returned function records one launch over `pairs` pairs from `first`
+ * on, for tiles of at most `tileSize` of them.
  *
  * @throws {UnsupportedError} for more experts than the kernel can count.
  */
 export function sortPairs(
   recorder: Recorder,
   options: SortPairsOptions,
-): (pairs: number, tileSize: number) => void {
+): (pairs: number, tileSize: number, first?: number) => void {
   const { experts, expertCount, sortedPairs, scratch, tiles, grids } = options;
   const { fewPairs = FEW_EACH * FORMS.few.WORKGROUP_SIZE } = options;
   if (expertCount > MAX_EXPERTS) throw new UnsupportedError(`${expertCount} physical experts`);
@@ -80,9 +80,10 @@ export function sortPairs(
   const few = bind(FORMS.few);
   // A pipeline that the list has no room for is not compiled.
   const many = sortedPairs.size / PAIR_BYTES > fewPairs ? bind(FORMS.many) : few;
-  return (pairs, tileSize) => {
+  return (pairs, tileSize, first = 0) => {
     if (pairs === 0) return;
     const bound = pairs <= fewPairs ? few : many;
+    bound.set("first_pair", first);
     bound.set("pairs", pairs);
     bound.set("tile_size", tileSize);
     bound.record(1);

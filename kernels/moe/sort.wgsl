@@ -1,4 +1,5 @@
-// sort: orders (row, slot) pairs by the expert they go to, and cuts each expert's pairs in tiles
+// sort: orders (row, slot) pairs from first_pair on by the expert they go to, and cuts each expert's
+//       pairs in tiles
 //
 //   experts       [pairs]     u32    read   physical expert of each pair, below MAX_EXPERTS
 //   sorted_pairs  [pairs]     u32    write  pair indices; those of one expert ascend
@@ -20,6 +21,7 @@ const DIGITS = 1u << DIGIT_BITS;
 const MAX_EXPERTS = 1280u;
 
 struct Params {
+  first_pair: u32,
   pairs: u32,
   tile_size: u32,
   passes: u32,
@@ -62,7 +64,7 @@ fn sum_before(invocation: u32, value: vec2u) -> vec2u {
 
 /// Pair number `i` of the order that pass `pass_index` starts from.
 fn pair_at(pass_index: u32, i: u32) -> u32 {
-  if pass_index == 0u { return i; }
+  if pass_index == 0u { return params.first_pair + i; }
   if ((params.passes - pass_index) & 1u) == 1u { return scratch[i]; }
   return sorted_pairs[i];
 }
@@ -72,7 +74,7 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
   let run = (params.pairs + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
   let first = min(invocation * run, params.pairs);
   let end = min(first + run, params.pairs);
-  for (var i = first; i < end; i++) { atomicAdd(&expert_pairs[experts[i]], 1u); }
+  for (var i = first; i < end; i++) { atomicAdd(&expert_pairs[experts[params.first_pair + i]], 1u); }
 
   for (var pass_index = 0u; pass_index < params.passes; pass_index++) {
     let shift = pass_index * DIGIT_BITS;

@@ -15,6 +15,8 @@ import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
 import { rowsOf } from "../../kernels/linear/launch_form.ts";
 import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
+import type { MatrixTiles } from "../../kernels/linear/matrix_tiles.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
@@ -25,10 +27,11 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { formOf } from "../gpu/tuning.ts";
-import type { Step } from "./batch.ts";
+import type { Step, StepRows } from "./batch.ts";
 import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
+import { matrixExperts } from "./matrix_experts.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
 import { type LinearInput, roundedRows } from "./rounded_rows.ts";
@@ -257,23 +260,40 @@ export class Moe {
       quantize: isFused(rounding),
       unsorted: normedRow(binding, gateUp.weights),
     });
+    const combined = this.#combined(binding);
     const second = expertDown(recorder, {
       ...innerInput,
       ...lists,
       weights: down.weights,
       out: scratch.output,
       outStride: hiddenStride,
-      combined: this.#combined(binding),
+      combined,
       segments: segments(intermediate),
     });
-    plan.add((step) => logits(step.rows));
+    const tiles = this.#matrixTiles(binding);
+    const prompts =
+      tiles &&
+      matrixExperts(recorder, {
+        ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
+        ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
+        ...{ intermediate, activation, rounding, outStride: hiddenStride },
+        pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
+        maxRows: rowsOf(scratch.experts, slots),
+      });
+    plan.add((step) => logits(step.rows, step.decodeRows));
     plan.add((step) => choose(step.rows));
-    plan.add(({ rows }) => {
-      const tileSize = this.#tileSize(rows, sizes);
-      if (tileSize !== undefined) arrange(rows * slots, tileSize);
-      first(rows, tileSize);
-      rounded?.round(rows * slots);
-      second(rows, tileSize);
+    plan.add((step) => {
+      const rows = this.#ownRows(binding, step);
+      if (rows > 0) {
+        // What launches over pairs would add to the residual stream, nobody must add again.
+        const apart = rows === step.rows || combined === undefined;
+        const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
+        if (tileSize !== undefined) arrange(rows * slots, tileSize);
+        first(rows, tileSize);
+        rounded?.round(rows * slots);
+        second(rows, tileSize);
+      }
+      if (rows < step.rows) prompts!(rows, step.rows);
     });
     // Every rank has it whole.
     wide?.compile(plan, {
@@ -307,9 +327,24 @@ export class Moe {
     return formOf(sizes, this.#pairsOfExpert(rows)).tokens;
   }
 
-  /** Whether slots are combined and added to the residual stream already, in a step of so many rows. */
-  combines(binding: MoeBinding, rows: number): boolean {
-    return this.#combined(binding) !== undefined && !this.#isSorted(rows);
+  /** The tiles of both halves; without them prompt rows run as the others do. */
+  #matrixTiles({ codes }: MoeBinding): MatrixTiles | undefined {
+    const { gateUp, down } = this.#experts;
+    if (codes !== undefined) return undefined;
+    return tilesOf(gateUp.weights) && tilesOf(down.weights);
+  }
+
+  /** The first rows of a step, whose experts do not run by matrices. */
+  #ownRows(binding: MoeBinding, { rows, decodeRows }: StepRows): number {
+    const tiles = this.#matrixTiles(binding);
+    if (tiles === undefined) return rows;
+    return tiles.decode ? 0 : decodeRows;
+  }
+
+  /** Whether slots are combined and added to the residual stream already, in such a step. */
+  combines(binding: MoeBinding, step: StepRows): boolean {
+    if (this.#ownRows(binding, step) < step.rows) return false;
+    return this.#combined(binding) !== undefined && !this.#isSorted(step.rows);
   }
 
   #combined({ residual, scratch, exchange }: MoeBinding) {

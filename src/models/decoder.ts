@@ -223,7 +223,7 @@ export class Decoder implements Model {
       const { output: y, weights } = scratch;
       pending = {
         addend: { kind: "combine", y, weights, slots: experts.slots },
-        isAdded: ({ rows }) => experts.combines(binding, rows),
+        isAdded: (step) => experts.combines(binding, step),
       };
     });
 

@@ -8,13 +8,17 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import {
   DEFAULT_LAYOUT,
+  type ExpertWeights,
   type LinearWeight,
   scaleWords,
   type WeightDtype,
 } from "../../kernels/linear/layout.ts";
+import { matrixGateUp } from "../../kernels/linear/matrix_gate_up.ts";
 import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
 import { matrixLinear } from "../../kernels/linear/matrix_linear.ts";
 import { type MatrixTiles, matrixTiles } from "../../kernels/linear/matrix_tiles.ts";
+import { matrixExpertDown } from "../../kernels/moe/matrix_expert_down.ts";
+import { matrixExpertGateUp } from "../../kernels/moe/matrix_expert_gate_up.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../../src/gpu/tensor.ts";
 import { openNullDevice } from "../support/null_device.ts";
@@ -35,6 +39,11 @@ afterAll(() => device.destroy());
 function weightOf(dtype: WeightDtype): LinearWeight {
   const form = { ...DEFAULT_LAYOUT, dtype, rows: 40, rowsPadded: 40, columns: 300 };
   return { ...form, words: any, ...(scaleWords(form) > 0 && { scales: any }) };
+}
+
+function expertsOf({ words, scales, ...form }: LinearWeight): ExpertWeights {
+  const slab = { firstExpert: 0, expertCount: 3, words, ...(scales && { scales }) };
+  return { ...form, expertCount: 3, slabs: [slab] };
 }
 
 /** Binds kernels, which must then compile without a warning; how many there were. */
@@ -74,7 +83,13 @@ test.each(cases)("%s: kernels compile for every dtype", async (_, tiles: MatrixT
         ...{ x: any, xStride: 300, weight, tiles, out: any, outStride: 40 },
         segments: 3,
       });
+      const halves = { x: any, xStride: 300, tiles, intermediate: 20, out: any, outStride: 20 };
+      matrixGateUp(recorder, { ...halves, weight });
+      const lists = { slots: 2, sortedPairs: any, tileList: any, weights: expertsOf(weight) };
+      matrixExpertGateUp(recorder, { ...halves, ...lists });
+      matrixExpertDown(recorder, { ...halves, ...lists, segments: 3 });
     });
-    expect(bound).toBeGreaterThan(0);
+    // Of each kernel, one for tiles of 16 rows and one for 32.
+    expect(bound).toBe(8);
   }
 });
