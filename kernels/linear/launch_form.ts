@@ -77,9 +77,13 @@ export function launchForms(
   forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
 ): LaunchForm[] {
   const { lanes } = weight;
-  const possible = forms.filter((form) => !form.staged || (stages && stagedFits(form, lanes)));
-  return takenForms(possible, mostRows).map((form) =>
-    form.staged ? form : fitForm(form, { lanes, ...room }),
+  const fitted = forms.map((form) => {
+    if (form.staged !== true) return fitForm(form, { lanes, ...room });
+    return stages ? fitStaged(form, lanes) : undefined;
+  });
+  return takenForms(
+    fitted.filter((form) => form !== undefined),
+    mostRows,
   );
 }
 

@@ -24,15 +24,11 @@ describe("staged forms", () => {
     expect(tokensOf(launchForms(weight, { stages: false }))).toEqual([1, 4]);
   });
 
-  test("are none where weights are multiplied in f16, which f32 weights are not", () => {
-    const halves = { ...weight, halfProducts: true };
-    expect(tokensOf(launchForms(halves))).toEqual([1, 4]);
-    expect(tokensOf(launchForms({ ...halves, dtype: "f32" }))).toEqual([1, 4, 16, 32]);
-  });
-
-  test("are left out where a workgroup has no room for whole runs of lanes", () => {
-    expect(tokensOf(launchForms({ ...weight, lanes: 32 }))).toEqual([1, 4]);
-    expect(tokensOf(launchForms({ ...weight, lanes: 16 }))).toEqual([1, 4, 16, 32]);
+  test("have whole runs of lanes, and are left out where a workgroup has no room for them", () => {
+    const many = { tokens: 64, split: 1, workgroup: 256, staged: true, cost: 9 };
+    const wide = launchForms({ ...weight, lanes: 32 }, {}, [...FORMS, many]);
+    expect(tokensOf(wide)).toEqual([1, 4, 16, 32]);
+    expect(wide.map(({ workgroup }) => workgroup)).toEqual([32, 32, 128, 256]);
   });
 });
 
