@@ -71,8 +71,10 @@ export function ratesSection(): void {
     test(
       "what launches and submits cost",
       async () => {
-        const { launch, hostLaunch, roundTrip } = await measureLaunchCosts();
+        const costs = await measureLaunchCosts();
+        const { launch, indirectLaunch, hostLaunch, roundTrip } = costs;
         report.line(["launch behind another, us", micros(launch)]);
+        report.line(["launch of a grid in memory, us", micros(indirectLaunch)]);
         report.line(["launch on the host, us", micros(hostLaunch)]);
         report.line(["launch, submit and 4 bytes back, us", micros(roundTrip)]);
         for (const { name, launches, layers } of LAYERS) {

@@ -9,7 +9,7 @@ import { gateUpRows, segments } from "../kernels/linear/layout.ts";
 import { storedBytes } from "../kernels/linear/weight_cost.ts";
 import { E4M3_BLOCKS } from "../kernels/norm/quantize.ts";
 import { allocating } from "../src/gpu/device.ts";
-import { DeviceMemory, type MemoryPurpose } from "../src/gpu/memory.ts";
+import { DeviceMemory, type MemoryLimits } from "../src/gpu/memory.ts";
 import { Plan } from "../src/gpu/plan.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import type { Tensor } from "../src/gpu/tensor.ts";
@@ -64,6 +64,11 @@ const SHAPE: MoeShape = {
   normalize: true,
   scalingFactor: 2.5,
 };
+/** Small ones, so that the small run has several slabs too. */
+const WEIGHT_LIMITS = scaled<MemoryLimits>(device.limits, {
+  maxBufferSize: 2 ** 20,
+  maxStorageBufferBindingSize: 2 ** 20,
+});
 const ROWS = scaled([1, 8, 64, 512, 4096], [1, 8, 64]);
 const NAME = "mlp";
 const SLOTS = SHAPE.perToken + SHAPE.shared;
@@ -77,8 +82,9 @@ const ROUNDED_TOLERANCE = 2 ** -4;
 class NamedMemory extends DeviceMemory {
   readonly tensors = new Map<string, Tensor>();
 
-  override allocate(purpose: MemoryPurpose, bytes: number, label: string): Tensor {
-    const tensor = super.allocate(purpose, bytes, label);
+  override allocate(...args: Parameters<DeviceMemory["allocate"]>): Tensor {
+    const tensor = super.allocate(...args);
+    const [, , label] = args;
     this.tensors.set(label, tensor);
     return tensor;
   }
@@ -142,7 +148,7 @@ interface MoeCase {
 async function openLayer(): Promise<MoeCase> {
   const known = await bounds();
   const { layout } = known;
-  const memory = new NamedMemory(device.limits, device);
+  const memory = new NamedMemory(WEIGHT_LIMITS, device);
   const formats = formatsOf((name) => (name.includes(".gate.") ? "BF16" : "F8_E4M3"));
   const moe = await allocating(
     device,
@@ -205,7 +211,8 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
       const part = kernel.endsWith("linear") ? "router" : kernel.slice(kernel.indexOf("/") + 1);
       const known = part in flops ? (part as keyof typeof flops) : undefined;
       const work = known && { bytes: bytes[known], flops: flops[known] };
-      report.line([title, `${kernel} ${grid}`, ...cellsOf(seconds, work, layer.known)]);
+      const count = alike.length > 1 ? `${alike.length} of ` : "";
+      report.line([title, `${count}${kernel} ${grid}`, ...cellsOf(seconds, work, layer.known)]);
     }
     const whole = await secondsOf([
       (pass) => {

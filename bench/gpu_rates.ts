@@ -11,7 +11,7 @@ import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
 import type { AdapterRates } from "../src/profile.ts";
-import { adapter, device, download } from "../test/support/gpu.ts";
+import { adapter, device, download, upload } from "../test/support/gpu.ts";
 import { makeTensor, WORDS } from "./gpu_data.ts";
 import { hostSeconds, secondsOf } from "./gpu_time.ts";
 import { catchLaunches } from "./launch_profile.ts";
@@ -33,7 +33,9 @@ const FMA_WORK = { workgroups: 4096, steps: adapter.isCpu ? 256 : 4096 };
 export interface LaunchCosts {
   /** Seconds of a launch of one workgroup behind another that it waits for, by the GPU's clock. */
   readonly launch: number;
-  /** The same by the host's, encoding and submit included. */
+  /** The same whose grid is in the GPU's memory, as that of sorted experts. */
+  readonly indirectLaunch: number;
+  /** That of the first by the host's, encoding and submit included. */
   readonly hostLaunch: number;
   /** Seconds from the record of one launch until four bytes of it are on the host. */
   readonly roundTrip: number;
@@ -95,6 +97,18 @@ async function withMultiplyAdd<T>(
   }
 }
 
+/** The launches of `encode`, of as many workgroups as `grid` says. */
+function indirectly(encode: Encode, grid: GPUBuffer): Encode {
+  return (pass) => {
+    const own: Partial<GPUComputePassEncoder> = {
+      setPipeline: (pipeline) => pass.setPipeline(pipeline),
+      setBindGroup: (index: number, group: GPUBindGroup | null) => pass.setBindGroup(index, group),
+      dispatchWorkgroups: () => pass.dispatchWorkgroupsIndirect(grid, 0),
+    };
+    encode(own as GPUComputePassEncoder);
+  };
+}
+
 const LAUNCHES = 1000;
 const ROUND_TRIPS = 100;
 
@@ -102,6 +116,9 @@ const ROUND_TRIPS = 100;
 export function measureLaunchCosts(): Promise<LaunchCosts> {
   return withMultiplyAdd({ workgroups: 1, steps: 1 }, async (encode, recorder, out) => {
     const launch = await secondsOf([encode]);
+    const grid = upload(Uint32Array.of(1, 1, 1), GPUBufferUsage.INDIRECT);
+    const indirectLaunch = await secondsOf([indirectly(encode, grid)]);
+    grid.destroy();
     const many: Encode = (pass) => {
       for (let i = 0; i < LAUNCHES; i++) encode(pass);
     };
@@ -119,6 +136,6 @@ export function measureLaunchCosts(): Promise<LaunchCosts> {
     }
     readback.destroy();
     trips.sort((a, b) => a - b);
-    return { launch, hostLaunch, roundTrip: trips[ROUND_TRIPS / 2]! };
+    return { launch, indirectLaunch, hostLaunch, roundTrip: trips[ROUND_TRIPS / 2]! };
   });
 }
