@@ -4,11 +4,9 @@
  *
  * @module
  */
+import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
 import type { Constants } from "../../src/gpu/kernel.ts";
 import text from "../common/matrix_tiles.wgsl?raw";
-
-/** The device feature; no part of the WebGPU specification. */
-export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
 
 /** Sizes and types of the products that kernels are built of: `m` by `k` times `k` by `n`, in f32. */
 export interface MatrixConfig {

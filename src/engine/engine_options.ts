@@ -144,10 +144,11 @@ export interface EngineOptions {
   /**
    * The arithmetic of linears. `int8` adds products of int8 weights and int8 activations up as whole
    * numbers; where a model has no such linears it is `fma128`, products and sums in f32. `f16` rounds
-   * weights and activations to f16 and adds eight products up in it; `mma128` computes prompts (and
-   * under `deterministicInference` all rows) with the subgroup matrices of the adapter. `auto` is the
-   * faster of the first two on this adapter. The bits differ from class to class; `numericClasses`
-   * of the status says which each phase has. Default auto.
+   * weights and activations to f16 and adds eight products up in it. `mma128` computes prompts, and
+   * under `deterministicInference` all rows, with the adapter's subgroup matrices, for which the device
+   * was opened with `subgroupMatrices`. `auto` is the faster of the first two on this adapter. The
+   * bits differ from class to class; `numericClasses` of the status says which each phase has.
+   * Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;
   /**

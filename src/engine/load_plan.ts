@@ -169,6 +169,7 @@ export async function testAdapter(
   >,
 ): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
   const { weightFormats } = measured;
+  const numerics = classLayout(numericClass, device, { oneClass: options.deterministicInference });
   const groupColumns = weightFormats.get("int4")?.groupColumns;
   const report = await selfTest(device, {
     recorder,
@@ -176,7 +177,7 @@ export async function testAdapter(
     onProgress: (done, total) => onProgress?.({ phase: "adapter", done, total }),
     layout: {
       ...(tunedKernels ? layoutFor(device, tuning) : DEFAULT_LAYOUT),
-      ...classLayout(numericClass, device),
+      ...numerics,
     },
     ...(groupColumns !== undefined && { groupColumns }),
   });
@@ -184,7 +185,7 @@ export async function testAdapter(
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
     ...{ lanes: tuning.lanes, tuning },
-    ...classLayout(numericClass, device),
+    ...numerics,
     ...{ fp8Decode, packedDots },
     ...(subgroupSize !== undefined && { subgroupSize }),
   };

@@ -4,6 +4,7 @@
  * @module
  */
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import { matrixTilesFor } from "../../kernels/linear/matrix_tiles.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { takesPackedDots } from "../gpu/tuning.ts";
 import { NUMERIC_CLASSES, type NumericClass } from "../models/numeric_class.ts";
@@ -12,8 +13,10 @@ import { NUMERIC_CLASSES, type NumericClass } from "../models/numeric_class.ts";
 export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
 
 /**
- * What a layout says of the class that is wanted. `auto` never means f16: who wants its speed asks
- * for its rounding.
+ * What a layout says of the class that is wanted. `auto` never means f16 or matrices, whose operands
+ * may be f16: who wants their speed asks for their rounding.
+ *
+ * @param oneClass Whether generated tokens have the class of prompts, also where another is faster.
  *
  * @throws {InvalidRequestError} when the option names no class.
  * @throws {DeviceError} when the adapter cannot compute in it.
@@ -21,7 +24,8 @@ export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
 export function classLayout(
   wanted: NumericClass | "auto",
   device: GPUDevice,
-): Pick<LinearLayout, "packedDots" | "halfProducts"> {
+  { oneClass }: { readonly oneClass: boolean },
+): Pick<LinearLayout, "packedDots" | "halfProducts" | "matrix"> {
   switch (wanted) {
     case "auto":
       return { packedDots: takesPackedDots(device.adapterInfo) };
@@ -32,8 +36,11 @@ export function classLayout(
     case "f16":
       if (device.features.has("shader-f16")) return { halfProducts: true };
       throw lacking(wanted, "the feature shader-f16");
-    case "mma128":
-      throw lacking(wanted, "subgroup matrices");
+    case "mma128": {
+      const matrix = matrixTilesFor(device, { decode: oneClass });
+      if (matrix !== undefined) return { matrix };
+      throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
+    }
     default:
       throw new InvalidRequestError(
         `numericClass must be one of ${NUMERIC_CLASS_CHOICES.join(", ")}, got ${wanted satisfies never}`,

@@ -21,7 +21,14 @@ const WANTED_LIMITS: Readonly<Record<string, number>> = {
   maxComputeWorkgroupSizeX: 1024,
   maxComputeWorkgroupsPerDimension: 65535,
 };
-const WANTED_FEATURES: readonly GPUFeatureName[] = ["shader-f16", "subgroups", "timestamp-query"];
+
+/** Products of small matrices by the invocations of a subgroup: an experiment of Dawn, no standard. */
+export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
+
+const WANTED_FEATURES: readonly GPUFeatureName[] = [
+  ...(["shader-f16", "subgroups", "timestamp-query"] as const),
+  SUBGROUP_MATRIX,
+];
 
 /** Everything of this adapter that kernels can use. */
 export function deviceDescriptor(adapter: GPUAdapter): GPUDeviceDescriptor {

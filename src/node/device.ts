@@ -37,6 +37,11 @@ export interface OpenDeviceOptions {
    * device of a process decides, and the variable `LP_NUM_THREADS` before it. Default: one a core.
    */
   readonly driverThreads?: number | undefined;
+  /**
+   * Asks Dawn for the subgroup matrices of the adapter, which it counts among its unsafe interfaces:
+   * what numeric class mma128 computes with. Default false.
+   */
+  readonly subgroupMatrices?: boolean | undefined;
 }
 
 /** What an adapter is, in words for a person. */
@@ -71,10 +76,12 @@ interface Candidate {
  * collected before the devices that came from it.
  */
 const keptAlive: object[] = [];
-const openGpus = new Map<AdapterPreference, GPU>();
+/** By preference and flags. */
+const openGpus = new Map<string, GPU>();
 
 /** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
 const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
+const EXPERIMENT_FLAGS = ["enable-dawn-features=allow_unsafe_apis"];
 
 const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
   darwin: "Metal",
@@ -100,7 +107,8 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   if (options.driverThreads !== undefined) {
     process.env.LP_NUM_THREADS ??= String(options.driverThreads);
   }
-  const adapter = await findAdapter(preference);
+  const flags = [...DAWN_FLAGS, ...(options.subgroupMatrices === true ? EXPERIMENT_FLAGS : [])];
+  const adapter = await findAdapter(preference, flags);
   keptAlive.push(adapter);
   try {
     const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
@@ -150,8 +158,12 @@ function preferenceFromEnvironment(): AdapterPreference {
   );
 }
 
-async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
-  const open = openGpus.get(preference);
+async function findAdapter(
+  preference: AdapterPreference,
+  flags: readonly string[],
+): Promise<GPUAdapter> {
+  const key = [preference, ...flags].join();
+  const open = openGpus.get(key);
   if (open !== undefined) {
     const adapter = await request(open);
     if (adapter !== null) return adapter;
@@ -161,12 +173,12 @@ async function findAdapter(preference: AdapterPreference): Promise<GPUAdapter> {
     const restore = useManifests(candidate.manifests);
     const dawn = candidate.dawn();
     if (dawn !== undefined) throttlePolling(dawn.globals);
-    const gpu = dawn?.create(DAWN_FLAGS);
+    const gpu = dawn?.create([...flags]);
     const adapter = gpu === undefined ? null : await request(gpu);
     if (dawn !== undefined && gpu !== undefined && adapter !== null) {
       keptAlive.push(gpu, adapter);
       if (preference !== "gpu" || !describeAdapter(adapter).isCpu) {
-        openGpus.set(preference, gpu);
+        openGpus.set(key, gpu);
         installGlobals(dawn);
         tunePolling(describeAdapter(adapter));
         return adapter;

@@ -162,11 +162,12 @@ export async function compileModel(
 /** A device, and what gives it to the engine, and others when it is lost. */
 async function openDeviceFor(
   source: FolderSource,
-  { adapter: wanted }: Pick<EngineLaunchOptions, "adapter">,
+  { adapter: wanted, numericClass }: Pick<EngineLaunchOptions, "adapter" | "numericClass">,
   report: StartReport,
 ): Promise<OpenedDevice & { readonly openNext: () => Promise<GPUDevice> }> {
   const driverThreads = await driverThreadsFor(source);
-  const wishes = { driverThreads, ...(wanted && { adapter: wanted }) };
+  const subgroupMatrices = numericClass === "mma128";
+  const wishes = { driverThreads, subgroupMatrices, ...(wanted && { adapter: wanted }) };
   const opened = await openDevice(wishes);
   report.adapter(opened.adapter);
   return { ...opened, openNext: deviceFactory(wishes, opened.device) };

@@ -5,7 +5,7 @@
  * @module
  */
 import { create, globals } from "webgpu";
-import { SUBGROUP_MATRIX } from "../../kernels/linear/matrix_tiles.ts";
+import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
 
 /** Held until the process ends: Dawn crashes when its GPU object is collected. */
 const held: GPU[] = [];

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import { loadModel } from "../../src/engine/load.ts";
+import { classLayout, NUMERIC_CLASS_CHOICES } from "../../src/engine/numeric_class.ts";
+import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/node/device.ts";
+import { device } from "../support/gpu.ts";
+import { openNullDevice } from "../support/null_device.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+const EVERY_PHASE = { oneClass: false };
+
+test("numeric class mma128 is refused where there are no subgroup matrices", async () => {
+  const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
+  await expect(
+    loadModel(checkpoint, { device, maxTotalTokens: 1024, numericClass: "mma128" }),
+  ).rejects.toThrow("numeric class mma128: this adapter does not have subgroup matrices");
+});
+
+test("a device may be asked for subgroup matrices, and tells whether it has them", async () => {
+  const opened = await openDevice({ subgroupMatrices: true });
+  expect(opened.device.features.has(SUBGROUP_MATRIX)).toBe(false);
+  opened.device.destroy();
+});
+
+test("nothing asks for f16 operands but its name", async () => {
+  const everything = await openNullDevice();
+  for (const wanted of ["auto", "fma128", "int8"] as const) {
+    const layout = classLayout(wanted, everything, EVERY_PHASE);
+    expect(layout.halfProducts ?? false).toBe(false);
+    expect(layout.matrix).toBeUndefined();
+  }
+  expect(classLayout("f16", everything, EVERY_PHASE)).toEqual({ halfProducts: true });
+  expect(NUMERIC_CLASS_CHOICES).toEqual(["auto", "fma128", "int8", "f16", "mma128"]);
+});
