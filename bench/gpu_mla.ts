@@ -190,14 +190,14 @@ async function prefillCase(report: Report, heads: number, sequences: Sequences):
   const keyValues = await makeTensor("keys and values", keys * heads * width, { kind: WORDS.f32 });
   const ropes = await makeTensor("rope parts", keys * rope, { kind: WORDS.f32 });
   const table = await makeTensor("rope table", keys * rope, { kind: WORDS.f32 });
-  const state = allocateTensor(device, rows * heads * (2 + value) * 4, "state");
+  const state = allocateTensor(device, rows * heads * 2 * 4, "state");
   const out = allocateTensor(device, rows * heads * value * 4, "attention");
   const list: number[] = [];
   for (let r = 0; r < rows; r += PREFILL_ROW_TILE) {
     list.push(r, Math.min(PREFILL_ROW_TILE, rows - r), 0, 0, keys, 1, 1, 0);
   }
   const items = whole(upload(Uint32Array.from(list)));
-  const candidates = sharings(known.layout.subgroupSize).map(
+  const candidates = exchanges(known.layout.subgroupSize).map(
     ({ name, subgroupSize }): Candidate => ({
       name,
       numericClass: "fma128",
@@ -256,12 +256,6 @@ async function prefillCase(report: Report, heads: number, sequences: Sequences):
   paged.destroy();
   const made = [query, keyValues, ropes, table].map(({ tensor }) => tensor);
   for (const { buffer } of [...made, state, out, items]) buffer.destroy();
-}
-
-/** Whether invocations of a subgroup share their reads, where there is a choice. */
-function sharings(subgroupSize: number | undefined) {
-  const alone = { name: "reads alone", subgroupSize: undefined };
-  return subgroupSize === undefined ? [alone] : [{ name: "shared reads", subgroupSize }, alone];
 }
 
 export function mlaSections(): void {

@@ -3,198 +3,162 @@
 //   score(key) = scale * (q[r, h] nope . key nope + rotated rope part of q[r, h] . key rope)
 //   out[r, h]  = sum over keys 0..position of softmax(score)[key] * value(key)
 //
-//   q           [rows, q_stride]                f32    read   per head nope + rope, not rotated
+//   q           [rows, q_stride]                vec4f  read   per head nope + rope, not rotated
 //   kv          [W, heads, nope + value]        vec4f  read   a head's key, then its value
 //   ropes       [W, rope]                       vec4f  read   rotated
 //   items       [items, 2]                      vec4u  read   first row, row count, workspace row,
 //                                             first key; key count, is first, is last, 0
 //   rows        [rows]                          vec4u  read   y = position
-//   rope_table  [positions, rope / 2]           vec2f  read   cosine, sine
-//   state       [rows, heads, 2 + value]        f32    both   m, l, acc between passes
-//   out         [rows, out_stride]              f32    write  at the item that is last
+//   rope_table  [positions, rope / 4]           vec4f  read   cosine, sine, twice
+//   state       [rows, heads]                   vec2f  both   m and l between two passes
+//   out         [rows, out_stride]              vec4f  both   between two splits their sum so far
 //
-// Grid (item, head). ROW_TILE rows in vectors of four share the keys. Scores: an invocation owns
-// KEYS keys at a time. Values: it owns columns. A score is one chain over the key's elements, a
-// tile of KEY_TILE keys is added key by key, tiles follow from the split's start, splits merge in
-// ascending order, a key that a row must not see adds exact zeros: so the bits depend on the row
-// alone, not on passes, tiles or neighbours.
+// Grid (item, head). ROWS rows of one sequence, positions ascending one by one, share every read of
+// the workspace; a short item repeats its last row. Splits are walked in ascending order, from pass
+// to pass, and put together as attention/merge_splits does. Orders: see common/attention_split.wgsl.
 //
 // Source: DeepSeek-AI, "DeepSeek-V2" (2024); Dao, "FlashAttention-2" (2023).
 
 const NOPE = 32u;
 const ROPE = 16u;
 const VALUE = 32u;
+const ROWS = 8u;
+const HEADS = 1u;
 const LANES = 8u;
-const KEYS = 4u;
-const KEY_TILE = 64u;
-const ROW_TILE = 8u;
-const FOURS = ROW_TILE / 4u;
+const NOPE_QUADS = NOPE / 4u;
+const ROPE_QUADS = ROPE / 4u;
+const KEY_QUADS = NOPE_QUADS + ROPE_QUADS;
 const VALUE_QUADS = VALUE / 4u;
-const HEAD_QUADS = (NOPE + VALUE) / 4u;
-const COLUMNS = (VALUE_QUADS + LANES - 1u) / LANES;
+const HEAD_QUADS = NOPE_QUADS + VALUE_QUADS;
+// Nothing has a scale.
+const VALUE_RUNS = 0u;
+const RUN_QUADS = VALUE_QUADS;
 
 struct Params {
   heads: u32,
+  nope_quads: u32,
+  key_quads: u32,
+  value_quads: u32,
   q_stride: u32,
   out_stride: u32,
   split_length: u32,
   first_item: u32,
-  key_quads: u32,
   scale: f32,
 }
 
-@group(0) @binding(0) var<storage, read> q: array<f32>;
+@group(0) @binding(0) var<storage, read> q: array<vec4f>;
 @group(0) @binding(1) var<storage, read> kv: array<vec4f>;
 @group(0) @binding(2) var<storage, read> ropes: array<vec4f>;
 @group(0) @binding(3) var<storage, read> items: array<vec4u>;
 @group(0) @binding(4) var<storage, read> rows: array<vec4u>;
-@group(0) @binding(5) var<storage, read> rope_table: array<vec2f>;
-@group(0) @binding(6) var<storage, read_write> state: array<f32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<storage, read> rope_table: array<vec4f>;
+@group(0) @binding(6) var<storage, read_write> state: array<vec2f>;
+@group(0) @binding(7) var<storage, read_write> out: array<vec4f>;
 @group(0) @binding(8) var<uniform> params: Params;
 
 const_assert NOPE % 4u == 0u && ROPE % 4u == 0u && VALUE % 4u == 0u;
-const_assert KEY_TILE % (LANES * KEYS) == 0u && LANES >= ROW_TILE;
-// Two tiles in turns: one is filled while slow invocations still read the other.
-var<workgroup> weights: array<vec4f, 2u * KEY_TILE * FOURS>;
-var<workgroup> highest: array<vec4f, LANES * FOURS>;
+
+// Per query the splits so far: highest score, sum of weights.
+var<private> totals: array<vec2f, QUERIES>;
+// The quads of `ropes` of the four keys that were found last.
+var<private> ropes_at: vec4u;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
   let head = group.y;
   let item = items[2u * (params.first_item + group.x)];
   let flags = items[2u * (params.first_item + group.x) + 1u];
-  load_rows(item, flags, head, lane);
-  workgroupBarrier();
-  // The last row sees the most.
-  let end = min(max(rows[item.x + item.y - 1u].y + 1u, item.w) - item.w, flags.x);
-  var limits = array<vec4u, FOURS>();
-  var total_m = array<vec4f, FOURS>();
-  var total_l = array<vec4f, FOURS>();
-  for (var r = 0u; r < ROW_TILE; r++) {
-    limits[r / 4u][r % 4u] = seen[r];
-    total_m[r / 4u][r % 4u] = before[r].x;
-    total_l[r / 4u][r % 4u] = before[r].y;
+  let length = rows[item.x].y + 1u;
+  let asked = Queries(length, item.x, item.y, head, 1u);
+  // The last row sees the most; some rows see no key of their last pass.
+  let end = min(length + item.y - 1u, item.w + flags.x);
+  let keys = Keys(item.z - item.w, head, item.w, end);
+
+  for (var i = 0u; i < QUERIES; i++) {
+    totals[i] = vec2f(NO_SCORE, 0.0);
+    if flags.y == 0u { totals[i] = state[row_of(asked, i) * params.heads + head]; }
   }
-
-  var buffer = 0u;
-  // At least once: rows without a key in their last pass are written too.
-  for (var split = 0u; split < max(end, 1u); split += params.split_length) {
-    var m = no_scores();
-    var l = array<vec4f, FOURS>();
-    var acc = array<vec4f, ROW_TILE * COLUMNS>();
-    var shrinks = m;
+  // At least once: rows without a key in their last pass are divided too.
+  for (var split = item.w; split < max(end, item.w + 1u); split += params.split_length) {
     let split_end = min(end, split + params.split_length);
-    for (var tile = split; tile < split_end; tile += KEY_TILE) {
-      let count = min(KEY_TILE, split_end - tile);
-      var tops = m;
-      for (var first = 0u; first < count; first += LANES * KEYS) {
-        var key_at = array<u32, KEYS>();
-        var rope_at = array<u32, KEYS>();
-        for (var k = 0u; k < KEYS; k++) {
-          let key = item.z + min(tile + first + k * LANES + lane, end - 1u);
-          key_at[k] = (key * params.heads + head) * HEAD_QUADS;
-          rope_at[k] = key * (ROPE / 4u);
-        }
-        var sums = array<vec4f, KEYS * FOURS>();
-        for (var quad = 0u; quad < params.key_quads; quad++) {
-          let block = query_block(quad, lane);
-          for (var k = 0u; k < KEYS; k++) {
-            var x = vec4f();
-            if quad < NOPE / 4u { x = kv[key_at[k] + quad]; }
-            else { x = ropes[rope_at[k] + quad - NOPE / 4u]; }
-            for (var i = 0u; i < 4u * FOURS; i++) {
-              let f = k * FOURS + i % FOURS;
-              sums[f] = fma(vec4f(x[i / FOURS]), block[i], sums[f]);
-            }
-          }
-        }
-        for (var i = 0u; i < KEYS * FOURS; i++) {
-          let key = first + (i / FOURS) * LANES + lane;
-          let visible = vec4u(tile + key) < limits[i % FOURS];
-          let score = select(vec4f(NO_SCORE), sums[i] * params.scale, visible);
-          weights[buffer + key * FOURS + i % FOURS] = score;
-          tops[i % FOURS] = max(tops[i % FOURS], score);
-        }
-      }
-      for (var f = 0u; f < FOURS; f++) { highest[lane * FOURS + f] = tops[f]; }
-      workgroupBarrier();
-      for (var i = 0u; i < LANES; i++) {
-        for (var f = 0u; f < FOURS; f++) { tops[f] = max(tops[f], highest[i * FOURS + f]); }
-      }
-      for (var i = lane; i < count; i += LANES) {
-        for (var f = 0u; f < FOURS; f++) {
-          let at = buffer + i * FOURS + f;
-          let hidden = weights[at] == vec4f(NO_SCORE);
-          weights[at] = select(exp(weights[at] - tops[f]), vec4f(), hidden);
-        }
-      }
-      workgroupBarrier();
-      for (var f = 0u; f < FOURS; f++) { shrinks[f] = rescale(m[f], tops[f]); }
-      for (var a = 0u; a < ROW_TILE * COLUMNS; a++) {
-        acc[a] *= shrinks[a / COLUMNS / 4u][a / COLUMNS % 4u];
-      }
-      var added = array<vec4f, FOURS>();
-      for (var first = 0u; first < count; first += SHARERS / FOURS) {
-        let mine = weights[buffer + first * FOURS + lane % SHARERS];
-        for (var k = 0u; k < SHARERS / FOURS; k++) {
-          if first + k >= count { break; }
-          let key = (item.z + tile + first + k) * params.heads + head;
-          var rows_weights = array<vec4f, FOURS>();
-          for (var f = 0u; f < FOURS; f++) {
-            let own = weights[buffer + (first + k) * FOURS + f];
-            rows_weights[f] = shared_read(mine, k * FOURS + f, own);
-            added[f] += rows_weights[f];
-          }
-          for (var c = 0u; c < COLUMNS; c++) {
-            let value = kv[key * HEAD_QUADS + NOPE / 4u + min(c * LANES + lane, VALUE_QUADS - 1u)];
-            for (var r = 0u; r < ROW_TILE; r++) {
-              let a = r * COLUMNS + c;
-              acc[a] = fma(vec4f(rows_weights[r / 4u][r % 4u]), value, acc[a]);
-            }
-          }
-        }
-      }
-      for (var f = 0u; f < FOURS; f++) { l[f] = fma(l[f], shrinks[f], added[f]); }
-      m = tops;
-      buffer = KEY_TILE * FOURS - buffer;
-    }
-
-    // Put the split to those before it; their acc lies in `state`, or in no place at first.
-    var before_scale = m;
-    var split_scale = m;
-    for (var f = 0u; f < FOURS; f++) {
-      let top = max(total_m[f], m[f]);
-      before_scale[f] = rescale(total_m[f], top);
-      split_scale[f] = rescale(m[f], top);
-      total_l[f] = fma(l[f], split_scale[f], total_l[f] * before_scale[f]);
-      total_m[f] = top;
-    }
-    let fresh = flags.y == 1u && split == 0u;
+    let fresh = flags.y == 1u && split == item.w;
     let done = flags.z == 1u && split_end == end;
-    for (var r = 0u; r < item.y; r++) {
-      let a = of_row(before_scale, r);
-      let b = of_row(split_scale, r);
-      for (var c = 0u; c < COLUMNS; c++) {
+    attend_split(split, split_end, asked, keys, lane);
+    for (var i = 0u; i < item.y; i++) {
+      let before = totals[i];
+      let top = max(before.x, seen[i].x);
+      let a = rescale(vec4f(before.x), vec4f(top)).x;
+      let b = rescale(vec4f(seen[i].x), vec4f(top)).x;
+      let l = fma(seen[i].y, b, before.y * a);
+      totals[i] = vec2f(top, l);
+      let start = (item.x + i) * (params.out_stride / 4u) + head * VALUE_QUADS;
+      for (var c = 0u; c * LANES < params.value_quads; c++) {
         let quad = c * LANES + lane;
         if quad >= VALUE_QUADS { continue; }
-        var value = vec4f();
-        for (var i = 0u; i < ROW_TILE; i++) { value = select(value, acc[i * COLUMNS + c], i == r); }
-        let state_at = ((item.x + r) * params.heads + head) * (2u + VALUE) + 2u + 4u * quad;
-        let out_at = (item.x + r) * params.out_stride + head * VALUE + 4u * quad;
-        for (var e = 0u; e < 4u; e++) {
-          var earlier = 0.0;
-          if !fresh { earlier = state[state_at + e]; }
-          let merged = fma(value[e], b, earlier * a);
-          if done { out[out_at + e] = merged / of_row(total_l, r); } else { state[state_at + e] = merged; }
-        }
+        var earlier = vec4f();
+        if !fresh { earlier = out[start + quad]; }
+        let merged = fma(acc[i * COLUMNS + c], vec4f(b), earlier * a);
+        out[start + quad] = select(merged, merged / l, done);
       }
     }
   }
+  if flags.z == 1u || lane != 0u { return; }
+  for (var i = 0u; i < item.y; i++) { state[(item.x + i) * params.heads + head] = totals[i]; }
+}
 
-  if flags.z == 0u && lane < item.y {
-    let at = ((item.x + lane) * params.heads + head) * (2u + VALUE);
-    state[at] = of_row(total_m, lane);
-    state[at + 1u] = of_row(total_l, lane);
+fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
+  let row = row_of(asked, query);
+  let x = q[row * (params.q_stride / 4u) + asked.first_head * KEY_QUADS + quad];
+  if quad < NOPE_QUADS { return x; }
+  let position = asked.length - 1u + (row - asked.first_row);
+  let turn = rope_table[position * ROPE_QUADS + quad - NOPE_QUADS];
+  return vec4f(rotate(x.xy, turn.xy), rotate(x.zw, turn.zw));
+}
+
+fn value_quads() -> u32 {
+  return params.value_quads;
+}
+
+// The quads of the workspace where the keys start.
+fn find_entries(keys: Keys, key: vec4u) -> vec4u {
+  let row = key + vec4u(keys.place);
+  ropes_at = row * ROPE_QUADS;
+  return (row * params.heads + vec4u(keys.head)) * HEAD_QUADS;
+}
+
+fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
+  var sums = array<vec4f, QUERIES>();
+  // KEY_QUADS of them; a constant bound would be unrolled, which compiles for long.
+  for (var first = 0u; first < params.nope_quads; first += QUADS) {
+    var mine = own_quads(asked, first, lane);
+    for (var j = 0u; j < quads_from(first, params.nope_quads); j++) {
+      let quad = first + j;
+      let x = mat4x4f(kv[at.x + quad], kv[at.y + quad], kv[at.z + quad], kv[at.w + quad]);
+      add_scores(&sums, x, quad, asked, j, &mine);
+    }
   }
+  let start = ropes_at - vec4u(NOPE_QUADS);
+  for (var first = params.nope_quads; first < params.key_quads; first += QUADS) {
+    var mine = own_quads(asked, first, lane);
+    for (var j = 0u; j < quads_from(first, params.key_quads); j++) {
+      let quad = first + j;
+      let x = mat4x4f(
+        ropes[start.x + quad], ropes[start.y + quad], ropes[start.z + quad], ropes[start.w + quad]);
+      add_scores(&sums, x, quad, asked, j, &mine);
+    }
+  }
+  return sums;
+}
+
+fn value_quad(at: u32, quad: u32) -> vec4f {
+  return kv[at + NOPE_QUADS + quad];
+}
+
+fn value_scales(at: vec4u, run: u32) -> vec4f {
+  return vec4f(1.0);
+}
+
+// A row sees all keys up to its own.
+fn first_seen(end: u32) -> u32 {
+  return 0u;
 }

@@ -42,7 +42,7 @@ export interface MlaScratch {
   readonly latents: Tensor;
   readonly ropes: Tensor;
   readonly expanded: Tensor;
-  /** `[maxRows, heads, value + 2]` */
+  /** `[maxRows, heads, 2]` */
   readonly state: Tensor;
 }
 
@@ -104,6 +104,6 @@ export function allocateMlaScratch(
     latents: allocate(prefillCapacity, latents, "gathered latents"),
     ropes: allocate(prefillCapacity, ropes, "gathered rope parts"),
     expanded: allocate(prefillCapacity, expanded, "expanded keys and values"),
-    state: allocate(maxRows, heads * (value + 2), "attention state"),
+    state: allocate(maxRows, heads * 2, "attention state"),
   };
 }

@@ -101,7 +101,7 @@ function maxRowBytes(
   const { heads, latent, nope, rope, value, hiddenSize, denseIntermediate, experts } = config;
   const slots = experts === undefined ? 1 : experts.perToken + experts.shared;
   const widths = [
-    heads * Math.max(nope + rope, value + 2),
+    heads * Math.max(nope + rope, value),
     denseIntermediate,
     slots * Math.max(hiddenSize, experts?.intermediate ?? 0),
     gatheredWidth(hiddenSize, { size, columns: [size * heads * value, denseIntermediate] }),

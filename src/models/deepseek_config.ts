@@ -4,7 +4,6 @@
  * @module
  */
 import { MLA_DECODE_MAX_LATENT } from "../../kernels/attention/mla_decode.ts";
-import { MLA_PREFILL_MAX_QUERY } from "../../kernels/attention/mla_prefill.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { YarnScaling } from "../layers/rope_scaling.ts";
@@ -84,9 +83,6 @@ export function readDeepseekConfig(
   const rope = vectors("qk_rope_head_dim");
   const nope = vectors("qk_nope_head_dim");
   const latent = vectors("kv_lora_rank");
-  if (nope + rope > MLA_PREFILL_MAX_QUERY) {
-    throw config.error("qk_nope_head_dim", `a query may have ${MLA_PREFILL_MAX_QUERY} elements`);
-  }
   if (latent > MLA_DECODE_MAX_LATENT) {
     throw config.error("kv_lora_rank", `a latent may have ${MLA_DECODE_MAX_LATENT} elements`);
   }

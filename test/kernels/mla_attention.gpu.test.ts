@@ -31,34 +31,34 @@ test("mlaDecode and mlaPrefill agree: absorbed = expanded, in one split and in s
 
 test.each([1, 2, 3])("mlaPrefill: passes and row tiles change no bit (seed %i)", async (seed) => {
   const random = seeded(seed);
-  const { entries, up, query, inputs } = example(64 + Math.floor(random() * 300), 33, random);
+  const { entries, up, query, inputs } = example(128 + Math.floor(random() * 300), 33, random);
   const keys = entries.length / (SMALL.latent + SMALL.rope);
   const data = { query, entries, up };
-  const uncut = await prefill({ ...inputs, splitLength: 64 }, data, {
+  const uncut = await prefill({ ...inputs, splitLength: 128 }, data, {
     tiles: cut(33, { unit: PREFILL_ROW_TILE, limit: 1, random }),
     passes: [keys],
   });
-  const pieces = await prefill({ ...inputs, splitLength: 64 }, data, {
+  const pieces = await prefill({ ...inputs, splitLength: 128 }, data, {
     tiles: cut(33, { unit: 1, limit: PREFILL_ROW_TILE, random }),
-    passes: cut(keys, { unit: 64, limit: 192, random }),
+    passes: cut(keys, { unit: 128, limit: 256, random }),
   });
   expect(pieces).toEqual(uncut);
 });
 
 test("mlaPrefill: a prompt in chunks has the bits of the whole prompt", async () => {
-  const { entries, up, query, rows, inputs } = example(150, 150, seeded(8));
+  const { entries, up, query, rows, inputs } = example(290, 290, seeded(8));
   const width = SMALL.heads * (SMALL.nope + SMALL.rope);
   const tilesOf = (count: number) =>
     cut(count, { unit: PREFILL_ROW_TILE, limit: 1, random: seeded(1) });
   const uncut = await prefill(
-    { ...inputs, splitLength: 64 },
+    { ...inputs, splitLength: 128 },
     { query, entries, up },
-    { tiles: tilesOf(150), passes: [150] },
+    { tiles: tilesOf(290), passes: [290] },
   );
-  for (let first = 0; first < 150; ) {
-    const end = Math.min(150, first + 37);
+  for (let first = 0; first < 290; ) {
+    const end = Math.min(290, first + 73);
     const chunk = await prefill(
-      { ...inputs, rows: rows.slice(first, end), splitLength: 64 },
+      { ...inputs, rows: rows.slice(first, end), splitLength: 128 },
       { query: query.subarray(first * width, end * width), entries, up },
       { tiles: tilesOf(end - first), passes: [end] },
     );

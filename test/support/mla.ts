@@ -178,7 +178,7 @@ export async function prefill(
   const { heads, latent, nope, rope, value } = shape;
   const capacity = Math.max(...passes);
   const out = blank(rows.length * heads * value);
-  const state = blank(rows.length * heads * (2 + value));
+  const state = blank(rows.length * heads * 2);
   const { rows: rowWords } = describeRows(cache, rows);
   const width = latent + rope;
   let first = 0;
