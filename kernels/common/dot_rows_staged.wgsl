@@ -7,12 +7,12 @@
 //
 // With 16 ROW_LANES (64 weight rows), 8 TOKEN_LANES of 4 TOKENS (32 activation rows) and BF16, a
 // step of 32 columns reads 4 KiB of weights and 4 KiB of x from memory for 2 * 64 * 32 * 32 =
-// 131,072 operations: 16 for a byte, where eight rows an invocation without workgroup memory (32
-// bytes of weights and 32 of x for 512) come to 4 or, with weights alone from memory, 8. From
-// workgroup memory an invocation reads eight vectors for 64 fma, and of the 32 invocations that run
-// together 16 read the same four of x, and 2 the same four of weights, so that its banks keep up.
-// 4 x 4 sums take 64 registers for their chains and 16 for totals: 4 x 8 would take all that a GPU
-// gives to 256 invocations. Nobody has measured it on a GPU.
+// 131,072 operations: 16 for a byte, 21 in FP8. Without workgroup memory 64 invocations of eight
+// activation rows come to 7.5 and 14, and decode each weight four times as often. From workgroup
+// memory an invocation reads eight vectors for 64 fma; of 32 invocations that run together 16 read
+// the same vectors of x and two the same weights, so that its banks keep up with that. 4 x 4 sums
+// take 64 registers for their chains and 16 for totals; 4 x 8 would take twice as many and leave a
+// GPU half the workgroups to switch between. All of this is reasoned, and measured on no GPU.
 
 const STAGE_BYTES = 15872u;
 // What is staged, of how many bytes, and times which power of two weights are.

@@ -97,10 +97,11 @@ const SWIFTSHADER = PLAIN_TUNING;
  * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
  * of four rows. `wisp tune` measures.
  *
- * Staged forms are as little measured: a tile of 64 outputs takes a quarter of the reads from memory
- * that eight rows an invocation take, at twice the work in all for 16 rows and four times for 32, of
- * which the multiplications are what is left to wait for. Software adapters lose with them, whose
- * barriers are slow and whose workgroup memory is memory: they have none.
+ * Staged forms are reasoned too, not measured: a pass for 32 rows multiplies as often as four for
+ * eight rows, and reads and decodes weights once in place of four times, so it counts 5 in place of
+ * 8, and one for 16 rows 3 in place of 4. Adapters that are a CPU have none: there a staged pass for
+ * 64 rows takes 4 to 5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
+ * 1.7 times as long as four (SwiftShader), by processor time (`bench/linear.bench.ts`).
  */
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
