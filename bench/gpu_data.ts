@@ -23,12 +23,12 @@ export const WORDS = {
   nan: { keep: 0, pattern: 0x7fc00000 },
   /** Either sign, 0.5 to 1 in size. */
   f32: { keep: 0x807fffff, pattern: 0x3f000000 },
-  /** Either sign, 1/128 to 1/64 in size. */
-  smallF32: { keep: 0x807fffff, pattern: 0x3c000000 },
   /** 0.5 to 1. */
   nearOne: { keep: 0x007fffff, pattern: 0x3f000000 },
   /** Two of either sign, 0.5 to 1 in size. */
   bf16: { keep: 0x807f807f, pattern: 0x3f003f00 },
+  /** The same, 1/128 to 1/64 in size. */
+  smallBf16: { keep: 0x807f807f, pattern: 0x3c003c00 },
   /** Four E4M3 codes below 2, subnormal ones among them. */
   fp8: { keep: 0xbfbfbfbf, pattern: 0 },
   /** A scale of 1/128 to 1/64. */

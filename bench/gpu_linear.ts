@@ -5,12 +5,17 @@
  * @module
  */
 import { afterAll, describe, expect, test } from "vitest";
-import type { LinearLayout } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { storedBytes } from "../kernels/linear/weight_cost.ts";
 import { codedStride } from "../kernels/norm/quantize_codes.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { formsFor, PLAIN_TUNING, type RowForm, tuningFor } from "../src/gpu/tuning.ts";
+import {
+  DEFAULT_TUNING,
+  formsFor,
+  PLAIN_TUNING,
+  type RowForm,
+  tuningFor,
+} from "../src/gpu/tuning.ts";
 import { device } from "../test/support/gpu.ts";
 import {
   bounds,
@@ -25,6 +30,7 @@ import {
   WORK_HEADER,
   workCells,
 } from "./gpu_bench.ts";
+import { type BenchedClass, CODES, MATRIX_CLASSES, VECTOR_CLASSES } from "./gpu_classes.ts";
 import { type MadeTensor, makeTensor, WORDS } from "./gpu_data.ts";
 import { type BenchedDtype, type MadeWeight, makeWeight } from "./gpu_weights.ts";
 
@@ -36,11 +42,13 @@ interface Kind {
   readonly coded: boolean;
 }
 
+const FP8: Kind = { name: "fp8", dtype: "fp8", coded: false };
+const INT8_CODES: Kind = { name: "int8 codes", dtype: "int8", coded: true };
 const KINDS: readonly Kind[] = [
-  { name: "fp8", dtype: "fp8", coded: false },
+  FP8,
   { name: "bf16", dtype: "bf16", coded: false },
   { name: "int8", dtype: "int8", coded: false },
-  { name: "int8 codes", dtype: "int8", coded: true },
+  INT8_CODES,
   { name: "int4", dtype: "int4", coded: false },
 ];
 
@@ -69,21 +77,8 @@ const FEW_ROWS = 16;
 const TURNS_BYTES = scaled(256 * 2 ** 20, 0);
 const MOST_COPIES = 8;
 
-/** How products are made and added up: another one gives other bits. */
-interface NumericClass {
-  readonly name: string;
-  /** What says so in the layout of a weight. */
-  readonly layout: Partial<LinearLayout>;
-  /** Of sums of 18,432 products, in units of their size. */
-  readonly tolerance: number;
-}
-
-const HALVES: NumericClass = { name: "f16", layout: { halfProducts: true }, tolerance: 4e-3 };
-const CODES: NumericClass = { name: "int8", layout: {}, tolerance: 2e-5 };
-const NUMERIC_CLASSES: readonly NumericClass[] = [
-  { name: "fma128", layout: {}, tolerance: 2e-5 },
-  ...(device.features.has("shader-f16") ? [HALVES] : []),
-];
+/** From so many rows on, products of matrices are tried. */
+const MATRIX_ROWS = 8;
 
 /** One launch: the tensors that all candidates bind. */
 interface LinearCase {
@@ -95,29 +90,46 @@ interface LinearCase {
   readonly rows: number;
 }
 
-/** The forms of the tuning and the plain ones, in each numeric class. */
+/**
+ * The forms of the adapter's tuning, those that GPUs have and the plain ones, in each numeric class;
+ * then products of matrices.
+ */
 function candidatesFor(linearCase: LinearCase): Candidate[] {
-  const { kind, copies, x, xStride, out, rows } = linearCase;
-  const { coded } = kind;
-  const forms = [
-    ...formsFor(tuningFor(device.adapterInfo), kind.dtype),
-    ...PLAIN_TUNING.rowForms,
-  ].filter(({ tokens }) => tokens <= rows && (rows < PROMPT_ROWS || tokens >= PROMPT_TOKENS));
+  const { kind, rows } = linearCase;
+  const tunings = [tuningFor(device.adapterInfo), DEFAULT_TUNING, PLAIN_TUNING];
+  const forms = tunings
+    .flatMap((tuning) => formsFor(tuning, kind.dtype))
+    .filter(({ tokens }) => tokens <= rows && (rows < PROMPT_ROWS || tokens >= PROMPT_TOKENS))
+    .filter(({ staged = false }) => !(staged && kind.coded));
   const byName = new Map(forms.map((form) => [formName(form), form]));
-  return (coded ? [CODES] : NUMERIC_CLASSES).flatMap(({ name: numericClass, layout }) =>
-    Array.from(byName, ([name, form]) => ({
-      name: `${numericClass}, ${name}`,
-      numericClass,
-      bind: (recorder) =>
-        copies.map(({ weight }) => {
-          const launch = linear(recorder, {
-            ...{ x: x.tensor, xStride, coded, weight: { ...weight, ...layout } },
-            ...{ out, outStride: weight.rows, forms: [form] },
-          });
-          return () => launch(rows);
-        }),
-    })),
+  const inForms = (kind.coded ? [CODES] : VECTOR_CLASSES).flatMap((numericClass) =>
+    Array.from(byName, ([name, form]) =>
+      candidateOf(linearCase, numericClass, `${numericClass.name}, ${name}`, [form]),
+    ),
   );
+  const hasMatrices = !kind.coded && rows >= MATRIX_ROWS;
+  const products = hasMatrices ? MATRIX_CLASSES : [];
+  return [...inForms, ...products.map((one) => candidateOf(linearCase, one, one.name))];
+}
+
+/** @param forms Default: those of the weight's tuning, if the class has any. */
+function candidateOf(
+  { kind, copies, x, xStride, out, rows }: LinearCase,
+  { name: numericClass, layout }: BenchedClass,
+  name: string,
+  forms?: readonly RowForm[],
+): Candidate {
+  return {
+    ...{ name, numericClass },
+    bind: (recorder) =>
+      copies.map(({ weight }) => {
+        const launch = linear(recorder, {
+          ...{ x: x.tensor, xStride, coded: kind.coded, weight: { ...weight, ...layout } },
+          ...{ out, outStride: weight.rows, ...(forms && { forms }) },
+        });
+        return () => launch(rows);
+      }),
+  };
 }
 
 /** All that a form says but what it is expected to cost. */
@@ -161,9 +173,8 @@ function checkOf(linearCase: LinearCase): (candidate: Candidate) => Promise<void
     return places.map((place) => values.dot(place, x));
   });
   const sameBits = new SameBits();
-  const tolerances = new Map(
-    [CODES, ...NUMERIC_CLASSES].map(({ name, tolerance }) => [name, tolerance]),
-  );
+  const classes = [CODES, ...VECTOR_CLASSES, ...MATRIX_CLASSES];
+  const tolerances = new Map(classes.map(({ name, tolerance }) => [name, tolerance]));
   return async (candidate) => {
     const got = new Float32Array(sampled.length * outputs);
     const tolerance = tolerances.get(candidate.numericClass)!;
@@ -235,7 +246,7 @@ export function manyRowsSection(): void {
   describe("many rows", () => {
     const report = new Report("Linears of several rows", ["weights, rows", "form", ...WORK_HEADER]);
     afterAll(() => report.finish());
-    for (const kind of KINDS) {
+    for (const kind of scaled(KINDS, [FP8, INT8_CODES])) {
       const name = `${kind.name} ${ROWS_SHAPE.join("x")}`;
       test(name, () => measureRows(report, kind, ROWS_SHAPE, ROWS), TIMEOUT);
     }

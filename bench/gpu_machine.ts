@@ -5,6 +5,7 @@
  */
 import { afterAll, describe, test } from "vitest";
 import { measureRates } from "../kernels/adapter_rates.ts";
+import { listedConfigs } from "../kernels/linear/matrix_tiles.ts";
 import { device } from "../test/support/gpu.ts";
 import { bounds, micros, Report, TIMEOUT } from "./gpu_bench.ts";
 import { measureLaunchCosts } from "./gpu_rates.ts";
@@ -16,20 +17,9 @@ const LAYERS = [
   { name: "layer of experts, latent attention", launches: 10, layers: 61 },
 ] as const;
 
-/** A configuration of subgroup matrices, as adapters that have them list it. */
-interface MatrixConfig {
-  readonly componentType: string;
-  readonly resultComponentType: string;
-  readonly M: number;
-  readonly N: number;
-  readonly K: number;
-}
-
-/** What the adapter says of matrices that subgroups multiply; TypeScript does not know it yet. */
+/** Products of matrices that a subgroup has, where the device may use them. */
 function matrixConfigs(): string {
-  const info = device.adapterInfo as unknown as { subgroupMatrixConfigs?: Iterable<MatrixConfig> };
-  const list = Array.from(
-    info.subgroupMatrixConfigs ?? [],
+  const list = listedConfigs(device).map(
     ({ componentType, resultComponentType, M, N, K }) =>
       `${componentType} to ${resultComponentType} ${M}x${N}x${K}`,
   );

@@ -5,7 +5,7 @@
  * @module
  */
 import { afterAll, describe, expect, test } from "vitest";
-import { gateUpRows, segments } from "../kernels/linear/layout.ts";
+import { gateUpRows } from "../kernels/linear/layout.ts";
 import { storedBytes } from "../kernels/linear/weight_cost.ts";
 import { E4M3_BLOCKS } from "../kernels/norm/quantize.ts";
 import { allocating } from "../src/gpu/device.ts";
@@ -32,6 +32,7 @@ import {
   TIMEOUT,
   wordsOf,
 } from "./gpu_bench.ts";
+import { type BenchedClass, FMA128, MATRIX_CLASSES } from "./gpu_classes.ts";
 import { fillTensor, type MadeTensor, madeIn, WORDS } from "./gpu_data.ts";
 import { secondsOf } from "./gpu_time.ts";
 import { MatrixRows, scaleFill, wordFill } from "./gpu_weights.ts";
@@ -73,8 +74,8 @@ const ROWS = scaled([1, 8, 64, 512, 4096], [1, 8, 64]);
 const NAME = "mlp";
 const SLOTS = SHAPE.perToken + SHAPE.shared;
 const { hiddenSize: HIDDEN, intermediate: WIDTH } = SHAPE;
-/** Sums of thousands of products in f32. */
-const TOLERANCE = 2e-5;
+/** Of a prompt, which products of matrices are for. */
+const MATRIX_ROWS = scaled([512, 4096], [64]);
 /** Half a step of E4M3 of the largest numbers of a group, and of each number. */
 const ROUNDED_TOLERANCE = 2 ** -4;
 
@@ -138,6 +139,7 @@ class ExpertRows {
 
 /** The layer, its weights, and room for some rows. */
 interface MoeCase {
+  readonly numericClass: BenchedClass;
   readonly known: Bounds;
   readonly memory: NamedMemory;
   readonly moe: Moe;
@@ -145,9 +147,9 @@ interface MoeCase {
   readonly down: ExpertRows;
 }
 
-async function openLayer(): Promise<MoeCase> {
+async function openLayer(numericClass: BenchedClass): Promise<MoeCase> {
   const known = await bounds();
-  const { layout } = known;
+  const layout = { ...known.layout, ...numericClass.layout };
   const memory = new NamedMemory(WEIGHT_LIMITS, device);
   const formats = formatsOf((name) => (name.includes(".gate.") ? "BF16" : "F8_E4M3"));
   const moe = await allocating(
@@ -155,12 +157,12 @@ async function openLayer(): Promise<MoeCase> {
     "the experts",
     () => new Moe({ memory, layout, formats, communicator: ONE_RANK }, SHAPE, NAME),
   );
-  await fillTensor(memory.named(`${NAME}.gate`), [wordFill("bf16")], 1);
+  await fillTensor(memory.named(`${NAME}.gate`), [{ kind: WORDS.smallBf16 }], 1);
   const gateUp = new ExpertRows(gateUpRows(WIDTH, layout.lanes).rows, HIDDEN, layout.lanes);
   const down = new ExpertRows(HIDDEN, WIDTH, layout.lanes);
   await gateUp.fill(memory, `${NAME} experts gate and up`);
   await down.fill(memory, `${NAME} experts down`);
-  return { known, memory, moe, gateUp, down };
+  return { numericClass, known, memory, moe, gateUp, down };
 }
 
 const stepOf = (rows: number): Step => ({
@@ -176,7 +178,7 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
     const { scratch, x } = await allocating(device, `scratch of ${rows} rows`, async () => {
       const scratch = allocateMoeScratch(memory, SHAPE, { maxRows: rows, hiddenStride: HIDDEN });
       const normed = memory.allocate("activations", rows * HIDDEN * 4, "normed");
-      return { scratch, x: await madeIn(normed, [{ kind: WORDS.smallF32 }], 2) };
+      return { scratch, x: await madeIn(normed, [{ kind: WORDS.f32 }], 2) };
     });
     for (const out of [scratch.intermediate, scratch.output]) {
       await fillTensor(out, [{ kind: WORDS.nan }], 0);
@@ -198,7 +200,7 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
       expert_gate_up: 4 * pairs * HIDDEN * WIDTH,
       expert_down: 2 * pairs * HIDDEN * WIDTH,
     };
-    const title = `${rows} (${experts.size} experts)`;
+    const title = `${layer.numericClass.name}, ${rows} (${experts.size} experts)`;
     let sum = 0;
     for (const { label, grid, launches: alike } of kindsOfLaunches(launches)) {
       const seconds = await secondsOf([
@@ -208,7 +210,8 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
       ]);
       sum += seconds;
       const kernel = label.slice(0, label.indexOf(" "));
-      const part = kernel.endsWith("linear") ? "router" : kernel.slice(kernel.indexOf("/") + 1);
+      const name = kernel.slice(kernel.indexOf("/") + 1).replace("matrix_", "");
+      const part = name === "linear" ? "router" : name;
       const known = part in flops ? (part as keyof typeof flops) : undefined;
       const work = known && { bytes: bytes[known], flops: flops[known] };
       const count = alike.length > 1 ? `${alike.length} of ` : "";
@@ -259,12 +262,11 @@ function bytesOf({ gateUp, down }: MoeCase, experts: number, rows: number) {
  * @returns The experts that rows chose, shared ones included.
  */
 async function checkExperts(
-  { gateUp, down }: MoeCase,
+  { numericClass, known, gateUp, down }: MoeCase,
   { scratch, x, rows }: { scratch: MoeScratch; x: MadeTensor; rows: number },
 ): Promise<ReadonlySet<number>> {
   const chosen = await wordsOf(scratch.experts, 0, rows * SLOTS);
-  const lanes = (await bounds()).layout.lanes;
-  const { upRow } = gateUpRows(WIDTH, lanes);
+  const { upRow } = gateUpRows(WIDTH, known.layout.lanes);
   for (const pair of [0, rows * SLOTS - 1]) {
     const row = Math.floor(pair / SLOTS);
     const own = new Set(chosen.subarray(row * SLOTS, (row + 1) * SLOTS));
@@ -294,7 +296,7 @@ async function checkExperts(
     expectNear(
       places.map((place) => out[place]!),
       places.map((place) => second.dot(place, middle)),
-      { tolerance: TOLERANCE, where },
+      { tolerance: numericClass.tolerance, where },
     );
     expect(out.some(Number.isNaN), `${where}: outputs that nobody wrote`).toBe(false);
   }
@@ -305,19 +307,25 @@ export function moeSection(): void {
   describe("experts", () => {
     const { routed, perToken } = SHAPE;
     const sizes = `${HIDDEN} to ${WIDTH}, ${perToken} of ${routed} and one shared`;
-    const header = ["rows", "launch", "us", "GB/s", "GFLOP/s", "of bound"];
-    const report = new Report(`Experts in FP8, ${sizes}, ${segments(WIDTH)} segments`, header);
+    const header = ["class, rows", "launch", "us", "GB/s", "GFLOP/s", "of bound"];
+    const report = new Report(`Experts in FP8, ${sizes}`, header);
     let layer: MoeCase | undefined;
+    /** One at a time: two would not fit. */
+    const open = async (numericClass: BenchedClass) => {
+      if (layer?.numericClass === numericClass) return layer;
+      layer?.memory.destroy();
+      layer = await openLayer(numericClass);
+      return layer;
+    };
     afterAll(() => {
       layer?.memory.destroy();
       report.finish();
     });
-    for (const rows of ROWS) {
-      const run = async () => {
-        layer ??= await openLayer();
-        await measureRows(report, layer, rows);
-      };
-      test(`${rows} rows of experts`, run, TIMEOUT);
+    for (const numericClass of [FMA128, ...MATRIX_CLASSES.slice(0, 1)]) {
+      for (const rows of numericClass === FMA128 ? ROWS : MATRIX_ROWS) {
+        const run = async () => measureRows(report, await open(numericClass), rows);
+        test(`${rows} rows of experts, ${numericClass.name}`, run, TIMEOUT);
+      }
     }
   });
 }
