@@ -7,6 +7,7 @@
  *
  * @module
  */
+import "./subgroup_matrices.ts";
 import { gqaSection } from "./gpu_gqa.ts";
 import { manyRowsSection, oneRowSection } from "./gpu_linear.ts";
 import { ratesSection } from "./gpu_machine.ts";

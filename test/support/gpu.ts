@@ -1,8 +1,8 @@
 /**
  * The device that GPU tests share, and short ways to get data onto it and back.
  *
- * `WISP_ADAPTER` chooses the driver; `setup.ts` fails every test that leaves a WebGPU
- * error behind.
+ * `WISP_ADAPTER` chooses the driver, `WISP_SUBGROUP_MATRICES=1` asks for the subgroup matrices of an
+ * adapter that has them; `setup.ts` fails every test that leaves a WebGPU error behind.
  *
  * @module
  */
@@ -13,7 +13,9 @@ import { gpuErrors } from "./gpu_errors.ts";
 
 export { seeded } from "./seeded.ts";
 
-const opened = await openDevice();
+const opened = await openDevice({
+  subgroupMatrices: process.env.WISP_SUBGROUP_MATRICES === "1",
+});
 
 export const device: GPUDevice = opened.device;
 export const adapter: AdapterDescription = opened.adapter;
