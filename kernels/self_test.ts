@@ -118,7 +118,7 @@ export async function selfTest(
 }
 
 /** Tensors of the test, and a way to run a few launches and read what they wrote. */
-class Bench {
+export class Bench {
   readonly recorder: Recorder;
   readonly #tensors: Tensor[] = [];
 

@@ -81,13 +81,3 @@ export function matrixTiles(
     subgroups: workgroup / subgroupMaxSize,
   };
 }
-
-/** The best tiles of a device; undefined where its adapter has none that kernels can be built of. */
-export function matrixTilesFor(
-  device: GPUDevice,
-  { decode }: { readonly decode: boolean },
-): MatrixTiles | undefined {
-  const { subgroupMaxSize } = device.adapterInfo;
-  const [config] = matrixConfigs(listedConfigs(device));
-  return config && matrixTiles(config, { subgroupMaxSize, decode });
-}

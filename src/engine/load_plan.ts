@@ -30,7 +30,7 @@ import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
 import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, planMemory } from "./memory_plan.ts";
-import { classLayout } from "./numeric_class.ts";
+import { classLayout, matrixLayout } from "./numeric_class.ts";
 import { logitRowCount, type StepSizes } from "./step_plan.ts";
 
 export interface LoadOptions extends EngineOptions {
@@ -169,7 +169,7 @@ export async function testAdapter(
   >,
 ): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
   const { weightFormats } = measured;
-  const numerics = classLayout(numericClass, device, { oneClass: options.deterministicInference });
+  const numerics = classLayout(numericClass, device);
   const groupColumns = weightFormats.get("int4")?.groupColumns;
   const report = await selfTest(device, {
     recorder,
@@ -182,12 +182,14 @@ export async function testAdapter(
     ...(groupColumns !== undefined && { groupColumns }),
   });
   requirePromise(options, report);
+  const matrices = await matrixLayout(numericClass, { recorder, ...options });
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
     ...{ lanes: tuning.lanes, tuning },
     ...numerics,
     ...{ fp8Decode, packedDots },
     ...(subgroupSize !== undefined && { subgroupSize }),
+    ...matrices,
   };
   return { report, layout };
 }

@@ -4,8 +4,9 @@
  * @module
  */
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
-import { matrixTilesFor } from "../../kernels/linear/matrix_tiles.ts";
+import { workingTiles } from "../../kernels/matrix_self_test.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
+import type { Recorder } from "../gpu/recorder.ts";
 import { takesPackedDots } from "../gpu/tuning.ts";
 import { NUMERIC_CLASSES, type NumericClass } from "../models/numeric_class.ts";
 
@@ -16,37 +17,48 @@ export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
  * What a layout says of the class that is wanted. `auto` never means f16 or matrices, whose operands
  * may be f16: who wants their speed asks for their rounding.
  *
- * @param oneClass Whether generated tokens have the class of prompts, also where another is faster.
- *
  * @throws {InvalidRequestError} when the option names no class.
  * @throws {DeviceError} when the adapter cannot compute in it.
  */
 export function classLayout(
   wanted: NumericClass | "auto",
   device: GPUDevice,
-  { oneClass }: { readonly oneClass: boolean },
-): Pick<LinearLayout, "packedDots" | "halfProducts" | "matrix"> {
+): Pick<LinearLayout, "packedDots" | "halfProducts"> {
   switch (wanted) {
     case "auto":
       return { packedDots: takesPackedDots(device.adapterInfo) };
     case "fma128":
+    case "mma128":
       return {};
     case "int8":
       return { packedDots: true };
     case "f16":
       if (device.features.has("shader-f16")) return { halfProducts: true };
       throw lacking(wanted, "the feature shader-f16");
-    case "mma128": {
-      const matrix = matrixTilesFor(device, { decode: oneClass });
-      if (matrix !== undefined) return { matrix };
-      throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
-    }
     default:
       throw new InvalidRequestError(
         `numericClass must be one of ${NUMERIC_CLASS_CHOICES.join(", ")}, got ${wanted satisfies never}`,
         "numericClass",
       );
   }
+}
+
+/**
+ * What a layout says of the matrices that class mma128 multiplies by, once they were found right.
+ * Generated tokens have the class of prompts only where all tokens are to have one.
+ *
+ * @throws {DeviceError} when the adapter cannot compute in it.
+ */
+export async function matrixLayout(
+  wanted: NumericClass | "auto",
+  options: { readonly recorder: Recorder; readonly deterministicInference: boolean },
+): Promise<Pick<LinearLayout, "matrix">> {
+  if (wanted !== "mma128") return {};
+  const { recorder, deterministicInference: decode } = options;
+  const matrix = await workingTiles(recorder, { decode });
+  if (matrix === undefined)
+    throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
+  return { matrix };
 }
 
 function lacking(wanted: NumericClass, what: string): DeviceError {

@@ -8,8 +8,6 @@ import { device } from "../support/gpu.ts";
 import { openNullDevice } from "../support/null_device.ts";
 import { randomGqa } from "../support/random_gqa.ts";
 
-const EVERY_PHASE = { oneClass: false };
-
 test("numeric class mma128 is refused where there are no subgroup matrices", async () => {
   const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
   await expect(
@@ -26,10 +24,8 @@ test("a device may be asked for subgroup matrices, and tells whether it has them
 test("nothing asks for f16 operands but its name", async () => {
   const everything = await openNullDevice();
   for (const wanted of ["auto", "fma128", "int8"] as const) {
-    const layout = classLayout(wanted, everything, EVERY_PHASE);
-    expect(layout.halfProducts ?? false).toBe(false);
-    expect(layout.matrix).toBeUndefined();
+    expect(classLayout(wanted, everything).halfProducts ?? false).toBe(false);
   }
-  expect(classLayout("f16", everything, EVERY_PHASE)).toEqual({ halfProducts: true });
+  expect(classLayout("f16", everything)).toEqual({ halfProducts: true });
   expect(NUMERIC_CLASS_CHOICES).toEqual(["auto", "fma128", "int8", "f16", "mma128"]);
 });
