@@ -52,3 +52,9 @@ export function formsOf(tuning: Readonly<Record<string, number>>): RowForm[] {
   const { tokens = 4, split = 1, workgroup = 8, staged = 0 } = tuning;
   return [{ tokens, split, workgroup, ...(staged === 1 && { staged: true }), cost: 1 }];
 }
+
+/** These, and a staged form that would be through any rows sooner, were it taken. */
+export function besideStaged(forms: readonly RowForm[]): RowForm[] {
+  const [staged] = formsOf(STAGED_FORMS[0]!);
+  return [...forms, { ...staged!, cost: 1e-3 }];
+}

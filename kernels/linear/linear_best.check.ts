@@ -1,7 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { bestTile } from "../sampling/best_tile.ts";
-import { formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
+import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -132,7 +132,7 @@ export default defineCheck<Shape>({
         outColumn: which === 0 ? 0 : outputs[0],
         tiles,
         tileStride: stride,
-        forms: formsOf(tuning),
+        forms: besideStaged(formsOf(tuning)),
       }),
     );
     const choose = bestTile(recorder, { tiles, stride, ids: tensors.ids! });

@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
 import { codedStride } from "../norm/quantize_codes.ts";
-import { formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
+import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -119,7 +119,7 @@ export default defineCheck<Shape>({
       },
       out: out!,
       outStride: outputs,
-      forms: formsOf(tuning),
+      forms: besideStaged(formsOf(tuning)),
     });
     return () => launch(rows);
   },

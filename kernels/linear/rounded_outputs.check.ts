@@ -1,5 +1,7 @@
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
 import { quantize } from "../norm/quantize.ts";
+import { besideStaged } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -34,7 +36,14 @@ export default defineCheck<Shape>({
     { dtype: "bf16", columns: 64, outputs: 256, groupRows: 128 },
     { dtype: "fp8", columns: 512, outputs: 2048, groupRows: 128 },
   ],
-  tunings: [{ folded: 1 }, { folded: 0 }, { folded: 1, subgroups: 1 }],
+  tunings: [
+    { folded: 1 },
+    { folded: 0 },
+    { folded: 1, subgroups: 1 },
+    // A staged form is none of one row whose outputs are rounded, but of a row that is not.
+    { folded: 1, staged: 1 },
+    { folded: 0, staged: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(outputsByColumns(shape)),
@@ -82,7 +91,7 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, { x, words, scales, out }, { folded = 0, subgroups = 0 }) {
+  bind(recorder, shape, { x, words, scales, out }, { folded = 0, subgroups = 0, staged = 0 }) {
     const { outputs, groupRows } = shape;
     const launch = linear(recorder, {
       x: x!,
@@ -97,6 +106,7 @@ export default defineCheck<Shape>({
       out: out!,
       outStride: outputs,
       groups: { rows: groupRows, xStride: sliceStride(shape) },
+      ...(staged === 1 && { forms: besideStaged(PLAIN_TUNING.rowForms) }),
       oneRow: folded === 1 ? { roundOutputs: true } : undefined,
     });
     const round = folded === 1 ? undefined : quantize(recorder, { x: out!, cols: outputs });

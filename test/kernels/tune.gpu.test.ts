@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { TimedMatrix } from "../../kernels/timed_matrix.ts";
 import { tuneKernels } from "../../kernels/tune.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
 import { formOf, requireTuning } from "../../src/gpu/tuning.ts";
@@ -23,6 +24,27 @@ test("measures every form and finds a tuning that may be stored", async () => {
   const rows = Array.from({ length: 64 }, (_, i) => i + 1);
   const taken = new Set(rows.map((count) => formOf(tuning.rowForms, count)));
   for (const form of tuning.rowForms.slice(1)) expect(taken.has(form)).toBe(true);
+});
+
+test("staged forms of each size are tried, and have the bits of the others", async () => {
+  const measured = vi.spyOn(TimedMatrix.prototype, "seconds");
+  await tuneKernels(device, { ...quick, matrices: [{ dtype: "fp8", rows: 40, columns: 300 }] });
+  const seconds = await Promise.all(measured.mock.results.map(({ value }) => value));
+  const tried = measured.mock.calls.map(([form], i) => ({ ...form, seconds: seconds[i]! }));
+  measured.mockRestore();
+  const staged = tried.filter((form) => form.staged);
+  expect(staged.map(({ tokens, workgroup }) => [tokens, workgroup])).toEqual([
+    ...[
+      [16, 64],
+      [16, 128],
+    ],
+    ...[
+      [32, 128],
+      [32, 256],
+    ],
+    [64, 256],
+  ]);
+  for (const one of staged) expect(one.seconds).toBeLessThan(Number.POSITIVE_INFINITY);
 });
 
 test("nothing to tune is refused", async () => {
