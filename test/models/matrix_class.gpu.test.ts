@@ -93,13 +93,22 @@ describe("numeric class mma128, emulated", () => {
     alone.tokens.push(7);
     wanted.push(...(await session.decode([alone])));
 
+    const twin = session.sequence(TOKENS.slice(0, 3));
+    await session.prefill(twin);
+    const generatedAlone: Float32Array[] = [];
+    for (const token of [12, 13, 14]) {
+      twin.tokens.push(token);
+      generatedAlone.push(...(await session.decode([twin])));
+    }
+
     const others = [3, 9, 21].map((count, i) => session.sequence(TOKENS.slice(0, count), i));
     for (const other of others) await session.prefill(other);
     const sequence = session.sequence(TOKENS, 1);
     const logits: Float32Array[] = [];
+    const generated: Float32Array[] = [];
     // The prompt comes in beside one generated row, or more, or another prompt.
     for (const [step, count] of [1, 19, 5, 20].entries()) {
-      const generating = others.slice(0, step % 4);
+      const generating = others.slice(0, step);
       for (const other of generating) other.tokens.push(11 + step);
       const late = session.sequence(TOKENS.slice(step, step + 4));
       const parts: Rows[] = [
@@ -107,14 +116,16 @@ describe("numeric class mma128, emulated", () => {
         { sequence: late, phase: "prefill", count: 4 },
         { sequence, phase: "prefill", count },
       ];
-      const rows = await session.run(step === 0 ? parts.slice(1) : parts);
+      const rows = await session.run(parts);
       logits.push(...rows.slice(-count));
+      if (step > 0) generated.push(rows[0]!);
       session.release(late);
     }
     sequence.tokens.push(7);
     others[0]!.tokens.push(13);
     logits.push((await session.decode([others[0]!, sequence]))[1]!);
     expect(logits).toEqual(wanted);
+    expect(generated).toEqual(generatedAlone);
     session.close();
   });
 
