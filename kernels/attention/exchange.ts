@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { type AttentionTuning, attentionTuning } from "../../src/gpu/tuning.ts";
 import split from "../common/attention_split.wgsl?raw";
 import memory from "../common/exchange_memory.wgsl?raw";
 import subgroup from "../common/exchange_subgroup.wgsl?raw";
@@ -23,8 +24,8 @@ export interface ExchangeOptions {
    * in order; from 8 on a workgroup is one subgroup then. Changes no bit.
    */
   readonly subgroupSize?: number | undefined;
-  /** Invocations of a workgroup that is none, a power of two from 8 to 32; changes no bit. */
-  readonly lanes?: number | undefined;
+  /** How work is shared out; changes no bit. Default: as the adapter's row in the table says. */
+  readonly tuning?: AttentionTuning | undefined;
 }
 
 /** Something for each way. */
@@ -39,23 +40,24 @@ export function withAttention(source: string): Exchanges<string> {
   return { memory: `${text}\n${memory}`, subgroup: `enable subgroups;\n${text}\n${subgroup}` };
 }
 
-/** The way that is taken, and the invocations of a workgroup. */
-export function exchangeFor(
-  device: GPUDevice,
-  { subgroupSize = 0, lanes }: ExchangeOptions,
-  /** Quads of a value, of which an invocation owns one at least. */
-  valueQuads: number,
-): { readonly by: keyof Exchanges<unknown>; readonly lanes: number } {
-  if (subgroupSize >= FEWEST_LANES) {
-    return { by: "subgroup", lanes: Math.min(subgroupSize, MOST_LANES) };
-  }
-  return { by: "memory", lanes: lanes ?? defaultLanes(device, valueQuads) };
+/** How a kernel's work is shared out on a device. */
+export interface Exchange {
+  /** The way that is taken. */
+  readonly by: keyof Exchanges<unknown>;
+  /** Invocations of a workgroup. */
+  readonly lanes: number;
+  readonly tuning: AttentionTuning;
 }
 
-/** Software adapters run few lanes at a time; a GPU wants one for four columns. */
-function defaultLanes({ adapterInfo }: GPUDevice, valueQuads: number): number {
-  const { subgroupMaxSize = 0 } = adapterInfo;
-  if (subgroupMaxSize > 0 && subgroupMaxSize <= FEWEST_LANES) return FEWEST_LANES;
-  const wanted = 2 ** Math.ceil(Math.log2(valueQuads));
-  return Math.min(MOST_LANES, Math.max(FEWEST_LANES, wanted));
+/** @param valueQuads Quads of a value, of which an invocation owns one at least. */
+export function exchangeFor(
+  { adapterInfo }: GPUDevice,
+  { subgroupSize = 0, tuning = attentionTuning(adapterInfo) }: ExchangeOptions,
+  valueQuads: number,
+): Exchange {
+  if (subgroupSize >= FEWEST_LANES) {
+    return { by: "subgroup", lanes: Math.min(subgroupSize, MOST_LANES), tuning };
+  }
+  const used = Math.max(2 ** Math.ceil(Math.log2(valueQuads)), FEWEST_LANES);
+  return { by: "memory", lanes: Math.min(tuning.lanes, used), tuning };
 }

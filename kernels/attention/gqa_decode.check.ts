@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { layoutFor } from "../linear/layout.ts";
+import { exchangeOptions } from "./check_tuning.ts";
 import { gqaDecode } from "./gqa_decode.ts";
 import {
   type GqaShape,
@@ -320,15 +320,13 @@ export default defineCheck<GqaShape>({
   reference: (shape, inputs) => ({ out: gqaReference(shape, inputs) }),
 
   bind(recorder, shape, tensors, tuning) {
-    const { subgroups, grouped, ...rest } = tuning;
     const launch = gqaDecode(recorder, {
       ...gqaOptions(shape, tensors),
       partials: tensors.partials!,
       groups: tensors.groups!,
-      ...rest,
-      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
+      ...exchangeOptions(recorder.device, tuning),
     });
-    const groups = grouped === 1 ? gqaGroups(shape).length / 2 : 0;
+    const groups = tuning.grouped === 1 ? gqaGroups(shape).length / 2 : 0;
     return () => launch(gqaRows(shape), gqaSplits(shape), groups);
   },
 });

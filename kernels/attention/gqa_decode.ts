@@ -22,9 +22,6 @@ import source from "./gqa_decode.wgsl?raw";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "./split_launch.ts";
 
 const NAME = "attention/gqa_decode";
-/** Query heads that share the reads of a workgroup, at most; fewer where rows share them too. */
-const HEAD_TILE = 8;
-const GROUPED_HEAD_TILE = 4;
 
 /** What decode and prefill rows have in common. */
 export interface GqaAttentionOptions extends ExchangeOptions {
@@ -81,10 +78,10 @@ export class GqaKernels<B extends string, P extends string> {
     };
   }
 
-  /** The kernel and the invocations of its workgroups. */
+  /** The kernel, the invocations of its workgroups, and what shares them out. */
   for({ device }: Recorder, options: GqaAttentionOptions) {
-    const { by, lanes } = exchangeFor(device, options, options.headDim / 4);
-    return { kernel: this.#kernels[by][options.cacheDtype], lanes };
+    const { by, ...shared } = exchangeFor(device, options, options.headDim / 4);
+    return { kernel: this.#kernels[by][options.cacheDtype], ...shared };
   }
 }
 
@@ -156,12 +153,12 @@ const kernels = new GqaKernels({
  */
 export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): DecodeLaunch {
   const { query, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
-  const { kernel, lanes } = kernels.for(recorder, options);
+  const { kernel, lanes, tuning } = kernels.for(recorder, options);
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: options.groups },
     merge: options,
     bind: (target, direct, groups) => {
-      const tile = headTiles(options, groups === undefined ? HEAD_TILE : GROUPED_HEAD_TILE);
+      const tile = headTiles(options, groups === undefined ? tuning.rowHeads : tuning.groupHeads);
       const shape = { rows: groups === undefined ? 1 : SHARED_ROWS, heads: tile.heads, lanes };
       const bound = kernel.bind(
         recorder,

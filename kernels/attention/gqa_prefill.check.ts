@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { layoutFor } from "../linear/layout.ts";
+import { exchangeOptions } from "./check_tuning.ts";
 import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./gqa_prefill.ts";
 import {
   type GqaShape,
@@ -164,12 +164,10 @@ export default defineCheck<GqaShape>({
   reference: (shape, inputs) => ({ out: gqaReference(shape, inputs) }),
 
   bind(recorder, shape, tensors, tuning) {
-    const { subgroups, ...rest } = tuning;
     const launch = gqaPrefill(recorder, {
       ...gqaOptions(shape, tensors),
       items: tensors.items!,
-      ...rest,
-      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
+      ...exchangeOptions(recorder.device, tuning),
     });
     const items = itemsOf(shape).length / ITEM_WORDS - OTHER_ITEMS;
     return () => launch(OTHER_ITEMS, items);

@@ -15,8 +15,6 @@ const NAME = "attention/gqa_prefill";
 
 /** Rows of an item at most; they are of one sequence and their positions consecutive. */
 export const GQA_PREFILL_ROW_TILE = 8;
-/** Query heads that share the reads of a workgroup, at most, where queries are read once for all. */
-const HEAD_TILE = 2;
 
 export interface GqaPrefillOptions extends GqaAttentionOptions {
   /** `[items, 8]` u32: first row, row count (at most `GQA_PREFILL_ROW_TILE`), six unused */
@@ -53,8 +51,8 @@ export function gqaPrefill(
   options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
   const { query, cache, rows, pageTables, items, sinks, out, kvHeads } = options;
-  const { kernel, lanes } = kernels.for(recorder, options);
-  const tile = headTiles(options, options.subgroupSize === undefined ? 1 : HEAD_TILE);
+  const { kernel, lanes, tuning } = kernels.for(recorder, options);
+  const tile = headTiles(options, tuning.promptHeads);
   const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
   const bound = kernel.bind(
     recorder,

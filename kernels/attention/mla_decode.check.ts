@@ -3,7 +3,7 @@ import { bf16Words, decodeBf16 } from "../cache/host_cache.ts";
 import { decodeFp8Latents, fp8Latents, isFp8Dtype } from "../cache/host_fp8.ts";
 import { mlaFp8EntryBytes } from "../cache/mla_write.ts";
 import { defineCheck } from "../check.ts";
-import { layoutFor } from "../linear/layout.ts";
+import { exchangeOptions } from "./check_tuning.ts";
 import { mlaDecode } from "./mla_decode.ts";
 import { SHARED_ROWS } from "./split_launch.ts";
 
@@ -352,7 +352,6 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, tensors, tuning) {
     const { lengths, heads, latent, rope, nope, pageSize, splitLength, dtype } = shape;
-    const { subgroups, grouped, ...rest } = tuning;
     const launch = mlaDecode(recorder, {
       queryAbsorbed: tensors.q_absorbed!,
       query: tensors.q!,
@@ -372,10 +371,9 @@ export default defineCheck<Shape>({
       pageSize,
       splitLength,
       scale: SCALE,
-      ...rest,
-      ...(subgroups === 1 && { subgroupSize: layoutFor(recorder.device).subgroupSize }),
+      ...exchangeOptions(recorder.device, tuning),
     });
-    const groups = grouped === 1 ? groupsOf(shape).length / 2 : 0;
+    const groups = tuning.grouped === 1 ? groupsOf(shape).length / 2 : 0;
     return () => launch(lengths.length, splitsOf(shape), groups);
   },
 });

@@ -13,9 +13,6 @@ import { seenKeys } from "./seen_keys.ts";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "./split_launch.ts";
 
 const NAME = "attention/mla_decode";
-/** Heads that share the reads of a workgroup, at most; fewer where rows share them too. */
-const HEAD_TILE = 8;
-const GROUPED_HEAD_TILE = 4;
 
 /** Elements of a latent at most: a scale for each 128 keeps the FP8 form in workgroup memory. */
 export const MLA_DECODE_MAX_LATENT = 1024;
@@ -96,12 +93,13 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
       `latents of ${latent} elements, more than ${MLA_DECODE_MAX_LATENT}`,
     );
   }
-  const { by, lanes } = exchangeFor(recorder.device, options, latent / 4);
+  const { by, lanes, tuning } = exchangeFor(recorder.device, options, latent / 4);
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: options.groups },
     merge: { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength },
     bind: (target, direct, groups) => {
-      const headTile = Math.min(heads, groups === undefined ? HEAD_TILE : GROUPED_HEAD_TILE);
+      const most = groups === undefined ? tuning.rowHeads : tuning.groupHeads;
+      const headTile = Math.min(heads, most);
       const bound = kernels[by][cacheDtype].bind(
         recorder,
         {

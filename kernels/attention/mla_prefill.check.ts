@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { layoutFor } from "../linear/layout.ts";
+import { exchangeOptions } from "./check_tuning.ts";
 import { mlaPrefill, PREFILL_ROW_TILE } from "./mla_prefill.ts";
 
 interface Shape {
@@ -285,10 +285,7 @@ export default defineCheck<Shape>({
         value,
         splitLength,
         scale: SCALE,
-        ...tuning,
-        ...(tuning.subgroups === 1 && {
-          subgroupSize: layoutFor(recorder.device).subgroupSize,
-        }),
+        ...exchangeOptions(recorder.device, tuning),
       });
       return () => launch(firstItem, items);
     });

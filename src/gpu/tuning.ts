@@ -1,7 +1,8 @@
 /**
- * How the kernels over weights are launched, adapter by adapter: the one table that says so.
+ * How the kernels over weights and of attention are launched, adapter by adapter: the one table that
+ * says so.
  *
- * A tuning chooses how a weight matrix lies on the GPU and how its work is shared out. It never
+ * A tuning chooses how a weight matrix lies on the GPU and how work is shared out. It never
  * changes a bit of a result.
  *
  * @module
@@ -31,6 +32,20 @@ export interface RowForm {
 /** Activation rows of an invocation of a staged form. */
 export const STAGED_TOKENS = 4;
 
+/** How the work of attention is shared out. Heads of a workgroup share what it reads of the cache. */
+export interface AttentionTuning {
+  /** Query heads of a workgroup at most, for a generated row that stands alone. */
+  readonly rowHeads: number;
+  /** The same for each of the generated rows of one sequence that share reads. */
+  readonly groupHeads: number;
+  /** The same for each row of a prompt. */
+  readonly promptHeads: number;
+  /** Invocations of a workgroup at most, where it is no subgroup. */
+  readonly lanes: number;
+  /** Whether a workgroup is one subgroup, where their size is known, and nothing goes through memory. */
+  readonly subgroups: boolean;
+}
+
 export interface Tuning {
   /** Weight rows whose words lie side by side. */
   readonly lanes: number;
@@ -48,6 +63,8 @@ export interface Tuning {
    * no logits to memory and back, for pipelines of its own. Default false.
    */
   readonly findsBest?: boolean;
+  /** Default: that of the adapter's row below. */
+  readonly attention?: AttentionTuning;
 }
 
 /** What a tuning may choose from. */
@@ -57,12 +74,21 @@ export const TUNING_CHOICES = {
   stagedTokens: [16, 32, 64],
   split: [1, 2, 4, 8, 16, 32],
   workgroup: [8, 16, 32, 64, 128, 256],
+  rowHeads: [1, 2, 4, 8, 16],
+  groupHeads: [1, 2, 4],
+  promptHeads: [1, 2],
 } as const;
 
 /** Forms that share nothing out, of 1, 2, 4 and, if there is a fourth cost, 8 rows. */
 function alone(...costs: readonly number[]): RowForm[] {
   return costs.map((cost, i) => ({ tokens: 2 ** i, split: 1, workgroup: 8, cost }));
 }
+
+/** Of a CPU, whose lanes are few and whose loads cost the most: as much as registers hold. */
+const FEW_LANES: AttentionTuning = {
+  ...{ rowHeads: 8, groupHeads: 4, promptHeads: 2 },
+  ...{ lanes: 8, subgroups: true },
+};
 
 /** One row at a time or four, nothing shared out: what every adapter can do. */
 export const PLAIN_TUNING: Tuning = {
@@ -71,6 +97,7 @@ export const PLAIN_TUNING: Tuning = {
     { tokens: 1, split: 1, workgroup: 8, cost: 1 },
     { tokens: 4, split: 1, workgroup: 8, cost: 2 },
   ],
+  attention: FEW_LANES,
 };
 
 /**
@@ -87,6 +114,7 @@ const LAVAPIPE: Tuning = {
     bf16: alone(1, 1.13, 1.5, 2.35),
     int8: alone(1, 1.15, 1.8, 3.2),
   },
+  attention: FEW_LANES,
 };
 
 /** Compiles a pipeline as soon as it is made, and slowly: so there are few. */
@@ -102,6 +130,9 @@ const SWIFTSHADER = PLAIN_TUNING;
  * 8, and one for 16 rows 3 in place of 4. Adapters that are a CPU have none: there a staged pass for
  * 64 rows takes 4 to 5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
  * 1.7 times as long as four (SwiftShader), by processor time (`bench/linear.bench.ts`).
+ *
+ * Attention is reasoned, not measured: a query takes about twelve registers of four, so that eight
+ * queries are what an invocation has room for, and a prompt's rows are eight already.
  */
 const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
@@ -114,9 +145,13 @@ const MANY_INVOCATIONS: Tuning = {
     { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 },
     { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 5 },
   ],
+  attention: { rowHeads: 8, groupHeads: 2, promptHeads: 1, lanes: 32, subgroups: true },
 };
 
-/** As above for GPUs with few and narrow cores, which smaller workgroups fill better. */
+/**
+ * As above for GPUs with few and narrow cores, which smaller workgroups fill better, and with half
+ * the registers.
+ */
 const FEW_CORES: Tuning = {
   lanes: 8,
   foldsNorms: true,
@@ -127,6 +162,7 @@ const FEW_CORES: Tuning = {
     { tokens: 8, split: 1, workgroup: 64, cost: 2.4 },
     { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
   ],
+  attention: { rowHeads: 4, groupHeads: 1, promptHeads: 1, lanes: 32, subgroups: true },
 };
 
 interface AdapterRow {
@@ -168,6 +204,11 @@ function names(
 export function tuningFor(info: AdapterIdentity): Tuning {
   const knows = ({ words }: AdapterRow) => words.some((word) => names(info, word));
   return ADAPTER_TUNINGS.find(knows)?.tuning ?? DEFAULT_TUNING;
+}
+
+/** How attention is shared out where nothing else is said. */
+export function attentionTuning(info: AdapterIdentity): AttentionTuning {
+  return tuningFor(info).attention ?? FEW_LANES;
 }
 
 /**
@@ -216,10 +257,11 @@ export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
  * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
  */
 export function requireTuning(value: unknown): Tuning {
-  const fields = requireFields(value, "tuning", [...["lanes", "rowForms", "dtypeForms"], ...FLAGS]);
+  const fields = requireFields(value, "tuning", [...FIELDS, ...FLAGS]);
   const lanes = requireChoice(fields.lanes, "lanes");
   const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
-  const common = { lanes, rowForms, ...requireFlags(fields) };
+  const attention = fields.attention === undefined ? {} : { attention: requireAttention(fields) };
+  const common = { lanes, rowForms, ...requireFlags(fields), ...attention };
   if (fields.dtypeForms === undefined) return common;
   const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
   const dtypeForms = Object.fromEntries(
@@ -231,6 +273,7 @@ export function requireTuning(value: unknown): Tuning {
   return { ...common, dtypeForms };
 }
 
+const FIELDS = ["lanes", "rowForms", "dtypeForms", "attention"];
 const FLAGS = ["foldsNorms", "findsBest"] as const satisfies readonly (keyof Tuning)[];
 const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
 const MOST_INVOCATIONS = 256;
@@ -272,6 +315,17 @@ function requireFlags(
   const wrong = given.find((flag) => typeof fields[flag] !== "boolean");
   if (wrong !== undefined) refuse(`${wrong} must be true or false`);
   return Object.fromEntries(given.map((flag) => [flag, fields[flag]]));
+}
+
+function requireAttention({ attention }: Readonly<Record<string, unknown>>): AttentionTuning {
+  const numbers = ["rowHeads", "groupHeads", "promptHeads", "lanes"] as const;
+  const given = requireFields(attention, "attention", [...numbers, "subgroups"]);
+  const [rowHeads, groupHeads, promptHeads, lanes] = numbers.map((name) =>
+    requireChoice(given[name], name),
+  ) as [number, number, number, number];
+  const { subgroups } = given;
+  if (typeof subgroups !== "boolean") return refuse("subgroups must be true or false");
+  return { rowHeads, groupHeads, promptHeads, lanes, subgroups };
 }
 
 function requireChoice(

@@ -10,7 +10,8 @@ import { DeviceError } from "../errors.ts";
 
 /**
  * `subgroup`: in the registers of a subgroup. `portable`: through workgroup memory, on any adapter.
- * `auto`: the first where the adapter has subgroups of one known size, 8 or more, that pass the self-test.
+ * `auto`: the first where the adapter has subgroups of one known size, 8 or more, that pass the self-test,
+ * and its tuning does not say otherwise.
  */
 export const ATTENTION_BACKENDS = ["auto", "subgroup", "portable"] as const;
 export type AttentionBackend = (typeof ATTENTION_BACKENDS)[number];
@@ -30,7 +31,7 @@ export const DEFAULT_BACKENDS: AttentionBackends = { prefill: "auto", decode: "a
  */
 export function attentionSubgroupSize(
   backend: AttentionBackend,
-  { subgroupSize }: Pick<LinearLayout, "subgroupSize">,
+  { subgroupSize, tuning }: Pick<LinearLayout, "subgroupSize" | "tuning">,
 ): number | undefined {
   if (backend === "portable") return undefined;
   if (backend === "subgroup" && (subgroupSize ?? 0) < FEWEST_LANES) {
@@ -39,5 +40,6 @@ export function attentionSubgroupSize(
         `${FEWEST_LANES} or more, that work`,
     );
   }
+  if (backend === "auto" && tuning?.attention?.subgroups === false) return undefined;
   return subgroupSize;
 }

@@ -215,10 +215,12 @@ export class GqaAttention {
     const decode = gqaDecode(recorder, {
       ...attention,
       ...{ partials, groups: inputs.rowGroups },
+      tuning: this.#layout.tuning?.attention,
       subgroupSize: attentionSubgroupSize(forGenerated, this.#layout),
     });
     const prefill = gqaPrefill(recorder, {
       ...{ ...attention, items: inputs.items },
+      tuning: this.#layout.tuning?.attention,
       subgroupSize: attentionSubgroupSize(forPrompts, this.#layout),
     });
     plan.add((step) => project(step.rows, step.decodeRows));

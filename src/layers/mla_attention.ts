@@ -280,6 +280,7 @@ export class MlaAttention {
       pageSize: binding.pageSize,
       splitLength,
       scale: softmaxScale,
+      tuning: this.#layout.tuning?.attention,
       subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),
     });
     const up: LinearOptions = {
@@ -363,6 +364,7 @@ export class MlaAttention {
       value,
       splitLength,
       scale: softmaxScale,
+      tuning: this.#layout.tuning?.attention,
       subgroupSize: attentionSubgroupSize(this.#backends.prefill, this.#layout),
     });
     return ({ keys, firstItem, items }) => {

@@ -109,6 +109,8 @@ describe("a tuning from outside", () => {
     rowForms: [form, { ...staged, ...other }],
   });
 
+  const attention = DEFAULT_TUNING.attention!;
+
   test("may have staged forms", () => {
     expect(requireTuning(staging(8, {})).rowForms[1]).toEqual(staged);
     expect(requireTuning(staging(8, { tokens: 4, staged: false })).rowForms[1]).toEqual({
@@ -142,6 +144,13 @@ describe("a tuning from outside", () => {
     [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
     [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],
     [{ ...good, findsBest: "yes" }, "findsBest must be true or false"],
+    [{ ...good, attention: 8 }, "attention must be an object"],
+    [{ ...good, attention: { ...attention, lane: 8 } }, 'attention has no field "lane"'],
+    [
+      { ...good, attention: { ...attention, promptHeads: 4 } },
+      "promptHeads must be one of 1, 2, got 4",
+    ],
+    [{ ...good, attention: { ...attention, subgroups: 1 } }, "subgroups must be true or false"],
   ])("%o is refused", (value, problem) => {
     expect(() => requireTuning(value)).toThrow(problem);
   });
