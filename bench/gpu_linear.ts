@@ -30,7 +30,7 @@ import {
   WORK_HEADER,
   workCells,
 } from "./gpu_bench.ts";
-import { type BenchedClass, CODES, MATRIX_CLASSES, VECTOR_CLASSES } from "./gpu_classes.ts";
+import { type BenchedClass, CODES, FMA128, MATRIX_CLASSES, VECTOR_CLASSES } from "./gpu_classes.ts";
 import { type MadeTensor, makeTensor, WORDS } from "./gpu_data.ts";
 import { type BenchedDtype, type MadeWeight, makeWeight } from "./gpu_weights.ts";
 
@@ -102,7 +102,8 @@ function candidatesFor(linearCase: LinearCase): Candidate[] {
     .filter(({ tokens }) => tokens <= rows && (rows < PROMPT_ROWS || tokens >= PROMPT_TOKENS))
     .filter(({ staged = false }) => !(staged && kind.coded));
   const byName = new Map(forms.map((form) => [formName(form), form]));
-  const inForms = (kind.coded ? [CODES] : VECTOR_CLASSES).flatMap((numericClass) =>
+  const classes = kind === FP8 ? VECTOR_CLASSES : scaled(VECTOR_CLASSES, [FMA128]);
+  const inForms = (kind.coded ? [CODES] : classes).flatMap((numericClass) =>
     Array.from(byName, ([name, form]) =>
       candidateOf(linearCase, numericClass, `${numericClass.name}, ${name}`, [form]),
     ),
