@@ -1,10 +1,14 @@
 /**
- * Sequences in a paged cache that the GPU fills, and attention over them in f64.
+ * Sequences in a paged cache that the GPU fills, attention over them in f64, and the ways that its
+ * kernels may be shared out.
  *
  * @module
  */
+import type { ExchangeOptions } from "../kernels/attention/exchange.ts";
 import { type Tensor, whole } from "../src/gpu/tensor.ts";
-import { upload } from "../test/support/gpu.ts";
+import { attentionTuning, TUNING_CHOICES } from "../src/gpu/tuning.ts";
+import { device, upload } from "../test/support/gpu.ts";
+import { scaled } from "./gpu_bench.ts";
 
 export const PAGE_SIZE = 64;
 /** No neighbours in a sequence are neighbours in the cache. */
@@ -56,6 +60,42 @@ export function pagedRows(sequences: Sequences): PagedRows {
       for (const { buffer } of tensors) buffer.destroy();
     },
   };
+}
+
+/** How the work of a kernel is shared out. */
+export interface Sharing {
+  readonly name: string;
+  readonly options: ExchangeOptions;
+}
+
+/** What a tuning may choose, and how many heads there are to share what a workgroup reads. */
+export interface HeadChoice {
+  readonly field: "rowHeads" | "promptHeads";
+  readonly most: number;
+}
+
+/**
+ * As the adapter's tuning says, in both ways that values are exchanged where there are two; then with
+ * other numbers of heads a workgroup.
+ */
+export function sharings(subgroupSize: number | undefined, choice?: HeadChoice): Sharing[] {
+  const tuning = attentionTuning(device.adapterInfo);
+  const byMemory: Sharing = { name: "by memory", options: { tuning } };
+  const bySubgroups: Sharing = { name: "by subgroups", options: { tuning, subgroupSize } };
+  const own = subgroupSize === undefined ? [byMemory] : [bySubgroups, byMemory];
+  if (choice === undefined) return own;
+  const { field, most } = choice;
+  const [{ name, options }] = own as [Sharing, ...Sharing[]];
+  const others = TUNING_CHOICES[field].filter(
+    (heads) => heads <= most && heads !== Math.min(tuning[field], most),
+  );
+  return [
+    ...own,
+    ...scaled(others, others.slice(0, 1)).map((heads) => ({
+      name: `${name}, ${heads} heads each`,
+      options: { ...options, tuning: { ...tuning, [field]: heads } },
+    })),
+  ];
 }
 
 /** Keys and values of one head, `[keys, width]` each. */

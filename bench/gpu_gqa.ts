@@ -10,10 +10,12 @@ import { allocateTensor, type Tensor, whole } from "../src/gpu/tensor.ts";
 import { device, upload } from "../test/support/gpu.ts";
 import {
   attend,
+  type HeadChoice,
   PAGE_SIZE,
   type PagedRows,
   pagedRows,
   type Sequences,
+  sharings,
   slotsFor,
 } from "./gpu_attention_data.ts";
 import {
@@ -30,7 +32,6 @@ import {
   workCells,
 } from "./gpu_bench.ts";
 import { floatOf, type MadeTensor, makeTensor, WORDS } from "./gpu_data.ts";
-import { exchanges } from "./gpu_mla.ts";
 
 interface Heads {
   readonly heads: number;
@@ -127,12 +128,16 @@ async function measureCase(
   };
   const { paged, query, cache, out } = one;
   const items = whole(upload(Uint32Array.from(itemsOf(sequences))));
-  const candidates = exchanges(known.layout.subgroupSize).map(
-    ({ name, subgroupSize }): Candidate => ({
+  const choice: HeadChoice = {
+    field: rows > 1 ? "promptHeads" : "rowHeads",
+    most: heads / kvHeads,
+  };
+  const candidates = sharings(known.layout.subgroupSize, choice).map(
+    ({ name, options: shared }): Candidate => ({
       name,
       numericClass: "fma128",
       bind(recorder, allocate) {
-        const options = { ...optionsOf(one), subgroupSize };
+        const options = { ...optionsOf(one), ...shared };
         if (rows > 1) {
           const launch = gqaPrefill(recorder, { ...options, items });
           return [() => launch(0, itemsOf(sequences).length / 8)];

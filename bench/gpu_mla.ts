@@ -5,6 +5,7 @@
  * @module
  */
 import { afterAll, describe, test } from "vitest";
+import type { ExchangeOptions } from "../kernels/attention/exchange.ts";
 import { mlaDecode } from "../kernels/attention/mla_decode.ts";
 import { mlaPrefill, PREFILL_ROW_TILE } from "../kernels/attention/mla_prefill.ts";
 import { decodeBf16 } from "../kernels/cache/host_cache.ts";
@@ -17,6 +18,7 @@ import {
   PAGE_SIZE,
   pagedRows,
   type Sequences,
+  sharings,
   slotsFor,
   turned,
 } from "./gpu_attention_data.ts";
@@ -46,6 +48,8 @@ const DTYPES = ["bf16", "fp8_e4m3"] as const;
 type Dtype = (typeof DTYPES)[number];
 /** Keys of a split: what models with few heads take, and those with many. */
 const SPLITS = [256, 2048];
+/** Numbers of a latent for all heads, from which on a model has long splits. */
+const WIDE_ATTENTION = 16_384;
 const SCALE = 1 / Math.sqrt(128 + 64);
 /** Sums over tens of thousands of keys in f32, of values that nearly cancel. */
 const TOLERANCE = 2e-4;
@@ -94,26 +98,31 @@ async function decodeCase(
   const table = await makeTensor("rope table", context * rope, { kind: WORDS.f32 });
   const out = allocateTensor(device, count * heads * latent * 4, "attention");
 
-  const candidates = SPLITS.flatMap((splitLength) =>
-    exchanges(known.layout.subgroupSize).map(
-      ({ name, subgroupSize }): Candidate => ({
-        name: `splits of ${splitLength}, ${name}`,
-        numericClass: `splits of ${splitLength}`,
-        bind(recorder, allocate) {
-          const splits = Math.ceil(context / splitLength);
-          const records = splits > 1 ? count * splits * heads : 0;
-          const partials = allocate(records * (2 + latent) * 4, "partials");
-          const launch = mlaDecode(recorder, {
-            ...{ queryAbsorbed: absorbed.tensor, query: query.tensor, queryStride: heads * QUERY },
-            ...{ cache: cache.tensor, cacheDtype: dtype, ropeTable: table.tensor, partials, out },
-            ...{ rows: paged.rows, pageTables: paged.pageTables, pageSize: PAGE_SIZE },
-            ...{ heads, latent, rope, nope, splitLength, scale: SCALE, subgroupSize },
-          });
-          return [() => launch(count, splits)];
-        },
+  const bind = (splitLength: number, options: ExchangeOptions): Candidate["bind"] => {
+    const splits = Math.ceil(context / splitLength);
+    return (recorder, allocate) => {
+      const records = splits > 1 ? count * splits * heads : 0;
+      const partials = allocate(records * (2 + latent) * 4, "partials");
+      const launch = mlaDecode(recorder, {
+        ...{ queryAbsorbed: absorbed.tensor, query: query.tensor, queryStride: heads * QUERY },
+        ...{ cache: cache.tensor, cacheDtype: dtype, ropeTable: table.tensor, partials, out },
+        ...{ rows: paged.rows, pageTables: paged.pageTables, pageSize: PAGE_SIZE },
+        ...{ heads, latent, rope, nope, splitLength, scale: SCALE, ...options },
+      });
+      return [() => launch(count, splits)];
+    };
+  };
+  const candidates = SPLITS.flatMap((splitLength, i) => {
+    // Other numbers of heads are tried with the splits that such a model takes.
+    const isOwn = i === (heads * latent >= WIDE_ATTENTION ? 1 : 0);
+    const choice = { field: "rowHeads", most: heads } as const;
+    const split = `splits of ${splitLength}`;
+    return sharings(known.layout.subgroupSize, isOwn ? choice : undefined).map(
+      ({ name, options }) => ({
+        ...{ name: `${split}, ${name}`, numericClass: split, bind: bind(splitLength, options) },
       }),
-    ),
-  );
+    );
+  });
 
   const want = (row: number, head: number) => {
     const at = (row * heads + head) * QUERY + nope;
@@ -157,12 +166,6 @@ async function decodeCase(
   }
 }
 
-/** How invocations learn of each other's values, where there is a choice. */
-export function exchanges(subgroupSize: number | undefined) {
-  const memory = { name: "by memory", subgroupSize: undefined };
-  return subgroupSize === undefined ? [memory] : [{ name: "by subgroups", subgroupSize }, memory];
-}
-
 /** Prompt rows and the keys before them. */
 const PREFILLS: readonly Sequences[] = scaled(
   [
@@ -197,8 +200,8 @@ async function prefillCase(report: Report, heads: number, sequences: Sequences):
     list.push(r, Math.min(PREFILL_ROW_TILE, rows - r), 0, 0, keys, 1, 1, 0);
   }
   const items = whole(upload(Uint32Array.from(list)));
-  const candidates = exchanges(known.layout.subgroupSize).map(
-    ({ name, subgroupSize }): Candidate => ({
+  const candidates = sharings(known.layout.subgroupSize).map(
+    ({ name, options }): Candidate => ({
       name,
       numericClass: "fma128",
       bind(recorder) {
@@ -206,7 +209,7 @@ async function prefillCase(report: Report, heads: number, sequences: Sequences):
           ...{ query: query.tensor, queryStride: heads * QUERY, keyValues: keyValues.tensor },
           ...{ ropes: ropes.tensor, items, rows: paged.rows, ropeTable: table.tensor, state, out },
           ...{ outStride: heads * value, heads, nope, rope, value, splitLength: PREFILL_SPLIT },
-          ...{ scale: SCALE, subgroupSize },
+          ...{ scale: SCALE, ...options },
         });
         return [() => launch(0, list.length / 8)];
       },
