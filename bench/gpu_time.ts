@@ -11,7 +11,7 @@ import { type Encode, fastest } from "./timing.ts";
 export const HAS_CLOCK = device.features.has("timestamp-query");
 
 const ROUNDS = 3;
-const MOST_PASSES_LAUNCHES = 4000;
+const MOST_LAUNCHES = 4000;
 /** Of one round. */
 const WANTED_SECONDS = 0.02;
 /** Launches that take longer are not repeated for the sake of the clock. */
@@ -31,9 +31,9 @@ export async function secondsOf(turns: readonly Encode[]): Promise<number> {
     let count = turns.length;
     if (seconds > LONG_SECONDS) return Math.min(seconds, await time(count)) / count;
     seconds = await time(count);
-    while (seconds < WANTED_SECONDS / 2 && count < MOST_PASSES_LAUNCHES) {
+    while (seconds < WANTED_SECONDS / 2 && count < MOST_LAUNCHES) {
       const more = Math.ceil(Math.min(WANTED_SECONDS / Math.max(seconds, 1e-6), 16));
-      count = Math.min(count * Math.max(more, 2), MOST_PASSES_LAUNCHES);
+      count = Math.min(count * Math.max(more, 2), MOST_LAUNCHES);
       seconds = await time(count);
     }
     for (let round = 1; round < ROUNDS; round++) seconds = Math.min(seconds, await time(count));
