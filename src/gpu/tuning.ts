@@ -84,7 +84,11 @@ function alone(...costs: readonly number[]): RowForm[] {
   return costs.map((cost, i) => ({ tokens: 2 ** i, split: 1, workgroup: 8, cost }));
 }
 
-/** Of a CPU, whose lanes are few and whose loads cost the most: as much as registers hold. */
+/**
+ * Measured on llvmpipe and SwiftShader by processor time (`bench/attention.bench.ts`), whose loads
+ * cost the most: half as many heads of a workgroup take 10 to 40 % longer. A row's sixteen heads in
+ * one workgroup take 10 to 15 % less, but leave all cores but one idle in a short context.
+ */
 const FEW_LANES: AttentionTuning = {
   ...{ rowHeads: 8, groupHeads: 4, promptHeads: 2 },
   ...{ lanes: 8, subgroups: true },

@@ -5,6 +5,7 @@
  * @module
  */
 import { type TuneResult, tuneKernels } from "../../kernels/tune.ts";
+import { type TuneAttentionOptions, tuneAttention } from "../../kernels/tune_attention.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { tuningDemand } from "../engine/tuning_demand.ts";
@@ -59,6 +60,8 @@ export async function kernelTuning(options: KernelTuningOptions): Promise<Tuning
 export interface MeasureOptions {
   /** Default: that of `tuneKernels`. */
   readonly demand?: Partial<Parameters<typeof tuneKernels>[1]>;
+  /** What attention is measured with; it stays as the adapter's row says where this is absent. */
+  readonly attention?: TuneAttentionOptions;
   readonly onProgress: (done: number, total: number) => void;
   readonly path: string;
 }
@@ -66,12 +69,14 @@ export interface MeasureOptions {
 /** Finds the tuning of this adapter and stores it in place of an earlier one. */
 export async function measureAndStore(
   device: GPUDevice,
-  { demand, onProgress, path }: MeasureOptions,
+  { demand, attention, onProgress, path }: MeasureOptions,
 ): Promise<TuneResult> {
   // A file that cannot be written to is better known before than after.
   await storedTuning(device.adapterInfo, path);
-  const result = await tuneKernels(device, { ...demand, onProgress });
+  const { tuning: ofWeights, winners } = await tuneKernels(device, { ...demand, onProgress });
+  const shared = attention && { attention: await tuneAttention(device, attention) };
+  const tuning = { ...ofWeights, ...shared };
   const measured = new Date().toISOString();
-  await storeTuning(device.adapterInfo, { tuning: result.tuning, measured }, path);
-  return result;
+  await storeTuning(device.adapterInfo, { tuning, measured }, path);
+  return { tuning, winners };
 }

@@ -6,6 +6,7 @@
 import type { MeasuredForm, TunedMatrix } from "../../kernels/tune.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type TuningDemand, tuningDemand } from "../engine/tuning_demand.ts";
+import type { AttentionTuning } from "../gpu/tuning.ts";
 import { openDevice } from "./device.ts";
 import { openFolder } from "./files.ts";
 import { measureAndStore } from "./kernel_tuning.ts";
@@ -18,8 +19,8 @@ import { tuningPath } from "./tuning_file.ts";
 
 const USAGE = `Usage: wisp tune [options]
 
-Runs the kernels of linear layers in every form that they can take on this adapter, checks that all give
-the same bits, prints the fastest and keeps them: servers on this machine start with them from then on.
+Runs the kernels of linear layers and of attention in every form that they can take on this adapter, checks
+that all give the same bits, prints the fastest and keeps them: servers on this machine start with them from then on.
 Tell it the model that will be served, or the shapes of its matrices. Takes some minutes, during which
 nothing else should use the adapter. No answer of a model changes.
 `;
@@ -50,12 +51,13 @@ export async function tuneCommand(
     options.adapter === undefined ? {} : { adapter: options.adapter },
   );
   const { progress } = quietReport(stderr);
-  const { winners } = await measureAndStore(device, {
-    demand,
+  const { winners, tuning } = await measureAndStore(device, {
+    ...{ demand, attention: {} },
     onProgress: (done, total) => progress({ phase: "tuning", done, total }),
     path,
   });
-  stdout.write(`Adapter: ${adapter.name}\n\n${formatWinners(winners)}\nKept in ${path}\n`);
+  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}`;
+  stdout.write(`Adapter: ${adapter.name}\n\n${chosen}\nKept in ${path}\n`);
 }
 
 /** @throws {OptionError} when shapes are told twice, or none at all. */
@@ -111,6 +113,14 @@ const HEADER = [
   ...["weights", "rows", "lanes", "split", "workgroup", "staged"],
   ...["us", "G weights/s"],
 ] as const;
+
+/** How attention is shared out. */
+export function formatAttention(tuning: AttentionTuning): string {
+  const { rowHeads, groupHeads, promptHeads, lanes, subgroups } = tuning;
+  const way = subgroups ? "subgroups" : `workgroup memory, ${lanes} lanes`;
+  const heads = `${rowHeads} for a row, ${groupHeads} for rows that share reads, ${promptHeads} for prompts`;
+  return `Attention: through ${way}; heads of a workgroup at most ${heads}\n`;
+}
 
 /** A line for each form that was chosen. */
 export function formatWinners(winners: readonly MeasuredForm[]): string {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runCommand } from "../../src/node/command.ts";
+import { formatAttention } from "../../src/node/tune_command.ts";
 import { storedTuning } from "../../src/node/tuning_file.ts";
 import { device, fullTest } from "../support/gpu.ts";
 
@@ -23,6 +24,8 @@ test.skipIf(!fullTest)("wisp tune prints what it chose and keeps it", async () =
     expect(readFileSync(path, "utf8")).toContain('"version": 1');
     const stored = await storedTuning(device.adapterInfo, path);
     expect(Object.keys(stored?.tuning.dtypeForms ?? {})).toEqual(["int8"]);
+    expect(stored?.tuning.attention).toBeDefined();
+    expect(written.join("")).toContain(formatAttention(stored!.tuning.attention!));
     const lines = written.join("").split("\n");
     const table = lines.filter((line) => /^ +int8 /.test(line));
     expect(table).toHaveLength(stored!.tuning.rowForms.length);
