@@ -7,7 +7,8 @@
 //
 // Stands in front of all other text. Needs the constants LEFT_NUMBERS, RIGHT_NUMBERS and
 // PRODUCT_NUMBERS, the sizes of the three tiles, and OPERAND_STRIDE and PRODUCT_STRIDE, the numbers
-// from row to row: rows of the right operand are the columns of its matrices.
+// from row to row: rows of the right operand are the columns of its matrices, or with VALUE_STRIDE
+// their rows.
 
 enable chromium_experimental_subgroup_matrix;
 enable subgroups;
@@ -71,6 +72,10 @@ fn load_left(at: u32) -> Left {
 
 fn load_right(at: u32) -> Right {
   return subgroupMatrixLoad<Right, col_major>(&right_operands, at, OPERAND_STRIDE);
+}
+
+fn load_right_rows(at: u32) -> Right {
+  return subgroupMatrixLoad<Right, row_major>(&right_operands, at, VALUE_STRIDE);
 }
 
 fn multiply_add(left: Left, right: Right, sum: Product) -> Product {

@@ -18,9 +18,15 @@ const OWN_ELEMENTS = (PRODUCT_ELEMENTS + SUBGROUP_LANES - 1u) / SUBGROUP_LANES;
 
 // Where a matrix begins in its tile.
 alias Left = u32;
-alias Right = u32;
 // Of the elements, each SUBGROUP_LANES-th.
 alias Product = array<f32, OWN_ELEMENTS>;
+
+// The same, and the numbers from row to row and from column to column.
+struct Right {
+  at: u32,
+  row: u32,
+  column: u32,
+}
 
 struct Lanes {
   @builtin(local_invocation_index) invocation: u32,
@@ -65,7 +71,11 @@ fn load_left(at: u32) -> Left {
 }
 
 fn load_right(at: u32) -> Right {
-  return at;
+  return Right(at, 1u, OPERAND_STRIDE);
+}
+
+fn load_right_rows(at: u32) -> Right {
+  return Right(at, VALUE_STRIDE, 1u);
 }
 
 // Number `at` of the tile that `word` is of.
@@ -85,7 +95,7 @@ fn multiply_add(left: Left, right: Right, sum: Product) -> Product {
     let n = element % MATRIX_N;
     for (var k = 0u; k < columns; k++) {
       let l = left + m * OPERAND_STRIDE + k;
-      let r = right + n * OPERAND_STRIDE + k;
+      let r = right.at + n * right.column + k * right.row;
       let a = operand(left_operands[l / WORD_OPERANDS], l);
       let b = operand(right_operands[r / WORD_OPERANDS], r);
       total[i] = fma(a, b, total[i]);

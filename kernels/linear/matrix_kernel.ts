@@ -10,6 +10,7 @@ import {
   type KernelDefinition,
 } from "../../src/gpu/kernel.ts";
 import dotRows from "../common/dot_rows.wgsl?raw";
+import matrixProducts from "../common/matrix_products.wgsl?raw";
 import matrixRows from "../common/matrix_rows.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
 import type { LaunchForm, RecordRange } from "./launch_form.ts";
@@ -51,11 +52,39 @@ export function matrixKernels<B extends string, P extends string>(
 ): MatrixKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
   return ({ dtype }, { text }) => {
-    const source = [text, definition.source, matrixRows, dotRows, xPlain, DECODERS[dtype]];
+    const source = [
+      text,
+      definition.source,
+      matrixRows,
+      matrixProducts,
+      dotRows,
+      xPlain,
+      DECODERS[dtype],
+    ];
     const key = source.join("\n");
     const known = kernels.get(key) ?? new Kernel({ ...definition, source: key });
     kernels.set(key, known);
     return known;
+  };
+}
+
+/** The constants of a tile of so many rows, in common/matrix_tiles*.wgsl and matrix_products.wgsl. */
+export function tileConstants(tiles: MatrixTiles, tileRows: TileRows): Constants {
+  const { config, workgroup, subgroups, constants } = tiles;
+  const half = config.operand === "f16";
+  return {
+    ...constants,
+    WORKGROUP_SIZE: workgroup,
+    TOKENS: (tileRows * TILE_OUTPUTS) / (4 * workgroup),
+    HALF_OPERANDS: half,
+    MATRIX_M: config.m,
+    MATRIX_N: config.n,
+    MATRIX_K: config.k,
+    TILE_ROWS: tileRows,
+    STRIPS_EACH: Math.ceil(STRIPS / subgroups),
+    // Both fill the same workgroup memory.
+    CHUNK: half ? 32 : 16,
+    OPERAND_PADDING: half ? 8 : 4,
   };
 }
 
@@ -65,25 +94,13 @@ export function matrixConstants(
   tiles: MatrixTiles,
   options: { readonly tileRows: TileRows; readonly segments: number; readonly bias: boolean },
 ): Constants {
-  const { config, workgroup, subgroups, constants } = tiles;
-  const { tileRows } = options;
-  const half = config.operand === "f16";
-  const tokens = (tileRows * TILE_OUTPUTS) / (4 * workgroup);
-  const form: LaunchForm = { tokens, workgroup, split: 1, cost: 1 };
+  const form: LaunchForm = { tokens: 1, workgroup: tiles.workgroup, split: 1, cost: 1 };
   // Products have their loads in workgroup memory, whatever the layout says of sharing them.
   const { subgroupSize: _, halfProducts: __, ...own } = weight;
   return {
     ...weightConstants(own, form, options),
-    ...constants,
-    HALF_OPERANDS: half,
-    MATRIX_M: config.m,
-    MATRIX_N: config.n,
-    MATRIX_K: config.k,
-    TILE_ROWS: tileRows,
-    STRIPS_EACH: Math.ceil(STRIPS / subgroups),
-    CHUNK: half ? 32 : 16,
-    OPERAND_PADDING: half ? 8 : 4,
-    WEIGHT_UP: (half && HALF_UP[weight.dtype]) || 1,
+    ...tileConstants(tiles, options.tileRows),
+    WEIGHT_UP: (tiles.config.operand === "f16" && HALF_UP[weight.dtype]) || 1,
   };
 }
 

@@ -5,6 +5,8 @@
  * @module
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { mlaDecodeMatrix } from "../../kernels/attention/mla_decode_matrix.ts";
+import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import {
   DEFAULT_LAYOUT,
@@ -70,6 +72,22 @@ const cases = Object.entries(MATRIX_CONFIGS).flatMap(([name, config]) =>
     return [`${name} in subgroups of ${subgroupMaxSize}`, tiles] as const;
   }),
 );
+
+const CACHES: readonly CacheDtype[] = ["bf16", "f32", "fp8_e4m3", "fp8_e5m2"];
+
+test.each(cases)("%s: latent attention compiles for every cache", async (_, tiles) => {
+  for (const cacheDtype of CACHES) {
+    const bound = await compiled((recorder) => {
+      mlaDecodeMatrix(recorder, {
+        ...{ queryAbsorbed: any, query: any, queryStride: 16 * 192, cache: any, cacheDtype },
+        ...{ rows: any, pageTables: any, ropeTable: any, partials: any, out: any, heads: 16 },
+        ...{ latent: 512, rope: 64, nope: 128, pageSize: 64, splitLength: 2048, scale: 0.1, tiles },
+      });
+    });
+    // Of one split, of several, and what merges them.
+    expect(bound).toBe(3);
+  }
+});
 
 test.each(cases)("%s: kernels compile for every dtype", async (_, tiles: MatrixTiles) => {
   for (const dtype of DTYPES) {
