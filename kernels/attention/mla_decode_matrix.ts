@@ -83,7 +83,7 @@ export function mlaDecodeMatrix(
     );
   }
   const headTiles = Math.ceil(heads / HEAD_TILE);
-  return decodeLaunch(recorder, {
+  const launch = decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: undefined },
     merge: { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength },
     bind: (target, direct) => {
@@ -124,4 +124,6 @@ export function mlaDecodeMatrix(
       return { bound, headTiles };
     },
   });
+  // Rows of one sequence do not share reads here, whether they are grouped or not.
+  return (count, maxSplits) => launch(count, maxSplits);
 }

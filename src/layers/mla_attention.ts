@@ -11,6 +11,7 @@
  * @module
  */
 import { mlaDecode } from "../../kernels/attention/mla_decode.ts";
+import { mlaDecodeMatrix } from "../../kernels/attention/mla_decode_matrix.ts";
 import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
@@ -261,7 +262,7 @@ export class MlaAttention {
       outStride: heads * latent,
       groups: { rows: latent, xStride: nope + rope },
     });
-    const attend = mlaDecode(recorder, {
+    const attention = {
       queryAbsorbed: scratch.absorbed,
       query: scratch.query,
       queryStride: this.#queryStride,
@@ -271,7 +272,6 @@ export class MlaAttention {
       pageTables: inputs.pageTables,
       ropeTable: binding.ropeTable,
       partials: scratch.partials,
-      groups: inputs.rowGroups,
       out: scratch.attended,
       heads,
       latent,
@@ -280,9 +280,15 @@ export class MlaAttention {
       pageSize: binding.pageSize,
       splitLength,
       scale: softmaxScale,
-      tuning: this.#layout.tuning?.attention,
-      subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),
-    });
+    };
+    const { matrix: tiles, tuning } = this.#layout;
+    const attend =
+      tiles?.decode === true
+        ? mlaDecodeMatrix(recorder, { ...attention, tiles })
+        : mlaDecode(recorder, {
+            ...{ ...attention, groups: inputs.rowGroups, tuning: tuning?.attention },
+            subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),
+          });
     const up: LinearOptions = {
       x: scratch.attended,
       xStride: heads * latent,

@@ -130,6 +130,19 @@ describe.skipIf(smallestCaseOnly)("numeric class mma128, emulated", () => {
     session.close();
   });
 
+  test.each(CASES)(
+    "$name with all rows in it: tokens have one class, generated or given",
+    async ({ source, open }) => {
+      const options = { ...(await optionsFor(HALF)), deterministicInference: true };
+      const answer = (chunk: number, decode: number) =>
+        answerTokens(source(), TOKENS, { chunk, decode, options });
+      const logits = await answer(20, 3);
+      const wanted = (await open(source())).logProbabilities(TOKENS);
+      expect(medianDifference(logits, wanted)).toBeLessThan(1e-3);
+      expect(await answer(42, 1)).toEqual(logits);
+    },
+  );
+
   test("tells of its classes, and keeps the promise of batch invariance", async () => {
     const { device } = await deviceFor(HALF);
     const load = async (deterministicInference: boolean) => {
