@@ -16,15 +16,18 @@ import {
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
+import { leastSeconds } from "./timed_launches.ts";
 
-/** Activation rows: as many as the largest form takes together. */
+/** Activation rows whose bits are compared: as many as the largest form takes together. */
 const ROWS = Math.max(...TUNING_CHOICES.stagedTokens);
+/** Rows of a prompt, which staged forms are for: one tile of them leaves most of a GPU idle. */
+const PROMPT_ROWS = 256;
+/** An adapter that takes longer for a prompt's rows is busy with one tile of them. */
+const MOST_PROMPT_SECONDS = 0.25;
 const MOST_WEIGHTS = 2 ** 24;
 /** Copies of a matrix are read in turns, so that no cache holds them all. */
 const WEIGHT_BYTES = 96 * 2 ** 20;
 const MOST_COPIES = 8;
-const ROUNDS = 3;
-const MOST_LAUNCHES = 2000;
 
 /** A weight matrix to tune for; of a very large one, some of its rows. */
 export interface TunedMatrix {
@@ -63,7 +66,7 @@ export class TimedMatrix {
     this.#copies = parts.copies;
     this.#columns = columns;
     this.#x = parts.x;
-    this.#out = allocateTensor(device, ROWS * rows * 4, "tuned output");
+    this.#out = allocateTensor(device, PROMPT_ROWS * rows * 4, "tuned output");
     this.#milliseconds = parts.milliseconds;
   }
 
@@ -90,7 +93,7 @@ export class TimedMatrix {
       scales,
     }));
     const stride = Math.ceil(columns / 4) * 4;
-    const x = upload(randomRows({ rows: ROWS, columns, stride }, random), "tuned input");
+    const x = upload(randomRows({ rows: PROMPT_ROWS, columns, stride }, random), "tuned input");
     const matrix = new TimedMatrix(device, { copies, x, milliseconds });
     const plain = PLAIN_TUNING.rowForms.at(-1);
     const { subgroupSize: _, ...alone } = copies[0]!;
@@ -98,7 +101,10 @@ export class TimedMatrix {
     return matrix;
   }
 
-  /** Seconds of a launch over `form.tokens` rows; infinite where the form gives other bits. */
+  /**
+   * Seconds of a launch over `form.tokens` rows, of a staged form what they take among those of a
+   * prompt; infinite where the form gives other bits.
+   */
   async seconds(form: RowForm): Promise<number> {
     const got = await this.#run(this.#copies[0]!, form, form.tokens);
     const written = got.subarray(0, form.tokens * (this.#want.length / ROWS));
@@ -107,7 +113,14 @@ export class TimedMatrix {
     try {
       const launches = this.#copies.map((weight) => this.#bind(recorder, weight, form));
       await recorder.pipelines.ready();
-      return await this.#measure(recorder, (i) => launches[i % launches.length]!(form.tokens));
+      const over = (rows: number) => {
+        const launch = (i: number) => launches[i % launches.length]!(rows);
+        return leastSeconds(recorder, launch, this.#milliseconds);
+      };
+      const alone = await over(form.tokens);
+      const passes = PROMPT_ROWS / form.tokens;
+      if (form.staged !== true || alone * passes > MOST_PROMPT_SECONDS) return alone;
+      return (await over(PROMPT_ROWS)) / passes;
     } finally {
       recorder.destroy();
     }
@@ -145,26 +158,5 @@ export class TimedMatrix {
       readback.destroy();
       recorder.destroy();
     }
-  }
-
-  /** The least of several rounds, because other load only ever adds. */
-  async #measure(recorder: Recorder, launch: (i: number) => void): Promise<number> {
-    const run = async (count: number) => {
-      const started = performance.now();
-      for (let i = 0; i < count; i++) launch(i);
-      recorder.submit();
-      await this.#device.queue.onSubmittedWorkDone();
-      return (performance.now() - started) / 1000;
-    };
-    await run(1); // a driver may compile at the first use
-    const wanted = this.#milliseconds / 1000 / ROUNDS;
-    let count = 1;
-    let least = await run(count);
-    while (least < wanted && count < MOST_LAUNCHES) {
-      count = Math.min(Math.ceil(count * Math.min((1.2 * wanted) / least, 16)), MOST_LAUNCHES);
-      least = await run(count);
-    }
-    for (let round = 1; round < ROUNDS; round++) least = Math.min(least, await run(count));
-    return least / count;
   }
 }

@@ -46,7 +46,10 @@ export interface MeasuredForm {
   readonly workgroup: number;
   /** There in staged forms. */
   readonly staged?: true;
-  /** Of a launch over `tokens` rows; infinite where the form gives other bits. */
+  /**
+   * Of a launch over `tokens` rows, of a staged form what they take among those of a prompt; infinite
+   * where the form gives other bits.
+   */
   readonly seconds: number;
   /** Weights of these matrices. */
   readonly weights: number;
