@@ -1,12 +1,14 @@
 /**
- * Attention of generated rows by the length of the context: time, the rate at which the cache is
- * read, and multiply-adds, beside a copy and an FMA kernel. Values are compared first.
+ * Attention of generated rows and of prompts by the length of the context: time, the rate at which
+ * the cache is read, and multiply-adds, beside a copy and an FMA kernel. Values are compared first.
  *
  * @module
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import gqaDecodeCheck from "../kernels/attention/gqa_decode.check.ts";
+import gqaPrefillCheck from "../kernels/attention/gqa_prefill.check.ts";
 import mlaDecodeCheck from "../kernels/attention/mla_decode.check.ts";
+import mlaPrefillCheck from "../kernels/attention/mla_prefill.check.ts";
 import type { KernelCheck } from "../kernels/check.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { device, seeded } from "../test/support/gpu.ts";
@@ -112,3 +114,34 @@ for (const dtype of ["bf16", "fp8_e4m3"] as const) {
     }, 120_000);
   }
 }
+
+for (const keys of [256, 512, 2048]) {
+  test(`256 prompt rows, ${keys} keys`, async () => {
+    const prompt = { sequences: [{ first: keys - 256, rows: 256 }] };
+    const grouped = { ...gqa, ...prompt, dtype: "bf16" } as const;
+    const sizes = { heads: 16, nope: 128, rope: 64, value: 128 };
+    const expanded = { ...sizes, ...prompt, splitLength: 2048, passKeys: 2048 };
+    for (const form of FORMS) {
+      for (const promptHeads of [1, 2]) {
+        const name = `256 rows, ${keys} keys in bf16, 16 heads on 8`;
+        await measure(gqaPrefillCheck, grouped, { ...form, promptHeads }, name);
+      }
+      await measure(mlaPrefillCheck, expanded, form, `256 rows, ${keys} keys, 16 heads`);
+    }
+  }, 240_000);
+}
+
+test("heads of a workgroup", async () => {
+  const shape = { ...large, lengths: [2045, 2046, 2047, 2048], pageSize: 64 };
+  const rows = { ...shape, splitLength: 2048, dtype: "bf16" } as const;
+  for (const form of FORMS) {
+    for (const rowHeads of [4, 8, 16]) {
+      const alone = { ...rows, lengths: [2048] };
+      await measure(mlaDecodeCheck, alone, { ...form, rowHeads }, "a row, 2048 keys");
+    }
+    for (const groupHeads of [1, 2, 4]) {
+      const name = "4 rows of one sequence, 2048 keys";
+      await measure(mlaDecodeCheck, rows, { ...form, grouped: 1, groupHeads }, name);
+    }
+  }
+}, 240_000);
