@@ -49,15 +49,12 @@ export interface Exchange {
   readonly tuning: AttentionTuning;
 }
 
-/** @param valueQuads Quads of a value, of which an invocation owns one at least. */
 export function exchangeFor(
   { adapterInfo }: GPUDevice,
   { subgroupSize = 0, tuning = attentionTuning(adapterInfo) }: ExchangeOptions,
-  valueQuads: number,
 ): Exchange {
   if (subgroupSize >= FEWEST_LANES) {
     return { by: "subgroup", lanes: Math.min(subgroupSize, MOST_LANES), tuning };
   }
-  const used = Math.max(2 ** Math.ceil(Math.log2(valueQuads)), FEWEST_LANES);
-  return { by: "memory", lanes: Math.min(tuning.lanes, used), tuning };
+  return { by: "memory", lanes: tuning.lanes, tuning };
 }

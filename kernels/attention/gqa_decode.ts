@@ -80,7 +80,7 @@ export class GqaKernels<B extends string, P extends string> {
 
   /** The kernel, the invocations of its workgroups, and what shares them out. */
   for({ device }: Recorder, options: GqaAttentionOptions) {
-    const { by, ...shared } = exchangeFor(device, options, options.headDim / 4);
+    const { by, ...shared } = exchangeFor(device, options);
     return { kernel: this.#kernels[by][options.cacheDtype], ...shared };
   }
 }

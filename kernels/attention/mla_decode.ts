@@ -93,7 +93,7 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
       `latents of ${latent} elements, more than ${MLA_DECODE_MAX_LATENT}`,
     );
   }
-  const { by, lanes, tuning } = exchangeFor(recorder.device, options, latent / 4);
+  const { by, lanes, tuning } = exchangeFor(recorder.device, options);
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: options.groups },
     merge: { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength },

@@ -84,7 +84,7 @@ export function mlaPrefill(
   const { heads, nope, rope, value, splitLength, queryStride, outStride } = options;
   requireMultiples(NAME, 4, { nope, rope, value, queryStride, outStride });
   requireMultiples(NAME, KEY_TILE, { splitLength });
-  const { by, lanes } = exchangeFor(recorder.device, options, value / 4);
+  const { by, lanes } = exchangeFor(recorder.device, options);
   const bound = kernels[by].bind(
     recorder,
     {

@@ -40,7 +40,7 @@ export interface AttentionTuning {
   readonly groupHeads: number;
   /** The same for each row of a prompt. */
   readonly promptHeads: number;
-  /** Invocations of a workgroup at most, where it is no subgroup. */
+  /** Invocations of a workgroup, where it is no subgroup. */
   readonly lanes: number;
   /** Whether a workgroup is one subgroup, where their size is known, and nothing goes through memory. */
   readonly subgroups: boolean;
