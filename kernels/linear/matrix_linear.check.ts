@@ -137,8 +137,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "one matrix of a strip",
-      replace: "STRIP + c * MATRIX_N) *",
-      with: "STRIP) *",
+      replace: "strip * STRIP + c * MATRIX_N;",
+      with: "strip * STRIP;",
       case: 1,
     },
     { name: "operands beyond f16", replace: "clamp(value,", with: "clamp(2.0 * value,", case: 4 },
