@@ -178,6 +178,7 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   }
   const [oneForm] = launchForms(weight, oneRoom(weight, oneRow), options.forms);
   return recordRows({
+    prompts,
     // Whole numbers have no order to keep: codes have no staged forms.
     forms: launchForms(weight, { stages: !coded, mostRows: rowsOf(x, xStride) }, options.forms),
     bind,
