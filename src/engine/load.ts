@@ -11,7 +11,7 @@ import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { modelHash } from "../checkpoint/model_hash.ts";
 import { DeviceError } from "../errors.ts";
 import type { EngineStatus } from "../generation.ts";
-import { allocating, lossOf } from "../gpu/device.ts";
+import { adapterName, allocating, lossOf } from "../gpu/device.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import { Recorder } from "../gpu/recorder.ts";
@@ -24,6 +24,7 @@ import { invarianceFailures } from "./invariance.ts";
 import { type LoadOptions, planLoad, requirePromise, testAdapter } from "./load_plan.ts";
 import { type MemoryPlan, megabytes } from "./memory_plan.ts";
 import { ModelRunner } from "./model_runner.ts";
+import { matricesOf } from "./numeric_class.ts";
 
 export type { LoadOptions };
 
@@ -33,6 +34,8 @@ export interface LoadedModel {
   readonly options: ResolvedOptions;
   /** Whether a token has other bits as part of a prompt than as one that was generated. */
   readonly promptsDiffer: boolean;
+  /** Operands and sizes of the matrices of class mma128; absent without them. */
+  readonly matrices: string | undefined;
   readonly memoryPlan: MemoryPlan;
   readonly runner: ModelRunner;
   /** Of the checkpoint; absent where nothing has to be told from another. */
@@ -90,6 +93,7 @@ async function load(
     maxRunningRequests: options.maxRunningRequests,
     decodeBuckets: options.decodeBuckets.join(),
     quantizeActivations: options.quantizeActivations,
+    numericClass: given.numericClass ?? "auto",
     oneForm,
   });
 
@@ -103,6 +107,12 @@ async function load(
   };
   try {
     const { report, layout } = await testAdapter(plan, { ...given, recorder });
+    const matrices = matricesOf(layout);
+    if (matrices !== undefined) {
+      // How an adapter adds products up is its own affair, and what every rank has whole must be the same.
+      const adapter = adapterName(device);
+      await agree(communicator, "what they multiply by", { matrices, adapter });
+    }
     const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
     const upload = uploadTo && new QuantizingUpload(device);
     if (upload !== undefined) owned.push(upload);
@@ -144,7 +154,7 @@ async function load(
         pageSize,
         modelHash: hash!,
         numerics: JSON.stringify({
-          ...{ classes: model.numericClasses, uploadTo, quantizeActivations, oneForm },
+          ...{ classes: model.numericClasses, matrices, uploadTo, quantizeActivations, oneForm },
           // Each rank has pages of its own heads.
           ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
         }),
@@ -169,7 +179,7 @@ async function load(
       numericClasses: model.numericClasses,
     };
     const planned = { device, definition, options, promptsDiffer, memoryPlan, figures };
-    const loaded = { ...planned, runner, hash, codec, copier, destroy };
+    const loaded = { ...planned, matrices, runner, hash, codec, copier, destroy };
     return { ...loaded, selfTest, quantizationErrors, pipelines };
   } catch (error) {
     destroy();

@@ -61,6 +61,13 @@ export async function matrixLayout(
   return { matrix };
 }
 
+/** Operands and sizes of the matrices of class mma128, as "f16 16x16x16"; undefined without them. */
+export function matricesOf({ matrix }: LinearLayout): string | undefined {
+  if (matrix === undefined) return undefined;
+  const { operand, m, n, k } = matrix.config;
+  return `${operand} ${m}x${n}x${k}`;
+}
+
 function lacking(wanted: NumericClass, what: string): DeviceError {
   return new DeviceError(
     `Cannot compute in numeric class ${wanted}: this adapter does not have ${what}`,

@@ -13,7 +13,7 @@
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
-import { lossOf } from "../gpu/device.ts";
+import { adapterName, lossOf } from "../gpu/device.ts";
 import type { EngineOptions, RecoveryEvent } from "./engine_options.ts";
 import { type LoadedModel, type LoadOptions, loadModel } from "./load.ts";
 import type { PageCarrier } from "./retraction_memory.ts";
@@ -223,12 +223,9 @@ export function requireWaits({ recoveryWaits = [] }: Pick<EngineOptions, "recove
 
 /** What of a model on its device has to stay as it is, by what it is called in messages. */
 function sizesOf({ device, options, memoryPlan, runner, hash }: LoadedModel) {
-  const { vendor, architecture, device: name, description } = device.adapterInfo;
   return {
     // Others' bits may be other ones, and what is stored says whose they are.
-    ...(options.prefixStore && {
-      "the adapter": [vendor, architecture, name, description].join(", "),
-    }),
+    ...(options.prefixStore && { "the adapter": adapterName(device) }),
     "the checkpoint": hash,
     "slots of the cache": memoryPlan.cacheTokens,
     "rows of a step": options.maxRows,
@@ -239,9 +236,10 @@ function sizesOf({ device, options, memoryPlan, runner, hash }: LoadedModel) {
 }
 
 /** The same for what answers depend on. */
-function numericsOf({ figures, selfTest }: LoadedModel) {
+function numericsOf({ figures, matrices, selfTest }: LoadedModel) {
   return {
     "numeric classes": Object.values(figures.numericClasses).join(),
+    "subgroup matrices": matrices ?? "none",
     "batch invariance": figures.batchInvariant,
     "the adapter's self-test": selfTest.failures.join("; ") || "passed",
   };

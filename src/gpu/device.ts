@@ -30,6 +30,12 @@ const WANTED_FEATURES: readonly GPUFeatureName[] = [
   SUBGROUP_MATRIX,
 ];
 
+/** All that a device tells of whose it is: devices of one name give the same bits. */
+export function adapterName({ adapterInfo }: GPUDevice): string {
+  const { vendor, architecture, device, description } = adapterInfo;
+  return [vendor, architecture, device, description].join(", ");
+}
+
 /** Everything of this adapter that kernels can use. */
 export function deviceDescriptor(adapter: GPUAdapter): GPUDeviceDescriptor {
   const limits = adapter.limits as unknown as Readonly<Record<string, number>>;

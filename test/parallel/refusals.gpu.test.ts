@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
 import { GroupError, UnsupportedError } from "../../src/errors.ts";
 import { localGroup } from "../../src/parallel/local.ts";
+import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 import { ModelSession } from "../support/model_session.ts";
 import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
@@ -147,6 +149,26 @@ describe("a group ends together", () => {
       expect(error).toBeInstanceOf(GroupError);
       expect(error?.message).toBe(
         "Ranks disagree about what they load: pageSize is 1 on rank 0, 2 on rank 1",
+      );
+    }
+  });
+
+  test("when ranks compute in different classes", async () => {
+    for (const error of reasons(await open([{ numericClass: "fma128" }, {}]))) {
+      expect(error?.message).toBe(
+        "Ranks disagree about what they load: numericClass is fma128 on rank 0, auto on rank 1",
+      );
+    }
+  });
+
+  test.skipIf(smallestCaseOnly)("when ranks have different matrices", async () => {
+    const configs = [MATRIX_CONFIGS["f16 16x16x16"], MATRIX_CONFIGS["f16 8x8x8"]];
+    const devices = await Promise.all(configs.map((config) => openEmulatedMatrices([config])));
+    const opened = devices.map((own) => ({ device: own.device, numericClass: "mma128" as const }));
+    for (const error of reasons(await open(opened))) {
+      expect(error?.message).toBe(
+        "Ranks disagree about what they multiply by: matrices is f16 16x16x16 on rank 0, " +
+          "f16 8x8x8 on rank 1",
       );
     }
   });
