@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { LoadOptions } from "../../src/engine/load.ts";
-import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
+import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
+import { device, fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { best, ModelSession, type SessionSequence } from "../support/model_session.ts";
 import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
 import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
@@ -174,6 +176,35 @@ describe("DeepSeek", () => {
         expect(exchanged).toEqual({ names: EXCHANGES, bytes: 0 });
       }
       close(ranks);
+    }
+  });
+});
+
+describe.skipIf(smallestCaseOnly)("numeric classes", () => {
+  const all = [
+    ["Llama", () => randomGqa({ config: GQA })],
+    ["DeepSeek in FP8", () => randomDeepseek({ config: DEEPSEEK, dtype: "FP8" })],
+  ] as const;
+  const models = fullTest ? all : all.slice(0, 1);
+
+  test.runIf(device.features.has("shader-f16")).each(models)(
+    "%s in f16: two ranks have the bits of one",
+    async (_, source) => {
+      const options = { numericClass: "f16" } as const;
+      const want = await answersOfOne(source(), options);
+      close(await expectAlike(source(), want, { size: 2, ...options }));
+    },
+  );
+
+  test.each(models)("%s in mma128: two ranks have the bits of one", async (_, source) => {
+    const emulated = await openEmulatedMatrices([MATRIX_CONFIGS["f16 16x16x16"]]);
+    for (const deterministicInference of fullTest ? [false, true] : [false]) {
+      const options = {
+        ...{ device: emulated.device, numericClass: "mma128" as const },
+        deterministicInference,
+      };
+      const want = await answersOfOne(source(), options);
+      close(await expectAlike(source(), want, { size: 2, ...options }));
     }
   });
 });

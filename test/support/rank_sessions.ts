@@ -32,7 +32,7 @@ export interface RankSession {
   readonly readBytes: number;
 }
 
-/** Loads the model on `size` ranks, which take turns in the two devices. */
+/** Loads the model on `size` ranks, which take turns in the two devices unless they are given one. */
 export function openRanks(
   source: WeightSource,
   size: number,
@@ -50,8 +50,8 @@ export function openRanks(
         },
       };
       const session = await ModelSession.open(counted, {
-        ...options,
         device: devices[rank % devices.length]!,
+        ...options,
         communicator: counting(communicator, exchanged),
       });
       exchanged.names.length = 0;
