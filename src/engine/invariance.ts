@@ -27,12 +27,12 @@ export interface InvarianceOptions
   /** Of the model, which decides whether there is a second way to the best token. */
   readonly findsBest: boolean;
   /** Of the model's weights. */
-  readonly dtypes: Iterable<string>;
+  readonly dtypes: readonly string[];
 }
 
-/** Tokens of the prompt, where there is room for them and experts do not ask for more. */
+/** Tokens of the prompt, where there is room for them, and neither experts nor forms ask for more. */
 const PROMPT = 12;
-/** Rows among which forms of launches are looked for. */
+/** Generated rows among which forms of launches are looked for. */
 const MOST_ROWS = 16;
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
@@ -57,12 +57,13 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
       compare("a prompt's last token apart", [await trial.prompt(last, 1)], whole);
     }
     const [alone] = await trial.generated(length, 1);
-    for (const count of options.findsBest ? [1, ...rowCounts(options)] : []) {
+    const counts = rowCounts(options);
+    for (const count of options.findsBest ? [1, ...counts] : []) {
       if (await trial.otherBest(length, count)) {
         failures.push(`the best of ${count} tokens alone: the ids are others`);
       }
     }
-    for (const count of rowCounts(options)) {
+    for (const count of counts) {
       compare(`a token among ${count}`, await trial.generated(length, count), alone!);
     }
     const beside = await trial.besideLonger(length);
@@ -76,15 +77,17 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
   }
 }
 
-/** So many that experts are sorted, which they are once each serves two rows. */
-function promptLength({ sizes, definition }: InvarianceOptions): number {
+/** So many that they fill the largest form, and that experts are sorted, as once each serves two rows. */
+function promptLength({ sizes, definition, tuning, dtypes }: InvarianceOptions): number {
   const { experts } = definition.facts;
   const sorted =
     experts === undefined
       ? 0
       : Math.ceil((2 * (experts.routed + experts.shared)) / (experts.perToken + experts.shared)) +
         1;
-  return Math.min(Math.max(PROMPT, sorted), sizes.contextLength - 1, sizes.maxRows - 1);
+  const largest = dtypes.map((dtype) => formsFor(tuning, dtype).at(-1)!.tokens);
+  const wanted = Math.max(PROMPT, sorted, ...largest);
+  return Math.min(wanted, sizes.contextLength - 1, sizes.maxRows - 1);
 }
 
 /** Numbers of rows that take each form there is, and one that a batch is filled up from. */

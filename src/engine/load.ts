@@ -165,7 +165,7 @@ async function load(
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
     const { triesInvariance = true } = given;
-    const dtypes = model.weightFormats.keys();
+    const dtypes = [...model.weightFormats.keys()];
     const trial = { ...plan, runner, dtypes, findsBest: model.findsBest };
     const unequal = triesInvariance ? await invarianceFailures(trial) : [];
     const selfTest = withFailures(report, unequal);

@@ -3,13 +3,19 @@ import { expect, test, vi } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
-import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 import { randomGqa } from "../support/random_gqa.ts";
 
-const FINDS_BEST = { tuning: { ...PLAIN_TUNING, findsBest: true } };
+const FORMS: readonly RowForm[] = [
+  { tokens: 1, split: 1, workgroup: 8, cost: 1 },
+  { tokens: 2, split: 1, workgroup: 8, cost: 1.5 },
+  { tokens: 4, split: 1, workgroup: 8, cost: 2 },
+  { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 7 },
+];
+const FINDS_BEST = { tuning: { ...PLAIN_TUNING, rowForms: FORMS, findsBest: true } };
 
 interface Fault {
   readonly kernel: string;
@@ -60,7 +66,16 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
     deepseek,
     { kernel: "linear/linear", from: "params.out_column + output[i])", to: "output[i] / 2u)" },
   ],
-  ["a token among", deepseek, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS > 1u") }],
+  [
+    "a token among 2",
+    qwen,
+    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 2u") },
+  ],
+  [
+    "a prompt's last token apart",
+    qwen,
+    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKEN_LANES == 8u") },
+  ],
   [
     "a token as a prompt's last",
     qwen,
