@@ -66,11 +66,7 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
     deepseek,
     { kernel: "linear/linear", from: "params.out_column + output[i])", to: "output[i] / 2u)" },
   ],
-  [
-    "a token among 2",
-    qwen,
-    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 2u") },
-  ],
+  ["a token among 2", qwen, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 2u") }],
   [
     "a prompt's last token apart",
     qwen,
