@@ -15,10 +15,12 @@
 // GPU half the workgroups to switch between. All of this is reasoned, and measured on no GPU.
 
 const STAGE_BYTES = 15872u;
-// What is staged, of how many bytes, and times which power of two weights are.
+// What is staged, of how many bytes, and times which power of two weights are. A product with the
+// inverse is exact, which WGSL does not promise of a quotient.
 alias Staged = vec4f;
 const VECTOR_BYTES = 16u;
 const WEIGHT_UP = 1u;
+const WEIGHT_DOWN = 1.0 / f32(WEIGHT_UP);
 alias Chains = array<array<vec4f, 4>, TOKENS>;
 const TILE_TOKENS = TOKENS * TOKEN_LANES;
 // One vector more than there are rows, so that invocations that write neighbouring vectors of a row
@@ -72,7 +74,8 @@ fn stage_weights(mine: Share, first: u32, word: u32) {
     let decoded = decode(weights[piece_at(vec4u(mine.granule), first + piece).x], word);
     for (var v = 0u; v < PIECE_VECTORS; v++) {
       let vector = piece * PIECE_VECTORS + v;
-      staged_weights[(vector * 4u + row) * ROW_LANES + mine.row_lane] = Staged(f32(WEIGHT_UP) * decoded[v]);
+      let to = (vector * 4u + row) * ROW_LANES + mine.row_lane;
+      staged_weights[to] = Staged(f32(WEIGHT_UP) * decoded[v]);
     }
   }
 }
@@ -105,7 +108,7 @@ fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
   var sums = Sums();
   for (var t = 0u; t < TOKENS; t++) {
     let c = chains[t];
-    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) / f32(WEIGHT_UP);
+    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) * WEIGHT_DOWN;
   }
   return sums;
 }

@@ -3,9 +3,11 @@
 // beyond 65504 are infinite there, so a model must not have them; smaller ones keep 11 bits.
 //
 // Needs the feature shader-f16. A weight is decoded in f32 and multiplied by WEIGHT_UP, a power of
-// two, so that what decoders keep small is no subnormal of f16; the sums are divided by it.
+// two, so that what decoders keep small is no subnormal of f16; the sums are multiplied by its inverse,
+// which is exact: WGSL does not promise that of a quotient.
 
 const WEIGHT_UP = 1u;
+const WEIGHT_DOWN = 1.0 / f32(WEIGHT_UP);
 // Columns whose products are added up in f16.
 const RUN_COLUMNS = 32u;
 const RUN_PIECES = RUN_COLUMNS / PIECE_COLUMNS;
@@ -55,7 +57,7 @@ fn group_sums(
   var sums = Sums();
   for (var t = 0u; t < TOKENS; t++) {
     let c = chains[t];
-    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) / f32(WEIGHT_UP);
+    sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) * WEIGHT_DOWN;
   }
   return sums;
 }

@@ -69,7 +69,7 @@ export default defineCheck<Shape>({
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
   mutants: [
     { name: "decoded weights stay small", replace: "f32(WEIGHT_UP) * w2", with: "w2" },
-    { name: "sums stay large", replace: "/ f32(WEIGHT_UP)", with: "" },
+    { name: "sums stay large", replace: "* WEIGHT_DOWN", with: "" },
     { name: "runs overlap", replace: "run += RUN_PIECES", with: "run += 1u" },
     {
       name: "staged weights stay small",

@@ -37,8 +37,9 @@ export interface SortPairsOptions {
   /** `[pairs]` u32, overwritten */
   readonly scratch: Tensor;
   /**
-   * `[1 + tileLimit(pairs, expertCount, tileSize)]` of four u32, of the smallest size of tiles. The first holds the number of
-   * tiles; then (expert, first index in `sortedPairs`, pairs, 0) for every tile.
+   * `[1 + tileLimit(pairs, expertCount, tileSize)]` of four u32, for the smallest tiles there may be.
+   * The first holds the number of tiles; then (expert, first index in `sortedPairs`, pairs, 0) for
+   * every tile.
    */
   readonly tiles: Tensor;
   /** Of launches over the tiles (`GRID_WORDS` each): y becomes the number of tiles. */
