@@ -91,11 +91,15 @@ export async function selfTest(
       ...{ ...plain, dtype, fp8Decode },
       ...(groupColumns && { groupColumns }),
     }));
-    if (subgroupSize !== undefined) {
-      const shared = weights.map((weight) => ({ ...weight, subgroupSize }));
-      if (await subgroupsWork(bench, shared, tell)) {
-        return { fp8Decode, subgroupSize, packedDots, batchInvariant: true, failures };
-      }
+    const found = { fp8Decode, packedDots, failures };
+    // Linears in f16 share no loads, but attention uses subgroups all the same.
+    const sharing = (size: number) =>
+      weights.map((weight) => ({ ...weight, subgroupSize: size, halfProducts: false }));
+    const works =
+      subgroupSize !== undefined && (await subgroupsWork(bench, sharing(subgroupSize), tell));
+    const size = works ? subgroupSize : undefined;
+    if (works && plain.halfProducts !== true) {
+      return { ...found, subgroupSize: size, batchInvariant: true };
     }
     const unequal: string[] = [];
     for (const [i, weight] of weights.entries()) {
@@ -109,8 +113,7 @@ export async function selfTest(
       unequal.push(...results.unequal);
     }
     failures.push(...unequal);
-    const batchInvariant = unequal.length === 0;
-    return { fp8Decode, subgroupSize: undefined, packedDots, batchInvariant, failures };
+    return { ...found, subgroupSize: size, batchInvariant: unequal.length === 0 };
   } finally {
     bench.destroy();
     if (options.recorder === undefined) recorder.destroy();
