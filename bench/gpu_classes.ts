@@ -5,12 +5,8 @@
  */
 import { emulatedTiles, MATRIX_CONFIGS } from "../kernels/linear/check_matrix.ts";
 import type { LinearLayout } from "../kernels/linear/layout.ts";
-import {
-  listedConfigs,
-  type MatrixTiles,
-  matrixConfigs,
-  matrixTiles,
-} from "../kernels/linear/matrix_tiles.ts";
+import { listedConfigs, matrixConfigs, matrixTiles } from "../kernels/linear/matrix_configs.ts";
+import type { MatrixTiles } from "../kernels/linear/matrix_tiles.ts";
 import { device } from "../test/support/gpu.ts";
 import { scaled } from "./gpu_bench.ts";
 

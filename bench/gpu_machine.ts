@@ -5,7 +5,7 @@
  */
 import { afterAll, describe, test } from "vitest";
 import { measureRates } from "../kernels/adapter_rates.ts";
-import { listedConfigs } from "../kernels/linear/matrix_tiles.ts";
+import { listedConfigs } from "../kernels/linear/matrix_configs.ts";
 import { device } from "../test/support/gpu.ts";
 import { bounds, micros, Report, TIMEOUT } from "./gpu_bench.ts";
 import { measureLaunchCosts } from "./gpu_rates.ts";

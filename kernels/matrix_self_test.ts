@@ -8,13 +8,9 @@ import { DeviceError } from "../src/errors.ts";
 import type { Recorder } from "../src/gpu/recorder.ts";
 import { packWeight } from "./linear/check_weights.ts";
 import { DEFAULT_LAYOUT, paddedRows } from "./linear/layout.ts";
+import { listedConfigs, matrixConfigs, matrixTiles } from "./linear/matrix_configs.ts";
 import { matrixLinear } from "./linear/matrix_linear.ts";
-import {
-  listedConfigs,
-  type MatrixTiles,
-  matrixConfigs,
-  matrixTiles,
-} from "./linear/matrix_tiles.ts";
+import type { MatrixKernels, MatrixTiles } from "./linear/matrix_tiles.ts";
 import { Bench } from "./self_test.ts";
 
 /** Two tiles of rows and two of outputs; two groups of columns, the second a short one. */
@@ -28,8 +24,13 @@ const STRIDE = 152;
 const left = (row: number, column: number) => ((row * 7 + column * 3) % 9) - 4;
 const right = (row: number, column: number) => ((row * 5 + column * 11) % 7) - 3;
 
-/** The best of an adapter's products that gives the right numbers; undefined without any. */
-export async function workingTiles(
+/**
+ * The kernels of numeric class mma128, for the engine's option of that name: no part of an engine that
+ * is not given them.
+ */
+export const matrixKernels: MatrixKernels = { workingTiles };
+
+async function workingTiles(
   recorder: Recorder,
   { decode }: { readonly decode: boolean },
 ): Promise<MatrixTiles | undefined> {

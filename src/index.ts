@@ -4,6 +4,8 @@
  * @module
  */
 
+export type { MatrixKernels } from "../kernels/linear/matrix_tiles.ts";
+export { matrixKernels } from "../kernels/matrix_self_test.ts";
 export type { SelfTestReport } from "../kernels/self_test.ts";
 export {
   type MeasuredForm,

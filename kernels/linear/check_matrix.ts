@@ -6,6 +6,7 @@
  */
 import { decodeF16, encodeF16 } from "../../src/dtype.ts";
 import emulated from "../common/matrix_tiles_emulated.wgsl?raw";
+import { MATRIX_KERNELS } from "../matrix_kernels.ts";
 import type { MatrixConfig, MatrixTiles } from "./matrix_tiles.ts";
 
 /** One of each kind of adapter: Apple's, NVIDIA's, Intel's, and the smallest in f16. */
@@ -32,7 +33,8 @@ export function emulatedTiles(
   { workgroup = 128, subgroups = 4 }: Readonly<Record<string, number>> = {},
 ): MatrixTiles {
   const constants = { SUBGROUPS: subgroups };
-  return { config, workgroup, subgroups, constants, decode: false, text: emulated };
+  const kernels = MATRIX_KERNELS;
+  return { config, workgroup, subgroups, constants, decode: false, text: emulated, kernels };
 }
 
 const LARGEST_HALF = 65504;

@@ -12,16 +12,13 @@ import {
   type LaunchForm,
   launchForms,
   QUANTIZING_LANES,
-  type RecordRange,
   type RecordRows,
   recordRows,
   rowLanes,
   rowsOf,
 } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
-import { matrixGateUp } from "./matrix_gate_up.ts";
-import { tilesOf } from "./matrix_kernel.ts";
-import type { MatrixTiles } from "./matrix_tiles.ts";
+import { tilesOf } from "./matrix_tiles.ts";
 import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
@@ -88,7 +85,7 @@ export interface GateUpOptions extends InputForm {
  */
 export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
   const tiles = tilesOf({ ...options.weight, coded: options.coded });
-  const prompts = tiles && matrixHalves(recorder, options, tiles);
+  const prompts = tiles?.kernels.gateUp(recorder, { ...options, tiles });
   if (tiles?.decode === true) {
     if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
     return (rows) => prompts!(0, rows);
@@ -140,16 +137,4 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
     one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });
-}
-
-/** A tile of class mma128 is no group of the rounding either. */
-function matrixHalves(recorder: Recorder, options: GateUpOptions, tiles: MatrixTiles): RecordRange {
-  const { intermediate, out, outStride, quantize } = options;
-  const halves = matrixGateUp(recorder, { ...options, tiles });
-  if (!quantize) return halves;
-  const round = quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride });
-  return (first, end) => {
-    halves(first, end);
-    round(end - first, first);
-  };
 }

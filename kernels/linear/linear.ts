@@ -17,8 +17,7 @@ import {
 } from "./launch_form.ts";
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
-import { tilesOf } from "./matrix_kernel.ts";
-import { matrixLinear } from "./matrix_linear.ts";
+import { tilesOf } from "./matrix_tiles.ts";
 import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
@@ -119,7 +118,7 @@ export interface LinearOptions extends InputForm {
  */
 export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   const tiles = tilesOf({ ...options.weight, coded: options.coded });
-  const prompts = tiles && matrixLinear(recorder, { ...options, tiles });
+  const prompts = tiles?.kernels.linear(recorder, { ...options, tiles });
   if (tiles?.decode === true) {
     if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
     return (rows) => prompts!(0, rows);

@@ -2,6 +2,7 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import { quantize as quantizeRows } from "../norm/quantize.ts";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import { type RecordRange, rowsOf } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
@@ -47,6 +48,11 @@ export interface MatrixGateUpOptions {
   readonly outStride: number;
   /** Default silu. */
   readonly activation?: GatedActivation;
+  /**
+   * Rounds each 128 outputs to E4M3 with a scale of their own, in a launch behind: a tile is no group
+   * of them. Default false.
+   */
+  readonly quantize?: boolean;
 }
 
 /**
@@ -58,9 +64,10 @@ export interface MatrixGateUpOptions {
  */
 export function matrixGateUp(recorder: Recorder, options: MatrixGateUpOptions): RecordRange {
   const { x, xStride, weight, tiles, intermediate, out, outStride, activation = SILU } = options;
+  const { quantize = false } = options;
   requireMultiplesOf4(NAME, { xStride });
   const width = Math.ceil(intermediate / (TILE_OUTPUTS / 2));
-  return recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
+  const halves = recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
     kernels(weight, tiles).bind(
       recorder,
       { x, ...weightTensors(NAME, weight), out },
@@ -86,4 +93,10 @@ export function matrixGateUp(recorder: Recorder, options: MatrixGateUpOptions): 
       },
     ),
   );
+  if (!quantize) return halves;
+  const round = quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride });
+  return (first, end) => {
+    halves(first, end);
+    round(end - first, first);
+  };
 }

@@ -15,31 +15,18 @@ import matrixRows from "../common/matrix_rows.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
 import type { LaunchForm, RecordRange } from "./launch_form.ts";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
-import type { MatrixTiles } from "./matrix_tiles.ts";
-import { DECODERS, type InputForm, type WeightForm, weightConstants } from "./weight_kernel.ts";
+import { type MatrixTiles, TILE_ROWS, type TileRows } from "./matrix_tiles.ts";
+import { DECODERS, type WeightForm, weightConstants } from "./weight_kernel.ts";
 
 /** Outputs of a workgroup. */
 export const TILE_OUTPUTS = 64;
 const STRIPS = 4;
-/** Activation rows of a workgroup: the first that hold all rows, or the last. */
-export const TILE_ROWS = [16, 32] as const;
-
-export type TileRows = (typeof TILE_ROWS)[number];
-
 /**
  * What decoded weights are multiplied by to lie where f16 has all of its 11 bits: from 2^-14 on.
  * FP8 and MXFP4 decoders make numbers smaller than they are; BF16 has numbers that f16 has not, of
  * which weights between 2^-20 and 1023 keep all their bits this way.
  */
 const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { bf16: 64, fp8: 16, mxfp4: 16384 };
-
-/** The tiles that multiply these weights; undefined where that is left to class fma128. */
-export function tilesOf(weight: WeightForm & InputForm): MatrixTiles | undefined {
-  const { matrix, dtype, coded } = weight;
-  // Weights in f32 are so for a reason, and codes meet codes, in sums that are exact.
-  if (coded === true || (dtype === "f32" && matrix?.config.operand === "f16")) return undefined;
-  return matrix;
-}
 
 /** The kernel for weights of this form; asked for twice, the same one. */
 export type MatrixKernels<B extends string, P extends string> = (

@@ -1,12 +1,19 @@
 /**
  * Numeric class mma128: products of tiles through the subgroup matrices that an adapter has, which
- * are an experiment of Dawn (`chromium_experimental_subgroup_matrix`). Never chosen silently.
+ * are an experiment of Dawn (`chromium_experimental_subgroup_matrix`). Never chosen silently, and its
+ * kernels are for those alone who choose it: `MatrixTiles` brings them along.
  *
  * @module
  */
-import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
 import type { Constants } from "../../src/gpu/kernel.ts";
-import text from "../common/matrix_tiles.wgsl?raw";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { MatrixKernelSet } from "../matrix_kernels.ts";
+import type { InputForm, WeightForm } from "./weight_kernel.ts";
+
+/** Activation rows of a workgroup: the first that hold all rows, or the last. */
+export const TILE_ROWS = [16, 32] as const;
+
+export type TileRows = (typeof TILE_ROWS)[number];
 
 /** Sizes and types of the products that kernels are built of: `m` by `k` times `k` by `n`, in f32. */
 export interface MatrixConfig {
@@ -29,55 +36,22 @@ export interface MatrixTiles {
   readonly constants: Constants;
   /** Whether generated rows run this class too, and not prompt rows alone. */
   readonly decode: boolean;
+  readonly kernels: MatrixKernelSet;
 }
 
-/** An entry of an adapter's list, as Dawn names it. */
-export interface SubgroupMatrixConfig {
-  readonly componentType: string;
-  readonly resultComponentType: string;
-  readonly M: number;
-  readonly N: number;
-  readonly K: number;
+/** Where tiles come from: `matrixKernels`, which who wants the class hands to the engine. */
+export interface MatrixKernels {
+  /** Those of the best of an adapter's products that gives the right numbers; undefined without any. */
+  workingTiles(
+    recorder: Recorder,
+    options: { readonly decode: boolean },
+  ): Promise<MatrixTiles | undefined>;
 }
 
-/** Kernels stage rows and strips of 16, and at least 16 columns, at a time. */
-const fits = ({ M, N, K }: SubgroupMatrixConfig) => [M, N, K].every((size) => 16 % size === 0);
-const MOST_INVOCATIONS = 256;
-const FEWEST_INVOCATIONS = 128;
-
-/** Those of an adapter's products that kernels can be built of, the best first. */
-export function matrixConfigs(listed: Iterable<SubgroupMatrixConfig>): MatrixConfig[] {
-  const configs = [...listed]
-    .filter((entry) => entry.resultComponentType === "f32" && fits(entry))
-    .flatMap(({ componentType: operand, M: m, N: n, K: k }): MatrixConfig[] =>
-      operand === "f32" || operand === "f16" ? [{ operand, m, n, k }] : [],
-    );
-  // Operands as they are before rounded ones; then the largest product, of which there are fewer.
-  const size = ({ m, n, k }: MatrixConfig) => m * n * k;
-  const rank = ({ operand }: MatrixConfig) => (operand === "f32" ? 0 : 1);
-  return configs.toSorted((a, b) => rank(a) - rank(b) || size(b) - size(a));
-}
-
-/** What a device tells of its subgroup matrices; empty where it has none. */
-export function listedConfigs(device: GPUDevice): readonly SubgroupMatrixConfig[] {
-  const info = device.adapterInfo as GPUAdapterInfo & {
-    readonly subgroupMatrixConfigs?: Iterable<SubgroupMatrixConfig>;
-  };
-  return device.features.has(SUBGROUP_MATRIX) ? [...(info.subgroupMatrixConfigs ?? [])] : [];
-}
-
-/**
- * Tiles of one configuration on a device with subgroups of at most `subgroupMaxSize` invocations:
- * Dawn wants workgroups of a multiple of that.
- */
-export function matrixTiles(
-  config: MatrixConfig,
-  { subgroupMaxSize, decode }: { readonly subgroupMaxSize: number; readonly decode: boolean },
-): MatrixTiles {
-  const wanted = 4 * subgroupMaxSize;
-  const workgroup = Math.min(Math.max(wanted, FEWEST_INVOCATIONS), MOST_INVOCATIONS);
-  return {
-    ...{ config, decode, workgroup, text, constants: { Operand: config.operand } },
-    subgroups: workgroup / subgroupMaxSize,
-  };
+/** The tiles that multiply these weights; undefined where that is left to class fma128. */
+export function tilesOf(weight: WeightForm & InputForm): MatrixTiles | undefined {
+  const { matrix, dtype, coded } = weight;
+  // Weights in f32 are so for a reason, and codes meet codes, in sums that are exact.
+  if (coded === true || (dtype === "f32" && matrix?.config.operand === "f16")) return undefined;
+  return matrix;
 }

@@ -6,7 +6,7 @@
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { Mutant } from "../check.ts";
 import { emulatedTiles, MATRIX_CONFIGS, type MatrixConfigName } from "../linear/check_matrix.ts";
-import { TILE_ROWS } from "../linear/matrix_kernel.ts";
+import { TILE_ROWS } from "../linear/matrix_tiles.ts";
 
 type Tuning = Readonly<Record<string, number>>;
 

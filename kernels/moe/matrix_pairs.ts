@@ -8,8 +8,7 @@ import type { StepArrays } from "../../src/gpu/launch_cost.ts";
 import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { ExpertSlab, ExpertWeights } from "../linear/layout.ts";
-import { TILE_ROWS, type TileRows } from "../linear/matrix_kernel.ts";
-import type { MatrixTiles } from "../linear/matrix_tiles.ts";
+import { type MatrixTiles, TILE_ROWS, type TileRows } from "../linear/matrix_tiles.ts";
 import type { TileGrids } from "./expert_tiles.ts";
 import { tileLimit } from "./sort.ts";
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { MatrixKernels } from "../../kernels/linear/matrix_tiles.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
@@ -151,6 +152,8 @@ export interface EngineOptions {
    * Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;
+  /** The kernels of class mma128: `matrixKernels` of this package, which others need not load. */
+  readonly matrixKernels?: MatrixKernels | undefined;
   /**
    * How attention kernels share what they read, for prompts and for generated tokens: `subgroup`,
    * `portable`, or `auto`, which is the first where the adapter can. Never changes a bit. Default auto.

@@ -162,10 +162,11 @@ export async function testAdapter(
     recorder,
     tunedKernels = true,
     numericClass = "auto",
+    matrixKernels,
     onProgress,
   }: { readonly recorder: Recorder } & Pick<
     LoadOptions,
-    "tunedKernels" | "numericClass" | "onProgress"
+    "tunedKernels" | "numericClass" | "matrixKernels" | "onProgress"
   >,
 ): Promise<{ readonly report: SelfTestReport; readonly layout: LinearLayout }> {
   const { weightFormats } = measured;
@@ -182,7 +183,7 @@ export async function testAdapter(
     ...(groupColumns !== undefined && { groupColumns }),
   });
   requirePromise(options, report);
-  const matrices = await matrixLayout(numericClass, { recorder, ...options });
+  const matrices = await matrixLayout(numericClass, { recorder, matrixKernels, ...options });
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
     ...{ lanes: tuning.lanes, tuning },

@@ -4,7 +4,7 @@
  * @module
  */
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
-import { workingTiles } from "../../kernels/matrix_self_test.ts";
+import type { MatrixKernels } from "../../kernels/linear/matrix_tiles.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import { takesPackedDots } from "../gpu/tuning.ts";
@@ -47,15 +47,26 @@ export function classLayout(
  * What a layout says of the matrices that class mma128 multiplies by, once they were found right.
  * Generated tokens have the class of prompts only where all tokens are to have one.
  *
+ * @throws {InvalidRequestError} when it is wanted without its kernels.
  * @throws {DeviceError} when the adapter cannot compute in it.
  */
 export async function matrixLayout(
   wanted: NumericClass | "auto",
-  options: { readonly recorder: Recorder; readonly deterministicInference: boolean },
+  options: {
+    readonly recorder: Recorder;
+    readonly deterministicInference: boolean;
+    readonly matrixKernels: MatrixKernels | undefined;
+  },
 ): Promise<Pick<LinearLayout, "matrix">> {
   if (wanted !== "mma128") return {};
-  const { recorder, deterministicInference: decode } = options;
-  const matrix = await workingTiles(recorder, { decode });
+  const { recorder, deterministicInference: decode, matrixKernels } = options;
+  if (matrixKernels === undefined) {
+    throw new InvalidRequestError(
+      "numericClass mma128 needs the option matrixKernels, which is what the package exports by that name",
+      "matrixKernels",
+    );
+  }
+  const matrix = await matrixKernels.workingTiles(recorder, { decode });
   if (matrix === undefined)
     throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
   return { matrix };

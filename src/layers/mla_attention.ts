@@ -11,7 +11,6 @@
  * @module
  */
 import { mlaDecode } from "../../kernels/attention/mla_decode.ts";
-import { mlaDecodeMatrix } from "../../kernels/attention/mla_decode_matrix.ts";
 import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
@@ -284,7 +283,7 @@ export class MlaAttention {
     const { matrix: tiles, tuning } = this.#layout;
     const attend =
       tiles?.decode === true
-        ? mlaDecodeMatrix(recorder, { ...attention, tiles })
+        ? tiles.kernels.mlaDecode(recorder, { ...attention, tiles })
         : mlaDecode(recorder, {
             ...{ ...attention, groups: inputs.rowGroups, tuning: tuning?.attention },
             subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),

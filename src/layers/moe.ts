@@ -15,8 +15,7 @@ import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
 import { rowsOf } from "../../kernels/linear/launch_form.ts";
 import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
-import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
-import type { MatrixTiles } from "../../kernels/linear/matrix_tiles.ts";
+import { type MatrixTiles, tilesOf } from "../../kernels/linear/matrix_tiles.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
@@ -31,7 +30,6 @@ import type { Step, StepRows } from "./batch.ts";
 import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
-import { matrixExperts } from "./matrix_experts.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
 import { type LinearInput, roundedRows } from "./rounded_rows.ts";
@@ -271,15 +269,13 @@ export class Moe {
       segments: segments(intermediate),
     });
     const tiles = this.#matrixTiles(binding);
-    const prompts =
-      tiles &&
-      matrixExperts(recorder, {
-        ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
-        ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
-        ...{ intermediate, activation, rounding, outStride: hiddenStride },
-        pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
-        maxRows: rowsOf(scratch.experts, slots),
-      });
+    const prompts = tiles?.kernels.experts(recorder, {
+      ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
+      ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
+      ...{ intermediate, activation, rounding, outStride: hiddenStride },
+      pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
+      maxRows: rowsOf(scratch.experts, slots),
+    });
     plan.add((step) => logits(step.rows, step.decodeRows));
     plan.add((step) => choose(step.rows));
     plan.add((step) => {

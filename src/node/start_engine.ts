@@ -5,6 +5,7 @@
  */
 
 import { readFile } from "node:fs/promises";
+import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type CompiledKernels, compileKernels } from "../engine/compile_kernels.ts";
 import { Engine } from "../engine/engine.ts";
@@ -89,6 +90,7 @@ export const startEngine: StartEngine = async (options, report) => {
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
       quantization: options.quantization,
       numericClass: options.numericClass,
+      matrixKernels,
       cacheDtype,
       deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
@@ -145,6 +147,7 @@ export async function compileModel(
       deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
       quantization: options.quantization,
       numericClass: options.numericClass,
+      matrixKernels,
       deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
       onProgress: (progress) => report.progress(progress),

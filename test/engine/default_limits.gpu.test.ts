@@ -44,12 +44,9 @@ const portable = Object.values(checks)
   .map(({ default: check }) => check)
   .filter(({ feature }) => feature === undefined);
 
-test.runIf(fullTest).each(portable)(
-  "$name needs no more than default limits",
-  async (check) => {
-    for (const tuning of check.tunings) {
-      const { error, where } = await runCase(device, check, { shape: check.cases[0]!, tuning });
-      expect(error, `${JSON.stringify(tuning)} ${where}`).toBeLessThanOrEqual(check.tolerance);
-    }
-  },
-);
+test.runIf(fullTest).each(portable)("$name needs no more than default limits", async (check) => {
+  for (const tuning of check.tunings) {
+    const { error, where } = await runCase(device, check, { shape: check.cases[0]!, tuning });
+    expect(error, `${JSON.stringify(tuning)} ${where}`).toBeLessThanOrEqual(check.tolerance);
+  }
+});

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { loadModel } from "../../src/engine/load.ts";
 import { classLayout, NUMERIC_CLASS_CHOICES } from "../../src/engine/numeric_class.ts";
@@ -10,9 +11,11 @@ import { randomGqa } from "../support/random_gqa.ts";
 
 test("numeric class mma128 is refused where there are no subgroup matrices", async () => {
   const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
-  await expect(
-    loadModel(checkpoint, { device, maxTotalTokens: 1024, numericClass: "mma128" }),
-  ).rejects.toThrow("numeric class mma128: this adapter does not have subgroup matrices");
+  const options = { device, maxTotalTokens: 1024, numericClass: "mma128" } as const;
+  await expect(loadModel(checkpoint, { ...options, matrixKernels })).rejects.toThrow(
+    "numeric class mma128: this adapter does not have subgroup matrices",
+  );
+  await expect(loadModel(checkpoint, options)).rejects.toThrow("needs the option matrixKernels");
 });
 
 test("a device may be asked for subgroup matrices, and tells whether it has them", async () => {

@@ -15,10 +15,10 @@ import {
   scaleWords,
   type WeightDtype,
 } from "../../kernels/linear/layout.ts";
+import { matrixTiles } from "../../kernels/linear/matrix_configs.ts";
 import { matrixGateUp } from "../../kernels/linear/matrix_gate_up.ts";
-import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
 import { matrixLinear } from "../../kernels/linear/matrix_linear.ts";
-import { type MatrixTiles, matrixTiles } from "../../kernels/linear/matrix_tiles.ts";
+import { type MatrixTiles, tilesOf } from "../../kernels/linear/matrix_tiles.ts";
 import { matrixExpertDown } from "../../kernels/moe/matrix_expert_down.ts";
 import { matrixExpertGateUp } from "../../kernels/moe/matrix_expert_gate_up.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";

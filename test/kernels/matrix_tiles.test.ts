@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
-import { tilesOf } from "../../kernels/linear/matrix_kernel.ts";
 import {
   listedConfigs,
   matrixConfigs,
   matrixTiles,
   type SubgroupMatrixConfig,
-} from "../../kernels/linear/matrix_tiles.ts";
+} from "../../kernels/linear/matrix_configs.ts";
+import { tilesOf } from "../../kernels/linear/matrix_tiles.ts";
 import { classesOf } from "../../src/models/numeric_class.ts";
 import { openNullDevice } from "../support/null_device.ts";
 

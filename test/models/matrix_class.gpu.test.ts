@@ -1,9 +1,11 @@
 /**
  * Models whose prompts run in numeric class mma128, on devices whose subgroup matrices are emulated.
  */
+
 import { describe, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
 import type { MatrixConfig } from "../../kernels/linear/matrix_tiles.ts";
+import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
@@ -52,9 +54,9 @@ function deviceFor(config: MatrixConfig) {
   return emulated;
 }
 
-async function optionsFor(config: MatrixConfig): Promise<Partial<LoadOptions>> {
+async function optionsFor(config: MatrixConfig) {
   const { device } = await deviceFor(config);
-  return { device, numericClass: "mma128", tuning };
+  return { device, numericClass: "mma128", matrixKernels, tuning } as const;
 }
 
 /** The slow driver takes a minute to compile what these models need. */
@@ -144,11 +146,10 @@ describe.skipIf(smallestCaseOnly)("numeric class mma128, emulated", () => {
   );
 
   test("tells of its classes, and keeps the promise of batch invariance", async () => {
-    const { device } = await deviceFor(HALF);
     const load = async (deterministicInference: boolean) => {
-      const options = { maxTotalTokens: 1024, numericClass: "mma128", tuning } as const;
+      const options = { maxTotalTokens: 1024, ...(await optionsFor(HALF)) };
       const checkpoint = await Checkpoint.open(deepseek.source());
-      const loaded = await loadModel(checkpoint, { ...options, device, deterministicInference });
+      const loaded = await loadModel(checkpoint, { ...options, deterministicInference });
       loaded.destroy();
       expect(loaded.figures.batchInvariant).toBe(true);
       return loaded.figures.numericClasses;

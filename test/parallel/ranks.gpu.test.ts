@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
+import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
@@ -200,7 +201,7 @@ describe.skipIf(smallestCaseOnly)("numeric classes", () => {
     const emulated = await openEmulatedMatrices([MATRIX_CONFIGS["f16 16x16x16"]]);
     for (const deterministicInference of fullTest ? [false, true] : [false]) {
       const options = {
-        ...{ device: emulated.device, numericClass: "mma128" as const },
+        ...{ device: emulated.device, numericClass: "mma128" as const, matrixKernels },
         deterministicInference,
       };
       const want = await answersOfOne(source(), options);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
+import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
@@ -164,7 +165,9 @@ describe("a group ends together", () => {
   test.skipIf(smallestCaseOnly)("when ranks have different matrices", async () => {
     const configs = [MATRIX_CONFIGS["f16 16x16x16"], MATRIX_CONFIGS["f16 8x8x8"]];
     const devices = await Promise.all(configs.map((config) => openEmulatedMatrices([config])));
-    const opened = devices.map((own) => ({ device: own.device, numericClass: "mma128" as const }));
+    const opened = devices.map((own) => ({
+      ...{ device: own.device, numericClass: "mma128" as const, matrixKernels },
+    }));
     for (const error of reasons(await open(opened))) {
       expect(error?.message).toBe(
         "Ranks disagree about what they multiply by: matrices is f16 16x16x16 on rank 0, " +

@@ -5,7 +5,8 @@
  * @module
  */
 import emulated from "../../kernels/common/matrix_tiles_emulated.wgsl?raw";
-import type { MatrixConfig, SubgroupMatrixConfig } from "../../kernels/linear/matrix_tiles.ts";
+import type { SubgroupMatrixConfig } from "../../kernels/linear/matrix_configs.ts";
+import type { MatrixConfig } from "../../kernels/linear/matrix_tiles.ts";
 import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
 import { specialize } from "../../src/gpu/kernel.ts";
 import { openDevice } from "../../src/node/device.ts";

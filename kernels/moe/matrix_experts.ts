@@ -4,19 +4,20 @@
  *
  * @module
  */
-import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
-import type { RecordRange } from "../../kernels/linear/launch_form.ts";
-import { type ExpertWeights, segments } from "../../kernels/linear/layout.ts";
-import type { MatrixTiles } from "../../kernels/linear/matrix_tiles.ts";
-import { TileGrids } from "../../kernels/moe/expert_tiles.ts";
-import { matrixExpertDown } from "../../kernels/moe/matrix_expert_down.ts";
-import { matrixExpertGateUp } from "../../kernels/moe/matrix_expert_gate_up.ts";
-import { pairTile } from "../../kernels/moe/matrix_pairs.ts";
-import { sortPairs } from "../../kernels/moe/sort.ts";
-import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
-import type { Recorder } from "../gpu/recorder.ts";
-import type { Tensor } from "../gpu/tensor.ts";
+
+import type { DeviceMemory } from "../../src/gpu/memory.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import type { GatedActivation } from "../linear/gated_activation.ts";
+import type { RecordRange } from "../linear/launch_form.ts";
+import { type ExpertWeights, segments } from "../linear/layout.ts";
+import type { MatrixTiles } from "../linear/matrix_tiles.ts";
+import { type ActivationRounding, quantize } from "../norm/quantize.ts";
+import { TileGrids } from "./expert_tiles.ts";
+import { matrixExpertDown } from "./matrix_expert_down.ts";
+import { matrixExpertGateUp } from "./matrix_expert_gate_up.ts";
+import { pairTile } from "./matrix_pairs.ts";
+import { sortPairs } from "./sort.ts";
 
 export interface MatrixExperts {
   readonly memory: DeviceMemory;
