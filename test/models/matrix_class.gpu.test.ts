@@ -8,7 +8,7 @@ import type { MatrixConfig } from "../../kernels/linear/matrix_tiles.ts";
 import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { loadModel } from "../../src/engine/load.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
 import { fullTest, smallestCaseOnly } from "../support/gpu.ts";
