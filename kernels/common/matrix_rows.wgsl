@@ -19,8 +19,9 @@
 //   tile_granule(tile, n)  index of the first granule of weight row n of the tile
 //   tile_scale(tile, n)    index of its first scale
 
-// What decoded weights are multiplied by, so that f16 holds them: a power of two.
+// What decoded weights are multiplied by, so that f16 holds them: a power of two, and its inverse.
 const WEIGHT_UP = 1u;
+const WEIGHT_DOWN = 1.0 / f32(WEIGHT_UP);
 const CHUNK_PIECES = CHUNK / PIECE_COLUMNS;
 const GROUP_CHUNKS = SCALE_COLUMNS / CHUNK;
 
@@ -39,7 +40,7 @@ fn matrix_sums(tile: Tile, scale: vec4u, lanes: Lanes) -> Sums {
     total = Sums();
     for (var group = first_group(leaf); group < end; group++) {
       multiply_group(tile, group, lanes);
-      let factor = scale_values(group, scale_words(group, scale)) / f32(WEIGHT_UP);
+      let factor = scale_values(group, scale_words(group, scale)) * WEIGHT_DOWN;
       for (var t = 0u; t < TOKENS; t++) {
         total[t] = fma(factor, product_at(row + t, output), total[t]);
       }

@@ -16,17 +16,18 @@ import xPlain from "../common/x_plain.wgsl?raw";
 import type { LaunchForm, RecordRange } from "./launch_form.ts";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
 import { type MatrixTiles, TILE_ROWS, type TileRows } from "./matrix_tiles.ts";
-import { DECODERS, type WeightForm, weightConstants } from "./weight_kernel.ts";
+import { DECODERS, HALF_UP, type WeightForm, weightConstants } from "./weight_kernel.ts";
 
 /** Outputs of a workgroup. */
 export const TILE_OUTPUTS = 64;
 const STRIPS = 4;
+
 /**
- * What decoded weights are multiplied by to lie where f16 has all of its 11 bits: from 2^-14 on.
- * FP8 and MXFP4 decoders make numbers smaller than they are; BF16 has numbers that f16 has not, of
- * which weights between 2^-20 and 1023 keep all their bits this way.
+ * What decoded weights are multiplied by to lie where f16 has all of its 11 bits, from 2^-14 on. Sums
+ * are in f32 here and leave room for BF16, of which weights between 2^-20 and 1023 keep all their
+ * bits this way.
  */
-const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { bf16: 64, fp8: 16, mxfp4: 16384 };
+const OPERAND_UP: Readonly<Partial<Record<WeightDtype, number>>> = { ...HALF_UP, bf16: 64 };
 
 /** The kernel for weights of this form; asked for twice, the same one. */
 export type MatrixKernels<B extends string, P extends string> = (
@@ -87,7 +88,7 @@ export function matrixConstants(
   return {
     ...weightConstants(own, form, options),
     ...tileConstants(tiles, options.tileRows),
-    WEIGHT_UP: (tiles.config.operand === "f16" && HALF_UP[weight.dtype]) || 1,
+    WEIGHT_UP: (tiles.config.operand === "f16" && OPERAND_UP[weight.dtype]) || 1,
   };
 }
 

@@ -106,7 +106,7 @@ export default defineCheck<Shape>({
       with: "tile_scale(tile, 0u)))",
       case: 2,
     },
-    { name: "weights keep their factor", replace: "/ f32(WEIGHT_UP)", with: "" },
+    { name: "weights keep their factor", replace: "* WEIGHT_DOWN", with: "" },
     {
       name: "a group's first columns only",
       replace: "(group + 1u) * GROUP_CHUNKS",

@@ -47,8 +47,11 @@ export const DECODERS: Readonly<Record<WeightDtype, string>> = {
 /** Levels of the segment tree for 32 segments. */
 const TREE_LEVELS = 5;
 
-/** What f16 sums multiply decoded weights by: decoders make these smaller than they are. */
-const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { fp8: 16, mxfp4: 16384 };
+/**
+ * What decoded weights are multiplied by on their way to f16, which would lose some of their bits:
+ * decoders make these smaller than they are.
+ */
+export const HALF_UP: Readonly<Partial<Record<WeightDtype, number>>> = { fp8: 16, mxfp4: 16384 };
 
 /** What decides which text a kernel over weights is made of, beside the form of its launch. */
 export type WeightForm = LinearLayout & {
