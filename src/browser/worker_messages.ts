@@ -23,9 +23,15 @@ export interface Listeners
 
 export type ListenerName = keyof Listeners;
 
-/** Those that are plain data; the worker adds its own device, grammar service and storage. */
+/**
+ * Those that are plain data; the worker adds its own device, grammar service and storage. It has no
+ * `matrixKernels`, so that it refuses class mma128.
+ */
 export interface PlainEngineOptions
-  extends Omit<EngineOptions, "device" | "grammarService" | "prefixStore" | ListenerName> {
+  extends Omit<
+    EngineOptions,
+    "device" | "grammarService" | "matrixKernels" | "prefixStore" | ListenerName
+  > {
   /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
   readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;
 }
