@@ -163,7 +163,12 @@ test("products that are wrong are not used, and other ones are", async () => {
   const small = MATRIX_CONFIGS["f16 8x8x8"];
   const load = async (wrong: (config: MatrixConfig) => boolean) => {
     const { device } = await openEmulatedMatrices([small, HALF], wrong);
-    const options = { device, maxTotalTokens: 1024, numericClass: "mma128" } as const;
+    const options = {
+      device,
+      maxTotalTokens: 1024,
+      numericClass: "mma128",
+      matrixKernels,
+    } as const;
     const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
     const { destroy, figures } = await loadModel(checkpoint, options);
     destroy();
