@@ -17,7 +17,7 @@ export const NUMERIC_CLASSES = ["fma128", "int8", "f16", "mma128"] as const;
 
 export type NumericClass = (typeof NUMERIC_CLASSES)[number];
 
-/** That of prompts and that of generated tokens. */
+/** That of prompts and that of generated tokens, which the output head has for both. */
 export interface NumericClasses {
   readonly prefill: NumericClass;
   readonly decode: NumericClass;

@@ -19,10 +19,10 @@ import { tuningPath } from "./tuning_file.ts";
 
 const USAGE = `Usage: wisp tune [options]
 
-Runs the kernels of linear layers and of attention in every form that they can take on this adapter, checks
-that all give the same bits, prints the fastest and keeps them: servers on this machine start with them from then on.
-Tell it the model that will be served, or the shapes of its matrices. Takes some minutes, during which
-nothing else should use the adapter. No answer of a model changes.
+Runs the kernels of linear layers and of attention in every form that they can take on this adapter,
+checks that all give the same bits, prints the fastest and keeps them: servers on this machine start
+with them from then on. Tell it the model that will be served, or the shapes of its matrices. Takes some
+minutes, during which nothing else should use the adapter. No answer of a model changes.
 `;
 
 const SHAPE = /^([1-9]\d{0,6})x([1-9]\d{0,6})$/;
