@@ -70,11 +70,12 @@ export class PipelineCache {
   /**
    * Waits until every pipeline asked for is compiled.
    *
-   * @throws {KernelError} with the compiler's messages when one does not compile.
+   * @throws {KernelError} with the compiler's messages when one does not compile: the first of them,
+   * once. Who can do without them goes on.
    */
   async ready(): Promise<void> {
     for (const entry of this.#entries.values()) await entry.compiled;
-    const failure = this.#failures.shift();
+    const [failure] = this.#failures.splice(0);
     if (failure !== undefined) throw failure;
   }
 

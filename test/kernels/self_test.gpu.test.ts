@@ -101,6 +101,15 @@ test.each(CLASSES)("does without subgroups where they give other bits: %s", asyn
   expect(report).toMatchObject({ subgroupSize: undefined, batchInvariant: true, failures: [] });
 });
 
+test("does without subgroups where no kernel with them compiles", async () => {
+  const rewrite = (_: string, code: string) =>
+    code.includes("enable subgroups") ? code.replaceAll("fn main", "fn man") : code;
+  const recorder = new Recorder(device, { maxLaunches: 256, rewrite });
+  const report = await selfTest(device, { recorder, dtypes: ["fp8", "bf16"] });
+  recorder.destroy();
+  expect(report).toMatchObject({ subgroupSize: undefined, batchInvariant: true, failures: [] });
+});
+
 test("reports linears whose bits depend on the rows at once", async () => {
   // With several rows at once, another order of the last additions.
   const order = "(chains.x + chains.y) + (chains.z + chains.w)";

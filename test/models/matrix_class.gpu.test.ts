@@ -159,23 +159,27 @@ describe.skipIf(smallestCaseOnly)("numeric class mma128, emulated", () => {
   });
 });
 
-test("products that are wrong are not used, and other ones are", async () => {
-  const small = MATRIX_CONFIGS["f16 8x8x8"];
-  const load = async (wrong: (config: MatrixConfig) => boolean) => {
-    const { device } = await openEmulatedMatrices([small, HALF], wrong);
-    const options = {
-      device,
-      maxTotalTokens: 1024,
-      numericClass: "mma128",
-      matrixKernels,
-    } as const;
-    const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
-    const { destroy, figures } = await loadModel(checkpoint, options);
-    destroy();
-    return figures.numericClasses.prefill;
-  };
-  expect(await load(({ m }) => m === 16)).toBe("mma128");
-  await expect(load(() => true)).rejects.toThrow(
-    "numeric class mma128: this adapter does not have subgroup matrices",
-  );
-});
+test.each(["wrong numbers", "no such function"] as const)(
+  "products with a fault are not used, and other ones are: %s",
+  async (fault) => {
+    const small = MATRIX_CONFIGS["f16 8x8x8"];
+    const load = async (isFaulty: (config: MatrixConfig) => boolean) => {
+      const faultOf = (config: MatrixConfig) => (isFaulty(config) ? fault : undefined);
+      const { device } = await openEmulatedMatrices([small, HALF], faultOf);
+      const options = {
+        device,
+        maxTotalTokens: 1024,
+        numericClass: "mma128",
+        matrixKernels,
+      } as const;
+      const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
+      const { destroy, figures } = await loadModel(checkpoint, options);
+      destroy();
+      return figures.numericClasses.prefill;
+    };
+    expect(await load(({ m }) => m === 16)).toBe("mma128");
+    await expect(load(() => true)).rejects.toThrow(
+      "numeric class mma128: this adapter does not have subgroup matrices",
+    );
+  },
+);

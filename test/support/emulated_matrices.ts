@@ -18,14 +18,19 @@ export interface EmulatedMatrices {
   readonly shaders: () => number;
 }
 
+const PRODUCT = "fma(a, b,";
+const FAULTS = { "wrong numbers": "fma(a, a,", "no such function": "fmaa(a, b," } as const;
+
+export type Fault = keyof typeof FAULTS;
+
 /**
  * Opens one whose adapter lists these products.
  *
- * @param wrong Whether its products are not those of its operands.
+ * @param faultOf What is wrong with the products of a configuration.
  */
 export async function openEmulatedMatrices(
   configs: readonly MatrixConfig[],
-  wrong: (config: MatrixConfig) => boolean = () => false,
+  faultOf: (config: MatrixConfig) => Fault | undefined = () => undefined,
 ): Promise<EmulatedMatrices> {
   const { device } = await openDevice();
   device.addEventListener("uncapturederror", ({ error }) => {
@@ -50,7 +55,10 @@ export async function openEmulatedMatrices(
     const config = configOf(descriptor.code);
     if (config === undefined) return createShaderModule(descriptor);
     shaders += 1;
-    return createShaderModule({ ...descriptor, code: emulate(descriptor.code, config, wrong) });
+    return createShaderModule({
+      ...descriptor,
+      code: emulate(descriptor.code, config, faultOf(config)),
+    });
   };
   for (const [property, value] of Object.entries({
     adapterInfo,
@@ -73,11 +81,7 @@ function configOf(code: string): MatrixConfig | undefined {
 }
 
 /** The same shader with the functions of common/matrix_tiles_emulated.wgsl. */
-function emulate(
-  code: string,
-  config: MatrixConfig,
-  wrong: (config: MatrixConfig) => boolean,
-): string {
+function emulate(code: string, config: MatrixConfig, fault: Fault | undefined): string {
   const { operand, m, n, k } = config;
   const text = specialize("emulated matrices", emulated, {
     ...{ HALF_OPERANDS: operand === "f16", SUBGROUPS: 4 },
@@ -86,5 +90,6 @@ function emulate(
   // The text of common/matrix_tiles.wgsl stands in front of the kernel's header.
   const end = "subgroupMatrixStore<row_major>(&products, at, product, PRODUCT_STRIDE);\n}\n";
   const kernel = code.slice(code.indexOf(end) + end.length);
-  return `${wrong(config) ? text.replace("fma(a, b,", "fma(a, a,") : text}\n${kernel}`;
+  const product = fault === undefined ? PRODUCT : FAULTS[fault];
+  return `${text.replace(PRODUCT, product)}\n${kernel}`;
 }
