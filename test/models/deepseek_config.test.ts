@@ -170,7 +170,6 @@ describe("refused by name", () => {
     ["head_dim", { head_dim: 56 }],
     ["qk_rope_head_dim", { qk_rope_head_dim: 6 }],
     ["qk_nope_head_dim", { qk_nope_head_dim: 130 }],
-    ["qk_nope_head_dim", { qk_nope_head_dim: 512 }],
     ["kv_lora_rank", { kv_lora_rank: 514 }],
     ["kv_lora_rank", { kv_lora_rank: 2048 }],
     ["v_head_dim", { v_head_dim: 127 }],

@@ -167,6 +167,7 @@ const CASES: readonly Case[] = [
     },
   },
   { name: "nope 12", config: { qk_nope_head_dim: 12 } },
+  { name: "nope 512", config: { qk_nope_head_dim: 512 } },
 
   { name: "long prompt", prompt: 760, chunk: 256, decode: 3 },
   { name: "long prompt, pages", prompt: 700, chunk: 200, decode: 3, options: { pageSize: 16 } },

@@ -273,15 +273,21 @@ describe("random checkpoints with grouped-query attention", () => {
   test.skipIf(smallestCaseOnly).each(rounding)(
     "$name, activations quantized: near the reference",
     async (one) => {
-      const tokens = tokensOf(one, 30);
       const reference = await ReferenceGqa.open(randomGqa(one), { quantizeActivations: true });
-      const want = reference.logProbabilities(tokens);
-      const logits = await run(one, { quantizeActivations: true }, tokens);
-      expect(medianDifference(logits, want)).toBeLessThan(1e-4);
-      // Without any rounding of activations the answers are elsewhere.
-      expect(medianDifference(logits, reference.with({}).logProbabilities(tokens))).toBeGreaterThan(
-        2e-3,
-      );
+      const unrounded = reference.with({});
+      const differences: number[] = [];
+      for (const seed of [7, 8, 9]) {
+        const tokens = tokensOf(one, 30, seed);
+        const logits = await run(one, { quantizeActivations: true }, tokens);
+        differences.push(medianDifference(logits, reference.logProbabilities(tokens)));
+        // Without any rounding of activations the answers are elsewhere.
+        const elsewhere = medianDifference(logits, unrounded.logProbabilities(tokens));
+        expect(elsewhere).toBeGreaterThan(2e-3);
+      }
+      // A number so close to a tie that f32 rounds it to the other side moves all that follows it:
+      // of three sequences one may have that.
+      const [, second] = differences.sort((a, b) => a - b);
+      expect(second).toBeLessThan(1e-4);
     },
   );
 

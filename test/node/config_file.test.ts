@@ -68,7 +68,7 @@ describe("readOptions()", () => {
     [{ port: 65536 }, `"port" must be a whole number from 0 to 65535, got 65536`],
     [{ port: null }, `"port" must be a whole number from 0 to 65535, got null`],
     [{ host: 1 }, `"host" must be a text that is not empty, got 1`],
-    [{ adapter: "cuda" }, `"adapter" must be auto, lavapipe or swiftshader, got "cuda"`],
+    [{ adapter: "cuda" }, `"adapter" must be auto, gpu, lavapipe or swiftshader, got "cuda"`],
     [{ "enable-metrics": "yes" }, `"enable-metrics" must be true or false, got "yes"`],
     [{ "cuda-graph-bs": 4 }, `"cuda-graph-bs" must be a list, got 4`],
     [{ "cuda-graph-bs": [1, 0] }, `"cuda-graph-bs" must be a whole number, 1 or more, got 0`],

@@ -74,7 +74,7 @@ describe("parseOptions", () => {
     [["--port", "65536"], "it must be a whole number from 0 to 65535"],
     [["--page-size", "0"], "it must be a whole number from 1 to 256"],
     [["--mem-fraction-static", "1.5"], "it must be a number from 0.01 to 1"],
-    [["--adapter", "cuda"], "it must be auto, lavapipe or swiftshader"],
+    [["--adapter", "cuda"], "it must be auto, gpu, lavapipe or swiftshader"],
     [["--model-path="], "it must be a text that is not empty"],
     [["--disable-activation-quantization=no"], "it takes no value"],
     [["--device-memory", "lots"], "it must be a whole number of bytes, as 8G or 512M, 1 or more"],
