@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
+import { BLOCK_COLUMNS, type LinearLayout } from "../../kernels/linear/layout.ts";
 import { type QuantizableDtype, quantizeWeight } from "../../kernels/linear/quantize_weight.ts";
+import { repackWeight } from "../../kernels/linear/repack_weight.ts";
 import { sumErrors } from "../../kernels/linear/sum_errors.ts";
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
@@ -52,7 +53,7 @@ export async function compileKernels(
     const plan = new Plan<Step>(compiling);
     const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, inputs });
     sampler.destroy();
-    compileUpload(planned, { recorder: compiling, memory, lanes: layout.lanes });
+    compileUploads(planned, { recorder: compiling, memory, layout });
     const pipelines = await recorder.pipelines.launchAll((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),
     );
@@ -62,18 +63,31 @@ export async function compileKernels(
   }
 }
 
-/** What quantizes weights on their way to the GPU, which a model is without once it is loaded. */
-function compileUpload(
+/** What weights go through on their way to the GPU, which a model is without once it is loaded. */
+function compileUploads(
   { uploadTo, measured }: LoadPlan,
-  options: { readonly recorder: Recorder; readonly memory: DeviceMemory; readonly lanes: number },
+  options: {
+    readonly recorder: Recorder;
+    readonly memory: DeviceMemory;
+    readonly layout: LinearLayout;
+  },
 ): void {
-  if (uploadTo === undefined) return;
-  const encoding = measured.weightFormats.get(uploadTo.dtype)?.encoding;
-  if (encoding?.kind !== "plain") return;
-  const { recorder, memory, lanes } = options;
+  const { recorder, memory, layout } = options;
+  const { lanes } = layout;
   const unused = memory.allocate("weights", 0, "unused");
+  const formats = [...measured.weightFormats.values()];
+  if (layout.tuning?.repacks) {
+    const packings = formats.map(({ encoding: { kind } }) =>
+      kind === "awq" || kind === "gptq" ? kind : "rows",
+    );
+    for (const packing of new Set(packings)) {
+      repackWeight(recorder, { packing, staging: unused, words: unused });
+    }
+  }
+  const encoding = uploadTo && measured.weightFormats.get(uploadTo.dtype)?.encoding;
+  if (encoding?.kind !== "plain") return;
   quantizeWeight(recorder, {
-    shape: { ...uploadTo, columns: BLOCK_COLUMNS, rowsPadded: lanes, lanes },
+    shape: { ...uploadTo!, columns: BLOCK_COLUMNS, rowsPadded: lanes, lanes },
     sourceDtype: encoding.dtype as QuantizableDtype,
     ...{ staging: unused, words: unused, scales: unused, partials: unused },
   });

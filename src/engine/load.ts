@@ -16,6 +16,8 @@ import { DeviceMemory } from "../gpu/memory.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import { Recorder } from "../gpu/recorder.ts";
 import { type QuantizationError, QuantizingUpload } from "../layers/quantizing_upload.ts";
+import { RepackingUpload } from "../layers/repacking_upload.ts";
+import { StagedUpload } from "../layers/staged_upload.ts";
 import type { ModelDefinition } from "../models/model.ts";
 import { agree } from "../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
@@ -114,9 +116,13 @@ async function load(
       await agree(communicator, "what they multiply by", { matrices, adapter });
     }
     const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
-    const upload = uploadTo && new QuantizingUpload(device);
-    if (upload !== undefined) owned.push(upload);
-    const model = await allocating(device, weights, () => plan.create({ memory, layout, upload }));
+    const staged = new StagedUpload(device);
+    const quantizing = uploadTo && new QuantizingUpload(staged);
+    const repacking = layout.tuning?.repacks ? new RepackingUpload(staged) : undefined;
+    const uploads = { quantizing, repacking };
+    owned.push(staged);
+    if (quantizing !== undefined) owned.push(quantizing);
+    const model = await allocating(device, weights, () => plan.create({ memory, layout, uploads }));
     const { runner, cache, copier } = await allocating(
       device,
       `${megabytes(memoryPlan.cacheBytes)} of KV cache, and activations`,
@@ -141,8 +147,9 @@ async function load(
       onProgress: ({ loadedBytes, totalBytes }) =>
         given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
     });
-    const quantizationErrors = (await upload?.report()) ?? [];
-    upload?.destroy();
+    const quantizationErrors = (await quantizing?.report()) ?? [];
+    quantizing?.destroy();
+    staged.destroy();
     const movesPages = options.retractionMemory > 0 || options.prefixStore !== undefined;
     const mayBeReadAgain = typeof given.device === "function";
     const hash = movesPages || mayBeReadAgain ? await modelHash(checkpoint) : undefined;

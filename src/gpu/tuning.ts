@@ -63,6 +63,11 @@ export interface Tuning {
    * no logits to memory and back, for pipelines of its own. Default false.
    */
   readonly findsBest?: boolean;
+  /**
+   * Whether the GPU puts the words of weights in the order of their layout while they are uploaded,
+   * and the host, which does it otherwise, only copies bytes. Default false.
+   */
+  readonly repacks?: boolean;
   /** Default: that of the adapter's row below. */
   readonly attention?: AttentionTuning;
 }
@@ -142,6 +147,7 @@ const MANY_INVOCATIONS: Tuning = {
   lanes: 8,
   foldsNorms: true,
   findsBest: true,
+  repacks: true,
   rowForms: [
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
     { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
@@ -160,6 +166,7 @@ const FEW_CORES: Tuning = {
   lanes: 8,
   foldsNorms: true,
   findsBest: true,
+  repacks: true,
   rowForms: [
     { tokens: 1, split: 8, workgroup: 64, cost: 1 },
     { tokens: 4, split: 4, workgroup: 64, cost: 1.4 },
@@ -278,7 +285,7 @@ export function requireTuning(value: unknown): Tuning {
 }
 
 const FIELDS = ["lanes", "rowForms", "dtypeForms", "attention"];
-const FLAGS = ["foldsNorms", "findsBest"] as const satisfies readonly (keyof Tuning)[];
+const FLAGS = ["foldsNorms", "findsBest", "repacks"] as const satisfies readonly (keyof Tuning)[];
 const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
 const MOST_INVOCATIONS = 256;
 /** WebGPU's default limit, of which something is left to the kernels themselves. */

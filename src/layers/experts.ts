@@ -92,7 +92,11 @@ export class Experts {
     this.sharedSlots = whole ? 1 : shared;
     this.specs = [
       ...(stackedMxfp4
-        ? mxfp4Specs(`${name}.experts`, { total: routed, first: this.#routed.first }, this)
+        ? mxfp4Specs(
+            `${name}.experts`,
+            { total: routed, first: this.#routed.first },
+            { gateUp: this.gateUp, down: this.down, uploads: context.uploads },
+          )
         : this.#routedSpecs(name)),
       ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])).map(onEveryRank),
     ];
@@ -136,7 +140,7 @@ export class Experts {
   /** @param slice Which of the shared experts it is. Default: a routed one, with tensors of its own. */
   #specs(module: string, half: Half, expert: number, slice?: number): WeightSpec[] {
     const { shared, hiddenSize, intermediate } = this.#shape;
-    const { formats, upload } = this.#context;
+    const { formats, uploads } = this.#context;
     const down = half === "down_proj";
     const place = (down ? this.down : this.gateUp).places.get(expert)!;
     const name = `${module}.${half}`;
@@ -146,12 +150,12 @@ export class Experts {
     const { encoding } = sameStorage(own, format) ? own : format;
     const part = half === "up_proj" ? 1 : 0;
     if (slice === undefined) {
-      return matrixSpecs(place, part, { name, split: "experts", encoding }, upload);
+      return matrixSpecs(place, part, { name, split: "experts", encoding }, uploads);
     }
     const wide = shared * intermediate;
     const source: MatrixSource = down
       ? { name, split: "columns", shape: [hiddenSize, wide], sourceColumn: slice * intermediate }
       : { name, split: "rows", shape: [wide, hiddenSize], sourceRow: slice * intermediate };
-    return matrixSpecs(place, part, { ...source, encoding }, upload);
+    return matrixSpecs(place, part, { ...source, encoding }, uploads);
   }
 }

@@ -34,7 +34,7 @@ export class FusedLinear {
     context: LayerContext,
     { label, parts }: { readonly label: string; readonly parts: readonly LinearShape[] },
   ) {
-    const { memory, layout, formats, upload, communicator } = context;
+    const { memory, layout, formats, uploads, communicator } = context;
     const { columns } = parts[0]!;
     const rows = parts.map((part) => part.rows);
     const { first, width } = fusedColumns(rows, layout);
@@ -52,7 +52,7 @@ export class FusedLinear {
       });
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts: rows });
       this.specs = parts.flatMap(({ name, split }, i) =>
-        matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, upload),
+        matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, uploads),
       );
       this.#bind = (recorder, input, output) =>
         linear(recorder, {

@@ -9,6 +9,15 @@ import type { Communicator } from "../parallel/communicator.ts";
 import type { AttentionBackends } from "./attention_backend.ts";
 import type { MatrixFormats } from "./matrix_format.ts";
 import type { QuantizingUpload } from "./quantizing_upload.ts";
+import type { RepackingUpload } from "./repacking_upload.ts";
+
+/** What matrices go through on the GPU on their way to their places. */
+export interface WeightUploads {
+  /** Needed when `formats` quantizes at upload, and not while memory is only counted. */
+  readonly quantizing?: QuantizingUpload | undefined;
+  /** Without one, the host puts granules in their order. */
+  readonly repacking?: RepackingUpload | undefined;
+}
 
 export interface LayerContext {
   readonly memory: DeviceMemory;
@@ -18,6 +27,5 @@ export interface LayerContext {
   readonly communicator: Communicator;
   /** Default auto. */
   readonly attention?: AttentionBackends | undefined;
-  /** Needed when `formats` quantizes at upload, and not while memory is only counted. */
-  readonly upload?: QuantizingUpload | undefined;
+  readonly uploads?: WeightUploads | undefined;
 }

@@ -41,7 +41,7 @@ export class Linear {
   readonly #slabs: readonly { readonly weight: LinearWeight; readonly firstRow: number }[];
 
   constructor(context: LayerContext, linearShape: LinearShape) {
-    const { memory, layout, formats, upload, communicator } = context;
+    const { memory, layout, formats, uploads, communicator } = context;
     const { name, rows, columns, split, bias = false } = linearShape;
     const { of = { columns, firstColumn: 0 } } = linearShape;
     const format = linearShape.format ?? formats.linear(name);
@@ -60,7 +60,7 @@ export class Linear {
         firstColumn: split === "columns" ? communicator.rank * of.columns : 0,
       };
       slabs.push({ weight, firstRow });
-      specs.push(matrixSpecs(place, 0, source, upload));
+      specs.push(matrixSpecs(place, 0, source, uploads));
     }
     this.dtype = format.dtype;
     this.#slabs = slabs;

@@ -11,22 +11,17 @@ import type {
   WeightSplit,
 } from "../checkpoint/weight_spec.ts";
 import { collectFloats } from "./destinations.ts";
+import type { WeightUploads } from "./layer_context.ts";
 import { isPlain, type MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import { biasSplit, noBiasSpec, packedSpecs } from "./packed_specs.ts";
-import type { QuantizingUpload } from "./quantizing_upload.ts";
+import type { RowSlice } from "./staged_rows.ts";
 
-/** Where a matrix of a checkpoint comes from. */
-export interface MatrixSource {
+/** Where a matrix of a checkpoint comes from. `sourceColumn` is a multiple of 128 when columns share scales. */
+export interface MatrixSource extends RowSlice {
   /** Tensor name without ".weight". */
   readonly name: string;
   readonly split: WeightSplit;
-  /** Rows `[sourceRow, sourceRow + rows of the part)` of it are meant. Default: all of it. */
-  readonly sourceRow?: number;
-  /** Its shape when that is not the part's. */
-  readonly shape?: readonly [rows: number, columns: number];
-  /** First column meant, a multiple of 128 when columns share scales. Default 0. */
-  readonly sourceColumn?: number;
   /** Column of the checkpoint's matrix that its first one is: not 0 on a rank that has a part. */
   readonly firstColumn?: number;
   /** How its tensors spell it. Default: as the place's format has it. */
@@ -36,21 +31,21 @@ export interface MatrixSource {
 /**
  * What the checkpoint must hold for one part of a place: scales before the codes they belong to.
  *
- * @param upload Quantizes what is to be kept in fewer bits than it comes in. Without one, the specs
- * are only good for checking a checkpoint.
+ * @param uploads Without one that quantizes, specs of what is to be kept in fewer bits than it comes
+ * in are only good for checking a checkpoint.
  */
 export function matrixSpecs(
   place: MatrixPlace,
   part: number,
   source: MatrixSource,
-  upload?: QuantizingUpload,
+  uploads: WeightUploads = {},
 ): WeightSpec[] {
   const { format, bias } = place.shape;
   const { encoding = format.encoding } = source;
   const specs =
     encoding.kind === "plain" || encoding.kind === "scaled"
-      ? weightSpecs(place, part, source, encoding, upload)
-      : packedSpecs(place, part, source, encoding);
+      ? weightSpecs(place, part, source, encoding, uploads)
+      : packedSpecs(place, part, source, { encoding, uploads });
   if (bias) specs.push(biasSpec(place, part, source));
   else if (encoding.kind === "gptq") {
     const rows = source.shape?.[0] ?? place.shape.parts[part]!;
@@ -66,7 +61,7 @@ function weightSpecs(
   part: number,
   source: MatrixSource,
   encoding: WeightEncoding,
-  upload: QuantizingUpload | undefined,
+  uploads: WeightUploads,
 ): WeightSpec[] {
   const { format, columns, parts } = place.shape;
   const shape = source.shape ?? [parts[part]!, columns];
@@ -76,14 +71,17 @@ function weightSpecs(
     shape,
     dtypes: [encoding.dtype],
     split: source.split,
-    destination: kept ? packRows(place, part, source) : quantizeRows(place, part, source, upload),
+    destination: kept
+      ? (uploads.repacking?.rows(place, part, source) ?? packRows(place, part, source))
+      : (uploads.quantizing?.destination({ place, part, source }) ?? { write: () => {} }),
   };
   return encoding.kind === "plain"
     ? [weight]
     : [scaleSpec(place, part, source, encoding.scales, shape), weight];
 }
 
-function packRows(place: MatrixPlace, part: number, source: MatrixSource): Destination {
+/** Takes chunks of a matrix in the part's dtype, whose granules the host puts in order. */
+export function packRows(place: MatrixPlace, part: number, source: RowSlice): Destination {
   const { format, columns, parts, layout } = place.shape;
   const { dtype } = format;
   const { sourceRow = 0 } = source;
@@ -113,7 +111,7 @@ function pickRows(
   first: number,
   end: number,
   columns: number,
-  { shape, sourceColumn = 0 }: MatrixSource,
+  { shape, sourceColumn = 0 }: RowSlice,
 ): Uint8Array {
   const rowBytes = bytes.length / rows;
   const whole = bytes.subarray((first - rowStart) * rowBytes, (end - rowStart) * rowBytes);
@@ -184,16 +182,6 @@ function scaleSpec(
 export function scaleSplit({ per }: Pick<ScaleTensor, "per">, split: WeightSplit): WeightSplit {
   const shared = per === "tensor" || (per === "row" && split === "columns");
   return shared && split !== "experts" ? "none" : split;
-}
-
-function quantizeRows(
-  place: MatrixPlace,
-  part: number,
-  source: MatrixSource,
-  upload: QuantizingUpload | undefined,
-): Destination {
-  if (upload === undefined) return { write: () => {} };
-  return upload.destination({ place, part, source });
 }
 
 function biasSpec(place: MatrixPlace, part: number, source: MatrixSource): WeightSpec {

@@ -58,7 +58,7 @@ export class Mlp {
       readonly bias?: boolean;
     },
   ) {
-    const { memory, layout, formats, upload, communicator } = context;
+    const { memory, layout, formats, uploads, communicator } = context;
     const { name, hiddenSize, bias = false } = options;
     const { format, encodings } = gateUpFormat(formats, name);
     const intermediate = shareOf(communicator, {
@@ -87,7 +87,7 @@ export class Mlp {
       slabs.push({ weight, first, count });
       specs.push(
         encodings.flatMap(({ name, encoding }, part) =>
-          matrixSpecs(place, part, { name, encoding, ...source }, upload),
+          matrixSpecs(place, part, { name, encoding, ...source }, uploads),
         ),
       );
     }

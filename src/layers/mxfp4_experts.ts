@@ -11,13 +11,15 @@
  *
  * @module
  */
-import { BLOCK_COLUMNS, RowPacker } from "../../kernels/linear/layout.ts";
+import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
 import type { Destination, WeightChunk, WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import { toFloats } from "./destinations.ts";
 import type { ExpertMatrices } from "./expert_matrices.ts";
+import type { WeightUploads } from "./layer_context.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
+import { packRows } from "./matrix_specs.ts";
 
 /** On the GPU; the tensors have a spelling of their own. */
 export const MXFP4_FORMAT: MatrixFormat = {
@@ -40,11 +42,16 @@ export interface StackedExperts {
 export function mxfp4Specs(
   name: string,
   stacked: StackedExperts,
-  matrices: Readonly<Record<"gateUp" | "down", Pick<ExpertMatrices, "places">>>,
+  {
+    uploads = {},
+    ...matrices
+  }: Readonly<Record<"gateUp" | "down", Pick<ExpertMatrices, "places">>> & {
+    readonly uploads?: WeightUploads | undefined;
+  },
 ): WeightSpec[] {
   return [
-    ...stack(`${name}.gate_up_proj`, stacked, [...matrices.gateUp.places.values()]),
-    ...stack(`${name}.down_proj`, stacked, [...matrices.down.places.values()]),
+    ...stack(`${name}.gate_up_proj`, stacked, [...matrices.gateUp.places.values()], uploads),
+    ...stack(`${name}.down_proj`, stacked, [...matrices.down.places.values()], uploads),
   ];
 }
 
@@ -52,6 +59,7 @@ function stack(
   name: string,
   { total, first }: StackedExperts,
   places: readonly MatrixPlace[],
+  uploads: WeightUploads,
 ): WeightSpec[] {
   const { columns, parts } = places[0]!.shape;
   const rows = parts.reduce((sum, part) => sum + part, 0);
@@ -65,7 +73,7 @@ function stack(
   const spec = (
     suffix: string,
     shape: number[],
-    write: (expert: WeightChunk, e: number) => void,
+    write: (expert: WeightChunk, e: number) => void | Promise<void>,
   ) => ({
     name: `${name}_${suffix}`,
     shape: [total, rows, ...shape],
@@ -79,7 +87,9 @@ function stack(
       dtypes: ["U8"],
     },
     {
-      ...spec("blocks", [groups, GROUP_BYTES], ({ bytes }, e) => writeCodes(places[e]!, bytes)),
+      ...spec("blocks", [groups, GROUP_BYTES], ({ bytes, dtype }, e) =>
+        writeCodes(places[e]!, { bytes, dtype }, uploads),
+      ),
       dtypes: ["U8"],
     },
     {
@@ -90,28 +100,32 @@ function stack(
 }
 
 /** A row of a stacked tensor is a whole expert. */
-function byExpert(write: (expert: WeightChunk, e: number) => void): Destination {
+function byExpert(write: (expert: WeightChunk, e: number) => void | Promise<void>): Destination {
   return {
-    write(chunk) {
+    async write(chunk) {
       const each = chunk.bytes.length / chunk.rows;
       for (let i = 0; i < chunk.rows; i++) {
         const bytes = chunk.bytes.subarray(i * each, (i + 1) * each);
-        write({ ...chunk, bytes, rows: 1 }, chunk.rowStart + i);
+        await write({ ...chunk, bytes, rows: 1 }, chunk.rowStart + i);
       }
     },
   };
 }
 
 /** Row r of part p is row `r * parts + p` of the checkpoint. */
-function writeCodes(place: MatrixPlace, bytes: Uint8Array<ArrayBuffer>): void {
-  const { columns, parts, layout } = place.shape;
+async function writeCodes(
+  place: MatrixPlace,
+  { bytes, dtype }: Pick<WeightChunk, "bytes" | "dtype">,
+  { repacking }: WeightUploads,
+): Promise<void> {
+  const { columns, parts } = place.shape;
   const rowBytes = (columns / GROUP_COLUMNS) * GROUP_BYTES;
-  parts.forEach((rows, part) => {
-    const firstRow = place.partRows[part]!;
-    const packer = new RowPacker({ dtype: "mxfp4", columns, lanes: layout.lanes, firstRow });
-    place.writeRun(packer.push(everyOther(bytes, rowBytes, part, parts.length), rows));
-    place.writeRun(packer.finish());
-  });
+  for (const [part, rows] of parts.entries()) {
+    const own = everyOther(bytes, rowBytes, part, parts.length);
+    const destination = repacking?.rows(place, part, {}) ?? packRows(place, part, {});
+    await destination.write({ dtype, bytes: own, rowStart: 0, rows });
+    await destination.finish?.();
+  }
 }
 
 function everyOther(
@@ -119,7 +133,7 @@ function everyOther(
   rowBytes: number,
   first: number,
   step: number,
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   if (step === 1) return bytes;
   const rows = bytes.length / rowBytes / step;
   const picked = new Uint8Array(rows * rowBytes);

@@ -9,6 +9,7 @@ import type { Destination, WeightSpec, WeightSplit } from "../checkpoint/weight_
 import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
 import { collectBytes, collectFloats } from "./destinations.ts";
+import type { WeightUploads } from "./layer_context.ts";
 import type { MatrixEncoding } from "./matrix_format.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import type { MatrixSource } from "./matrix_specs.ts";
@@ -23,8 +24,9 @@ export function packedSpecs(
   place: MatrixPlace,
   part: number,
   source: MatrixSource,
-  { kind, groupColumns, zeroOffset }: PackedEncoding,
+  { encoding, uploads }: { readonly encoding: PackedEncoding; readonly uploads: WeightUploads },
 ): WeightSpec[] {
+  const { kind, groupColumns, zeroOffset } = encoding;
   const { columns, parts, layout } = place.shape;
   const { name, split, sourceRow = 0, sourceColumn = 0, firstColumn = 0 } = source;
   const [sourceRows, sourceColumns] = source.shape ?? [parts[part]!, columns];
@@ -73,7 +75,8 @@ export function packedSpecs(
       kind === "awq"
         ? [sourceColumns, sourceRows / PER_WORD]
         : [sourceColumns / PER_WORD, sourceRows],
-      packColumns(place, () => new ColumnPacker({ ...slice, lanes: layout.lanes })),
+      uploads.repacking?.columns(place, part, slice) ??
+        packColumns(place, () => new ColumnPacker({ ...slice, lanes: layout.lanes })),
     ),
   ];
 }

@@ -19,36 +19,24 @@ import { sumErrors } from "../../kernels/linear/sum_errors.ts";
 import type { Destination, WeightChunk } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import { Readback } from "../gpu/readback.ts";
-import { Recorder } from "../gpu/recorder.ts";
-import { finished } from "../gpu/submit_poll.ts";
 import { allocateTensor, type Tensor } from "../gpu/tensor.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
-import { type RowRun, RowStream, stagedRows } from "./staged_rows.ts";
+import { type RowRun, type RowSlice, RowStream, stagedRows, streamRows } from "./staged_rows.ts";
+import { STAGING_BYTES, type StagedUpload } from "./staged_upload.ts";
 
-const STAGING_BYTES = 4 * 1024 * 1024;
 /** The shortest row has 16 bytes and, with its padding, four groups; 64 groups have one partial. */
 const MOST_PARTIALS = ((STAGING_BYTES / 16) * 4) / 64;
 /** Two f32: squared errors, squares. */
 const SUM_BYTES = 8;
 /** Matrices that share a tensor of sums. */
 const SUMS = 1024;
-/** Submits that may be on their way: one on the GPU, one behind it. */
-const MOST_SUBMITS = 2;
 
 /** A matrix of a checkpoint, and the part of a place it goes to. */
 export interface QuantizedPart {
   readonly place: Pick<MatrixPlace, "shape" | "partRows" | "rowsPadded" | "at">;
   readonly part: number;
-  readonly source: {
-    /** Matrices of the same name are reported as one. */
-    readonly name: string;
-    /** First row meant. Default 0. */
-    readonly sourceRow?: number;
-    /** First column meant. Default 0. */
-    readonly sourceColumn?: number;
-    /** Of the matrix in the checkpoint, when that is not the part's. */
-    readonly shape?: readonly [rows: number, columns: number];
-  };
+  /** Matrices of the same name are reported as one. */
+  readonly source: RowSlice & { readonly name: string };
 }
 
 export interface QuantizationError {
@@ -62,8 +50,6 @@ export interface QuantizationError {
 
 /** What is on the GPU while weights load. */
 interface Workspace {
-  readonly recorder: Recorder;
-  readonly staging: Tensor;
   readonly partials: Tensor;
   /** Made when the first of their matrices comes. */
   readonly sums: (Tensor | undefined)[];
@@ -76,13 +62,13 @@ interface Workspace {
 type Launch = (rows: QuantizedRows, index: number) => void;
 
 export class QuantizingUpload {
-  readonly #device: GPUDevice;
+  readonly #staged: StagedUpload;
   readonly #names = new Map<string, number>();
-  readonly #inFlight: Promise<unknown>[] = [];
   #workspace: Workspace | undefined;
 
-  constructor(device: GPUDevice) {
-    this.#device = device;
+  /** @param staged Whose owner destroys it, after this. */
+  constructor(staged: StagedUpload) {
+    this.#staged = staged;
   }
 
   /**
@@ -99,30 +85,21 @@ export class QuantizingUpload {
     }
     const index = this.#names.get(name) ?? this.#names.size;
     this.#names.set(name, index);
-    const rows = place.shape.parts[part]!;
     const slice = { columns, sourceColumn, sourceColumns: shape?.[1] ?? columns };
     const firstRow = place.partRows[part]!;
-    const newStream = (dtype: QuantizableDtype) =>
-      new RowStream({
+    const newStream = (chunk: WeightChunk) => {
+      const dtype = quantizable(name, chunk);
+      return new RowStream({
         lanes: layout.lanes,
         rowBytes: stagedRowBytes(dtype, columns),
         stagingBytes: STAGING_BYTES,
         send: (run) => this.#send({ place, dtype, index, firstRow, run }),
       });
-    let stream: RowStream | undefined;
-    return {
-      write: async (chunk) => {
-        if (stream === undefined || chunk.rowStart === 0)
-          stream = newStream(quantizable(name, chunk));
-        const first = Math.max(chunk.rowStart, sourceRow);
-        const end = Math.min(chunk.rowStart + chunk.rows, sourceRow + rows);
-        if (first < end) await stream.push(stagedRows(chunk, { ...slice, first, end }));
-      },
-      finish: async () => {
-        await stream?.finish();
-        stream = undefined;
-      },
     };
+    const wanted = { first: sourceRow, end: sourceRow + place.shape.parts[part]! };
+    return streamRows(newStream, wanted, (chunk, first, end) =>
+      stagedRows(chunk, { ...slice, first, end }),
+    );
   }
 
   /**
@@ -132,9 +109,10 @@ export class QuantizingUpload {
   async report(): Promise<QuantizationError[]> {
     const workspace = this.#workspace;
     if (workspace === undefined) return [];
-    const { recorder, sums, sent } = workspace;
+    const { sums, sent } = workspace;
+    const { recorder } = this.#staged.workspace;
     const names = [...this.#names.keys()];
-    const readback = new Readback(this.#device, SUMS * SUM_BYTES, 1);
+    const readback = new Readback(this.#staged.device, SUMS * SUM_BYTES, 1);
     const reported: QuantizationError[] = [];
     for (const [block, errors] of sums.entries()) {
       if (errors === undefined) continue;
@@ -156,9 +134,7 @@ export class QuantizingUpload {
     const workspace = this.#workspace;
     this.#workspace = undefined;
     if (workspace === undefined) return;
-    const { recorder, staging, partials, sums } = workspace;
-    for (const tensor of [staging, partials, ...sums]) tensor?.buffer.destroy();
-    recorder.destroy();
+    for (const tensor of [workspace.partials, ...workspace.sums]) tensor?.buffer.destroy();
   }
 
   async #send(options: {
@@ -171,33 +147,18 @@ export class QuantizingUpload {
   }): Promise<void> {
     const { place, dtype, index, firstRow, run } = options;
     this.#workspace ??= this.#open();
-    const { recorder, staging } = this.#workspace;
     const launch = this.#launch(this.#workspace, place, dtype, index);
-    await recorder.pipelines.ready();
-    // Bounds the copies of chunks that the queue holds.
-    while (this.#inFlight.length >= MOST_SUBMITS) await this.#inFlight.shift();
-    const { queue } = this.#device;
-    let at = staging.offset;
-    for (const piece of run.pieces) {
-      queue.writeBuffer(staging.buffer, at, piece);
-      at += piece.byteLength;
-    }
     const { wordsOffset, scalesOffset } = place.at;
     const rows = { firstRow: firstRow + run.firstRow, rowCount: run.rowCount };
-    launch({ ...rows, wordsOffset, scalesOffset }, index % SUMS);
-    recorder.submit();
+    await this.#staged.send(run.pieces, () =>
+      launch({ ...rows, wordsOffset, scalesOffset }, index % SUMS),
+    );
     this.#workspace.sent.add(index);
-    const done = finished(this.#device, queue.onSubmittedWorkDone());
-    // When loading fails elsewhere nobody awaits it any more.
-    done.catch(() => {});
-    this.#inFlight.push(done);
   }
 
   #open(): Workspace {
-    const device = this.#device;
+    const { device } = this.#staged;
     return {
-      recorder: new Recorder(device),
-      staging: allocateTensor(device, STAGING_BYTES, "staged rows"),
       partials: allocateTensor(device, MOST_PARTIALS * SUM_BYTES, "partial sums of errors"),
       sums: [],
       sent: new Set(),
@@ -206,13 +167,15 @@ export class QuantizingUpload {
   }
 
   #launch(
-    { recorder, staging, partials, sums, launches }: Workspace,
+    { partials, sums, launches }: Workspace,
     { shape, rowsPadded, at }: QuantizedPart["place"],
     sourceDtype: QuantizableDtype,
     index: number,
   ): Launch {
     const block = Math.floor(index / SUMS);
-    sums[block] ??= allocateTensor(this.#device, SUMS * SUM_BYTES, "sums of errors");
+    const { device, workspace } = this.#staged;
+    const { recorder, staging } = workspace;
+    sums[block] ??= allocateTensor(device, SUMS * SUM_BYTES, "sums of errors");
     const errors = sums[block];
     const { format, columns, layout } = shape;
     const { lanes } = layout;

@@ -3,8 +3,17 @@
  *
  * @module
  */
-import { type QuantizableDtype, stagedRowBytes } from "../../kernels/linear/quantize_weight.ts";
-import type { WeightChunk } from "../checkpoint/weight_spec.ts";
+import type { Destination, WeightChunk } from "../checkpoint/weight_spec.ts";
+
+/** The rows and columns of a checkpoint's matrix that are meant for a part of a place. */
+export interface RowSlice {
+  /** First row: those of the part are meant. Default 0. */
+  readonly sourceRow?: number;
+  /** First column: those of the part are meant. Default 0. */
+  readonly sourceColumn?: number;
+  /** Of the matrix in the checkpoint, when that is not the part's. */
+  readonly shape?: readonly [rows: number, columns: number];
+}
 
 /** Rows to stage together. */
 export interface RowRun {
@@ -81,21 +90,43 @@ export interface StagedSlice {
   readonly sourceColumns: number;
 }
 
-/** Rows `[first, end)` of a chunk, the wanted columns of each, `stagedRowBytes` apart. */
+/** Rows `[first, end)` of a chunk, the wanted columns of each, whole runs of 16 bytes apart. */
 export function stagedRows(
-  { bytes, rows, rowStart, dtype }: WeightChunk,
+  { bytes, rows, rowStart }: WeightChunk,
   wanted: StagedSlice,
 ): Uint8Array<ArrayBuffer> {
   const { first, end, columns, sourceColumn, sourceColumns } = wanted;
   const rowBytes = bytes.length / rows;
-  const stride = stagedRowBytes(dtype as QuantizableDtype, columns);
+  const element = rowBytes / sourceColumns;
+  const stride = Math.ceil((columns * element) / 16) * 16;
   const whole = bytes.subarray((first - rowStart) * rowBytes, (end - rowStart) * rowBytes);
   if (rowBytes === stride && columns === sourceColumns) return whole;
-  const element = rowBytes / sourceColumns;
   const staged = new Uint8Array((end - first) * stride);
   for (let r = 0; r < end - first; r++) {
     const start = r * rowBytes + sourceColumn * element;
     staged.set(whole.subarray(start, start + columns * element), r * stride);
   }
   return staged;
+}
+
+/** Passes the wanted rows of each chunk on to a stream, as `pick` stages them. */
+export function streamRows(
+  newStream: (chunk: WeightChunk) => RowStream,
+  wanted: { readonly first: number; readonly end: number },
+  pick: (chunk: WeightChunk, first: number, end: number) => Uint8Array<ArrayBuffer>,
+): Destination {
+  // Made when bytes come: a large model has tens of thousands of destinations.
+  let stream: RowStream | undefined;
+  return {
+    write: async (chunk) => {
+      if (stream === undefined || chunk.rowStart === 0) stream = newStream(chunk);
+      const first = Math.max(chunk.rowStart, wanted.first);
+      const end = Math.min(chunk.rowStart + chunk.rows, wanted.end);
+      if (first < end) await stream.push(pick(chunk, first, end));
+    },
+    finish: async () => {
+      await stream?.finish();
+      stream = undefined;
+    },
+  };
 }

@@ -6,13 +6,16 @@ import { DeviceMemory } from "../../src/gpu/memory.ts";
 import type { MatrixFormat } from "../../src/layers/matrix_format.ts";
 import { allocateMatrix, type MatrixPlace } from "../../src/layers/matrix_place.ts";
 import { QuantizingUpload } from "../../src/layers/quantizing_upload.ts";
+import { StagedUpload } from "../../src/layers/staged_upload.ts";
 import { device, download, seeded } from "../support/gpu.ts";
 
 const layout = { lanes: 8 };
 const memory = new DeviceMemory(device.limits, device);
-const upload = new QuantizingUpload(device);
+const staged = new StagedUpload(device);
+const upload = new QuantizingUpload(staged);
 afterAll(() => {
   upload.destroy();
+  staged.destroy();
   memory.destroy();
 });
 

@@ -1,0 +1,176 @@
+import { defineCheck } from "../check.ts";
+import { AWQ_OUTPUTS } from "./column_words.ts";
+import { GRANULE_ROWS, repackWeight, type StagedPacking } from "./repack_weight.ts";
+
+interface Case {
+  readonly packing: StagedPacking;
+  readonly lanes: number;
+  readonly rows: number;
+  readonly rowWords: number;
+  readonly granulesPerRow: number;
+  /** Granules of a row that are not staged: in front, and behind. */
+  readonly firstGranule: number;
+  readonly behind: number;
+  /** Groups of rows before and after those that are staged. */
+  readonly before: number;
+  readonly after: number;
+  /** Granules in front of the weight. */
+  readonly offset: number;
+  readonly sourceRow: number;
+}
+
+const small = { lanes: 8, before: 1, after: 1, offset: 3 };
+const rows = { ...small, packing: "rows", firstGranule: 0, behind: 0, sourceRow: 0 } as const;
+
+const rowsPadded = ({ before, rows, after, lanes }: Case) =>
+  (before + Math.ceil(rows / lanes) + after) * lanes;
+const staged = ({ granulesPerRow, firstGranule, behind }: Case) =>
+  granulesPerRow - firstGranule - behind;
+
+/** Four bits of the file: input `k` of those that are staged, output `n`. */
+function codeAt({ packing, rowWords }: Case, staging: Uint32Array, k: number, n: number): number {
+  if (packing === "gptq") {
+    return (staging[Math.floor(k / 8) * rowWords + n]! >>> (4 * (k % 8))) & 15;
+  }
+  const nibble = AWQ_OUTPUTS.indexOf(n % 8);
+  return (staging[k * rowWords + Math.floor(n / 8)]! >>> (4 * nibble)) & 15;
+}
+
+function wordAt(shape: Case, staging: Uint32Array, row: number, word: number): number {
+  const { packing, rowWords, sourceRow } = shape;
+  if (row >= shape.rows) return 0;
+  if (packing === "rows") return word < rowWords ? staging[row * rowWords + word]! : 0;
+  let value = 0;
+  for (let i = 0; i < 8; i++) {
+    value += codeAt(shape, staging, 8 * word + i, sourceRow + row) * 16 ** i;
+  }
+  return value;
+}
+
+export default defineCheck<Case>({
+  name: "linear/repack_weight",
+  cases: [
+    // Rows are cut, the last granules are padding.
+    { ...rows, rows: 11, rowWords: 12, granulesPerRow: 8 },
+    {
+      ...small,
+      ...{ packing: "gptq", rows: 13, sourceRow: 5, rowWords: 21 },
+      ...{ granulesPerRow: 8, firstGranule: 2, behind: 3 },
+    },
+    {
+      ...small,
+      ...{ packing: "awq", rows: 17, sourceRow: 3, rowWords: 3 },
+      ...{ granulesPerRow: 4, firstGranule: 1, behind: 1, lanes: 4 },
+    },
+    { ...rows, rows: 33, rowWords: 64, granulesPerRow: 16, lanes: 16, before: 0, offset: 0 },
+    { ...rows, rows: 1024, rowWords: 1024, granulesPerRow: 256 },
+  ],
+  tunings: [{}],
+  tolerance: 0,
+  bytes: (shape) => 2 * 16 * shape.rows * staged(shape),
+  flops: () => 0,
+  mutants: [
+    {
+      name: "padding granules are read",
+      replace: "if at >= params.row_words { return vec4u(0u); }",
+      with: "",
+    },
+    { name: "padding rows are read", replace: "if row < params.rows {", with: "if true {" },
+    {
+      name: "a row too few",
+      replace: "if row < params.rows {",
+      with: "if row + 1u < params.rows {",
+    },
+    {
+      name: "rows past the last group",
+      replace: "if row_group >= params.row_groups { return; }",
+      with: "",
+      case: 2,
+    },
+    {
+      name: "the last group is left out",
+      replace: "row_group >= params.row_groups",
+      with: "row_group + 1u >= params.row_groups",
+    },
+    {
+      name: "the weight's place is ignored",
+      replace: "params.first_granule + number",
+      with: "number",
+    },
+    {
+      name: "rows are granules apart",
+      replace: "row * params.row_words",
+      with: "row * 4u * params.granules",
+    },
+    {
+      name: "granules of a row side by side",
+      replace: "+ granule) * params.lanes + lane;",
+      with: "+ granule) + lane * params.granules;",
+    },
+    { name: "words swap places", replace: "staging[start + 1u]", with: "staging[start + 2u]" },
+    {
+      name: "a group has only the staged granules",
+      replace: "row_group * params.granules_per_row",
+      with: "row_group * params.granules",
+      case: 1,
+    },
+    {
+      name: "gptq: the first output of the file",
+      replace: "params.source_row + row",
+      with: "row",
+      case: 1,
+    },
+    {
+      name: "gptq: one word four times",
+      replace: "staging[(at + w) *",
+      with: "staging[at *",
+      case: 1,
+    },
+    { name: "awq: outputs in order", replace: "4u * (output % 8u / 2u)", with: "0u", case: 2 },
+    { name: "awq: odd outputs are even", replace: "16u * (output % 2u)", with: "0u", case: 2 },
+    { name: "awq: one input eight times", replace: "(first + i)", with: "first", case: 2 },
+    { name: "awq: eight codes in one place", replace: "<< (4u * i)", with: "<< 0u", case: 2 },
+    { name: "awq: one word four times", replace: "8u * (at + w)", with: "8u * at", case: 2 },
+  ],
+
+  inputs(shape, random) {
+    const { packing, lanes, rowWords, granulesPerRow, offset } = shape;
+    const fileRows = packing === "rows" ? shape.rows : staged(shape) * GRANULE_ROWS[packing];
+    const granules = offset + rowsPadded(shape) * granulesPerRow;
+    return {
+      // A group of rows more, which must not be read.
+      staging: Uint32Array.from(
+        { length: (fileRows + lanes) * rowWords },
+        () => random() * 2 ** 32,
+      ),
+      words: new Uint32Array(granules * 4).fill(0x5a5a5a5a),
+    };
+  },
+
+  reference(shape, { staging, words }) {
+    const { lanes, granulesPerRow, firstGranule, before, offset } = shape;
+    const want = Uint32Array.from(words!);
+    const groups = Math.ceil(shape.rows / lanes);
+    for (let row = 0; row < groups * lanes; row++) {
+      const group = before + Math.floor(row / lanes);
+      for (let word = 0; word < 4 * staged(shape); word++) {
+        const granule = firstGranule + Math.floor(word / 4);
+        const at = (group * granulesPerRow + granule) * lanes + (row % lanes);
+        want[(offset + at) * 4 + (word % 4)] = wordAt(shape, staging as Uint32Array, row, word);
+      }
+    }
+    return { words: want };
+  },
+
+  bind(recorder, shape, { staging, words }) {
+    const { packing, rows, lanes, rowWords, granulesPerRow, firstGranule, sourceRow } = shape;
+    const launch = repackWeight(recorder, { packing, staging: staging!, words: words! });
+    return () =>
+      launch({
+        ...{ rows, lanes, rowWords, granulesPerRow, firstGranule, sourceRow },
+        granules: staged(shape),
+        firstRow: shape.before * lanes,
+        wordsOffset: shape.offset * 16,
+      });
+  },
+});

@@ -1,0 +1,123 @@
+/**
+ * Puts the granules of matrices in the order of their places on the GPU, on their way from a
+ * checkpoint: the host copies bytes and nothing more. Bits are those of `RowPacker` and
+ * `ColumnPacker`, which do the same on the host.
+ *
+ * @module
+ */
+import type { ColumnSlice } from "../../kernels/linear/column_packer.ts";
+import { BLOCK_COLUMNS, WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
+import {
+  GRANULE_ROWS,
+  mostRepackedRows,
+  repackWeight,
+  type StagedGranules,
+  type StagedPacking,
+} from "../../kernels/linear/repack_weight.ts";
+import type { Destination } from "../checkpoint/weight_spec.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { MatrixPlace } from "./matrix_place.ts";
+import { type RowRun, type RowSlice, RowStream, stagedRows, streamRows } from "./staged_rows.ts";
+import { STAGING_BYTES, type StagedUpload } from "./staged_upload.ts";
+
+const GRANULE_BYTES = 16;
+/** Columns of a granule of four-bit codes. */
+const GRANULE_COLUMNS = 32;
+
+type Place = Pick<MatrixPlace, "shape" | "partRows" | "at">;
+type Launch = (staged: StagedGranules) => void;
+
+export class RepackingUpload {
+  readonly #staged: StagedUpload;
+  readonly #launches = new Map<Tensor, Map<StagedPacking, Launch>>();
+
+  /** @param staged Whose owner destroys it, after the last chunk. */
+  constructor(staged: StagedUpload) {
+    this.#staged = staged;
+  }
+
+  /**
+   * Takes chunks of a matrix in the part's dtype, an output a row. Undefined where `lanes` of them do
+   * not fit into the staging tensor.
+   */
+  rows(place: Place, part: number, source: RowSlice): Destination | undefined {
+    const { format, columns, parts, layout } = place.shape;
+    const { lanes } = layout;
+    const { sourceRow = 0, sourceColumn = 0, shape } = source;
+    const element = WEIGHT_BYTES[format.dtype];
+    const rowBytes = Math.ceil((columns * element) / GRANULE_BYTES) * GRANULE_BYTES;
+    if (lanes * rowBytes > STAGING_BYTES) return undefined;
+    const granulesPerRow = granules(columns, element);
+    const firstRow = place.partRows[part]!;
+    const most = mostRepackedRows(granulesPerRow, lanes) * rowBytes;
+    const newStream = () =>
+      new RowStream({
+        ...{ lanes, rowBytes, stagingBytes: Math.min(STAGING_BYTES, most) },
+        send: (run) =>
+          this.#send(place, "rows", run, {
+            ...{ rowWords: rowBytes / 4, rows: run.rowCount, lanes, granulesPerRow },
+            firstRow: firstRow + run.firstRow,
+          }),
+      });
+    const slice = { columns, sourceColumn, sourceColumns: shape?.[1] ?? columns };
+    const wanted = { first: sourceRow, end: sourceRow + parts[part]! };
+    return streamRows(newStream, wanted, (chunk, first, end) =>
+      stagedRows(chunk, { ...slice, first, end }),
+    );
+  }
+
+  /**
+   * Takes chunks of `qweight` of AWQ and GPTQ. Undefined where the rows of a granule do not fit into
+   * the staging tensor, and where the slice has a part of one.
+   */
+  columns(place: Place, part: number, slice: ColumnSlice): Destination | undefined {
+    const { packing, sourceRows, sourceColumns, sourceRow = 0, sourceColumn = 0 } = slice;
+    const { rows = sourceRows - sourceRow, columns = sourceColumns - sourceColumn } = slice;
+    const { lanes } = place.shape.layout;
+    const [rowColumns, rowWords] = packing === "awq" ? [1, sourceRows / 8] : [8, sourceRows];
+    const granuleRows = GRANULE_ROWS[packing];
+    if (granuleRows * rowWords * 4 > STAGING_BYTES) return undefined;
+    if (sourceColumn % GRANULE_COLUMNS !== 0 || columns % GRANULE_COLUMNS !== 0) return undefined;
+    const firstRow = place.partRows[part]!;
+    const granulesPerRow = granules(place.shape.columns, WEIGHT_BYTES.int4);
+    const newStream = () =>
+      new RowStream({
+        ...{ lanes: granuleRows, rowBytes: rowWords * 4, stagingBytes: STAGING_BYTES },
+        send: (run) =>
+          this.#send(place, packing, run, {
+            ...{ rowWords, rows, lanes, granulesPerRow, firstRow, sourceRow },
+            granules: run.rowCount / granuleRows,
+            firstGranule: run.firstRow / granuleRows,
+          }),
+      });
+    const first = sourceColumn / rowColumns;
+    const wanted = { first, end: first + columns / rowColumns };
+    return streamRows(newStream, wanted, ({ bytes, rowStart }, from, end) =>
+      bytes.subarray((from - rowStart) * rowWords * 4, (end - rowStart) * rowWords * 4),
+    );
+  }
+
+  #send(
+    { at: { words, wordsOffset } }: Place,
+    packing: StagedPacking,
+    { pieces }: RowRun,
+    staged: StagedGranules,
+  ): Promise<void> {
+    const launch = this.#launch(words, packing);
+    return this.#staged.send(pieces, () => launch({ ...staged, wordsOffset }));
+  }
+
+  #launch(words: Tensor, packing: StagedPacking): Launch {
+    const ofWords = this.#launches.get(words) ?? new Map<StagedPacking, Launch>();
+    this.#launches.set(words, ofWords);
+    const { recorder, staging } = this.#staged.workspace;
+    const launch = ofWords.get(packing) ?? repackWeight(recorder, { packing, staging, words });
+    ofWords.set(packing, launch);
+    return launch;
+  }
+}
+
+/** Granules of a row, its padding included. */
+function granules(columns: number, element: number): number {
+  return (Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS * element) / GRANULE_BYTES;
+}
