@@ -222,7 +222,7 @@ interface FormResults {
 }
 
 /** Numbers in [0, 1), the same every time. (Generator: Mulberry32, T. Ettinger.) */
-function steady(): () => number {
+export function steady(): () => number {
   let state = 1;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

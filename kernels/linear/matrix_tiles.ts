@@ -39,13 +39,24 @@ export interface MatrixTiles {
   readonly kernels: MatrixKernelSet;
 }
 
+/** Sizes of latent attention: elements of a latent, and of a rope part. */
+export interface LatentSizes {
+  readonly latent: number;
+  readonly rope: number;
+}
+
+/** What tiles are wanted for, and so tried in. */
+export interface MatrixUse {
+  /** Whether generated rows run this class too, and not prompt rows alone. */
+  readonly decode: boolean;
+  /** Of the model, where its attention is latent. */
+  readonly latents?: LatentSizes | undefined;
+}
+
 /** Where tiles come from: `matrixKernels`, which who wants the class hands to the engine. */
 export interface MatrixKernels {
   /** Those of the best of an adapter's products that gives the right numbers; undefined without any. */
-  workingTiles(
-    recorder: Recorder,
-    options: { readonly decode: boolean },
-  ): Promise<MatrixTiles | undefined>;
+  workingTiles(recorder: Recorder, use: MatrixUse): Promise<MatrixTiles | undefined>;
 }
 
 /** The tiles that multiply these weights; undefined where that is left to class fma128. */

@@ -157,7 +157,7 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
  * @throws {DeviceError} when no model would run, or not as an option promises.
  */
 export async function testAdapter(
-  { device, options, tuning, measured }: LoadPlan,
+  { definition, device, options, tuning, measured }: LoadPlan,
   {
     recorder,
     tunedKernels = true,
@@ -183,7 +183,11 @@ export async function testAdapter(
     ...(groupColumns !== undefined && { groupColumns }),
   });
   requirePromise(options, report);
-  const matrices = await matrixLayout(numericClass, { recorder, matrixKernels, ...options });
+  const { attention } = definition.facts;
+  const matrices = await matrixLayout(numericClass, {
+    ...options,
+    ...{ recorder, matrixKernels, attention },
+  });
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
     ...{ lanes: tuning.lanes, tuning },

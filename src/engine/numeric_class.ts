@@ -8,6 +8,7 @@ import type { MatrixKernels } from "../../kernels/linear/matrix_tiles.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import { takesPackedDots } from "../gpu/tuning.ts";
+import type { AttentionFacts } from "../models/model.ts";
 import { NUMERIC_CLASSES, type NumericClass } from "../models/numeric_class.ts";
 
 /** What `numericClass` of the engine's options may be. */
@@ -56,17 +57,19 @@ export async function matrixLayout(
     readonly recorder: Recorder;
     readonly deterministicInference: boolean;
     readonly matrixKernels: MatrixKernels | undefined;
+    readonly attention: AttentionFacts;
   },
 ): Promise<Pick<LinearLayout, "matrix">> {
   if (wanted !== "mma128") return {};
-  const { recorder, deterministicInference: decode, matrixKernels } = options;
+  const { recorder, deterministicInference: decode, matrixKernels, attention } = options;
   if (matrixKernels === undefined) {
     throw new InvalidRequestError(
       "numericClass mma128 needs the option matrixKernels, which is what the package exports by that name",
       "matrixKernels",
     );
   }
-  const matrix = await matrixKernels.workingTiles(recorder, { decode });
+  const latents = attention.kind === "mla" ? attention : undefined;
+  const matrix = await matrixKernels.workingTiles(recorder, { decode, latents });
   if (matrix === undefined)
     throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
   return { matrix };

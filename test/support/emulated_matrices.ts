@@ -18,8 +18,13 @@ export interface EmulatedMatrices {
   readonly shaders: () => number;
 }
 
-const PRODUCT = "fma(a, b,";
-const FAULTS = { "wrong numbers": "fma(a, a,", "no such function": "fmaa(a, b," } as const;
+/** Text of the emulation, and what stands there instead. */
+const FAULTS = {
+  "wrong numbers": ["fma(a, b,", "fma(a, a,"],
+  "no such function": ["fma(a, b,", "fmaa(a, b,"],
+  // No linear loads any.
+  "wrong rows of a right operand": ["Right(at, VALUE_STRIDE, 1u)", "Right(at, 1u, VALUE_STRIDE)"],
+} as const;
 
 export type Fault = keyof typeof FAULTS;
 
@@ -90,6 +95,6 @@ function emulate(code: string, config: MatrixConfig, fault: Fault | undefined): 
   // The text of common/matrix_tiles.wgsl stands in front of the kernel's header.
   const end = "subgroupMatrixStore<row_major>(&products, at, product, PRODUCT_STRIDE);\n}\n";
   const kernel = code.slice(code.indexOf(end) + end.length);
-  const product = fault === undefined ? PRODUCT : FAULTS[fault];
-  return `${text.replace(PRODUCT, product)}\n${kernel}`;
+  const [sound, faulty] = fault === undefined ? ["", ""] : FAULTS[fault];
+  return `${text.replace(sound, faulty)}\n${kernel}`;
 }
