@@ -6,20 +6,13 @@
  * that is the CPU, it is what other load changes least. "int8 codes" are int8 weights that meet
  * activations as codes (numeric class int8). `WISP_BENCH_DTYPES`, `WISP_BENCH_ROWS` and
  * `WISP_BENCH_TOKENS` are lists that narrow the choice; 16, 32 and 64 tokens are staged forms of 64
- * outputs a workgroup. How fast the host packs rows on their way to
- * the GPU is printed too.
+ * outputs a workgroup.
  *
  * @module
  */
 import { afterAll, expect, test } from "vitest";
 import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
-import {
-  layoutFor,
-  paddedRows,
-  RowPacker,
-  scaleWords,
-  type WeightDtype,
-} from "../kernels/linear/layout.ts";
+import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { codedStride, quantizeCodes } from "../kernels/norm/quantize_codes.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
@@ -148,19 +141,3 @@ async function codesOf(x: Tensor, rows: number, columns: number): Promise<Tensor
   recorder.destroy();
   return out;
 }
-
-test("rows are packed on the host", () => {
-  const [columns, rows, turns] = [4096, 512, 20];
-  for (const dtype of ["bf16", "fp8"] as const) {
-    const bytes = new Uint8Array(rows * columns * (dtype === "bf16" ? 2 : 1)).fill(3);
-    const packer = new RowPacker({ dtype, columns, lanes: layoutFor(device).lanes });
-    const least = Array.from({ length: turns }, () => {
-      const started = performance.now();
-      expect(packer.push(bytes, rows)!.words[0]).toBe(0x03030303);
-      return performance.now() - started;
-    }).reduce((a, b) => Math.min(a, b));
-    console.log(
-      `packing ${dtype} rows on the host: ${(bytes.length / least / 1e6).toFixed(2)} GB/s`,
-    );
-  }
-});

@@ -6,8 +6,28 @@
  */
 import { decodeF16 } from "../../src/dtype.ts";
 import { KernelError, UnsupportedError } from "../../src/errors.ts";
-import type { ColumnSlice } from "./column_packer.ts";
-import { AWQ_OUTPUTS } from "./column_words.ts";
+
+/** How a file has four-bit codes, the inputs first: `[inputs, outputs / 8]` or `[inputs / 8, outputs]`. */
+export type ColumnPacking = "awq" | "gptq";
+
+/** Output, of eight neighbours, that each nibble of an AWQ word belongs to. */
+export const AWQ_OUTPUTS: readonly number[] = [0, 2, 4, 6, 1, 3, 5, 7];
+
+/** A packed matrix of a checkpoint, and the slice of it that is meant: whole groups of its inputs. */
+export interface ColumnSlice {
+  readonly packing: ColumnPacking;
+  /** Outputs and inputs of the matrix in the checkpoint. */
+  readonly sourceRows: number;
+  readonly sourceColumns: number;
+  /** Outputs `[sourceRow, sourceRow + rows)` are meant. Default: all of them. */
+  readonly sourceRow?: number;
+  readonly rows?: number;
+  /** Inputs `[sourceColumn, sourceColumn + columns)` are meant. Default: all of them. */
+  readonly sourceColumn?: number;
+  readonly columns?: number;
+  /** Where the first output goes: a multiple of `lanes`. Default 0. */
+  readonly firstRow?: number;
+}
 
 export interface ColumnScales extends ColumnSlice {
   /** The whole of `qzeros`, `[groups, sourceRows / 8]` words. */

@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { AWQ_OUTPUTS } from "./column_words.ts";
+import { AWQ_OUTPUTS } from "./column_scales.ts";
 import { GRANULE_ROWS, repackWeight, type StagedPacking } from "./repack_weight.ts";
 
 interface Case {
@@ -62,6 +62,11 @@ export default defineCheck<Case>({
       ...{ packing: "awq", rows: 17, sourceRow: 3, rowWords: 3 },
       ...{ granulesPerRow: 4, firstGranule: 1, behind: 1, lanes: 4 },
     },
+    {
+      ...small,
+      ...{ packing: "awq", rows: 8, sourceRow: 13, rowWords: 4 },
+      ...{ granulesPerRow: 4, firstGranule: 0, behind: 0, lanes: 8 },
+    },
     { ...rows, rows: 33, rowWords: 64, granulesPerRow: 16, lanes: 16, before: 0, offset: 0 },
     { ...rows, rows: 1024, rowWords: 1024, granulesPerRow: 256 },
   ],
@@ -72,7 +77,7 @@ export default defineCheck<Case>({
   mutants: [
     {
       name: "padding granules are read",
-      replace: "if at >= params.row_words { return vec4u(0u); }",
+      replace: "if word >= params.row_words { return vec4u(0u); }",
       with: "",
     },
     { name: "padding rows are read", replace: "if row < params.rows {", with: "if true {" },
@@ -85,12 +90,12 @@ export default defineCheck<Case>({
       name: "rows past the last group",
       replace: "if row_group >= params.row_groups { return; }",
       with: "",
-      case: 2,
+      case: 1,
     },
     {
       name: "the last group is left out",
-      replace: "row_group >= params.row_groups",
-      with: "row_group + 1u >= params.row_groups",
+      replace: "if row_group >= params.row_groups",
+      with: "if row_group + 1u >= params.row_groups",
     },
     {
       name: "the weight's place is ignored",
@@ -107,7 +112,7 @@ export default defineCheck<Case>({
       replace: "+ granule) * params.lanes + lane;",
       with: "+ granule) + lane * params.granules;",
     },
-    { name: "words swap places", replace: "staging[start + 1u]", with: "staging[start + 2u]" },
+    { name: "words swap places", replace: "staging[at + 1u]", with: "staging[at + 2u]" },
     {
       name: "a group has only the staged granules",
       replace: "row_group * params.granules_per_row",
@@ -116,21 +121,57 @@ export default defineCheck<Case>({
     },
     {
       name: "gptq: the first output of the file",
-      replace: "params.source_row + row",
-      with: "row",
+      replace: "params.source_row + row;",
+      with: "row;",
       case: 1,
     },
     {
       name: "gptq: one word four times",
-      replace: "staging[(at + w) *",
-      with: "staging[at *",
+      replace: "codes[w] = staging[at];\n    at += params.row_words;",
+      with: "codes[w] = staging[at];",
       case: 1,
     },
-    { name: "awq: outputs in order", replace: "4u * (output % 8u / 2u)", with: "0u", case: 2 },
-    { name: "awq: odd outputs are even", replace: "16u * (output % 2u)", with: "0u", case: 2 },
-    { name: "awq: one input eight times", replace: "(first + i)", with: "first", case: 2 },
-    { name: "awq: eight codes in one place", replace: "<< (4u * i)", with: "<< 0u", case: 2 },
-    { name: "awq: one word four times", replace: "8u * (at + w)", with: "8u * at", case: 2 },
+    {
+      name: "awq: the first output of the file",
+      replace: "output - params.source_row",
+      with: "output",
+      case: 2,
+    },
+    {
+      name: "awq: outputs behind the slice",
+      replace: "if row_group >= params.row_groups",
+      with: "if row_group > params.row_groups",
+      case: 2,
+    },
+    {
+      name: "awq: padding rows have codes",
+      replace: "select(vec4u(0u), codes, row < params.rows)",
+      with: "codes",
+      case: 2,
+    },
+    {
+      name: "awq: one input eight times",
+      replace: "inputs[i] = staging[at];\n      at += params.row_words;",
+      with: "inputs[i] = staging[at];",
+      case: 2,
+    },
+    { name: "awq: one word four times", replace: "+ 8u * w)", with: ")", case: 2 },
+    { name: "awq: granules overlap", replace: "(32u * granule", with: "(8u * granule", case: 2 },
+    { name: "awq: halves stay", replace: "& vec4u(0xffffu)", with: "& vec4u(0u)", case: 2 },
+    { name: "awq: bytes stay", replace: "& vec4u(0xff00ffu)", with: "& vec4u(0u)", case: 2 },
+    { name: "awq: nibbles stay", replace: "& vec4u(0xf0f0f0fu)", with: "& vec4u(0u)", case: 2 },
+    {
+      name: "awq: outputs in the order of nibbles",
+      replace: "4u * (i % 2u) + i / 2u",
+      with: "2u * i",
+      case: 2,
+    },
+    {
+      name: "awq: granules past the last",
+      replace: "if item / params.row_words >= params.granules { return; }",
+      with: "",
+      case: 2,
+    },
   ],
 
   inputs(shape, random) {

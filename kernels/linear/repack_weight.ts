@@ -2,7 +2,7 @@ import { KernelError } from "../../src/errors.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { ColumnPacking } from "./column_packer.ts";
+import type { ColumnPacking } from "./column_scales.ts";
 import source from "./repack_weight.wgsl?raw";
 
 const kernel = new Kernel({
@@ -91,7 +91,9 @@ export function repackWeight(
   return ({ rowWords, rows, lanes, granulesPerRow, firstRow, ...staged }) => {
     const { granules = granulesPerRow, firstGranule = 0, wordsOffset = 0, sourceRow = 0 } = staged;
     const groups = Math.ceil(rows / lanes);
-    const workgroups = Math.ceil((groups * granules * lanes) / WORKGROUP_SIZE);
+    const items = granules * (packing === "awq" ? rowWords : groups * lanes);
+    const workgroups = Math.ceil(items / WORKGROUP_SIZE);
+    if (!Number.isInteger(granules)) throw new KernelError(kernel.name, `${granules} granules`);
     if (firstRow % lanes !== 0) {
       throw new KernelError(kernel.name, `row ${firstRow} is not a multiple of ${lanes}`);
     }

@@ -5,7 +5,7 @@
  */
 import { BLOCK_COLUMNS, type LinearLayout } from "../../kernels/linear/layout.ts";
 import { type QuantizableDtype, quantizeWeight } from "../../kernels/linear/quantize_weight.ts";
-import { repackWeight } from "../../kernels/linear/repack_weight.ts";
+import { repackWeight, type StagedPacking } from "../../kernels/linear/repack_weight.ts";
 import { sumErrors } from "../../kernels/linear/sum_errors.ts";
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
@@ -76,13 +76,12 @@ function compileUploads(
   const { lanes } = layout;
   const unused = memory.allocate("weights", 0, "unused");
   const formats = [...measured.weightFormats.values()];
-  if (layout.tuning?.repacks) {
-    const packings = formats.map(({ encoding: { kind } }) =>
-      kind === "awq" || kind === "gptq" ? kind : "rows",
-    );
-    for (const packing of new Set(packings)) {
-      repackWeight(recorder, { packing, staging: unused, words: unused });
-    }
+  const packings = new Set<StagedPacking>(layout.tuning?.repacks ? ["rows"] : []);
+  for (const { encoding } of formats) {
+    if (encoding.kind === "awq" || encoding.kind === "gptq") packings.add(encoding.kind);
+  }
+  for (const packing of packings) {
+    repackWeight(recorder, { packing, staging: unused, words: unused });
   }
   const encoding = uploadTo && measured.weightFormats.get(uploadTo.dtype)?.encoding;
   if (encoding?.kind !== "plain") return;

@@ -118,7 +118,7 @@ async function load(
     const weights = `${megabytes(memoryPlan.weightBytes)} of weights`;
     const staged = new StagedUpload(device);
     const quantizing = uploadTo && new QuantizingUpload(staged);
-    const repacking = layout.tuning?.repacks ? new RepackingUpload(staged) : undefined;
+    const repacking = new RepackingUpload(staged, layout.tuning?.repacks === true);
     const uploads = { quantizing, repacking };
     owned.push(staged);
     if (quantizing !== undefined) owned.push(quantizing);

@@ -64,8 +64,8 @@ export interface Tuning {
    */
   readonly findsBest?: boolean;
   /**
-   * Whether the GPU puts the words of weights in the order of their layout while they are uploaded,
-   * and the host, which does it otherwise, only copies bytes. Default false.
+   * Whether the GPU puts the words of weights in the order of their layout while they are uploaded, as
+   * it always does with AWQ and GPTQ, and the host only copies bytes. Default false.
    */
   readonly repacks?: boolean;
   /** Default: that of the adapter's row below. */

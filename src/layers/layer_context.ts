@@ -11,11 +11,10 @@ import type { MatrixFormats } from "./matrix_format.ts";
 import type { QuantizingUpload } from "./quantizing_upload.ts";
 import type { RepackingUpload } from "./repacking_upload.ts";
 
-/** What matrices go through on the GPU on their way to their places. */
+/** What matrices go through on the GPU on their way to their places; not while memory is only counted. */
 export interface WeightUploads {
-  /** Needed when `formats` quantizes at upload, and not while memory is only counted. */
+  /** Needed when `formats` quantizes at upload. */
   readonly quantizing?: QuantizingUpload | undefined;
-  /** Without one, the host puts granules in their order. */
   readonly repacking?: RepackingUpload | undefined;
 }
 

@@ -31,8 +31,8 @@ export interface MatrixSource extends RowSlice {
 /**
  * What the checkpoint must hold for one part of a place: scales before the codes they belong to.
  *
- * @param uploads Without one that quantizes, specs of what is to be kept in fewer bits than it comes
- * in are only good for checking a checkpoint.
+ * @param uploads Without them specs are only good for checking a checkpoint, but for those of rows that
+ * are kept as they come.
  */
 export function matrixSpecs(
   place: MatrixPlace,

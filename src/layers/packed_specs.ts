@@ -3,8 +3,11 @@
  *
  * @module
  */
-import { ColumnPacker, type ColumnSlice } from "../../kernels/linear/column_packer.ts";
-import { checkGroupOrder, packColumnScales } from "../../kernels/linear/column_scales.ts";
+import {
+  type ColumnSlice,
+  checkGroupOrder,
+  packColumnScales,
+} from "../../kernels/linear/column_scales.ts";
 import type { Destination, WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { Dtype } from "../dtype.ts";
 import { UnsupportedError } from "../errors.ts";
@@ -27,7 +30,7 @@ export function packedSpecs(
   { encoding, uploads }: { readonly encoding: PackedEncoding; readonly uploads: WeightUploads },
 ): WeightSpec[] {
   const { kind, groupColumns, zeroOffset } = encoding;
-  const { columns, parts, layout } = place.shape;
+  const { columns, parts } = place.shape;
   const { name, split, sourceRow = 0, sourceColumn = 0, firstColumn = 0 } = source;
   const [sourceRows, sourceColumns] = source.shape ?? [parts[part]!, columns];
   checkPackedSizes(name, [sourceRows, sourceColumns], { kind, groupColumns, zeroOffset });
@@ -75,8 +78,7 @@ export function packedSpecs(
       kind === "awq"
         ? [sourceColumns, sourceRows / PER_WORD]
         : [sourceColumns / PER_WORD, sourceRows],
-      uploads.repacking?.columns(place, part, slice) ??
-        packColumns(place, () => new ColumnPacker({ ...slice, lanes: layout.lanes })),
+      uploads.repacking?.columns(place, part, { name, ...slice }) ?? { write: () => {} },
     ),
   ];
 }
@@ -154,19 +156,5 @@ function withDtype(take: (bytes: Uint8Array<ArrayBuffer>, dtype: Dtype) => void)
       return whole.write(chunk);
     },
     finish: () => whole.finish?.(),
-  };
-}
-
-function packColumns(place: MatrixPlace, newPacker: () => ColumnPacker): Destination {
-  // Made when bytes come: a large model has tens of thousands of destinations.
-  let packer: ColumnPacker | undefined;
-  return {
-    write: (chunk) => {
-      if (packer === undefined || chunk.rowStart === 0) packer = newPacker();
-      for (const run of packer.push(chunk.bytes)) place.writeRun(run);
-    },
-    finish: () => {
-      packer = undefined;
-    },
   };
 }

@@ -1,11 +1,10 @@
 /**
- * Puts the granules of matrices in the order of their places on the GPU, on their way from a
- * checkpoint: the host copies bytes and nothing more. Bits are those of `RowPacker` and
- * `ColumnPacker`, which do the same on the host.
+ * Puts the words of matrices in the order of their places on the GPU, on their way from a checkpoint:
+ * the host copies bytes and nothing more.
  *
  * @module
  */
-import type { ColumnSlice } from "../../kernels/linear/column_packer.ts";
+import type { ColumnSlice } from "../../kernels/linear/column_scales.ts";
 import { BLOCK_COLUMNS, WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
 import {
   GRANULE_ROWS,
@@ -15,30 +14,34 @@ import {
   type StagedPacking,
 } from "../../kernels/linear/repack_weight.ts";
 import type { Destination } from "../checkpoint/weight_spec.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import { type RowRun, type RowSlice, RowStream, stagedRows, streamRows } from "./staged_rows.ts";
 import { STAGING_BYTES, type StagedUpload } from "./staged_upload.ts";
 
 const GRANULE_BYTES = 16;
-/** Columns of a granule of four-bit codes. */
-const GRANULE_COLUMNS = 32;
 
 type Place = Pick<MatrixPlace, "shape" | "partRows" | "at">;
 type Launch = (staged: StagedGranules) => void;
 
 export class RepackingUpload {
   readonly #staged: StagedUpload;
+  readonly #takesRows: boolean;
   readonly #launches = new Map<Tensor, Map<StagedPacking, Launch>>();
 
-  /** @param staged Whose owner destroys it, after the last chunk. */
-  constructor(staged: StagedUpload) {
+  /**
+   * @param staged Whose owner destroys it, after the last chunk.
+   * @param takesRows Whether matrices with an output a row come here too, which the host can do.
+   */
+  constructor(staged: StagedUpload, takesRows: boolean) {
     this.#staged = staged;
+    this.#takesRows = takesRows;
   }
 
   /**
-   * Takes chunks of a matrix in the part's dtype, an output a row. Undefined where `lanes` of them do
-   * not fit into the staging tensor.
+   * Takes chunks of a matrix in the part's dtype, an output a row. Undefined where the host is to do
+   * it, as always when `lanes` of them do not fit into the staging tensor.
    */
   rows(place: Place, part: number, source: RowSlice): Destination | undefined {
     const { format, columns, parts, layout } = place.shape;
@@ -46,7 +49,7 @@ export class RepackingUpload {
     const { sourceRow = 0, sourceColumn = 0, shape } = source;
     const element = WEIGHT_BYTES[format.dtype];
     const rowBytes = Math.ceil((columns * element) / GRANULE_BYTES) * GRANULE_BYTES;
-    if (lanes * rowBytes > STAGING_BYTES) return undefined;
+    if (!this.#takesRows || lanes * rowBytes > STAGING_BYTES) return undefined;
     const granulesPerRow = granules(columns, element);
     const firstRow = place.partRows[part]!;
     const most = mostRepackedRows(granulesPerRow, lanes) * rowBytes;
@@ -67,17 +70,23 @@ export class RepackingUpload {
   }
 
   /**
-   * Takes chunks of `qweight` of AWQ and GPTQ. Undefined where the rows of a granule do not fit into
-   * the staging tensor, and where the slice has a part of one.
+   * Takes chunks of `qweight` of AWQ and GPTQ.
+   *
+   * @throws {UnsupportedError} when the rows of a granule do not fit into the staging tensor.
    */
-  columns(place: Place, part: number, slice: ColumnSlice): Destination | undefined {
+  columns(
+    place: Place,
+    part: number,
+    { name, ...slice }: ColumnSlice & { readonly name: string },
+  ): Destination {
     const { packing, sourceRows, sourceColumns, sourceRow = 0, sourceColumn = 0 } = slice;
     const { rows = sourceRows - sourceRow, columns = sourceColumns - sourceColumn } = slice;
     const { lanes } = place.shape.layout;
     const [rowColumns, rowWords] = packing === "awq" ? [1, sourceRows / 8] : [8, sourceRows];
     const granuleRows = GRANULE_ROWS[packing];
-    if (granuleRows * rowWords * 4 > STAGING_BYTES) return undefined;
-    if (sourceColumn % GRANULE_COLUMNS !== 0 || columns % GRANULE_COLUMNS !== 0) return undefined;
+    if (granuleRows * rowWords * 4 > STAGING_BYTES) {
+      throw new UnsupportedError(`${name} in ${packing}`, `it has ${sourceRows} outputs`);
+    }
     const firstRow = place.partRows[part]!;
     const granulesPerRow = granules(place.shape.columns, WEIGHT_BYTES.int4);
     const newStream = () =>

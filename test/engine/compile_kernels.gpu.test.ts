@@ -4,6 +4,7 @@ import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { compileKernels } from "../../src/engine/compile_kernels.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
@@ -13,6 +14,8 @@ interface Case {
   readonly name: string;
   readonly open: () => WeightSource;
   readonly options?: Partial<LoadOptions>;
+  /** Pipelines that only loading needs. Default 0. */
+  readonly uploads?: number;
 }
 
 const CASES: readonly Case[] = [
@@ -33,13 +36,14 @@ const CASES: readonly Case[] = [
   {
     name: "grouped queries, biases, weights quantized while they are uploaded",
     open: () => randomGqa({ family: "qwen2" }),
-    options: { quantization: "int8" },
+    options: { quantization: "int8", tuning: { ...PLAIN_TUNING, repacks: true } },
+    uploads: 3,
   },
 ];
 
 test.each(smallestCaseOnly ? CASES.slice(2, 3) : CASES)(
   "compileKernels() compiles what loading does: $name",
-  async ({ open, options = {} }) => {
+  async ({ open, options = {}, uploads = 0 }) => {
     const given = { device, maxTotalTokens: 1024, ...options };
     const checkpoint = await Checkpoint.open(open());
     const load = vi.spyOn(checkpoint, "load");
@@ -59,10 +63,10 @@ test.each(smallestCaseOnly ? CASES.slice(2, 3) : CASES)(
     const loaded = await loadModel(await Checkpoint.open(open()), given);
     expect(selfTest).toEqual(loaded.selfTest);
     const names = (compiled: typeof pipelines) => compiled.map(({ label }) => label).sort();
-    const upload = ["linear/quantize_weight", "linear/sum_errors"];
-    const ahead = names(pipelines).filter((label) => !upload.includes(label.split(" ")[0]!));
+    const loading = ["linear/repack_weight", "linear/quantize_weight", "linear/sum_errors"];
+    const ahead = names(pipelines).filter((label) => !loading.includes(label.split(" ")[0]!));
     expect(ahead).toEqual(names(loaded.pipelines));
-    expect(pipelines.length - ahead.length).toBe(options.quantization === undefined ? 0 : 2);
+    expect(pipelines.length - ahead.length).toBe(uploads);
     // The tests of the adapter, and what readbacks need; no weights, cache or activations.
     expect(bytes).toBeLessThan(2 ** 20);
     loaded.destroy();
