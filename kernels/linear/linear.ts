@@ -99,6 +99,8 @@ export interface LinearOptions extends InputForm {
   readonly oneRow?: OneRow | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
+  /** Whose rows it is for: kernels of the other phase's class are not bound. Default both. */
+  readonly phase?: "prefill" | "decode";
   /** Gives each run of `rows` outputs its own slice of `x`, as per-head projections need. */
   readonly groups?: {
     /** Weight rows of a group. */
@@ -118,10 +120,15 @@ export interface LinearOptions extends InputForm {
  */
 export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   const tiles = tilesOf({ ...options.weight, coded: options.coded });
-  const prompts = tiles?.kernels.linear(recorder, { ...options, tiles });
-  if (tiles?.decode === true) {
+  const { phase } = options;
+  const always = tiles?.decode === true || phase === "prefill";
+  const prompts =
+    always || phase === undefined
+      ? tiles?.kernels.linear(recorder, { ...options, tiles })
+      : undefined;
+  if (always && prompts !== undefined) {
     if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
-    return (rows) => prompts!(0, rows);
+    return (rows) => prompts(0, rows);
   }
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
   const { oneRow, coded } = options;

@@ -260,6 +260,7 @@ export class MlaAttention {
       out: scratch.absorbed,
       outStride: heads * latent,
       groups: { rows: latent, xStride: nope + rope },
+      phase: "decode",
     });
     const attention = {
       queryAbsorbed: scratch.absorbed,
@@ -295,6 +296,7 @@ export class MlaAttention {
       out: scratch.context,
       outStride: padTo(heads * value, 4),
       groups: { rows: value, xStride: latent },
+      phase: "decode",
     };
     const values = linear(recorder, up);
     const rounds = this.#roundsValues(binding.rounding);
@@ -351,6 +353,7 @@ export class MlaAttention {
       weight: this.#up.expanded,
       out: scratch.expanded,
       outStride: heads * (nope + value),
+      phase: "prefill",
     });
     const attend = mlaPrefill(recorder, {
       query: scratch.query,

@@ -24,6 +24,7 @@ import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
+import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { formOf } from "../gpu/tuning.ts";
 import type { Step, StepRows } from "./batch.ts";
@@ -212,6 +213,43 @@ export class Moe {
       shared: { first: routed, count: shared },
       ...routingRule(this.#shape),
     });
+    const tiles = this.#matrixTiles(binding);
+    const others = tiles?.decode === true ? undefined : this.#bindExperts(recorder, binding);
+    const prompts = tiles?.kernels.experts(recorder, {
+      ...{ memory: this.#memory, label: this.#name, tiles, ...rowsFor(binding, gateUp.weights) },
+      ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
+      ...{ scratch, slots, intermediate, activation, rounding, outStride: hiddenStride },
+      pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
+      maxRows: rowsOf(scratch.experts, slots),
+    });
+    plan.add((step) => logits(step.rows, step.decodeRows));
+    plan.add((step) => choose(step.rows));
+    plan.add((step) => {
+      const rows = this.#ownRows(binding, step);
+      if (rows > 0) others!(rows, step);
+      if (rows < step.rows) prompts!(rows, step.rows);
+    });
+    // Every rank has it whole.
+    wide?.compile(plan, {
+      ...binding,
+      residual: undefined,
+      sums: undefined,
+      intermediate: scratch.sharedIntermediate,
+      intermediateStride: scratch.sharedStride,
+      output: scratch.output,
+      outputStride: slots * hiddenStride,
+      outputColumn: perToken * hiddenStride,
+    });
+    binding.exchange?.compile(plan, this.#name, slots);
+  }
+
+  /** The experts of a step's first `rows` rows, which no matrices multiply. */
+  #bindExperts(recorder: Recorder, binding: MoeBinding): (rows: number, step: StepRows) => void {
+    const { scratch, hiddenStride } = binding;
+    const { routed, perToken, intermediate, activation } = this.#shape;
+    const { slots } = this;
+    const { gateUp, down } = this.#experts;
+    const rounding = takesRounded(down.weights) ? binding.rounding : undefined;
     const input = rowsFor(binding, gateUp.weights);
     const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
     const rounded =
@@ -241,7 +279,7 @@ export class Moe {
       scratch: scratch.sortScratch,
       tiles: scratch.tiles,
       grids: grids.tensor,
-      expertCount: routed + shared,
+      expertCount: routed + slots - perToken,
     });
     const lists = {
       ...{ slots, experts: scratch.experts, sortedPairs: scratch.sortedPairs },
@@ -268,41 +306,15 @@ export class Moe {
       combined,
       segments: segments(intermediate),
     });
-    const tiles = this.#matrixTiles(binding);
-    const prompts = tiles?.kernels.experts(recorder, {
-      ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
-      ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
-      ...{ intermediate, activation, rounding, outStride: hiddenStride },
-      pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
-      maxRows: rowsOf(scratch.experts, slots),
-    });
-    plan.add((step) => logits(step.rows, step.decodeRows));
-    plan.add((step) => choose(step.rows));
-    plan.add((step) => {
-      const rows = this.#ownRows(binding, step);
-      if (rows > 0) {
-        // What launches over pairs would add to the residual stream, nobody must add again.
-        const apart = rows === step.rows || combined === undefined;
-        const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
-        if (tileSize !== undefined) arrange(rows * slots, tileSize);
-        first(rows, tileSize);
-        rounded?.round(rows * slots);
-        second(rows, tileSize);
-      }
-      if (rows < step.rows) prompts!(rows, step.rows);
-    });
-    // Every rank has it whole.
-    wide?.compile(plan, {
-      ...binding,
-      residual: undefined,
-      sums: undefined,
-      intermediate: scratch.sharedIntermediate,
-      intermediateStride: scratch.sharedStride,
-      output: scratch.output,
-      outputStride: slots * hiddenStride,
-      outputColumn: perToken * hiddenStride,
-    });
-    binding.exchange?.compile(plan, this.#name, slots);
+    return (rows, step) => {
+      // What launches over pairs would add to the residual stream, nobody must add again.
+      const apart = rows === step.rows || combined === undefined;
+      const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
+      if (tileSize !== undefined) arrange(rows * slots, tileSize);
+      first(rows, tileSize);
+      rounded?.round(rows * slots);
+      second(rows, tileSize);
+    };
   }
 
   /** On average, in a step of so many rows. */

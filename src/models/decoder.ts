@@ -259,9 +259,11 @@ export class Decoder implements Model {
   #compileHead(
     plan: Plan<Step>,
     tensors: PlanTensors,
-    input: { readonly x: Tensor; readonly xStride: number },
+    rows: { readonly x: Tensor; readonly xStride: number },
   ): void {
     const { memory, communicator } = this.#options;
+    // Whose token is drawn next has the class of generated ones, a prompt's last row too.
+    const input = { ...rows, phase: "decode" } as const;
     const { recorder } = plan;
     const { logits, logitsStride: stride } = tensors;
     if (communicator.size === 1) {
