@@ -21,8 +21,9 @@ import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
 import { layoutFor } from "./linear/layout.ts";
 import { selfTest } from "./self_test.ts";
 import { TimedMatrix, type TunedMatrix } from "./timed_matrix.ts";
+import { timeUpload, type UploadTimes } from "./timed_upload.ts";
 
-export type { TunedMatrix };
+export type { TunedMatrix, UploadTimes };
 
 export interface TuneOptions {
   /** Default: 2048x2048 and 4096x4096 in BF16, FP8, int8 and int4. */
@@ -59,6 +60,8 @@ export interface TuneResult {
   readonly tuning: Tuning;
   /** The winner of each dtype and number of tokens, in the layout that was chosen. */
   readonly winners: readonly MeasuredForm[];
+  /** How long weights take to be put in the order of that layout. */
+  readonly upload: UploadTimes;
 }
 
 type Share = Pick<RowForm, "split" | "workgroup"> & { readonly staged?: true };
@@ -149,12 +152,14 @@ export async function tuneKernels(
   }
   options.onProgress?.(total, total);
   const best = tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
-  const tuning = tuningOf(best.winners, tuningFor(device.adapterInfo));
+  const upload = await timeUpload(device, best.winners[0]!.lanes);
+  const repacks = upload.gpu < CLEARLY * upload.host;
+  const tuning = tuningOf(best.winners, { ...tuningFor(device.adapterInfo), repacks });
   await requireSelfTest(device, tuning, { ...options, matrices });
   const kept = best.winners.filter(({ dtype, tokens }) =>
     tuning.dtypeForms![dtype]!.some((form) => form.tokens === tokens),
   );
-  return { tuning, winners: kept };
+  return { tuning, winners: kept, upload };
 }
 
 function defaultMatrices(): TunedMatrix[] {
@@ -196,8 +201,11 @@ function timeOf(winners: readonly MeasuredForm[]): number {
   return one.reduce((sum, { seconds, weights }) => sum + seconds / weights, 0);
 }
 
-/** @param known What is not measured. */
-function tuningOf(winners: readonly MeasuredForm[], { foldsNorms, findsBest }: Tuning): Tuning {
+/** @param known What the forms do not say. */
+function tuningOf(
+  winners: readonly MeasuredForm[],
+  { foldsNorms, findsBest, repacks }: Tuning,
+): Tuning {
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
@@ -219,6 +227,7 @@ function tuningOf(winners: readonly MeasuredForm[], { foldsNorms, findsBest }: T
     dtypeForms,
     ...(foldsNorms && { foldsNorms }),
     ...(findsBest && { findsBest }),
+    ...(repacks && { repacks }),
   };
 }
 

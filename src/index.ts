@@ -13,6 +13,7 @@ export {
   type TuneOptions,
   type TuneResult,
   tuneKernels,
+  type UploadTimes,
 } from "../kernels/tune.ts";
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";

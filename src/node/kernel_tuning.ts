@@ -73,10 +73,10 @@ export async function measureAndStore(
 ): Promise<TuneResult> {
   // A file that cannot be written to is better known before than after.
   await storedTuning(device.adapterInfo, path);
-  const { tuning: ofWeights, winners } = await tuneKernels(device, { ...demand, onProgress });
+  const { tuning: ofWeights, ...found } = await tuneKernels(device, { ...demand, onProgress });
   const shared = attention && { attention: await tuneAttention(device, attention) };
   const tuning = { ...ofWeights, ...shared };
   const measured = new Date().toISOString();
   await storeTuning(device.adapterInfo, { tuning, measured }, path);
-  return { tuning, winners };
+  return { tuning, ...found };
 }

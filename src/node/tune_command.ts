@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MeasuredForm, TunedMatrix } from "../../kernels/tune.ts";
+import type { MeasuredForm, TunedMatrix, UploadTimes } from "../../kernels/tune.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type TuningDemand, tuningDemand } from "../engine/tuning_demand.ts";
 import type { AttentionTuning } from "../gpu/tuning.ts";
@@ -21,7 +21,7 @@ const USAGE = `Usage: wisp tune [options]
 
 Runs the kernels of linear layers and of attention in every form that they can take on this adapter,
 checks that all give the same bits, prints the fastest and keeps them: servers on this machine start
-with them from then on. Tell it the model that will be served, or the shapes of its matrices. Takes some
+with them from then on. Measures too whether the host or the GPU puts weights in their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
 minutes, during which nothing else should use the adapter. No answer of a model changes.
 `;
 
@@ -51,12 +51,12 @@ export async function tuneCommand(
     options.adapter === undefined ? {} : { adapter: options.adapter },
   );
   const { progress } = quietReport(stderr);
-  const { winners, tuning } = await measureAndStore(device, {
+  const { winners, upload, tuning } = await measureAndStore(device, {
     ...{ demand, attention: {} },
     onProgress: (done, total) => progress({ phase: "tuning", done, total }),
     path,
   });
-  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}`;
+  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}${formatUpload(upload)}`;
   stdout.write(`Adapter: ${adapter.name}\n\n${chosen}\nKept in ${path}\n`);
 }
 
@@ -120,6 +120,12 @@ export function formatAttention(tuning: AttentionTuning): string {
   const way = subgroups ? "subgroups" : `workgroup memory, ${lanes} lanes`;
   const heads = `${rowHeads} for a row, ${groupHeads} for rows that share reads, ${promptHeads} for prompts`;
   return `Attention: through ${way}; heads of a workgroup at most ${heads}\n`;
+}
+
+/** How fast weights come to their places each way. */
+export function formatUpload({ bytes, host, gpu }: UploadTimes): string {
+  const rate = (seconds: number) => `${(bytes / seconds / 1e9).toFixed(2)} GB/s`;
+  return `Weights: put in order by the host ${rate(host)}, by the GPU ${rate(gpu)}\n`;
 }
 
 /** A line for each form that was chosen. */

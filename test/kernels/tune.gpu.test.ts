@@ -9,7 +9,7 @@ const quick = { lanes: [8], milliseconds: 1 };
 
 test("measures every form and finds a tuning that may be stored", async () => {
   const seen: string[] = [];
-  const { tuning, winners } = await tuneKernels(device, {
+  const { tuning, winners, upload } = await tuneKernels(device, {
     ...quick,
     matrices: [{ dtype: "int8", rows: 40, columns: 300 }],
     onProgress: (done, total) => seen.push(`${done}/${total}`),
@@ -20,6 +20,10 @@ test("measures every form and finds a tuning that may be stored", async () => {
   expect(tuning.rowForms[0]).toMatchObject({ tokens: 1, cost: 1 });
   expect(winners.map(({ tokens }) => tokens)).toEqual(tuning.rowForms.map(({ tokens }) => tokens));
   for (const { seconds } of winners) expect(seconds).toBeGreaterThan(0);
+  // Both ways were gone and left the same words, and the faster one is kept.
+  expect(upload.bytes / upload.host).toBeGreaterThan(0);
+  expect(upload.bytes / upload.gpu).toBeGreaterThan(0);
+  expect(tuning.repacks ?? false).toBe(upload.gpu < 0.95 * upload.host);
   // No form is kept that no number of rows would take.
   const rows = Array.from({ length: 64 }, (_, i) => i + 1);
   const taken = new Set(rows.map((count) => formOf(tuning.rowForms, count)));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { runCommand } from "../../src/node/command.ts";
-import { formatWinners } from "../../src/node/tune_command.ts";
+import { formatUpload, formatWinners } from "../../src/node/tune_command.ts";
 
 async function wisp(...args: readonly string[]) {
   const stdout: string[] = [];
@@ -56,4 +56,10 @@ test("the table has a line for each form, with weights that are read in a second
     "4000",
     "16.00",
   ]);
+});
+
+test("rates of both ways to put weights in order", () => {
+  expect(formatUpload({ bytes: 3e9, host: 2, gpu: 0.5 })).toBe(
+    "Weights: put in order by the host 1.50 GB/s, by the GPU 6.00 GB/s\n",
+  );
 });
