@@ -1,4 +1,4 @@
-import { Kernel } from "../../src/gpu/kernel.ts";
+import { type Constants, Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import bestOfRow from "../common/best_of_row.wgsl?raw";
@@ -6,11 +6,11 @@ import orderedBits from "../common/ordered_bits.wgsl?raw";
 import workgroupBest from "../common/workgroup_best.wgsl?raw";
 import source from "./argmax.wgsl?raw";
 
-const kernel = new Kernel({
+export const argmaxKernel = new Kernel({
   name: "sampling/argmax",
   source: orderedBits + workgroupBest + bestOfRow + source,
-  buffers: ["logits", "ids"],
-  params: ["vocabulary", "stride"],
+  buffers: ["logits", "tiles", "ids"],
+  params: ["vocabulary", "stride", "tile_count"],
 });
 
 export interface ArgmaxOptions {
@@ -29,20 +29,28 @@ export interface ArgmaxOptions {
 /** Invocations that a row of logits keeps busy. */
 export const rowWorkgroupSize = (vocabulary: number): number => (vocabulary > 16384 ? 256 : 64);
 
+/** What the kernel is compiled with for rows of so many logits. */
+export function rowConstants(
+  vocabulary: number,
+  workgroupSize: number = rowWorkgroupSize(vocabulary),
+): Constants {
+  return { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) };
+}
+
 /**
  * The index of each row's largest logit, the lowest one of equals. NaN never wins.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows.
  */
 export function argmax(recorder: Recorder, options: ArgmaxOptions): (rows: number) => void {
-  const { logits, ids, vocabulary, stride = vocabulary } = options;
-  const { workgroupSize = rowWorkgroupSize(vocabulary) } = options;
-  const bound = kernel.bind(
+  const { logits, ids, vocabulary, stride = vocabulary, workgroupSize } = options;
+  const bound = argmaxKernel.bind(
     recorder,
-    { logits, ids },
+    // A binding cannot stay empty.
+    { logits, tiles: logits, ids },
     {
-      constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
-      params: { vocabulary, stride },
+      constants: rowConstants(vocabulary, workgroupSize),
+      params: { vocabulary, stride, tile_count: 0 },
       cost: ({ grid: [rows] }) => ({ bytes: rows * vocabulary * 4, flops: 0 }),
     },
   );

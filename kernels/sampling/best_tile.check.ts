@@ -14,7 +14,7 @@ export default defineCheck<Shape>({
     { rows: 2, count: 1, padding: 0 },
     { rows: 2, count: 2020, padding: 0 }, // 64 outputs each: the 671B model
   ],
-  tunings: [{}],
+  tunings: [{ workgroupSize: 64 }, { workgroupSize: 256 }],
   tolerance: 0,
   bytes: ({ rows, count }) => rows * count * 8,
   flops: () => 0,
@@ -24,13 +24,13 @@ export default defineCheck<Shape>({
       replace: "index < other_index",
       with: "index > other_index",
     },
-    { name: "rows are their tiles apart", replace: "params.stride", with: "params.count" },
+    { name: "rows are their tiles apart", replace: "params.stride", with: "params.tile_count" },
     {
       name: "tiles beyond the last count",
-      replace: "i < params.count",
+      replace: "i < params.tile_count",
       with: "i < params.stride",
     },
-    { name: "the first 64 only", replace: "i < params.count", with: "i < 64u" },
+    { name: "the first 64 only", replace: "i < params.tile_count", with: "i < 64u" },
   ],
 
   inputs: ({ rows, count, padding }, random) => ({
@@ -54,8 +54,10 @@ export default defineCheck<Shape>({
     return { ids };
   },
 
-  bind(recorder, { rows, count, padding }, { tiles, ids }) {
-    const launch = bestTile(recorder, { tiles: tiles!, stride: count + padding, ids: ids! });
+  bind(recorder, { rows, count, padding }, { tiles, ids }, tuning) {
+    const launch = bestTile(recorder, {
+      ...{ tiles: tiles!, stride: count + padding, ids: ids!, ...tuning },
+    });
     return () => launch(rows, count);
   },
 });

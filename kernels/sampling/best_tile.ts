@@ -1,18 +1,8 @@
-import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import orderedBits from "../common/ordered_bits.wgsl?raw";
-import workgroupBest from "../common/workgroup_best.wgsl?raw";
-import source from "./best_tile.wgsl?raw";
+import { argmaxKernel, rowConstants } from "./argmax.ts";
 
 const ENTRY_BYTES = 8;
-
-const kernel = new Kernel({
-  name: "sampling/best_tile",
-  source: orderedBits + workgroupBest + source,
-  buffers: ["tiles", "ids"],
-  params: ["count", "stride"],
-});
 
 export interface BestTileOptions {
   /** `[rows, stride]` (key, column), as `linearBest` writes them */
@@ -21,27 +11,35 @@ export interface BestTileOptions {
   readonly stride: number;
   /** `[rows]` u32 */
   readonly ids: Tensor;
+  /** Invocations per row, 64 or 256; the answer is the same. Default: by the words of a row. */
+  readonly workgroupSize?: number;
 }
 
 /**
- * What `argmax` gives for the outputs whose tiles these are.
+ * What `argmax` gives for the outputs whose tiles these are, by the same kernel.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows of `count` tiles.
  */
 export function bestTile(
   recorder: Recorder,
-  { tiles, stride, ids }: BestTileOptions,
+  { tiles, stride, ids, workgroupSize }: BestTileOptions,
 ): (rows: number, count: number) => void {
-  const bound = kernel.bind(
+  const bound = argmaxKernel.bind(
     recorder,
-    { tiles, ids },
+    // A binding cannot stay empty.
+    { logits: tiles, tiles, ids },
     {
-      params: { stride },
-      cost: ({ grid: [rows], param }) => ({ bytes: rows * param("count") * ENTRY_BYTES, flops: 0 }),
+      // Those of `argmax` over logits in the tiles' place.
+      constants: rowConstants(2 * stride, workgroupSize),
+      params: { vocabulary: 0, stride },
+      cost: ({ grid: [rows], param }) => ({
+        bytes: rows * param("tile_count") * ENTRY_BYTES,
+        flops: 0,
+      }),
     },
   );
   return (rows, count) => {
-    bound.set("count", count);
+    bound.set("tile_count", count);
     bound.record(rows);
   };
 }
