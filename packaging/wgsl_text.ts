@@ -1,21 +1,32 @@
 /**
- * Kernels as the package carries them: WGSL without comments, indents and empty lines, and functions
- * without spaces and with short names for what only they know.
+ * Kernels as the package carries them: WGSL without comments, indents and empty lines, functions
+ * without spaces and with short names for what only they know, and short names for what kernels
+ * share and no program names.
  *
  * Other declarations keep their lines and their spaces, also where texts are joined, because the
  * engine finds constants, bindings and parameters by them.
  *
  * @module
  */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Plugin } from "vite";
 
-/** Takes what only readers need out of a kernel's text. WGSL has no strings that could hold "//". */
-export function shortenWgsl(text: string): string {
-  if (text.includes("/*")) throw new Error("Cannot shorten WGSL with a block comment");
+/**
+ * Takes what only readers need out of a kernel's text. WGSL has no strings that could hold "//".
+ *
+ * @param names What declarations of all kernels are called instead, as `kernelNames()` finds it.
+ */
+export function shortenWgsl(whole: string, names: ReadonlyMap<string, string> = new Map()): string {
+  if (whole.includes("/*")) throw new Error("Cannot shorten WGSL with a block comment");
+  const text = whole
+    .replace(/\/\/.*/g, "")
+    .replace(NOT_MEMBER, (word: string) => names.get(word) ?? word);
   const declarations: string[] = [];
   let depth = 0;
   let isFunction = false;
-  for (const line of text.split("\n").map((line) => line.replace(/\/\/.*/, "").trim())) {
+  for (const line of text.split("\n").map((line) => line.trim())) {
     if (line === "") continue;
     const goesOn = depth > 0 && isFunction;
     if (depth === 0) isFunction = line.startsWith("fn ");
@@ -53,7 +64,44 @@ function shortNames(declaration: string): string {
   }, declaration);
 }
 
+const NOT_MEMBER = /(?<![.\w])[A-Za-z_]\w*/g;
+const DECLARED = /^(?:fn|struct|const|alias|var<(?:private|workgroup)>) (\w+)/gm;
+const MEMBERS = /^struct \w+ \{([^}]*)\}/gm;
+
+/**
+ * Short names for what kernels declare outside of functions, where no member of a struct and no
+ * program has the same name: it might be what a program specialises, binds or replaces.
+ *
+ * @param kernels Texts of all kernels.
+ * @param programs Texts of all programs that use them.
+ */
+export function kernelNames(
+  kernels: readonly string[],
+  programs: readonly string[],
+): ReadonlyMap<string, string> {
+  const declared = kernels.flatMap((text) => [...text.matchAll(DECLARED)].map(([, name]) => name!));
+  const members = kernels.flatMap((text) => [...text.matchAll(MEMBERS)].map(([, list]) => list!));
+  const known = new Set([...programs, ...members].flatMap((text) => text.match(WORD) ?? []));
+  const own = [...new Set(declared)].filter((name) => name !== "main" && !known.has(name)).sort();
+  return new Map(own.map((name, i) => [name, `_${i.toString(36)}`]));
+}
+
+/** Of the kernels in this repository. */
+function ownNames(): ReadonlyMap<string, string> {
+  const texts = (folder: string, isMeant: (name: string) => boolean) => {
+    const path = fileURLToPath(new URL(`../${folder}`, import.meta.url));
+    const files = readdirSync(path, { recursive: true, encoding: "utf8" });
+    return files.filter(isMeant).map((name) => readFileSync(join(path, name), "utf8"));
+  };
+  const isProgram = (name: string) => name.endsWith(".ts") && !name.endsWith(".check.ts");
+  return kernelNames(
+    texts("kernels", (name) => name.endsWith(".wgsl")),
+    [...texts("kernels", isProgram), ...texts("src", isProgram)],
+  );
+}
+
 export function wgslText(): Plugin {
+  let names: ReadonlyMap<string, string> | undefined;
   return {
     name: "wgsl-text",
     enforce: "post",
@@ -61,7 +109,8 @@ export function wgslText(): Plugin {
       if (!id.endsWith(".wgsl?raw")) return null;
       const [begin, end] = [code.indexOf('"'), code.lastIndexOf('"') + 1];
       const text: string = JSON.parse(code.slice(begin, end));
-      return { code: `export default ${JSON.stringify(shortenWgsl(text))};`, map: null };
+      names ??= ownNames();
+      return { code: `export default ${JSON.stringify(shortenWgsl(text, names))};`, map: null };
     },
   };
 }
