@@ -15,6 +15,7 @@ export {
   tuneKernels,
   type UploadTimes,
 } from "../kernels/tune.ts";
+export { type TuneAttentionOptions, tuneAttention } from "../kernels/tune_attention.ts";
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";

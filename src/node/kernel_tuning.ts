@@ -50,6 +50,7 @@ export async function kernelTuning(options: KernelTuningOptions): Promise<Tuning
   if (!measure) return undefined;
   const { tuning } = await measureAndStore(device, {
     demand: await tuningDemand(await Checkpoint.open(source), options.quantization),
+    attention: {},
     onProgress: (done, total) => report.progress({ phase: "tuning", done, total }),
     path,
   });
