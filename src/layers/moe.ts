@@ -183,10 +183,9 @@ export class Moe {
   compile(plan: Plan<Step>, binding: MoeBinding): void {
     const { recorder } = plan;
     const { scratch, normed, hiddenStride } = binding;
-    const { routed, perToken, intermediate, activation } = this.#shape;
+    const { routed, perToken } = this.#shape;
     const { slots } = this;
-    const { gateUp, down, wide } = this.#experts;
-    const rounding = takesRounded(down.weights) ? binding.rounding : undefined;
+    const { wide } = this.#experts;
     // The slot of a wide MLP has an expert number too, which no slab holds.
     const shared = slots - perToken;
     this.#memory.write(
@@ -213,22 +212,10 @@ export class Moe {
       shared: { first: routed, count: shared },
       ...routingRule(this.#shape),
     });
-    const tiles = this.#matrixTiles(binding);
-    const others = tiles?.decode === true ? undefined : this.#bindExperts(recorder, binding);
-    const prompts = tiles?.kernels.experts(recorder, {
-      ...{ memory: this.#memory, label: this.#name, tiles, ...rowsFor(binding, gateUp.weights) },
-      ...{ gateUp: gateUp.weights, down: down.weights, expertCount: routed + shared },
-      ...{ scratch, slots, intermediate, activation, rounding, outStride: hiddenStride },
-      pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
-      maxRows: rowsOf(scratch.experts, slots),
-    });
+    const run = this.#bindExperts(recorder, binding);
     plan.add((step) => logits(step.rows, step.decodeRows));
     plan.add((step) => choose(step.rows));
-    plan.add((step) => {
-      const rows = this.#ownRows(binding, step);
-      if (rows > 0) others!(rows, step);
-      if (rows < step.rows) prompts!(rows, step.rows);
-    });
+    plan.add(run);
     // Every rank has it whole.
     wide?.compile(plan, {
       ...binding,
@@ -243,14 +230,28 @@ export class Moe {
     binding.exchange?.compile(plan, this.#name, slots);
   }
 
-  /** The experts of a step's first `rows` rows, which no matrices multiply. */
-  #bindExperts(recorder: Recorder, binding: MoeBinding): (rows: number, step: StepRows) => void {
+  /** The experts of a step's rows, of which matrices multiply the last ones or none, or all. */
+  #bindExperts(recorder: Recorder, binding: MoeBinding): (step: StepRows) => void {
     const { scratch, hiddenStride } = binding;
     const { routed, perToken, intermediate, activation } = this.#shape;
     const { slots } = this;
     const { gateUp, down } = this.#experts;
     const rounding = takesRounded(down.weights) ? binding.rounding : undefined;
+    const expertCount = routed + slots - perToken;
     const input = rowsFor(binding, gateUp.weights);
+    const tiles = this.#matrixTiles(binding);
+    const prompts = tiles?.kernels.experts(recorder, {
+      ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
+      ...{ gateUp: gateUp.weights, down: down.weights, expertCount },
+      ...{ intermediate, activation, rounding, outStride: hiddenStride },
+      pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
+      maxRows: rowsOf(scratch.experts, slots),
+    });
+    if (tiles?.decode === true) {
+      return ({ rows }) => {
+        if (rows > 0) prompts!(0, rows);
+      };
+    }
     const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
     const rounded =
       rounding === undefined || isFused(rounding)
@@ -279,7 +280,7 @@ export class Moe {
       scratch: scratch.sortScratch,
       tiles: scratch.tiles,
       grids: grids.tensor,
-      expertCount: routed + slots - perToken,
+      expertCount,
     });
     const lists = {
       ...{ slots, experts: scratch.experts, sortedPairs: scratch.sortedPairs },
@@ -306,14 +307,18 @@ export class Moe {
       combined,
       segments: segments(intermediate),
     });
-    return (rows, step) => {
-      // What launches over pairs would add to the residual stream, nobody must add again.
-      const apart = rows === step.rows || combined === undefined;
-      const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
-      if (tileSize !== undefined) arrange(rows * slots, tileSize);
-      first(rows, tileSize);
-      rounded?.round(rows * slots);
-      second(rows, tileSize);
+    return (step) => {
+      const rows = this.#ownRows(binding, step);
+      if (rows > 0) {
+        // What launches over pairs would add to the residual stream, nobody must add again.
+        const apart = rows === step.rows || combined === undefined;
+        const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
+        if (tileSize !== undefined) arrange(rows * slots, tileSize);
+        first(rows, tileSize);
+        rounded?.round(rows * slots);
+        second(rows, tileSize);
+      }
+      if (rows < step.rows) prompts!(rows, step.rows);
     };
   }
 
