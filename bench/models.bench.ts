@@ -7,7 +7,8 @@
  * `WISP_MODELS` chooses among "deepseek" and "qwen3", `WISP_PEERS` among llama.cpp's "cpu" and
  * "vulkan", the second on the adapter of ours: not a default, as its first run on lavapipe compiles
  * shaders for minutes. `WISP_QUANTIZATION` is a list for Qwen3, "none" for the weights as they are;
- * `WISP_ROUNDS` and `WISP_GENERATED` are rounds and tokens.
+ * `WISP_BATCH` sequences of `WISP_PROMPT` tokens each run at once; `WISP_ROUNDS` and `WISP_GENERATED`
+ * are rounds and generated tokens.
  *
  * Times of the wall say little while others use the cores, and llama.cpp's threads spin while they
  * wait for each other; processor time of one thread is what compares best.
@@ -43,12 +44,13 @@ import { type GgufType, writeGguf } from "./peers/gguf_writer.ts";
 import { withoutAmx } from "./peers/without_amx.ts";
 import { table } from "./table.ts";
 
-const PROMPT = 128;
 const SEED = 7;
 const TIMEOUT = 1_800_000;
 const list = (name: string, otherwise: string) => (process.env[name] ?? otherwise).split(",");
 const rounds = Number(process.env.WISP_ROUNDS ?? 3);
 const generated = Number(process.env.WISP_GENERATED ?? 24);
+const batch = Number(process.env.WISP_BATCH ?? 1);
+const prompt = Number(process.env.WISP_PROMPT ?? 128);
 
 interface BenchedModel {
   readonly name: string;
@@ -118,7 +120,8 @@ describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benc
 
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
-    console.log(`${title}; ${machine()}, load average ${loadavg()[0]!.toFixed(1)}`);
+    const sizes = `${batch} times ${prompt} prompt tokens`;
+    console.log(`${title}; ${sizes}; ${machine()}, load average ${loadavg()[0]!.toFixed(1)}`);
     console.log(memoryTable(reports));
     console.log(speedTable(reports, theirs));
   });
@@ -130,13 +133,11 @@ describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benc
         dist: path("../dist"),
         model: join(folder, "model"),
         options: {
-          maxTotalTokens: 1024,
-          maxRunningRequests: 4,
+          maxTotalTokens: Math.max(1024, batch * (prompt + generated + 64)),
+          maxRunningRequests: Math.max(4, batch),
           ...(name !== "none" && { quantization: name }),
         },
-        prompt: PROMPT,
-        generated,
-        rounds,
+        ...{ batch, prompt, generated, rounds },
       });
       reports.set(name === "none" ? "as published" : name, report);
       expect(report.loaded.peakHeap).toBeLessThan(MOST_HEAP_BYTES);
@@ -164,7 +165,7 @@ function runPeer(
   peer: Peer,
   model: { readonly model: string; readonly vocabulary: number },
 ): Speed {
-  const asked = { ...peer, ...model, prompt: PROMPT, generated, rounds };
+  const asked = { ...peer, ...model, batch, prompt, generated, rounds };
   const child = [path("peers/llama_cpp_speed.mjs"), JSON.stringify(asked)];
   const printed = execFileSync(process.execPath, child, {
     encoding: "utf8",
@@ -231,7 +232,7 @@ function speedTable(
   ];
   const ours = [...reports].map(([name, { runs, bytesPerToken }]) => {
     const bytes = (bytesPerToken / 1e6).toFixed(0);
-    return [`wisp ${name}`, bytes, `${runs[0]!.launchesPerToken}`, ...figures(best(runs))];
+    return [`wisp ${name}`, bytes, `${runs[0]!.launchesPerToken || ""}`, ...figures(best(runs))];
   });
   const peerRows = [...theirs].map(([name, speed]) => [name, "", "", ...figures(speed)]);
   const header = ["engine", "weights, MB", "launches a token", "prefill tok/s", "decode tok/s"];

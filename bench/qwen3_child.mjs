@@ -2,7 +2,7 @@
 // prints what memory and time that took as one line of JSON.
 //
 //   node bench/qwen3_child.mjs '{"dist": DIST_FOLDER, "model": FOLDER, "options": ENGINE_OPTIONS,
-//     "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES}'
+//     "batch": SEQUENCES, "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES}'
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
 
 const SAMPLE_MS = 2;
-const { dist, model, options, prompt, generated, rounds } = JSON.parse(process.argv[2]);
+const { dist, model, options, batch = 1, prompt, generated, rounds } = JSON.parse(process.argv[2]);
 const library = (name) => import(pathToFileURL(join(dist, name)).href);
 const { Engine } = await library("node_index.js");
 const { openDevice, openFolder } = await library("node.js");
@@ -71,28 +71,41 @@ const cpu = () => {
   return (user + system) / 1e6;
 };
 
-/** Tokens a second, and processor seconds a token, of the prompt and of what follows it. */
+/**
+ * Tokens a second, and processor seconds a token, of the prompts, and of what follows when each
+ * sequence has its first token.
+ */
 async function generate(engine, round) {
   const sampling = { temperature: 0, ignoreEos: true, maxNewTokens: generated };
+  const now = () => ({ wall: performance.now(), cpu: cpu(), launches });
+  const started = now();
   const marks = [];
-  const mark = () => marks.push({ wall: performance.now(), cpu: cpu(), launches });
   const tokens = [];
-  mark();
-  for await (const chunk of engine.generate({ tokens: tokensOf(prompt, round), sampling })) {
-    if (chunk.tokens.length === 0) continue;
-    tokens.push(...chunk.tokens);
-    mark();
-  }
-  const [started, first] = marks;
+  let begun = 0;
+  let decoded = 0;
+  const run = async (_, s) => {
+    let count = 0;
+    const request = { tokens: tokensOf(prompt, round * batch + s), sampling };
+    for await (const chunk of engine.generate(request)) {
+      if (chunk.tokens.length === 0) continue;
+      if (count === 0) begun += 1;
+      else if (marks.length > 0) decoded += chunk.tokens.length;
+      count += chunk.tokens.length;
+      if (s === 0) tokens.push(...chunk.tokens);
+      if (begun === batch) marks.push(now());
+    }
+  };
+  await Promise.all(Array.from({ length: batch }, run));
+  const [first] = marks;
   const last = marks.at(-1);
-  const decoded = tokens.length - 1;
   return {
-    prefill: (1000 * prompt) / (first.wall - started.wall),
-    prefillCpu: (first.cpu - started.cpu) / prompt,
+    prefill: (1000 * batch * prompt) / (first.wall - started.wall),
+    prefillCpu: (first.cpu - started.cpu) / (batch * prompt),
     decode: (1000 * decoded) / (last.wall - first.wall),
     decodeCpu: (last.cpu - first.cpu) / decoded,
     // When a token comes the next step may be recorded already, but not after the last one.
-    launchesPerToken: marks[2] === undefined ? 0 : marks[2].launches - first.launches,
+    launchesPerToken:
+      batch > 1 || marks[2] === undefined ? 0 : marks[2].launches - first.launches,
     tokens,
   };
 }

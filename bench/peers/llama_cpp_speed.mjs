@@ -1,7 +1,8 @@
 // Speed of llama.cpp's CPU or Vulkan backend in a process of its own, as one line of JSON.
 //
 //   node bench/peers/llama_cpp_speed.mjs '{"model": FILE, "backend": "cpu" or "vulkan",
-//     "threads": COUNT, "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES, "vocabulary": COUNT}'
+//     "threads": COUNT, "batch": SEQUENCES, "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES,
+//     "vocabulary": COUNT}'
 //
 // The first evaluation on Vulkan compiles shaders, for minutes where the driver has not kept them.
 
@@ -9,7 +10,7 @@ import { performance } from "node:perf_hooks";
 import { getLlama } from "node-llama-cpp";
 
 const { model: modelPath, ...options } = JSON.parse(process.argv[2]);
-const { backend, threads, prompt, generated, rounds, vocabulary } = options;
+const { backend, threads, batch, prompt, generated, rounds, vocabulary } = options;
 const contextSize = prompt + generated;
 
 const llama = await getLlama({
@@ -25,15 +26,19 @@ const model = await llama.loadModel({
 });
 const context = await model.createContext({
   contextSize,
-  batchSize: prompt,
+  sequences: batch,
+  batchSize: Math.max(prompt, batch),
   threads,
   ignoreMemorySafetyChecks: true,
 });
-const sequence = context.getSequence();
+const sequences = Array.from({ length: batch }, () => context.getSequence());
 
-/** Other tokens in each round, so that nothing can be had from the round before. */
-const tokensOf = (round) =>
-  Array.from({ length: prompt }, (_, i) => 300 + ((i * 7919 + round * 104729) % (vocabulary - 300)));
+/** Other tokens in each sequence and round, so that nothing can be had from another one. */
+const tokensOf = (round, s) =>
+  Array.from(
+    { length: prompt },
+    (_, i) => 300 + ((i * 7919 + (round * batch + s) * 104729) % (vocabulary - 300)),
+  );
 
 /** Processor seconds of all threads. */
 const cpu = () => {
@@ -41,21 +46,26 @@ const cpu = () => {
   return (user + system) / 1e6;
 };
 
-/** Tokens a second of the prompt, and of what follows the first generated token. */
+/** Tokens a second of the prompts, and of what follows when each sequence has its first token. */
 async function generate(round) {
-  await sequence.clearHistory();
+  for (const sequence of sequences) await sequence.clearHistory();
   const started = { wall: performance.now(), cpu: cpu() };
+  let begun = 0;
   let first;
-  let count = 0;
-  const options = { temperature: 0, yieldEogToken: true };
-  for await (const _ of sequence.evaluate(tokensOf(round), options)) {
-    first ??= { wall: performance.now(), cpu: cpu() };
-    if (++count === generated) break;
-  }
-  const decoded = count - 1;
+  let decoded = 0;
+  const run = async (sequence, s) => {
+    let count = 0;
+    const options = { temperature: 0, yieldEogToken: true };
+    for await (const _ of sequence.evaluate(tokensOf(round, s), options)) {
+      if (count === 0 && ++begun === batch) first = { wall: performance.now(), cpu: cpu() };
+      else if (begun === batch) decoded += 1;
+      if (++count === generated) break;
+    }
+  };
+  await Promise.all(sequences.map(run));
   return {
-    prefill: (1000 * prompt) / (first.wall - started.wall),
-    prefillCpu: (first.cpu - started.cpu) / prompt,
+    prefill: (1000 * batch * prompt) / (first.wall - started.wall),
+    prefillCpu: (first.cpu - started.cpu) / (batch * prompt),
     decode: (1000 * decoded) / (performance.now() - first.wall),
     decodeCpu: (cpu() - first.cpu) / decoded,
   };

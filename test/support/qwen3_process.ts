@@ -53,7 +53,9 @@ export interface Qwen3Run {
   readonly model: string;
   /** What `Engine.load` is told, without functions. */
   readonly options: Readonly<Record<string, unknown>>;
-  /** Prompt tokens. */
+  /** Sequences at once. Default 1. */
+  readonly batch?: number;
+  /** Prompt tokens of each. */
   readonly prompt: number;
   readonly generated: number;
   readonly rounds: number;
