@@ -91,8 +91,8 @@ function alone(...costs: readonly number[]): RowForm[] {
 
 /**
  * Measured on llvmpipe and SwiftShader by processor time (`bench/attention.bench.ts`), whose loads
- * cost the most: half as many heads of a workgroup take 10 to 40 % longer. A row's sixteen heads in
- * one workgroup take 10 to 15 % less, but leave all cores but one idle in a short context.
+ * cost the most: half as many heads of a workgroup take 11 to 32 % longer. A row's sixteen heads in
+ * one workgroup take 10 to 13 % less, but leave all cores but one idle in a short context.
  */
 const FEW_LANES: AttentionTuning = {
   ...{ rowHeads: 8, groupHeads: 4, promptHeads: 2 },
@@ -137,7 +137,7 @@ const SWIFTSHADER = PLAIN_TUNING;
  * Staged forms are reasoned too, not measured: a pass for 32 rows multiplies as often as four for
  * eight rows, and reads and decodes weights once in place of four times, so it counts 5 in place of
  * 8, and one for 16 rows 3 in place of 4. Adapters that are a CPU have none: there a staged pass for
- * 64 rows takes 4 to 5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
+ * 64 rows takes 4 to 5.5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
  * 1.7 times as long as four (SwiftShader), by processor time (`bench/linear.bench.ts`).
  *
  * Attention is reasoned, not measured: a query takes about twelve registers of four, so that eight
@@ -223,8 +223,8 @@ export function attentionTuning(info: AdapterIdentity): AttentionTuning {
 }
 
 /**
- * Adapters on which sums of int8 products take longer than sums in f32: llvmpipe 1.9 times for 16
- * rows and more, as long for one (SwiftShader takes 0.5 to 0.7 of the time); others say the same of
+ * Adapters on which sums of int8 products take longer than sums in f32: llvmpipe 1.1 to 1.7 times for 64
+ * rows, about as long for one (SwiftShader takes 0.5 to 0.7 of the time); others say the same of
  * Apple's.
  */
 const SLOW_PACKED_DOTS = ["llvmpipe", "apple"];
