@@ -47,19 +47,15 @@ export default defineCheck<Shape>({
   mutants: [
     {
       name: "sums are not rescaled",
-      replace: "fma(partials[at + 1u], b, l * a)",
-      with: "partials[at + 1u] + l",
+      replace: "fma(record_word(at + 1u), b, l * a)",
+      with: "record_word(at + 1u) + l",
     },
     { name: "what came before is not rescaled", replace: "acc * a)", with: "acc)" },
     { name: "the output is not divided", replace: "acc / divisor", with: "acc + 0.0 * divisor" },
     { name: "the sink is left out", replace: "l + exp(sinks[head] - m)", with: "l" },
     { name: "every head has the first sink", replace: "sinks[head]", with: "sinks[0]" },
-    { name: "heads lie on each other", replace: "* params.heads + head;", with: "* params.heads;" },
-    {
-      name: "splits lie on each other",
-      replace: "params.max_splits + split)",
-      with: "params.max_splits)",
-    },
+    { name: "heads lie on each other", replace: "* stride + head *", with: "* stride + 0u *" },
+    { name: "splits lie on each other", replace: "first + split * stride", with: "first" },
     {
       name: "rows lie on each other",
       replace: "row * params.max_splits",
@@ -70,7 +66,11 @@ export default defineCheck<Shape>({
       replace: "row * params.out_stride",
       with: "row * params.heads * params.head_dim",
     },
-    { name: "a split too many", replace: "split_length < seen", with: "split_length <= seen" },
+    {
+      name: "a split too many",
+      replace: "(seen + params.split_length - 1u)",
+      with: "(seen + params.split_length)",
+    },
     { name: "hidden splits are read", replace: "min(seen, params.window)", with: "seen", case: 1 },
   ],
 

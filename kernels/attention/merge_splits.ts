@@ -2,6 +2,7 @@ import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import sink from "../common/attention_sink.wgsl?raw";
+import mergedSplits from "../common/merged_splits.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import source from "./merge_splits.wgsl?raw";
 
@@ -9,7 +10,7 @@ const LANES = 64;
 
 const kernel = new Kernel({
   name: "attention/merge_splits",
-  source: softmax + sink + source,
+  source: softmax + mergedSplits + sink + source,
   buffers: ["partials", "rows", "sinks", "out"],
   params: ["heads", "head_dim", "out_stride", "split_length", "max_splits", "window", "has_sinks"],
 });

@@ -1,4 +1,5 @@
-// merge_splits: merges the splits that attention/gqa_decode or mla_decode left, in ascending order
+// merge_splits: merges the splits that attention/gqa_decode or mla_decode left, in the order of
+// common/merged_splits.wgsl
 //
 //   partials  [rows, max_splits, heads]  f32    read   records m, l, acc[head_dim]
 //   rows      [rows]                     vec4u  read   y = position: it says which splits there are
@@ -10,6 +11,8 @@
 // Source: Dao et al., "Flash-Decoding" (2023).
 
 const LANES = 64u;
+
+alias Elements = f32;
 
 struct Params {
   heads: u32,
@@ -35,21 +38,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let head = index / params.head_dim;
   let column = index % params.head_dim;
 
-  var m = vec4f(NO_SCORE);
-  var l = 0.0;
-  var acc = 0.0;
   let seen = rows[row].y + 1u;
   let first = (seen - min(seen, params.window)) / params.split_length;
-  for (var split = first; split * params.split_length < seen; split++) {
-    let record = (row * params.max_splits + split) * params.heads + head;
-    let at = record * (2u + params.head_dim);
-    let m_split = vec4f(partials[at]);
-    let top = max(m, m_split);
-    let a = rescale(m, top).x;
-    let b = rescale(m_split, top).x;
-    l = fma(partials[at + 1u], b, l * a);
-    acc = fma(partials[at + 2u + column], b, acc * a);
-    m = top;
-  }
-  out[row * params.out_stride + index] = acc / divisor(m.x, l, head);
+  let end = (seen + params.split_length - 1u) / params.split_length;
+  let stride = params.heads * (2u + params.head_dim);
+  let record = (row * params.max_splits + first) * stride + head * (2u + params.head_dim);
+  let whole = merged(record, stride, end - first, column);
+  out[row * params.out_stride + index] = whole.acc / divisor(whole.m, whole.l, head);
+}
+
+fn record_word(at: u32) -> f32 {
+  return partials[at];
+}
+
+fn record_elements(at: u32) -> f32 {
+  return partials[at];
 }

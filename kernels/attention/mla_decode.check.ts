@@ -248,13 +248,13 @@ export default defineCheck<Shape>({
     },
     {
       name: "reduce: splits are not rescaled",
-      replace: "fma(partials[at + 2u + column], b,",
-      with: "fma(partials[at + 2u + column], 1.0,",
+      replace: "Elements(b), acc * a)",
+      with: "Elements(1.0), acc * a)",
     },
     {
       name: "reduce: the last split is left out",
-      replace: "split * params.split_length < seen",
-      with: "(split + 1u) * params.split_length < seen",
+      replace: "split < splits",
+      with: "split + 1u < splits",
     },
   ],
 

@@ -81,7 +81,8 @@ export interface MlaDecodeOptions extends ExchangeOptions {
  * Absorbed latent attention of generated rows over keys `0..position`.
  *
  * Binds the tensors now; the returned function records one launch when the longest row has one
- * split, else two. With `groups` rows of one sequence share the reads of its cache; no bit changes.
+ * split or its splits stay as they are, else two. With `groups` rows of one sequence share the reads
+ * of its cache; no bit changes.
  */
 export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): DecodeLaunch {
   const { cacheDtype, rows, out, partials, heads, latent, rope, nope, splitLength } = options;

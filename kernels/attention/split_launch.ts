@@ -1,6 +1,6 @@
 /**
  * The launches of generated rows, alike for both kinds of attention: one over all splits, written
- * straight to the output where there is one split, else merged by a second launch.
+ * straight to the output where there is one split, else merged by a second launch or by the caller.
  *
  * @module
  */
@@ -17,8 +17,15 @@ export const SHARED_ROWS = 4;
  * Records the attention of `rows` rows, of which the longest has `maxSplits` splits.
  *
  * @param groups How many groups the rows make up; 0 when each stands alone, which reads no group.
+ * @param merges Whether several splits are merged; else they are left as `mergeSplits` reads them.
+ * Default true.
  */
-export type DecodeLaunch = (rows: number, maxSplits: number, groups?: number) => void;
+export type DecodeLaunch = (
+  rows: number,
+  maxSplits: number,
+  groups?: number,
+  merges?: boolean,
+) => void;
 
 /** What is done with a bound kernel, of whatever other uniform values. */
 type SplitKernel = Pick<BoundKernel<"max_splits">, "set" | "record">;
@@ -48,7 +55,7 @@ export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): D
   const alone = bindForm(undefined);
   const shared = groups && bindForm(groups);
   const reduce = partials && mergeSplits(recorder, { ...options.merge, partials });
-  return (rows, maxSplits, groupCount = 0) => {
+  return (rows, maxSplits, groupCount = 0, merges = true) => {
     if (maxSplits > 1 && partials === undefined) {
       throw new KernelError(kernel, `${maxSplits} splits, but no partials`);
     }
@@ -61,6 +68,6 @@ export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): D
     const { bound, headTiles } = form.split!;
     bound.set("max_splits", maxSplits);
     bound.record(count, headTiles, maxSplits);
-    reduce!(rows, maxSplits);
+    if (merges) reduce!(rows, maxSplits);
   };
 }

@@ -1,4 +1,5 @@
 import { KernelError } from "../../src/errors.ts";
+import type { BindOptions, BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
@@ -23,6 +24,7 @@ import { weightCost } from "./weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
+  type WeightKernels,
   weightConstants,
   weightKernels,
   weightTensors,
@@ -31,6 +33,8 @@ import {
 const NAME = "linear/linear";
 /** Outputs of an invocation. */
 export const ROWS_PER_LANE = 4;
+/** Invocations with rows of their own whose outputs are a group of the rounding. */
+export const ROUNDING_LANES = BLOCK_COLUMNS / ROWS_PER_LANE;
 
 const definition = {
   name: NAME,
@@ -57,6 +61,9 @@ export const linearText = (...parts: readonly string[]) => ({
   ...definition,
   source: [source, ...parts].join("\n"),
 });
+type LinearParam = (typeof definition.params)[number];
+type LinearKernels = WeightKernels<(typeof definition.buffers)[number], LinearParam>;
+
 // Apart, because what a kernel has in workgroup memory costs a barrier, used or not.
 const plain = weightKernels(linearText(outputsPlain, writeSums));
 const normed = weightKernels({
@@ -130,48 +137,12 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
     if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
     return (rows) => prompts(0, rows);
   }
-  const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
-  const { oneRow, coded } = options;
+  const { x, xStride, weight, groups, oneRow, coded } = options;
   const groupRows = groups?.rows ?? weight.rows;
-  const groupStride = groups?.xStride ?? 0;
-  requireMultiplesOf4(NAME, { xStride, groupStride });
-  const bind = (form: LaunchForm, special: OneRow = {}) => {
-    const { x: own, norm, residual } = special;
-    const input = { ...weight, coded };
-    return kernelsFor(special)(input, form).bind(
-      recorder,
-      {
-        x: own ?? x,
-        ...weightTensors(NAME, weight),
-        norm_weight: norm?.weight ?? x,
-        out: residual ?? out,
-      },
-      {
-        constants: {
-          ...weightConstants(input, form, { segments, bias: weight.bias !== undefined }),
-          ...normConstants(norm, weight.columns),
-        },
-        params: {
-          outputs: weight.rows,
-          columns: weight.columns,
-          rows_padded: weight.rowsPadded,
-          segments,
-          x_stride: xStride,
-          out_stride: outStride,
-          out_column: outColumn,
-          group_rows: groupRows,
-          group_stride: groupStride,
-          first_tile: 0,
-          residual: residual === undefined ? 0 : 1,
-          eps: norm?.eps ?? 0,
-        },
-        cost: ({ param }) => weightCost(weight, param("rows"), weight.rows),
-      },
-    );
-  };
-  const groupCount = Math.ceil(weight.rows / groupRows);
-  const width = (form: LaunchForm) =>
-    groupCount * Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
+  requireMultiplesOf4(NAME, { xStride, groupStride: groups?.xStride ?? 0 });
+  const bind = (form: LaunchForm, special: OneRow = {}) =>
+    bindLinear(recorder, kernelsFor(special), { ...options, form, special });
+  const width = (form: LaunchForm) => linearWidth(weight, groupRows, form);
   const rounds = oneRow?.roundOutputs === true;
   if (coded && (groups !== undefined || oneRow?.norm !== undefined)) {
     throw new KernelError(NAME, "codes of slices, or behind a norm");
@@ -197,16 +168,75 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   });
 }
 
+interface BoundOptions extends LinearOptions, Pick<BindOptions<LinearParam>, "constants" | "cost"> {
+  readonly form: LaunchForm;
+  readonly special?: OneRow;
+}
+
+/** Binds one form of the kernel, made of whatever texts. */
+export function bindLinear(
+  recorder: Recorder,
+  kernels: LinearKernels,
+  { form, special = {}, constants, cost, ...options }: BoundOptions,
+): BoundKernel<LinearParam> {
+  const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
+  const { norm, residual } = special;
+  const input = { ...weight, coded: options.coded };
+  return kernels(input, form).bind(
+    recorder,
+    {
+      x: special.x ?? x,
+      ...weightTensors(NAME, weight),
+      norm_weight: norm?.weight ?? x,
+      out: residual ?? out,
+    },
+    {
+      constants: {
+        ...weightConstants(input, form, { segments, bias: weight.bias !== undefined }),
+        ...normConstants(norm, weight.columns),
+        ...constants,
+      },
+      params: {
+        outputs: weight.rows,
+        columns: weight.columns,
+        rows_padded: weight.rowsPadded,
+        segments,
+        x_stride: xStride,
+        out_stride: outStride,
+        out_column: outColumn,
+        group_rows: groups?.rows ?? weight.rows,
+        group_stride: groups?.xStride ?? 0,
+        first_tile: 0,
+        residual: residual === undefined ? 0 : 1,
+        eps: norm?.eps ?? 0,
+      },
+      cost: cost ?? (({ param }) => weightCost(weight, param("rows"), weight.rows)),
+    },
+  );
+}
+
+/** Workgroups along the outputs, each of which stays within one group of them. */
+export function linearWidth(weight: LinearWeight, groupRows: number, form: LaunchForm): number {
+  const ofGroup = Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
+  return Math.ceil(weight.rows / groupRows) * ofGroup;
+}
+
 /** Most invocations with rows of their own of a workgroup that norms its input: that is to serve many. */
 const NORMING_LANES = 64;
 
 function oneRoom(weight: LinearWeight, oneRow: OneRow | undefined) {
-  if (oneRow?.roundOutputs === true) return { rowLanes: BLOCK_COLUMNS / ROWS_PER_LANE };
+  if (oneRow?.roundOutputs === true) return { rowLanes: ROUNDING_LANES };
   if (oneRow?.norm === undefined) return {};
   const ownBytes = normBytes(oneRow.norm, weight.columns);
-  const runs = Math.ceil(weight.rows / (ROWS_PER_LANE * weight.lanes));
-  return {
-    ownBytes,
-    rowLanes: Math.min(NORMING_LANES, 2 ** Math.ceil(Math.log2(runs)) * weight.lanes),
-  };
+  const { rows, lanes } = weight;
+  return { ownBytes, rowLanes: lanesOf(rows, { lanes, most: NORMING_LANES }) };
+}
+
+/** Invocations, a power of two, that so many outputs keep busy: at most `most`. */
+export function lanesOf(
+  outputs: number,
+  { lanes, most }: { readonly lanes: number; readonly most: number },
+): number {
+  const runs = Math.ceil(outputs / (ROWS_PER_LANE * lanes));
+  return Math.min(most, 2 ** Math.ceil(Math.log2(runs)) * lanes);
 }

@@ -3,7 +3,7 @@
 //         with `residual` the sum is added to what stands there; with ROUND_OUTPUTS each 128
 //         outputs of a row are rounded to E4M3 with a scale of their own
 //
-//   x        [rows, x_stride]                   f32      read
+//   x        [rows, x_stride]                   XVector  read   as common/x_*.wgsl has it
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer

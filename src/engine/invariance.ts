@@ -4,10 +4,10 @@
  * A compiler may add in another order in one kernel than in the next. So one sequence is computed in
  * each way that its rows can be computed, through all of the model's own kernels and weights: its
  * prompt at once and with the last token apart; its next token alone, among so many rows that every
- * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, and
- * as the last of a prompt where generated tokens have no form of their own. The logits must be the
- * same, and so must the best tokens be where the output head finds them without logits. What is new
- * in a model or a kernel is tried with it.
+ * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, which
+ * is computed alone too, and as the last of a prompt where generated tokens have no form of their own.
+ * The logits must be the same, and so must the best tokens be where the output head finds them without
+ * logits. What is new in a model or a kernel is tried with it.
  *
  * @module
  */
@@ -66,8 +66,12 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
     for (const count of counts) {
       compare(`a token among ${count}`, await trial.generated(length, count), alone!);
     }
-    const beside = await trial.besideLonger(length);
-    if (beside !== undefined) compare("a token beside a longer sequence", [beside], alone!);
+    const longer = await trial.besideLonger(length);
+    if (longer !== undefined) {
+      const [beside, together, apart] = longer;
+      compare("a token beside a longer sequence", [beside], alone!);
+      compare("a token of a longer sequence alone", [apart], together);
+    }
     if (!promptsDiffer) {
       compare("a token as a prompt's last", [await trial.prompt(0, length + 1)], alone!);
     }
@@ -158,8 +162,13 @@ class Trial {
     return ids.some((id, i) => id !== wanted[i]);
   }
 
-  /** The same beside a token whose attention takes one split more; undefined without room for it. */
-  async besideLonger(position: number): Promise<Uint32Array | undefined> {
+  /**
+   * The same beside a token whose attention takes one split more, that token, and once more that token
+   * alone; undefined without room for it.
+   */
+  async besideLonger(
+    position: number,
+  ): Promise<readonly [Uint32Array, Uint32Array, Uint32Array] | undefined> {
     const { sizes, memoryPlan } = this.#options;
     const { shape, contextLength, maxSequences, pageSize } = sizes;
     const pageCount = memoryPlan.cacheTokens / pageSize;
@@ -168,14 +177,11 @@ class Trial {
     if (far >= contextLength || spare >= pageCount || maxSequences < 2) return undefined;
     const pages = Array.from({ length: Math.ceil((far + 1) / pageSize) }, () => spare);
     const one = { phase: "decode", queryLength: 1 } as const;
-    const [logits] = await this.#run(
-      [
-        { ...one, position, pageTable: this.#pageTable },
-        { ...one, position: far, pageTable: pages },
-      ],
-      [0, 1],
-    );
-    return logits!;
+    const longer = { ...one, position: far, pageTable: pages };
+    const both = [{ ...one, position, pageTable: this.#pageTable }, longer];
+    const [beside, together] = await this.#run(both, [0, 1]);
+    const [apart] = await this.#run([longer], [0]);
+    return [beside!, together!, apart!];
   }
 
   #batch(parts: readonly Omit<BatchSequence, "queryStart">[], logitRows: readonly number[]) {

@@ -54,8 +54,8 @@ export interface Tuning {
   /** In place of `rowForms` for weights of these dtypes. */
   readonly dtypeForms?: Readonly<Record<string, readonly RowForm[]>>;
   /**
-   * Whether launches over one row norm it and add to it themselves: fewer launches, for work that
-   * every workgroup does again. Default false.
+   * Whether launches over one row norm it, put its splits together and add to it themselves: fewer
+   * launches, for work that every workgroup does again. Default false.
    */
   readonly foldsNorms?: boolean;
   /**

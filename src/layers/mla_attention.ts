@@ -18,6 +18,7 @@ import { mlaProject } from "../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
+import { mergeFits, mergingLinear } from "../../kernels/linear/merging_linear.ts";
 import { normFits } from "../../kernels/linear/row_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -120,8 +121,8 @@ export class MlaAttention {
   }
 
   /**
-   * Adds the layer's launches: 6 for a generated row that stands alone, 8 for several, and one more
-   * beyond one split of keys.
+   * Adds the layer's launches: 6 for a generated row that stands alone, 8 for several. Beyond one
+   * split of keys it is one more, but for a row alone where a tuning folds norms.
    */
   compile(plan: Plan<Step>, binding: MlaBinding): void {
     this.#projections(plan, binding);
@@ -301,12 +302,27 @@ export class MlaAttention {
     const values = linear(recorder, up);
     const rounds = this.#roundsValues(binding.rounding);
     const alone = rounds ? linear(recorder, { ...up, oneRow: { roundOutputs: true } }) : values;
+    const merging = this.#valuesOfSplits(plan, binding, up);
     plan.add((step) => {
       if (step.decodeRows === 0) return;
+      const merges = merging === undefined || !isLoneRow(step) || step.decodeSplits === 1;
       absorb(step.decodeRows);
-      attend(step.decodeRows, step.decodeSplits, step.decodeGroups);
-      (isLoneRow(step) ? alone : values)(step.decodeRows);
+      attend(step.decodeRows, step.decodeSplits, step.decodeGroups, merges);
+      if (!merges) merging(step.decodeSplits);
+      else (isLoneRow(step) ? alone : values)(step.decodeRows);
     });
+  }
+
+  /** One launch that merges the splits of a row alone and makes its values, where a tuning wants it. */
+  #valuesOfSplits({ recorder }: Plan<Step>, binding: MlaBinding, up: LinearOptions) {
+    const { tuning, matrix } = this.#layout;
+    if (tuning?.foldsNorms !== true || matrix?.decode === true) return;
+    const roundOutputs = this.#roundsValues(binding.rounding);
+    const { partials } = binding.scratch;
+    const options = { ...up, partials, groupRows: this.#shape.value, roundOutputs };
+    return mergeFits(recorder.device.limits, options)
+      ? mergingLinear(recorder, options)
+      : undefined;
   }
 
   /** Whether the launch over a generated row that stands alone rounds the values it makes. */

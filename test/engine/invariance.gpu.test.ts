@@ -15,7 +15,9 @@ const FORMS: readonly RowForm[] = [
   { tokens: 4, split: 1, workgroup: 8, cost: 2 },
   { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 7 },
 ];
-const FINDS_BEST = { tuning: { ...PLAIN_TUNING, rowForms: FORMS, findsBest: true } };
+const FOLDED = {
+  tuning: { ...PLAIN_TUNING, rowForms: FORMS, findsBest: true, foldsNorms: true },
+};
 
 interface Fault {
   readonly kernel: string;
@@ -54,7 +56,12 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   [
     "a token beside a longer sequence",
     deepseek,
-    { kernel: "attention/merge_splits", from: "= acc / ", to: "= 1.0001 * acc / " },
+    { kernel: "attention/merge_splits", from: "= whole.acc / ", to: "= 1.0001 * whole.acc / " },
+  ],
+  [
+    "a token of a longer sequence alone",
+    deepseek,
+    { kernel: "linear/linear", from: "= row.acc / ", to: "= 1.001 * row.acc / " },
   ],
   [
     "a prompt's last token apart",
@@ -83,15 +90,15 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   ],
 ];
 
-test.each(smallestCaseOnly ? FAULTS.slice(3) : FAULTS)(
+test.each(smallestCaseOnly ? FAULTS.slice(4) : FAULTS)(
   "loading finds that the bits of %s are others",
   async (what, source, fault) => {
-    const { selfTest, figures, destroy } = await load(source(), fault, FINDS_BEST);
+    const { selfTest, figures, destroy } = await load(source(), fault, FOLDED);
     expect(selfTest.failures).toContainEqual(expect.stringContaining(what));
     expect(selfTest.batchInvariant).toBe(false);
     expect(figures.batchInvariant).toBe(false);
     destroy();
-    const promised = load(source(), fault, { ...FINDS_BEST, deterministicInference: true });
+    const promised = load(source(), fault, { ...FOLDED, deterministicInference: true });
     await expect(promised).rejects.toThrow(
       /^Cannot promise deterministic inference on this adapter: .*the (bits|ids) are others/,
     );
@@ -100,6 +107,7 @@ test.each(smallestCaseOnly ? FAULTS.slice(3) : FAULTS)(
 
 test.each([
   ["latent attention", deepseek, {}],
+  ["latent attention, folded", deepseek, { tuning: { ...PLAIN_TUNING, foldsNorms: true } }],
   ["latent attention in one form", deepseek, { deterministicInference: true, pageSize: 16 }],
   ["grouped queries, experts", () => randomGqa({ family: "qwen3Moe" }), {}],
   ["windows, sinks, biases, MXFP4", () => randomGqa({ family: "gptOss" }), { pageSize: 4 }],

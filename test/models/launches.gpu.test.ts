@@ -10,12 +10,17 @@ const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 
 
 const FOLDED: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
-/** Launches of each part of the model in a step in which `count` sequences decode. */
+/** Positions of rows with one split of keys and with several. */
+const [NEAR, FAR] = [3, 600];
+
+type Launches = ReadonlyMap<string, number>;
+
+/** Launches of each part of the model in steps in which `count` sequences decode, near and far. */
 async function launchesOf(
   source: WeightSource,
   count: number,
   tuning = FOLDED,
-): Promise<ReadonlyMap<string, number>> {
+): Promise<readonly [Launches, Launches]> {
   const session = await ModelSession.open(source, { tuning });
   const sequences = Array.from({ length: count }, (_, i) => session.sequence([3 + i, 4, 5]));
   for (const sequence of sequences) {
@@ -24,30 +29,35 @@ async function launchesOf(
     await session.decode([sequence]);
   }
   const { runner } = session.loaded;
-  const counts = await runner.countLaunches(
-    {
-      sequences: sequences.map((sequence, i) => ({
-        ...{ phase: "decode" as const, queryStart: i, queryLength: 1 },
-        ...{ position: sequence.computed - 1, pageTable: sequence.pageTable },
-      })),
-      sources: Uint32Array.from({ length: count }, () => 6),
-      logitRows: Uint32Array.from({ length: count }, (_, i) => i),
-    },
-    sequences.map((sequence) => ({ sampling: GREEDY, position: sequence.computed })),
-  );
+  const launchesAt = (position: number) =>
+    runner.countLaunches(
+      {
+        sequences: sequences.map(({ pageTable }, i) => ({
+          ...{ phase: "decode" as const, queryStart: i, queryLength: 1, position },
+          // As long as it must be: nobody looks at what is computed.
+          pageTable: Array.from({ length: FAR }, () => pageTable[0]!),
+        })),
+        sources: Uint32Array.from({ length: count }, () => 6),
+        logitRows: Uint32Array.from({ length: count }, (_, i) => i),
+      },
+      sequences.map(() => ({ sampling: GREEDY, position: position + 1 })),
+    );
+  const counts = [await launchesAt(NEAR), await launchesAt(FAR)] as const;
   await session.close();
   return counts;
 }
 
+const ofLayers = (counts: Launches) =>
+  [...counts].filter(([group]) => group.startsWith("layer")).map(([, launches]) => launches);
+
 async function launchesOfLayers(...step: Parameters<typeof launchesOf>): Promise<number[]> {
-  const counts = await launchesOf(...step);
-  return [...counts].filter(([group]) => group.startsWith("layer")).map(([, launches]) => launches);
+  return ofLayers((await launchesOf(...step))[0]);
 }
 
 test("an output head that finds the best token leaves nothing to sample", async () => {
-  const plain = await launchesOf(randomGqa(), 2, PLAIN_TUNING);
+  const [plain] = await launchesOf(randomGqa(), 2, PLAIN_TUNING);
   expect([plain.get("output head"), plain.get("sampling")]).toEqual([2, 1]);
-  const own = await launchesOf(randomGqa(), 2, { ...PLAIN_TUNING, findsBest: true });
+  const [own] = await launchesOf(randomGqa(), 2, { ...PLAIN_TUNING, findsBest: true });
   expect([own.get("output head"), own.get("sampling")]).toEqual([3, 0]);
 });
 
@@ -61,15 +71,26 @@ test("a row of a dense layer with grouped-query attention takes six launches", a
 
 test("a row of a layer with latent attention takes eight launches, ten with experts", async () => {
   const model = folderSource(EMBEDDED_MODEL);
-  const [dense, ...sparse] = await launchesOfLayers(model, 1);
-  expect(dense).toBe(8);
-  expect(new Set(sparse)).toEqual(new Set([10]));
-  const [denseOfTwo, ...sparseOfTwo] = await launchesOfLayers(model, 2);
-  expect(denseOfTwo).toBe(12);
-  expect(new Set(sparseOfTwo)).toEqual(new Set([14]));
-  const [plainDense, ...plainSparse] = await launchesOfLayers(model, 1, PLAIN_TUNING);
-  expect(plainDense).toBe(10);
-  expect(new Set(plainSparse)).toEqual(new Set([12]));
+  /** Of the dense layer and of all others, near and far. */
+  const launches = async (count: number, tuning: Tuning) => {
+    const steps = await launchesOf(model, count, tuning);
+    return steps.map((counts) => {
+      const [dense, ...sparse] = ofLayers(counts);
+      return [dense, ...new Set(sparse)];
+    });
+  };
+  expect(await launches(1, FOLDED)).toEqual([
+    [8, 10],
+    [8, 10],
+  ]);
+  expect(await launches(2, FOLDED)).toEqual([
+    [12, 14],
+    [13, 15],
+  ]);
+  expect(await launches(1, PLAIN_TUNING)).toEqual([
+    [10, 12],
+    [11, 13],
+  ]);
 });
 
 test("launches over the tiles of experts are as high as the GPU counts them", async () => {
