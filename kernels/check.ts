@@ -36,6 +36,8 @@ export interface KernelCheck<C> {
   readonly cases: readonly C[];
   /** Tuning values, each of which must give the same answer. The first is the default. */
   readonly tunings: readonly Readonly<Record<string, number>>[];
+  /** Indices of the cases that run in every tuning outside the long campaign too. Default: 0. */
+  readonly tunedCases?: readonly number[];
   /** Tunings give the same bits, not only the same answer within the tolerance. Default false. */
   readonly exactAcrossTunings?: boolean;
   /** Inputs for one case, from a seeded generator of numbers in [0, 1). */

@@ -66,7 +66,9 @@ for (const { default: check } of Object.values(checks)) {
     // The slow driver runs the smallest case only, as the long campaign runs every mutant there too.
     const cases = smallestCaseOnly ? check.cases.slice(0, 1) : check.cases;
     cases.forEach((shape, c) => {
-      const tunings = fullTest || c === 0 ? check.tunings : check.tunings.slice(0, 1);
+      const { tunedCases = [0] } = check;
+      const everyTuning = fullTest || tunedCases.includes(c);
+      const tunings = everyTuning ? check.tunings : check.tunings.slice(0, 1);
       test(`matches its reference: ${JSON.stringify(shape)}`, async () => {
         let first: Awaited<ReturnType<typeof run>> | undefined;
         for (const tuning of tunings) {

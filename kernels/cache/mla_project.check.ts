@@ -1,5 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
+import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -65,7 +67,11 @@ export default defineCheck<Shape>({
       ...{ rounded: true, eps: 1e-6, cacheDtype: "f32" },
     },
   ],
-  tunings: [{ folded: 1 }, { folded: 0 }, { folded: 1, subgroups: 1 }],
+  tunings: [
+    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
+    { folded: 0 },
+    { folded: 1, subgroups: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
   bytes: (shape) => {
@@ -109,6 +115,12 @@ export default defineCheck<Shape>({
       name: "outputs beyond the last are written",
       replace: "if output[i] < params.outputs",
       with: "if true",
+    },
+    {
+      name: "invocations without rows write",
+      replace: "if !holds_sums(invocation) { return; }",
+      with: "",
+      tuning: ONE_ROW_FORMS.findIndex(({ split }) => split > 1),
     },
   ],
 
@@ -156,7 +168,7 @@ export default defineCheck<Shape>({
     return { out, latents, ropes };
   },
 
-  bind(recorder, shape, tensors, { folded = 0, subgroups = 0 }) {
+  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
     const { columns, outputs, latent, rope, rounded, eps, cacheDtype } = shape;
     const { device } = recorder;
     const { latentOffset, ropeOffset, width } = offsets(shape);
@@ -164,6 +176,7 @@ export default defineCheck<Shape>({
     const cache = allocateTensor(device, SLOTS * (latent + rope) * 4, "cache");
     const weight = {
       ...(subgroups === 1 && layoutFor(device)),
+      tuning: { ...PLAIN_TUNING, rowForms: formsOf({ tokens: 1, ...form }) },
       ...outputsByColumns(shape),
       rowsPadded: paddedRows(outputs, lanes),
       words: words!,

@@ -33,8 +33,16 @@ export const TABLE_FORMS: readonly FormTuning[] = [
   ).values(),
 ];
 
+/** The same, those of one row last: faults in how rows are told apart need several. */
+export const FORMS_OF_ROWS: readonly FormTuning[] = [...TABLE_FORMS].sort(
+  (a, b) => Number(a.tokens === 1) - Number(b.tokens === 1),
+);
+
 /** Those of kernels that have no staged forms. */
 export const UNSTAGED_FORMS = TABLE_FORMS.filter(({ staged }) => staged === 0);
+
+/** Those of kernels over one row. */
+export const ONE_ROW_FORMS = TABLE_FORMS.filter(({ tokens }) => tokens === 1);
 
 /** Staged forms of every size, of 32, 64 and 128 outputs. */
 export const STAGED_FORMS: readonly FormTuning[] = [

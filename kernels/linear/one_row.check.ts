@@ -2,7 +2,7 @@ import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { quantizeGroups } from "../norm/reference.ts";
-import { formsOf } from "./check_forms.ts";
+import { formsOf, ONE_ROW_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -57,11 +57,10 @@ export default defineCheck<Shape>({
     },
   ],
   tunings: [
-    { folded: 1 },
+    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
     { folded: 1, workgroup: 64 },
     { folded: 1, subgroups: 1 },
-    { folded: 1, split: 4, workgroup: 64 },
   ],
   exactAcrossTunings: true,
   tolerance: 2e-5,

@@ -1,7 +1,6 @@
-import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
 import { quantize } from "../norm/quantize.ts";
-import { besideStaged } from "./check_forms.ts";
+import { besideStaged, formsOf, ONE_ROW_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -37,7 +36,7 @@ export default defineCheck<Shape>({
     { dtype: "fp8", columns: 512, outputs: 2048, groupRows: 128 },
   ],
   tunings: [
-    { folded: 1 },
+    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
     { folded: 1, subgroups: 1 },
     // A staged form is none of one row whose outputs are rounded, but of a row that is not.
@@ -69,6 +68,12 @@ export default defineCheck<Shape>({
       replace: "select(vec4f(), abs(sums[t]), valid)",
       with: "abs(sums[t] * select(vec4f(9.0), vec4f(1.0), valid))",
     },
+    {
+      name: "invocations without rows count",
+      replace: "return invocation < ROW_LANES * TOKEN_LANES;",
+      with: "return true;",
+      tuning: ONE_ROW_FORMS.findIndex(({ split }) => split > 1),
+    },
   ],
 
   inputs(shape, random) {
@@ -91,8 +96,9 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, shape, { x, words, scales, out }, { folded = 0, subgroups = 0, staged = 0 }) {
+  bind(recorder, shape, { x, words, scales, out }, { folded = 0, subgroups = 0, ...tuning }) {
     const { outputs, groupRows } = shape;
+    const forms = formsOf({ tokens: 1, ...tuning, staged: 0 });
     const launch = linear(recorder, {
       x: x!,
       xStride: slices(shape) * sliceStride(shape),
@@ -106,7 +112,7 @@ export default defineCheck<Shape>({
       out: out!,
       outStride: outputs,
       groups: { rows: groupRows, xStride: sliceStride(shape) },
-      ...(staged === 1 && { forms: besideStaged(PLAIN_TUNING.rowForms) }),
+      forms: tuning.staged === 1 ? besideStaged(forms) : forms,
       oneRow: folded === 1 ? { roundOutputs: true } : undefined,
     });
     const round = folded === 1 ? undefined : quantize(recorder, { x: out!, cols: outputs });

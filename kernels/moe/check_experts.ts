@@ -7,7 +7,7 @@
 
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays, Mutant } from "../check.ts";
-import { formsOf } from "../linear/check_forms.ts";
+import { FORMS_OF_ROWS, formsOf } from "../linear/check_forms.ts";
 import { randomBias, randomWeight, unpackWeight } from "../linear/check_weights.ts";
 import {
   type ExpertWeights,
@@ -18,9 +18,13 @@ import {
   type WeightShape,
 } from "../linear/layout.ts";
 
-/** Pairs of a tile that is not staged, and of staged ones. */
+/** Pairs of a tile that is not staged. */
 const TILE_SIZE = 4;
-const STAGED_SIZES = [16, 32] as const;
+/** The forms of the table that launches over pairs and over tiles have. */
+const EXPERT_FORMS = FORMS_OF_ROWS.filter(
+  ({ tokens, staged }) => tokens === 1 || tokens === TILE_SIZE || staged === 1,
+);
+const TILE_SIZES = [...new Set(EXPERT_FORMS.map(tileSizeOf))];
 export const LANES = 8;
 
 export interface ExpertShape {
@@ -113,16 +117,18 @@ export function expertWeights(
 
 type Tuning = Readonly<Record<string, number>>;
 
-/** Pairs of a tile: a check's tuning names those of staged ones. */
-export const tileSizeOf = ({ staged = TILE_SIZE }: Tuning): number => staged;
+/** Pairs of a tile, where a check's tuning has a form for tiles. */
+export function tileSizeOf({ tokens = TILE_SIZE }: Tuning): number {
+  return Math.max(tokens, TILE_SIZE);
+}
 
 const tilesName = (size: number) => (size === TILE_SIZE ? "tiles" : `tiles_${size}`);
 
 /** The work list and the forms that a check's tuning asks for. */
 export function tileOptions(tuning: Tuning, tensors: Readonly<Record<string, Tensor>>) {
-  const { staged, split = 1, workgroup = 8 * split } = tuning;
+  const { staged = 0, split = 1, workgroup = 8 } = tuning;
   const size = tileSizeOf(tuning);
-  const tile = { tokens: size, split, workgroup, staged: staged === undefined ? 0 : 1 };
+  const tile = { tokens: size, split, workgroup, staged };
   return {
     tiles: tensors[tilesName(size)]!,
     tileSizes: [size],
@@ -141,10 +147,7 @@ export function randomPairs(
   const chosen = Array.from({ length: expertCount }, (_, expert) =>
     [...experts.keys()].filter((pair) => experts[pair] === expert),
   );
-  const lists = [TILE_SIZE, ...STAGED_SIZES].map((size) => [
-    tilesName(size),
-    tileList(chosen, size),
-  ]);
+  const lists = TILE_SIZES.map((size) => [tilesName(size), tileList(chosen, size)]);
   return {
     experts,
     sorted_pairs: Uint32Array.from(chosen.flat()),
@@ -169,15 +172,11 @@ function tileList(chosen: readonly (readonly number[])[], size: number): Uint32A
 
 /** What the checks of both expert kernels run. */
 export const EXPERT_TUNINGS: readonly Tuning[] = [
-  { sorted: 1 },
-  { sorted: 0 },
+  ...EXPERT_FORMS.map((form) => ({ sorted: form.tokens === 1 ? 0 : 1, ...form })),
   { sorted: 1, subgroups: 1 },
-  { sorted: 1, split: 4 },
-  { sorted: 0, split: 4 },
-  { sorted: 1, staged: 16, workgroup: 64 },
-  { sorted: 1, staged: 32, workgroup: 128 },
 ];
-const STAGED_TUNING = 5;
+const tuningOf = (wanted: (form: (typeof EXPERT_FORMS)[number]) => boolean) =>
+  EXPERT_FORMS.findIndex(wanted);
 
 /** Faults in what both expert kernels share: the work list and where an expert's weights lie. Case 2
  * has int4 weights and biases. */
@@ -198,7 +197,7 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     name: "all invocations have the first pairs of a tile",
     replace: "first_token(0u, invocation)",
     with: "0u",
-    tuning: STAGED_TUNING,
+    tuning: tuningOf(({ staged }) => staged === 1),
   },
   { name: "a tile is one pair", replace: "if first_pair + t < tile.count", with: "if t < 1u" },
   {
@@ -233,6 +232,6 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     name: "pairs of another expert",
     replace: "pairs[index] - params",
     with: "pairs[0] - params",
-    tuning: 1,
+    tuning: tuningOf(({ tokens }) => tokens === 1),
   },
 ];

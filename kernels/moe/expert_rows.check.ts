@@ -1,6 +1,6 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
-import { formsOf } from "../linear/check_forms.ts";
+import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import { gateUpRows, layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
@@ -59,7 +59,11 @@ export default defineCheck<Shape>({
       ...{ hidden: 1024, intermediate: 512, rounded: true, eps: 1e-6 },
     },
   ],
-  tunings: [{ folded: 1 }, { folded: 0 }, { folded: 1, subgroups: 1 }, { folded: 1, split: 4 }],
+  tunings: [
+    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
+    { folded: 0 },
+    { folded: 1, subgroups: 1 },
+  ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
   bytes: (shape) =>
@@ -132,7 +136,7 @@ export default defineCheck<Shape>({
     return { x };
   },
 
-  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, split = 1 }) {
+  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
     const { rows, slots, hidden, intermediate, rounded, eps } = shape;
     const { device } = recorder;
     const [hiddenStride, stride] = [strideOf(hidden), strideOf(intermediate)];
@@ -143,7 +147,7 @@ export default defineCheck<Shape>({
     const output = spare(rows * slots * hiddenStride, "output");
     const { x, norm_weight: weight, experts, slot_weights: slotWeights } = tensors;
     const layout = subgroups === 1 ? layoutFor(device) : {};
-    const forms = formsOf({ tokens: 1, split, workgroup: 8 * split });
+    const forms = formsOf({ tokens: 1, ...form });
     const lists = { slots, experts: experts!, sortedPairs: experts!, tiles: experts!, forms };
     const [first] = shape.slabs;
     const slab = (prefix: string, matrix: ReturnType<typeof upMatrix>) => {

@@ -1,12 +1,24 @@
 import { describe, expect, test } from "vitest";
+import mlaProject from "../../kernels/cache/mla_project.check.ts";
 import type { KernelCheck } from "../../kernels/check.ts";
+import { CHECK_LANES } from "../../kernels/linear/check_weights.ts";
+import gateUp from "../../kernels/linear/gate_up.check.ts";
+import linearBest from "../../kernels/linear/linear_best.check.ts";
+import linearCodes from "../../kernels/linear/linear_codes.check.ts";
 import linearForms from "../../kernels/linear/linear_forms.check.ts";
+import oneRow from "../../kernels/linear/one_row.check.ts";
+import roundedOutputs from "../../kernels/linear/rounded_outputs.check.ts";
+import expertDown from "../../kernels/moe/expert_down.check.ts";
+import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
+import expertRows from "../../kernels/moe/expert_rows.check.ts";
+import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
 import {
   ADAPTER_TUNINGS,
   DEFAULT_TUNING,
   formOf,
   formsFor,
   PLAIN_TUNING,
+  type RowForm,
   requireTuning,
   type Tuning,
   tuningFor,
@@ -20,18 +32,40 @@ const every: readonly (readonly [string, Tuning])[] = [
   ["default", DEFAULT_TUNING],
   ...ADAPTER_TUNINGS.map(({ name, tuning }) => [name, tuning] as const),
 ];
-const { cases, tunings } = linearForms as KernelCheck<{ lanes: number; dtype: string }>;
+
+type Wanted = (form: RowForm) => boolean;
+const isUnstaged: Wanted = ({ staged }) => staged !== true;
+const isOneRow: Wanted = ({ tokens }) => tokens === 1;
+const isOfPairs: Wanted = ({ tokens, staged }) => tokens === 1 || tokens === PAIR_TILE || !!staged;
+
+/** The check of every kernel over weights, which runs every tuning, and the forms that it has. */
+const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings">, Wanted])[] = [
+  [linearForms, () => true],
+  [gateUp, () => true],
+  [linearBest, isUnstaged],
+  [linearCodes, isUnstaged],
+  [expertGateUp, isOfPairs],
+  [expertDown, isOfPairs],
+  [expertRows, isOneRow],
+  [mlaProject, isOneRow],
+  [oneRow, isOneRow],
+  [roundedOutputs, isOneRow],
+];
 
 describe.each(every)("the tuning of %s", (_, tuning) => {
   const { lanes, rowForms, dtypeForms = {} } = tuning;
   const forms = [rowForms, ...Object.values(dtypeForms)].flat();
 
-  test("is among those that the kernel checks run", () => {
-    for (const { tokens, split, workgroup, staged } of forms) {
-      expect(tunings).toContainEqual({ tokens, split, workgroup, staged: staged ? 1 : 0 });
+  test.each(formChecks)("has only forms that the check $name runs", ({ tunings }, wanted) => {
+    for (const { tokens, split, workgroup, staged } of forms.filter(wanted)) {
+      const form = { tokens, split, workgroup, staged: staged ? 1 : 0 };
+      expect(tunings).toContainEqual(expect.objectContaining(form));
     }
-    // Every tuning runs on the first case.
-    expect(cases[0]!.lanes).toBe(lanes);
+  });
+
+  test("has the lanes that the kernel checks run", () => {
+    expect(lanes).toBe(CHECK_LANES);
+    expect(linearForms.cases[0]!.lanes).toBe(lanes);
   });
 
   test("is one that may be stored", () => {
