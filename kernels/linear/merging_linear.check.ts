@@ -1,7 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { mergeSplits } from "../attention/merge_splits.ts";
 import { defineCheck } from "../check.ts";
-import { formsOf } from "./check_forms.ts";
+import { formsOf, ONE_ROW_FORMS } from "./check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -45,10 +45,9 @@ export default defineCheck<Shape>({
     { dtype: "fp8", columns: 512, outputs: 2048, groupRows: 128, splits: 16, rounded: false },
   ],
   tunings: [
-    { folded: 1 },
+    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
     { folded: 1, split: 4, workgroup: 64 },
-    { folded: 1, split: 16, workgroup: 128 },
     { folded: 1, subgroups: 1 },
     { folded: 0, split: 4, workgroup: 64 },
   ],
@@ -93,7 +92,7 @@ export default defineCheck<Shape>({
       name: "no barrier before slices are read",
       replace: "workgroupBarrier();\n  return XRows",
       with: "return XRows",
-      tuning: 2,
+      tuning: ONE_ROW_FORMS.findIndex(({ split }) => split > 1),
     },
     {
       name: "records have no words of their own",

@@ -6,6 +6,7 @@ import gateUp from "../../kernels/linear/gate_up.check.ts";
 import linearBest from "../../kernels/linear/linear_best.check.ts";
 import linearCodes from "../../kernels/linear/linear_codes.check.ts";
 import linearForms from "../../kernels/linear/linear_forms.check.ts";
+import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
 import oneRow from "../../kernels/linear/one_row.check.ts";
 import roundedOutputs from "../../kernels/linear/rounded_outputs.check.ts";
 import expertDown from "../../kernels/moe/expert_down.check.ts";
@@ -47,6 +48,7 @@ const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings
   [expertGateUp, isOfPairs],
   [expertDown, isOfPairs],
   [expertRows, isOneRow],
+  [mergingLinear, isOneRow],
   [mlaProject, isOneRow],
   [oneRow, isOneRow],
   [roundedOutputs, isOneRow],
