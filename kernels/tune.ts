@@ -15,13 +15,13 @@ import {
   stagedFits,
   TUNING_CHOICES,
   type Tuning,
-  tuningFor,
 } from "../src/gpu/tuning.ts";
 import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
 import { layoutFor } from "./linear/layout.ts";
 import { selfTest } from "./self_test.ts";
 import { TimedMatrix, type TunedMatrix } from "./timed_matrix.ts";
 import { timeUpload, type UploadTimes } from "./timed_upload.ts";
+import { tuneFusions } from "./tune_fusions.ts";
 
 export type { TunedMatrix, UploadTimes };
 
@@ -70,6 +70,8 @@ const DEFAULT_DTYPES = ["bf16", "fp8", "int8", "int4"] as const;
 const DEFAULT_SIZES = [2048, 4096] as const;
 /** Another form must be faster by this much: less is noise. */
 const CLEARLY = 0.95;
+/** That each form is measured for, at least. */
+const MILLISECONDS = 60;
 /** Numbers of rows that a form must be the best for some of, to be kept. */
 const MOST_ROWS = 64;
 const MOST_INVOCATIONS = 256;
@@ -152,9 +154,17 @@ export async function tuneKernels(
   }
   options.onProgress?.(total, total);
   const best = tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
-  const upload = await timeUpload(device, best.winners[0]!.lanes);
+  const forms = formsOf(best.winners);
+  const { milliseconds = MILLISECONDS } = options;
+  const { foldsNorms, findsBest } = await tuneFusions(device, forms, milliseconds);
+  const upload = await timeUpload(device, forms.lanes);
   const repacks = upload.gpu < CLEARLY * upload.host;
-  const tuning = tuningOf(best.winners, { ...tuningFor(device.adapterInfo), repacks });
+  const tuning: Tuning = {
+    ...forms,
+    ...(foldsNorms && { foldsNorms }),
+    ...(findsBest && { findsBest }),
+    ...(repacks && { repacks }),
+  };
   await requireSelfTest(device, tuning, { ...options, matrices });
   const kept = best.winners.filter(({ dtype, tokens }) =>
     tuning.dtypeForms![dtype]!.some((form) => form.tokens === tokens),
@@ -201,11 +211,8 @@ function timeOf(winners: readonly MeasuredForm[]): number {
   return one.reduce((sum, { seconds, weights }) => sum + seconds / weights, 0);
 }
 
-/** @param known What the forms do not say. */
-function tuningOf(
-  winners: readonly MeasuredForm[],
-  { foldsNorms, findsBest, repacks }: Tuning,
-): Tuning {
+/** What a tuning says of launches alone. */
+function formsOf(winners: readonly MeasuredForm[]): Tuning {
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
@@ -221,14 +228,7 @@ function tuningOf(
   }
   const { lanes } = winners[0]!;
   const rowForms = Object.values(dtypeForms)[0]!;
-  return {
-    lanes,
-    rowForms,
-    dtypeForms,
-    ...(foldsNorms && { foldsNorms }),
-    ...(findsBest && { findsBest }),
-    ...(repacks && { repacks }),
-  };
+  return { lanes, rowForms, dtypeForms };
 }
 
 async function requireSelfTest(

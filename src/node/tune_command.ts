@@ -6,7 +6,7 @@
 import type { MeasuredForm, TunedMatrix, UploadTimes } from "../../kernels/tune.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type TuningDemand, tuningDemand } from "../engine/tuning_demand.ts";
-import type { AttentionTuning } from "../gpu/tuning.ts";
+import type { AttentionTuning, Tuning } from "../gpu/tuning.ts";
 import { openDevice } from "./device.ts";
 import { openFolder } from "./files.ts";
 import { measureAndStore } from "./kernel_tuning.ts";
@@ -21,7 +21,8 @@ const USAGE = `Usage: wisp tune [options]
 
 Runs the kernels of linear layers and of attention in every form that they can take on this adapter,
 checks that all give the same bits, prints the fastest and keeps them: servers on this machine start
-with them from then on. Measures too whether the host or the GPU puts weights in their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
+with them from then on. Measures too which neighbouring launches are better one, and whether the host
+or the GPU puts weights in their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
 minutes, during which nothing else should use the adapter. No answer of a model changes.
 `;
 
@@ -56,7 +57,7 @@ export async function tuneCommand(
     onProgress: (done, total) => progress({ phase: "tuning", done, total }),
     path,
   });
-  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}${formatUpload(upload)}`;
+  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}${formatFusions(tuning)}${formatUpload(upload)}`;
   stdout.write(`Adapter: ${adapter.name}\n\n${chosen}\nKept in ${path}\n`);
 }
 
@@ -120,6 +121,12 @@ export function formatAttention(tuning: AttentionTuning): string {
   const way = subgroups ? "subgroups" : `workgroup memory, ${lanes} lanes`;
   const heads = `${rowHeads} for a row, ${groupHeads} for rows that share reads, ${promptHeads} for prompts`;
   return `Attention: through ${way}; heads of a workgroup at most ${heads}\n`;
+}
+
+/** Which launches are one. */
+export function formatFusions({ foldsNorms, findsBest }: Tuning): string {
+  const word = (joined: boolean | undefined) => (joined ? "one launch" : "two launches");
+  return `Norm and projection of one row: ${word(foldsNorms)}; output head and best token: ${word(findsBest)}\n`;
 }
 
 /** How fast weights come to their places each way. */

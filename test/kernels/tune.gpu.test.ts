@@ -1,8 +1,9 @@
 import { expect, test, vi } from "vitest";
 import { TimedMatrix } from "../../kernels/timed_matrix.ts";
 import { tuneKernels } from "../../kernels/tune.ts";
+import { isBetter, tuneFusions } from "../../kernels/tune_fusions.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
-import { formOf, requireTuning } from "../../src/gpu/tuning.ts";
+import { formOf, PLAIN_TUNING, requireTuning } from "../../src/gpu/tuning.ts";
 import { device } from "../support/gpu.ts";
 
 const quick = { lanes: [8], milliseconds: 1 };
@@ -53,4 +54,18 @@ test("staged forms of each size are tried, and have the bits of the others", asy
 
 test("nothing to tune is refused", async () => {
   await expect(tuneKernels(device, { matrices: [] })).rejects.toThrow(InvalidRequestError);
+});
+
+test("launches are joined where both ways leave the same bits and one is clearly faster", async () => {
+  const bits = Uint32Array.of(1, 2);
+  const two = { seconds: 1, bits };
+  expect(isBetter(two, { seconds: 0.9, bits: bits.slice() })).toBe(true);
+  expect(isBetter(two, { seconds: 0.97, bits })).toBe(false);
+  expect(isBetter(two, { seconds: 0.5, bits: Uint32Array.of(1, 3) })).toBe(false);
+  const fusions = await tuneFusions(device, PLAIN_TUNING, 1);
+  const kinds = Object.entries(fusions).map(([name, joined]) => [name, typeof joined]);
+  expect(kinds).toEqual([
+    ["foldsNorms", "boolean"],
+    ["findsBest", "boolean"],
+  ]);
 });

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { runCommand } from "../../src/node/command.ts";
-import { formatUpload, formatWinners } from "../../src/node/tune_command.ts";
+import { formatFusions, formatUpload, formatWinners } from "../../src/node/tune_command.ts";
 
 async function wisp(...args: readonly string[]) {
   const stdout: string[] = [];
@@ -61,5 +62,11 @@ test("the table has a line for each form, with weights that are read in a second
 test("rates of both ways to put weights in order", () => {
   expect(formatUpload({ bytes: 3e9, host: 2, gpu: 0.5 })).toBe(
     "Weights: put in order by the host 1.50 GB/s, by the GPU 6.00 GB/s\n",
+  );
+});
+
+test("launches that are one", () => {
+  expect(formatFusions({ ...PLAIN_TUNING, foldsNorms: true })).toBe(
+    "Norm and projection of one row: one launch; output head and best token: two launches\n",
   );
 });
