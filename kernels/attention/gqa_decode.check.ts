@@ -192,7 +192,7 @@ export default defineCheck<GqaShape>({
     { name: "the heads of a tile are one", replace: "query % HEADS", with: "0u", case: 2 },
     {
       name: "every tile has the same heads",
-      replace: "% params.head_tiles",
+      replace: "% head_tiles",
       with: "* 0u",
       case: 5,
     },
@@ -258,7 +258,7 @@ export default defineCheck<GqaShape>({
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {
       name: "splits lie on each other",
-      replace: "params.max_splits + group.z",
+      replace: "params.max_splits + split",
       with: "params.max_splits",
     },
     { name: "the output is not divided", replace: "value / total", with: "value", case: 2 },

@@ -3,13 +3,16 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import {
   type CacheDtype,
+  type CacheForms,
   type CacheKernels,
   cacheKernels,
   requireMultiples,
 } from "../cache/cache_kernel.ts";
 import sink from "../common/attention_sink.wgsl?raw";
 import entries from "../common/gqa_entries.wgsl?raw";
+import part from "../common/gqa_part.wgsl?raw";
 import slots from "../common/paged_slots.wgsl?raw";
+import queries from "../common/query_rows.wgsl?raw";
 import {
   type ExchangeOptions,
   type Exchanges,
@@ -23,12 +26,8 @@ import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "./split_launch.ts"
 
 const NAME = "attention/gqa_decode";
 
-/** What decode and prefill rows have in common. */
-export interface GqaAttentionOptions extends ExchangeOptions {
-  /** `[rows, queryStride]` f32: queries, normed and rotated */
-  readonly query: Tensor;
-  /** A multiple of 4. */
-  readonly queryStride: number;
+/** What all rows have in common. */
+export interface GqaRowOptions extends ExchangeOptions {
   /** `[slots, 2 * kvHeads * headDim]` in `cacheDtype`: the keys of all heads, then the values */
   readonly cache: Tensor;
   readonly cacheDtype: CacheDtype;
@@ -56,6 +55,14 @@ export interface GqaAttentionOptions extends ExchangeOptions {
   readonly sinks?: Tensor | undefined;
 }
 
+/** What decode and prefill rows have in common. */
+export interface GqaAttentionOptions extends GqaRowOptions {
+  /** `[rows, queryStride]` f32: queries, normed and rotated */
+  readonly query: Tensor;
+  /** A multiple of 4. */
+  readonly queryStride: number;
+}
+
 export interface GqaDecodeOptions extends GqaAttentionOptions {
   /** `[rows, maxSplits, heads, 2 + headDim]` f32; needed for rows of more than one split */
   readonly partials?: Tensor | undefined;
@@ -70,18 +77,19 @@ export interface GqaDecodeOptions extends GqaAttentionOptions {
 export class GqaKernels<B extends string, P extends string> {
   readonly #kernels: Exchanges<CacheKernels<B, P>>;
 
-  constructor(definition: KernelDefinition<B, P>) {
+  /** @param forms Text that the kernel has besides, by the form of the cache. */
+  constructor(definition: KernelDefinition<B, P>, forms?: CacheForms) {
     const texts = withAttention(entries + slots + sink + definition.source);
     this.#kernels = {
-      memory: cacheKernels({ ...definition, source: texts.memory }),
-      subgroup: cacheKernels({ ...definition, source: texts.subgroup }),
+      memory: cacheKernels({ ...definition, source: texts.memory }, forms),
+      subgroup: cacheKernels({ ...definition, source: texts.subgroup }, forms),
     };
   }
 
   /** The kernel, the invocations of its workgroups, and what shares them out. */
-  for({ device }: Recorder, options: GqaAttentionOptions) {
-    const { by, ...shared } = exchangeFor(device, options);
-    return { kernel: this.#kernels[by][options.cacheDtype], ...shared };
+  for({ device }: Recorder, options: GqaRowOptions) {
+    const exchange = exchangeFor(device, options);
+    return { kernel: this.#kernels[exchange.by][options.cacheDtype], ...exchange };
   }
 }
 
@@ -92,7 +100,7 @@ export interface HeadTiles {
 }
 
 /** Tiles of about one size: seven heads in tiles of at most four are four and three. */
-export function headTiles({ heads, kvHeads }: GqaAttentionOptions, most: number): HeadTiles {
+export function headTiles({ heads, kvHeads }: GqaRowOptions, most: number): HeadTiles {
   const tiles = Math.ceil(heads / kvHeads / most);
   return { heads: Math.ceil(heads / kvHeads / tiles), tiles };
 }
@@ -101,21 +109,20 @@ export function headTiles({ heads, kvHeads }: GqaAttentionOptions, most: number)
 export function gqaConstants(
   kernel: string,
   { rows, heads, lanes }: Readonly<Record<"rows" | "heads" | "lanes", number>>,
-  options: GqaAttentionOptions,
+  options: GqaRowOptions,
 ): Readonly<Record<string, number>> {
-  const { headDim, queryStride, outStride, splitLength } = options;
-  requireMultiples(kernel, 4, { headDim, queryStride, outStride });
+  const { headDim, outStride, splitLength } = options;
+  requireMultiples(kernel, 4, { headDim, outStride });
   requireMultiples(kernel, KEY_TILE, { splitLength });
   requireMultiples(kernel, options.kvHeads, { heads: options.heads });
   return { HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes };
 }
 
-/** The uniform values of both kernels. */
-export const gqaParams = (options: GqaAttentionOptions) => ({
+/** The uniform values of all kernels. */
+export const gqaParams = (options: GqaRowOptions) => ({
   heads: options.heads,
   kv_heads: options.kvHeads,
   head_quads: options.headDim / 4,
-  q_stride: options.queryStride,
   out_stride: options.outStride,
   page_size: options.pageSize,
   split_length: options.splitLength,
@@ -126,12 +133,11 @@ export const gqaParams = (options: GqaAttentionOptions) => ({
 
 const kernels = new GqaKernels({
   name: NAME,
-  source,
+  source: queries + part + source,
   buffers: ["q", "cache", "rows", "page_tables", "sinks", "groups", "out"],
   params: [
     "heads",
     "kv_heads",
-    "head_tiles",
     "head_quads",
     "q_stride",
     "out_stride",
@@ -152,7 +158,8 @@ const kernels = new GqaKernels({
  * split, else two. With `groups` rows of one sequence share the reads of its cache; no bit changes.
  */
 export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): DecodeLaunch {
-  const { query, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
+  const { query, queryStride, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
+  requireMultiples(NAME, 4, { queryStride });
   const { kernel, lanes, tuning } = kernels.for(recorder, options);
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: options.groups },
@@ -171,7 +178,7 @@ export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): Decode
           constants: gqaConstants(NAME, shape, options),
           params: {
             ...gqaParams(options),
-            ...{ head_tiles: tile.tiles, max_splits: 1, direct: direct ? 1 : 0 },
+            ...{ q_stride: queryStride, max_splits: 1, direct: direct ? 1 : 0 },
           },
           cost: ({ step }) => gqaCost(options, step, [[0, step.decodeRows]]),
         },

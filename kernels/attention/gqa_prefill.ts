@@ -1,5 +1,7 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import { requireMultiples } from "../cache/cache_kernel.ts";
+import queries from "../common/query_rows.wgsl?raw";
 import { gqaCost } from "./gqa_cost.ts";
 import {
   type GqaAttentionOptions,
@@ -23,7 +25,7 @@ export interface GqaPrefillOptions extends GqaAttentionOptions {
 
 const kernels = new GqaKernels({
   name: NAME,
-  source,
+  source: queries + source,
   buffers: ["q", "cache", "rows", "page_tables", "items", "sinks", "out"],
   params: [
     "heads",
@@ -50,7 +52,8 @@ export function gqaPrefill(
   recorder: Recorder,
   options: GqaPrefillOptions,
 ): (firstItem: number, items: number) => void {
-  const { query, cache, rows, pageTables, items, sinks, out, kvHeads } = options;
+  const { query, queryStride, cache, rows, pageTables, items, sinks, out, kvHeads } = options;
+  requireMultiples(NAME, 4, { queryStride });
   const { kernel, lanes, tuning } = kernels.for(recorder, options);
   const tile = headTiles(options, tuning.promptHeads);
   const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
@@ -60,7 +63,7 @@ export function gqaPrefill(
     { q: query, cache, rows, page_tables: pageTables, items, sinks: sinks ?? rows, out },
     {
       constants: gqaConstants(NAME, shape, options),
-      params: { ...gqaParams(options), head_tiles: tile.tiles },
+      params: { ...gqaParams(options), head_tiles: tile.tiles, q_stride: queryStride },
       cost: ({ grid: [itemCount], param, step }) =>
         gqaCost(options, step, itemRows(step, param("first_item"), itemCount)),
     },

@@ -28,13 +28,16 @@ function columns({ heads, kvHeads, headDim }: Shape) {
   return { value, query, key, stride: key + kvHeads * headDim + PAD };
 }
 
+/** Where the weights of keys begin: behind those of queries, and some of nobody. */
+const keyNorm = ({ headDim }: Shape) => headDim + PAD;
+
 const queryStride = ({ heads, headDim }: Shape) => heads * headDim + PAD;
 
 /** True where the error of a rotation in f32 could round to the other neighbour. */
 const nearTieOfBf16 = (value: number) => encodeBf16(value - 1e-6) !== encodeBf16(value + 1e-6);
 
 /** One head, normed and rotated in halves. */
-function turned(shape: Shape, inputs: HostArrays, r: number, column: number, weight: string) {
+function turned(shape: Shape, inputs: HostArrays, r: number, column: number, weight: number) {
   const { headDim, rotary, norm, eps } = shape;
   const { projected, rows, rope_table } = inputs;
   const at = r * columns(shape).stride + column;
@@ -42,7 +45,7 @@ function turned(shape: Shape, inputs: HostArrays, r: number, column: number, wei
   for (let c = 0; c < headDim; c++) squares += projected![at + c]! ** 2;
   const scale = 1 / Math.sqrt(squares / headDim + eps);
   const x = Array.from({ length: headDim }, (_, c) =>
-    norm ? projected![at + c]! * scale * inputs[weight]![c]! : projected![at + c]!,
+    norm ? projected![at + c]! * scale * inputs.norms![weight + c]! : projected![at + c]!,
   );
   const half = rotary / 2;
   return x.map((value, c) => {
@@ -59,7 +62,7 @@ function entry(shape: Shape, inputs: HostArrays, r: number): number[] {
   const { key, value, stride } = columns(shape);
   const values: number[] = [];
   for (let h = 0; h < kvHeads; h++) {
-    values.push(...turned(shape, inputs, r, key + h * headDim, "key_norm"));
+    values.push(...turned(shape, inputs, r, key + h * headDim, keyNorm(shape)));
   }
   const at = r * stride + value;
   for (let c = 0; c < kvHeads * headDim; c++) values.push(inputs.projected![at + c]!);
@@ -147,14 +150,13 @@ export default defineCheck<Shape>({
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 2 },
     { name: "a part is not squared", replace: "part < PARTS;", with: "part < PARTS - 1u;" },
     { name: "odd elements are not squared", replace: "fma(x.y, x.y, ", with: "(" },
-    { name: "the query's weight is dropped", replace: "* query_norm[near]", with: "" },
-    { name: "the far query's weight is dropped", replace: "* query_norm[far]", with: "" },
-    { name: "the key's weight is dropped", replace: "* key_norm[near]", with: "" },
-    { name: "the far key's weight is dropped", replace: "* key_norm[far]", with: "" },
+    { name: "a weight is dropped", replace: "* norms[weights + near]", with: "" },
+    { name: "the far weight is dropped", replace: "* norms[weights + far]", with: "" },
+    { name: "keys have the weights of queries", replace: "params.key_norm / 2u", with: "0u" },
     {
       name: "rows are read too close",
-      replace: "row * params.projected_stride",
-      with: "row * (params.projected_stride - 2u)",
+      replace: "own.row * params.projected_stride",
+      with: "own.row * (params.projected_stride - 2u)",
     },
     {
       name: "rows are written too close",
@@ -164,12 +166,12 @@ export default defineCheck<Shape>({
     { name: "queries start elsewhere", replace: "params.query_column +", with: "" },
     { name: "keys start elsewhere", replace: "params.key_column +", with: "" },
     { name: "values start elsewhere", replace: "params.value_column +", with: "" },
-    { name: "the position is ignored", replace: "rows[row].y *", with: "0u *" },
-    { name: "the slot is ignored", replace: "rows[row].z *", with: "row *" },
+    { name: "the position is ignored", replace: "rows[own.row].y *", with: "0u *" },
+    { name: "the slot is ignored", replace: "rows[own.row].z *", with: "own.row *" },
     {
       name: "entries lie too close",
-      replace: "(2u * params.kv_heads * HEAD_PAIRS)",
-      with: "(params.kv_heads * HEAD_PAIRS)",
+      replace: "(2u * params.kv_heads * VECTOR_QUADS)",
+      with: "(params.kv_heads * VECTOR_QUADS)",
     },
     { name: "the rotation turns back", replace: "-(pair.y * turn.y)", with: "pair.y * turn.y" },
     {
@@ -185,8 +187,8 @@ export default defineCheck<Shape>({
     { name: "nothing passes unchanged", replace: "unit < ROTARY / 4u", with: "true" },
     {
       name: "the values are not written",
-      replace: "i < 2u * params.kv_heads *",
-      with: "i < params.kv_heads *",
+      replace: "i < 2u * own.keys *",
+      with: "i < own.keys *",
     },
     { name: "BF16 is cut off", replace: "bits + 0x7fffu + ((bits >> 16u) & 1u)", with: "bits" },
     {
@@ -197,18 +199,17 @@ export default defineCheck<Shape>({
     },
     {
       name: "half of a vector is not looked at",
-      replace: "vec4f(unit.x, unit.y)",
-      with: "vec4f(unit.x, unit.x)",
+      replace: "max(bits.z, bits.w)",
+      with: "bits.x",
       case: 4,
     },
     {
       name: "vectors lie too close",
-      replace: "vector * VECTOR_WORDS",
-      with: "vector * HEAD_UNITS",
+      replace: "head * VECTOR_QUADS",
+      with: "head * HEAD_QUADS",
       case: 4,
     },
-    { name: "FP8 ignores the slot", replace: "rows[row].z *", with: "row *", case: 4 },
-    { name: "no scale is written", replace: "if word == 0u", with: "if word == end", case: 4 },
+    { name: "no scale is written", replace: "if quad == 0u", with: "if quad == end", case: 4 },
     {
       name: "a unit's pairs are swapped",
       replace: "select(unit.y, unit.x,",
@@ -225,8 +226,8 @@ export default defineCheck<Shape>({
     { name: "E5M2 has E4M3's bias", replace: "BIAS = 15u", with: "BIAS = 7u", case: 5 },
     {
       name: "no barrier before the scales are used",
-      replace: "}\n  workgroupBarrier();\n\n  let slot",
-      with: "}\n\n  let slot",
+      replace: "}\n  workgroupBarrier();\n\n  for (var i = lane; i < end",
+      with: "}\n\n  for (var i = lane; i < end",
       case: 4,
     },
     {
@@ -246,11 +247,13 @@ export default defineCheck<Shape>({
     const drawValue = () => (fp8 ? draw() * 2 ** -Math.floor(36 * random() ** 3) : draw());
     // What the kernel must not read is NaN.
     const projected = new Float32Array(rows * stride).fill(Number.NaN);
-    const weight = () => Float32Array.from({ length: headDim }, () => 0.5 + random());
+    const norms = new Float32Array(keyNorm(shape) + headDim).fill(Number.NaN);
+    for (const first of [0, keyNorm(shape)]) {
+      for (let c = 0; c < headDim; c++) norms[first + c] = 0.5 + random();
+    }
     const inputs = {
       projected,
-      query_norm: weight(),
-      key_norm: weight(),
+      norms,
       rows: new Uint32Array(rows * 4),
       rope_table: Float32Array.from({ length: POSITIONS * rotary }, () => {
         const turn = random() * 2 - 1;
@@ -292,10 +295,7 @@ export default defineCheck<Shape>({
       cache.set(stored(shape, entry(shape, inputs, r)), inputs.rows![r * 4 + 2]! * width);
       for (let h = 0; h < heads; h++) {
         const column = columns(shape).query + h * headDim;
-        query.set(
-          turned(shape, inputs, r, column, "query_norm"),
-          r * queryStride(shape) + h * headDim,
-        );
+        query.set(turned(shape, inputs, r, column, 0), r * queryStride(shape) + h * headDim);
       }
     }
     return { query, cache };
@@ -310,8 +310,7 @@ export default defineCheck<Shape>({
       queryColumn: query,
       keyColumn: key,
       valueColumn: value,
-      queryNorm: norm ? tensors.query_norm! : undefined,
-      keyNorm: norm ? tensors.key_norm! : undefined,
+      norms: norm ? { weights: tensors.norms!, key: keyNorm(shape) } : undefined,
       eps,
       rows: tensors.rows!,
       ropeTable: tensors.rope_table!,

@@ -1,5 +1,6 @@
 // What common/attention_split.wgsl needs to know of grouped-query attention: keys and values of one
-// head in the pages of a cache, [slots, 2, kv_heads, HEAD_DIM] with a scale behind each in FP8.
+// head in the pages of a cache, [slots, 2, kv_heads, HEAD_DIM] with a scale behind each in FP8. What
+// query_quad reads, the kernel says.
 
 const HEAD_QUADS = HEAD_DIM / 4u;
 const KEY_QUADS = HEAD_QUADS;
@@ -9,11 +10,6 @@ const VALUE_RUNS = SCALE_QUADS;
 const RUN_QUADS = HEAD_QUADS;
 
 const_assert HEAD_DIM % 4u == 0u;
-
-fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
-  let start = row_of(asked, query) * (params.q_stride / 4u) + head_of(asked, query) * HEAD_QUADS;
-  return q[start + quad];
-}
 
 fn value_quads() -> u32 {
   return params.head_quads;

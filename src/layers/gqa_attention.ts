@@ -13,6 +13,7 @@
 import { gqaDecode } from "../../kernels/attention/gqa_decode.ts";
 import { gqaPrefill } from "../../kernels/attention/gqa_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
+import type { GqaNorms } from "../../kernels/cache/gqa_vectors.ts";
 import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -32,7 +33,7 @@ import { fusedColumns } from "./matrix_place.ts";
 import { type LinearInput, roundedRows } from "./rounded_rows.ts";
 import { RowParallel } from "./row_parallel.ts";
 import type { StepTensors } from "./step_tensors.ts";
-import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
+import { neighbouringVectors, type VectorWeight, vectorWeight } from "./vector_weight.ts";
 
 export interface GqaShape {
   readonly hiddenSize: number;
@@ -112,8 +113,7 @@ export class GqaAttention {
   /** Keys that a row sees; all of them when undefined. */
   readonly #window: number | undefined;
   readonly #projections: FusedLinear;
-  readonly #queryNorm: VectorWeight | undefined;
-  readonly #keyNorm: VectorWeight | undefined;
+  readonly #norms: GqaNorms | undefined;
   readonly #sinks: VectorWeight | undefined;
   readonly #output: RowParallel;
 
@@ -135,7 +135,6 @@ export class GqaAttention {
       split: "heads" as const,
       bias: bias.projections,
     });
-    const norm = (which: string) => vectorWeight(memory, `${name}.${which}_norm.weight`, headDim);
     this.#shape = shape;
     this.#layout = layout;
     this.#backends = context.attention ?? DEFAULT_BACKENDS;
@@ -144,8 +143,14 @@ export class GqaAttention {
       label: `${name} projections`,
       parts: [part("q", heads), part("k", kvHeads), part("v", kvHeads)],
     });
-    this.#queryNorm = headNorms ? norm("q") : undefined;
-    this.#keyNorm = headNorms ? norm("k") : undefined;
+    const norm = (which: string) => ({ name: `${name}.${which}_norm.weight`, length: headDim });
+    const both = headNorms
+      ? neighbouringVectors(memory, `${name} norms`, [norm("q"), norm("k")])
+      : undefined;
+    this.#norms = both && {
+      weights: both.tensor,
+      key: (both.weights[1]!.tensor.offset - both.tensor.offset) / FLOAT_BYTES,
+    };
     this.#sinks = sinks ? vectorWeight(memory, `${name}.sinks`, heads, "heads") : undefined;
     this.#output = new RowParallel(context, {
       name: `${name}.o_proj`,
@@ -153,10 +158,9 @@ export class GqaAttention {
       columns: heads * headDim,
       bias: bias.output,
     });
-    const vectors = [this.#queryNorm, this.#keyNorm, this.#sinks];
     this.specs = [
       ...this.#projections.specs,
-      ...vectors.flatMap((vector) => vector?.spec ?? []),
+      ...[...(both?.weights ?? []), ...(this.#sinks ? [this.#sinks] : [])].map(({ spec }) => spec),
       ...this.#output.specs,
     ];
   }
@@ -178,8 +182,7 @@ export class GqaAttention {
       queryColumn: first[0]!,
       keyColumn: first[1]!,
       valueColumn: first[2]!,
-      queryNorm: this.#queryNorm?.tensor,
-      keyNorm: this.#keyNorm?.tensor,
+      norms: this.#norms,
       eps,
       rows: inputs.rows,
       ropeTable,
