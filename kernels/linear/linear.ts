@@ -142,7 +142,7 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   requireMultiplesOf4(NAME, { xStride, groupStride: groups?.xStride ?? 0 });
   const bind = (form: LaunchForm, special: OneRow = {}) =>
     bindLinear(recorder, kernelsFor(special), { ...options, form, special });
-  const width = (form: LaunchForm) => linearWidth(weight, groupRows, form);
+  const width = (form: LaunchForm) => linearWidth(weight.rows, groupRows, form);
   const rounds = oneRow?.roundOutputs === true;
   if (coded && (groups !== undefined || oneRow?.norm !== undefined)) {
     throw new KernelError(NAME, "codes of slices, or behind a norm");
@@ -162,7 +162,7 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
     one: oneRow && {
       form: oneForm!,
       kernel: bind(oneForm!, oneRow),
-      width: rounds ? Math.ceil(weight.rows / BLOCK_COLUMNS) : width(oneForm!),
+      width: rounds ? linearWidth(weight.rows, weight.rows, oneForm!) : width(oneForm!),
     },
     width,
   });
@@ -216,9 +216,9 @@ export function bindLinear(
 }
 
 /** Workgroups along the outputs, each of which stays within one group of them. */
-export function linearWidth(weight: LinearWeight, groupRows: number, form: LaunchForm): number {
+export function linearWidth(outputs: number, groupRows: number, form: LaunchForm): number {
   const ofGroup = Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
-  return Math.ceil(weight.rows / groupRows) * ofGroup;
+  return Math.ceil(outputs / groupRows) * ofGroup;
 }
 
 /** Most invocations with rows of their own of a workgroup that norms its input: that is to serve many. */

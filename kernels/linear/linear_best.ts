@@ -10,16 +10,10 @@ import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
 import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import writeBest from "../common/write_best.wgsl?raw";
-import { launchForms, rowLanes, rowsOf } from "./launch_form.ts";
+import { launchForms, rowsOf } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
-import { linearText, ROWS_PER_LANE } from "./linear.ts";
-import { weightCost } from "./weight_cost.ts";
-import {
-  requireMultiplesOf4,
-  weightConstants,
-  weightKernels,
-  weightTensors,
-} from "./weight_kernel.ts";
+import { bindLinear, linearText, linearWidth } from "./linear.ts";
+import { requireMultiplesOf4, weightKernels } from "./weight_kernel.ts";
 
 const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest));
 
@@ -55,29 +49,9 @@ export function linearBest(
   // The best of a tile takes the workgroup memory that staged weights would need.
   const demand = { stages: false, mostRows: rowsOf(x, xStride) };
   const forms = launchForms(weight, demand, options.forms).map((form) => {
-    const { weights, scales, bias } = weightTensors("linear/linear", weight);
-    const kernel = kernelFor(weight, form).bind(
-      recorder,
-      { x, weights, scales, bias, norm_weight: x, out: tiles },
-      {
-        constants: weightConstants(weight, form, { segments: 1, bias: weight.bias !== undefined }),
-        params: {
-          outputs: weight.rows,
-          columns: weight.columns,
-          rows_padded: weight.rowsPadded,
-          segments: 1,
-          x_stride: xStride,
-          out_stride: 2 * tileStride,
-          out_column: outColumn,
-          group_rows: weight.rows,
-          group_stride: 0,
-          residual: 0,
-          eps: 0,
-        },
-        cost: ({ param }) => weightCost(weight, param("rows"), weight.rows),
-      },
-    );
-    return { ...form, kernel, width: Math.ceil(weight.rows / (ROWS_PER_LANE * rowLanes(form))) };
+    const to = { out: tiles, outStride: 2 * tileStride, outColumn };
+    const kernel = bindLinear(recorder, kernelFor, { x, xStride, weight, ...to, form });
+    return { ...form, kernel, width: linearWidth(weight.rows, weight.rows, form) };
   });
   return (rows, firstTile) => {
     const { kernel, tokens, width } = formOf(forms, rows);

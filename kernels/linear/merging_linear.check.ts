@@ -165,7 +165,7 @@ export default defineCheck<Shape>({
     if (folded === 1) {
       const merging = { partials: partials!, groupRows, roundOutputs: rounded };
       const launch = mergingLinear(recorder, { ...common, ...merging });
-      return () => launch(splits);
+      return () => launch!(splits);
     }
     const heads = slices(shape);
     const outStride = heads * columns;

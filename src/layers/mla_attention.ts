@@ -18,7 +18,7 @@ import { mlaProject } from "../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
-import { mergeFits, mergingLinear } from "../../kernels/linear/merging_linear.ts";
+import { mergingLinear } from "../../kernels/linear/merging_linear.ts";
 import { normFits } from "../../kernels/linear/row_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -319,10 +319,7 @@ export class MlaAttention {
     if (tuning?.foldsNorms !== true || matrix?.decode === true) return;
     const roundOutputs = this.#roundsValues(binding.rounding);
     const { partials } = binding.scratch;
-    const options = { ...up, partials, groupRows: this.#shape.value, roundOutputs };
-    return mergeFits(recorder.device.limits, options)
-      ? mergingLinear(recorder, options)
-      : undefined;
+    return mergingLinear(recorder, { ...up, partials, groupRows: this.#shape.value, roundOutputs });
   }
 
   /** Whether the launch over a generated row that stands alone rounds the values it makes. */
