@@ -282,6 +282,15 @@ export const COMPILE_OPTIONS = {
   enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
   help: HELP,
   ...PLANNED_OPTIONS,
+  tpSize: {
+    flags: PLANNED_OPTIONS.tpSize.flags,
+    kind: "integer",
+    value: "N",
+    min: 1,
+    default: 1,
+    help: "ranks that split every layer: compiles what each of them runs (servers take one so far)",
+    group: DEVICE,
+  },
 } as const satisfies OptionTable;
 
 export const GENERATE_OPTIONS = {

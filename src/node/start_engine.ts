@@ -13,6 +13,7 @@ import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import { absentGroup } from "../parallel/communicator.ts";
 import { chooseAttention } from "./attention_backend.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
 import { deviceFactory, type OpenedDevice, openDevice } from "./device.ts";
@@ -135,6 +136,7 @@ export async function compileModel(
     });
     const compiled = await compileKernels(checkpoint, {
       device,
+      communicator: absentGroup(options.tpSize),
       cacheDtype,
       tunedKernels: tuned,
       tuning,

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { GroupError } from "../errors.ts";
 
 /** Which of how many. */
 export interface RankOf {
@@ -34,6 +35,12 @@ export interface Communicator extends RankOf {
   allGather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void>;
   /** Leaves the group: whoever waits for this rank, now or later, fails with the reason. */
   abort(reason: string): void;
+}
+
+/** The first rank of a group that never meets: of what ranks allocate and compile alike. */
+export function absentGroup(size: number): Communicator {
+  const allGather = () => Promise.reject(new GroupError("its ranks never meet"));
+  return { rank: 0, size, allGather, abort() {} };
 }
 
 /** The group of a model that is on one device: nobody to talk to. */

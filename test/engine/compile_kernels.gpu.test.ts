@@ -5,6 +5,8 @@ import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { compileKernels } from "../../src/engine/compile_kernels.ts";
 import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { absentGroup } from "../../src/parallel/communicator.ts";
+import { localGroup } from "../../src/parallel/local.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
@@ -72,3 +74,27 @@ test.each(smallestCaseOnly ? CASES.slice(2, 3) : CASES)(
     loaded.destroy();
   },
 );
+
+test.skipIf(smallestCaseOnly)("for two ranks it compiles what each of them does", async () => {
+  const given = { device, maxTotalTokens: 1024, triesInvariance: false };
+  // What is split has whole blocks of 128 columns on both.
+  const config = {
+    ...{ head_dim: 64, hidden_size: 256, intermediate_size: 768, vocab_size: 512 },
+    ...{ num_attention_heads: 12, num_key_value_heads: 4 },
+  };
+  const open = () => randomGqa({ config });
+  const { pipelines } = await compileKernels(await Checkpoint.open(open()), {
+    ...given,
+    communicator: absentGroup(2),
+  });
+  const ranks = await Promise.all(
+    localGroup(2).map(async (communicator) =>
+      loadModel(await Checkpoint.open(open()), { ...given, communicator }),
+    ),
+  );
+  const labels = (compiled: typeof pipelines) => compiled.map(({ label }) => label).sort();
+  for (const rank of ranks) expect(labels(pipelines)).toEqual(labels(rank.pipelines));
+  for (const rank of ranks) rank.destroy();
+  const { pipelines: whole } = await compileKernels(await Checkpoint.open(open()), given);
+  expect(labels(pipelines)).not.toEqual(labels(whole));
+});

@@ -30,7 +30,7 @@ test.each(smallestCaseOnly ? ["compile_deep_gemm"] : ["compile_kernels", "compil
 );
 
 test.each([
-  [["--tp", "8"], "Cannot use option --tp-size 8: it is not supported yet"],
+  [["--tp", "0"], "Cannot use option --tp 0: it must be a whole number, 1 or more"],
   [["--port", "1"], "--port"],
   [["model"], 'Cannot use argument "model": only options are expected'],
   [["--kv-cache-dtype", "int3"], "--kv-cache-dtype"],
@@ -38,4 +38,10 @@ test.each([
   const { code, stderr } = await run("compile_kernels", ...args);
   expect(stderr).toContain(message);
   expect(code).toBe(2);
+});
+
+test("wisp compile_kernels refuses ranks that cannot share the model", async () => {
+  const { code, stderr } = await run("compile_kernels", "--tp", "2");
+  expect(stderr).toContain("o_proj on 2 ranks");
+  expect(code).toBe(1);
 });

@@ -119,3 +119,9 @@ test("an attention backend that takes prefixes in one piece is given so", async 
     JSON.parse(await givenToEngine(["--attention-backend", name])).chunkedPrefix;
   expect([await chunks("triton"), await chunks("fa3")]).toEqual([false, true]);
 });
+
+test("kernels are compiled for so many ranks", async () => {
+  const ranks = async (...args: string[]) => JSON.parse(await givenToCompiler(args)).communicator;
+  expect(await ranks()).toMatchObject({ rank: 0, size: 1 });
+  expect(await ranks("--tp", "2")).toMatchObject({ rank: 0, size: 2 });
+});
