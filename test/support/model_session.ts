@@ -9,6 +9,7 @@ import { PagePool } from "../../src/cache/page_pool.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { type LoadedModel, type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import type { StepOptions } from "../../src/engine/model_runner.ts";
 import type { RunOptions } from "../../src/gpu/plan.ts";
 import type { Batch, BatchSequence } from "../../src/layers/batch.ts";
 import { folderSource, SHARED_MODELS } from "./folder_source.ts";
@@ -29,6 +30,12 @@ export interface Rows {
   readonly phase: "prefill" | "decode";
   readonly count: number;
 }
+
+const generatedRow = (sequence: SessionSequence): Rows => ({
+  sequence,
+  phase: "decode",
+  count: 1,
+});
 
 export class ModelSession {
   readonly loaded: LoadedModel;
@@ -68,6 +75,18 @@ export class ModelSession {
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
   async run(parts: readonly Rows[], options?: RunOptions): Promise<Float32Array[]> {
+    const { runner, device: own } = this.loaded;
+    const { length } = await this.#run(parts, { keepsLogits: true, ...options });
+    const stride = runner.logitsStride;
+    const bytes = await download(runner.logits.buffer, 0, length * stride * 4, own);
+    const all = new Float32Array(bytes);
+    return Array.from({ length }, (_, i) =>
+      all.slice(i * stride, i * stride + this.#vocabularySize),
+    );
+  }
+
+  /** Computes rows as an engine does and returns the best token after each. */
+  async #run(parts: readonly Rows[], options?: StepOptions): Promise<Uint32Array> {
     const sources: number[] = [];
     const sequences: BatchSequence[] = parts.map(({ sequence, phase, count }) => {
       const { tokens, computed, pageTable } = sequence;
@@ -83,13 +102,8 @@ export class ModelSession {
       sources: Uint32Array.from(sources),
       logitRows: Uint32Array.from(sources, (_, i) => i),
     };
-    const { runner, device: own } = this.loaded;
     const sampled = sources.map(() => ({ sampling: GREEDY, position: 0 }));
-    await runner.run(batch, sampled, { keepsLogits: true, ...options });
-    const stride = runner.logitsStride;
-    const bytes = await download(runner.logits.buffer, 0, sources.length * stride * 4, own);
-    const all = new Float32Array(bytes);
-    return sources.map((_, i) => all.slice(i * stride, i * stride + this.#vocabularySize));
+    return this.loaded.runner.run(batch, sampled, options);
   }
 
   /** The whole prompt in chunks of at most `chunk` tokens; logits of every position. */
@@ -108,10 +122,12 @@ export class ModelSession {
 
   /** One token more for each sequence, together; the logits after it. */
   decode(sequences: readonly SessionSequence[], options?: RunOptions): Promise<Float32Array[]> {
-    return this.run(
-      sequences.map((sequence) => ({ sequence, phase: "decode", count: 1 })),
-      options,
-    );
+    return this.run(sequences.map(generatedRow), options);
+  }
+
+  /** The same, for the best token after each: no logits are kept. */
+  decodeBest(sequences: readonly SessionSequence[]): Promise<Uint32Array> {
+    return this.#run(sequences.map(generatedRow));
   }
 
   close(): void {
