@@ -86,6 +86,20 @@ export default defineCheck<GqaShape>({
       window: 40,
       sinks: true,
     },
+    // Windows of a group's rows that begin in two tiles, and in two splits. The first case's kernels.
+    {
+      sequences: [
+        { first: 276, rows: 4 },
+        { first: 404, rows: 4 },
+      ],
+      heads: 10,
+      kvHeads: 2,
+      headDim: 20,
+      pageSize: 16,
+      splitLength: 256,
+      dtype: "bf16",
+      window: 150,
+    },
     {
       sequences: lengths(512),
       heads: 16,
@@ -113,6 +127,7 @@ export default defineCheck<GqaShape>({
     { subgroups: 1, grouped: 1 },
     { grouped: 1 },
   ],
+  tunedCases: [0, 6],
   exactAcrossTunings: true,
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
@@ -167,6 +182,27 @@ export default defineCheck<GqaShape>({
       replace: "end - min(end, params.window)",
       with: "0u",
       case: 1,
+    },
+    {
+      name: "a group begins where its last row's window does",
+      replace: "let first = length - min(length, params.window);",
+      with: "let first = length + members.y - 1u - min(length + members.y - 1u, params.window);",
+      case: 6,
+      tuning: 4,
+    },
+    {
+      name: "a group begins in the tile of its last row's window",
+      replace: "first / KEY_TILE * KEY_TILE",
+      with: "(first + members.y - 1u) / KEY_TILE * KEY_TILE",
+      case: 6,
+      tuning: 4,
+    },
+    {
+      name: "a group begins in the split of its last row's window",
+      replace: "if end <= first {",
+      with: "if end <= first + members.y - 1u {",
+      case: 6,
+      tuning: 4,
     },
     {
       name: "every head has the first one's keys",
