@@ -58,3 +58,11 @@ export function exchangeFor(
   }
   return { by: "memory", lanes: tuning.lanes, tuning };
 }
+
+/** Bytes of workgroup memory that an exchange takes for a workgroup of `queries` queries, at most. */
+export function exchangeBytes({ by, lanes }: Pick<Exchange, "by" | "lanes">, queries: number) {
+  if (by === "subgroup") return 0;
+  const fours = KEY_TILE / 4;
+  // Scores; weights, entries, and scales of one run a value.
+  return 4 * lanes * queries + 16 * fours * (queries + 2);
+}

@@ -12,6 +12,7 @@
  */
 import { gqaDecode } from "../../kernels/attention/gqa_decode.ts";
 import { gqaPrefill } from "../../kernels/attention/gqa_prefill.ts";
+import { gqaWriteDecode } from "../../kernels/attention/gqa_write_decode.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import type { GqaNorms } from "../../kernels/cache/gqa_vectors.ts";
 import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
@@ -25,7 +26,7 @@ import {
   attentionSubgroupSize,
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
-import type { Step } from "./batch.ts";
+import { isLoneRow, type Step } from "./batch.ts";
 import { type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
@@ -165,7 +166,11 @@ export class GqaAttention {
     ];
   }
 
-  /** Adds four launches, five beyond one split of keys; one more where inputs are rounded. */
+  /**
+   * Adds four launches, three for a generated row that stands alone, whose entry is written by the
+   * launch that reads it where that pays; one more beyond one split of keys, and where inputs are
+   * rounded.
+   */
   compile(plan: Plan<Step>, binding: GqaBinding): void {
     const { recorder } = plan;
     const { scratch, inputs, cache, cacheDtype, pageSize, ropeTable } = binding;
@@ -176,7 +181,10 @@ export class GqaAttention {
       out: scratch.projected,
       outStride: width,
     });
-    const write = gqaWrite(recorder, {
+    const query = { query: scratch.query, queryStride: headsWidth };
+    const entries = { cache, cacheDtype, rows: inputs.rows, heads, kvHeads, headDim };
+    const vectors = {
+      ...entries,
       projected: scratch.projected,
       projectedStride: width,
       queryColumn: first[0]!,
@@ -184,51 +192,37 @@ export class GqaAttention {
       valueColumn: first[2]!,
       norms: this.#norms,
       eps,
-      rows: inputs.rows,
       ropeTable,
       rotary,
-      query: scratch.query,
-      queryStride: headsWidth,
-      cache,
-      cacheDtype,
-      heads,
-      kvHeads,
-      headDim,
-    });
+    };
     const attention = {
-      query: scratch.query,
-      queryStride: headsWidth,
-      cache,
-      cacheDtype,
-      rows: inputs.rows,
+      ...entries,
       pageTables: inputs.pageTables,
       out: scratch.context,
       outStride: headsWidth,
-      heads,
-      kvHeads,
-      headDim,
       pageSize,
       splitLength,
       scale: softmaxScale,
       window: this.#window,
       sinks: this.#sinks?.tensor,
+      tuning: this.#layout.tuning?.attention,
     };
     const { partials } = scratch;
     const { prefill: forPrompts, decode: forGenerated } = this.#backends;
-    const decode = gqaDecode(recorder, {
-      ...attention,
-      ...{ partials, groups: inputs.rowGroups },
-      tuning: this.#layout.tuning?.attention,
-      subgroupSize: attentionSubgroupSize(forGenerated, this.#layout),
-    });
+    const subgroupSize = attentionSubgroupSize(forGenerated, this.#layout);
+    const generated = { ...attention, partials, subgroupSize };
+    const write = gqaWrite(recorder, { ...vectors, ...query });
+    const decode = gqaDecode(recorder, { ...generated, ...query, groups: inputs.rowGroups });
     const prefill = gqaPrefill(recorder, {
-      ...{ ...attention, items: inputs.items },
-      tuning: this.#layout.tuning?.attention,
+      ...{ ...attention, ...query, items: inputs.items },
       subgroupSize: attentionSubgroupSize(forPrompts, this.#layout),
     });
+    const folds = this.#layout.tuning?.foldsNorms === true;
+    const alone = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
     plan.add((step) => project(step.rows, step.decodeRows));
-    plan.add((step) => write(step.rows));
     plan.add((step) => {
+      if (alone !== undefined && isLoneRow(step)) return alone(1, step.decodeSplits);
+      write(step.rows);
       if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits, step.decodeGroups);
       for (const { firstItem, items } of step.passes) prefill(firstItem, items);
     });

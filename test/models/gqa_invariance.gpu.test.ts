@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LoadOptions } from "../../src/engine/load.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { best, ModelSession, type Rows, type SessionSequence } from "../support/model_session.ts";
 import { configOf, type RandomGqa, randomGqa } from "../support/random_gqa.ts";
@@ -9,10 +10,13 @@ interface Case extends RandomGqa {
   readonly options?: Partial<LoadOptions>;
 }
 
+/** A generated row alone takes other kernels than rows beside others. */
+const FOLDED = { tuning: { ...PLAIN_TUNING, foldsNorms: true } };
+
 const MODELS: readonly Case[] = [
   { name: "Qwen3", family: "qwen3", config: { tie_word_embeddings: true } },
   {
-    name: "Llama, AWQ",
+    name: "Llama, AWQ, folded",
     storage: { kind: "AWQ", group: 32 },
     config: {
       hidden_size: 96,
@@ -21,10 +25,15 @@ const MODELS: readonly Case[] = [
       num_key_value_heads: 1,
       intermediate_size: 160,
     },
+    options: FOLDED,
   },
   { name: "Qwen3-MoE", family: "qwen3Moe" },
   { name: "gpt-oss", family: "gptOss", config: { sliding_window: 100 } },
-  { name: "Qwen3, an FP8 cache", family: "qwen3", options: { cacheDtype: "fp8_e4m3" } },
+  {
+    name: "Qwen3, an FP8 cache, folded",
+    family: "qwen3",
+    options: { cacheDtype: "fp8_e4m3", ...FOLDED },
+  },
 ];
 
 /** Longer than a split of 256 keys, so that a merge of splits is part of what is compared. */
