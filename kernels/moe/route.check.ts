@@ -8,6 +8,10 @@ interface Shape extends RoutingRule {
   readonly shared: number;
   /** Logits are multiples of this, so that some tie; 0: any number. */
   readonly step: number;
+  /** Added to every logit. Default 0. */
+  readonly offset?: number;
+  /** Every other bias is NaN, from the first on. */
+  readonly nans?: boolean;
 }
 
 const V3 = { scoring: "sigmoid", grouping: "twoBest", normalize: true, scaling: 2.5 } as const;
@@ -15,9 +19,11 @@ const V2 = { scoring: "softmax", grouping: "best", normalize: false, scaling: 16
 const GREEDY = { scoring: "softmax", grouping: "none", normalize: true, scaling: 1 } as const;
 const PLAIN = { padding: 0, biased: false, shared: 0, step: 0 } as const;
 
-/** Indices from best to worst; ties to the lowest index. */
-const ranking = (values: readonly number[]) =>
-  values.map((_, i) => i).sort((a, b) => values[b]! - values[a]! || a - b);
+/** Indices from best to worst; ties to the lowest index, NaN last. */
+function ranking(values: readonly number[]): number[] {
+  const order = values.map((value) => (Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value));
+  return order.map((_, i) => i).sort((a, b) => order[b]! - order[a]! || a - b);
+}
 
 export default defineCheck<Shape>({
   name: "moe/route",
@@ -28,9 +34,22 @@ export default defineCheck<Shape>({
     },
     { ...V2, ...PLAIN, rows: 3, experts: 16, topK: 3, groups: 4, keptGroups: 2, padding: 4 },
     { ...GREEDY, ...PLAIN, rows: 4, experts: 8, topK: 3, step: 0.5 }, // ties
-    { ...GREEDY, ...PLAIN, rows: 2, experts: 128, topK: 8, shared: 1 },
+    { ...GREEDY, ...PLAIN, rows: 2, experts: 128, topK: 8, shared: 1, offset: 100 },
     { ...V3, ...PLAIN, rows: 2, experts: 8, topK: 2, groups: 8, keptGroups: 4 }, // groups of one
     { ...V3, ...PLAIN, rows: 2, experts: 1024, topK: 1, groups: 1, keptGroups: 1, biased: true },
+    // Groups that tie, of which too many would stand.
+    { ...V2, ...PLAIN, rows: 8, experts: 16, topK: 6, groups: 4, keptGroups: 2, step: 1 },
+    // Four experts have a number.
+    {
+      ...{ ...V3, ...PLAIN, rows: 3, experts: 9, topK: 6, grouping: "none" },
+      ...{ biased: true, nans: true },
+    },
+    // Scores about as small as what keeps their sum from 0, and scores of 0.
+    { ...V3, ...PLAIN, rows: 3, experts: 8, topK: 3, groups: 1, keptGroups: 1, offset: -46 },
+    {
+      ...{ ...V3, ...PLAIN, rows: 1, experts: 8, topK: 3, groups: 1, keptGroups: 1 },
+      ...{ step: 100, offset: -800 },
+    },
     {
       ...{ ...V3, rows: 64, experts: 256, topK: 8, groups: 8, keptGroups: 4 },
       ...{ padding: 0, biased: true, shared: 1, step: 0 },
@@ -93,19 +112,56 @@ export default defineCheck<Shape>({
     },
     { name: "the largest logit is not taken off", replace: "logit - most", with: "logit", case: 3 },
     {
+      name: "all groups that tie stand",
+      replace: "beats(group_keys[g], g, group_keys[own], own)",
+      with: "group_keys[g] > group_keys[own]",
+      case: 6,
+    },
+    {
+      name: "of groups that tie the last stand",
+      replace: "beats(group_keys[g], g, group_keys[own], own)",
+      with: "beats(group_keys[g], own, group_keys[own], g)",
+      case: 6,
+    },
+    {
+      name: "NaN is the best of all",
+      replace: "if magnitude > 0x7f800000u { return 0u; }",
+      with: "",
+      case: 7,
+    },
+    {
+      name: "numbers are compared, not their order",
+      replace: "beats(keys[other], other, key, e)",
+      with: "choices[other] > choices[e] || (choices[other] == choices[e] && other < e)",
+      case: 7,
+    },
+    {
+      name: "more than a little is added to the sum",
+      replace: "MIN_WEIGHT_SUM = 1e-20",
+      with: "MIN_WEIGHT_SUM = 2e-20",
+      case: 8,
+    },
+    {
+      name: "a sum may be 0",
+      replace: "weight_sum + MIN_WEIGHT_SUM",
+      with: "weight_sum",
+      case: 9,
+    },
+    {
       name: "groups of two experts fewer",
       replace: "count / params.groups",
       with: "count / params.groups - 2u",
     },
   ],
 
-  inputs: ({ rows, experts, padding, step, scoring }, random) => ({
+  inputs: ({ rows, experts, padding, step, offset = 0, nans = false }, random) => ({
     logits: Float32Array.from({ length: rows * (experts + padding) }, () => {
       const value = (random() * 2 - 1) * 3;
-      if (step > 0) return Math.round(value / step) * step;
-      return scoring === "softmax" && experts === 128 ? value + 100 : value;
+      return (step > 0 ? Math.round(value / step) * step : value) + offset;
     }),
-    bias: Float32Array.from({ length: experts }, () => random() - 0.5),
+    bias: Float32Array.from({ length: experts }, (_, e) =>
+      nans && e % 2 === 0 ? Number.NaN : random() - 0.5,
+    ),
     placement: Uint32Array.from({ length: experts }, (_, e) => (e * 5 + 3) % (experts + 7)),
     hits: Uint32Array.from({ length: experts }, (_, e) => e + 1),
   }),
