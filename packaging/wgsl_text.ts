@@ -1,10 +1,8 @@
 /**
- * Kernels as the package carries them: WGSL without comments, indents and empty lines, functions
- * without spaces and with short names for what only they know, and short names for what kernels
- * share and no program names.
+ * Kernels as the package carries them: WGSL without comments and spare spaces, a declaration a line,
+ * with short names for what only a function knows, and for what kernels share and no program names.
  *
- * Other declarations keep their lines and their spaces, also where texts are joined, because the
- * engine finds constants, bindings and parameters by them.
+ * The engine finds constants, bindings and parameters by their lines, also where texts are joined.
  *
  * @module
  */
@@ -25,25 +23,18 @@ export function shortenWgsl(whole: string, names: ReadonlyMap<string, string> = 
     .replace(NOT_MEMBER, (word: string) => names.get(word) ?? word);
   const declarations: string[] = [];
   let depth = 0;
-  let isFunction = false;
   for (const line of text.split("\n").map((line) => line.trim())) {
     if (line === "") continue;
-    const goesOn = depth > 0 && isFunction;
-    if (depth === 0) isFunction = line.startsWith("fn ");
-    const short = isFunction ? withoutSpaces(line) : line;
-    if (goesOn) declarations[declarations.length - 1] += short;
+    const short = line.replace(SPARE_SPACE, "");
+    if (depth > 0) declarations[declarations.length - 1] += short;
     else declarations.push(short);
     for (const sign of line) depth += Number("({[".includes(sign)) - Number(")}]".includes(sign));
   }
   return declarations.map((declaration) => `${shortNames(declaration)}\n`).join("");
 }
 
-/** Spaces go beside one sign; between two words, or two signs, they stay. */
-const SPARE_SPACE = /(?<=[\w)\]}]) (?=[^\w\s])|(?<=[^\w\s]) (?=\w)|(?<=[,;{(]) | (?=[,;})])/g;
-
-function withoutSpaces(line: string): string {
-  return line.replace(SPARE_SPACE, "");
-}
+/** Spaces go beside one sign and in front of "("; between two words, or two other signs, they stay. */
+const SPARE_SPACE = /(?<=[\w)\]}]) (?=[^\w\s])|(?<=[^\w\s]) (?=[\w(])|(?<=[,;{(]) | (?=[,;})])/g;
 
 const LOCAL = /\b(?:let|var|const) (\w+)|[(,](?:@builtin\(\w+\))?(\w+):/g;
 const WORD = /[A-Za-z_]\w*/g;

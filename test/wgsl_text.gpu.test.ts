@@ -28,11 +28,9 @@ fn twice(sum_of: u32) -> f32 {
 }
 `;
 
-test("shortenWgsl() keeps declarations, and takes spaces and names out of functions", () => {
-  expect(shortenWgsl(text)).toBe(`const SIZE = 8u;
-struct Params {
-rows: u32,
-}
+test("shortenWgsl() keeps a line for each declaration, and takes spaces and names out of it", () => {
+  expect(shortenWgsl(text)).toBe(`const SIZE=8u;
+struct Params{rows:u32,}
 fn sum_of(a:u32,b:vec4f)->f32{var c=0.0;for(var i=0u;i<SIZE;i++){let d=x[a*SIZE+i]- -b.row;c+=d;}return c;}
 fn twice(sum_of:u32)->f32{let twice=sum_of(sum_of,vec4f());return twice+a;}
 `);
@@ -51,13 +49,11 @@ fn first() -> u32 { return Keys(1u).first; }
 `;
   const names = kernelNames([shared, text], ["specialise({ LANES: 8 })", "its Params"]);
   expect([...names.keys()]).toEqual(["Keys", "Quad", "ROUNDS", "SIZE", "sum_of", "sums", "twice"]);
-  expect(shortenWgsl(shared, names)).toBe(`const LANES = 4u;
-const _2 = LANES / 2u;
-alias _1 = vec4f;
-var<workgroup> _5: array<f32, _2>;
-struct _0 {
-first: u32,
-}
+  expect(shortenWgsl(shared, names)).toBe(`const LANES=4u;
+const _2=LANES/2u;
+alias _1=vec4f;
+var<workgroup>_5:array<f32,_2>;
+struct _0{first:u32,}
 fn first()->u32{return _0(1u).first;}
 `);
 });

@@ -2,7 +2,7 @@
  * A kernel: one WGSL file, specialised by constants, bound to tensors once and recorded every step.
  *
  * Specialising only replaces the right-hand side of top-level `const` and `alias` declarations, so
- * a kernel file is plain WGSL with working defaults.
+ * a kernel file is plain WGSL with working defaults. Spare spaces do not matter.
  *
  * @module
  */
@@ -37,7 +37,7 @@ export interface KernelDefinition<B extends string, P extends string> {
 export function specialize(kernel: string, source: string, constants: Constants): string {
   let code = source;
   for (const [name, value] of Object.entries(constants)) {
-    const declaration = new RegExp(`^(const|alias) ${name} = [^;]+;`, "m");
+    const declaration = new RegExp(`^(const|alias) ${name} ?= ?[^;]+;`, "m");
     if (!declaration.test(code)) throw new KernelError(kernel, `no const or alias named ${name}`);
     const text = Number.isInteger(value) ? `${value}u` : `${value}`;
     code = code.replace(declaration, `$1 ${name} = ${text};`);
@@ -47,13 +47,13 @@ export function specialize(kernel: string, source: string, constants: Constants)
 
 /** Reads the bindings and `struct Params` out of a kernel file. */
 export function reflect(kernel: string, source: string): KernelInterface {
-  const storage = /@binding\((\d+)\) var<storage, (read|read_write)> (\w+)/g;
+  const storage = /@binding\((\d+)\) ?var<storage, ?(read|read_write)> ?(\w+)/g;
   const buffers = [...source.matchAll(storage)].map(([, index, access, name], i) => {
     if (Number(index) !== i) throw new KernelError(kernel, `binding ${index} is out of order`);
     return { name: name!, access: access as "read" | "read_write" };
   });
-  const struct = /struct Params \{([^}]*)\}/.exec(source)?.[1] ?? "";
-  const params = [...struct.matchAll(/(\w+): (\w+),/g)].map(([, name, type]) => {
+  const struct = /struct Params ?\{([^}]*)\}/.exec(source)?.[1] ?? "";
+  const params = [...struct.matchAll(/(\w+): ?(\w+),/g)].map(([, name, type]) => {
     if (type !== "u32" && type !== "f32") {
       throw new KernelError(kernel, `Params.${name} is ${type}, not u32 or f32`);
     }
