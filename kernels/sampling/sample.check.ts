@@ -8,7 +8,7 @@ interface Shape {
   readonly padding: number;
   /** Logits are multiples of this, so that many tie; 0: any number. */
   readonly step: number;
-  readonly kind: "mixed" | "special" | "topP";
+  readonly kind: "mixed" | "special" | "ties" | "topP";
 }
 
 const KINDS: Readonly<Record<Shape["kind"], readonly Omit<Draw, "seed" | "position">[]>> = {
@@ -33,6 +33,7 @@ const KINDS: Readonly<Record<Shape["kind"], readonly Omit<Draw, "seed" | "positi
     { temperature: 1, topP: 1, topK: Infinity, minP: 0.2 },
     { temperature: 0, topP: 1, topK: Infinity },
   ],
+  ties: [{ temperature: 1, topP: 1, topK: 30 }],
   topP: [{ temperature: 1, topP: 0.9, topK: Infinity }],
 };
 
@@ -50,6 +51,8 @@ export default defineCheck<Shape>({
     { rows: 24, vocabulary: 9, padding: 3, step: 0, kind: "special" }, // NaN and -inf
     { rows: 32, vocabulary: 3001, padding: 3, step: 0, kind: "mixed" },
     { rows: 16, vocabulary: 2000, padding: 0, step: 100, kind: "mixed" }, // all the same
+    // The best are in the last run of the row; the others that are kept all tie, over several runs.
+    { rows: 16, vocabulary: 2000, padding: 0, step: 0, kind: "ties" },
     { rows: 4, vocabulary: 129280, padding: 0, step: 0, kind: "topP" }, // 671B model
   ],
   tunings: [{}, { workgroupSize: 256 }],
@@ -77,6 +80,7 @@ export default defineCheck<Shape>({
       with: "false",
       case: 4,
     },
+    { name: "ties are kept in every run", replace: "ties_left -= own_ties;", with: "", case: 5 },
     { name: "min-p is ignored", replace: "&& floor_key > key", with: "&& false" },
     {
       name: "min-p forgets the temperature",
@@ -103,6 +107,7 @@ export default defineCheck<Shape>({
     const stride = vocabulary + padding;
     const logits = Float32Array.from({ length: rows * stride }, (_, i) => {
       if (i % stride >= vocabulary) return 50; // not part of the row
+      if (kind === "ties") return i % stride < vocabulary - 5 ? 0 : 1;
       if (kind === "special" && random() < 0.4) return random() < 0.5 ? Number.NaN : -Infinity;
       // Steep enough that some tokens are likely, whatever the size of the vocabulary.
       const value = 4 * Math.log(random() + 1e-9) * -1 - 5;
