@@ -36,8 +36,9 @@ export default defineCheck<Shape>({
   cases: [
     // One key; one whole split; a key more; several. 66 elements are no multiple of the workgroup.
     { lengths: [1, 8, 9, 30], heads: 3, headDim: 22, splitLength: 8, window: 0, sinks: true },
-    // A window of less than a split, at the start and at the end of one.
-    { lengths: [33, 32, 4], heads: 2, headDim: 8, splitLength: 8, window: 7, sinks: false },
+    // Windows of less than a split: over two, of a whole number less a key, from the first key of a
+    // split, from the last one, and of a row that has fewer keys.
+    { lengths: [33, 32, 31, 30, 4], heads: 2, headDim: 8, splitLength: 8, window: 7, sinks: false },
     { lengths: [8192], heads: 16, headDim: 128, splitLength: 256, window: 0, sinks: false },
   ],
   tunings: [{}],
@@ -70,6 +71,18 @@ export default defineCheck<Shape>({
       name: "a split too many",
       replace: "(seen + params.split_length - 1u)",
       with: "(seen + params.split_length)",
+    },
+    {
+      name: "a window from the last key of a split begins in the next",
+      replace: "(seen - min(seen, params.window))",
+      with: "(seen - min(seen, params.window) + 1u)",
+      case: 1,
+    },
+    {
+      name: "a window from the first key of a split begins in the one before",
+      replace: "(seen - min(seen, params.window))",
+      with: "(max(seen - min(seen, params.window), 1u) - 1u)",
+      case: 1,
     },
     { name: "hidden splits are read", replace: "min(seen, params.window)", with: "seen", case: 1 },
   ],

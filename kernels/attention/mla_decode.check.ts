@@ -99,6 +99,17 @@ export default defineCheck<Shape>({
       splitLength: 128,
       dtype: "fp8_e5m2",
     },
+    // A head more than a workgroup has.
+    {
+      lengths: [5, 127, 9],
+      heads: 9,
+      latent: 24,
+      rope: 4,
+      nope: 1,
+      pageSize: 16,
+      splitLength: 128,
+      dtype: "f32",
+    },
     {
       lengths: [300, 9],
       heads: 16,
@@ -160,6 +171,12 @@ export default defineCheck<Shape>({
       replace: "min(i / HEADS, asked.row_count - 1u)",
       with: "0u",
       tuning: 4,
+    },
+    {
+      name: "every workgroup has as many heads",
+      replace: "let head_count = min(HEADS, params.heads - first_head);",
+      with: "let head_count = HEADS;",
+      case: 4,
     },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     {
@@ -316,7 +333,9 @@ export default defineCheck<Shape>({
       : dtype === "bf16"
         ? decodeBf16(stored)
         : inputs.cache!;
-    const out = new Float64Array(lengths.length * heads * latent);
+    // One row more than is asked for: it must keep its poison.
+    const size = lengths.length * heads * latent;
+    const out = new Float64Array(size + heads * latent).fill(Number.NaN, size);
     lengths.forEach((length, r) => {
       for (let h = 0; h < heads; h++) {
         const query = new Float64Array(width);

@@ -11,6 +11,8 @@ interface Shape extends ActivationRounding {
   readonly outPadding?: number;
   /** Rows before it are left alone. Default 0. */
   readonly firstRow?: number;
+  /** Whether the last column is NaN. */
+  readonly nan?: boolean;
 }
 
 const e4m3 = { format: "e4m3", group: "block" } as const;
@@ -31,6 +33,7 @@ export default defineCheck<Shape>({
     { ...e4m3, rows: 2, cols: 128, padding: 0, scale: 1e20 },
     { ...e4m3, powersOfTwo: true, rows: 5, cols: 301, padding: 3, scale: 1 },
     { ...e4m3, rows: 3, cols: 21, padding: 3, scale: 1, outPadding: 4, firstRow: 1 },
+    { ...e4m3, rows: 2, cols: 129, padding: 3, scale: 1, nan: true }, // alone in its group
     { ...e4m3, rows: 64, cols: 7168, padding: 0, scale: 1 }, // 671B model
   ],
   tunings: [{}],
@@ -104,11 +107,18 @@ export default defineCheck<Shape>({
       with: "write_rounded(group.y,",
       case: 10,
     },
+    {
+      name: "NaN is the largest value",
+      replace: "if (bitcast<u32>(value) ^ sign) > 0x7f800000u { return value; }",
+      with: "",
+      case: 11,
+    },
     { name: "0 is divided by 0", replace: "if scale == 0.0", with: "if false", case: 6 },
   ],
 
-  inputs: ({ rows, cols, padding, scale }, random) => ({
-    x: Float32Array.from({ length: rows * (cols + padding) }, () => {
+  inputs: ({ rows, cols, padding, scale, nan = false }, random) => ({
+    x: Float32Array.from({ length: rows * (cols + padding) }, (_, i) => {
+      if (nan && i % (cols + padding) === cols - 1) return Number.NaN;
       // Magnitudes over ten powers of two, so that E4M3's subnormal steps are met.
       return (random() * 2 - 1) * scale * 2 ** (-20 * random() ** 2);
     }),
