@@ -144,8 +144,8 @@ export default defineCheck<Shape>({
     { name: "E5M2 has E4M3's bias", replace: "BIAS = 15u", with: "BIAS = 7u", case: 5 },
     {
       name: "no barrier before the scales are used",
-      replace: "}\n  workgroupBarrier();\n\n  for (var i = lane; i < end",
-      with: "}\n\n  for (var i = lane; i < end",
+      replace: "}\n  workgroupBarrier();\n\n  let entry",
+      with: "}\n\n  let entry",
       case: 4,
     },
     {

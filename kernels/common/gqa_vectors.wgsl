@@ -87,9 +87,13 @@ fn turned(own: Vectors, i: u32, unit: u32) -> Unit {
   return Unit(near, far, x, y);
 }
 
-// Where a key or value begins in the cache, in quads: an entry has the keys of all heads, then the
-// values.
-fn place_of(own: Vectors, vector: u32) -> u32 {
+// Where the row's entry begins in the cache, in quads.
+fn entry_place(own: Vectors) -> u32 {
+  return rows[own.row].z * (2u * params.kv_heads * VECTOR_QUADS);
+}
+
+// Where a key or value begins in it: the keys of all heads, then the values.
+fn vector_place(own: Vectors, vector: u32) -> u32 {
   let head = own.first_key + vector + select(params.kv_heads - own.keys, 0u, vector < own.keys);
-  return rows[own.row].z * (2u * params.kv_heads * VECTOR_QUADS) + head * VECTOR_QUADS;
+  return head * VECTOR_QUADS;
 }

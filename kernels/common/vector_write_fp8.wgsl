@@ -12,11 +12,12 @@ fn write_vectors(own: Vectors, lane: u32) {
   }
   workgroupBarrier();
 
+  let entry = entry_place(own);
   for (var i = lane; i < end; i += LANES) {
     let vector = i / HEAD_QUADS;
     let quad = i % HEAD_QUADS;
     let scale = code_scale(atomicLoad(&largest[vector]));
-    let to = place_of(own, vector);
+    let to = entry + vector_place(own, vector);
     cache[to + quad] = encode_codes(stored_quad(own, vector, quad) / scale);
     if quad == 0u { cache[to + HEAD_QUADS] = bitcast<u32>(scale); }
   }

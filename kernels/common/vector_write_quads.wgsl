@@ -2,11 +2,12 @@
 // quads that it reads the cache in, whose halves no two invocations may write.
 
 fn write_vectors(own: Vectors, lane: u32) {
+  let entry = entry_place(own);
   for (var i = lane; i < 2u * own.keys * HEAD_QUADS; i += LANES) {
     let vector = i / HEAD_QUADS;
     let quad = i % HEAD_QUADS;
     let values = stored_quad(own, vector, quad);
-    let to = place_of(own, vector) + quad;
+    let to = entry + vector_place(own, vector) + quad;
     cache[to] = CacheQuad(encode_pair(values.xy), encode_pair(values.zw));
   }
 }
