@@ -255,7 +255,7 @@ export default defineCheck<Shape>({
       name: "the second head tile reads the first",
       replace: "= HEADS * group.y",
       with: "= 0u * group.y",
-      case: 4,
+      case: 5,
     },
     {
       name: "no barrier before the weights are used",

@@ -7,6 +7,7 @@ import { randomDeepseek } from "../support/random_deepseek.ts";
 import { randomGqa } from "../support/random_gqa.ts";
 
 const MODELS = [
+  { name: "Llama, BF16", source: () => randomGqa() },
   {
     name: "Qwen3, FP8",
     source: () =>
@@ -27,7 +28,7 @@ const named = (vendor: string) =>
 const LENGTH = smallestCaseOnly ? 20 : 270;
 const STEPS = smallestCaseOnly ? 2 : 4;
 const OTHERS = [9, 3, 5];
-const OPTIONS = { maxRowsPerStep: 512, maxTotalTokens: 1024, pageSize: 16 };
+const OPTIONS = { maxRowsPerStep: smallestCaseOnly ? 4 : 512, maxTotalTokens: 1024, pageSize: 16 };
 
 const tokens = (count: number) => Array.from({ length: count }, (_, i) => 3 + ((i * 31) % 200));
 const bits = (rows: readonly Float32Array[]) => rows.map((row) => new Uint32Array(row.buffer));
