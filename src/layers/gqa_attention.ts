@@ -26,7 +26,7 @@ import {
   attentionSubgroupSize,
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
-import { isLoneRow, type Step } from "./batch.ts";
+import type { Step } from "./batch.ts";
 import { type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
@@ -167,9 +167,9 @@ export class GqaAttention {
   }
 
   /**
-   * Adds four launches, three for a generated row that stands alone, whose entry is written by the
-   * launch that reads it where that pays; one more beyond one split of keys, and where inputs are
-   * rounded.
+   * Adds four launches, three for generated rows that are each the only one of their sequence, whose
+   * entries are written by the launch that reads them where that pays; one more beyond one split of
+   * keys, and where inputs are rounded.
    */
   compile(plan: Plan<Step>, binding: GqaBinding): void {
     const { recorder } = plan;
@@ -218,12 +218,15 @@ export class GqaAttention {
       subgroupSize: attentionSubgroupSize(forPrompts, this.#layout),
     });
     const folds = this.#layout.tuning?.foldsNorms === true;
-    const alone = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
+    const both = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
     plan.add((step) => project(step.rows, step.decodeRows));
     plan.add((step) => {
-      if (alone !== undefined && isLoneRow(step)) return alone(1, step.decodeSplits);
-      write(step.rows);
-      if (step.decodeRows > 0) decode(step.decodeRows, step.decodeSplits, step.decodeGroups);
+      const { rows, decodeRows, decodeSplits, decodeGroups } = step;
+      if (both !== undefined && rows === decodeRows && decodeGroups === 0) {
+        return both(rows, decodeSplits);
+      }
+      write(rows);
+      if (decodeRows > 0) decode(decodeRows, decodeSplits, decodeGroups);
       for (const { firstItem, items } of step.passes) prefill(firstItem, items);
     });
     this.#compileOutput(plan, binding);

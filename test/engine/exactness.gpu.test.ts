@@ -80,6 +80,12 @@ const VARIANTS: readonly Variant[] = [
   },
   { name: "32 at once", requests: 32, proof: besideAll(32) },
   {
+    name: "8 at once, norms and writes folded into other launches",
+    requests: 8,
+    options: { tuning: { ...PLAIN_TUNING, foldsNorms: true } },
+    proof: besideAll(8),
+  },
+  {
     name: "32 at once, steps do not overlap, launches are not kept",
     requests: 32,
     options: { overlapSchedule: false, decodeBuckets: false },

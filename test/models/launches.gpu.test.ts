@@ -67,7 +67,7 @@ test("a row of a dense layer with grouped-query attention takes five launches, s
     });
   };
   expect(await launches(1)).toEqual([[5], [6]]);
-  expect(await launches(2)).toEqual([[8], [9]]);
+  expect(await launches(2)).toEqual([[7], [8]]);
   expect(await launches(1, PLAIN_TUNING)).toEqual([[8], [9]]);
 });
 
