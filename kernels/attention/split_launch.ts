@@ -17,8 +17,8 @@ export const SHARED_ROWS = 4;
  * Records the attention of `rows` rows, of which the longest has `maxSplits` splits.
  *
  * @param groups How many groups the rows make up; 0 when each stands alone, which reads no group.
- * @param merges Whether several splits are merged; else they are left as `mergeSplits` reads them.
- * Default true.
+ * @param merges Whether rows are finished; else the records of their splits, or of the one they have,
+ * are left as `mergeSplits` reads them. Default true.
  */
 export type DecodeLaunch = (
   rows: number,
@@ -56,7 +56,7 @@ export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): D
   const shared = groups && bindForm(groups);
   const reduce = partials && mergeSplits(recorder, { ...options.merge, partials });
   return (rows, maxSplits, groupCount = 0, merges = true) => {
-    if (maxSplits > 1 && partials === undefined) {
+    if ((maxSplits > 1 || !merges) && partials === undefined) {
       throw new KernelError(kernel, `${maxSplits} splits, but no partials`);
     }
     if (groupCount > 0 && shared === undefined) {
@@ -64,7 +64,7 @@ export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): D
     }
     const form = groupCount > 0 ? shared! : alone;
     const count = groupCount > 0 ? groupCount : rows;
-    if (maxSplits <= 1) return form.direct.bound.record(count, form.direct.headTiles);
+    if (maxSplits <= 1 && merges) return form.direct.bound.record(count, form.direct.headTiles);
     const { bound, headTiles } = form.split!;
     bound.set("max_splits", maxSplits);
     bound.record(count, headTiles, maxSplits);

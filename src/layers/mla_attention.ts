@@ -300,12 +300,12 @@ export class MlaAttention {
       phase: "decode",
     };
     const values = linear(recorder, up);
-    const rounds = this.#roundsValues(binding.rounding);
-    const alone = rounds ? linear(recorder, { ...up, oneRow: { roundOutputs: true } }) : values;
     const merging = this.#valuesOfSplits(plan, binding, up);
+    const rounds = merging === undefined && this.#roundsValues(binding.rounding);
+    const alone = rounds ? linear(recorder, { ...up, oneRow: { roundOutputs: true } }) : values;
     plan.add((step) => {
       if (step.decodeRows === 0) return;
-      const merges = merging === undefined || !isLoneRow(step) || step.decodeSplits === 1;
+      const merges = merging === undefined || !isLoneRow(step);
       absorb(step.decodeRows);
       attend(step.decodeRows, step.decodeSplits, step.decodeGroups, merges);
       if (!merges) merging(step.decodeSplits);

@@ -14,6 +14,12 @@ import { OptionError } from "./option_parser.ts";
 import type { StartReport } from "./start_report.ts";
 import { storedTuning, storeTuning, tuningPath } from "./tuning_file.ts";
 
+/** What measures: seconds to minutes. */
+export interface Tuners {
+  readonly tuneKernels: typeof tuneKernels;
+  readonly tuneAttention: typeof tuneAttention;
+}
+
 export interface KernelTuningOptions {
   readonly device: GPUDevice;
   readonly source: WeightSource;
@@ -26,6 +32,8 @@ export interface KernelTuningOptions {
   readonly report: Pick<StartReport, "tuning" | "progress">;
   /** Where tunings are stored. Default `tuningPath()`. */
   readonly path?: string;
+  /** Default: those of the kernels. */
+  readonly tuners?: Tuners;
 }
 
 /**
@@ -49,6 +57,7 @@ export async function kernelTuning(options: KernelTuningOptions): Promise<Tuning
   }
   if (!measure) return undefined;
   const { tuning } = await measureAndStore(device, {
+    ...(options.tuners && { tuners: options.tuners }),
     demand: await tuningDemand(await Checkpoint.open(source), options.quantization),
     attention: {},
     onProgress: (done, total) => report.progress({ phase: "tuning", done, total }),
@@ -65,17 +74,21 @@ export interface MeasureOptions {
   readonly attention?: TuneAttentionOptions;
   readonly onProgress: (done: number, total: number) => void;
   readonly path: string;
+  readonly tuners?: Tuners;
 }
 
 /** Finds the tuning of this adapter and stores it in place of an earlier one. */
 export async function measureAndStore(
   device: GPUDevice,
-  { demand, attention, onProgress, path }: MeasureOptions,
+  { demand, attention, onProgress, path, tuners = { tuneKernels, tuneAttention } }: MeasureOptions,
 ): Promise<TuneResult> {
   // A file that cannot be written to is better known before than after.
   await storedTuning(device.adapterInfo, path);
-  const { tuning: ofWeights, ...found } = await tuneKernels(device, { ...demand, onProgress });
-  const shared = attention && { attention: await tuneAttention(device, attention) };
+  const { tuning: ofWeights, ...found } = await tuners.tuneKernels(device, {
+    ...demand,
+    onProgress,
+  });
+  const shared = attention && { attention: await tuners.tuneAttention(device, attention) };
   const tuning = { ...ofWeights, ...shared };
   const measured = new Date().toISOString();
   await storeTuning(device.adapterInfo, { tuning, measured }, path);

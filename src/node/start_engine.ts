@@ -113,6 +113,7 @@ export const startEngine: StartEngine = async (options, report) => {
 };
 
 /**
+ * @param compile What compiles.
  * @throws {OptionError} when an option does not fit the model.
  * @throws {CheckpointError} when the folder is not a checkpoint.
  * @throws {MissingModelError} when a model from a hub is not here, or not all of it.
@@ -121,6 +122,7 @@ export const startEngine: StartEngine = async (options, report) => {
 export async function compileModel(
   options: CompileOptions,
   report: StartReport,
+  compile = compileKernels,
 ): Promise<CompiledKernels> {
   const source = await openModel(options, report);
   try {
@@ -134,7 +136,7 @@ export async function compileModel(
       ...{ device, source, tunedKernels: tuned, quantization: options.quantization, report },
       measure: options.enableTorchCompile,
     });
-    const compiled = await compileKernels(checkpoint, {
+    const compiled = await compile(checkpoint, {
       device,
       communicator: absentGroup(options.tpSize),
       cacheDtype,

@@ -106,6 +106,14 @@ async function runSteps(session: ModelSession): Promise<void> {
     for (const { tokens } of running) tokens.push(7);
     await session.decode(running);
   }
+  // Generated rows beside those of a prompt.
+  const [first, ...others] = sequences;
+  first!.tokens.push(7);
+  const late = session.sequence(others[0]!.tokens);
+  await session.run([
+    { sequence: first!, phase: "decode", count: 1 },
+    { sequence: late, phase: "prefill", count: late.tokens.length },
+  ]);
 }
 
 test.skipIf(smallestCaseOnly).each(CASES)(

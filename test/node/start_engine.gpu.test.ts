@@ -3,15 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import { compileKernels } from "../../src/engine/compile_kernels.ts";
+import type { compileKernels } from "../../src/engine/compile_kernels.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { parseOptions } from "../../src/node/option_parser.ts";
 import { COMPILE_OPTIONS, type ENGINE_OPTIONS, LAUNCH_OPTIONS } from "../../src/node/options.ts";
 import { compileModel, startEngine } from "../../src/node/start_engine.ts";
 import { quietReport } from "../../src/node/start_report.ts";
 import { randomGqa } from "../support/random_gqa.ts";
-
-vi.mock(import("../../src/engine/compile_kernels.ts"), () => ({ compileKernels: vi.fn() }));
 
 const folder = mkdtempSync(join(tmpdir(), "wisp-start-"));
 const template = join(folder, "template.jinja");
@@ -96,9 +94,9 @@ async function givenToEngine(args: readonly string[]): Promise<string> {
 }
 
 async function givenToCompiler(args: readonly string[]): Promise<string> {
-  const compile = vi.mocked(compileKernels).mockReset().mockRejectedValue(stopped);
+  const compile = vi.fn<typeof compileKernels>().mockRejectedValue(stopped);
   const { values } = parseOptions(COMPILE_OPTIONS, args);
-  await expect(compileModel(values, report)).rejects.toBe(stopped);
+  await expect(compileModel(values, report, compile)).rejects.toBe(stopped);
   const [, given] = compile.mock.lastCall!;
   return textOf({ ...given, device: undefined });
 }
