@@ -60,6 +60,19 @@ function lavapipeProjects() {
 }
 
 const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
+const lavapipe = lavapipeProjects();
+/** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
+const ofAnyDriver = [
+  ...["device_loss", "grammar", "grammar_worker", "prefix_store", "remote_engine"].map(
+    (name) => `test/engine/${name}.gpu.test.ts`,
+  ),
+  ...["kernel_tuning", "prefix_cache", "start_engine", "tuning_at_start"].map(
+    (name) => `test/node/${name}.gpu.test.ts`,
+  ),
+  "test/examples.gpu.test.ts",
+  // Kernels in the forms of all rows are checked on both; a model in them compiles for long.
+  "test/models/gpu_rows.gpu.test.ts",
+];
 
 export default defineConfig({
   ...packageBuild(),
@@ -70,13 +83,14 @@ export default defineConfig({
       // The one for work in progress: everything, on the best adapter of the machine.
       { extends: true, test: { ...shared, name: "fast", include: allTests } },
       { extends: true, test: { ...shared, name: "unit", include: allTests, exclude: gpuTests } },
-      ...lavapipeProjects(),
+      ...lavapipe,
       {
         extends: true,
         test: {
           ...shared,
           name: "swiftshader",
           include: gpuTests,
+          exclude: smallest === "1" && lavapipe.length > 0 ? ofAnyDriver : [],
           env: { WISP_ADAPTER: "swiftshader", WISP_TEST_SMALLEST: smallest },
           sequence: { groupOrder: 2 },
         },

@@ -10,7 +10,7 @@ import type { GenerationRequest } from "../../src/generation.ts";
 import { prefixFiles } from "../../src/node/prefix_files.ts";
 import { openEngine } from "../support/engine.ts";
 import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
-import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { device } from "../support/gpu.ts";
 
 let folder: string;
 let problems: string[];
@@ -86,9 +86,6 @@ async function restart(opened: () => Promise<Engine>, { pageSize }: { readonly p
   expect(problems).toEqual([]);
 }
 
-/** What is kept, found and deleted is no matter of the driver. */
-const onFast = test.skipIf(smallestCaseOnly);
-
 test.each(CASES)("a prompt is found again after a restart (%j)", async (options) => {
   await restart(() => open({}, options), options);
 });
@@ -99,7 +96,7 @@ test.skipIf(SHARED_MODELS === undefined)("so is one of grouped-query attention",
   await restart(() => Engine.load(source, { ...setting(), ...options }), options);
 });
 
-onFast("a prefix that a second request finds is stored, each block once", async () => {
+test("a prefix that a second request finds is stored, each block once", async () => {
   const fork = (length: number, first: number) => [...PROMPT.slice(0, length), ...range(first, 40)];
   await during(open(), async (engine) => {
     for (const tokens of [fork(140, 1), fork(140, 2)]) await ask(engine, { tokens });
@@ -116,7 +113,7 @@ onFast("a prefix that a second request finds is stored, each block once", async 
   expect(await files()).toHaveLength(3);
 });
 
-onFast("salts, other computation and options keep prefixes apart", async () => {
+test("salts, other computation and options keep prefixes apart", async () => {
   const stored = await during(open(), async (engine) => {
     for (let i = 0; i < 2; i++) await ask(engine, { cacheSalt: "b" });
     return ask(engine, { cacheSalt: "a", storePrefix: true });
@@ -134,7 +131,7 @@ onFast("salts, other computation and options keep prefixes apart", async () => {
   });
 });
 
-onFast("a damaged block is not used and deleted, and so is not what follows it", async () => {
+test("a damaged block is not used and deleted, and so is not what follows it", async () => {
   const { answer } = await during(open(), (engine) => ask(engine, { storePrefix: true }));
   const paths = await files();
   for (const path of paths) {
@@ -149,7 +146,7 @@ onFast("a damaged block is not used and deleted, and so is not what follows it",
   expect(await files()).toHaveLength(2);
 });
 
-onFast("storePrefix and the options are checked; a flush can delete what is stored", async () => {
+test("storePrefix and the options are checked; a flush can delete what is stored", async () => {
   await during(open(), async (engine) => {
     expect(engine.model.storesPrefixes).toBe(true);
     const first = await ask(engine, { storePrefix: 130 });
