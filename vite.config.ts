@@ -63,13 +63,16 @@ const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
 const lavapipe = lavapipeProjects();
 /** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
 const ofAnyDriver = [
-  ...["device_loss", "grammar", "grammar_worker", "prefix_store", "remote_engine"].map(
-    (name) => `test/engine/${name}.gpu.test.ts`,
-  ),
-  ...["kernel_tuning", "prefix_cache", "start_engine", "tuning_at_start"].map(
-    (name) => `test/node/${name}.gpu.test.ts`,
-  ),
-  "test/examples.gpu.test.ts",
+  ...[
+    ...["decode_buckets", "device_loss", "engine", "flush_cache", "grammar", "grammar_worker"],
+    ...["input_embeds", "overlap", "pipelines", "prefix_store", "remote_engine"],
+    ...["retraction_memory", "structured_output"],
+  ].map((name) => `test/engine/${name}.gpu.test.ts`),
+  ...[
+    ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
+    ...["start_engine", "tuning_at_start"],
+  ].map((name) => `test/node/${name}.gpu.test.ts`),
+  ...["test/server/*.gpu.test.ts", "test/examples.gpu.test.ts"],
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long.
   "test/models/gpu_rows.gpu.test.ts",
 ];
