@@ -133,6 +133,8 @@ describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benc
         dist: path("../dist"),
         model: join(folder, "model"),
         options: {
+          // Of long contexts a binding holds the attention of few sequences.
+          contextLength: prompt + generated + 64,
           maxTotalTokens: Math.max(1024, batch * (prompt + generated + 64)),
           maxRunningRequests: Math.max(4, batch),
           ...(name !== "none" && { quantization: name }),
