@@ -113,7 +113,7 @@ function candidatesFor(linearCase: LinearCase): Candidate[] {
   return [...inForms, ...products.map((one) => candidateOf(linearCase, one, one.name))];
 }
 
-/** @param forms Default: those of the weight's tuning, if the class has any. */
+/** @param forms Default: those of the tuning of the weight, where its class has forms. */
 function candidateOf(
   { kind, copies, x, xStride, out, rows }: LinearCase,
   { name: numericClass, layout }: BenchedClass,

@@ -1,6 +1,6 @@
 /**
  * Kernels of class mma128 as a GPU with subgroup matrices compiles them: no adapter of these tests
- * has any, so that their products run emulated elsewhere, and this is what checks the real ones.
+ * has them, so that their products run emulated elsewhere, and this is what checks the real ones.
  *
  * @module
  */
