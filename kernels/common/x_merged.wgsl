@@ -26,6 +26,11 @@ fn record_elements(at: u32) -> vec4f {
   return vec4f(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
 }
 
+/// What the sums of a row are multiplied with in the end.
+fn row_scale(first: u32) -> f32 {
+  return 1.0;
+}
+
 /// Merges the workgroup's slices, of which an invocation's starts at a vector of the merged row.
 fn begin_rows(first: XRows, invocation: u32) -> XRows {
   let start = first[0] / MERGED_VECTORS * MERGED_VECTORS;
