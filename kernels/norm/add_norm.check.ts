@@ -1,9 +1,12 @@
 import { defineCheck } from "../check.ts";
 import { addNorm } from "./add_norm.ts";
-import { addendInputs, addendOf, addendOption, quantizeGroups } from "./reference.ts";
+import { normedShape } from "./normed_rows.ts";
+import { addendInputs, addendOf, addendOption, normedRow } from "./reference.ts";
 
 interface Shape {
   readonly rows: number;
+  /** The first rows, which leave their scale to who multiplies them. */
+  readonly unscaled: number;
   readonly cols: number;
   readonly padding: number;
   /** 0: none, 1: row, 2 and more: combine with that many slots less one. */
@@ -15,16 +18,34 @@ interface Shape {
 
 /** Rows that are added to each row. */
 const readsOf = (form: number) => (form < 2 ? form : form - 1);
+const typical = { padding: 0, form: 0, quantize: true, scale: 1, eps: 1e-6 } as const;
 
 export default defineCheck<Shape>({
   name: "norm/add_norm",
   cases: [
-    { rows: 2, cols: 141, padding: 3, form: 4, quantize: true, scale: 1, eps: 1e-6 },
-    { rows: 2, cols: 66, padding: 2, form: 1, quantize: false, scale: 1, eps: 1e-6 },
-    { rows: 3, cols: 128, padding: 0, form: 0, quantize: true, scale: 1, eps: 1e-6 },
-    { rows: 2, cols: 64, padding: 0, form: 1, quantize: false, scale: 1e-3, eps: 1e-5 }, // eps decides
-    { rows: 1, cols: 256, padding: 0, form: 0, quantize: true, scale: 1e-8, eps: 1e-6 }, // the least scale
-    { rows: 16, cols: 7168, padding: 0, form: 10, quantize: false, scale: 1, eps: 1e-6 }, // 671B model
+    // Five runs of columns, the last a short one that ends inside a vector; two groups.
+    { ...typical, rows: 4, unscaled: 2, cols: 141, padding: 3, form: 4 },
+    { ...typical, rows: 2, unscaled: 2, cols: 66, padding: 2, form: 1, quantize: false },
+    { ...typical, rows: 3, unscaled: 1, cols: 128 },
+    // Eps decides.
+    {
+      ...typical,
+      rows: 2,
+      unscaled: 0,
+      cols: 64,
+      form: 1,
+      quantize: false,
+      scale: 1e-3,
+      eps: 1e-5,
+    },
+    // The least scales: of rows that are scaled already, and of rows that are not.
+    { ...typical, rows: 1, unscaled: 0, cols: 256, scale: 1e-8 },
+    { ...typical, rows: 2, unscaled: 2, cols: 256, scale: 1e-8 },
+    { ...typical, rows: 1, unscaled: 1, cols: 130, padding: 1, scale: 1e-32 },
+    { ...typical, rows: 2, unscaled: 1, cols: 33, padding: 3, form: 1, scale: 0 },
+    { ...typical, rows: 1, unscaled: 1, cols: 1, padding: 2, form: 1 },
+    // Of the 671B model: several runs of an invocation.
+    { ...typical, rows: 16, unscaled: 8, cols: 7168, form: 10, quantize: false },
   ],
   tunings: [{}],
   tolerance: 4e-6,
@@ -46,11 +67,21 @@ export default defineCheck<Shape>({
       replace: "slot_weights[first + slot]",
       with: "slot_weights[slot]",
     },
-    { name: "x is not written back", replace: "x[start + c] = value;", with: "" },
+    { name: "x is not written back", replace: "x[at] = values[i];", with: "" },
     {
-      name: "rows are cols apart",
+      name: "rows are read cols apart",
+      replace: "row * params.stride + c + i",
+      with: "row * params.cols + c + i",
+    },
+    {
+      name: "rows are normed cols apart",
       replace: "group.x * params.stride",
       with: "group.x * params.cols",
+    },
+    {
+      name: "rows are written stride apart",
+      replace: "group.x * params.normed_stride",
+      with: "group.x * params.stride",
     },
     {
       name: "the addend's rows are cols apart",
@@ -59,9 +90,16 @@ export default defineCheck<Shape>({
       case: 1,
     },
     {
-      name: "the sum misses the last invocation",
+      name: "the sum misses the last invocations",
       replace: "i < WORKGROUP_SIZE; i += 4u",
       with: "i < WORKGROUP_SIZE - 4u; i += 4u",
+      case: 9,
+    },
+    {
+      name: "an invocation's last run counts for all of its runs",
+      replace: "sum += run_sum;",
+      with: "sum = run_sum;",
+      case: 9,
     },
     {
       name: "one scale for the whole row",
@@ -75,44 +113,102 @@ export default defineCheck<Shape>({
       with: "max(largest, 1e-30)",
       case: 4,
     },
+    {
+      name: "unscaled rows have the least scale of others",
+      replace: "select(unscaled_group_scale(largest), group_scale(largest), is_scaled)",
+      with: "group_scale(largest)",
+      case: 5,
+    },
+    {
+      name: "no least scale of unscaled rows",
+      replace: "max(largest, 1e-30)",
+      with: "largest",
+      case: 6,
+    },
+    {
+      name: "the scale of zeros is zero",
+      replace: "max(largest, 1e-30)",
+      with: "largest",
+      case: 7,
+    },
+    {
+      name: "one row too many is unscaled",
+      replace: "group.x >= params.unscaled",
+      with: "group.x > params.unscaled",
+    },
+    {
+      name: "unscaled rows are scaled",
+      replace: "select(1.0, inverseSqrt(all + params.eps), is_scaled)",
+      with: "inverseSqrt(all + params.eps)",
+    },
+    {
+      name: "scaled rows do not say so",
+      replace: "select(run_sum, -1.0, is_scaled)",
+      with: "run_sum",
+    },
+    {
+      name: "rounded columns replace those that are not",
+      replace: "params.normed_rounded + c",
+      with: "c",
+    },
+    {
+      name: "sums of squares have no columns of their own",
+      replace: "params.normed_squares + run",
+      with: "run",
+    },
+    {
+      name: "a run goes on beyond the last column",
+      replace: "min((run + 1u) * SQUARES_COLUMNS, params.cols)",
+      with: "(run + 1u) * SQUARES_COLUMNS",
+    },
+    {
+      name: "a vector goes on beyond the last column",
+      replace: "i < 4u && c + i < params.cols",
+      with: "i < 4u",
+    },
+    {
+      name: "a run's last vector is all of it",
+      replace: "squares = fma(values, values, squares);",
+      with: "squares = values * values;",
+    },
+    {
+      name: "a column of four is not squared",
+      replace: "(squares.z + squares.w)",
+      with: "squares.z",
+    },
   ],
 
   inputs: addendInputs,
 
-  reference({ rows, cols, padding, form, quantize, eps }, inputs) {
+  reference({ rows, unscaled, cols, padding, form, quantize, eps }, inputs) {
     const stride = cols + padding;
     const x = Float64Array.from(inputs.x!);
-    // The padding keeps its poison: NaN says that nothing may be written there.
-    const normed = new Float64Array(rows * stride).fill(Number.NaN);
-    const quantized = new Float64Array(rows * stride).fill(Number.NaN);
+    const { stride: normedStride } = normedShape(cols, quantize);
+    // One row more than is asked for: it must keep its poison, as padding must.
+    const normed = new Float64Array((rows + 1) * normedStride).fill(Number.NaN);
     for (let r = 0; r < rows; r++) {
-      let sum = 0;
       for (let c = 0; c < cols; c++) {
         x[r * stride + c]! += addendOf(form, inputs, r, c, stride);
-        sum += x[r * stride + c]! ** 2;
       }
-      const scale = 1 / Math.sqrt(sum / cols + eps);
-      for (let c = 0; c < cols; c++) {
-        normed[r * stride + c] = x[r * stride + c]! * scale * inputs.weight![c]!;
-      }
-      const row = normed.subarray(r * stride, r * stride + cols);
-      quantized.set(quantizeGroups(row), r * stride);
+      const row = x.subarray(r * stride, r * stride + cols);
+      const options = { rounds: quantize, eps: r < unscaled ? undefined : eps };
+      normed.set(normedRow(row, inputs.weight!, options), r * normedStride);
     }
-    return quantize ? { x, normed, quantized } : { x, normed };
+    return { x, normed };
   },
 
-  bind(recorder, { rows, cols, padding, form, eps }, tensors) {
-    const { x, addend, slot_weights, weight, normed, quantized } = tensors;
+  bind(recorder, { rows, unscaled, cols, padding, form, quantize, eps }, tensors) {
+    const { x, addend, slot_weights, weight, normed } = tensors;
     const launch = addNorm(recorder, {
       x: x!,
       addend: addendOption(form, addend!, slot_weights!),
       weight: weight!,
-      normed: normed!,
-      quantized,
+      normed: { tensor: normed!, ...normedShape(cols, quantize) },
       cols,
       stride: cols + padding,
       eps,
     });
-    return () => launch(rows);
+    // Without a number all rows are unscaled.
+    return () => (unscaled === rows ? launch(rows) : launch(rows, unscaled));
   },
 });

@@ -7,6 +7,7 @@ import { decodeE4m3, encodeE4m3 } from "../../src/dtype.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays } from "../check.ts";
 import type { Addend } from "./addend.ts";
+import { normedShape, SQUARES_COLUMNS } from "./normed_rows.ts";
 import { type ActivationRounding, E4M3_BLOCKS } from "./quantize.ts";
 
 /** What the inputs of a norm with an addend depend on. */
@@ -32,16 +33,26 @@ export function addendOf(form: number, inputs: HostArrays, r: number, c: number,
   return sum;
 }
 
+/** The least magnitude that a scale of E4M3 stands for, in rows that nobody is still to scale. */
+const LEAST_E4M3 = 1e-4;
+/** The same in rows that somebody is. */
+const LEAST_UNSCALED = 1e-30;
+
+interface ReferenceRounding extends ActivationRounding {
+  /** Default: of E4M3 1e-4, of int8 0. */
+  readonly least?: number;
+}
+
 /** Rounds the way the kernels do: in f32, so that ties fall alike. */
 export function quantizeGroups(
   row: Float64Array,
-  { format, group, powersOfTwo = false }: ActivationRounding = E4M3_BLOCKS,
+  { format, group, powersOfTwo = false, ...rounding }: ReferenceRounding = E4M3_BLOCKS,
 ): Float64Array {
+  const { least = format === "e4m3" ? LEAST_E4M3 : 0 } = rounding;
   const out = new Float64Array(row.length);
   const columns = group === "row" ? Math.max(row.length, 1) : 128;
   for (let first = 0; first < row.length; first += columns) {
     const values = row.subarray(first, first + columns);
-    const least = format === "e4m3" ? 1e-4 : 0;
     const amax = values.reduce((most, value) => Math.max(most, Math.abs(value)), least);
     const exact = Math.fround(Math.fround(amax) / (format === "e4m3" ? 448 : 127));
     const scale = powersOfTwo ? 2 ** Math.ceil(Math.log2(exact)) : exact;
@@ -51,6 +62,35 @@ export function quantizeGroups(
       out[first + i] = scale === 0 ? 0 : rounded * scale;
     });
   }
+  return out;
+}
+
+/**
+ * A row of the residual stream as `normedShape(row.length, rounds)` has it, NaN in its padding.
+ *
+ * @param eps of the norm, where the row is scaled here already
+ */
+export function normedRow(
+  row: Float64Array,
+  weight: ArrayLike<number>,
+  { rounds, eps }: { readonly rounds: boolean; readonly eps?: number | undefined },
+): Float64Array {
+  const { stride, rounded, squares } = normedShape(row.length, rounds);
+  const out = new Float64Array(stride).fill(Number.NaN);
+  const sums: number[] = [];
+  for (let c = 0; c < row.length; c += SQUARES_COLUMNS) {
+    const run = row.subarray(c, c + SQUARES_COLUMNS);
+    sums.push(run.reduce((sum, value) => sum + value * value, 0));
+  }
+  const mean = sums.reduce((all, sum) => all + sum, 0) / row.length;
+  const scale = eps === undefined ? 1 : 1 / Math.sqrt(mean + eps);
+  const normed = row.map((value, c) => value * weight[c]! * scale);
+  out.set(normed);
+  if (rounded !== undefined) {
+    const least = eps === undefined ? { least: LEAST_UNSCALED } : {};
+    out.set(quantizeGroups(normed, { ...E4M3_BLOCKS, ...least }), rounded);
+  }
+  out.set(eps === undefined ? sums : sums.fill(-1), squares);
   return out;
 }
 
