@@ -1,14 +1,15 @@
 /**
- * Models of random weights, a DeepSeek of six layers in FP8 and the shape of Qwen3-0.6B: what loading
- * one takes, how fast it prefills and decodes, and how fast llama.cpp does the same with weights of
- * the same shape.
+ * Models beside llama.cpp with weights of the same shape: what loading one takes, how fast it
+ * prefills and decodes. They are a DeepSeek of six layers in FP8, the embedded model and the shape of
+ * Qwen3-0.6B, weights being random but the embedded model's.
  *
- * Every line is a process of its own. llama.cpp is left out where bench/peers is not installed.
- * `WISP_MODELS` chooses among "deepseek" and "qwen3", `WISP_PEERS` among llama.cpp's "cpu" and
- * "vulkan", the second on the adapter of ours: not a default, as its first run on lavapipe compiles
- * shaders for minutes. `WISP_QUANTIZATION` is a list for Qwen3, "none" for the weights as they are;
- * `WISP_BATCH` sequences of `WISP_PROMPT` tokens each run at once; `WISP_ROUNDS` and `WISP_GENERATED`
- * are rounds and generated tokens.
+ * Every line is a process of its own, which begins with a short round that does not count; ours runs
+ * its driver on as many threads as the server would. llama.cpp is left out where bench/peers is not
+ * installed. `WISP_MODELS` chooses among "deepseek", "embedded" and "qwen3", `WISP_PEERS` among
+ * llama.cpp's "cpu" and "vulkan", the second on the adapter of ours: not a default, as its first run
+ * on lavapipe compiles shaders for minutes. `WISP_QUANTIZATION` is a list for Qwen3, "none" for the
+ * weights as they are; `WISP_BATCH` sequences of `WISP_PROMPT` tokens each run at once; `WISP_ROUNDS`
+ * and `WISP_GENERATED` are rounds and generated tokens.
  *
  * Times of the wall say little while others use the cores, and llama.cpp's threads spin while they
  * wait for each other; processor time of one thread is what compares best.
@@ -26,25 +27,15 @@ import {
   MOST_HEAP_BYTES,
   MOST_RESIDENT_BYTES,
   type Qwen3Report,
-  qwen3Sized,
   residentBesideBuffers,
   runQwen3,
   type Speed,
 } from "../test/support/qwen3_process.ts";
-import { DEEPSEEK_6_LAYERS, deepseekV3 } from "../test/support/synthetic/deepseek_v3.ts";
-import {
-  type SyntheticModel,
-  syntheticSource,
-  writeFolder,
-} from "../test/support/synthetic/source.ts";
+import { benchedModels, writeCheckpoint, writePeerModel } from "./benched_models.ts";
 import { machine } from "./machine.ts";
-import { CheckpointRows } from "./peers/checkpoint_rows.ts";
-import { ggufModel } from "./peers/gguf_model.ts";
-import { type GgufType, writeGguf } from "./peers/gguf_writer.ts";
 import { withoutAmx } from "./peers/without_amx.ts";
 import { table } from "./table.ts";
 
-const SEED = 7;
 const TIMEOUT = 1_800_000;
 const list = (name: string, otherwise: string) => (process.env[name] ?? otherwise).split(",");
 const rounds = Number(process.env.WISP_ROUNDS ?? 3);
@@ -52,37 +43,12 @@ const generated = Number(process.env.WISP_GENERATED ?? 24);
 const batch = Number(process.env.WISP_BATCH ?? 1);
 const prompt = Number(process.env.WISP_PROMPT ?? 128);
 
-interface BenchedModel {
-  readonly name: string;
-  readonly model: SyntheticModel;
-  /** The same shape in BF16, and what llama.cpp has it in. */
-  readonly plain: SyntheticModel;
-  readonly type: GgufType;
-  /** llama.cpp's fastest build cannot run it. */
-  readonly abortsWithAmx: boolean;
-  /** "none" is the checkpoint as it is. */
-  readonly quantizations: readonly string[];
-}
-
-const models: readonly BenchedModel[] = [
-  {
-    name: "deepseek",
-    model: deepseekV3(DEEPSEEK_6_LAYERS),
-    plain: deepseekV3(DEEPSEEK_6_LAYERS, { fp8: false }),
-    type: "q8_0",
-    abortsWithAmx: true,
-    quantizations: ["none"],
-  },
-  {
-    name: "qwen3",
-    model: qwen3Sized(),
-    plain: qwen3Sized(),
-    type: "q4_0",
-    abortsWithAmx: false,
-    quantizations: list("WISP_QUANTIZATION", "int4,int8,none"),
-  },
-];
-const wanted = list("WISP_MODELS", "deepseek,qwen3");
+const contextLength = prompt + generated + 64;
+const models = benchedModels(list("WISP_QUANTIZATION", "int4,int8,none"));
+const names = models.map(({ name }) => name);
+const wanted = list("WISP_MODELS", names.join());
+const unknown = wanted.filter((name) => !names.includes(name));
+if (unknown.length > 0) throw new Error(`WISP_MODELS has ${unknown}; there are ${names}`);
 
 interface Peer {
   readonly backend: string;
@@ -105,17 +71,15 @@ beforeAll(() => {
 }, TIMEOUT);
 
 describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benched) => {
-  const { name: title, model, plain, type, quantizations } = benched;
+  const { name: title, plain, type, quantizations } = benched;
   const reports = new Map<string, Qwen3Report>();
   const theirs = new Map<string, Speed>();
   let folder: string;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "wisp-models-"));
-    await writeFolder(syntheticSource(model, SEED), join(folder, "model"));
-    if (!peerInstalled) return;
-    const weights = await CheckpointRows.open(syntheticSource(plain, SEED));
-    await writeGguf(join(folder, "model.gguf"), ggufModel(plain, weights, type));
+    await writeCheckpoint(benched, join(folder, "model"), contextLength);
+    if (peerInstalled) await writePeerModel(benched, join(folder, "model.gguf"));
   }, TIMEOUT);
 
   afterAll(async () => {
@@ -134,8 +98,8 @@ describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benc
         model: join(folder, "model"),
         options: {
           // Of long contexts a binding holds the attention of few sequences.
-          contextLength: prompt + generated + 64,
-          maxTotalTokens: Math.max(1024, batch * (prompt + generated + 64)),
+          contextLength,
+          maxTotalTokens: Math.max(1024, batch * contextLength),
           maxRunningRequests: Math.max(4, batch),
           ...(name !== "none" && { quantization: name }),
         },
@@ -234,10 +198,10 @@ function speedTable(
   ];
   const ours = [...reports].map(([name, { runs, bytesPerToken }]) => {
     const bytes = (bytesPerToken / 1e6).toFixed(0);
-    return [`wisp ${name}`, bytes, `${runs[0]!.launchesPerToken || ""}`, ...figures(best(runs))];
+    return [`wisp ${name}`, bytes, `${runs[0]!.launchesPerStep || ""}`, ...figures(best(runs))];
   });
   const peerRows = [...theirs].map(([name, speed]) => [name, "", "", ...figures(speed)]);
-  const header = ["engine", "weights, MB", "launches a token", "prefill tok/s", "decode tok/s"];
+  const header = ["engine", "weights, MB", "launches a step", "prefill tok/s", "decode tok/s"];
   const cpu = ["prefill cpu ms", "decode cpu ms"];
   const shares = ["pp wall", "tg wall", "pp cpu", "tg cpu"];
   const note =

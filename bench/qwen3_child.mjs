@@ -10,10 +10,13 @@ import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
 
 const SAMPLE_MS = 2;
+/** Of the prompts of the first round together, and of what follows each. */
+const WARM_UP_TOKENS = 512;
+const WARM_UP_GENERATED = 4;
 const { dist, model, options, batch = 1, prompt, generated, rounds } = JSON.parse(process.argv[2]);
 const library = (name) => import(pathToFileURL(join(dist, name)).href);
 const { Engine } = await library("node_index.js");
-const { openDevice, openFolder } = await library("node.js");
+const { driverThreadsFor, openDevice, openFolder } = await library("node.js");
 
 /** Most bytes that the process has ever had in memory, as the system counts them. */
 function peakResident() {
@@ -41,14 +44,32 @@ function countBuffers(device) {
     [...live].reduce((sum, { label, size }) => sum + (counted(label) ? size : 0), 0);
 }
 
-let launches = 0;
-function countLaunches() {
+/** Launches of each submit of `device`, in order. */
+function countLaunches(device) {
+  const submitted = [];
+  let launches = 0;
   const { prototype } = globalThis.GPUComputePassEncoder;
   const dispatch = prototype.dispatchWorkgroups;
   prototype.dispatchWorkgroups = function (...grid) {
     launches += 1;
     dispatch.apply(this, grid);
   };
+  const submit = device.queue.submit;
+  device.queue.submit = (buffers) => {
+    submitted.push(launches);
+    launches = 0;
+    submit.call(device.queue, buffers);
+  };
+  return submitted;
+}
+
+/** What most of the submits from `first` on have, those without launches aside. */
+function launchesOfMost(submitted, first) {
+  const times = new Map();
+  for (const launches of submitted.slice(first)) {
+    if (launches > 0) times.set(launches, (times.get(launches) ?? 0) + 1);
+  }
+  return [...times].reduce((most, one) => (one[1] > most[1] ? one : most), [0, 0])[0];
 }
 
 let peakHeap = 0;
@@ -75,9 +96,9 @@ const cpu = () => {
  * Tokens a second, and processor seconds a token, of the prompts, and of what follows when each
  * sequence has its first token.
  */
-async function generate(engine, round) {
+async function generate(engine, round, { prompt, generated }) {
   const sampling = { temperature: 0, ignoreEos: true, maxNewTokens: generated };
-  const now = () => ({ wall: performance.now(), cpu: cpu(), launches });
+  const now = () => ({ wall: performance.now(), cpu: cpu(), submits: submitted.length });
   const started = now();
   const marks = [];
   const tokens = [];
@@ -103,21 +124,21 @@ async function generate(engine, round) {
     prefillCpu: (first.cpu - started.cpu) / (batch * prompt),
     decode: (1000 * decoded) / (last.wall - first.wall),
     decodeCpu: (last.cpu - first.cpu) / decoded,
-    // When a token comes the next step may be recorded already, but not after the last one.
-    launchesPerToken:
-      batch > 1 || marks[2] === undefined ? 0 : marks[2].launches - first.launches,
+    launchesPerStep: launchesOfMost(submitted, first.submits),
     tokens,
   };
 }
 
-const { device, adapter } = await openDevice();
-countLaunches();
+const source = await openFolder(model);
+// As the server does.
+const { device, adapter } = await openDevice({ driverThreads: await driverThreadsFor(source) });
+const submitted = countLaunches(device);
 const bufferBytes = countBuffers(device);
 const timer = setInterval(sample, SAMPLE_MS);
 const started = performance.now();
 let weightsRead = started;
 let bytesWhileLoading = 0;
-const engine = await Engine.load(await openFolder(model), {
+const engine = await Engine.load(source, {
   device,
   ...options,
   onProgress({ phase }) {
@@ -138,8 +159,13 @@ const loaded = {
   bufferBytes: bytesWhileLoading,
 };
 
+// Once without counting, as much is done at the first launch.
+const few = Math.min(prompt, Math.ceil(WARM_UP_TOKENS / batch));
+await generate(engine, rounds, { prompt: few, generated: Math.min(generated, WARM_UP_GENERATED) });
 const runs = [];
-for (let round = 0; round < rounds; round++) runs.push(await generate(engine, round));
+for (let round = 0; round < rounds; round++) {
+  runs.push(await generate(engine, round, { prompt, generated }));
+}
 const { weightBytes, cacheBytes } = engine.memoryPlan;
 const errors = engine.quantizationErrors.map(({ relativeError }) => relativeError);
 console.log(

@@ -33,7 +33,8 @@ export interface Qwen3Report {
   readonly quantized: number;
   readonly worstError: number;
   readonly runs: readonly (Speed & {
-    readonly launchesPerToken: number;
+    /** When every sequence has its first token. */
+    readonly launchesPerStep: number;
     readonly tokens: readonly number[];
   })[];
 }
