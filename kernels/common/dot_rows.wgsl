@@ -31,6 +31,8 @@ const ROW_LANES = WORKGROUP_SIZE / (BLOCK_SPLIT * TOKEN_LANES);
 // Levels of the tree: 5 for up to 32 segments; 1 is enough for one segment.
 const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
+// Columns of a row of the residual stream whose squares have one sum: row_scale.wgsl.
+const SQUARES_COLUMNS = 32u;
 const GRANULE_BYTES = 16u;
 // A granule is read in pieces of at most four vectors: more at once are slower to unpack.
 const PIECES = GRANULE_BYTES / PIECE_BYTES;
@@ -103,12 +105,15 @@ fn first_token(tile: u32, invocation: u32) -> u32 {
 // Adds bias[row] to the sums of each activation row. Needs the constant and the binding BIAS, bias.
 fn add_bias(sums: Sums, row: vec4u) -> Sums {
   if !BIAS { return sums; }
-  let addend = vec4f(bias[row.x], bias[row.y], bias[row.z], bias[row.w]);
   var added = Sums();
   for (var t = 0u; t < TOKENS; t++) {
-    added[t] = sums[t] + addend;
+    added[t] = sums[t] + bias_of(row);
   }
   return added;
+}
+
+fn bias_of(row: vec4u) -> vec4f {
+  return vec4f(bias[row.x], bias[row.y], bias[row.z], bias[row.w]);
 }
 
 // Index of a piece of each weight row, which is one of the row's granule piece / PIECES.

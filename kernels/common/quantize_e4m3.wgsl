@@ -14,6 +14,11 @@ fn group_scale(largest: f32) -> f32 {
   return max(largest, SMALLEST_MAGNITUDE) / E4M3_MAX;
 }
 
+// The same where the rows are still to be scaled by nobody knows what: no magnitude is too small.
+fn unscaled_group_scale(largest: f32) -> f32 {
+  return max(largest, 1e-30) / E4M3_MAX;
+}
+
 // The nearest E4M3 value, ties to even, saturating; NaN stays NaN. Only bits and exact powers of
 // two are used, so the answer is the same on every driver.
 fn round_e4m3(value: f32) -> f32 {

@@ -1,10 +1,13 @@
 // Where the sums of a linear kernel go when only the largest of a row is wanted: of each tile of
-// outputs, those of a workgroup, the best to `out`, as (ordered bits, column). A row has its tiles
-// side by side from `first_tile` on. Needs common/ordered_bits.wgsl.
+// outputs, those of a workgroup, the best, as (ordered bits, column). A row has its tiles side by
+// side from `first_tile` on. Needs common/ordered_bits.wgsl.
+//
+//   out  [rows, out_stride]  u32  write
 //
 // Every invocation of the workgroup must call write_outputs(), in uniform control flow.
 
-alias Out = u32;
+@group(0) @binding(4) var<storage, read_write> out: array<u32>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 // By row and holder.
 var<workgroup> bests: array<vec2u, TOKENS * ROW_LANES>;

@@ -1,6 +1,9 @@
-// Where the sums of a linear kernel go: every output to its column of `out`.
+// Where the sums of a linear kernel go: every output to its column.
+//
+//   out  [rows, out_stride]  f32  write
 
-alias Out = f32;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 // first_row: of the activation rows; output: which of a row's outputs the sums are, end being the
 // first that is none; tile: number of the workgroup along the outputs.
@@ -12,10 +15,7 @@ fn write_outputs(
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride + params.out_column;
       for (var i = 0u; i < 4u; i++) {
-        if output[i] < end {
-          let before = out[at + output[i]];
-          out[at + output[i]] = select(sums[t][i], before + sums[t][i], params.residual != 0u);
-        }
+        if output[i] < end { out[at + output[i]] = sums[t][i]; }
       }
     }
   }

@@ -1,10 +1,8 @@
-import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import xNormed from "../common/x_normed.wgsl?raw";
 import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
@@ -19,11 +17,12 @@ import {
 } from "./launch_form.ts";
 import { gateUpRows, type LinearWeight } from "./layout.ts";
 import { tilesOf } from "./matrix_tiles.ts";
-import { type NormedRow, normBytes, normConstants } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
+  SCALED_ROWS,
+  squaresParams,
   weightConstants,
   weightKernels,
   weightTensors,
@@ -32,10 +31,10 @@ import {
 const NAME = "linear/gate_up";
 const OUTPUTS_PER_LANE = 2;
 
-const definition = {
+const kernels = weightKernels({
   name: NAME,
-  source: `${source}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "bias", "norm_weight", "out"],
+  source: `${source}\n${SCALED_ROWS}\n${gated}\n${quantizeE4m3}`,
+  buffers: ["x", "weights", "scales", "bias", "out"],
   params: [
     "rows",
     "outputs",
@@ -47,11 +46,10 @@ const definition = {
     "out_stride",
     "alpha",
     "limit",
+    "squares",
     "eps",
   ],
-} as const;
-const plain = weightKernels(definition);
-const normed = weightKernels({ ...definition, xVector: xNormed });
+});
 
 export interface GateUpOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
@@ -69,8 +67,6 @@ export interface GateUpOptions extends InputForm {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
-  /** What a generated row alone multiplies in place of `x`: `[1, xStride]` f32, normed first. */
-  readonly oneRow?: NormedRow | undefined;
   /** How launches are shared out; never changes a bit. Default: as the weight's tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -86,23 +82,19 @@ export interface GateUpOptions extends InputForm {
 export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
   const tiles = tilesOf({ ...options.weight, coded: options.coded });
   const prompts = tiles?.kernels.gateUp(recorder, { ...options, tiles });
-  if (tiles?.decode === true) {
-    if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
-    return (rows) => prompts!(0, rows);
-  }
-  const { x, xStride, weight, intermediate, out, outStride, quantize, oneRow } = options;
+  if (tiles?.decode === true) return (rows) => prompts!(0, rows);
+  const { x, xStride, weight, intermediate, out, outStride, quantize } = options;
   const { activation = SILU, coded } = options;
   const input = { ...weight, coded };
   requireMultiplesOf4(NAME, { xStride });
   const room = { rowLanes: quantize ? QUANTIZING_LANES : undefined };
-  const bind = (form: LaunchForm, { x: own = x, norm }: Partial<NormedRow> = {}) =>
-    (norm === undefined ? plain : normed)(input, form).bind(
+  const bind = (form: LaunchForm) =>
+    kernels(input, form).bind(
       recorder,
-      { x: own, ...weightTensors(NAME, weight), norm_weight: norm?.weight ?? x, out },
+      { x, ...weightTensors(NAME, weight), out },
       {
         constants: {
           ...weightConstants(input, form, { segments: 1, bias: weight.bias !== undefined }),
-          ...normConstants(norm, weight.columns),
           QUANTIZE: quantize && form.staged !== true,
           CLAMPED: activation.kind === "clamped",
         },
@@ -115,13 +107,11 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
           x_stride: xStride,
           out_stride: outStride,
           ...activationParams(activation),
-          eps: norm?.eps ?? 0,
+          ...squaresParams(NAME, options.squares),
         },
         cost: ({ param }) => weightCost(weight, param("rows"), 2 * intermediate),
       },
     );
-  const ownBytes = normBytes(oneRow?.norm, weight.columns);
-  const [oneForm] = launchForms(weight, { ...room, ownBytes }, options.forms);
   const demand = { ...room, stages: !coded, mostRows: rowsOf(x, xStride) };
   const forms = launchForms(weight, demand, options.forms);
   // A staged tile is no group of the rounding.
@@ -134,7 +124,6 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
     forms,
     bind,
     after: ({ staged }, rows) => staged && round?.(rows),
-    one: oneRow && { form: oneForm!, kernel: bind(oneForm!, oneRow) },
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });
 }

@@ -1,12 +1,11 @@
-// gate_up: out[r, i] = activation(gate_i . x_r + bias, up_i . x_r + bias): silu(gate) * up, or the
-// one of common/gated.wgsl with CLAMPED; with QUANTIZE each group of 128 outputs of a row is
-// rounded to E4M3 with a scale of its own.
+// gate_up: out[r, i] = activation(s * gate_i . x_r + bias, s * up_i . x_r + bias): silu(gate) * up, or
+// the one of common/gated.wgsl with CLAMPED, s as common/row_scale.wgsl has it; with QUANTIZE each
+// group of 128 outputs of a row is rounded to E4M3 with a scale of its own.
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
-//   norm_weight [columns]                       f32      read   if x is normed: common/x_normed.wgsl
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes two outputs of TOKENS rows, LANES apart, from four weight rows. Order of
@@ -31,6 +30,7 @@ struct Params {
   out_stride: u32,
   alpha: f32,
   limit: f32,
+  squares: u32,
   eps: f32,
 }
 
@@ -38,9 +38,8 @@ struct Params {
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
-@group(0) @binding(6) var<uniform> params: Params;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
 
 const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
 
@@ -58,8 +57,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   }
 
   let x_rows = begin_rows(x_first, invocation);
-  let sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
-  let h = gated(sums, valid);
+  let sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  let h = gated(scaled_sums(sums, row, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride;

@@ -112,15 +112,6 @@ export const QUANTIZING_LANES = 64;
 export interface RowLaunch<P extends string> {
   readonly forms: readonly LaunchForm[];
   readonly bind: (form: LaunchForm) => BoundKernel<P>;
-  /** What a generated row alone takes when it is not the first form as `bind` gives it. */
-  readonly one?:
-    | {
-        readonly form: LaunchForm;
-        readonly kernel: BoundKernel<P>;
-        /** Default: as `width` says. */
-        readonly width?: number;
-      }
-    | undefined;
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
   /** Called when a launch over several rows was recorded in this form. */
@@ -140,16 +131,9 @@ export type RecordRows = (rows: number, decodeRows?: number) => void;
 
 /** Binds every form; the returned function records the one that so many rows take. */
 export function recordRows<P extends string>(launch: RowLaunch<P | "rows">): RecordRows {
-  const { forms, bind, one, width, after, prompts } = launch;
-  // The first form is bound a second time only where it is the only one.
-  const others = one !== undefined && forms.length > 1 ? forms.slice(1) : forms;
-  const bound = others.map((form) => ({ ...form, kernel: bind(form) }));
+  const { forms, bind, width, after, prompts } = launch;
+  const bound = forms.map((form) => ({ ...form, kernel: bind(form) }));
   return (rows, decodeRows = rows) => {
-    if (rows === 1 && decodeRows === 1 && one !== undefined) {
-      one.kernel.set("rows", 1);
-      one.kernel.record(one.width ?? width(one.form));
-      return;
-    }
     const own = prompts === undefined ? rows : decodeRows;
     if (own > 0) {
       const taken = formOf(bound, own);

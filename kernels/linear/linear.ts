@@ -7,7 +7,6 @@ import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeSums from "../common/write_sums.wgsl?raw";
-import xNormed from "../common/x_normed.wgsl?raw";
 import {
   type LaunchForm,
   launchForms,
@@ -19,11 +18,12 @@ import {
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import source from "./linear.wgsl?raw";
 import { tilesOf } from "./matrix_tiles.ts";
-import { normBytes, normConstants, type RowNorm } from "./row_norm.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
+  SCALED_ROWS,
+  squaresParams,
   type WeightKernels,
   weightConstants,
   weightKernels,
@@ -38,7 +38,7 @@ export const ROUNDING_LANES = BLOCK_COLUMNS / ROWS_PER_LANE;
 
 const definition = {
   name: NAME,
-  buffers: ["x", "weights", "scales", "bias", "norm_weight", "out"],
+  buffers: ["x", "weights", "scales", "bias", "out"],
   params: [
     "rows",
     "outputs",
@@ -51,8 +51,11 @@ const definition = {
     "group_rows",
     "group_stride",
     "first_tile",
-    "residual",
+    "squares",
     "eps",
+    "normed_stride",
+    "normed_rounded",
+    "normed_squares",
   ],
 } as const;
 
@@ -62,34 +65,10 @@ export const linearText = (...parts: readonly string[]) => ({
   source: [source, ...parts].join("\n"),
 });
 type LinearParam = (typeof definition.params)[number];
-type LinearKernels = WeightKernels<(typeof definition.buffers)[number], LinearParam>;
 
 // Apart, because what a kernel has in workgroup memory costs a barrier, used or not.
-const plain = weightKernels(linearText(outputsPlain, writeSums));
-const normed = weightKernels({
-  ...linearText(outputsPlain, writeSums, quantizeE4m3),
-  xVector: xNormed,
-});
-const rounded = weightKernels(linearText(outputsRounded, writeSums, quantizeE4m3));
-
-/** Normed input and rounded outputs do not meet in any layer. */
-function kernelsFor({ norm, roundOutputs }: OneRow) {
-  if (roundOutputs === true) return rounded;
-  return norm === undefined ? plain : normed;
-}
-
-export interface OneRow {
-  /** `[1, xStride]` f32: multiplied in place of `x`, normed and rounded first where there is `norm` */
-  readonly x?: Tensor;
-  readonly norm?: RowNorm | undefined;
-  /** `[1, outStride]` f32: the result is added to it, and `out` is left alone. */
-  readonly residual?: Tensor;
-  /**
-   * Rounds each 128 outputs to E4M3 with a scale of their own. Groups of outputs are of a multiple
-   * of four times the weight's lanes. Not together with `norm`.
-   */
-  readonly roundOutputs?: boolean;
-}
+const plain = weightKernels(linearText(outputsPlain, writeSums, SCALED_ROWS));
+const rounded = weightKernels(linearText(outputsRounded, writeSums, SCALED_ROWS, quantizeE4m3));
 
 export interface LinearOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */
@@ -102,8 +81,11 @@ export interface LinearOptions extends InputForm {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
-  /** What is different for a generated row alone: it may do what else has launches of its own. */
-  readonly oneRow?: OneRow | undefined;
+  /**
+   * Rounds each 128 outputs to E4M3 with a scale of their own. Groups of outputs are of a multiple
+   * of four times the weight's lanes. Not where matrices multiply the rows. Default false.
+   */
+  readonly roundOutputs?: boolean;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
   /** Whose rows it is for: kernels of the other phase's class are not bound. Default both. */
@@ -133,67 +115,50 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
     always || phase === undefined
       ? tiles?.kernels.linear(recorder, { ...options, tiles })
       : undefined;
-  if (always && prompts !== undefined) {
-    if (options.oneRow !== undefined) throw new KernelError(NAME, "one row apart in class mma128");
-    return (rows) => prompts(0, rows);
-  }
-  const { x, xStride, weight, groups, oneRow, coded } = options;
+  const { x, xStride, weight, groups, coded, roundOutputs = false } = options;
   const groupRows = groups?.rows ?? weight.rows;
+  if (roundOutputs && prompts !== undefined) {
+    throw new KernelError(NAME, "rounded outputs in class mma128");
+  }
+  if (always && prompts !== undefined) return (rows) => prompts(0, rows);
   requireMultiplesOf4(NAME, { xStride, groupStride: groups?.xStride ?? 0 });
-  const bind = (form: LaunchForm, special: OneRow = {}) =>
-    bindLinear(recorder, kernelsFor(special), { ...options, form, special });
-  const width = (form: LaunchForm) => linearWidth(weight.rows, groupRows, form);
-  const rounds = oneRow?.roundOutputs === true;
-  if (coded && (groups !== undefined || oneRow?.norm !== undefined)) {
-    throw new KernelError(NAME, "codes of slices, or behind a norm");
-  }
-  if (rounds && oneRow.norm !== undefined) {
-    throw new KernelError(NAME, "normed rows whose outputs are rounded");
-  }
-  if (rounds && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
+  if (coded && groups !== undefined) throw new KernelError(NAME, "codes of slices");
+  if (roundOutputs && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
     throw new KernelError(NAME, `groups of ${groupRows} outputs cannot be rounded`);
   }
-  const [oneForm] = launchForms(weight, oneRoom(weight, oneRow), options.forms);
+  // Whole numbers have no order to keep: codes have no staged forms. Nor is a staged tile a group.
+  const demand = { stages: !(coded || roundOutputs), mostRows: rowsOf(x, xStride) };
+  const rowLanes = roundOutputs ? ROUNDING_LANES : undefined;
   return recordRows({
     prompts,
-    // Whole numbers have no order to keep: codes have no staged forms.
-    forms: launchForms(weight, { stages: !coded, mostRows: rowsOf(x, xStride) }, options.forms),
-    bind,
-    one: oneRow && {
-      form: oneForm!,
-      kernel: bind(oneForm!, oneRow),
-      width: rounds ? linearWidth(weight.rows, weight.rows, oneForm!) : width(oneForm!),
-    },
-    width,
+    forms: launchForms(weight, { ...demand, rowLanes }, options.forms),
+    bind: (form) => bindLinear(recorder, roundOutputs ? rounded : plain, { ...options, form }),
+    width: (form) => linearWidth(weight.rows, roundOutputs ? weight.rows : groupRows, form),
   });
 }
 
-interface BoundOptions extends LinearOptions, Pick<BindOptions<LinearParam>, "constants" | "cost"> {
+type BoundBuffer = (typeof definition.buffers)[number];
+interface BoundOptions
+  extends Omit<LinearOptions, "forms">,
+    Pick<BindOptions<LinearParam>, "constants" | "cost" | "params"> {
   readonly form: LaunchForm;
-  readonly special?: OneRow;
 }
 
-/** Binds one form of the kernel, made of whatever texts. */
-export function bindLinear(
+/** Binds one form of the kernel, made of whatever texts; `tensors` are those of further bindings. */
+export function bindLinear<B extends string = never>(
   recorder: Recorder,
-  kernels: LinearKernels,
-  { form, special = {}, constants, cost, ...options }: BoundOptions,
+  kernels: WeightKernels<BoundBuffer | B, LinearParam>,
+  { form, constants, params, cost, ...options }: BoundOptions,
+  tensors = {} as Readonly<Record<B, Tensor>>,
 ): BoundKernel<LinearParam> {
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
-  const { norm, residual } = special;
   const input = { ...weight, coded: options.coded };
   return kernels(input, form).bind(
     recorder,
-    {
-      x: special.x ?? x,
-      ...weightTensors(NAME, weight),
-      norm_weight: norm?.weight ?? x,
-      out: residual ?? out,
-    },
+    { x, ...weightTensors(NAME, weight), out, ...tensors } as Record<BoundBuffer | B, Tensor>,
     {
       constants: {
         ...weightConstants(input, form, { segments, bias: weight.bias !== undefined }),
-        ...normConstants(norm, weight.columns),
         ...constants,
       },
       params: {
@@ -207,8 +172,8 @@ export function bindLinear(
         group_rows: groups?.rows ?? weight.rows,
         group_stride: groups?.xStride ?? 0,
         first_tile: 0,
-        residual: residual === undefined ? 0 : 1,
-        eps: norm?.eps ?? 0,
+        ...squaresParams(NAME, options.squares),
+        ...params,
       },
       cost: cost ?? (({ param }) => weightCost(weight, param("rows"), weight.rows)),
     },
@@ -219,17 +184,6 @@ export function bindLinear(
 export function linearWidth(outputs: number, groupRows: number, form: LaunchForm): number {
   const ofGroup = Math.ceil(groupRows / (ROWS_PER_LANE * rowLanes(form)));
   return Math.ceil(outputs / groupRows) * ofGroup;
-}
-
-/** Most invocations with rows of their own of a workgroup that norms its input: that is to serve many. */
-const NORMING_LANES = 64;
-
-function oneRoom(weight: LinearWeight, oneRow: OneRow | undefined) {
-  if (oneRow?.roundOutputs === true) return { rowLanes: ROUNDING_LANES };
-  if (oneRow?.norm === undefined) return {};
-  const ownBytes = normBytes(oneRow.norm, weight.columns);
-  const { rows, lanes } = weight;
-  return { ownBytes, rowLanes: lanesOf(rows, { lanes, most: NORMING_LANES }) };
 }
 
 /** Invocations, a power of two, that so many outputs keep busy: at most `most`. */

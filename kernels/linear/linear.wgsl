@@ -1,14 +1,13 @@
-// linear: out[r, out_column + n] = sum over k < columns of x[r, slice(n) + k] * W[n, k], + bias[n]
-//         slice(n) = n / group_rows * group_stride
-//         with `residual` the sum is added to what stands there; with ROUND_OUTPUTS each 128
-//         outputs of a row are rounded to E4M3 with a scale of their own
+// linear: out[r, out_column + n] = scale(r) * sum over k < columns of x[r, slice(n) + k] * W[n, k],
+//         + bias[n]
+//         slice(n) = n / group_rows * group_stride; scale(r) as common/row_scale.wgsl has it
+//         with ROUND_OUTPUTS each 128 outputs of a row are rounded to E4M3 with a scale of their own
 //
 //   x        [rows, x_stride]                   XVector  read   as common/x_*.wgsl has it
 //   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
 //   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
-//   norm_weight [columns]                       f32      read   if x is normed: common/x_normed.wgsl
-//   out      [rows, out_stride]                 Out      write   as common/write_*.wgsl has it
+//   ...                                                  write  as common/write_*.wgsl has it
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
 // neighbouring invocations read neighbouring granules. A workgroup stays within one group of
@@ -30,17 +29,17 @@ struct Params {
   group_rows: u32,
   group_stride: u32,
   first_tile: u32,
-  residual: u32,
+  squares: u32,
   eps: f32,
+  normed_stride: u32,
+  normed_rounded: u32,
+  normed_squares: u32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<XVector>;
 @group(0) @binding(1) var<storage, read> weights: array<Piece>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read> norm_weight: array<vec4f>;
-@group(0) @binding(5) var<storage, read_write> out: array<Out>;
-@group(0) @binding(6) var<uniform> params: Params;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
@@ -65,7 +64,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   }
 
   let x_rows = begin_rows(x_first, invocation);
-  var sums = add_bias(dot_rows(row_granules(row), row, x_rows, invocation), row);
+  var sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  sums = scaled_sums(sums, row, x_first, invocation);
   sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
   write_outputs(sums, first_row, output, end, invocation, group.x);
 }

@@ -13,9 +13,9 @@ import writeBest from "../common/write_best.wgsl?raw";
 import { launchForms, rowsOf } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import { bindLinear, linearText, linearWidth } from "./linear.ts";
-import { requireMultiplesOf4, weightKernels } from "./weight_kernel.ts";
+import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weight_kernel.ts";
 
-const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest));
+const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest, SCALED_ROWS));
 
 export interface LinearBestOptions {
   /** `[rows, xStride]` f32; what lies beyond `weight.columns` is not used */

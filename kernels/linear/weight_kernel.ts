@@ -15,6 +15,8 @@ import groupSums from "../common/group_sums.wgsl?raw";
 import groupSumsCodes from "../common/group_sums_codes.wgsl?raw";
 import groupSumsHalf from "../common/group_sums_half.wgsl?raw";
 import groupSumsShuffle from "../common/group_sums_shuffle.wgsl?raw";
+import rowScale from "../common/row_scale.wgsl?raw";
+import scaledSums from "../common/scaled_sums.wgsl?raw";
 import stagedSums from "../common/staged_sums.wgsl?raw";
 import stagedSumsHalf from "../common/staged_sums_half.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
@@ -26,6 +28,7 @@ import int8 from "../common/weights_int8.wgsl?raw";
 import mxfp4 from "../common/weights_mxfp4.wgsl?raw";
 import xCodes from "../common/x_codes.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
+import type { RowSquares } from "../norm/normed_rows.ts";
 import { type LaunchForm, tokenLanes } from "./launch_form.ts";
 import {
   BLOCK_COLUMNS,
@@ -66,6 +69,11 @@ export interface InputForm {
    * weights are int8 too, and meet them in sums of whole numbers. Default false: f32.
    */
   readonly coded?: boolean | undefined;
+  /**
+   * Where they have sums of squares by which they are still to be scaled: `normed_rows.ts`. Default:
+   * nowhere, they are multiplied as they are.
+   */
+  readonly squares?: RowSquares | undefined;
 }
 
 /** The kernel for weights of this form, launched so; asked for twice, the same one. */
@@ -194,4 +202,14 @@ export function requireMultiplesOf4(
   for (const [name, value] of Object.entries(numbers)) {
     if (value % 4 !== 0) throw new KernelError(kernel, `${name} ${value} is not a multiple of 4`);
   }
+}
+
+/** What a kernel needs whose rows may have sums of squares, and of which. */
+export const SCALED_ROWS = `${scaledSums}\n${rowScale}`;
+
+/** Throws unless the first sum is at a whole vector. */
+export function squaresParams(kernel: string, squares: RowSquares | undefined) {
+  const { column = 0, eps = 0 } = squares ?? {};
+  requireMultiplesOf4(kernel, { squares: column });
+  return { squares: column / 4, eps };
 }

@@ -1,8 +1,8 @@
-import { KernelError } from "../../src/errors.ts";
 import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
+import expertSums from "../common/expert_sums.wgsl?raw";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import { type LaunchForm, rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
@@ -22,8 +22,8 @@ const OUTPUTS_PER_LANE = 4;
 
 const kernels = weightKernels({
   name: NAME,
-  source: `${source}\n${expertTile}`,
-  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "slot_weights", "out"],
+  source: `${source}\n${expertTile}\n${expertSums}`,
+  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "out"],
   params: [
     "first_expert",
     "expert_count",
@@ -33,7 +33,6 @@ const kernels = weightKernels({
     "segments",
     "x_stride",
     "out_stride",
-    "slots",
   ],
 });
 
@@ -54,18 +53,6 @@ export interface ExpertDownOptions extends InputForm {
   /** `[rows * slots, outStride]` f32; not the same buffer as `x` */
   readonly out: Tensor;
   readonly outStride: number;
-  /**
-   * Rows whose weighted sum over their slots a launch over `experts` adds, in place of writing `out`.
-   * The experts are in one slab then.
-   */
-  readonly combined?:
-    | {
-        /** `[rows, outStride]` f32 */
-        readonly out: Tensor;
-        /** `[rows * slots]` f32 */
-        readonly slotWeights: Tensor;
-      }
-    | undefined;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
   /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
@@ -88,34 +75,28 @@ export function expertDown(
   options: ExpertDownOptions,
 ): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
-  const { segments = 1, combined } = options;
+  const { segments = 1 } = options;
   const { lanes, columns, rows: outputs } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
-  if (combined !== undefined && weights.slabs.length > 1) {
-    throw new KernelError(NAME, "slots of several slabs cannot be combined in one launch");
-  }
   const { byPair, byTile } = tileForms(weights, {
     tileSizes: options.tileSizes ?? [PAIR_TILE],
     forms: options.forms,
   });
-  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) => {
-    const sums = sorted ? undefined : combined;
-    return kernels(input, form).bind(
+  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) =>
+    kernels(input, form).bind(
       recorder,
       {
         x,
         ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
         pairs: sorted ? sortedPairs : experts,
         tiles: sorted ? tiles : experts,
-        slot_weights: sums?.slotWeights ?? x,
-        out: sums?.out ?? out,
+        out,
       },
       {
         constants: {
           ...weightConstants(input, form, { segments, bias: slab.bias !== undefined }),
           SORTED: sorted,
-          COMBINED: sums !== undefined,
         },
         params: {
           first_expert: slab.firstExpert,
@@ -126,12 +107,10 @@ export function expertDown(
           segments,
           x_stride: xStride,
           out_stride: outStride,
-          slots,
         },
         cost: ({ step }) => expertCost({ weights, slab }, rowsOf(step) * slots, outputs),
       },
     );
-  };
   return recordTiles({
     byPair: { form: byPair, slabs: weights.slabs.map((slab) => bind(slab, byPair, false)) },
     byTile: byTile.map((form) => ({
@@ -140,7 +119,6 @@ export function expertDown(
     })),
     width: (form) => Math.ceil(outputs / (OUTPUTS_PER_LANE * rowLanes(form))),
     slots,
-    tilesOfRow: combined === undefined ? slots : 1,
     expertCount: weights.expertCount,
     grids: options.grids,
   });

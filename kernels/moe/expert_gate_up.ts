@@ -5,15 +5,15 @@ import type { RowForm } from "../../src/gpu/tuning.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import xNormed from "../common/x_normed.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
 import { type LaunchForm, QUANTIZING_LANES, rowLanes } from "../linear/launch_form.ts";
 import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
-import { type NormedRow, normBytes, normConstants } from "../linear/row_norm.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
+  SCALED_ROWS,
+  squaresParams,
   weightConstants,
   weightKernels,
   weightTensors,
@@ -25,10 +25,10 @@ import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tile
 const NAME = "moe/expert_gate_up";
 const OUTPUTS_PER_LANE = 2;
 
-const definition = {
+const kernels = weightKernels({
   name: NAME,
-  source: `${source}\n${expertTile}\n${gated}\n${quantizeE4m3}`,
-  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "norm_weight", "out"],
+  source: `${source}\n${SCALED_ROWS}\n${expertTile}\n${gated}\n${quantizeE4m3}`,
+  buffers: ["x", "weights", "scales", "bias", "pairs", "tiles", "out"],
   params: [
     "slots",
     "first_expert",
@@ -42,11 +42,10 @@ const definition = {
     "out_stride",
     "alpha",
     "limit",
+    "squares",
     "eps",
   ],
-} as const;
-const plain = weightKernels(definition);
-const normed = weightKernels({ ...definition, xVector: xNormed });
+});
 
 export interface ExpertGateUpOptions extends InputForm {
   /** `[rows, xStride]` f32; what lies beyond `weights.columns` is not used */
@@ -72,8 +71,6 @@ export interface ExpertGateUpOptions extends InputForm {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
-  /** What a launch over `experts` multiplies in place of `x`: `[rows, xStride]` f32, normed first. */
-  readonly unsorted?: NormedRow | undefined;
   /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
   readonly tileSizes?: readonly number[];
   /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
@@ -102,24 +99,20 @@ export function expertGateUp(
     tileSizes: options.tileSizes ?? [PAIR_TILE],
     forms: options.forms,
     rowLanes: quantize ? QUANTIZING_LANES : undefined,
-    pairBytes: normBytes(options.unsorted?.norm, columns),
   });
-  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) => {
-    const { x: own = x, norm }: Partial<NormedRow> = (sorted ? undefined : options.unsorted) ?? {};
-    return (norm === undefined ? plain : normed)(input, form).bind(
+  const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) =>
+    kernels(input, form).bind(
       recorder,
       {
-        x: own,
+        x,
         ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
         pairs: sorted ? sortedPairs : experts,
         tiles: sorted ? tiles : experts,
-        norm_weight: norm?.weight ?? x,
         out,
       },
       {
         constants: {
           ...weightConstants(input, form, { segments: 1, bias: slab.bias !== undefined }),
-          ...normConstants(norm, columns),
           QUANTIZE: quantize && form.staged !== true,
           CLAMPED: activation.kind === "clamped",
           SORTED: sorted,
@@ -136,7 +129,7 @@ export function expertGateUp(
           x_stride: xStride,
           out_stride: outStride,
           ...activationParams(activation),
-          eps: norm?.eps ?? 0,
+          ...squaresParams(NAME, options.squares),
         },
         cost: ({ step }) => {
           const pairs = rowsOf(step) * slots;
@@ -144,7 +137,6 @@ export function expertGateUp(
         },
       },
     );
-  };
   // A staged tile is no group of the rounding.
   const rounds = quantize && byTile.some(({ staged }) => staged);
   const round = rounds

@@ -1,6 +1,7 @@
-// expert_gate_up: out[p, i] = activation(gate_i . x_r + bias, up_i . x_r + bias) with the weights of
-// the expert of pair p = r * slots + slot: silu(gate) * up, or the one of common/gated.wgsl with
-// CLAMPED; with QUANTIZE each group of 128 outputs is rounded to E4M3 with a scale of its own.
+// expert_gate_up: out[p, i] = activation(s * gate_i . x_r + bias, s * up_i . x_r + bias) with the
+// weights of the expert of pair p = r * slots + slot: silu(gate) * up, or the one of
+// common/gated.wgsl with CLAMPED, s as common/row_scale.wgsl has it; with QUANTIZE each group of 128
+// outputs is rounded to E4M3 with a scale of its own.
 //
 //   x             [rows, x_stride]                            f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
@@ -8,7 +9,6 @@
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   pairs         [pairs]                                     u32      read   see common/expert_tile.wgsl
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED, else any buffer
-//   norm_weight   [columns]                                   f32      read   if x is normed: common/x_normed.wgsl
 //   out           [pairs, out_stride]                         f32      write
 //
 // One invocation computes two outputs, LANES apart, of the pairs of a tile. Experts outside
@@ -35,6 +35,7 @@ struct Params {
   out_stride: u32,
   alpha: f32,
   limit: f32,
+  squares: u32,
   eps: f32,
 }
 
@@ -44,9 +45,8 @@ struct Params {
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read> pairs: array<u32>;
 @group(0) @binding(5) var<storage, read> tiles: array<vec4u>;
-@group(0) @binding(6) var<storage, read> norm_weight: array<vec4f>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
-@group(0) @binding(8) var<uniform> params: Params;
+@group(0) @binding(6) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<uniform> params: Params;
 
 const_assert SORTED || TOKENS == 1u;
 const_assert !QUANTIZE || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
@@ -71,7 +71,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let scale = vec4u(tile.expert * expert_scales()) + row;
   let addend = vec4u(tile.expert * params.rows_padded) + row;
   let x_rows = begin_rows(x_first, invocation);
-  let h = gated(add_bias(dot_rows(granule, scale, x_rows, invocation), addend), valid);
+  let sums = dot_rows(granule, scale, x_rows, invocation);
+  let h = gated(scaled_sums(sums, addend, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_pair + t < tile.count {
       let at = tile_pair(tile, first_pair + t) * params.out_stride;

@@ -55,12 +55,9 @@ export function tileForms(
     readonly tileSizes: readonly number[];
     readonly forms?: readonly RowForm[] | undefined;
     readonly rowLanes?: number | undefined;
-    /** Bytes of workgroup memory that the launch over pairs needs for itself. Default 0. */
-    readonly pairBytes?: number;
   },
 ): { readonly byPair: LaunchForm; readonly byTile: readonly LaunchForm[] } {
-  const { tileSizes: sizes, forms, rowLanes, pairBytes = 0 } = options;
-  const [byPair] = launchForms(weights, { rowLanes, ownBytes: pairBytes }, forms);
+  const { tileSizes: sizes, forms, rowLanes } = options;
   const tiled = launchForms(weights, { rowLanes }, forms);
   const byTile = sizes.map((tokens) => {
     // Where the tuning has no form of this size, nothing is shared out.
@@ -70,7 +67,7 @@ export function tileForms(
       launchForms(weights, { rowLanes }, [alone])[0]!
     );
   });
-  return { byPair: byPair!, byTile };
+  return { byPair: tiled[0]!, byTile };
 }
 
 /** Grids of launches over tiles, as high as `sortPairs` says when they run. */
@@ -108,8 +105,6 @@ export function recordTiles<P extends string>(options: {
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
   readonly slots: number;
-  /** Workgroups across that a row has in `byPair`. Default `slots`. */
-  readonly tilesOfRow?: number;
   readonly expertCount: number;
   /** Default: launches as high as there may be tiles, whose workgroups return at once without one. */
   readonly grids?: TileGrids | undefined;
@@ -117,13 +112,12 @@ export function recordTiles<P extends string>(options: {
   readonly after?: (form: LaunchForm, rows: number) => void;
 }): (rows: number, tileSize?: number) => void {
   const { byPair, byTile, width, slots, expertCount, after } = options;
-  const { tilesOfRow = slots } = options;
   const tiled = byTile.map((one) => ({ ...one, grid: options.grids?.take(width(one.form)) }));
   const alone = { ...byPair, grid: undefined };
   return (rows, tileSize) => {
     const { form, slabs, grid } = tiled.find(({ form }) => form.tokens === tileSize) ?? alone;
     const height =
-      tileSize === undefined ? rows * tilesOfRow : tileLimit(rows * slots, expertCount, tileSize);
+      tileSize === undefined ? rows * slots : tileLimit(rows * slots, expertCount, tileSize);
     for (const bound of slabs) {
       if (grid === undefined) bound.record(width(form), height);
       else bound.recordIndirect(grid, width(form), height);

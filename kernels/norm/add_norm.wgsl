@@ -1,17 +1,21 @@
-// add_norm: x[r, :] += addend(r); normed[r, :] = x[r, :] / rms(x[r, :]) * weight;
-//           quantized[r, :] = normed[r, :] through E4M3 and back, one scale per 128 columns
+// add_norm: x += addend; normed = x * weight * scale, quantized from it
 //
-//   x             [rows, stride]         f32  read and write
+//   x             [rows, stride]         f32  read and write, read only without an addend
 //   addend        [rows, stride]         f32  read   ADDEND_ROW
 //                 [rows * slots, stride]             ADDEND_COMBINE: weighted sum over slots
 //   slot_weights  [rows, slots]          f32  read   ADDEND_COMBINE
 //   weight        [cols]                 f32  read
-//   normed        [rows, stride]         f32  write
-//   quantized     [rows, stride]         f32  write  when QUANTIZE
+//   normed        [rows, normed_stride]  f32  write  the same rounded from `normed_rounded` on
+//                                                    when QUANTIZE; from `normed_squares` on the sum
+//                                                    of squares of each SQUARES_COLUMNS columns
 //
-// One workgroup per row. Each invocation keeps to its own columns, so what it wrote it may read
-// again without a barrier; two barriers in all. The order of the sums depends on `cols` and
-// `slots` alone. A group's largest magnitude is found by atomics on its bits, which is exact.
+// The first `unscaled` rows have a scale of 1: common/row_scale.wgsl does the rest. The others are
+// scaled by 1 / rms(x), and their first sum is -1.
+//
+// One workgroup per row. Each invocation keeps to its own runs of SQUARES_COLUMNS columns, so what it
+// wrote it may read again without a barrier; two barriers in all. The order of the sums depends on
+// `cols` and `slots` alone. A group's largest magnitude is found by atomics on its bits, which is
+// exact.
 //
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).
 
@@ -19,6 +23,7 @@ const WORKGROUP_SIZE = 64u;
 const QUANTIZE = true;
 const QUANTIZE_GROUP = 128u;
 const MAX_GROUPS = 128u;
+const SQUARES_COLUMNS = 32u;
 
 struct Params {
   cols: u32,
@@ -26,6 +31,10 @@ struct Params {
   slots: u32,
   eps: f32,
   addend_form: u32,
+  unscaled: u32,
+  normed_stride: u32,
+  normed_rounded: u32,
+  normed_squares: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
@@ -33,8 +42,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> slot_weights: array<f32>;
 @group(0) @binding(3) var<storage, read> weight: array<f32>;
 @group(0) @binding(4) var<storage, read_write> normed: array<f32>;
-@group(0) @binding(5) var<storage, read_write> quantized: array<f32>;
-@group(0) @binding(6) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> params: Params;
 
 // Bits of the largest magnitude of each group: non-negative floats are ordered as their bits.
 var<workgroup> group_amax: array<atomic<u32>, MAX_GROUPS>;
@@ -42,29 +50,57 @@ var<workgroup> group_amax: array<atomic<u32>, MAX_GROUPS>;
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let start = group.x * params.stride;
+  let beside = group.x * params.normed_stride;
+  let is_scaled = group.x >= params.unscaled;
 
   var sum = 0.0;
-  for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-    var value = x[start + c];
-    if params.addend_form != ADDEND_NONE {
-      value += addend_at(group.x, c);
-      x[start + c] = value;
-    }
-    sum = fma(value, value, sum);
+  for (var run = invocation; run * SQUARES_COLUMNS < params.cols; run += WORKGROUP_SIZE) {
+    let run_sum = run_squares(group.x, run);
+    sum += run_sum;
+    normed[beside + params.normed_squares + run] = select(run_sum, -1.0, is_scaled);
   }
-  let scale = inverseSqrt(row_sum(invocation, sum) / f32(params.cols) + params.eps);
+  let all = row_sum(invocation, sum) / f32(params.cols);
+  let scale = select(1.0, inverseSqrt(all + params.eps), is_scaled);
 
-  for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-    let value = x[start + c] * scale * weight[c];
-    normed[start + c] = value;
-    if QUANTIZE { atomicMax(&group_amax[c / QUANTIZE_GROUP], bitcast<u32>(abs(value))); }
+  for (var run = invocation; run * SQUARES_COLUMNS < params.cols; run += WORKGROUP_SIZE) {
+    for (var c = run * SQUARES_COLUMNS; c < run_end(run); c++) {
+      let value = x[start + c] * weight[c] * scale;
+      normed[beside + c] = value;
+      if QUANTIZE { atomicMax(&group_amax[c / QUANTIZE_GROUP], bitcast<u32>(abs(value))); }
+    }
   }
   workgroupBarrier();
 
   if QUANTIZE {
-    for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-      let step = group_scale(bitcast<f32>(atomicLoad(&group_amax[c / QUANTIZE_GROUP])));
-      quantized[start + c] = round_e4m3(normed[start + c] / step) * step;
+    for (var run = invocation; run * SQUARES_COLUMNS < params.cols; run += WORKGROUP_SIZE) {
+      for (var c = run * SQUARES_COLUMNS; c < run_end(run); c++) {
+        let largest = bitcast<f32>(atomicLoad(&group_amax[c / QUANTIZE_GROUP]));
+        let step = select(unscaled_group_scale(largest), group_scale(largest), is_scaled);
+        normed[beside + params.normed_rounded + c] = round_e4m3(normed[beside + c] / step) * step;
+      }
     }
   }
+}
+
+fn run_end(run: u32) -> u32 {
+  return min((run + 1u) * SQUARES_COLUMNS, params.cols);
+}
+
+// Adds the addend to a run of columns; the sum of their squares, in the order of
+// common/write_normed.wgsl.
+fn run_squares(row: u32, run: u32) -> f32 {
+  var squares = vec4f();
+  for (var c = run * SQUARES_COLUMNS; c < run_end(run); c += 4u) {
+    var values = vec4f();
+    for (var i = 0u; i < 4u && c + i < params.cols; i++) {
+      let at = row * params.stride + c + i;
+      values[i] = x[at];
+      if params.addend_form != ADDEND_NONE {
+        values[i] += addend_at(row, c + i);
+        x[at] = values[i];
+      }
+    }
+    squares = fma(values, values, squares);
+  }
+  return (squares.x + squares.y) + (squares.z + squares.w);
 }

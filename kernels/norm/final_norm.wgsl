@@ -9,7 +9,7 @@
 //   out           [count, stride]        f32  write
 //
 // One workgroup per wanted row: rows that nobody asked for cost nothing. Each invocation keeps to
-// its own columns and parks v in `out` between the two passes. Same order of sums as add_norm.
+// its own columns and parks v in `out` between the two passes.
 //
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).
 

@@ -4,24 +4,16 @@
  * @module
  */
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
-import type { NormedRow } from "../../kernels/linear/row_norm.ts";
+import type { Residual } from "../../kernels/linear/residual_linear.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import type { StepRows } from "./batch.ts";
 import type { RankSums } from "./rank_sums.ts";
 import type { LinearInput, RowCodes } from "./rounded_rows.ts";
 
-/** The norm in front of a block, for kernels that norm the residual stream's row themselves. */
-export interface BlockNorm {
-  /** `[maxRows, hiddenStride]` f32: the residual stream */
-  readonly hidden: Tensor;
-  /** `[hiddenSize]` f32 */
-  readonly weight: Tensor;
-  readonly eps: number;
-}
-
 export interface BlockRows {
-  /** `[maxRows, hiddenStride]` f32 */
-  readonly normed: Tensor;
+  /** Rows behind the norm in front of the block. */
+  readonly normed: LinearInput;
   /** The same rounded as the inputs of quantized linears are, where they are. */
   readonly quantized: LinearInput | undefined;
   /** How they are; there when `quantized` is. */
@@ -31,16 +23,17 @@ export interface BlockRows {
   /** `[maxRows, hiddenStride]` f32 */
   readonly output: Tensor;
   readonly hiddenStride: number;
-  /** There where a generated row alone has no launch for its norm: `normed` is not of that row then. */
-  readonly norm?: BlockNorm | undefined;
   /**
-   * `[maxRows, hiddenStride]` f32 that a generated row alone adds its result to, in place of writing
-   * `output`; experts do so for few rows.
+   * Where the block may add its result itself, in place of writing `output`, and what comes after it:
+   * absent where it never does. `AddsRows` says in which steps it does.
    */
-  readonly residual?: Tensor | undefined;
+  readonly residual?: Residual | undefined;
   /** Where row-parallel linears meet the other ranks; absent on one rank. */
   readonly sums?: RankSums | undefined;
 }
+
+/** Whether in such a step a block adds its result to the residual stream itself. */
+export type AddsRows = (step: StepRows) => boolean;
 
 /** Weights whose inputs a checkpoint's scheme rounds. */
 export function takesRounded({ dtype }: { readonly dtype: WeightDtype }): boolean {
@@ -54,19 +47,8 @@ export function isFused(rounding: ActivationRounding | undefined): boolean {
 
 /** A checkpoint may keep some linears as they were: those read their rows unrounded. */
 export function rowsFor(
-  { normed, quantized, hiddenStride }: Pick<BlockRows, "normed" | "quantized" | "hiddenStride">,
+  { normed, quantized }: Pick<BlockRows, "normed" | "quantized">,
   weight: { readonly dtype: WeightDtype },
 ): LinearInput {
-  if (takesRounded(weight) && quantized !== undefined) return quantized;
-  return { x: normed, xStride: hiddenStride };
-}
-
-/** What a kernel over one row takes in place of `rowsFor`, where the row has no launch for its norm. */
-export function normedRow(
-  { norm, quantized }: Pick<BlockRows, "norm" | "quantized">,
-  weight: { readonly dtype: WeightDtype },
-): NormedRow | undefined {
-  if (norm === undefined) return undefined;
-  const { hidden, ...rest } = norm;
-  return { x: hidden, norm: { ...rest, rounded: takesRounded(weight) && quantized !== undefined } };
+  return takesRounded(weight) && quantized !== undefined ? quantized : normed;
 }

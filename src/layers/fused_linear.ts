@@ -9,7 +9,7 @@ import { linear } from "../../kernels/linear/linear.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { type BlockRows, normedRow, rowsFor } from "./block_rows.ts";
+import { type BlockRows, rowsFor } from "./block_rows.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear, type LinearShape, rowsThatFit } from "./linear.ts";
 import { sameStorage } from "./matrix_format.ts";
@@ -23,7 +23,7 @@ export interface FusedOutput {
   readonly outStride: number;
 }
 
-type InputRows = Pick<BlockRows, "normed" | "quantized" | "norm" | "hiddenStride">;
+type InputRows = Pick<BlockRows, "normed" | "quantized">;
 
 export class FusedLinear {
   readonly specs: readonly WeightSpec[];
@@ -58,7 +58,6 @@ export class FusedLinear {
         linear(recorder, {
           ...rowsFor(input, weight),
           weight,
-          oneRow: normedRow(input, weight),
           ...output,
         });
       return;
@@ -69,7 +68,6 @@ export class FusedLinear {
       const launches = linears.map((one, i) =>
         one.bind(recorder, {
           ...rowsFor(input, one),
-          oneRow: normedRow(input, one),
           ...output,
           outColumn: first[i]!,
         }),

@@ -27,7 +27,7 @@ import {
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, takesRounded } from "./block_rows.ts";
+import { type AddsRows, type BlockRows, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { fusedColumns } from "./matrix_place.ts";
@@ -171,7 +171,7 @@ export class GqaAttention {
    * entries are written by the launch that reads them where that pays; one more beyond one split of
    * keys, and where inputs are rounded.
    */
-  compile(plan: Plan<Step>, binding: GqaBinding): void {
+  compile(plan: Plan<Step>, binding: GqaBinding): AddsRows {
     const { recorder } = plan;
     const { scratch, inputs, cache, cacheDtype, pageSize, ropeTable } = binding;
     const { heads, kvHeads, headDim, rotary, eps, softmaxScale, splitLength } = this.#shape;
@@ -229,10 +229,10 @@ export class GqaAttention {
       if (decodeRows > 0) decode(decodeRows, decodeSplits, decodeGroups);
       for (const { firstItem, items } of step.passes) prefill(firstItem, items);
     });
-    this.#compileOutput(plan, binding);
+    return this.#compileOutput(plan, binding);
   }
 
-  #compileOutput(plan: Plan<Step>, binding: GqaBinding): void {
+  #compileOutput(plan: Plan<Step>, binding: GqaBinding): AddsRows {
     const { recorder } = plan;
     const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
     const width = this.#shape.heads * this.#shape.headDim;
@@ -245,7 +245,7 @@ export class GqaAttention {
       plan.add((step) => rounded.round(step.rows));
       input = rounded.input;
     }
-    this.#output.compile(plan, {
+    return this.#output.compile(plan, {
       ...input,
       out: output,
       outStride: hiddenStride,

@@ -11,7 +11,7 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { shareOf } from "../parallel/share.ts";
 import type { Step } from "./batch.ts";
-import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
+import { type AddsRows, type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
 import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { rowsThatFit } from "./linear.ts";
@@ -106,7 +106,7 @@ export class Mlp {
    * Adds two launches; one more where a rounding has a launch of its own, and more where a binding
    * is too small for a weight or several ranks join their sums.
    */
-  compile(plan: Plan<Step>, binding: MlpBinding): void {
+  compile(plan: Plan<Step>, binding: MlpBinding): AddsRows {
     const { recorder } = plan;
     const { hiddenStride, intermediate, intermediateStride, output } = binding;
     const { outputStride = hiddenStride, outputColumn = 0 } = binding;
@@ -121,7 +121,6 @@ export class Mlp {
         out,
         outStride: intermediateStride,
         quantize: isFused(rounding),
-        oneRow: normedRow(binding, weight),
       });
       plan.add((step) => halves(step.rows, step.decodeRows));
     }
@@ -135,7 +134,7 @@ export class Mlp {
       plan.add((step) => rounded.round(step.rows));
       input = rounded.input;
     }
-    this.#down.compile(plan, {
+    return this.#down.compile(plan, {
       ...input,
       out: output,
       outStride: outputStride,

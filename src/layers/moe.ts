@@ -16,6 +16,7 @@ import { rowsOf } from "../../kernels/linear/launch_form.ts";
 import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import { type MatrixTiles, tilesOf } from "../../kernels/linear/matrix_tiles.ts";
+import { expertCombine } from "../../kernels/moe/expert_combine.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
@@ -28,7 +29,7 @@ import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { formOf } from "../gpu/tuning.ts";
 import type { Step, StepRows } from "./batch.ts";
-import { type BlockRows, isFused, normedRow, rowsFor, takesRounded } from "./block_rows.ts";
+import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
@@ -61,7 +62,7 @@ export interface MoeScratch {
   /** `[maxRows, logitsStride]` */
   readonly routerLogits: Tensor;
   readonly logitsStride: number;
-  /** `[maxRows, slots]` u32 physical experts, f32 weights */
+  /** `[maxRows, slots]` u32 physical experts and, behind them in the same buffer, f32 weights */
   readonly experts: Tensor;
   readonly weights: Tensor;
   /** Pairs by expert, and the tiles they are cut in */
@@ -78,6 +79,9 @@ export interface MoeScratch {
   readonly sharedStride: number;
 }
 
+/** A binding starts at a multiple of 256 bytes. */
+const BINDING_WORDS = 64;
+
 export function allocateMoeScratch(
   memory: DeviceMemory,
   shape: MoeShape,
@@ -86,24 +90,36 @@ export function allocateMoeScratch(
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
   const pairs = maxRows * (shape.perToken + shape.shared);
-  const experts = shape.routed + shape.shared;
+  const [experts, weights] = neighbours(memory, pairs, "chosen experts and their weights");
+  const expertCount = shape.routed + shape.shared;
   const logitsStride = Math.ceil(shape.routed / 4) * 4;
   const intermediateStride = Math.ceil(shape.intermediate / 4) * 4;
   const sharedStride = Math.ceil((shape.shared * shape.intermediate) / 4) * 4;
   return {
     routerLogits: allocate(maxRows * logitsStride, "router logits"),
     logitsStride,
-    experts: allocate(pairs, "chosen experts"),
-    weights: allocate(pairs, "expert weights"),
+    experts,
+    weights,
     sortedPairs: allocate(pairs, "sorted pairs"),
     sortScratch: allocate(pairs, "sorted pairs scratch"),
-    tiles: allocate((1 + tileLimit(pairs, experts, PAIR_TILE)) * 4, "expert tiles"),
+    tiles: allocate((1 + tileLimit(pairs, expertCount, PAIR_TILE)) * 4, "expert tiles"),
     intermediate: allocate(pairs * intermediateStride, "expert intermediates"),
     intermediateStride,
     output: allocate(pairs * hiddenStride, "expert outputs"),
     sharedIntermediate: allocate(maxRows * sharedStride, "shared intermediates"),
     sharedStride,
   };
+}
+
+/** Two tensors of so many words each in one buffer, each to be bound by itself. */
+function neighbours(memory: DeviceMemory, words: number, label: string): [Tensor, Tensor] {
+  const apart = Math.ceil(words / BINDING_WORDS) * BINDING_WORDS * 4;
+  const { buffer, offset } = memory.allocate("activations", 2 * apart, label);
+  const size = words * 4;
+  return [
+    { buffer, offset, size },
+    { buffer, offset: offset + apart, size },
+  ];
 }
 
 const GROUPINGS = { noaux_tc: "twoBest", group_limited_greedy: "best", greedy: "none" } as const;
@@ -194,10 +210,8 @@ export class Moe {
       Uint32Array.from({ length: routed }, (_, i) => i),
     );
     const logits = linear(recorder, {
-      x: normed,
-      xStride: hiddenStride,
+      ...normed,
       weight: this.#router,
-      oneRow: normedRow(binding, this.#router),
       out: scratch.routerLogits,
       outStride: scratch.logitsStride,
     });
@@ -295,28 +309,31 @@ export class Moe {
       out: scratch.intermediate,
       outStride: scratch.intermediateStride,
       quantize: isFused(rounding),
-      unsorted: normedRow(binding, gateUp.weights),
     });
-    const combined = this.#combined(binding);
+    const { residual } = binding;
+    const combine = this.#canCombine(binding)
+      ? expertCombine(recorder, {
+          ...{ ...innerInput, slots, experts: scratch.experts, slotWeights: scratch.weights },
+          ...{ weights: down.weights, residual: residual!, segments: segments(intermediate) },
+        })
+      : undefined;
     const second = expertDown(recorder, {
       ...innerInput,
       ...lists,
       weights: down.weights,
       out: scratch.output,
       outStride: hiddenStride,
-      combined,
       segments: segments(intermediate),
     });
     return (step) => {
       const rows = this.#ownRows(binding, step);
       if (rows > 0) {
-        // What launches over pairs would add to the residual stream, nobody must add again.
-        const apart = rows === step.rows || combined === undefined;
-        const tileSize = this.#tileSize(rows, sizes) ?? (apart ? undefined : PAIR_TILE);
+        const tileSize = this.#tileSize(rows, sizes);
         if (tileSize !== undefined) arrange(rows * slots, tileSize);
         first(rows, tileSize);
         rounded?.round(rows * slots);
-        second(rows, tileSize);
+        if (this.combines(binding, step)) combine!(rows);
+        else second(rows, tileSize);
       }
       if (rows < step.rows) prompts!(rows, step.rows);
     };
@@ -357,14 +374,12 @@ export class Moe {
   /** Whether slots are combined and added to the residual stream already, in such a step. */
   combines(binding: MoeBinding, step: StepRows): boolean {
     if (this.#ownRows(binding, step) < step.rows) return false;
-    return this.#combined(binding) !== undefined && !this.#isSorted(step.rows);
+    return this.#canCombine(binding) && !this.#isSorted(step.rows);
   }
 
-  #combined({ residual, scratch, exchange }: MoeBinding) {
+  #canCombine({ residual, exchange, codes }: MoeBinding): boolean {
     const { down, wide } = this.#experts;
     const apart = down.weights.slabs.length > 1 || wide !== undefined || exchange !== undefined;
-    return residual === undefined || apart
-      ? undefined
-      : { out: residual, slotWeights: scratch.weights };
+    return residual !== undefined && codes === undefined && !apart;
   }
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { RowSquares } from "../../kernels/norm/normed_rows.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import { codedStride, quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
@@ -16,6 +17,8 @@ export interface LinearInput {
   readonly xStride: number;
   /** Whether they are codes, as `quantizeCodes` writes them. */
   readonly coded?: boolean;
+  /** Where their sums of squares are, if they are still to be scaled by them. */
+  readonly squares?: RowSquares;
 }
 
 /** Where codes of rows go, in tensors that layers share: those of one label are read before the next. */
@@ -51,11 +54,13 @@ export interface RoundedRowsOptions {
   readonly codes: LinearInput | undefined;
 }
 
-/** Binds the launch that rounds rows; says what of them is to be multiplied. */
+/**
+ * Binds the launch that rounds rows, in place from row `first` on; says what of them is to be multiplied.
+ */
 export function roundedRows(
   recorder: Recorder,
   { x, stride, columns: cols, rounding, codes }: RoundedRowsOptions,
-): { readonly input: LinearInput; readonly round: (rows: number) => void } {
+): { readonly input: LinearInput; readonly round: (rows: number, first?: number) => void } {
   if (codes === undefined) {
     return {
       input: { x, xStride: stride },

@@ -10,12 +10,14 @@
 import { joinSums } from "../../kernels/linear/join_sums.ts";
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
 import { type RankSegments, rankSegments, segments } from "../../kernels/linear/layout.ts";
+import { type Residual, residualLinear } from "../../kernels/linear/residual_linear.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { RankOf } from "../parallel/communicator.ts";
 import type { Step } from "./batch.ts";
+import type { AddsRows } from "./block_rows.ts";
 import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear } from "./linear.ts";
@@ -39,8 +41,8 @@ export interface RowParallelBinding extends LinearInput {
   readonly outStride: number;
   /** Column of `out` that output 0 goes to. Default 0. */
   readonly outColumn?: number;
-  /** `[1, outStride]` f32 that a generated row alone adds its outputs to, in place of `out`; one rank only. */
-  readonly residual?: Tensor | undefined;
+  /** What rows may add their outputs to, in place of writing `out`; one rank only. */
+  readonly residual?: Residual | undefined;
   /** Where ranks meet, if there are several. */
   readonly sums: RankSums | undefined;
 }
@@ -87,17 +89,26 @@ export class RowParallel {
   }
 
   /** Adds one launch; with several ranks one for each run, an exchange and one that joins. */
-  compile(plan: Plan<Step>, { sums, residual, ...binding }: RowParallelBinding): void {
+  compile(plan: Plan<Step>, { sums, residual, ...binding }: RowParallelBinding): AddsRows {
     const { recorder } = plan;
     const { parts, segments } = this.#cut;
     if (sums === undefined) {
-      const project = this.#runs[0]!.bind(recorder, {
-        ...binding,
-        segments,
-        oneRow: residual && { residual },
+      const [run] = this.#runs;
+      const project = run!.bind(recorder, { ...binding, segments });
+      const weight = run!.whole;
+      // Codes and rows that matrices multiply have no such launch.
+      const adds = residual !== undefined && weight !== undefined && binding.coded !== true;
+      const adding =
+        adds && weight.matrix?.decode !== true
+          ? residualLinear(recorder, { ...binding, weight, segments, residual })
+          : undefined;
+      const isAdded: AddsRows = ({ rows, decodeRows }) =>
+        adding?.adds(rows) === true && (weight?.matrix === undefined || rows === decodeRows);
+      plan.add((step) => {
+        if (isAdded(step)) adding!.record(step.rows);
+        else project(step.rows, step.decodeRows);
       });
-      plan.add((step) => project(step.rows, step.decodeRows));
-      return;
+      return isAdded;
     }
     const { x, xStride, ...output } = binding;
     const { name, rows: outputs, columns } = this.#shape;
@@ -127,6 +138,7 @@ export class RowParallel {
     });
     sums.gather(plan, name, parts);
     plan.add((step) => join(step.rows));
+    return () => false;
   }
 }
 

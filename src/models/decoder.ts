@@ -6,18 +6,19 @@
  * @module
  */
 import type { WeightDtype } from "../../kernels/linear/layout.ts";
-import { normFits } from "../../kernels/linear/row_norm.ts";
+import type { Residual } from "../../kernels/linear/residual_linear.ts";
 import { addNorm } from "../../kernels/norm/add_norm.ts";
 import type { Addend } from "../../kernels/norm/addend.ts";
 import { finalNorm } from "../../kernels/norm/final_norm.ts";
+import { type NormedRows, normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { isLoneRow, LONE_ROW, type Step, type StepRows } from "../layers/batch.ts";
-import { type BlockNorm, type BlockRows, isFused } from "../layers/block_rows.ts";
+import type { Step } from "../layers/batch.ts";
+import { type AddsRows, type BlockRows, isFused } from "../layers/block_rows.ts";
 import { mergeSpecs } from "../layers/destinations.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { expertRun } from "../layers/experts.ts";
@@ -28,7 +29,7 @@ import { Mlp } from "../layers/mlp.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
 import { specOnRank } from "../layers/rank_specs.ts";
 import { RankSums } from "../layers/rank_sums.ts";
-import { RowCodes } from "../layers/rounded_rows.ts";
+import { type LinearInput, RowCodes } from "../layers/rounded_rows.ts";
 import { SlotExchange } from "../layers/slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
@@ -43,7 +44,7 @@ export interface AttentionBlocks {
   bind(
     tensors: PlanTensors,
     rows: BlockRows,
-  ): (plan: Plan<Step>, layer: number, norm: BlockNorm | undefined) => void;
+  ): (plan: Plan<Step>, layer: number, residual: Residual | undefined) => AddsRows;
 }
 
 /** Of the model, on all ranks together. */
@@ -61,11 +62,18 @@ export interface DecoderShape {
   readonly rounding: ActivationRounding | undefined;
 }
 
-/** What a block has made and nobody has added yet. */
+/** Rows of a step, as the blocks of all layers have them. */
+interface DecoderRows extends BlockRows {
+  /** `[maxRows, hiddenStride]` f32: the residual stream */
+  readonly hidden: Tensor;
+  /** What norms write; rounded rows of other schemes than theirs are apart. */
+  readonly normedRows: NormedRows;
+}
+
+/** What a block has made, and where nobody has to add it any more. */
 interface Pending {
   readonly addend: Addend;
-  /** Whether in such a step the block has added it itself. */
-  isAdded(step: StepRows): boolean;
+  readonly isAdded: AddsRows;
 }
 
 interface Layer {
@@ -184,9 +192,8 @@ export class Decoder implements Model {
     const stride = Math.ceil(hiddenSize / 4) * 4;
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
-    const own = this.#allocateRows(stride);
-    const rows = { ...own, sums, residual: this.#folds(device) ? own.hidden : undefined };
-    const { hidden, normed, output } = rows;
+    const rows = { ...this.#allocateRows(stride), sums };
+    const { hidden, output } = rows;
     const attend = this.#attention.bind(tensors, rows);
     const dense = this.#denseBinding(rows);
     const moe = moeShape && this.#moeBinding(moeShape, rows, device);
@@ -194,28 +201,27 @@ export class Decoder implements Model {
     plan.group("embedding");
     this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
     plan.tap("embedding", hidden);
-    const folds = rows.residual !== undefined;
-    const fromRow: Pending = {
-      addend: { kind: "row", tensor: output },
-      isAdded: (step) => folds && isLoneRow(step),
-    };
+    const addend: Addend = { kind: "row", tensor: output };
     let pending: Pending | undefined;
     this.#layers.forEach((layer, i) => {
-      plan.group(`layer ${i}`);
-      const attentionNorm = this.#addNorm(plan, rows, layer.attentionNorm, pending);
+      // That of the first layer is no layer's own: nobody before it can have it done.
+      if (i > 0) plan.group(`layer ${i}`);
+      this.#addNorm(plan, rows, layer.attentionNorm, pending);
+      if (i === 0) plan.group(`layer ${i}`);
       if (i > 0) plan.tap(`layer${i - 1}.out`, hidden);
-      attend(plan, i, attentionNorm);
+      const attended = attend(plan, i, this.#residual(rows, layer.feedForwardNorm));
       plan.tap(`layer${i}.attn_out`, output);
-      const norm = this.#addNorm(plan, rows, layer.feedForwardNorm, fromRow);
+      this.#addNorm(plan, rows, layer.feedForwardNorm, { addend, isAdded: attended });
       plan.tap(`layer${i}.after_attn`, hidden);
+      const residual = this.#residual(rows, this.#layers[i + 1]?.attentionNorm ?? this.#norm);
       if ("dense" in layer.feedForward) {
-        layer.feedForward.dense.compile(plan, { ...dense, norm });
-        pending = fromRow;
+        const isAdded = layer.feedForward.dense.compile(plan, { ...dense, residual });
+        pending = { addend, isAdded };
         return;
       }
       const { scratch } = moe!;
       const { experts } = layer.feedForward;
-      const binding = { ...moe!, norm };
+      const binding = { ...moe!, residual };
       experts.compile(plan, binding);
       plan.tap(`layer${i}.router_logits`, scratch.routerLogits);
       plan.tap(`layer${i}.experts`, scratch.experts);
@@ -229,6 +235,10 @@ export class Decoder implements Model {
 
     plan.group("output head");
     const { logitRows } = tensors.inputs;
+    // A model has a layer at least, whose result is the last that is pending.
+    const last = pending as Pending | undefined;
+    // Nobody reads normed rows any more.
+    const normed = rows.normedRows.tensor;
     const shape = {
       x: hidden,
       weight: this.#norm.tensor,
@@ -237,22 +247,36 @@ export class Decoder implements Model {
       stride,
       eps,
     };
-    this.#afterPending(plan, pending, (addend) => {
-      const record = finalNorm(recorder, { ...shape, rowIndices: logitRows, addend });
-      return (step) => record(step.logitRows);
-    });
+    const bare = finalNorm(recorder, { ...shape, rowIndices: logitRows });
+    const adding = finalNorm(recorder, { ...shape, rowIndices: logitRows, addend: last!.addend });
+    plan.add((step) => (last!.isAdded(step) ? bare : adding)(step.logitRows));
     plan.tap("final_norm", normed);
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
   }
 
-  /** Whether kernels over one row norm it themselves and add to it: where they can, and it pays. */
-  #folds({ limits }: GPUDevice): boolean {
-    const { communicator, quantizeActivations, layout } = this.#options;
-    const { hiddenSize, rounding } = this.#shape;
-    if (layout.tuning?.foldsNorms !== true || layout.matrix?.decode === true) return false;
+  /** Whether norms leave their scale to who multiplies the rows: f16 has no room for such numbers. */
+  get #leavesScale(): boolean {
+    const { quantizeActivations, layout } = this.#options;
+    const { rounding } = this.#shape;
     const roundsApart = quantizeActivations && rounding !== undefined && !isFused(rounding);
-    return communicator.size === 1 && !roundsApart && normFits(limits, hiddenSize);
+    return !roundsApart && layout.halfProducts !== true && layout.matrix?.decode !== true;
+  }
+
+  /** Rows of a step whose norms do: not those that matrices multiply. */
+  #unscaledRows({ rows, decodeRows }: Step): number {
+    if (!this.#leavesScale) return 0;
+    return this.#options.layout.matrix === undefined ? rows : decodeRows;
+  }
+
+  /** What blocks add to themselves in front of such a norm, where that pays. */
+  #residual(
+    { hidden, hiddenStride: stride, normedRows: normed }: DecoderRows,
+    { tensor: weight }: VectorWeight,
+  ): Residual | undefined {
+    const { layout, communicator } = this.#options;
+    const folds = layout.tuning?.foldsNorms === true && communicator.size === 1;
+    return folds && this.#leavesScale ? { hidden, stride, weight, normed } : undefined;
   }
 
   /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */
@@ -294,85 +318,68 @@ export class Decoder implements Model {
     return { ...rows, scratch, exchange };
   }
 
-  #allocateRows(stride: number): BlockRows & { readonly hidden: Tensor } {
+  #allocateRows(stride: number): DecoderRows {
     const { memory, maxRows, quantizeActivations } = this.#options;
+    const { hiddenSize, normEps: eps } = this.#shape;
     const rounding = quantizeActivations ? this.#shape.rounding : undefined;
     const codes = this.#takesCodes ? new RowCodes(memory, maxRows) : undefined;
-    const rows = (label: string) => memory.allocate("activations", maxRows * stride * 4, label);
+    const allocate = (label: string, width = stride) =>
+      memory.allocate("activations", maxRows * width * 4, label);
+    const shape = normedShape(hiddenSize, isFused(rounding));
+    const normedRows = { ...shape, tensor: allocate("normed rows", shape.stride) };
+    const quantized = (): LinearInput => {
+      if (codes !== undefined) return codes.input("normed rows", hiddenSize);
+      if (shape.rounded !== undefined) return partOf(normedRows, shape.rounded, eps);
+      return { x: allocate("quantized rows"), xStride: stride };
+    };
     return {
-      hidden: rows("hidden rows"),
-      normed: rows("normed rows"),
-      quantized:
-        codes?.input("normed rows", this.#shape.hiddenSize) ??
-        (rounding && { x: rows("quantized rows"), xStride: stride }),
+      hidden: allocate("hidden rows"),
+      normedRows,
+      normed: partOf(normedRows, 0, eps),
+      quantized: rounding && quantized(),
       rounding,
       codes,
-      output: rows("block output"),
+      output: allocate("block output"),
       hiddenStride: stride,
     };
   }
 
   /**
-   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: not
-   * for a generated row alone, where blocks can do that for it themselves.
-   *
-   * @returns What they need for it.
+   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: where
+   * the block before has not done so itself.
    */
   #addNorm(
     plan: Plan<Step>,
-    rows: BlockRows & { readonly hidden: Tensor },
+    rows: DecoderRows,
     { tensor: weight }: VectorWeight,
     pending: Pending | undefined,
-  ): BlockNorm | undefined {
+  ): void {
     const { recorder } = plan;
-    const { hidden, normed, quantized, rounding, hiddenStride: stride, residual } = rows;
+    const { hidden: x, normedRows: normed, rounding, hiddenStride: stride } = rows;
     const { hiddenSize: cols, normEps: eps } = this.#shape;
-    const shape = { x: hidden, weight, normed, cols, stride, eps };
-    const fused = isFused(rounding);
-    // Whatever is pending, a generated row alone needs no launch.
-    const folds = residual !== undefined && (pending?.isAdded(LONE_ROW) ?? true);
+    const addend = pending?.addend;
+    const norm = addNorm(recorder, { ...{ x, addend, weight, normed, cols, stride, eps } });
     const round =
-      rounding === undefined || fused ? undefined : this.#round(recorder, rows, rounding);
-    this.#afterPending(plan, pending, (addend) => {
-      const norm = addNorm(recorder, {
-        ...shape,
-        addend,
-        quantized: fused ? quantized?.x : undefined,
-      });
-      return (step) => {
-        if (folds && isLoneRow(step)) return;
-        norm(step.rows);
-        round?.(step.rows);
-      };
+      rounding === undefined || isFused(rounding)
+        ? undefined
+        : this.#round(recorder, rows, rounding);
+    plan.add((step) => {
+      if (pending?.isAdded(step)) return;
+      norm(step.rows, this.#unscaledRows(step));
+      round?.(step.rows);
     });
-    return folds ? { hidden, weight, eps } : undefined;
   }
 
   #round(
     recorder: Recorder,
-    { normed: x, quantized, hiddenStride: stride }: BlockRows,
+    { normed, quantized }: DecoderRows,
     rounding: ActivationRounding,
   ): (rows: number) => void {
-    const { hiddenSize: cols } = this.#shape;
-    const shape = { x, out: quantized!.x, cols, stride };
-    return quantized!.coded === true
+    const { x: out, xStride: outStride, coded } = quantized!;
+    const shape = { x: normed.x, cols: this.#shape.hiddenSize, stride: normed.xStride, out };
+    return coded === true
       ? quantizeCodes(recorder, { ...shape, group: rounding.group })
-      : quantize(recorder, { ...shape, rounding });
-  }
-
-  /** Adds a launch in two forms: for steps that have something to add still, and for the others. */
-  #afterPending(
-    plan: Plan<Step>,
-    pending: Pending | undefined,
-    bind: (addend: Addend | undefined) => (step: Step) => void,
-  ): void {
-    const bare = bind(undefined);
-    if (pending === undefined) {
-      plan.add(bare);
-      return;
-    }
-    const adding = bind(pending.addend);
-    plan.add((step) => (pending.isAdded(step) ? bare : adding)(step));
+      : quantize(recorder, { ...shape, outStride, rounding });
   }
 
   #denseBinding(rows: BlockRows) {

@@ -145,8 +145,8 @@ function mlaBlocks(
         prefillCapacity,
         ...rows,
       };
-      return (plan, i, norm) =>
-        layers[i]!.compile(plan, { ...binding, norm, cache: cache.layers[i]! });
+      return (plan, i, residual) =>
+        layers[i]!.compile(plan, { ...binding, residual, cache: cache.layers[i]! });
     },
   };
 }

@@ -127,8 +127,8 @@ function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
       const scratch = allocateGqaScratch(memory, shape, options);
       const cacheDtype = cache.shape.dtype;
       const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };
-      return (plan, i, norm) =>
-        layers[i]!.compile(plan, { ...binding, norm, cache: cache.layers[i]! });
+      return (plan, i, residual) =>
+        layers[i]!.compile(plan, { ...binding, residual, cache: cache.layers[i]! });
     },
   };
 }

@@ -1,0 +1,76 @@
+// Where the sums of a linear kernel go: onto the rows of the residual stream, and beside that what
+// the next norm makes of those, but for its scale, which needs the whole row: `value * norm_weight`,
+// the same rounded to E4M3 with ROUNDED, and the sum of the squares of each SQUARES_COLUMNS values.
+// norm/add_norm writes the same bits. common/row_scale.wgsl takes it from there.
+//
+// Needs common/quantize_e4m3.wgsl, the bindings of linear/residual_linear.wgsl, and of `params` beside what write_sums.wgsl has `normed_stride`,
+// `normed_rounded` and `normed_squares`: the columns of a row of `normed` where those start. With
+// ROUNDED the outputs of a workgroup are one group of the rounding.
+//
+// Every invocation of the workgroup must call write_outputs(), in uniform control flow.
+
+const ROUNDED = false;
+const WORKGROUP_TILES = WORKGROUP_OUTPUTS / SQUARES_COLUMNS;
+
+const_assert WORKGROUP_OUTPUTS % SQUARES_COLUMNS == 0u;
+const_assert !ROUNDED || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
+
+// By row and output; zeros beyond the last output.
+var<workgroup> stream_values: array<f32, TOKENS * WORKGROUP_OUTPUTS>;
+// Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
+var<workgroup> largest: array<atomic<u32>, TOKENS>;
+
+// The parameters of write_sums.wgsl.
+fn write_outputs(
+  sums: Sums, first_row: u32, output: vec4u, end: u32, invocation: u32, tile: u32,
+) {
+  let first = tile * WORKGROUP_OUTPUTS;
+  let rows = min(TOKENS, params.rows - first_row);
+  var weighted = Sums();
+  if holds_sums(invocation) {
+    for (var t = 0u; t < rows; t++) {
+      let at = (first_row + t) * params.out_stride;
+      let beside = (first_row + t) * params.normed_stride;
+      for (var i = 0u; i < 4u; i++) {
+        var value = 0.0;
+        if output[i] < end {
+          value = out[at + output[i]] + sums[t][i];
+          out[at + output[i]] = value;
+          weighted[t][i] = value * norm_weight[output[i]];
+          normed[beside + output[i]] = weighted[t][i];
+        }
+        stream_values[t * WORKGROUP_OUTPUTS + output[i] - first] = value;
+      }
+      if ROUNDED {
+        let magnitude = abs(weighted[t]);
+        let most = max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
+        atomicMax(&largest[t], bitcast<u32>(most));
+      }
+    }
+  }
+  workgroupBarrier();
+  for (var n = invocation; n < rows * WORKGROUP_TILES; n += WORKGROUP_SIZE) {
+    let column = first + n % WORKGROUP_TILES * SQUARES_COLUMNS;
+    if column < end {
+      var squares = vec4f();
+      for (var i = n * SQUARES_COLUMNS; i < (n + 1u) * SQUARES_COLUMNS; i += 4u) {
+        let values = vec4f(
+          stream_values[i], stream_values[i + 1u], stream_values[i + 2u], stream_values[i + 3u],
+        );
+        squares = fma(values, values, squares);
+      }
+      let beside = (first_row + n / WORKGROUP_TILES) * params.normed_stride;
+      normed[beside + params.normed_squares + column / SQUARES_COLUMNS] = join(squares);
+    }
+  }
+  if ROUNDED && holds_sums(invocation) {
+    for (var t = 0u; t < rows; t++) {
+      let scale = unscaled_group_scale(bitcast<f32>(atomicLoad(&largest[t])));
+      let rounded = round_vector(weighted[t], scale);
+      let beside = (first_row + t) * params.normed_stride + params.normed_rounded;
+      for (var i = 0u; i < 4u; i++) {
+        if output[i] < end { normed[beside + output[i]] = rounded[i]; }
+      }
+    }
+  }
+}

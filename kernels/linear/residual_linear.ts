@@ -1,0 +1,80 @@
+/**
+ * A linear whose outputs are added to the residual stream, and that writes what the next norm makes
+ * of it: `kernels/common/write_normed.wgsl`.
+ *
+ * @module
+ */
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+import { formOf } from "../../src/gpu/tuning.ts";
+import outputsPlain from "../common/outputs_plain.wgsl?raw";
+import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import writeNormed from "../common/write_normed.wgsl?raw";
+import { type NormedRows, normedParams } from "../norm/normed_rows.ts";
+import { launchForms, type RecordRows, recordRows, rowsOf } from "./launch_form.ts";
+import {
+  bindLinear,
+  type LinearOptions,
+  linearText,
+  linearWidth,
+  ROUNDING_LANES,
+} from "./linear.ts";
+import bindings from "./residual_linear.wgsl?raw";
+import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weight_kernel.ts";
+
+const text = linearText(bindings, outputsPlain, writeNormed, SCALED_ROWS, quantizeE4m3);
+const kernels = weightKernels({
+  ...text,
+  buffers: [...text.buffers, "norm_weight", "normed"] as const,
+});
+
+/** The residual stream, and what comes after a block that adds to it. */
+export interface Residual {
+  /** `[rows, stride]` f32 */
+  readonly hidden: Tensor;
+  readonly stride: number;
+  /** `[columns]` f32: of the next norm */
+  readonly weight: Tensor;
+  readonly normed: NormedRows;
+}
+
+export interface ResidualLinearOptions
+  extends Pick<LinearOptions, "x" | "xStride" | "weight" | "segments" | "forms"> {
+  readonly residual: Residual;
+}
+
+/**
+ * What `linear` and then `addNorm` make of rows that leave their scale, bit for bit, in one launch.
+ *
+ * Binds the tensors now. `adds` says of which numbers of rows: those that no staged form would take.
+ */
+export function residualLinear(
+  recorder: Recorder,
+  { residual, ...options }: ResidualLinearOptions,
+): { readonly record: RecordRows; adds(rows: number): boolean } {
+  const { x, xStride, weight } = options;
+  const { hidden, stride, weight: normWeight, normed } = residual;
+  const rounds = normed.rounded !== undefined;
+  requireMultiplesOf4("linear/linear", { xStride });
+  const mostRows = rowsOf(x, xStride);
+  const all = launchForms(weight, { mostRows }, options.forms);
+  const rowLanes = rounds ? ROUNDING_LANES : undefined;
+  return {
+    record: recordRows({
+      forms: launchForms(weight, { stages: false, mostRows, rowLanes }, options.forms),
+      bind: (form) =>
+        bindLinear(
+          recorder,
+          kernels,
+          {
+            ...{ ...options, form, out: hidden, outStride: stride },
+            constants: { ROUNDED: rounds },
+            params: normedParams(normed),
+          },
+          { norm_weight: normWeight, normed: normed.tensor },
+        ),
+      width: (form) => linearWidth(weight.rows, weight.rows, form),
+    }),
+    adds: (rows) => formOf(all, rows).staged !== true,
+  };
+}
