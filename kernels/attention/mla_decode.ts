@@ -57,8 +57,10 @@ export interface MlaDecodeOptions extends ExchangeOptions {
   readonly ropeTable: Tensor;
   /** `[rows, maxSplits, heads, 2 + latent]` f32; needed for rows of more than one split */
   readonly partials?: Tensor;
-  /** `[rows, heads * latent]` f32 */
+  /** `[rows, heads * latent]` f32; not written where splits are left */
   readonly out: Tensor;
+  /** Leaves the records of splits, even of one, as `mergeSplits` reads them. Default false. */
+  readonly leavesSplits?: boolean;
   readonly heads: number;
   /** Elements of a latent and of a rope part: multiples of 4. */
   readonly latent: number;
@@ -81,7 +83,7 @@ export interface MlaDecodeOptions extends ExchangeOptions {
  * Absorbed latent attention of generated rows over keys `0..position`.
  *
  * Binds the tensors now; the returned function records one launch when the longest row has one
- * split or its splits stay as they are, else two. With `groups` rows of one sequence share the reads
+ * split or splits are left, else two. With `groups` rows of one sequence share the reads
  * of its cache; no bit changes.
  */
 export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): DecodeLaunch {
@@ -95,9 +97,10 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
     );
   }
   const { by, lanes, tuning } = exchangeFor(recorder.device, options);
+  const merge = { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength };
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: options.groups },
-    merge: { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength },
+    merge: options.leavesSplits ? undefined : merge,
     bind: (target, direct, groups) => {
       const most = groups === undefined ? tuning.rowHeads : tuning.groupHeads;
       const headTile = Math.min(heads, most);

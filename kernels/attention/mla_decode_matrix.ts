@@ -57,7 +57,7 @@ function kernelsFor({ text }: MatrixTiles): Kernels {
 }
 
 export interface MlaDecodeMatrixOptions
-  extends Omit<MlaDecodeOptions, "groups" | "subgroupSize" | "tuning"> {
+  extends Omit<MlaDecodeOptions, "groups" | "subgroupSize" | "tuning" | "leavesSplits"> {
   readonly tiles: MatrixTiles;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The launches of generated rows, alike for both kinds of attention: one over all splits, written
- * straight to the output where there is one split, else merged by a second launch or by the caller.
+ * straight to the output where there is one split, else merged by a second launch; or left in splits.
  *
  * @module
  */
@@ -17,15 +17,8 @@ export const SHARED_ROWS = 4;
  * Records the attention of `rows` rows, of which the longest has `maxSplits` splits.
  *
  * @param groups How many groups the rows make up; 0 when each stands alone, which reads no group.
- * @param merges Whether rows are finished; else the records of their splits, or of the one they have,
- * are left as `mergeSplits` reads them. Default true.
  */
-export type DecodeLaunch = (
-  rows: number,
-  maxSplits: number,
-  groups?: number,
-  merges?: boolean,
-) => void;
+export type DecodeLaunch = (rows: number, maxSplits: number, groups?: number) => void;
 
 /** What is done with a bound kernel, of whatever other uniform values. */
 type SplitKernel = Pick<BoundKernel<"max_splits">, "set" | "record">;
@@ -36,7 +29,8 @@ interface SplitLaunchOptions {
   readonly out: Tensor;
   readonly partials: Tensor | undefined;
   readonly groups: Tensor | undefined;
-  readonly merge: Omit<MergeSplitsOptions, "partials">;
+  /** Undefined: the records of splits, even of one, are left in `partials` for who merges them. */
+  readonly merge: Omit<MergeSplitsOptions, "partials"> | undefined;
   /** Binds the kernel that writes to `target`, for rows alone or for groups. */
   bind(
     target: Tensor,
@@ -47,16 +41,17 @@ interface SplitLaunchOptions {
 
 /** Binds the launches for rows alone and, where there is a tensor of groups, for groups. */
 export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): DecodeLaunch {
-  const { kernel, out, partials, groups } = options;
+  const { kernel, out, partials, groups, merge } = options;
   const bindForm = (members: Tensor | undefined) => ({
-    direct: options.bind(out, true, members),
+    direct: merge && options.bind(out, true, members),
     split: partials && options.bind(partials, false, members),
   });
   const alone = bindForm(undefined);
   const shared = groups && bindForm(groups);
-  const reduce = partials && mergeSplits(recorder, { ...options.merge, partials });
-  return (rows, maxSplits, groupCount = 0, merges = true) => {
-    if ((maxSplits > 1 || !merges) && partials === undefined) {
+  const reduce = merge && partials && mergeSplits(recorder, { ...merge, partials });
+  return (rows, maxSplits, groupCount = 0) => {
+    const isDirect = maxSplits <= 1 && merge !== undefined;
+    if (!isDirect && partials === undefined) {
       throw new KernelError(kernel, `${maxSplits} splits, but no partials`);
     }
     if (groupCount > 0 && shared === undefined) {
@@ -64,10 +59,10 @@ export function decodeLaunch(recorder: Recorder, options: SplitLaunchOptions): D
     }
     const form = groupCount > 0 ? shared! : alone;
     const count = groupCount > 0 ? groupCount : rows;
-    if (maxSplits <= 1 && merges) return form.direct.bound.record(count, form.direct.headTiles);
-    const { bound, headTiles } = form.split!;
+    const { bound, headTiles } = (isDirect ? form.direct : form.split)!;
+    if (isDirect) return bound.record(count, headTiles);
     bound.set("max_splits", maxSplits);
     bound.record(count, headTiles, maxSplits);
-    if (merges) reduce!(rows, maxSplits);
+    reduce?.(rows, maxSplits);
   };
 }

@@ -1,88 +1,188 @@
 /**
- * A linear over slices of one row that attention left in splits: `kernels/common/x_merged.wgsl`.
+ * A linear over slices of generated rows that attention left in splits, in one launch with what puts
+ * those together.
  *
  * @module
  */
+import { KernelError } from "../../src/errors.ts";
+import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
 import mergedSplits from "../common/merged_splits.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
 import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import writeSums from "../common/write_sums.wgsl?raw";
 import xMerged from "../common/x_merged.wgsl?raw";
-import { launchForms } from "./launch_form.ts";
-import { BLOCK_COLUMNS } from "./layout.ts";
-import {
-  bindLinear,
-  type LinearOptions,
-  lanesOf,
-  linearText,
-  linearWidth,
-  ROUNDING_LANES,
-  ROWS_PER_LANE,
-} from "./linear.ts";
+import { type LaunchForm, launchForms, rowLanes, rowsOf, takenForms } from "./launch_form.ts";
+import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
+import { lanesOf, ROUNDING_LANES, ROWS_PER_LANE } from "./linear.ts";
+import source from "./merging_linear.wgsl?raw";
 import { weightCost } from "./weight_cost.ts";
-import { requireMultiplesOf4, weightKernels } from "./weight_kernel.ts";
+import {
+  requireMultiplesOf4,
+  weightConstants,
+  weightKernels,
+  weightTensors,
+} from "./weight_kernel.ts";
 
-const NAME = "linear/linear";
+const NAME = "linear/merging_linear";
 const FLOAT_BYTES = 4;
 /** Beside the merged slices and what forms of the launch take. */
 const OTHER_BYTES = 512;
 
-const texts = [writeSums, softmax, mergedSplits];
-const plain = weightKernels({ ...linearText(outputsPlain, ...texts), xVector: xMerged });
-const rounded = weightKernels({
-  ...linearText(outputsRounded, quantizeE4m3, ...texts),
+const definition = {
+  name: NAME,
+  buffers: ["partials", "weights", "scales", "rows", "out"],
+  params: [
+    "rows",
+    "outputs",
+    "columns",
+    "rows_padded",
+    "segments",
+    "slices",
+    "group_rows",
+    "out_stride",
+    "max_splits",
+    "split_length",
+  ],
   xVector: xMerged,
-});
+} as const;
+type Param = (typeof definition.params)[number];
 
-export interface MergingLinearOptions
-  extends Pick<LinearOptions, "weight" | "out" | "outStride" | "forms"> {
-  /** `[splits, groups, 2 + columns]` f32, as attention leaves them for `mergeSplits` */
+const kernelsWith = (...texts: readonly string[]) =>
+  weightKernels({ ...definition, source: [source, softmax, mergedSplits, ...texts].join("\n") });
+const plain = kernelsWith(outputsPlain);
+const rounded = kernelsWith(outputsRounded, quantizeE4m3);
+
+export interface MergingLinearOptions {
+  /** `[rows, maxSplits, groups, 2 + columns]` f32, as attention leaves them for `mergeSplits` */
   readonly partials: Tensor;
+  /** `[rows]` vec4u: source, position, cache slot, first page */
+  readonly rows: Tensor;
+  /** Keys of a split. */
+  readonly splitLength: number;
+  /** Without a bias. */
+  readonly weight: LinearWeight;
   /** Weight rows that are multiplied with the same slice. */
   readonly groupRows: number;
-  /** Whether each 128 outputs are rounded to E4M3, as `roundOutputs` of `linear` has it. */
+  /** `[rows, outStride]` f32 */
+  readonly out: Tensor;
+  readonly outStride: number;
+  /** Rounds each 128 outputs to E4M3 with a scale of their own. */
   readonly roundOutputs: boolean;
+  /** How launches are shared out; never changes a bit. Default: as the weight's tuning says. */
+  readonly forms?: readonly RowForm[];
 }
 
 /**
- * What `mergeSplits` and then `linear` with groups make of one row, bit for bit, in one launch.
+ * What `mergeSplits` and then `linear` with groups make of generated rows, bit for bit, in one launch.
  *
- * Binds the tensors now; the returned function records the launch over so many splits. It is undefined
- * where a workgroup has no room for its slices, or would round outputs of a part of one.
+ * Binds the tensors now; the returned function records one launch over `rows` rows, whose records
+ * lie `maxSplits` apart. It is undefined where a workgroup has no room for its slices, or would
+ * round outputs of a part of one.
+ *
+ * @throws {KernelError} when the columns are no multiple of four, or the weight has a bias.
  */
 export function mergingLinear(
   recorder: Recorder,
   options: MergingLinearOptions,
-): ((splits: number) => void) | undefined {
-  const { partials, weight, groupRows, roundOutputs } = options;
-  const { columns, rows, lanes } = weight;
-  requireMultiplesOf4(NAME, { columns });
-  const slices = roundOutputs ? Math.max(BLOCK_COLUMNS / groupRows, 1) : 1;
-  const ownBytes = slices * columns * FLOAT_BYTES;
-  const isWhole = (slices * groupRows) % BLOCK_COLUMNS === 0 && Number.isInteger(slices);
-  if (roundOutputs && !(isWhole && groupRows % (ROWS_PER_LANE * lanes) === 0)) return;
-  if (ownBytes + OTHER_BYTES > recorder.device.limits.maxComputeWorkgroupStorageSize) return;
-  const most = ROUNDING_LANES;
-  const rowLanes = roundOutputs ? most : lanesOf(groupRows, { lanes, most });
-  const form = launchForms(weight, { rowLanes, ownBytes }, options.forms)[0]!;
-  const xStride = Math.ceil(rows / groupRows) * (2 + columns);
-  const kernel = bindLinear(recorder, roundOutputs ? rounded : plain, {
-    ...{ ...options, x: partials, xStride, form },
-    groups: { rows: groupRows, xStride: columns },
-    constants: { SLICES: slices, SLICE_VECTORS: columns / 4 },
-    cost: ({ param }) => {
-      const { bytes, flops } = weightCost(weight, 1, rows);
-      const floats = param("rows") * xStride;
-      return { bytes: bytes + floats * FLOAT_BYTES, flops: flops + 4 * floats };
-    },
+): ((rows: number, maxSplits: number) => void) | undefined {
+  const { weight, groupRows } = options;
+  requireMultiplesOf4(NAME, { columns: weight.columns });
+  if (weight.bias !== undefined) throw new KernelError(NAME, "a weight with a bias");
+  const slices = workgroupSlices(options);
+  if (slices === undefined) return;
+  const forms = mergingForms(recorder, options, slices);
+  if (forms.length === 0) return;
+  const bound = forms.map((form) => {
+    const tiles = Math.ceil((slices * groupRows) / (ROWS_PER_LANE * rowLanes(form)));
+    const width = Math.ceil(weight.rows / (slices * groupRows)) * tiles;
+    return { ...form, width, kernel: bindMerging(recorder, { ...options, form, slices }) };
   });
-  const width = linearWidth(rows, roundOutputs ? rows : groupRows, form);
-  return (splits) => {
-    kernel.set("rows", splits);
-    kernel.record(width);
+  return (rows, maxSplits) => {
+    const { kernel, width, tokens } = formOf(bound, rows);
+    kernel.set("rows", rows);
+    kernel.set("max_splits", maxSplits);
+    kernel.record(width, Math.ceil(rows / tokens));
   };
+}
+
+/** Slices of a workgroup, where its outputs are as many as the rounding wants. */
+function workgroupSlices({
+  weight,
+  groupRows,
+  roundOutputs,
+}: MergingLinearOptions): number | undefined {
+  if (!roundOutputs) return 1;
+  const slices = Math.max(BLOCK_COLUMNS / groupRows, 1);
+  if (!Number.isInteger(slices) || (slices * groupRows) % BLOCK_COLUMNS !== 0) return;
+  return groupRows % (ROWS_PER_LANE * weight.lanes) === 0 ? slices : undefined;
+}
+
+/** Those of the tuning that there is room for, for as many rows as there are records of. */
+function mergingForms(
+  { device }: Recorder,
+  { partials, weight, groupRows, roundOutputs, ...options }: MergingLinearOptions,
+  slices: number,
+): LaunchForm[] {
+  const { lanes, columns, dtype } = weight;
+  const room = device.limits.maxComputeWorkgroupStorageSize - OTHER_BYTES;
+  const most = ROUNDING_LANES;
+  const across = roundOutputs ? most : lanesOf(groupRows, { lanes, most });
+  const given = options.forms ?? formsFor(weight.tuning ?? PLAIN_TUNING, dtype);
+  const fitting = given.flatMap((form) => {
+    const ownBytes = form.tokens * slices * columns * FLOAT_BYTES;
+    if (ownBytes > room) return [];
+    return launchForms(weight, { stages: false, rowLanes: across, ownBytes }, [form]);
+  });
+  const recordFloats = Math.ceil(weight.rows / groupRows) * (2 + columns);
+  return fitting.length === 0 ? [] : takenForms(fitting, rowsOf(partials, recordFloats));
+}
+
+interface BoundOptions extends MergingLinearOptions {
+  readonly form: LaunchForm;
+  readonly slices: number;
+}
+
+function bindMerging(
+  recorder: Recorder,
+  { form, slices, ...options }: BoundOptions,
+): BoundKernel<Param> {
+  const { partials, rows, splitLength, weight, groupRows, out, outStride } = options;
+  const { columns } = weight;
+  const sliceCount = Math.ceil(weight.rows / groupRows);
+  const { weights, scales } = weightTensors(NAME, weight);
+  const kernels = options.roundOutputs ? rounded : plain;
+  return kernels(weight, form).bind(
+    recorder,
+    { partials, weights, scales, rows, out },
+    {
+      constants: {
+        ...weightConstants(weight, form, { segments: 1, bias: false }),
+        ...{ SLICES: slices, SLICE_VECTORS: columns / 4 },
+      },
+      params: {
+        outputs: weight.rows,
+        columns,
+        rows_padded: weight.rowsPadded,
+        segments: 1,
+        slices: sliceCount,
+        group_rows: groupRows,
+        out_stride: outStride,
+        split_length: splitLength,
+      },
+      cost: ({ param, step }) => {
+        const count = param("rows");
+        let splits = 0;
+        for (let r = 0; r < count; r++) {
+          splits += Math.ceil((step.rows[4 * r + 1]! + 1) / splitLength);
+        }
+        const { bytes, flops } = weightCost(weight, count, weight.rows);
+        const floats = splits * sliceCount * (2 + columns);
+        return { bytes: bytes + floats * FLOAT_BYTES, flops: flops + 4 * floats };
+      },
+    },
+  );
 }

@@ -25,7 +25,7 @@ test.each([
   const rows = 4 * groupRows;
   const shape = { dtype: "f32", rows, columns, lanes: LANES } as const;
   const launch = mergingLinear(recorder, {
-    ...{ ...options, partials: spare, out: spare, outStride: rows },
+    ...{ ...options, partials: spare, rows: spare, splitLength: 8, out: spare, outStride: rows },
     weight: { ...shape, rowsPadded: paddedRows(rows, LANES), words: spare },
   });
   expect(launch !== undefined).toBe(merges);
