@@ -222,7 +222,12 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     with: "blocks",
     case: 2,
   },
-  { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]", case: 2 },
+  {
+    name: "the bias is dropped",
+    replace: "return vec4f(bias[row.x], bias[row.y], bias[row.z], bias[row.w]);",
+    with: "return vec4f();",
+    case: 2,
+  },
   {
     name: "experts are not padded",
     replace: "return params.rows_padded / LANES *",

@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "../linear/check_squares.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import type { GatedActivation } from "../linear/gated_activation.ts";
 import { gateUpRows, layoutFor } from "../linear/layout.ts";
@@ -24,6 +25,8 @@ interface Shape extends ExpertShape {
   readonly intermediate: number;
   readonly quantize: boolean;
   readonly activation?: GatedActivation;
+  /** Whether rows are still to be scaled, by sums of squares behind their columns. */
+  readonly squares?: boolean;
 }
 
 /** A limit that some gates and ups of about 1 exceed. */
@@ -36,14 +39,17 @@ const matrixOf = ({ dtype, groupColumns, intermediate, columns }: Shape) => ({
   lanes: LANES,
 });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
+const xStrideOf = ({ columns, squares }: Shape) =>
+  squares ? squaredStride(columns) : strideOf(columns);
 
 export default defineCheck<Shape>({
   name: "moe/expert_gate_up",
   cases: [
-    // Tiles that are full, short and absent; two groups of outputs; two blocks with a tail.
+    // Tiles that are full, short and absent; two groups of outputs; two blocks with a tail; rows still
+    // to be scaled.
     {
       ...{ dtype: "fp8", rows: 27, slots: 2, slabs: [2, 1] },
-      ...{ columns: 141, intermediate: 133, quantize: true },
+      ...{ columns: 141, intermediate: 133, quantize: true, squares: true },
     },
     {
       ...{ dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4] },
@@ -51,7 +57,7 @@ export default defineCheck<Shape>({
     },
     {
       ...{ dtype: "int4", groupColumns: 64, rows: 7, slots: 2, slabs: [2, 1], bias: true },
-      ...{ columns: 141, intermediate: 133, quantize: true },
+      ...{ columns: 141, intermediate: 133, quantize: true, squares: true },
     },
     {
       ...{ dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4], bias: true, activation: clamped },
@@ -96,11 +102,31 @@ export default defineCheck<Shape>({
       case: 3,
     },
     { name: "alpha is 1", replace: "-params.alpha * g", with: "-g", case: 3 },
+    {
+      name: "every row has the scale of the first",
+      replace: "row_scale(x_first[t])",
+      with: "row_scale(x_first[0])",
+    },
+    { name: "eps is dropped", replace: "+ params.eps", with: "" },
+    {
+      name: "the bias is scaled too",
+      replace: "fma(sums[t], vec4f(scale), bias_of(row))",
+      with: "(sums[t] + bias_of(row)) * scale",
+      case: 2,
+    },
+    {
+      name: "rows without sums are scaled",
+      replace: "params.squares == 0u ||",
+      with: "",
+      case: 1,
+    },
   ],
 
   inputs(shape, random) {
-    const { rows, columns } = shape;
-    const x = randomRows({ rows, columns, stride: strideOf(columns) }, random);
+    const { rows, columns, squares } = shape;
+    const x = squares
+      ? randomSquaredRows({ rows, columns }, random)
+      : randomRows({ rows, columns, stride: strideOf(columns) }, random);
     return {
       x: x.map((value) => value * 0.1),
       ...randomExperts(shape, matrixOf(shape), random),
@@ -109,7 +135,7 @@ export default defineCheck<Shape>({
   },
 
   reference(shape, inputs) {
-    const { rows, slots, columns, intermediate, quantize, activation } = shape;
+    const { rows, slots, columns, intermediate, quantize, activation, squares } = shape;
     const weights = unpackExperts(shape, matrixOf(shape), inputs);
     const biases = expertBiases(shape, matrixOf(shape), inputs);
     const { x, experts } = inputs;
@@ -120,13 +146,11 @@ export default defineCheck<Shape>({
     for (let pair = 0; pair < pairs; pair++) {
       const weight = weights[experts![pair]!]!;
       const bias = biases[experts![pair]!]!;
-      const first = Math.floor(pair / slots) * strideOf(columns);
-      const h = gatedRow(
-        intermediate,
-        (i) => dot({ weight, columns, row: i }, x!, first) + bias[i]!,
-        (i) => dot({ weight, columns, row: upRow + i }, x!, first) + bias[upRow + i]!,
-        activation,
-      );
+      const r = Math.floor(pair / slots);
+      const first = r * xStrideOf(shape);
+      const scale = squares ? scaleOf(x!, r, columns) : 1;
+      const sum = (row: number) => dot({ weight, columns, row }, x!, first) * scale + bias[row]!;
+      const h = gatedRow(intermediate, sum, (i) => sum(upRow + i), activation);
       if (quantize) quantizeRow(h);
       out.set(h, pair * outStride);
     }
@@ -135,10 +159,11 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, tensors, tuning) {
     const { sorted = 0, subgroups = 0 } = tuning;
-    const { rows, slots, columns, intermediate, quantize, activation } = shape;
+    const { rows, slots, columns, intermediate, quantize, activation, squares } = shape;
     const launch = expertGateUp(recorder, {
       x: tensors.x!,
-      xStride: strideOf(columns),
+      xStride: xStrideOf(shape),
+      ...(squares && { squares: squaresOf(columns) }),
       slots,
       experts: tensors.experts!,
       sortedPairs: tensors.sorted_pairs!,

@@ -1,20 +1,23 @@
-import { allocateTensor } from "../../src/gpu/tensor.ts";
+import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
 import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
 import { gateUpRows, layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
 import { addNorm } from "../norm/add_norm.ts";
-import { quantizeGroups } from "../norm/reference.ts";
+import { normedShape, partOf } from "../norm/normed_rows.ts";
+import { normedRow } from "../norm/reference.ts";
 import {
   chosenAtMost,
   type ExpertShape,
+  expertBiases,
   expertWeights,
   LANES,
   randomExperts,
   randomPairs,
   unpackExperts,
 } from "./check_experts.ts";
+import { expertCombine } from "./expert_combine.ts";
 import { expertDown } from "./expert_down.ts";
 import { expertGateUp } from "./expert_gate_up.ts";
 
@@ -22,6 +25,8 @@ interface Shape extends ExpertShape {
   readonly hidden: number;
   readonly intermediate: number;
   readonly rounded: boolean;
+  /** Size of the numbers in the residual stream. */
+  readonly scale: number;
   readonly eps: number;
 }
 
@@ -42,21 +47,42 @@ const unnamed = <T>(prefix: string, arrays: Readonly<Record<string, T>>): Record
       .map(([name, array]) => [name.slice(prefix.length + 1), array]),
   );
 
-/** All experts of few rows: normed by the first half, combined and added by the second. */
+/** A binding starts at a multiple of 256 bytes. */
+const BINDING_WORDS = 64;
+/** Where `lists` has the expert of each pair, and behind those its weight. */
+const EXPERTS_AT = BINDING_WORDS;
+const weightsAt = (pairs: number) => EXPERTS_AT + Math.ceil(pairs / BINDING_WORDS) * BINDING_WORDS;
+
+function listsOf(experts: Uint32Array, random: () => number, scale: number): Uint32Array {
+  const start = weightsAt(experts.length);
+  const lists = new Uint32Array(start + experts.length).fill(0xdeadbeef);
+  lists.set(experts, EXPERTS_AT);
+  const weights = Float32Array.from(experts, () => (0.5 + random()) * scale);
+  lists.set(new Uint32Array(weights.buffer), start);
+  return lists;
+}
+
+/** All experts of few rows, whose results go onto the residual stream and through the next norm. */
 export default defineCheck<Shape>({
-  name: "moe/experts of rows",
+  name: "moe/expert_combine of rows",
   cases: [
+    // Two groups of the rounding, the second a short one that ends inside a vector.
     {
       ...{ dtype: "fp8", rows: 2, slots: 3, slabs: [4, 0] },
-      ...{ hidden: 141, intermediate: 133, rounded: true, eps: 0.02 },
+      ...{ hidden: 141, intermediate: 133, rounded: true, scale: 0.25, eps: 0.02 },
     },
     {
-      ...{ dtype: "bf16", rows: 3, slots: 2, slabs: [3, 0] },
-      ...{ hidden: 65, intermediate: 21, rounded: false, eps: 0.02 },
+      ...{ dtype: "bf16", rows: 3, slots: 2, slabs: [3, 0], bias: true },
+      ...{ hidden: 65, intermediate: 21, rounded: false, scale: 0.25, eps: 0.02 },
+    },
+    // Magnitudes below the smallest that a scale of scaled rows stands for.
+    {
+      ...{ dtype: "fp8", rows: 2, slots: 2, slabs: [3, 0], bias: true },
+      ...{ hidden: 141, intermediate: 21, rounded: true, scale: 2 ** -20, eps: 1e-13 },
     },
     {
       ...{ dtype: "fp8", rows: 1, slots: 5, slabs: [8, 0] },
-      ...{ hidden: 1024, intermediate: 512, rounded: true, eps: 1e-6 },
+      ...{ hidden: 1024, intermediate: 512, rounded: true, scale: 0.25, eps: 1e-6 },
     },
   ],
   tunings: [
@@ -64,124 +90,250 @@ export default defineCheck<Shape>({
     { folded: 0 },
     { folded: 1, subgroups: 1 },
   ],
+  tunedCases: [0, 1],
   exactAcrossTunings: true,
   tolerance: 2e-5,
-  bytes: (shape) =>
-    (storedBytes(upMatrix(shape)) + storedBytes(downMatrix(shape))) * chosenAtMost(shape),
-  flops: ({ rows, slots, hidden, intermediate }) => 6 * rows * slots * hidden * intermediate,
+  bytes: (shape) => storedBytes(downMatrix(shape)) * chosenAtMost(shape),
+  flops: ({ rows, slots, hidden, intermediate }) => 2 * rows * slots * hidden * intermediate,
   mutants: [
-    { name: "rows are not normed", replace: "x[first[t] + v] * scale", with: "x[first[t] + v]" },
-    { name: "nothing is rounded", replace: "if ROUNDED {", with: "if false {" },
-    { name: "slots count alike", replace: "vec4f(slot_weights[pair])", with: "vec4f(1.0)" },
+    {
+      name: "slots count alike",
+      replace: "fma(vec4f(weight), sums[0]",
+      with: "fma(vec4f(1.0), sums[0]",
+    },
     {
       name: "every row has the slots of the first",
       replace: "group.y * params.slots + slot",
       with: "slot",
     },
     {
+      name: "every row has the weights of the first",
+      replace: "params.slot_weights + pair",
+      with: "params.slot_weights + slot",
+    },
+    {
+      name: "weights are not behind the experts",
+      replace: "pairs[params.slot_weights + pair]",
+      with: "pairs[pair]",
+    },
+    {
       name: "a slot is left out",
       replace: "slot < params.slots",
       with: "slot < params.slots - 1u",
     },
-    { name: "nothing is added", replace: "] += combined[i]", with: "] = combined[i]" },
+    {
+      name: "the last slot alone counts",
+      replace: "sums[0], combined[0])",
+      with: "sums[0], vec4f())",
+    },
+    {
+      name: "every pair has the first expert",
+      replace: "expert_tile(pair)",
+      with: "expert_tile(0u)",
+    },
+    { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]", case: 1 },
+    {
+      name: "nothing is added",
+      replace: "out[at + output[i]] + sums[t][i]",
+      with: "sums[t][i]",
+    },
+    { name: "the stream stays as it is", replace: "out[at + output[i]] = value;", with: "" },
+    {
+      name: "rows of the stream are too close",
+      replace: "(first_row + t) * params.out_stride",
+      with: "(first_row + t) * params.outputs",
+    },
     {
       name: "outputs beyond the last are written",
-      replace: "output[i] < params.outputs",
-      with: "true",
+      replace: "if output[i] < end {",
+      with: "if true {",
+    },
+    {
+      name: "rounded outputs beyond the last are written",
+      replace: "if output[i] < end { normed",
+      with: "if true { normed",
+    },
+    {
+      name: "the norm's weight is dropped",
+      replace: "value * norm_weight[output[i]]",
+      with: "value",
+    },
+    {
+      name: "normed rows are too close",
+      replace: "(first_row + t) * params.normed_stride",
+      with: "(first_row + t) * params.outputs",
+    },
+    {
+      name: "rounded rows lie on the others",
+      replace: "params.normed_stride + params.normed_rounded",
+      with: "params.normed_stride",
+    },
+    {
+      name: "nothing is rounded",
+      replace: "round_vector(weighted[t], scale)",
+      with: "weighted[t]",
+    },
+    {
+      name: "one output of four counts for the scale",
+      replace: "max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w))",
+      with: "magnitude.x",
+    },
+    {
+      name: "the scale has a smallest magnitude",
+      replace: "max(largest, 1e-30)",
+      with: "max(largest, SMALLEST_MAGNITUDE)",
+      case: 2,
+    },
+    {
+      name: "squares are of the outputs before",
+      replace: "output[i] - first] = value;",
+      with: "output[i] - first] = sums[t][i];",
+    },
+    {
+      name: "squares are of the weighted row",
+      replace: "output[i] - first] = value;",
+      with: "output[i] - first] = weighted[t][i];",
+    },
+    {
+      name: "squares are not squared",
+      replace: "fma(values, values, squares)",
+      with: "values + squares",
+    },
+    {
+      name: "every sum of squares is of the first columns",
+      replace: "var i = n * SQUARES_COLUMNS",
+      with: "var i = 0u",
+    },
+    {
+      name: "sums of squares lie side by side by workgroup",
+      replace: "params.normed_squares + column / SQUARES_COLUMNS",
+      with: "params.normed_squares + n % WORKGROUP_TILES",
+    },
+    {
+      name: "sums of squares lie on the normed row",
+      replace: "beside + params.normed_squares + column",
+      with: "beside + column",
+    },
+    {
+      name: "sums of squares beyond the last column are written",
+      replace: "if column < end {",
+      with: "if true {",
     },
   ],
 
   inputs(shape, random) {
-    const { rows, slots, hidden } = shape;
+    const { rows, hidden, scale } = shape;
     const stride = strideOf(hidden);
     const { experts } = randomPairs(shape, random);
+    const x = randomRows({ rows, columns: hidden, stride }, random);
+    const weights = (size: number) =>
+      Float32Array.from({ length: hidden }, () => (0.5 + random()) * size);
     return {
-      x: randomRows({ rows, columns: hidden, stride }, random),
-      norm_weight: Float32Array.from({ length: stride }, () => (0.5 + random()) / 8),
-      experts: experts!,
-      slot_weights: Float32Array.from({ length: rows * slots }, random),
+      x: x.map((value) => value * scale),
+      // So small that the experts give about what is in the stream.
+      norm_weight: weights(1 / 8),
+      next_weight: weights(1),
+      lists: listsOf(experts!, random, scale / 8),
       ...named("up", randomExperts(shape, upMatrix(shape), random)),
       ...named("down", randomExperts(shape, downMatrix(shape), random)),
     };
   },
 
   reference(shape, inputs) {
-    const { rows, slots, hidden, intermediate, rounded, eps } = shape;
-    const up = unpackExperts(shape, upMatrix(shape), unnamed("up", inputs));
-    const down = unpackExperts(shape, downMatrix(shape), unnamed("down", inputs));
+    const { rows, slots, hidden, intermediate, rounded: rounds, eps } = shape;
+    const [upInputs, downInputs] = [unnamed("up", inputs), unnamed("down", inputs)];
+    const up = unpackExperts(shape, upMatrix(shape), upInputs);
+    const down = unpackExperts(shape, downMatrix(shape), downInputs);
+    const upBiases = expertBiases(shape, upMatrix(shape), upInputs);
+    const downBiases = expertBiases(shape, downMatrix(shape), downInputs);
     const { upRow } = gateUpRows(intermediate, LANES);
+    const lists = inputs.lists as Uint32Array;
+    const slotWeights = new Float32Array(lists.buffer, 4 * weightsAt(rows * slots));
     const stride = strideOf(hidden);
     const x = Float64Array.from(inputs.x!);
+    const { stride: normedStride, rounded = 0 } = normedShape(hidden, rounds);
+    const normed = new Float64Array(rows * normedStride);
     for (let r = 0; r < rows; r++) {
       const row = x.subarray(r * stride, r * stride + hidden);
-      const squares = row.reduce((sum, value) => sum + value * value, 0);
-      const scale = 1 / Math.sqrt(squares / hidden + eps);
-      const normed = row.map((value, c) => value * scale * inputs.norm_weight![c]!);
-      const input = rounded ? quantizeGroups(normed) : normed;
+      const mean = row.reduce((sum, value) => sum + value * value, 0) / hidden;
+      const scale = 1 / Math.sqrt(mean + eps);
+      const input = normedRow(row, inputs.norm_weight!, { rounds }).subarray(rounded);
       const combined = new Float64Array(hidden);
       for (let pair = r * slots; pair < (r + 1) * slots; pair++) {
-        const expert = inputs.experts![pair]!;
-        const gate = (i: number) => dot({ weight: up[expert]!, columns: hidden, row: i }, input, 0);
-        const h = gatedRow(intermediate, gate, (i) => gate(upRow + i));
-        if (rounded) quantizeRow(h);
+        const expert = lists[EXPERTS_AT + pair]!;
+        const matrix = { weight: up[expert]!, columns: hidden };
+        const sum = (i: number) =>
+          dot({ ...matrix, row: i }, input, 0) * scale + upBiases[expert]![i]!;
+        const h = gatedRow(intermediate, sum, (i) => sum(upRow + i));
+        if (rounds) quantizeRow(h);
         for (let n = 0; n < hidden; n++) {
-          const sum = dot({ weight: down[expert]!, columns: intermediate, row: n }, h, 0);
-          combined[n]! += inputs.slot_weights![pair]! * sum;
+          const output = dot({ weight: down[expert]!, columns: intermediate, row: n }, h, 0);
+          combined[n]! += slotWeights[pair]! * (output + downBiases[expert]![n]!);
         }
       }
       combined.forEach((value, n) => {
         row[n]! += value;
       });
+      normed.set(normedRow(row, inputs.next_weight!, { rounds }), r * normedStride);
     }
-    return { x };
+    return { x, normed };
   },
 
   bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
     const { rows, slots, hidden, intermediate, rounded, eps } = shape;
     const { device } = recorder;
     const [hiddenStride, stride] = [strideOf(hidden), strideOf(intermediate)];
+    const pairs = rows * slots;
     const spare = (count: number, label: string) => allocateTensor(device, count * 4, label);
-    const normed = spare(rows * hiddenStride, "normed");
-    const quantized = rounded ? spare(rows * hiddenStride, "quantized") : undefined;
-    const inner = spare(rows * slots * stride, "intermediate");
-    const output = spare(rows * slots * hiddenStride, "output");
-    const { x, norm_weight: weight, experts, slot_weights: slotWeights } = tensors;
+    const inner = spare(pairs * stride, "intermediate");
+    const output = spare(pairs * hiddenStride, "output");
+    const { x, norm_weight: weight, next_weight: nextWeight, lists } = tensors;
+    const listFrom = (word: number): Tensor => ({
+      ...{ buffer: lists!.buffer, offset: word * 4, size: pairs * 4 },
+    });
+    const [experts, slotWeights] = [listFrom(EXPERTS_AT), listFrom(weightsAt(pairs))];
+    // The same rows before the experts and after them, as in a model.
+    const normed = { ...normedShape(hidden, rounded), tensor: tensors.normed! };
     const layout = subgroups === 1 ? layoutFor(device) : {};
     const forms = formsOf({ tokens: 1, ...form });
-    const lists = { slots, experts: experts!, sortedPairs: experts!, tiles: experts!, forms };
     const [first] = shape.slabs;
     const slab = (prefix: string, matrix: ReturnType<typeof upMatrix>) => {
       const all = expertWeights(shape, matrix, unnamed(prefix, tensors));
       const slabs = all.slabs.filter(({ expertCount }) => expertCount === first);
       return { ...all, ...layout, slabs };
     };
+    const shared = { slots, experts, sortedPairs: experts, tiles: experts, forms };
     const gateUp = expertGateUp(recorder, {
-      ...lists,
-      ...{ x: quantized ?? normed, xStride: hiddenStride },
+      ...shared,
+      ...partOf(normed, normed.rounded ?? 0, eps),
       ...{ weights: slab("up", upMatrix(shape)), intermediate, quantize: rounded },
       ...{ out: inner, outStride: stride },
-      unsorted: folded === 1 ? { x: x!, norm: { weight: weight!, eps, rounded } } : undefined,
     });
-    const down = expertDown(recorder, {
-      ...lists,
+    const halves = {
       ...{ x: inner, xStride: stride, weights: slab("down", downMatrix(shape)) },
-      ...{ out: output, outStride: hiddenStride, segments: segments(intermediate) },
-      combined: folded === 1 ? { out: x!, slotWeights: slotWeights! } : undefined,
+      segments: segments(intermediate),
+    };
+    const norm = { x: x!, normed, cols: hidden, stride: hiddenStride, eps };
+    const before = addNorm(recorder, { ...norm, weight: weight! });
+    if (folded === 1) {
+      const residual = { hidden: x!, stride: hiddenStride, weight: nextWeight!, normed };
+      const combine = expertCombine(recorder, { ...shared, ...halves, slotWeights, residual });
+      return () => {
+        before(rows);
+        gateUp(rows);
+        combine(rows);
+      };
+    }
+    const down = expertDown(recorder, {
+      ...{ ...shared, ...halves, out: output, outStride: hiddenStride },
     });
-    const norm = (addend?: Parameters<typeof addNorm>[1]["addend"]) =>
-      addNorm(recorder, {
-        ...{ x: x!, addend, weight: weight!, normed, quantized },
-        ...{ cols: hidden, stride: hiddenStride, eps },
-      });
-    const [before, after] =
-      folded === 1
-        ? []
-        : [norm(), norm({ kind: "combine", y: output, weights: slotWeights!, slots })];
+    const addend = { kind: "combine", y: output, weights: slotWeights, slots } as const;
+    const after = addNorm(recorder, { ...norm, addend, weight: nextWeight! });
     return () => {
-      before?.(rows);
+      before(rows);
       gateUp(rows);
       down(rows);
-      after?.(rows);
+      after(rows);
     };
   },
 });
