@@ -1,7 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
-import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
+import { formsOf, UNSTAGED_FORMS } from "../linear/check_forms.ts";
 import {
   CHECK_LANES,
   dot,
@@ -20,6 +20,7 @@ import { mlaProject } from "./mla_project.ts";
 import { mlaEntryBytes, mlaWrite } from "./mla_write.ts";
 
 interface Shape {
+  readonly rows: number;
   readonly dtype: WeightDtype;
   /** Width of the query latent. */
   readonly columns: number;
@@ -32,14 +33,21 @@ interface Shape {
 }
 
 const lanes = CHECK_LANES;
-const SLOTS = 3;
-const SLOT = 2;
-const POSITION = 7;
+/** A row behind the last, which is to be left alone, has a slot and a position too. */
+const slotsOf = ({ rows }: Shape) => Array.from({ length: rows + 1 }, (_, r) => 2 * (rows - r) + 1);
+const positionOf = (row: number) => 3 + 5 * row;
+const FORMS = UNSTAGED_FORMS.filter(({ tokens }) => tokens <= 4);
+/** Two rows in a workgroup: the least in which they can be mixed up. */
+const TWO = FORMS.findIndex(({ tokens }) => tokens === 2);
 
 const offsets = ({ columns, latent, rope }: Shape) => {
   const latentOffset = paddedRows(columns, 8);
-  return { latentOffset, ropeOffset: latentOffset + latent, width: latentOffset + latent + rope };
+  const width = latentOffset + latent + rope;
+  const aStride = paddedRows(width, 4) + 4;
+  return { latentOffset, ropeOffset: latentOffset + latent, width, aStride };
 };
+/** Behind a row's outputs there is room that stays as it was. */
+const outStride = ({ outputs }: Shape) => outputs + 3;
 const latentNormOf = ({ columns }: Shape) => paddedRows(columns, 4);
 
 function normed(values: Float64Array, weight: ArrayLike<number>, first: number, eps: number) {
@@ -48,38 +56,39 @@ function normed(values: Float64Array, weight: ArrayLike<number>, first: number, 
   return values.map((value, i) => value * scale * weight[first + i]!);
 }
 
-/** The query projection and the cache entry of one row. The entry is read back by `mlaGather`. */
+/** Query projections and cache entries of rows. Entries are read back by `mlaGather`. */
 export default defineCheck<Shape>({
   name: "cache/mla_project",
   cases: [
     // Two groups of the rounding, the second a short one that ends inside a vector.
     {
-      ...{ dtype: "fp8", columns: 205, outputs: 44, latent: 20, rope: 12 },
+      ...{ rows: 5, dtype: "bf16", columns: 205, outputs: 44, latent: 20, rope: 12 },
       ...{ rounded: true, eps: 0.02, cacheDtype: "f32" },
     },
     // A latent wider than the query latent.
     {
-      ...{ dtype: "bf16", columns: 64, outputs: 37, latent: 132, rope: 8 },
+      ...{ rows: 2, dtype: "fp8", columns: 64, outputs: 37, latent: 132, rope: 8 },
       ...{ rounded: false, eps: 0.02, cacheDtype: "f32" },
     },
     {
-      ...{ dtype: "fp8", columns: 1536, outputs: 1536, latent: 512, rope: 64 },
+      ...{ rows: 1, dtype: "fp8", columns: 1536, outputs: 1536, latent: 512, rope: 64 },
       ...{ rounded: true, eps: 1e-6, cacheDtype: "f32" },
     },
   ],
   tunings: [
-    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
+    ...FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
     { folded: 1, subgroups: 1 },
   ],
   exactAcrossTunings: true,
   tolerance: 2e-5,
   bytes: (shape) => {
-    const { latent, rope, cacheDtype } = shape;
+    const { rows, latent, rope, cacheDtype } = shape;
     const entry = 4 * (latent + rope) + mlaEntryBytes(cacheDtype, latent, rope);
-    return storedBytes(outputsByColumns(shape)) + entry;
+    return storedBytes(outputsByColumns(shape)) + rows * entry;
   },
-  flops: ({ columns, outputs, latent, rope }) => 2 * columns * outputs + 4 * latent + 3 * rope,
+  flops: ({ rows, columns, outputs, latent, rope }) =>
+    rows * (2 * columns * outputs + 4 * latent + 3 * rope),
   mutants: [
     { name: "eps is 0", replace: "f32(columns) + params.eps", with: "f32(columns)" },
     { name: "nothing is rounded", replace: "if ROUNDED {", with: "if false {" },
@@ -100,8 +109,63 @@ export default defineCheck<Shape>({
     },
     {
       name: "the latent starts elsewhere",
-      replace: "add_squares(params.latent_offset / 4u",
-      with: "add_squares(0u",
+      replace: "add_squares(start + params.latent_offset / 4u",
+      with: "add_squares(start",
+    },
+    {
+      name: "every row is the first",
+      replace: "row * params.x_stride / 4u",
+      with: "0u",
+    },
+    {
+      name: "every tile is of the first rows",
+      replace: "group.y * TOKENS",
+      with: "0u",
+    },
+    {
+      name: "every row is written where the first is",
+      replace: "row * params.out_stride",
+      with: "0u",
+    },
+    {
+      name: "queries behind the last row are written",
+      replace: "if first_row + t < params.rows",
+      with: "if true",
+      tuning: TWO,
+    },
+    {
+      name: "entries behind the last row are written",
+      replace: "if row >= params.rows { return; }",
+      with: "",
+      tuning: TWO,
+    },
+    {
+      name: "every entry is of the first row's latent",
+      replace: "x[entry.start + params.latent_offset",
+      with: "x[params.latent_offset",
+    },
+    {
+      name: "every entry is of the first row's rope part",
+      replace: "x[entry.start + column",
+      with: "x[column",
+    },
+    {
+      name: "rows of a workgroup share their squares",
+      replace: "squares[t * NORM_LANES + i]",
+      with: "squares[i]",
+      tuning: TWO,
+    },
+    {
+      name: "rows of a workgroup share their largest magnitudes",
+      replace: "t * ROW_GROUPS + ",
+      with: "",
+      tuning: TWO,
+    },
+    {
+      name: "the last workgroup alone writes entries",
+      replace: "first_row + group.x - groups",
+      with: "first_row",
+      tuning: TWO,
     },
     {
       name: "pairs are swapped",
@@ -120,70 +184,82 @@ export default defineCheck<Shape>({
       name: "invocations without rows write",
       replace: "if !holds_sums(invocation) { return; }",
       with: "",
-      tuning: ONE_ROW_FORMS.findIndex(({ split }) => split > 1),
+      tuning: FORMS.findIndex(({ split }) => split > 1),
     },
   ],
 
   inputs(shape, random) {
-    const { latent, rope } = shape;
-    const { width } = offsets(shape);
+    const { rows, latent, rope } = shape;
+    const { width, aStride } = offsets(shape);
     const { words, scales } = randomWeight(outputsByColumns(shape), random);
+    const slots = slotsOf(shape);
     return {
-      a: randomRows({ rows: 1, columns: width, stride: paddedRows(width, 4) }, random),
+      a: randomRows({ rows: rows + 1, columns: width, stride: aStride }, random),
       words,
       ...(shape.dtype === "fp8" && { scales }),
       norms: Float32Array.from(
         { length: latentNormOf(shape) + paddedRows(latent, 4) },
         () => 0.5 + random(),
       ),
-      rows: Uint32Array.of(0, POSITION, SLOT, 0),
-      rope_table: Float32Array.from({ length: (POSITION + 1) * rope }, () => random() * 2 - 1),
-      key_slots: Uint32Array.of(SLOT),
+      rows: Uint32Array.from(slots.flatMap((slot, row) => [0, positionOf(row), slot, 0])),
+      rope_table: Float32Array.from(
+        { length: (positionOf(rows) + 1) * rope },
+        () => random() * 2 - 1,
+      ),
+      key_slots: Uint32Array.from(slots),
     };
   },
 
   reference(shape, { a, words, scales = new Uint32Array(), norms, rope_table }) {
-    const { columns, outputs, latent, rope, rounded, eps } = shape;
-    const { latentOffset, ropeOffset } = offsets(shape);
+    const { rows, columns, outputs, latent, rope, rounded, eps } = shape;
+    const { latentOffset, ropeOffset, aStride } = offsets(shape);
     const weight = unpackWeight(outputsByColumns(shape), {
       words: words as Uint32Array,
       scales: scales as Uint32Array,
     });
     const part = (first: number, count: number) =>
       Float64Array.from({ length: count }, (_, i) => a![first + i]!);
-    const query = normed(part(0, columns), norms!, 0, eps);
-    const x = rounded ? quantizeGroups(query) : query;
-    // Beyond the outputs the poison stays.
-    const out = new Float64Array(outputs + 3).fill(Number.NaN);
-    for (let n = 0; n < outputs; n++) out[n] = dot({ weight, columns, row: n }, x, 0);
-    const latents = normed(part(latentOffset, latent), norms!, latentNormOf(shape), eps);
-    const ropes = new Float64Array(rope);
-    for (let i = 0; i < rope; i += 2) {
-      const [first, second] = part(ropeOffset + i, 2) as unknown as [number, number];
-      const turn = POSITION * rope + i;
-      const [cosine, sine] = [rope_table![turn]!, rope_table![turn + 1]!];
-      ropes[i] = first * cosine - second * sine;
-      ropes[i + 1] = first * sine + second * cosine;
+    // Beyond outputs and rows the poison stays, and slots are as they were.
+    const out = new Float64Array((rows + 1) * outStride(shape)).fill(Number.NaN);
+    const latents = new Float64Array((rows + 1) * latent);
+    const ropes = new Float64Array((rows + 1) * rope);
+    for (let row = 0; row < rows; row++) {
+      const start = row * aStride;
+      const query = normed(part(start, columns), norms!, 0, eps);
+      const x = rounded ? quantizeGroups(query) : query;
+      for (let n = 0; n < outputs; n++) {
+        out[row * outStride(shape) + n] = dot({ weight, columns, row: n }, x, 0);
+      }
+      const own = part(start + latentOffset, latent);
+      latents.set(normed(own, norms!, latentNormOf(shape), eps), row * latent);
+      for (let i = 0; i < rope; i += 2) {
+        const [first, second] = part(start + ropeOffset + i, 2) as unknown as [number, number];
+        const turn = positionOf(row) * rope + i;
+        const [cosine, sine] = [rope_table![turn]!, rope_table![turn + 1]!];
+        ropes[row * rope + i] = first * cosine - second * sine;
+        ropes[row * rope + i + 1] = first * sine + second * cosine;
+      }
     }
     return { out, latents, ropes };
   },
 
   bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
-    const { columns, outputs, latent, rope, rounded, eps, cacheDtype } = shape;
+    const { rows: count, columns, outputs, latent, rope, rounded, eps, cacheDtype } = shape;
     const { device } = recorder;
-    const { latentOffset, ropeOffset, width } = offsets(shape);
+    const { latentOffset, ropeOffset, aStride } = offsets(shape);
     const { a, words, scales, norms, rows, rope_table, key_slots, out, latents, ropes } = tensors;
-    const cache = allocateTensor(device, SLOTS * (latent + rope) * 4, "cache");
+    const slots = 1 + Math.max(...slotsOf(shape));
+    const cache = allocateTensor(device, slots * (latent + rope) * 4, "cache");
     const weight = {
       ...(subgroups === 1 && layoutFor(device)),
-      tuning: { ...PLAIN_TUNING, rowForms: formsOf({ tokens: 1, ...form }) },
+      tuning: { ...PLAIN_TUNING, rowForms: formsOf(form) },
       ...outputsByColumns(shape),
       rowsPadded: paddedRows(outputs, lanes),
       words: words!,
       ...(scales && { scales }),
     };
     const entry = {
-      ...{ a: a!, latentOffset, latent, ropeOffset, rope, rows: rows! },
+      ...{ a: a!, aStride, latentOffset, latent, ropeOffset, rope, rows: rows! },
       ...{ ropeTable: rope_table!, cache, cacheDtype, eps },
     };
     const gather = mlaGather(recorder, {
@@ -193,26 +269,25 @@ export default defineCheck<Shape>({
     if (folded === 1) {
       const project = mlaProject(recorder, {
         ...{ ...entry, weight, norms: norms!, latentNorm: latentNormOf(shape) },
-        ...{ rounded, query: out! },
+        ...{ rounded, query: out!, queryStride: outStride(shape) },
       });
       return () => {
-        project();
-        gather(1);
+        project.record(count);
+        gather(count + 1);
       };
     }
     const stride = paddedRows(columns, 4);
-    const query = allocateTensor(device, stride * 4, "query latent");
+    const query = allocateTensor(device, count * stride * 4, "query latent");
     // A binding starts at a multiple of 256 bytes, so the weights get buffers of their own.
-    const own = (first: number, count: number) => {
-      const tensor = allocateTensor(device, count * 4, "norm");
+    const own = (first: number, length: number) => {
+      const tensor = allocateTensor(device, length * 4, "norm");
       const encoder = device.createCommandEncoder();
-      encoder.copyBufferToBuffer(norms!.buffer, first * 4, tensor.buffer, 0, count * 4);
+      encoder.copyBufferToBuffer(norms!.buffer, first * 4, tensor.buffer, 0, length * 4);
       device.queue.submit([encoder.finish()]);
       return tensor;
     };
     const write = mlaWrite(recorder, {
       ...entry,
-      aStride: width,
       latentWeight: own(latentNormOf(shape), latent),
       query: {
         ...{ offset: 0, width: columns, weight: own(0, columns) },
@@ -221,12 +296,12 @@ export default defineCheck<Shape>({
     });
     const project = linear(recorder, {
       ...{ x: query, xStride: stride, weight },
-      ...{ out: out!, outStride: outputs },
+      ...{ out: out!, outStride: outStride(shape) },
     });
     return () => {
-      write(1);
-      project(1);
-      gather(1);
+      write(count);
+      project(count);
+      gather(count + 1);
     };
   },
 });

@@ -1,20 +1,21 @@
-// mla_project: what cache/mla_write and the query projection after it do for one row, in one launch
+// mla_project: what cache/mla_write and the query projection after it do, in one launch
 //
-//   query[n]       = sum over k of q[k] * W[n, k], where q is the normed query latent
-//   cache[slot]    = RMSNorm(latent part) * its weight, then the rotated rope part
+//   out[r, n]      = sum over k of q[r, k] * W[n, k], where q is the normed query latent
+//   cache[slot(r)] = RMSNorm(latent part) * its weight, then the rotated rope part
 //
-//   x            [1, ...]              f32      read   query latent, then the latent and the rope part
+//   x            [rows, x_stride]      f32      read   query latent, then the latent and the rope part
 //   weights      [rows_padded, columns padded]  granules read  interleaved over LANES rows
 //   scales       [groups, rows_padded]  words   read   of dtypes with scales, else unused
 //   norm_weight  [...]                 f32      read   of the query, and from latent_norm on of the latent
-//   rows         [1]                   vec4u    read   y = position, z = cache slot
+//   rows         [rows]                vec4u    read   y = position, z = cache slot
 //   rope_table   [positions, rope / 2] vec2f    read   cosine, sine
-//   out          [outputs]             f32      write
+//   out          [rows, out_stride]    f32      write
 //   cache        [slots, latent + rope] pairs   write  see the joined latent_write_*.wgsl
 //
-// The last workgroup writes the entry, the others four outputs an invocation. Bits are those of
-// the two kernels: norms of common/x_normed.wgsl, order of additions of common/dot_rows.wgsl.
-// The latent begins and ends at a multiple of four.
+// A workgroup computes four outputs of TOKENS rows in each of its first invocations; of the
+// workgroups of TOKENS rows, the last TOKENS write an entry each. Bits are those of the two kernels:
+// norms of common/x_normed.wgsl, order of additions of common/dot_rows.wgsl. The latent begins and
+// ends at a multiple of four, and so do rows.
 
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * ROW_LANES;
@@ -23,10 +24,13 @@ const BIAS = false;
 const bias = array<f32, 1>(0.0);
 
 struct Params {
+  rows: u32,
   outputs: u32,
   columns: u32,
   rows_padded: u32,
   segments: u32,
+  x_stride: u32,
+  out_stride: u32,
   latent_offset: u32,
   latent_norm: u32,
   latent: u32,
@@ -45,35 +49,55 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> cache: array<CachePair>;
 @group(0) @binding(8) var<uniform> params: Params;
 
-const_assert TOKENS == 1u;
-
 struct Entry {
   row: vec4u,
+  // The row's first vector of x.
+  start: u32,
   scale: f32,
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
-  let first = group.x * WORKGROUP_OUTPUTS;
-  if first >= params.outputs {
-    write_row(invocation);
+  let first_row = group.y * TOKENS;
+  let groups = (params.outputs + WORKGROUP_OUTPUTS - 1u) / WORKGROUP_OUTPUTS;
+  if group.x >= groups {
+    write_row(first_row + group.x - groups, invocation);
     return;
   }
   let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
-  let output = vec4u(first + lane) + vec4u(0u, 1u, 2u, 3u) * LANES;
+  let output = vec4u(group.x * WORKGROUP_OUTPUTS + lane) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
-  let x_rows = begin_rows(XRows(), invocation);
+  var x_first = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    x_first[t] = row_start(min(first_row + t, params.rows - 1u));
+  }
+  let x_rows = begin_rows(x_first, invocation);
   let sums = dot_rows(row_granules(row), row, x_rows, invocation);
   if !holds_sums(invocation) { return; }
-  for (var i = 0u; i < 4u; i++) {
-    if output[i] < params.outputs { out[output[i]] = sums[0][i]; }
+  for (var t = 0u; t < TOKENS; t++) {
+    if first_row + t < params.rows { write_query(first_row + t, output, sums[t]); }
   }
 }
 
-fn write_row(invocation: u32) {
-  add_squares(params.latent_offset / 4u, params.latent, 0u, invocation);
+// Index of the first vector of a row of x.
+fn row_start(row: u32) -> u32 {
+  return row * params.x_stride / 4u;
+}
+
+fn write_query(row: u32, output: vec4u, sums: vec4f) {
+  for (var i = 0u; i < 4u; i++) {
+    if output[i] < params.outputs { out[row * params.out_stride + output[i]] = sums[i]; }
+  }
+}
+
+fn write_row(row: u32, invocation: u32) {
+  if row >= params.rows { return; }
+  let start = row_start(row);
+  if invocation < ROW_SHARERS {
+    add_squares(start + params.latent_offset / 4u, params.latent, 0u, invocation);
+  }
   workgroupBarrier();
-  let entry = Entry(rows[0], norm_scale(params.latent, 0u));
+  let entry = Entry(rows[row], start, norm_scale(params.latent, 0u));
   find_largest(entry, invocation);
   workgroupBarrier();
   write_entry(entry, invocation);
@@ -81,14 +105,14 @@ fn write_row(invocation: u32) {
 
 fn latent_pair(entry: Entry, pair: u32) -> vec2f {
   let vector = pair / 2u;
-  let value = x[params.latent_offset / 4u + vector] * entry.scale
+  let value = x[entry.start + params.latent_offset / 4u + vector] * entry.scale
     * norm_weight[params.latent_norm / 4u + vector];
   return select(value.xy, value.zw, pair % 2u == 1u);
 }
 
 fn rope_pair(entry: Entry, pair: u32) -> vec2f {
   let column = params.rope_offset + 2u * pair;
-  let vector = x[column / 4u];
+  let vector = x[entry.start + column / 4u];
   let turn = rope_table[entry.row.y * (params.rope / 2u) + pair];
   return rotate(select(vector.xy, vector.zw, column % 4u == 2u), turn);
 }

@@ -10,6 +10,8 @@ const ROUNDED = false;
 const ROW_VECTORS = 32u;
 // Vectors of a row that are added up side by side: add_norm has 64 invocations, a column each.
 const NORM_LANES = 16u;
+// Invocations that norm a row together.
+const ROW_SHARERS = WORKGROUP_SIZE / TOKENS;
 const GROUP_VECTORS = GROUP_COLUMNS / 4u;
 const ROW_GROUPS = (ROW_VECTORS + GROUP_VECTORS - 1u) / GROUP_VECTORS;
 
@@ -22,44 +24,45 @@ fn x_vector(index: u32) -> vec4f {
   return normed_rows[index];
 }
 
-/// Norms the rows that start at these vectors of `x`; returns where each starts for x_vector().
+/// Norms the rows that start at these vectors of `x`; returns where each starts for x_vector(). A row
+/// that comes again and again at the end is normed once.
 fn begin_rows(first: XRows, invocation: u32) -> XRows {
   let vectors = (params.columns + 3u) / 4u;
-  for (var t = 0u; t < TOKENS; t++) {
-    add_squares(first[t], params.columns, t, invocation);
-  }
+  let t = invocation / ROW_SHARERS;
+  let share = invocation % ROW_SHARERS;
+  let start = first[t];
+  let own = select(vectors, 0u, t > 0u && start == first[max(t, 1u) - 1u]);
+  if own > 0u { add_squares(start, params.columns, t, share); }
   workgroupBarrier();
 
-  var rows = XRows();
-  for (var t = 0u; t < TOKENS; t++) {
-    let scale = norm_scale(params.columns, t);
-    for (var v = invocation; v < vectors; v += WORKGROUP_SIZE) {
-      let value = masked(x[first[t] + v] * scale * norm_weight[v], v);
-      normed_rows[t * ROW_VECTORS + v] = value;
-      if ROUNDED {
-        let most = max(max(abs(value.x), abs(value.y)), max(abs(value.z), abs(value.w)));
-        atomicMax(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS], bitcast<u32>(most));
-      }
+  let scale = norm_scale(params.columns, t);
+  for (var v = share; v < own; v += ROW_SHARERS) {
+    let value = masked(x[start + v] * scale * norm_weight[v], v);
+    normed_rows[t * ROW_VECTORS + v] = value;
+    if ROUNDED {
+      let most = max(max(abs(value.x), abs(value.y)), max(abs(value.z), abs(value.w)));
+      atomicMax(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS], bitcast<u32>(most));
     }
-    rows[t] = t * ROW_VECTORS;
   }
   workgroupBarrier();
   if ROUNDED {
-    for (var t = 0u; t < TOKENS; t++) {
-      for (var v = invocation; v < vectors; v += WORKGROUP_SIZE) {
-        let i = t * ROW_VECTORS + v;
-        let amax = atomicLoad(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS]);
-        normed_rows[i] = round_vector(normed_rows[i], group_scale(bitcast<f32>(amax)));
-      }
+    for (var v = share; v < own; v += ROW_SHARERS) {
+      let i = t * ROW_VECTORS + v;
+      let amax = atomicLoad(&group_amax[t * ROW_GROUPS + v / GROUP_VECTORS]);
+      normed_rows[i] = round_vector(normed_rows[i], group_scale(bitcast<f32>(amax)));
     }
     workgroupBarrier();
+  }
+  var rows = XRows();
+  for (var i = 1u; i < TOKENS; i++) {
+    rows[i] = select(i * ROW_VECTORS, rows[i - 1u], first[i] == first[i - 1u]);
   }
   return rows;
 }
 
 // Adds up the squares of row t, `columns` numbers from a vector of `x` on.
-fn add_squares(start: u32, columns: u32, t: u32, invocation: u32) {
-  for (var lane = invocation; lane < NORM_LANES; lane += WORKGROUP_SIZE) {
+fn add_squares(start: u32, columns: u32, t: u32, share: u32) {
+  for (var lane = share; lane < NORM_LANES; lane += ROW_SHARERS) {
     var sum = vec4f();
     for (var v = lane; 4u * v < columns; v += NORM_LANES) {
       let inside = vec4u(4u * v) + vec4u(0u, 1u, 2u, 3u) < vec4u(columns);

@@ -14,12 +14,11 @@ import { mlaDecode } from "../../kernels/attention/mla_decode.ts";
 import { mlaPrefill } from "../../kernels/attention/mla_prefill.ts";
 import type { CacheDtype } from "../../kernels/cache/cache_kernel.ts";
 import { mlaGather } from "../../kernels/cache/mla_gather.ts";
-import { mlaProject } from "../../kernels/cache/mla_project.ts";
+import { mlaProject, type ProjectLaunch, projectFits } from "../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import { mergingLinear } from "../../kernels/linear/merging_linear.ts";
-import { normFits } from "../../kernels/linear/row_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -195,10 +194,11 @@ export class MlaAttention {
       plan.add((step) => write(step.rows));
       return;
     }
-    const alone = this.#projectAlone(plan, binding, rounding);
-    const isAlone = (step: Step) => isLoneRow(step) && alone !== undefined;
+    const generated = this.#projectGenerated(plan, binding, rounding);
+    const isOne = ({ rows, decodeRows }: Step) =>
+      rows === decodeRows && generated?.pays(rows) === true;
     plan.add((step) => {
-      if (isAlone(step)) alone!();
+      if (isOne(step)) generated!.record(step.rows);
       else write(step.rows);
     });
     let input: LinearInput = { x: scratch.queryLatent!, xStride: padTo(queryLatent!, 4) };
@@ -217,29 +217,29 @@ export class MlaAttention {
       outStride: this.#queryStride,
     });
     plan.add((step) => {
-      if (!isAlone(step)) query(step.rows, step.decodeRows);
+      if (!isOne(step)) query(step.rows, step.decodeRows);
     });
   }
 
-  /** One launch for a row that stands alone, where it can do all that follows the first projections. */
-  #projectAlone(
+  /** One launch for steps without prompts, where it can do all that follows the first projections. */
+  #projectGenerated(
     { recorder }: Plan<Step>,
     { scratch, inputs, ropeTable, cache, cacheDtype }: MlaBinding,
     rounding: ActivationRounding | undefined,
-  ): (() => void) | undefined {
+  ): ProjectLaunch | undefined {
     const { latent, rope, eps, queryLatent } = this.#shape;
-    const { latentOffset, ropeOffset } = firstColumns(this.#shape, this.#layout);
+    const { latentOffset, ropeOffset, stride } = firstColumns(this.#shape, this.#layout);
     const weight = this.#second?.whole;
     const norms = this.#norms;
     const roundsApart = rounding !== undefined && !isFused(rounding);
     if (weight === undefined || norms === undefined || roundsApart || latent % 4 !== 0) return;
     if (weight.matrix?.decode === true) return;
-    if (!normFits(recorder.device.limits, queryLatent!)) return;
+    if (!projectFits(recorder.device.limits, queryLatent!)) return;
     return mlaProject(recorder, {
-      ...{ a: scratch.first, weight, norms, rounded: rounding !== undefined },
+      ...{ a: scratch.first, aStride: stride, weight, norms, rounded: rounding !== undefined },
       latentNorm: (this.#latentNorm.tensor.offset - norms.offset) / FLOAT_BYTES,
       ...{ latentOffset, latent, ropeOffset, rope, rows: inputs.rows, ropeTable },
-      ...{ query: scratch.query, cache, cacheDtype, eps },
+      ...{ query: scratch.query, queryStride: this.#queryStride, cache, cacheDtype, eps },
     });
   }
 

@@ -36,6 +36,7 @@ const every: readonly (readonly [string, Tuning])[] = [
 
 type Wanted = (form: RowForm) => boolean;
 const isUnstaged: Wanted = ({ staged }) => staged !== true;
+const isOfFew: Wanted = (form) => isUnstaged(form) && form.tokens <= 4;
 const isOneRow: Wanted = ({ tokens }) => tokens === 1;
 const isOfPairs: Wanted = ({ tokens, staged }) => tokens === 1 || tokens === PAIR_TILE || !!staged;
 
@@ -49,7 +50,7 @@ const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings
   [expertDown, isOfPairs],
   [expertRows, isOneRow],
   [mergingLinear, isOneRow],
-  [mlaProject, isOneRow],
+  [mlaProject, isOfFew],
   [oneRow, isOneRow],
   [roundedOutputs, isOneRow],
 ];
