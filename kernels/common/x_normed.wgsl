@@ -1,6 +1,6 @@
 // What a linear kernel multiplies: its activation rows behind their norm, bit for bit as
-// norm/add_norm writes them, rounded to E4M3 with ROUNDED. Each workgroup norms the TOKENS rows it
-// multiplies, once, into its own memory, so that few rows need no launch for their norm.
+// cache/mla_write writes them, rounded to E4M3 with ROUNDED. Each workgroup norms the TOKENS rows it
+// multiplies, once, into its own memory, so that rows need no launch for their norm.
 //
 // Needs common/quantize_e4m3.wgsl, the binding `norm_weight: array<vec4f>` and `params.eps`. Rows
 // have `params.columns` columns, of which ROW_VECTORS vectors have room.
@@ -8,7 +8,7 @@
 alias XVector = vec4f;
 const ROUNDED = false;
 const ROW_VECTORS = 32u;
-// Vectors of a row that are added up side by side: add_norm has 64 invocations, a column each.
+// Vectors of a row that are added up side by side: mla_write has 64 invocations, a column each.
 const NORM_LANES = 16u;
 // Invocations that norm a row together.
 const ROW_SHARERS = WORKGROUP_SIZE / TOKENS;

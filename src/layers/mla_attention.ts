@@ -120,7 +120,7 @@ export class MlaAttention {
   }
 
   /**
-   * Adds the layer's launches: 6 for a generated row that stands alone, 8 for several. Beyond one
+   * Adds the layer's launches: 6 for a generated row that stands alone, 7 for several. Beyond one
    * split of keys it is one more, but for a row alone where a tuning folds norms.
    */
   compile(plan: Plan<Step>, binding: MlaBinding): void {
