@@ -11,7 +11,14 @@ import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeNormed from "../common/write_normed.wgsl?raw";
 import { type NormedRows, normedParams } from "../norm/normed_rows.ts";
-import { launchForms, type RecordRows, recordRows, rowsOf } from "./launch_form.ts";
+import {
+  type LaunchForm,
+  launchForms,
+  type RecordRows,
+  recordRows,
+  rowLanes,
+  rowsOf,
+} from "./launch_form.ts";
 import {
   bindLinear,
   type LinearOptions,
@@ -27,6 +34,13 @@ const kernels = weightKernels({
   ...text,
   buffers: [...text.buffers, "norm_weight", "normed"] as const,
 });
+
+/** Invocations of a workgroup with weight rows of their own whose outputs of any rows it can keep. */
+const MOST_ROW_LANES = 64;
+
+function narrowed(form: LaunchForm): LaunchForm {
+  return { ...form, workgroup: Math.min(rowLanes(form), MOST_ROW_LANES) * form.split };
+}
 
 /** The residual stream, and what comes after a block that adds to it. */
 export interface Residual {
@@ -47,21 +61,22 @@ export interface ResidualLinearOptions
  * What `linear` and then `addNorm` make of rows that leave their scale, bit for bit, in one launch.
  *
  * Binds the tensors now. `adds` says of which numbers of rows: those that no staged form would take.
+ * `addsAll` says that there are no others.
  */
 export function residualLinear(
   recorder: Recorder,
   { residual, ...options }: ResidualLinearOptions,
-): { readonly record: RecordRows; adds(rows: number): boolean } {
+): { readonly record: RecordRows; readonly addsAll: boolean; adds(rows: number): boolean } {
   const { x, xStride, weight } = options;
   const { hidden, stride, weight: normWeight, normed } = residual;
   const rounds = normed.rounded !== undefined;
   requireMultiplesOf4("linear/linear", { xStride });
   const mostRows = rowsOf(x, xStride);
   const all = launchForms(weight, { mostRows }, options.forms);
-  const rowLanes = rounds ? ROUNDING_LANES : undefined;
+  const room = { stages: false, mostRows, rowLanes: rounds ? ROUNDING_LANES : undefined };
   return {
     record: recordRows({
-      forms: launchForms(weight, { stages: false, mostRows, rowLanes }, options.forms),
+      forms: launchForms(weight, room, options.forms).map(narrowed),
       bind: (form) =>
         bindLinear(
           recorder,
@@ -75,6 +90,7 @@ export function residualLinear(
         ),
       width: (form) => linearWidth(weight.rows, weight.rows, form),
     }),
+    addsAll: all.every(({ staged }) => staged !== true),
     adds: (rows) => formOf(all, rows).staged !== true,
   };
 }

@@ -59,6 +59,8 @@ export interface ExpertDownOptions extends InputForm {
   readonly tileSizes?: readonly number[];
   /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
   readonly grids?: TileGrids;
+  /** Whether there are launches over `experts`, not over tiles alone. Default true. */
+  readonly unsorted?: boolean;
   /** How launches are shared out; never changes a bit. Default: as the weights' tuning says. */
   readonly forms?: readonly RowForm[];
 }
@@ -75,7 +77,7 @@ export function expertDown(
   options: ExpertDownOptions,
 ): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
-  const { segments = 1 } = options;
+  const { segments = 1, unsorted = true } = options;
   const { lanes, columns, rows: outputs } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
@@ -112,7 +114,9 @@ export function expertDown(
       },
     );
   return recordTiles({
-    byPair: { form: byPair, slabs: weights.slabs.map((slab) => bind(slab, byPair, false)) },
+    byPair: unsorted
+      ? { form: byPair, slabs: weights.slabs.map((slab) => bind(slab, byPair, false)) }
+      : undefined,
     byTile: byTile.map((form) => ({
       form,
       slabs: weights.slabs.map((slab) => bind(slab, form, true)),

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { KernelError } from "../../src/errors.ts";
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { DeviceMemory } from "../../src/gpu/memory.ts";
 import type { IndirectGrid } from "../../src/gpu/recorder.ts";
@@ -99,7 +100,7 @@ export interface SlabLaunches<P extends string> {
 
 /** Records every slab's launch over pairs, or over tiles: these name their size. */
 export function recordTiles<P extends string>(options: {
-  readonly byPair: SlabLaunches<P>;
+  readonly byPair: SlabLaunches<P> | undefined;
   /** One for each size of tiles. */
   readonly byTile: readonly SlabLaunches<P>[];
   /** Workgroups along the outputs. */
@@ -113,9 +114,11 @@ export function recordTiles<P extends string>(options: {
 }): (rows: number, tileSize?: number) => void {
   const { byPair, byTile, width, slots, expertCount, after } = options;
   const tiled = byTile.map((one) => ({ ...one, grid: options.grids?.take(width(one.form)) }));
-  const alone = { ...byPair, grid: undefined };
+  const alone = byPair && { ...byPair, grid: undefined };
   return (rows, tileSize) => {
-    const { form, slabs, grid } = tiled.find(({ form }) => form.tokens === tileSize) ?? alone;
+    const launch = tiled.find(({ form }) => form.tokens === tileSize) ?? alone;
+    if (launch === undefined) throw new KernelError("moe", "a launch over pairs was not bound");
+    const { form, slabs, grid } = launch;
     const height =
       tileSize === undefined ? rows * slots : tileLimit(rows * slots, expertCount, tileSize);
     for (const bound of slabs) {

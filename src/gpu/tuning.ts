@@ -54,8 +54,9 @@ export interface Tuning {
   /** In place of `rowForms` for weights of these dtypes. */
   readonly dtypeForms?: Readonly<Record<string, readonly RowForm[]>>;
   /**
-   * Whether launches over one row norm it, put its splits together and add to it themselves: fewer
-   * launches, for work that every workgroup does again. Default false.
+   * Whether launches that add to the residual stream write what the next norm makes of it too, and
+   * those of attention over generated rows the entries of a grouped-query cache: fewer launches, each
+   * with more to do. Default false.
    */
   readonly foldsNorms?: boolean;
   /**
@@ -111,15 +112,15 @@ export const PLAIN_TUNING: Tuning = {
 
 /**
  * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
- * start, and loads cost the most, so that each invocation does as much as it can. Folded norms make
- * a step of the embedded model 15 % slower there, whose launches are cheap, and an output head that
- * finds the best itself makes it no faster. Eight rows need
- * more registers than there are, which dtypes that are quick to decode make up for. In FP8 they are 12
- * to 19 % faster than four all the same, but compile for long: three more pipelines of the embedded model
- * take a fifth more of its cold start.
+ * start, and loads cost the most, so that each invocation does as much as it can. Norms that have no
+ * launch of their own take none of that back, and an output head that finds the best itself makes a
+ * step no faster. Eight rows need more registers than there are, which dtypes that are quick to
+ * decode make up for. In FP8 they are 12 to 19 % faster than four all the same, but compile for long:
+ * three more pipelines of the embedded model take a fifth more of its cold start.
  */
 const LAVAPIPE: Tuning = {
   lanes: 8,
+  foldsNorms: true,
   rowForms: alone(1, 1.15, 1.75),
   dtypeForms: {
     bf16: alone(1, 1.13, 1.5, 2.35),
@@ -129,8 +130,8 @@ const LAVAPIPE: Tuning = {
   attention: FEW_LANES,
 };
 
-/** Compiles a pipeline as soon as it is made, and slowly: so there are few. */
-const SWIFTSHADER = PLAIN_TUNING;
+/** SwiftShader compiles a pipeline as soon as it is made, and slowly: so there are few. */
+const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
 /**
  * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
@@ -189,8 +190,8 @@ interface AdapterRow {
 /** The first row that fits counts. */
 export const ADAPTER_TUNINGS: readonly AdapterRow[] = [
   { name: "llvmpipe", words: ["llvmpipe"], tuning: LAVAPIPE },
-  { name: "SwiftShader", words: ["swiftshader"], tuning: SWIFTSHADER },
-  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: PLAIN_TUNING },
+  { name: "SwiftShader", words: ["swiftshader"], tuning: FEW_PIPELINES },
+  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: FEW_PIPELINES },
   { name: "NVIDIA", words: ["nvidia"], tuning: MANY_INVOCATIONS },
   { name: "AMD", words: ["amd", "radv"], tuning: MANY_INVOCATIONS },
   { name: "Apple", words: ["apple"], tuning: MANY_INVOCATIONS },

@@ -324,6 +324,7 @@ export class Moe {
       out: scratch.output,
       outStride: hiddenStride,
       segments: segments(intermediate),
+      unsorted: combine === undefined || tiles !== undefined,
     });
     return (step) => {
       const rows = this.#ownRows(binding, step);

@@ -94,7 +94,6 @@ export class RowParallel {
     const { parts, segments } = this.#cut;
     if (sums === undefined) {
       const [run] = this.#runs;
-      const project = run!.bind(recorder, { ...binding, segments });
       const weight = run!.whole;
       // Codes and rows that matrices multiply have no such launch.
       const adds = residual !== undefined && weight !== undefined && binding.coded !== true;
@@ -102,6 +101,11 @@ export class RowParallel {
         adds && weight.matrix?.decode !== true
           ? residualLinear(recorder, { ...binding, weight, segments, residual })
           : undefined;
+      if (adding?.addsAll === true && weight?.matrix === undefined) {
+        plan.add((step) => adding.record(step.rows));
+        return () => true;
+      }
+      const project = run!.bind(recorder, { ...binding, segments });
       const isAdded: AddsRows = ({ rows, decodeRows }) =>
         adding?.adds(rows) === true && (weight?.matrix === undefined || rows === decodeRows);
       plan.add((step) => {

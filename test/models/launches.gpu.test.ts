@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
+import { ADAPTER_TUNINGS, PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/engine.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { ModelSession } from "../support/model_session.ts";
@@ -57,7 +57,7 @@ test("an output head that finds the best token leaves nothing to sample", async 
   expect([own.get("output head"), own.get("sampling")]).toEqual([3, 0]);
 });
 
-test("a row of a dense layer with grouped-query attention takes five launches, six of several splits", async () => {
+test("rows of a dense layer with grouped-query attention take five launches, six of several splits", async () => {
   /** Of all layers, near and far. */
   const launches = async (count: number, tuning?: Tuning) => {
     const steps = await launchesOf(randomGqa(), count, tuning);
@@ -66,12 +66,15 @@ test("a row of a dense layer with grouped-query attention takes five launches, s
       return [...new Set(ofLayers(counts))];
     });
   };
-  expect(await launches(1)).toEqual([[5], [6]]);
-  expect(await launches(2)).toEqual([[7], [8]]);
-  expect(await launches(1, PLAIN_TUNING)).toEqual([[8], [9]]);
+  for (const count of [1, 2, 7]) expect(await launches(count)).toEqual([[5], [6]]);
+  // The norm in front of the first layer is not its own.
+  expect(await launches(1, PLAIN_TUNING)).toEqual([
+    [7, 8],
+    [8, 9],
+  ]);
 });
 
-test("a row of a layer with latent attention takes eight launches, ten with experts", async () => {
+test("rows of a layer with latent attention take eight launches, ten with experts", async () => {
   const model = folderSource(EMBEDDED_MODEL);
   /** Of the dense layer and of all others, near and far. */
   const launches = async (count: number, tuning: Tuning) => {
@@ -81,18 +84,24 @@ test("a row of a layer with latent attention takes eight launches, ten with expe
       return [dense, ...new Set(sparse)];
     });
   };
-  expect(await launches(1, FOLDED)).toEqual([
+  const folded = [
     [8, 10],
     [8, 10],
-  ]);
-  expect(await launches(2, FOLDED)).toEqual([
-    [12, 14],
-    [13, 15],
+  ];
+  for (const count of [1, 2]) expect(await launches(count, FOLDED)).toEqual(folded);
+  // Experts that serve several rows: pairs are sorted, and the layer behind combines and norms them.
+  expect(await launches(7, FOLDED)).toEqual([
+    [8, 11, 12],
+    [8, 11, 12],
   ]);
   expect(await launches(1, PLAIN_TUNING)).toEqual([
-    [10, 12],
-    [11, 13],
+    [9, 12],
+    [9, 12],
   ]);
+});
+
+test.each(ADAPTER_TUNINGS)("a layer takes as few on $name", ({ tuning }) => {
+  expect(tuning.foldsNorms).toBe(true);
 });
 
 test("launches over the tiles of experts are as high as the GPU counts them", async () => {
@@ -114,6 +123,8 @@ test("launches over the tiles of experts are as high as the GPU counts them", as
   await session.decode([sequence]);
   for (const kernel of ["moe/expert_gate_up", "moe/expert_down"]) {
     expect(ofRows.get(kernel)).toEqual(new Set([true]));
+  }
+  for (const kernel of ["moe/expert_gate_up", "moe/expert_combine"]) {
     expect(counted.get(kernel)).toEqual(new Set([false]));
   }
   await session.close();
