@@ -11,11 +11,12 @@ import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
 import type { Tuning } from "../src/gpu/tuning.ts";
 import { randomRows, randomWeight } from "./linear/check_weights.ts";
-import { type LinearWeight, layoutFor } from "./linear/layout.ts";
+import { type LinearWeight, layoutFor, segments } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
 import { linearBest } from "./linear/linear_best.ts";
-import { normFits } from "./linear/row_norm.ts";
+import { residualLinear } from "./linear/residual_linear.ts";
 import { addNorm } from "./norm/add_norm.ts";
+import { normedShape } from "./norm/normed_rows.ts";
 import { argmax } from "./sampling/argmax.ts";
 import { bestTile } from "./sampling/best_tile.ts";
 import { leastSeconds } from "./timed_launches.ts";
@@ -25,7 +26,7 @@ export type Fusions = Required<Pick<Tuning, "foldsNorms" | "findsBest">>;
 /** One launch must be faster than two by this much: less is noise. */
 const CLEARLY = 0.95;
 const EPS = 1e-6;
-/** A layer's projection, and a small vocabulary. */
+/** A projection onto the residual stream, and a small vocabulary. */
 const PROJECTION = { rows: 2048, columns: 1024 } as const;
 const HEAD = { rows: 8192, columns: 1024 } as const;
 
@@ -67,35 +68,29 @@ export async function tuneFusions(
     return isBetter(timed[0]!, timed[1]!);
   };
   try {
-    const { columns } = PROJECTION;
-    const x = rowOf(columns);
-    const norm = { weight: rowOf(columns), eps: EPS, rounded: false };
-    const normed = allocate(columns * 4);
-    const projection = weightOf(PROJECTION);
-    const project = { x: normed, xStride: columns, weight: projection, outStride: PROJECTION.rows };
-    const foldsNorms =
-      normFits(device.limits, columns) &&
-      (await pays(
-        (recorder, out) => {
-          const add = addNorm(recorder, {
-            x,
-            weight: norm.weight,
-            normed,
-            cols: columns,
-            eps: EPS,
-          });
-          const launch = linear(recorder, { ...project, out });
-          return () => {
-            add(1);
-            launch(1);
-          };
-        },
-        (recorder, out) => {
-          const launch = linear(recorder, { ...project, out, oneRow: { x, norm } });
-          return () => launch(1);
-        },
-        PROJECTION.rows * 4,
-      ));
+    const { rows: width, columns } = PROJECTION;
+    const x = { x: rowOf(columns), xStride: columns };
+    const project = { ...x, weight: weightOf(PROJECTION), segments: segments(columns) };
+    const weight = rowOf(width);
+    const output = allocate(width * 4);
+    const foldsNorms = await pays(
+      (recorder, out) => {
+        const { hidden, normed } = streamIn(out, width);
+        const launch = linear(recorder, { ...project, out: output, outStride: width });
+        const addend = { kind: "row", tensor: output } as const;
+        const add = addNorm(recorder, { x: hidden, addend, weight, normed, cols: width, eps: EPS });
+        return () => {
+          launch(1);
+          add(1);
+        };
+      },
+      (recorder, out) => {
+        const residual = { ...streamIn(out, width), stride: width, weight };
+        const { record } = residualLinear(recorder, { ...project, residual });
+        return () => record(1);
+      },
+      (width + normedShape(width, false).stride) * 4,
+    );
 
     const { rows: vocabulary } = HEAD;
     const row = { x: rowOf(HEAD.columns), xStride: HEAD.columns, weight: weightOf(HEAD) };
@@ -122,6 +117,16 @@ export async function tuneFusions(
   } finally {
     for (const buffer of owned) buffer.destroy();
   }
+}
+
+/** A row of the residual stream, and behind it what the next norm makes of it. */
+function streamIn({ buffer, offset, size }: Tensor, width: number) {
+  const bytes = width * 4;
+  const tensor = { buffer, offset: offset + bytes, size: size - bytes };
+  return {
+    hidden: { buffer, offset, size: bytes },
+    normed: { ...normedShape(width, false), tensor },
+  };
 }
 
 /** How long launches take, and the bits they leave. */

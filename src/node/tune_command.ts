@@ -126,7 +126,7 @@ export function formatAttention(tuning: AttentionTuning): string {
 /** Which launches are one. */
 export function formatFusions({ foldsNorms, findsBest }: Tuning): string {
   const word = (joined: boolean | undefined) => (joined ? "one launch" : "two launches");
-  return `Norm and projection of one row: ${word(foldsNorms)}; output head and best token: ${word(findsBest)}\n`;
+  return `Projection and the norm behind it: ${word(foldsNorms)}; output head and best token: ${word(findsBest)}\n`;
 }
 
 /** How fast weights come to their places each way. */

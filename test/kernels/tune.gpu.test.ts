@@ -3,6 +3,7 @@ import { TimedMatrix } from "../../kernels/timed_matrix.ts";
 import { tuneKernels } from "../../kernels/tune.ts";
 import { isBetter, tuneFusions } from "../../kernels/tune_fusions.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
+import { Readback } from "../../src/gpu/readback.ts";
 import { formOf, PLAIN_TUNING, requireTuning } from "../../src/gpu/tuning.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 
@@ -60,6 +61,21 @@ test.skipIf(smallestCaseOnly)(
   },
 );
 
+/** Words of everything that is read back from now on. */
+function catchReadbacks(): Uint32Array[] {
+  const seen: Uint32Array[] = [];
+  const { record } = Readback.prototype;
+  vi.spyOn(Readback.prototype, "record").mockImplementation(function (this: Readback, ...from) {
+    const read = record.apply(this, from);
+    return async () => {
+      const bytes = await read();
+      seen.push(new Uint32Array(bytes.slice()));
+      return bytes;
+    };
+  });
+  return seen;
+}
+
 test("nothing to tune is refused", async () => {
   await expect(tuneKernels(device, { matrices: [] })).rejects.toThrow(InvalidRequestError);
 });
@@ -70,10 +86,20 @@ test("launches are joined where both ways leave the same bits and one is clearly
   expect(isBetter(two, { seconds: 0.9, bits: bits.slice() })).toBe(true);
   expect(isBetter(two, { seconds: 0.97, bits })).toBe(false);
   expect(isBetter(two, { seconds: 0.5, bits: Uint32Array.of(1, 3) })).toBe(false);
+  const left = catchReadbacks();
   const fusions = await tuneFusions(device, PLAIN_TUNING, 1);
   const kinds = Object.entries(fusions).map(([name, joined]) => [name, typeof joined]);
   expect(kinds).toEqual([
     ["foldsNorms", "boolean"],
     ["findsBest", "boolean"],
   ]);
+  vi.restoreAllMocks();
+  // What a projection and its norm leave, and the best token, each both ways.
+  const [stream, streamToo, best, bestToo] = left;
+  expect(left).toHaveLength(4);
+  expect(streamToo).toEqual(stream);
+  expect(bestToo).toEqual(best);
+  const values = new Float32Array(stream!.buffer);
+  expect(values.every(Number.isFinite)).toBe(true);
+  expect(values.subarray(0, 4096).every((value) => value !== 0)).toBe(true);
 });

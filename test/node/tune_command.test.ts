@@ -67,6 +67,6 @@ test("rates of both ways to put weights in order", () => {
 
 test("launches that are one", () => {
   expect(formatFusions({ ...PLAIN_TUNING, foldsNorms: true })).toBe(
-    "Norm and projection of one row: one launch; output head and best token: two launches\n",
+    "Projection and the norm behind it: one launch; output head and best token: two launches\n",
   );
 });
