@@ -184,9 +184,9 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
       await fillTensor(out, [{ kind: WORDS.nan }], 0);
     }
     const plan = new Plan<Step>(recorder);
+    const normed = { x: x.tensor, xStride: HIDDEN };
     moe.compile(plan, {
-      ...{ scratch, normed: x.tensor, hiddenStride: HIDDEN },
-      quantized: { x: x.tensor, xStride: HIDDEN },
+      ...{ scratch, normed, quantized: normed, hiddenStride: HIDDEN },
       rounding: E4M3_BLOCKS,
     });
     await recorder.pipelines.ready();

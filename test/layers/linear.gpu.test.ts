@@ -61,9 +61,10 @@ async function run(fp8: boolean, limit: number) {
   device.queue.writeBuffer(input.buffer, 0, x);
   device.queue.writeBuffer(output.buffer, 0, new Float32Array(ROWS * HIDDEN).fill(Number.NaN));
   const plan = new Plan<Step>(recorder);
+  const normed = { x: input, xStride: HIDDEN };
   mlp.compile(plan, {
-    normed: input,
-    quantized: fp8 ? { x: input, xStride: HIDDEN } : undefined,
+    normed,
+    quantized: fp8 ? normed : undefined,
     rounding: fp8 ? E4M3_BLOCKS : undefined,
     hiddenStride: HIDDEN,
     intermediate,

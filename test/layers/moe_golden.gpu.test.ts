@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
 import { addNorm } from "../../kernels/norm/add_norm.ts";
+import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
@@ -26,89 +27,108 @@ const floats = ({ b64 }: Recorded) =>
   new Float32Array(Uint8Array.from(Buffer.from(b64, "base64")).buffer);
 
 describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () => {
-  test.each([1, 0])("gives the golden block's rows (%i row a step; 0 is all)", async (perStep) => {
-    const path = join(SHARED_MODELS!, "../golden/kernels.json");
-    const { config, weights, x, y } = JSON.parse(readFileSync(path, "utf8")).moe_block;
-    const tensors = Object.entries<Recorded>(weights).map(([name, recorded]) => ({
-      name: `mlp.${name}`,
-      shape: recorded.shape,
-      dtype: "F32" as const,
-      values: floats(recorded),
-    }));
-    const [routed, hiddenSize] = weights["gate.weight"].shape;
-    const shape: MoeShape = {
-      hiddenSize,
-      routed,
-      shared: config.n_shared_experts,
-      perToken: config.num_experts_per_tok,
-      intermediate: weights["experts.0.gate_proj.weight"].shape[0],
-      scoring: config.scoring_func,
-      selection: config.topk_method,
-      groups: config.n_group,
-      groupsKept: config.topk_group,
-      normalize: config.norm_topk_prob,
-      scalingFactor: config.routed_scaling_factor,
-    };
-    const memory = new DeviceMemory(device.limits, device);
-    const formats = formatsOf("F32");
-    const context = { memory, layout: DEFAULT_LAYOUT, formats, communicator: ONE_RANK };
-    const moe = new Moe(context, shape, "mlp");
-    const checkpoint = await Checkpoint.open(memorySource(checkpointFiles({ tensors })));
-    checkpoint.check(moe.specs);
-    await checkpoint.load(moe.specs);
+  test.each([
+    [1, "leaves its slots to the norm", false],
+    [1, "adds to the residual stream itself", true],
+    [0, "leaves its slots to the norm", false],
+  ])(
+    "gives the golden block's rows (%i row a step; 0 is all), and %s",
+    async (perStep, _, adds) => {
+      const path = join(SHARED_MODELS!, "../golden/kernels.json");
+      const { config, weights, x, y } = JSON.parse(readFileSync(path, "utf8")).moe_block;
+      const tensors = Object.entries<Recorded>(weights).map(([name, recorded]) => ({
+        name: `mlp.${name}`,
+        shape: recorded.shape,
+        dtype: "F32" as const,
+        values: floats(recorded),
+      }));
+      const [routed, hiddenSize] = weights["gate.weight"].shape;
+      const shape: MoeShape = {
+        hiddenSize,
+        routed,
+        shared: config.n_shared_experts,
+        perToken: config.num_experts_per_tok,
+        intermediate: weights["experts.0.gate_proj.weight"].shape[0],
+        scoring: config.scoring_func,
+        selection: config.topk_method,
+        groups: config.n_group,
+        groupsKept: config.topk_group,
+        normalize: config.norm_topk_prob,
+        scalingFactor: config.routed_scaling_factor,
+      };
+      const memory = new DeviceMemory(device.limits, device);
+      const formats = formatsOf("F32");
+      const context = { memory, layout: DEFAULT_LAYOUT, formats, communicator: ONE_RANK };
+      const moe = new Moe(context, shape, "mlp");
+      const checkpoint = await Checkpoint.open(memorySource(checkpointFiles({ tensors })));
+      checkpoint.check(moe.specs);
+      await checkpoint.load(moe.specs);
 
-    const rows = x.shape[0] as number;
-    const recorder = new Recorder(device);
-    const plan = new Plan<Step>(recorder);
-    const scratch = allocateMoeScratch(memory, shape, { maxRows: rows, hiddenStride: hiddenSize });
-    const make = (label: string) => allocateTensor(device, rows * hiddenSize * 4, label);
-    const [input, sum, normed] = [make("input"), make("sum"), make("normed")];
-    moe.compile(plan, {
-      scratch,
-      normed: input,
-      quantized: undefined,
-      rounding: undefined,
-      hiddenStride: hiddenSize,
-    });
-    // The residual stream starts at zero, so that after the combining norm it holds the block's result.
-    const combine = addNorm(recorder, {
-      x: sum,
-      addend: {
-        kind: "combine",
-        y: scratch.output,
-        weights: scratch.weights,
-        slots: moe.slots,
-      },
-      weight: input,
-      normed,
-      cols: hiddenSize,
-      eps: 1e-6,
-    });
-    plan.add((step) => combine(step.rows));
-    await recorder.pipelines.ready();
-
-    const given = floats(x);
-    const want = floats(y);
-    const largest = Math.max(...want.map(Math.abs));
-    const step = perStep === 0 ? rows : perStep;
-    for (let first = 0; first < rows; first += step) {
-      const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
-      device.queue.writeBuffer(input.buffer, 0, part);
-      device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
-      await plan.run({
-        rows: step,
-        decodeRows: 0,
-        decodeSplits: 1,
-        decodeGroups: 0,
-        passes: [],
-        logitRows: 0,
-        onlyBest: false,
+      const rows = x.shape[0] as number;
+      const recorder = new Recorder(device);
+      const plan = new Plan<Step>(recorder);
+      const scratch = allocateMoeScratch(memory, shape, {
+        maxRows: rows,
+        hiddenStride: hiddenSize,
       });
-      const got = new Float32Array(await download(sum.buffer));
-      for (let i = 0; i < part.length; i++) {
-        expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);
+      const make = (label: string) => allocateTensor(device, rows * hiddenSize * 4, label);
+      const [input, sum] = [make("input"), make("sum")];
+      const shapeAfter = normedShape(hiddenSize, false);
+      const tensor = allocateTensor(device, rows * shapeAfter.stride * 4, "normed rows");
+      const normed = { ...shapeAfter, tensor };
+      const residual = { hidden: sum, stride: hiddenSize, weight: input, normed };
+      const binding = {
+        scratch,
+        normed: { x: input, xStride: hiddenSize },
+        quantized: undefined,
+        rounding: undefined,
+        hiddenStride: hiddenSize,
+        residual: adds ? residual : undefined,
+      };
+      moe.compile(plan, binding);
+      // The residual stream starts at zero, so that after the combining norm it holds the block's result.
+      const combine = addNorm(recorder, {
+        x: sum,
+        addend: {
+          kind: "combine",
+          y: scratch.output,
+          weights: scratch.weights,
+          slots: moe.slots,
+        },
+        weight: input,
+        normed,
+        cols: hiddenSize,
+        eps: 1e-6,
+      });
+      plan.add((step) => {
+        expect(moe.combines(binding, step)).toBe(adds);
+        if (!adds) combine(step.rows);
+      });
+      await recorder.pipelines.ready();
+
+      const given = floats(x);
+      const want = floats(y);
+      const largest = Math.max(...want.map(Math.abs));
+      const step = perStep === 0 ? rows : perStep;
+      for (let first = 0; first < rows; first += step) {
+        const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
+        device.queue.writeBuffer(input.buffer, 0, part);
+        device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
+        await plan.run({
+          rows: step,
+          decodeRows: 0,
+          decodeSplits: 1,
+          decodeGroups: 0,
+          passes: [],
+          logitRows: 0,
+          onlyBest: false,
+        });
+        const got = new Float32Array(await download(sum.buffer));
+        for (let i = 0; i < part.length; i++) {
+          expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);
+        }
       }
-    }
-    memory.destroy();
-  });
+      memory.destroy();
+    },
+  );
 });
