@@ -12,10 +12,10 @@ struct Merged {
 
 // first: word of the first split's record; stride: words from split to split.
 fn merged(first: u32, stride: u32, splits: u32, element: u32) -> Merged {
-  var m = vec4f(NO_SCORE);
-  var l = 0.0;
-  var acc = Elements();
-  for (var split = 0u; split < splits; split++) {
+  var m = vec4f(record_word(first));
+  var l = record_word(first + 1u);
+  var acc = record_elements(first + 2u + element);
+  for (var split = 1u; split < splits; split++) {
     let at = first + split * stride;
     let m_split = vec4f(record_word(at));
     let top = max(m, m_split);

@@ -71,9 +71,7 @@ export default defineCheck<Shape>({
   tunings: [
     ...UNSTAGED_FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
-    { folded: 1, tokens: 1, split: 4, workgroup: 64 },
     { folded: 1, tokens: 2, subgroups: 1 },
-    { folded: 0, tokens: 1, split: 4, workgroup: 64 },
   ],
   tunedCases: [0, 1],
   exactAcrossTunings: true,
