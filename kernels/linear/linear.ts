@@ -123,6 +123,9 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   if (always && prompts !== undefined) return (rows) => prompts(0, rows);
   requireMultiplesOf4(NAME, { xStride, groupStride: groups?.xStride ?? 0 });
   if (coded && groups !== undefined) throw new KernelError(NAME, "codes of slices");
+  if (options.squares !== undefined && groups !== undefined) {
+    throw new KernelError(NAME, "scaled slices");
+  }
   if (roundOutputs && groupRows < weight.rows && groupRows % (ROWS_PER_LANE * weight.lanes) !== 0) {
     throw new KernelError(NAME, `groups of ${groupRows} outputs cannot be rounded`);
   }
