@@ -1,5 +1,6 @@
 import { defineCheck } from "../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "./check_forms.ts";
+import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "./check_squares.ts";
 import {
   dot,
   gatedRow,
@@ -30,6 +31,8 @@ interface Shape {
   readonly groupColumns?: GroupColumns;
   readonly bias?: boolean;
   readonly activation?: GatedActivation;
+  /** Whether rows are still to be scaled, by sums of squares behind their columns. */
+  readonly squares?: boolean;
 }
 
 const lanes = 8;
@@ -43,6 +46,8 @@ const weightShape = ({ dtype, groupColumns, intermediate, columns }: Shape) => (
   lanes,
 });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
+const xStrideOf = ({ columns, squares }: Shape) =>
+  squares ? squaredStride(columns) : strideOf(columns);
 
 export default defineCheck<Shape>({
   name: "linear/gate_up",
@@ -64,6 +69,14 @@ export default defineCheck<Shape>({
       ...{ dtype: "int8", rows: 3, columns: 130, intermediate: 21, quantize: false, scale: 0.1 },
       activation: clamped,
     },
+    {
+      ...{ dtype: "fp8", rows: 9, columns: 141, intermediate: 133, quantize: true, scale: 1 },
+      squares: true,
+    },
+    {
+      ...{ dtype: "int4", groupColumns: 32, rows: 3, columns: 128, intermediate: 21 },
+      ...{ quantize: false, scale: 1, bias: true, squares: true },
+    },
     { dtype: "fp8", rows: 1, columns: 1024, intermediate: 2048, quantize: false, scale: 0.1 },
   ],
   tunings: [
@@ -73,7 +86,7 @@ export default defineCheck<Shape>({
     { tokens: 32, workgroup: 256, staged: 1 },
   ],
   // A group of the rounding leaves less room to share columns out.
-  tunedCases: [0, 5],
+  tunedCases: [0, 5, 6],
   exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(weightShape(shape)),
@@ -126,7 +139,12 @@ export default defineCheck<Shape>({
       with: "true",
     },
     { name: "a sign is lost", replace: "bitcast<f32>(sign |", with: "bitcast<f32>(" },
-    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]", case: 3 },
+    {
+      name: "the bias is dropped",
+      replace: "vec4f(scale), bias_of(row)",
+      with: "vec4f(scale), vec4f()",
+      case: 3,
+    },
     {
       name: "the bias of up is that of gate",
       replace: "bias[row.z], bias[row.w]",
@@ -164,12 +182,33 @@ export default defineCheck<Shape>({
       with: "return true;",
       tuning: FORMS_OF_ROWS.findIndex(({ split }) => split > 1),
     },
+    { name: "eps is dropped", replace: "+ params.eps", with: "", case: 6 },
+    {
+      name: "every row has the scale of the first",
+      replace: "row_scale(x_first[t])",
+      with: "row_scale(x_first[0])",
+      case: 6,
+    },
+    {
+      name: "a sum below zero is no sign",
+      replace: "|| bitcast<f32>(x[start].x) < 0.0",
+      with: "",
+      case: 6,
+    },
+    {
+      name: "the bias is scaled too",
+      replace: "fma(sums[t], vec4f(scale), bias_of(row))",
+      with: "(sums[t] + bias_of(row)) * scale",
+      case: 7,
+    },
     { name: "up is not raised by 1", replace: "(u + 1.0)", with: "u", case: 3 },
   ],
 
   inputs(shape, random) {
-    const { rows, columns, scale } = shape;
-    const x = randomRows({ rows, columns, stride: strideOf(columns) }, random);
+    const { rows, columns, scale, squares } = shape;
+    const x = squares
+      ? randomSquaredRows({ rows, columns }, random)
+      : randomRows({ rows, columns, stride: strideOf(columns) }, random);
     const { words, scales } = randomWeight(weightShape(shape), random);
     return {
       x: x.map((value) => value * scale),
@@ -180,7 +219,7 @@ export default defineCheck<Shape>({
   },
 
   reference(shape, { x, words, scales = new Uint32Array(), bias }) {
-    const { rows, columns, intermediate, quantize, activation } = shape;
+    const { rows, columns, intermediate, quantize, activation, squares } = shape;
     const weight = unpackWeight(weightShape(shape), {
       words: words as Uint32Array,
       scales: scales as Uint32Array,
@@ -190,11 +229,14 @@ export default defineCheck<Shape>({
     // One row more than is asked for: it must keep its poison.
     const out = new Float64Array((rows + 1) * outStride).fill(Number.NaN);
     for (let r = 0; r < rows; r++) {
-      const first = r * strideOf(columns);
+      const first = r * xStrideOf(shape);
+      const scale = squares ? scaleOf(x!, r, columns) : 1;
+      const sum = (row: number) =>
+        scale * dot({ weight, columns, row }, x!, first) + (bias?.[row] ?? 0);
       const h = gatedRow(
         intermediate,
-        (i) => dot({ weight, columns, row: i }, x!, first) + (bias?.[i] ?? 0),
-        (i) => dot({ weight, columns, row: upRow + i }, x!, first) + (bias?.[upRow + i] ?? 0),
+        (i) => sum(i),
+        (i) => sum(upRow + i),
         activation,
       );
       if (quantize) quantizeRow(h);
@@ -204,10 +246,11 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
-    const { rows, columns, intermediate, quantize, activation } = shape;
+    const { rows, columns, intermediate, quantize, activation, squares } = shape;
     const launch = gateUp(recorder, {
       x: x!,
-      xStride: strideOf(columns),
+      xStride: xStrideOf(shape),
+      ...(squares && { squares: squaresOf(columns) }),
       weight: {
         ...weightShape(shape),
         rowsPadded: weightShape(shape).rows,

@@ -25,7 +25,11 @@ export default linearCheck({
       replace: "vec4u(group * params",
       with: "vec4u(0u * params",
     },
-    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]" },
+    {
+      name: "the bias is dropped",
+      replace: "vec4f(scale), bias_of(row)",
+      with: "vec4f(scale), vec4f()",
+    },
     {
       name: "bias of the wrong row",
       replace: "bias[row.x], bias[row.y]",

@@ -96,6 +96,10 @@ export default linearCheck({
       with: "true",
     },
     { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
-    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]" },
+    {
+      name: "the bias is dropped",
+      replace: "vec4f(scale), bias_of(row)",
+      with: "vec4f(scale), vec4f()",
+    },
   ],
 });

@@ -58,7 +58,7 @@ export default defineCheck<Shape>({
     { name: "gates in place of ups", replace: "n / 2u % 2u *", with: "0u *" },
     { name: "an output for each row", replace: "n / 4u * 2u", with: "n / 2u * 2u" },
     { name: "the first of two outputs", replace: "+ n % 2u,", with: "," },
-    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]" },
+    { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]" },
     { name: "the limit is ignored", replace: "min(gate, vec2f(params.limit))", with: "gate" },
     { name: "alpha is 1", replace: "-params.alpha * g", with: "-g" },
   ],

@@ -88,7 +88,7 @@ export default defineCheck<Shape>({
     { name: "outputs beyond the last", replace: "output[i] < end", with: "true" },
     { name: "one tile of outputs", replace: "group.x % tiles", with: "0u", case: 1 },
     { name: "one tile of rows", replace: "group.y * TILE_ROWS", with: "0u", case: 1 },
-    { name: "the bias is dropped", replace: "sums[t] + addend", with: "sums[t]" },
+    { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]" },
     {
       name: "columns that are none",
       replace: "masked(x_vector(tile_x(tile, t) + vector), vector)",

@@ -7,8 +7,9 @@ import linearBest from "../../kernels/linear/linear_best.check.ts";
 import linearCodes from "../../kernels/linear/linear_codes.check.ts";
 import linearForms from "../../kernels/linear/linear_forms.check.ts";
 import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
-import oneRow from "../../kernels/linear/one_row.check.ts";
+import residualLinear from "../../kernels/linear/residual_linear.check.ts";
 import roundedOutputs from "../../kernels/linear/rounded_outputs.check.ts";
+import scaledRows from "../../kernels/linear/scaled_rows.check.ts";
 import expertDown from "../../kernels/moe/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
 import expertRows from "../../kernels/moe/expert_rows.check.ts";
@@ -49,10 +50,11 @@ const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings
   [expertGateUp, isOfPairs],
   [expertDown, isOfPairs],
   [expertRows, isOneRow],
-  [mergingLinear, isOneRow],
+  [mergingLinear, isUnstaged],
   [mlaProject, isOfFew],
-  [oneRow, isOneRow],
-  [roundedOutputs, isOneRow],
+  [residualLinear, isUnstaged],
+  [roundedOutputs, isUnstaged],
+  [scaledRows, () => true],
 ];
 
 describe.each(every)("the tuning of %s", (_, tuning) => {

@@ -1,0 +1,282 @@
+import { allocateTensor } from "../../src/gpu/tensor.ts";
+import { defineCheck } from "../check.ts";
+import { addNorm } from "../norm/add_norm.ts";
+import { normedShape } from "../norm/normed_rows.ts";
+import { normedRow } from "../norm/reference.ts";
+import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
+import {
+  CHECK_LANES,
+  dot,
+  outputsByColumns,
+  randomBias,
+  randomRows,
+  randomWeight,
+  unpackWeight,
+} from "./check_weights.ts";
+import { layoutFor, paddedRows, scaleWords, segments, type WeightDtype } from "./layout.ts";
+import { linear } from "./linear.ts";
+import { residualLinear } from "./residual_linear.ts";
+import { storedBytes } from "./weight_cost.ts";
+
+interface Shape {
+  readonly dtype: WeightDtype;
+  readonly rows: number;
+  readonly columns: number;
+  readonly outputs: number;
+  readonly rounded: boolean;
+  readonly bias: boolean;
+  /** Magnitude of the residual stream and of what is added. */
+  readonly scale: number;
+}
+
+const strideOf = ({ outputs }: Shape) => outputs + 5;
+const xStrideOf = ({ columns }: Shape) => Math.ceil(columns / 4) * 4 + 4;
+const typical = { bias: false, scale: 1 } as const;
+/** First one of several rows, as faults in how rows are told apart need, that compiles soon. */
+const FORMS = [{ tokens: 2, split: 1, workgroup: 8, staged: 0 }, ...UNSTAGED_FORMS];
+const SPLIT = FORMS.findIndex(({ split }) => split > 1);
+
+/** A linear that adds to the residual stream and norms it, beside `linear` and `addNorm`. */
+export default defineCheck<Shape>({
+  name: "linear/linear residual",
+  cases: [
+    // Three groups of the rounding, the last a short one that ends inside a run of squares and
+    // inside a vector; rows beyond any tile.
+    { ...typical, dtype: "bf16", rows: 9, columns: 141, outputs: 269, rounded: true },
+    { ...typical, dtype: "bf16", rows: 9, columns: 269, outputs: 45, rounded: false, bias: true },
+    // Magnitudes below the smallest that a scale of scaled rows stands for.
+    { ...typical, dtype: "f32", rows: 3, columns: 130, outputs: 133, rounded: true, scale: 1e-7 },
+    { ...typical, dtype: "int4", rows: 2, columns: 64, outputs: 70, rounded: true, bias: true },
+    { ...typical, dtype: "fp8", rows: 1, columns: 1, outputs: 1, rounded: true },
+    // More blocks than segments, and segments of unequal length.
+    { ...typical, dtype: "bf16", rows: 2, columns: 128 * 45, outputs: 33, rounded: false },
+    { ...typical, dtype: "fp8", rows: 1, columns: 2048, outputs: 2048, rounded: true },
+  ],
+  tunings: [
+    ...FORMS.map((form) => ({ folded: 1, ...form })),
+    { folded: 0 },
+    { folded: 1, subgroups: 1 },
+    { folded: 1, tokens: 2, split: 4, workgroup: 32, subgroups: 1 },
+    // The most outputs of a workgroup.
+    { folded: 1, tokens: 8, workgroup: 256 },
+    // Staged forms are left out.
+    { folded: 1, beside: 1 },
+  ],
+  tunedCases: [0, 1],
+  exactAcrossTunings: true,
+  tolerance: 1e-5,
+  bytes: (shape) => storedBytes(outputsByColumns(shape)),
+  flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+  mutants: [
+    {
+      name: "nothing is added",
+      replace: "out[at + output[i]] + sums[t][i]",
+      with: "sums[t][i]",
+    },
+    {
+      name: "the residual stream keeps what it had",
+      replace: "out[at + output[i]] = value;",
+      with: "",
+    },
+    {
+      name: "rows of the residual stream are too close",
+      replace: "* params.out_stride",
+      with: "* params.outputs",
+    },
+    { name: "normed rows are not weighted", replace: "* norm_weight[output[i]]", with: "" },
+    {
+      name: "weights of the norm are those of the first outputs",
+      replace: "norm_weight[output[i]]",
+      with: "norm_weight[output[i] - first]",
+    },
+    {
+      name: "normed rows are too close",
+      replace: "let beside = (first_row + t) * params.normed_stride;",
+      with: "let beside = (first_row + t) * params.out_stride;",
+    },
+    {
+      name: "outputs beyond the last are written",
+      replace: "output[i] < end",
+      with: "true",
+    },
+    {
+      name: "rows beyond the last are written",
+      replace: "min(TOKENS, params.rows - first_row)",
+      with: "TOKENS",
+    },
+    {
+      name: "what is beyond the last output counts",
+      replace: "var value = 0.0;",
+      with: "var value = 1.0;",
+    },
+    {
+      name: "rows share the values that are squared",
+      replace: "stream_values[t * WORKGROUP_OUTPUTS +",
+      with: "stream_values[0u +",
+    },
+    {
+      name: "the last vector is not squared",
+      replace: "i < (n + 1u) * SQUARES_COLUMNS",
+      with: "i + 4u < (n + 1u) * SQUARES_COLUMNS",
+    },
+    {
+      name: "only the last vector is squared",
+      replace: "squares = fma(values, values, squares)",
+      with: "squares = values * values",
+    },
+    {
+      name: "a column of four is not squared",
+      replace: "stream_values[i + 2u], stream_values[i + 3u]",
+      with: "stream_values[i + 2u], 0.0",
+    },
+    {
+      name: "runs without outputs have sums",
+      replace: "if column < end",
+      with: "if true",
+    },
+    {
+      name: "squares are those of the first row",
+      replace: "first_row + n / WORKGROUP_TILES",
+      with: "first_row",
+    },
+    {
+      name: "sums of squares have no columns of their own",
+      replace: "params.normed_squares + column",
+      with: "column",
+    },
+    {
+      name: "sums of squares are those of the first workgroup",
+      replace: "params.normed_squares + column / SQUARES_COLUMNS",
+      with: "params.normed_squares + n % WORKGROUP_TILES",
+    },
+    {
+      name: "squares are added up before the values are there",
+      replace: "workgroupBarrier();\n  for (var n",
+      with: "for (var n",
+    },
+    {
+      name: "invocations without rows write",
+      replace: "return invocation < ROW_LANES * TOKEN_LANES;",
+      with: "return true;",
+      tuning: SPLIT,
+    },
+    { name: "nothing is rounded", replace: "if ROUNDED && holds", with: "if false && holds" },
+    {
+      name: "every invocation has a scale of its own",
+      replace: "atomicMax(&largest[t], bitcast<u32>(most))",
+      with: "atomicStore(&largest[t], bitcast<u32>(most))",
+    },
+    { name: "every row has the scale of all", replace: "&largest[t]", with: "&largest[0]" },
+    {
+      name: "a column of four does not count for the scale",
+      replace: "max(magnitude.z, magnitude.w)",
+      with: "magnitude.z",
+    },
+    {
+      name: "what is negative does not count for the scale",
+      replace: "let magnitude = abs(weighted[t]);",
+      with: "let magnitude = max(weighted[t], vec4f());",
+    },
+    {
+      name: "the least scale is that of scaled rows",
+      replace: "unscaled_group_scale(bitcast",
+      with: "group_scale(bitcast",
+      case: 2,
+    },
+    {
+      name: "rounded columns replace those that are not",
+      replace: "+ params.normed_rounded",
+      with: "",
+    },
+    {
+      name: "rounded rows are too close",
+      replace: "(first_row + t) * params.normed_stride + params.normed_rounded",
+      with: "(first_row + t) * params.out_stride + params.normed_rounded",
+    },
+    { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
+    {
+      name: "the bias is dropped",
+      replace: "vec4f(scale), bias_of(row)",
+      with: "vec4f(scale), vec4f()",
+      case: 1,
+    },
+  ],
+
+  inputs(shape, random) {
+    const { rows, columns, outputs, bias, scale } = shape;
+    const weight = outputsByColumns(shape);
+    const scaled = (row: Float32Array) => row.map((value) => value * scale);
+    const stride = strideOf(shape);
+    const { words, scales } = randomWeight(weight, random);
+    return {
+      x: scaled(randomRows({ rows, columns, stride: xStrideOf(shape) }, random)),
+      words,
+      ...(scaleWords(shape) > 0 && { scales }),
+      ...(bias && { bias: randomBias(weight, random) }),
+      norm_weight: Float32Array.from({ length: outputs }, () => 0.5 + random()),
+      // One row more than is asked for: it must stay as it is.
+      hidden: scaled(randomRows({ rows: rows + 1, columns: outputs, stride }, random)),
+    };
+  },
+
+  reference(shape, inputs) {
+    const { rows, columns, outputs, rounded: rounds } = shape;
+    const { x, words, scales = new Uint32Array(), bias, norm_weight } = inputs;
+    const weight = unpackWeight(outputsByColumns(shape), {
+      words: words as Uint32Array,
+      scales: scales as Uint32Array,
+    });
+    const hidden = Float64Array.from(inputs.hidden!);
+    const { stride } = normedShape(outputs, rounds);
+    const normed = new Float64Array((rows + 1) * stride).fill(Number.NaN);
+    for (let r = 0; r < rows; r++) {
+      const first = r * strideOf(shape);
+      for (let n = 0; n < outputs; n++) {
+        const sum = dot({ weight, columns, row: n }, x!, r * xStrideOf(shape));
+        hidden[first + n]! += sum + (bias?.[n] ?? 0);
+      }
+      const row = hidden.subarray(first, first + outputs);
+      normed.set(normedRow(row, norm_weight!, { rounds }), r * stride);
+    }
+    return { hidden, normed };
+  },
+
+  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, beside = 0, ...tuning }) {
+    const { rows, columns, outputs, rounded } = shape;
+    const { x, words, scales, bias, norm_weight, hidden } = tensors;
+    const { device } = recorder;
+    const stride = strideOf(shape);
+    const normed = { tensor: tensors.normed!, ...normedShape(outputs, rounded) };
+    const forms = formsOf(tuning);
+    const options = {
+      x: x!,
+      xStride: xStrideOf(shape),
+      weight: {
+        ...(subgroups === 1 && layoutFor(device)),
+        ...outputsByColumns(shape),
+        rowsPadded: paddedRows(outputs, CHECK_LANES),
+        words: words!,
+        ...(scales && { scales }),
+        ...(bias && { bias }),
+      },
+      segments: segments(columns),
+      forms: beside === 1 ? besideStaged(forms) : forms,
+    };
+    if (folded === 1) {
+      const residual = { hidden: hidden!, stride, weight: norm_weight!, normed };
+      const launch = residualLinear(recorder, { ...options, residual });
+      if (launch.adds(rows) !== (beside !== 1)) throw new Error("a staged form would be sooner");
+      return () => launch.record(rows);
+    }
+    const added = allocateTensor(device, rows * stride * 4, "added");
+    const launch = linear(recorder, { ...options, out: added, outStride: stride });
+    const norm = addNorm(recorder, {
+      ...{ x: hidden!, addend: { kind: "row", tensor: added }, weight: norm_weight!, normed },
+      ...{ cols: outputs, stride, eps: 1e-6 },
+    });
+    return () => {
+      launch(rows);
+      norm(rows);
+    };
+  },
+});
