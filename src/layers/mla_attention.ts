@@ -17,7 +17,7 @@ import { mlaGather } from "../../kernels/cache/mla_gather.ts";
 import { mlaProject, type ProjectLaunch, projectFits } from "../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../kernels/cache/mla_write.ts";
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
-import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
+import { linear } from "../../kernels/linear/linear.ts";
 import { mergingLinear } from "../../kernels/linear/merging_linear.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -28,8 +28,8 @@ import {
   attentionSubgroupSize,
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
-import { isLoneRow, type PrefillPass, type Step } from "./batch.ts";
-import { type BlockRows, isFused, takesRounded } from "./block_rows.ts";
+import type { PrefillPass, Step } from "./batch.ts";
+import { type AddsRows, type BlockRows, isFused, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import { KeyValueUp } from "./key_value_up.ts";
 import type { LayerContext } from "./layer_context.ts";
@@ -120,10 +120,10 @@ export class MlaAttention {
   }
 
   /**
-   * Adds the layer's launches: 6 for a generated row that stands alone, 7 for several. Beyond one
-   * split of keys it is one more, but for a row alone where a tuning folds norms.
+   * Adds the layer's launches: 6 in a step of generated rows, whatever keys they see, where values
+   * are rounded by who makes them.
    */
-  compile(plan: Plan<Step>, binding: MlaBinding): void {
+  compile(plan: Plan<Step>, binding: MlaBinding): AddsRows {
     this.#projections(plan, binding);
     this.#decode(plan, binding);
     if (binding.prefillCapacity > 0) this.#prefill(plan, binding);
@@ -139,12 +139,14 @@ export class MlaAttention {
         ...{ x: scratch.context, stride: contextStride, columns, rounding, codes },
       });
       context = input;
-      // The values of a generated row alone come rounded.
-      plan.add((step) => {
-        if (!isLoneRow(step) || !this.#roundsValues(rounding)) round(step.rows);
+      // The values of generated rows come rounded where that can be.
+      const rounds = this.#roundsValues(rounding);
+      plan.add(({ rows, decodeRows }) => {
+        if (rounds) round(rows - decodeRows, decodeRows);
+        else round(rows);
       });
     }
-    this.#output.compile(plan, {
+    return this.#output.compile(plan, {
       ...context,
       out: output,
       outStride: hiddenStride,
@@ -282,47 +284,47 @@ export class MlaAttention {
       splitLength,
       scale: softmaxScale,
     };
+    const merging = this.#valuesOfSplits(plan, binding);
+    const leavesSplits = merging !== undefined;
     const { matrix: tiles, tuning } = this.#layout;
     const attend =
       tiles?.decode === true
         ? tiles.kernels.mlaDecode(recorder, { ...attention, tiles })
         : mlaDecode(recorder, {
-            ...{ ...attention, groups: inputs.rowGroups, tuning: tuning?.attention },
+            ...{ ...attention, leavesSplits, groups: inputs.rowGroups, tuning: tuning?.attention },
             subgroupSize: attentionSubgroupSize(this.#backends.decode, this.#layout),
           });
-    const up: LinearOptions = {
-      x: scratch.attended,
-      xStride: heads * latent,
-      weight: this.#up.values,
-      out: scratch.context,
-      outStride: padTo(heads * value, 4),
-      groups: { rows: value, xStride: latent },
-      phase: "decode",
-    };
-    const values = linear(recorder, up);
-    const merging = this.#valuesOfSplits(plan, binding, up);
-    const rounds = merging === undefined && this.#roundsValues(binding.rounding);
-    const alone = rounds ? linear(recorder, { ...up, oneRow: { roundOutputs: true } }) : values;
-    plan.add((step) => {
-      if (step.decodeRows === 0) return;
-      const merges = merging === undefined || !isLoneRow(step);
-      absorb(step.decodeRows);
-      attend(step.decodeRows, step.decodeSplits, step.decodeGroups, merges);
-      if (!merges) merging(step.decodeSplits);
-      else (isLoneRow(step) ? alone : values)(step.decodeRows);
+    const apart =
+      merging === undefined &&
+      linear(recorder, {
+        ...{ x: scratch.attended, xStride: heads * latent, weight: this.#up.values },
+        ...{ out: scratch.context, outStride: padTo(heads * value, 4) },
+        groups: { rows: value, xStride: latent },
+        phase: "decode",
+        roundOutputs: this.#roundsValues(binding.rounding),
+      });
+    plan.add(({ decodeRows, decodeSplits, decodeGroups }) => {
+      if (decodeRows === 0) return;
+      absorb(decodeRows);
+      attend(decodeRows, decodeSplits, decodeGroups);
+      if (apart) apart(decodeRows);
+      else merging!(decodeRows, decodeSplits);
     });
   }
 
-  /** One launch that merges the splits of a row alone and makes its values, where a tuning wants it. */
-  #valuesOfSplits({ recorder }: Plan<Step>, binding: MlaBinding, up: LinearOptions) {
-    const { tuning, matrix } = this.#layout;
-    if (tuning?.foldsNorms !== true || matrix?.decode === true) return;
-    const roundOutputs = this.#roundsValues(binding.rounding);
-    const { partials } = binding.scratch;
-    return mergingLinear(recorder, { ...up, partials, groupRows: this.#shape.value, roundOutputs });
+  /** One launch that merges the splits of rows and makes their values, where there is room for it. */
+  #valuesOfSplits({ recorder }: Plan<Step>, { scratch, inputs, rounding }: MlaBinding) {
+    const { heads, value, splitLength } = this.#shape;
+    if (this.#layout.matrix?.decode === true) return;
+    return mergingLinear(recorder, {
+      ...{ partials: scratch.partials, rows: inputs.rows, splitLength },
+      ...{ weight: this.#up.values, groupRows: value },
+      ...{ out: scratch.context, outStride: padTo(heads * value, 4) },
+      roundOutputs: this.#roundsValues(rounding),
+    });
   }
 
-  /** Whether the launch over a generated row that stands alone rounds the values it makes. */
+  /** Whether the launch over generated rows rounds the values it makes. */
   #roundsValues(rounding: ActivationRounding | undefined): boolean {
     const { lanes, matrix } = this.#layout;
     const runs = this.#shape.value % (4 * lanes) === 0 && matrix?.decode !== true;
