@@ -10,9 +10,10 @@ import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
 import residualLinear from "../../kernels/linear/residual_linear.check.ts";
 import roundedOutputs from "../../kernels/linear/rounded_outputs.check.ts";
 import scaledRows from "../../kernels/linear/scaled_rows.check.ts";
+import expertCombine from "../../kernels/moe/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
-import expertRows from "../../kernels/moe/expert_rows.check.ts";
+
 import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
 import {
   ADAPTER_TUNINGS,
@@ -49,7 +50,7 @@ const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings
   [linearCodes, isUnstaged],
   [expertGateUp, isOfPairs],
   [expertDown, isOfPairs],
-  [expertRows, isOneRow],
+  [expertCombine, isOneRow],
   [mergingLinear, isUnstaged],
   [mlaProject, isOfFew],
   [residualLinear, isUnstaged],

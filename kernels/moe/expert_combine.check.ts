@@ -64,7 +64,7 @@ function listsOf(experts: Uint32Array, random: () => number, scale: number): Uin
 
 /** All experts of few rows, whose results go onto the residual stream and through the next norm. */
 export default defineCheck<Shape>({
-  name: "moe/expert_combine of rows",
+  name: "moe/expert_combine",
   cases: [
     // Two groups of the rounding, the second a short one that ends inside a vector.
     {
