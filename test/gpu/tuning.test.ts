@@ -13,7 +13,6 @@ import scaledRows from "../../kernels/linear/scaled_rows.check.ts";
 import expertCombine from "../../kernels/moe/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
-
 import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
 import {
   ADAPTER_TUNINGS,
