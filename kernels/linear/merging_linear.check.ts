@@ -37,7 +37,9 @@ const mostSplits = ({ positions }: Shape) => splitsOf(Math.max(...positions));
 const splitCount = ({ positions }: Shape) =>
   positions.reduce((sum, position) => sum + splitsOf(position), 0);
 
-const UNSTAGED_FORMS = FORMS_OF_ROWS.filter(({ staged }) => staged === 0);
+/** Of more rows there are no forms. */
+const MOST_TOKENS = 4;
+const FORMS = FORMS_OF_ROWS.filter(({ tokens, staged }) => tokens <= MOST_TOKENS && staged === 0);
 
 /** A linear over rows whose slices lie in splits. */
 export default defineCheck<Shape>({
@@ -69,7 +71,7 @@ export default defineCheck<Shape>({
     },
   ],
   tunings: [
-    ...UNSTAGED_FORMS.map((form) => ({ folded: 1, ...form })),
+    ...FORMS.map((form) => ({ folded: 1, ...form })),
     { folded: 0 },
     { folded: 1, tokens: 2, subgroups: 1 },
   ],
@@ -163,7 +165,7 @@ export default defineCheck<Shape>({
       name: "no barrier before slices are read",
       replace: "workgroupBarrier();\n}",
       with: "}",
-      tuning: UNSTAGED_FORMS.findIndex(({ split }) => split > 1),
+      tuning: FORMS.findIndex(({ split }) => split > 1),
     },
     {
       name: "records have no words of their own",
@@ -231,10 +233,7 @@ export default defineCheck<Shape>({
     const splits = { partials: partials!, rows: rows!, splitLength: SPLIT_LENGTH };
     if (folded === 1) {
       const merging = { ...splits, groupRows, roundOutputs: rounded };
-      const bind = (forms = common.forms) =>
-        mergingLinear(recorder, { ...common, ...merging, forms });
-      // There is not always room for as many rows as the form has.
-      const launch = bind() ?? bind(formsOf({ tokens: 1 }));
+      const launch = mergingLinear(recorder, { ...common, ...merging });
       return () => launch!(count, mostSplits(shape));
     }
     const heads = slices(shape);

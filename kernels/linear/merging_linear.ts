@@ -15,7 +15,7 @@ import outputsPlain from "../common/outputs_plain.wgsl?raw";
 import outputsRounded from "../common/outputs_rounded.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import xMerged from "../common/x_merged.wgsl?raw";
-import { type LaunchForm, launchForms, rowLanes, rowsOf, takenForms } from "./launch_form.ts";
+import { type LaunchForm, launchForms, rowLanes } from "./launch_form.ts";
 import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
 import { lanesOf, ROUNDING_LANES, ROWS_PER_LANE } from "./linear.ts";
 import source from "./merging_linear.wgsl?raw";
@@ -29,6 +29,8 @@ import {
 
 const NAME = "linear/merging_linear";
 const FLOAT_BYTES = 4;
+/** Of rows that a workgroup merges: one form for one and one for several keeps pipelines few. */
+const MOST_TOKENS = 4;
 /** Beside the merged slices and what forms of the launch take. */
 const OTHER_BYTES = 512;
 
@@ -121,10 +123,10 @@ function workgroupSlices({
   return groupRows % (ROWS_PER_LANE * weight.lanes) === 0 ? slices : undefined;
 }
 
-/** Those of the tuning that there is room for, for as many rows as there are records of. */
+/** The form for one row, and the one for most rows of those that there is room for. */
 function mergingForms(
   { device }: Recorder,
-  { partials, weight, groupRows, roundOutputs, ...options }: MergingLinearOptions,
+  { weight, groupRows, roundOutputs, ...options }: MergingLinearOptions,
   slices: number,
 ): LaunchForm[] {
   const { lanes, columns, dtype } = weight;
@@ -134,11 +136,10 @@ function mergingForms(
   const given = options.forms ?? formsFor(weight.tuning ?? PLAIN_TUNING, dtype);
   const fitting = given.flatMap((form) => {
     const ownBytes = form.tokens * slices * columns * FLOAT_BYTES;
-    if (ownBytes > room) return [];
+    if (form.tokens > MOST_TOKENS || ownBytes > room) return [];
     return launchForms(weight, { stages: false, rowLanes: across, ownBytes }, [form]);
   });
-  const recordFloats = Math.ceil(weight.rows / groupRows) * (2 + columns);
-  return fitting.length === 0 ? [] : takenForms(fitting, rowsOf(partials, recordFloats));
+  return [...new Set([...fitting.slice(0, 1), ...fitting.slice(-1)])];
 }
 
 interface BoundOptions extends MergingLinearOptions {

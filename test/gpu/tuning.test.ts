@@ -50,7 +50,7 @@ const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings
   [expertGateUp, isOfPairs],
   [expertDown, isOfPairs],
   [expertCombine, isOneRow],
-  [mergingLinear, isUnstaged],
+  [mergingLinear, isOfFew],
   [mlaProject, isOfFew],
   [residualLinear, isUnstaged],
   [roundedOutputs, isUnstaged],
