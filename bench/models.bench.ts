@@ -7,12 +7,14 @@
  * its driver on as many threads as the server would. llama.cpp is left out where bench/peers is not
  * installed. `WISP_MODELS` chooses among "deepseek", "embedded" and "qwen3", `WISP_PEERS` among
  * llama.cpp's "cpu" and "vulkan", the second on the adapter of ours: not a default, as its first run
- * on lavapipe compiles shaders for minutes. `WISP_QUANTIZATION` is a list for Qwen3, "none" for the
- * weights as they are; `WISP_BATCH` sequences of `WISP_PROMPT` tokens each run at once; `WISP_ROUNDS`
- * and `WISP_GENERATED` are rounds and generated tokens.
+ * on lavapipe compiles shaders for minutes. `WISP_PEER_THREADS` is a list for its "cpu",
+ * `WISP_QUANTIZATION` one for Qwen3, "none" for the weights as they are; `WISP_BATCH` sequences of
+ * `WISP_PROMPT` tokens each run at once; `WISP_ROUNDS` and `WISP_GENERATED` are rounds and generated
+ * tokens.
  *
  * Times of the wall say little while others use the cores, and llama.cpp's threads spin while they
- * wait for each other; processor time of one thread is what compares best.
+ * wait for each other, for minutes when others are many: then one thread is enough, and its
+ * processor time is what compares best.
  *
  * @module
  */
@@ -57,7 +59,7 @@ interface Peer {
 
 const peers: readonly Peer[] = list("WISP_PEERS", "cpu").flatMap((backend) =>
   backend === "cpu"
-    ? [1, 2].map((threads) => ({ backend, threads }))
+    ? list("WISP_PEER_THREADS", "1,2").map((threads) => ({ backend, threads: Number(threads) }))
     : [{ backend, threads: availableParallelism() }],
 );
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
@@ -189,8 +191,8 @@ function speedTable(
   const figures = (speed: Speed) => [
     speed.prefill.toFixed(1),
     speed.decode.toFixed(2),
-    (speed.prefillCpu * 1e3).toFixed(1),
-    (speed.decodeCpu * 1e3).toFixed(0),
+    (speed.prefillCpu * 1e3).toFixed(2),
+    (speed.decodeCpu * 1e3).toFixed(2),
     share(speed.prefill, theirBest?.prefill),
     share(speed.decode, theirBest?.decode),
     share(1 / speed.prefillCpu, theirBest && 1 / theirBest.prefillCpu),
