@@ -22,6 +22,7 @@ const MAY_ACT: ReadonlySet<string> = new Set([
   "MemberExpression",
   "TaggedTemplateExpression",
   "TemplateLiteral",
+  "BinaryExpression",
 ]);
 
 interface Node {

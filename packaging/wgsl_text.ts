@@ -1,6 +1,7 @@
 /**
  * Kernels as the package carries them: WGSL without comments and spare spaces, a declaration a line,
- * with short names for what only a function knows, and for what kernels share and no program names.
+ * with short names for what no program looks up; and all of them in one place, where the repetition
+ * in them compresses.
  *
  * The engine finds constants, bindings and parameters by their lines, also where texts are joined.
  *
@@ -10,98 +11,83 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Plugin } from "vite";
+import { type KernelNames, kernelNames, rename } from "./wgsl_names.ts";
 
 /**
- * Takes what only readers need out of a kernel's text. WGSL has no strings that could hold "//".
+ * Takes what only readers need out of the texts of all kernels.
  *
- * @param names What declarations of all kernels are called instead, as `kernelNames()` finds it.
+ * @param programs Texts of all programs that use them.
  */
-export function shortenWgsl(whole: string, names: ReadonlyMap<string, string> = new Map()): string {
-  if (whole.includes("/*")) throw new Error("Cannot shorten WGSL with a block comment");
-  const text = whole
-    .replace(/\/\/.*/g, "")
-    .replace(NOT_MEMBER, (word: string) => names.get(word) ?? word);
-  const declarations: string[] = [];
-  let depth = 0;
-  for (const line of text.split("\n").map((line) => line.trim())) {
-    if (line === "") continue;
-    const short = line.replace(SPARE_SPACE, "");
-    if (depth > 0) declarations[declarations.length - 1] += short;
-    else declarations.push(short);
-    for (const sign of line) depth += Number("({[".includes(sign)) - Number(")}]".includes(sign));
-  }
-  return declarations.map((declaration) => `${shortNames(declaration)}\n`).join("");
+export function shortenKernels(
+  kernels: readonly string[],
+  programs: readonly string[],
+): readonly string[] {
+  const texts = kernels.map(declarations);
+  const names = kernelNames(texts.flat(), programs);
+  return texts.map((text) => shortText(text, names));
 }
+
+const shortText = (text: readonly string[], names: KernelNames) =>
+  text.map((declaration) => `${rename(declaration, names)}\n`).join("");
 
 /** Spaces go beside one sign and in front of "("; between two words, or two other signs, they stay. */
 const SPARE_SPACE = /(?<=[\w)\]}]) (?=[^\w\s])|(?<=[^\w\s]) (?=[\w(])|(?<=[,;{(]) | (?=[,;})])/g;
 
-const LOCAL = /\b(?:let|var|const) (\w+)|[(,](?:@builtin\(\w+\))?(\w+):/g;
-const WORD = /[A-Za-z_]\w*/g;
-const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
-const SHORT = ["", ...LETTERS].flatMap((second) => LETTERS.map((first) => first + second));
-
-/** A function whose parameters and variables have names that nothing else in it has. */
-function shortNames(declaration: string): string {
-  if (!declaration.startsWith("fn ")) return declaration;
-  const taken = new Set(declaration.match(WORD));
-  const locals = new Set([...declaration.matchAll(LOCAL)].map(([, own, given]) => own ?? given!));
-  const free = SHORT.filter((name) => !taken.has(name));
-  return [...locals].reduce((code, name) => {
-    // What is called by the same name is another thing, and so is what is asked of a value.
-    const isCalled = new RegExp(`(?<!\\.)\\b${name}\\(`).test(code);
-    if (name.length === 1 || isCalled) return code;
-    return code.replace(new RegExp(`(?<!\\.)\\b${name}\\b`, "g"), free.shift()!);
-  }, declaration);
+/** A text's declarations, a line each. WGSL has no strings that could hold "//". */
+function declarations(text: string): readonly string[] {
+  if (text.includes("/*")) throw new Error("Cannot shorten WGSL with a block comment");
+  const found: string[] = [];
+  let depth = 0;
+  for (const line of text.split("\n").map((line) => line.replace(/\/\/.*/, "").trim())) {
+    if (line === "") continue;
+    const short = line.replace(SPARE_SPACE, "");
+    if (depth > 0) found[found.length - 1] += short;
+    else found.push(short);
+    for (const sign of line) depth += Number("({[".includes(sign)) - Number(")}]".includes(sign));
+  }
+  return found;
 }
 
-const NOT_MEMBER = /(?<![.\w])[A-Za-z_]\w*/g;
-const DECLARED = /^(?:fn|struct|const|alias|var<(?:private|workgroup)>) (\w+)/gm;
-const MEMBERS = /^struct \w+ \{([^}]*)\}/gm;
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** The module that has all kernels, each by a name that says its place among them. */
+const MODULE = "\0kernels";
 
-/**
- * Short names for what kernels declare outside of functions, where no member of a struct and no
- * program has the same name: it might be what a program specialises, binds or replaces.
- *
- * @param kernels Texts of all kernels.
- * @param programs Texts of all programs that use them.
- */
-export function kernelNames(
-  kernels: readonly string[],
-  programs: readonly string[],
-): ReadonlyMap<string, string> {
-  const declared = kernels.flatMap((text) => [...text.matchAll(DECLARED)].map(([, name]) => name!));
-  const members = kernels.flatMap((text) => [...text.matchAll(MEMBERS)].map(([, list]) => list!));
-  const known = new Set([...programs, ...members].flatMap((text) => text.match(WORD) ?? []));
-  const own = [...new Set(declared)].filter((name) => name !== "main" && !known.has(name)).sort();
-  return new Map(own.map((name, i) => [name, `_${i.toString(36)}`]));
+/** Paths of a folder's files, the same every time. */
+function pathsIn(folder: string, isMeant: (name: string) => boolean): readonly string[] {
+  const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
+  return names
+    .filter(isMeant)
+    .sort()
+    .map((name) => join(ROOT, folder, name));
 }
 
-/** Of the kernels in this repository. */
-function ownNames(): ReadonlyMap<string, string> {
-  const texts = (folder: string, isMeant: (name: string) => boolean) => {
-    const path = fileURLToPath(new URL(`../${folder}`, import.meta.url));
-    const files = readdirSync(path, { recursive: true, encoding: "utf8" });
-    return files.filter(isMeant).map((name) => readFileSync(join(path, name), "utf8"));
-  };
+/** The module's text, which bundlers take single kernels of. */
+function kernelModule(paths: readonly string[]): string {
   const isProgram = (name: string) => name.endsWith(".ts") && !name.endsWith(".check.ts");
-  return kernelNames(
-    texts("kernels", (name) => name.endsWith(".wgsl")),
-    [...texts("kernels", isProgram), ...texts("src", isProgram)],
-  );
+  const programs = ["kernels", "src"].flatMap((folder) => pathsIn(folder, isProgram));
+  const read = (path: string) => readFileSync(path, "utf8");
+  return shortenKernels(paths.map(read), programs.map(read))
+    .map((text, i) => `export const kernel${i} = ${JSON.stringify(text)};\n`)
+    .join("");
 }
 
 export function wgslText(): Plugin {
-  let names: ReadonlyMap<string, string> | undefined;
+  const paths = pathsIn("kernels", (name) => name.endsWith(".wgsl"));
+  let module: string | undefined;
   return {
     name: "wgsl-text",
     enforce: "post",
-    transform(code, id) {
+    resolveId: (id) => (id === MODULE ? id : null),
+    load(id) {
+      if (id !== MODULE) return null;
+      module ??= kernelModule(paths);
+      return { code: module, map: null };
+    },
+    transform(_code, id) {
       if (!id.endsWith(".wgsl?raw")) return null;
-      const [begin, end] = [code.indexOf('"'), code.lastIndexOf('"') + 1];
-      const text: string = JSON.parse(code.slice(begin, end));
-      names ??= ownNames();
-      return { code: `export default ${JSON.stringify(shortenWgsl(text, names))};`, map: null };
+      const place = paths.indexOf(id.slice(0, -"?raw".length));
+      if (place < 0) throw new Error(`${id} is not among the kernels`);
+      return { code: `export { kernel${place} as default } from "${MODULE}";`, map: null };
     },
   };
 }

@@ -1,0 +1,107 @@
+/** Kernels as the package carries them: what is short, and that it is valid. */
+import { beforeAll, expect, test } from "vitest";
+import type { KernelCheck } from "../kernels/check.ts";
+import { shortenKernels } from "../packaging/wgsl_text.ts";
+import { Recorder } from "../src/gpu/recorder.ts";
+import { destroyTensors, uploadArrays } from "./support/kernel_outcome.ts";
+import { openNullDevice } from "./support/null_device.ts";
+import { seeded } from "./support/seeded.ts";
+import { loadShortKernels } from "./support/short_kernels.ts";
+
+const kernel = `// A kernel.
+const SIZE = 8u;
+const LANES = 4u;
+alias Element = f32;
+
+struct Params {
+  rows: u32, // how many
+  first: u32,
+}
+
+@group(0) @binding(0) var<storage, read> row: array<Element>;
+@group(0) @binding(1) var<uniform> params: Params;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u) {
+  let first = params.first + group.x;
+  sums[0] = sum_of(first, Keys(1u, first, vec2f())) - -1.0;
+}
+`;
+
+const shared = `const ROUNDS = LANES / 2u;
+var<workgroup> sums: array<f32, ROUNDS>;
+
+/// Its members: one that \`Params\` has too, one that a vector might have.
+struct Keys {
+  count: u32,
+  first: u32,
+  xy: vec2f,
+}
+
+fn sum_of(value: u32, keys: Keys) -> f32 {
+  var sum = keys.xy.x;
+  for (var i = 0u; i < SIZE; i++) {
+    let round = round(row[value * keys.count + i]);
+    sum += round * f32(keys.first);
+  }
+  return sum;
+}
+`;
+
+test("shortenKernels() keeps a line for each declaration, and names that are looked up", () => {
+  const programs = ["specialise({ LANES: 8, Element: `f16` });", "const SIZE = 8; // ROUNDS"];
+  expect(shortenKernels([kernel, shared], programs)).toEqual([
+    `const C=8u;
+const LANES=4u;
+alias Element=f32;
+struct Params{rows:u32,first:u32,}
+@group(0)@binding(0)var<storage,read>row:array<Element>;
+@group(0)@binding(1)var<uniform>D:Params;
+@compute@workgroup_size(LANES)
+fn main(@builtin(workgroup_id)b:vec3u){let a=D.first+b.x;F[0]=E(a,A(1u,a,vec2f()))- -1.0;}
+`,
+    `const B=LANES/2u;
+var<workgroup>F:array<f32,B>;
+struct A{c:u32,first:u32,xy:vec2f,}
+fn E(d:u32,b:A)->f32{var c=b.xy.x;for(var a=0u;a<C;a++){let round=round(row[d*b.c+a]);c+=round*f32(b.first);}return c;}
+`,
+  ]);
+  expect(() => shortenKernels(["/* a block */"], [])).toThrow("block comment");
+});
+
+test("short names are the same in all kernels, and none that anything else has", () => {
+  const texts = [
+    "const A = 1u;\nfn spread(count: u32) -> u32 { return count; }\n",
+    "@group(0) @binding(0) var<storage, read> a: array<u32>;\n",
+    "fn twice(count: u32, spread: u32) -> u32 {\n  return count + spread(spread) + A;\n}\n",
+  ];
+  const [first, , third] = shortenKernels(texts, ["({ A: 1 })"]);
+  expect(first).toBe("const A=1u;\nfn B(b:u32)->u32{return b;}\n");
+  expect(third).toBe("fn C(b:u32,B:u32)->u32{return b+B(B)+A;}\n");
+});
+
+let checks: readonly KernelCheck<object>[];
+
+beforeAll(async () => {
+  checks = await loadShortKernels();
+});
+
+test("every kernel compiles when it is shortened", async () => {
+  const device = await openNullDevice();
+  expect(checks.length).toBeGreaterThan(50);
+  for (const check of checks) {
+    const [shape] = check.cases as readonly [object];
+    const inputs = check.inputs(shape, seeded(1));
+    const tensors = uploadArrays(device, { inputs, want: check.reference(shape, inputs) });
+    const rewrite = (_: string, code: string) => {
+      expect(code).not.toMatch(/\/\/|params/);
+      return code;
+    };
+    const recorder = new Recorder(device, { rewrite });
+    for (const tuning of check.tunings) check.bind(recorder, shape, tensors, tuning);
+    await expect(recorder.pipelines.ready(), check.name).resolves.toBeUndefined();
+    recorder.destroy();
+    destroyTensors(tensors);
+  }
+  device.destroy();
+});
