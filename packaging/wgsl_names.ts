@@ -106,7 +106,7 @@ function localsOf(declaration: string): readonly string[] {
   return [...new Set(names)].filter((name) => !isCalled(name));
 }
 
-/** Two variables have the same short name only where no function has both. */
+/** The shortest for what most functions have; the same for two only where no function has both. */
 function localNames(
   kernels: readonly string[],
   short: readonly string[],
@@ -116,9 +116,8 @@ function localNames(
   const beside = new Map<string, Set<string>>();
   for (const text of kernels) {
     const locals = localsOf(text).filter(mayBeLocal);
-    const counts = countTokens([text]);
     for (const name of locals) {
-      uses.set(name, (uses.get(name) ?? 0) + counts.get(name)!);
+      uses.set(name, (uses.get(name) ?? 0) + 1);
       beside.set(name, new Set([...(beside.get(name) ?? []), ...locals]));
     }
   }

@@ -1,7 +1,7 @@
 /**
- * Kernels as the package carries them: WGSL without comments and spare spaces, a declaration a line,
- * with short names for what no program looks up; and all of them in one place, where the repetition
- * in them compresses.
+ * Kernels as the package carries them: WGSL without comments, spare spaces and zeros, a declaration
+ * a line, with short names for what no program looks up; and all of them in one place, where what
+ * they repeat compresses.
  *
  * The engine finds constants, bindings and parameters by their lines, also where texts are joined.
  *
@@ -33,6 +33,9 @@ const shortText = (text: readonly string[], names: KernelNames) =>
 /** Spaces go beside one sign and in front of "("; between two words, or two other signs, they stay. */
 const SPARE_SPACE = /(?<=[\w)\]}]) (?=[^\w\s])|(?<=[^\w\s]) (?=[\w(])|(?<=[,;{(]) | (?=[,;})])/g;
 
+/** Zeros after a point, in front of one, and at the start of a hexadecimal number. */
+const SPARE_ZERO = /(?<=\d\.)0(?![\w.])|(?<![\w.])0(?=\.\d*[1-9])|(?<=\b0x)0+(?=[\da-f])/g;
+
 /** A text's declarations, a line each. WGSL has no strings that could hold "//". */
 function declarations(text: string): readonly string[] {
   if (text.includes("/*")) throw new Error("Cannot shorten WGSL with a block comment");
@@ -40,7 +43,7 @@ function declarations(text: string): readonly string[] {
   let depth = 0;
   for (const line of text.split("\n").map((line) => line.replace(/\/\/.*/, "").trim())) {
     if (line === "") continue;
-    const short = line.replace(SPARE_SPACE, "");
+    const short = line.replace(SPARE_SPACE, "").replace(SPARE_ZERO, "");
     if (depth > 0) found[found.length - 1] += short;
     else found.push(short);
     for (const sign of line) depth += Number("({[".includes(sign)) - Number(")}]".includes(sign));
@@ -48,23 +51,23 @@ function declarations(text: string): readonly string[] {
   return found;
 }
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const FOLDER = fileURLToPath(new URL("../kernels", import.meta.url));
 /** The module that has all kernels, each by a name that says its place among them. */
 const MODULE = "\0kernels";
 
-/** Paths of a folder's files, the same every time. */
-function pathsIn(folder: string, isMeant: (name: string) => boolean): readonly string[] {
-  const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
+/** Paths of files with kernels and of those that use them, the same every time. */
+function pathsOf(isMeant: (name: string) => boolean): readonly string[] {
+  const names = readdirSync(FOLDER, { recursive: true, encoding: "utf8" });
   return names
     .filter(isMeant)
     .sort()
-    .map((name) => join(ROOT, folder, name));
+    .map((name) => join(FOLDER, name));
 }
 
 /** The module's text, which bundlers take single kernels of. */
 function kernelModule(paths: readonly string[]): string {
   const isProgram = (name: string) => name.endsWith(".ts") && !name.endsWith(".check.ts");
-  const programs = ["kernels", "src"].flatMap((folder) => pathsIn(folder, isProgram));
+  const programs = pathsOf(isProgram);
   const read = (path: string) => readFileSync(path, "utf8");
   return shortenKernels(paths.map(read), programs.map(read))
     .map((text, i) => `export const kernel${i} = ${JSON.stringify(text)};\n`)
@@ -72,7 +75,7 @@ function kernelModule(paths: readonly string[]): string {
 }
 
 export function wgslText(): Plugin {
-  const paths = pathsIn("kernels", (name) => name.endsWith(".wgsl"));
+  const paths = pathsOf((name) => name.endsWith(".wgsl"));
   let module: string | undefined;
   return {
     name: "wgsl-text",

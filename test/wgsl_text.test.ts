@@ -24,7 +24,7 @@ struct Params {
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u) {
   let first = params.first + group.x;
-  sums[0] = sum_of(first, Keys(1u, first, vec2f())) - -1.0;
+  sums[0] = sum_of(first, Keys(0x0fu, first, vec2f(0.0))) - -1.0 * 0.05;
 }
 `;
 
@@ -58,7 +58,7 @@ struct Params{rows:u32,first:u32,}
 @group(0)@binding(0)var<storage,read>row:array<Element>;
 @group(0)@binding(1)var<uniform>D:Params;
 @compute@workgroup_size(LANES)
-fn main(@builtin(workgroup_id)b:vec3u){let a=D.first+b.x;F[0]=E(a,A(1u,a,vec2f()))- -1.0;}
+fn main(@builtin(workgroup_id)b:vec3u){let a=D.first+b.x;F[0]=E(a,A(0xfu,a,vec2f(0.)))- -1.*.05;}
 `,
     `const B=LANES/2u;
 var<workgroup>F:array<f32,B>;
