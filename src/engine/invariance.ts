@@ -174,8 +174,11 @@ class Trial {
     const pageCount = memoryPlan.cacheTokens / pageSize;
     const far = shape.splitLength;
     const spare = this.#pageTable.length;
-    if (far >= contextLength || spare >= pageCount || maxSequences < 2) return undefined;
-    const pages = Array.from({ length: Math.ceil((far + 1) / pageSize) }, () => spare);
+    const length = Math.ceil((far + 1) / pageSize);
+    // What is written is not read as another position's: all earlier pages are one, the last is not.
+    const pages = Array.from({ length }, (_, i) => (i === length - 1 ? spare : spare + 1));
+    const hasRoom = Math.max(...pages) < pageCount && far < contextLength;
+    if (!hasRoom || maxSequences < 2) return undefined;
     const one = { phase: "decode", queryLength: 1 } as const;
     const longer = { ...one, position: far, pageTable: pages };
     const both = [{ ...one, position, pageTable: this.#pageTable }, longer];

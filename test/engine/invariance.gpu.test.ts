@@ -55,18 +55,18 @@ const qwen = () => randomGqa({ family: "qwen2" });
 const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = [
   [
     "a token beside a longer sequence",
-    deepseek,
+    qwen,
     { kernel: "attention/merge_splits", from: "= whole.acc / ", to: "= 1.0001 * whole.acc / " },
   ],
   [
     "a token of a longer sequence alone",
-    deepseek,
-    { kernel: "linear/linear", from: "= row.acc / ", to: "= 1.001 * row.acc / " },
+    qwen,
+    { kernel: "linear/linear", from: SUM, to: otherSum("TOKENS == 2u") },
   ],
   [
     "a prompt's last token apart",
     deepseek,
-    { kernel: "moe/expert_down", from: SUM, to: otherSum("SORTED") },
+    { kernel: "moe/expert_combine", from: SUM, to: otherSum("SORTED") },
   ],
   [
     "the best of 1 tokens alone",

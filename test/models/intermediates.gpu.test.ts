@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tuningFor } from "../../src/gpu/tuning.ts";
 import { SHARED_MODELS } from "../support/folder_source.ts";
-import { adapter, download, smallestCaseOnly } from "../support/gpu.ts";
+import { device, download, smallestCaseOnly } from "../support/gpu.ts";
 import { ModelSession } from "../support/model_session.ts";
 
 interface Recorded {
@@ -52,7 +52,7 @@ describe.skipIf(SHARED_MODELS === undefined)("activations (needs ../shared/data)
       const recorded = JSON.parse(readFileSync(path, "utf8")) as Recorded;
       const { model, input_ids: ids, tensors } = recorded;
       // Blocks that add to the residual stream themselves leave nothing else to look at.
-      const tuning = { ...tuningFor(adapter), foldsNorms: false };
+      const tuning = { ...tuningFor(device.adapterInfo), foldsNorms: false };
       const session = await ModelSession.open(model, { quantizeActivations: false, tuning });
       const { runner } = session.loaded;
       const taps = new Map<string, GPUBuffer>();
