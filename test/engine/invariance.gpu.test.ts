@@ -61,7 +61,7 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   [
     "a token of a longer sequence alone",
     qwen,
-    { kernel: "linear/linear", from: SUM, to: otherSum("TOKENS == 2u") },
+    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 1u") },
   ],
   [
     "a prompt's last token apart",
