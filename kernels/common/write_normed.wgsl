@@ -3,9 +3,9 @@
 // the same rounded to E4M3 with ROUNDED, and the sum of the squares of each SQUARES_COLUMNS values.
 // norm/add_norm writes the same bits. common/row_scale.wgsl takes it from there.
 //
-// Needs common/quantize_e4m3.wgsl, the bindings of linear/residual_linear.wgsl, and of `params` beside what write_sums.wgsl has `normed_stride`,
-// `normed_rounded` and `normed_squares`: the columns of a row of `normed` where those start. With
-// ROUNDED the outputs of a workgroup are one group of the rounding.
+// Needs common/quantize_e4m3.wgsl, the bindings of linear/residual_linear.wgsl, and of `params` beside
+// what write_sums.wgsl has `normed_stride`, `normed_rounded` and `normed_squares`: the columns of a row
+// of `normed` where those start. With ROUNDED the outputs of a workgroup are one group of the rounding.
 //
 // Every invocation of the workgroup must call write_outputs(), in uniform control flow.
 

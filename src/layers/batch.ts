@@ -57,13 +57,6 @@ export interface Step {
 
 export type StepRows = Pick<Step, "rows" | "decodeRows">;
 
-/** A step of one row, which is of a generated token: some kernels do more for such a row. */
-export const LONE_ROW: StepRows = { rows: 1, decodeRows: 1 };
-
-export function isLoneRow({ rows, decodeRows }: StepRows): boolean {
-  return rows === 1 && decodeRows === 1;
-}
-
 /** One pass of prompt attention over a workspace full of keys. */
 export interface PrefillPass {
   /** Keys in the workspace. */
