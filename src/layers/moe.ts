@@ -1,6 +1,6 @@
 /**
  * Mixture of experts: route, dispatch each row to its experts, run them, leave the results in slot
- * order for the next norm to combine.
+ * order for the next norm to combine, or add them to the residual stream.
  *
  * Shared experts are further slots of weight 1 behind the routed ones. Where they cannot be cut
  * into experts of their own (their blocks overlap, their dtype is another) they stay one wide MLP
@@ -138,7 +138,7 @@ function routingRule(shape: MoeShape): RoutingRule {
   };
 }
 
-/** The result is the scratch's `output`, to be combined. */
+/** The result is the scratch's `output`, to be combined, but in steps that `combines` names. */
 export interface MoeBinding extends Omit<BlockRows, "output"> {
   readonly scratch: MoeScratch;
   /** Where slots meet those of other ranks; absent on one rank. */
@@ -324,7 +324,7 @@ export class Moe {
       out: scratch.output,
       outStride: hiddenStride,
       segments: segments(intermediate),
-      unsorted: combine === undefined || tiles !== undefined,
+      unsorted: combine === undefined || down.weights.matrix !== undefined,
     });
     return (step) => {
       const rows = this.#ownRows(binding, step);
@@ -374,7 +374,9 @@ export class Moe {
 
   /** Whether slots are combined and added to the residual stream already, in such a step. */
   combines(binding: MoeBinding, step: StepRows): boolean {
-    if (this.#ownRows(binding, step) < step.rows) return false;
+    const { down } = this.#experts;
+    // Matrices want prompt rows scaled, those after experts in f32 too, which they do not multiply.
+    if (down.weights.matrix !== undefined && step.decodeRows < step.rows) return false;
     return this.#canCombine(binding) && !this.#isSorted(step.rows);
   }
 

@@ -23,7 +23,7 @@ import { ReferenceGqa } from "../support/reference_gqa.ts";
 const HALF = MATRIX_CONFIGS["f16 16x16x16"];
 const SINGLE = MATRIX_CONFIGS["f32 8x8x8"];
 const TOKENS = Array.from({ length: 45 }, (_, i) => (i * 37 + 5) % 200);
-/** A row that stands alone norms itself and adds to the residual stream, where it is a generated one. */
+/** Generated rows leave their norms' scale to who multiplies them, and prompt rows do not. */
 const tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
 /** Groups hold 32 columns. */
@@ -80,6 +80,13 @@ describe.skipIf(smallestCaseOnly)("numeric class mma128, emulated", () => {
         expect(await answer(chunk)).toEqual(logits);
     },
   );
+
+  test("experts in f32, which f16 operands do not multiply: the same bits in chunks of other sizes", async () => {
+    const source = () => randomGqa({ family: "qwen3Moe", storage: { kind: "F32" } });
+    const options = await optionsFor(HALF);
+    const answer = (chunk: number) => answerTokens(source(), TOKENS, { chunk, decode: 3, options });
+    expect(await answer(1)).toEqual(await answer(42));
+  });
 
   test("with f32 operands as near as f32 allows", async () => {
     const { source, open } = deepseek;
