@@ -87,9 +87,9 @@ export function launchForms(
   );
 }
 
-/** Rows of so many words that a tensor has room for. */
+/** Rows of so many words that a tensor has room for; the last need not be whole, as in parts of rows. */
 export function rowsOf({ size }: Tensor, stride: number): number {
-  return Math.max(Math.floor(size / (WORD_BYTES * stride)), 1);
+  return Math.max(Math.ceil(size / (WORD_BYTES * stride)), 1);
 }
 
 /** Rows from which on a further row takes the largest form, whatever it is. */

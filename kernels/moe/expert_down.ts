@@ -36,7 +36,7 @@ const kernels = weightKernels({
   ],
 });
 
-export interface ExpertDownOptions extends InputForm {
+export interface ExpertDownOptions extends Pick<InputForm, "coded"> {
   /** `[rows * slots, xStride]` f32; what lies beyond `weights.columns` is not used */
   readonly x: Tensor;
   /** A multiple of 4. */

@@ -1,7 +1,9 @@
 /** Which forms of a tuning a launch over weights may take. */
 import { describe, expect, test } from "vitest";
-import { launchForms, rowLanes } from "../../kernels/linear/launch_form.ts";
+import { launchForms, rowLanes, rowsOf } from "../../kernels/linear/launch_form.ts";
 import { PAIR_TILE, tileSizes } from "../../kernels/moe/expert_tiles.ts";
+import { normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
+import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { formOf, type RowForm, type Tuning } from "../../src/gpu/tuning.ts";
 
 const FORMS: readonly RowForm[] = [
@@ -40,6 +42,16 @@ test.each([
   [17, [1, 4, 16, 32]],
 ])("launches of %i rows at most have no form that none of them takes", (mostRows, tokens) => {
   expect(tokensOf(launchForms(weight, { mostRows }))).toEqual(tokens);
+});
+
+test("a tensor has room for as many rows from any of their columns on", () => {
+  const shape = normedShape(7168, true);
+  const limits = { maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 };
+  const tensor = new DeviceMemory(limits).allocate("activations", 4 * 8 * shape.stride, "rows");
+  for (const column of [0, shape.rounded!]) {
+    const { x, xStride } = partOf({ ...shape, tensor }, column, 1e-6);
+    expect(rowsOf(x, xStride)).toBe(8);
+  }
 });
 
 describe("sizes of tiles", () => {
