@@ -1,7 +1,7 @@
 /**
  * The decoder that every architecture here is a kind of: attention and a feed-forward block, each
  * behind a norm, layer after layer. The residual stream is f32; a block's result is added by the
- * norm that follows it.
+ * norm that follows it, or by the block, which then does that norm's work too.
  *
  * @module
  */
