@@ -1,3 +1,4 @@
+import { KernelError } from "../../src/errors.ts";
 import { rowsOf } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
@@ -70,6 +71,8 @@ export interface ExpertCombineOptions extends Pick<InputForm, "coded"> {
  * launch: the weighted sum of each row's experts is added to the residual stream.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows.
+ *
+ * @throws {KernelError} when there are several slabs, or the weights are not behind the experts.
  */
 export function expertCombine(
   recorder: Recorder,
@@ -78,7 +81,11 @@ export function expertCombine(
   const { x, xStride, slots, experts, slotWeights, weights, residual, segments = 1 } = options;
   const { hidden, stride, weight: normWeight, normed } = residual;
   const { lanes, columns, rows: outputs } = weights;
-  const [slab] = weights.slabs;
+  const [slab, ...others] = weights.slabs;
+  if (others.length > 0) throw new KernelError(NAME, "experts in several slabs");
+  if (slotWeights.buffer !== experts.buffer || slotWeights.offset < experts.offset) {
+    throw new KernelError(NAME, "weights of slots that are not behind the experts");
+  }
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const rounds = normed.rounded !== undefined;
