@@ -2,8 +2,3 @@
 // writes them. Sixteen codes are a vector of the binding `x`. Needs common/group_sums_codes.wgsl.
 
 alias XVector = vec4u;
-
-/// Where the rows start that start at these vectors; see x_normed.wgsl.
-fn begin_rows(first: XRows, invocation: u32) -> XRows {
-  return first;
-}

@@ -56,8 +56,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;
   }
 
-  let x_rows = begin_rows(x_first, invocation);
-  let sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  let sums = dot_rows(row_granules(row), row, x_first, invocation);
   let h = gated(scaled_sums(sums, row, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

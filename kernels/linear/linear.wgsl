@@ -63,8 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = (x_row * params.x_stride + slice * params.group_stride) / 4u;
   }
 
-  let x_rows = begin_rows(x_first, invocation);
-  var sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  var sums = dot_rows(row_granules(row), row, x_first, invocation);
   sums = scaled_sums(sums, row, x_first, invocation);
   sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
   write_outputs(sums, first_row, output, end, invocation, group.x);

@@ -70,8 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
   let scale = vec4u(tile.expert * expert_scales()) + row;
   let addend = vec4u(tile.expert * params.rows_padded) + row;
-  let x_rows = begin_rows(x_first, invocation);
-  let sums = dot_rows(granule, scale, x_rows, invocation);
+  let sums = dot_rows(granule, scale, x_first, invocation);
   let h = gated(scaled_sums(sums, addend, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_pair + t < tile.count {
