@@ -12,7 +12,7 @@
 //   cache       [slots, latent + rope]    pairs  write  see the joined latent_write_*.wgsl
 //
 // One workgroup per row: its first half norms the query, its second half the latent. The squares
-// meet in the order of common/x_normed.wgsl and norm/add_norm, so that all give the same bits.
+// meet in the order of common/x_normed.wgsl, so that both give the same bits.
 // Groups of activations are GROUP columns, the last one may be shorter.
 //
 // Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Su et al., "RoFormer" (2021).
