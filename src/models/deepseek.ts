@@ -9,8 +9,10 @@
 
 import { PREFILL_ROW_TILE } from "../../kernels/attention/mla_prefill.ts";
 import { mlaFp8EntryBytes } from "../../kernels/cache/mla_write.ts";
+import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
+import { isFused } from "../layers/block_rows.ts";
 import { MlaAttention } from "../layers/mla_attention.ts";
 import { allocateMlaScratch, expandedEntry, type MlaShape } from "../layers/mla_scratch.ts";
 import { gatheredWidth } from "../layers/rank_sums.ts";
@@ -41,6 +43,8 @@ export function defineDeepseek(
   const splitLength = whole.heads * whole.latent >= WIDE_ATTENTION ? 2048 : 256;
   const shared = { tensor: "self_attn.kv_b_proj", dimension: "heads", count: whole.heads };
   const config = { ...whole, heads: shareOf(communicator, shared) };
+  const rounding = activationRounding(quantization);
+  const { size } = communicator;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
@@ -52,9 +56,9 @@ export function defineDeepseek(
     expandedEntry: expandedEntry(config),
     promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
-    maxRowBytes: maxRowBytes(config, { splitLength, size: communicator.size }),
+    maxRowBytes: maxRowBytes(config, { splitLength, size, rounds: isFused(rounding) }),
   };
-  const decoder = { ...decoderShape(config), rounding: activationRounding(quantization) };
+  const decoder = { ...decoderShape(config), rounding };
   return {
     architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
     shape,
@@ -93,14 +97,17 @@ function decoderShape(config: DeepseekConfig): Omit<DecoderShape, "rounding"> {
  * Bytes of the widest activations: what one binding holds bounds the rows of a step.
  *
  * @param config With the heads that one of `size` ranks has.
+ * @param options `rounds`: whether norms round what they write.
  */
 function maxRowBytes(
   config: DeepseekConfig,
-  { splitLength, size }: { readonly splitLength: number; readonly size: number },
+  options: { readonly splitLength: number; readonly size: number; readonly rounds: boolean },
 ): ModelShape["maxRowBytes"] {
+  const { splitLength, size, rounds } = options;
   const { heads, latent, nope, rope, value, hiddenSize, denseIntermediate, experts } = config;
   const slots = experts === undefined ? 1 : experts.perToken + experts.shared;
   const widths = [
+    normedShape(hiddenSize, rounds).stride,
     heads * Math.max(nope + rope, value),
     denseIntermediate,
     slots * Math.max(hiddenSize, experts?.intermediate ?? 0),

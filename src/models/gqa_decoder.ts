@@ -6,8 +6,10 @@
  */
 import { GQA_PREFILL_ROW_TILE } from "../../kernels/attention/gqa_prefill.ts";
 import { gqaFp8EntryBytes } from "../../kernels/cache/gqa_write.ts";
+import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
+import { isFused } from "../layers/block_rows.ts";
 import { allocateGqaScratch, GqaAttention, type GqaShape } from "../layers/gqa_attention.ts";
 import { gatheredWidth } from "../layers/rank_sums.ts";
 import { ropeTable } from "../layers/rope_table.ts";
@@ -45,6 +47,8 @@ function define(
   reader.finish({ ignored: ["quantization_config", "compression_config"] });
   const config = { ...whole, ...shareHeads(whole, communicator) };
   const { heads, kvHeads, headDim } = config;
+  const rounding = activationRounding(quantization);
+  const normed = normedShape(config.hiddenSize, isFused(rounding)).stride;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
@@ -57,7 +61,7 @@ function define(
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {
-      row: Math.max(widestRow(config), gatheredRow(whole, communicator)) * 4,
+      row: Math.max(normed, widestRow(config), gatheredRow(whole, communicator)) * 4,
       decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
     },
   };
@@ -66,7 +70,7 @@ function define(
     ...config,
     mlp: { intermediate, bias: bias.mlp },
     experts: experts && { hiddenSize, ...experts },
-    rounding: activationRounding(quantization),
+    rounding,
   };
   return {
     architecture: config.architecture,
@@ -95,7 +99,7 @@ function gatheredRow({ hiddenSize, heads, headDim, intermediate }: GqaConfig, { 
   return gatheredWidth(hiddenSize, { size, columns: [heads * headDim, intermediate] });
 }
 
-/** Elements of the widest activations of a row: what one binding holds bounds the rows of a step. */
+/** Elements of the widest activations of a row, the normed ones aside: what one binding holds bounds the rows of a step. */
 function widestRow({ heads, kvHeads, headDim, hiddenSize, intermediate, experts }: GqaConfig) {
   const slots = experts === undefined ? 1 : experts.perToken;
   return Math.max(
