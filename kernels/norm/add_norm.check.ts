@@ -157,11 +157,6 @@ export default defineCheck<Shape>({
       with: "run",
     },
     {
-      name: "a run goes on beyond the last column",
-      replace: "min((run + 1u) * SQUARES_COLUMNS, params.cols)",
-      with: "(run + 1u) * SQUARES_COLUMNS",
-    },
-    {
       name: "a vector goes on beyond the last column",
       replace: "i < 4u && c + i < params.cols",
       with: "i < 4u",

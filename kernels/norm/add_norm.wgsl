@@ -12,10 +12,10 @@
 // The first `unscaled` rows have a scale of 1: common/row_scale.wgsl does the rest. The others are
 // scaled by 1 / rms(x), and their first sum is -1.
 //
-// One workgroup per row. Each invocation keeps to its own runs of SQUARES_COLUMNS columns, so what it
-// wrote it may read again without a barrier; two barriers in all. The order of the sums depends on
-// `cols` and `slots` alone. A group's largest magnitude is found by atomics on its bits, which is
-// exact.
+// One workgroup per row. An invocation adds up its own runs of SQUARES_COLUMNS columns; what it writes
+// then are its own columns, neighbours of other invocations', so that writes are joined. The order of
+// the sums depends on `cols` and `slots` alone. A group's largest magnitude is found by atomics on its
+// bits, which is exact.
 //
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).
 
@@ -59,38 +59,32 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     sum += run_sum;
     normed[beside + params.normed_squares + run] = select(run_sum, -1.0, is_scaled);
   }
+  // What is added to x, other invocations read.
+  storageBarrier();
   let all = row_sum(invocation, sum) / f32(params.cols);
   let scale = select(1.0, inverseSqrt(all + params.eps), is_scaled);
 
-  for (var run = invocation; run * SQUARES_COLUMNS < params.cols; run += WORKGROUP_SIZE) {
-    for (var c = run * SQUARES_COLUMNS; c < run_end(run); c++) {
-      let value = x[start + c] * weight[c] * scale;
-      normed[beside + c] = value;
-      if QUANTIZE { atomicMax(&group_amax[c / QUANTIZE_GROUP], bitcast<u32>(abs(value))); }
-    }
+  for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
+    let value = x[start + c] * weight[c] * scale;
+    normed[beside + c] = value;
+    if QUANTIZE { atomicMax(&group_amax[c / QUANTIZE_GROUP], bitcast<u32>(abs(value))); }
   }
   workgroupBarrier();
 
   if QUANTIZE {
-    for (var run = invocation; run * SQUARES_COLUMNS < params.cols; run += WORKGROUP_SIZE) {
-      for (var c = run * SQUARES_COLUMNS; c < run_end(run); c++) {
-        let largest = bitcast<f32>(atomicLoad(&group_amax[c / QUANTIZE_GROUP]));
-        let step = select(unscaled_group_scale(largest), group_scale(largest), is_scaled);
-        normed[beside + params.normed_rounded + c] = round_e4m3(normed[beside + c] / step) * step;
-      }
+    for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
+      let largest = bitcast<f32>(atomicLoad(&group_amax[c / QUANTIZE_GROUP]));
+      let step = select(unscaled_group_scale(largest), group_scale(largest), is_scaled);
+      normed[beside + params.normed_rounded + c] = round_e4m3(normed[beside + c] / step) * step;
     }
   }
-}
-
-fn run_end(run: u32) -> u32 {
-  return min((run + 1u) * SQUARES_COLUMNS, params.cols);
 }
 
 // Adds the addend to a run of columns; the sum of their squares, in the order of
 // common/write_normed.wgsl.
 fn run_squares(row: u32, run: u32) -> f32 {
   var squares = vec4f();
-  for (var c = run * SQUARES_COLUMNS; c < run_end(run); c += 4u) {
+  for (var c = run * SQUARES_COLUMNS; c < (run + 1u) * SQUARES_COLUMNS; c += 4u) {
     var values = vec4f();
     for (var i = 0u; i < 4u && c + i < params.cols; i++) {
       let at = row * params.stride + c + i;

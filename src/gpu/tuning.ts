@@ -112,8 +112,8 @@ export const PLAIN_TUNING: Tuning = {
 
 /**
  * Measured on two cores with AVX-512 (`bench/linear.bench.ts`): an invocation costs nothing to
- * start, and loads cost the most, so that each invocation does as much as it can. Norms that have no
- * launch of their own take none of that back, and an output head that finds the best itself makes a
+ * start, and loads cost the most, so that each invocation does as much as it can. Folded norms take
+ * about as long as launches of their own, and an output head that finds the best itself makes a
  * step no faster. Eight rows need more registers than there are, which dtypes that are quick to
  * decode make up for. In FP8 they are 12 to 19 % faster than four all the same, but compile for long:
  * three more pipelines of the embedded model take a fifth more of its cold start.
