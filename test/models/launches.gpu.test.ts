@@ -100,7 +100,7 @@ test("rows of a layer with latent attention take eight launches, ten with expert
   ]);
 });
 
-test.each(ADAPTER_TUNINGS)("a layer takes as few on $name", ({ tuning }) => {
+test.each(ADAPTER_TUNINGS)("norms are folded on $name", ({ tuning }) => {
   expect(tuning.foldsNorms).toBe(true);
 });
 

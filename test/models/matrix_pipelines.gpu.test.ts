@@ -107,13 +107,15 @@ async function runSteps(session: ModelSession): Promise<void> {
     await session.decode(running);
   }
   // Generated rows beside those of a prompt.
-  const [first, ...others] = sequences;
-  first!.tokens.push(7);
-  const late = session.sequence(others[0]!.tokens);
-  await session.run([
-    { sequence: first!, phase: "decode", count: 1 },
-    { sequence: late, phase: "prefill", count: late.tokens.length },
-  ]);
+  for (const count of [1, 5]) {
+    const running = sequences.slice(0, count);
+    for (const { tokens } of running) tokens.push(7);
+    const late = session.sequence(sequences[1]!.tokens.map((token) => token + count));
+    await session.run([
+      ...running.map((sequence) => ({ sequence, phase: "decode", count: 1 }) as const),
+      { sequence: late, phase: "prefill", count: late.tokens.length },
+    ]);
+  }
 }
 
 test.skipIf(smallestCaseOnly).each(CASES)(
