@@ -27,7 +27,7 @@ import {
   ROUNDING_LANES,
 } from "./linear.ts";
 import bindings from "./residual_linear.wgsl?raw";
-import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weight_kernel.ts";
+import { requireMultiplesOf4, SCALED_ROWS, TREE_LEVELS, weightKernels } from "./weight_kernel.ts";
 
 const text = linearText(bindings, outputsPlain, writeNormed, SCALED_ROWS, quantizeE4m3);
 const kernels = weightKernels({
@@ -83,7 +83,8 @@ export function residualLinear(
           kernels,
           {
             ...{ ...options, form, out: hidden, outStride: stride },
-            constants: { ROUNDED: rounds },
+            // One pipeline for any number of segments.
+            constants: { ROUNDED: rounds, LEVELS: TREE_LEVELS },
             params: normedParams(normed),
           },
           { norm_weight: normWeight, normed: normed.tensor },

@@ -47,8 +47,8 @@ export const DECODERS: Readonly<Record<WeightDtype, string>> = {
   int4,
   mxfp4,
 };
-/** Levels of the segment tree for 32 segments. */
-const TREE_LEVELS = 5;
+/** Levels of the segment tree for up to 32 segments. */
+export const TREE_LEVELS = 5;
 
 /**
  * What decoded weights are multiplied by on their way to f16, which would lose some of their bits:
