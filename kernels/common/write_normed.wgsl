@@ -26,29 +26,38 @@ fn write_outputs(
 ) {
   let first = tile * WORKGROUP_OUTPUTS;
   let rows = min(TOKENS, params.rows - first_row);
-  var weighted = Sums();
   if holds_sums(invocation) {
-    for (var t = 0u; t < rows; t++) {
+    for (var t = 0u; t < TOKENS; t++) {
+      if t >= rows { break; }
       let at = (first_row + t) * params.out_stride;
-      let beside = (first_row + t) * params.normed_stride;
+      var most = 0.0;
       for (var i = 0u; i < 4u; i++) {
         var value = 0.0;
         if output[i] < end {
           value = out[at + output[i]] + sums[t][i];
           out[at + output[i]] = value;
-          weighted[t][i] = value * norm_weight[output[i]];
-          normed[beside + output[i]] = weighted[t][i];
+          if ROUNDED { most = max(most, abs(value * norm_weight[output[i]])); }
         }
         stream_values[t * WORKGROUP_OUTPUTS + output[i] - first] = value;
       }
-      if ROUNDED {
-        let magnitude = abs(weighted[t]);
-        let most = max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
-        atomicMax(&largest[t], bitcast<u32>(most));
-      }
+      if ROUNDED { atomicMax(&largest[t], bitcast<u32>(most)); }
     }
   }
   workgroupBarrier();
+  // One value at a time: drivers for the CPU compile that much sooner than rows of a lane.
+  for (var n = invocation; n < rows * WORKGROUP_OUTPUTS; n += WORKGROUP_SIZE) {
+    let column = first + n % WORKGROUP_OUTPUTS;
+    if column < end {
+      let t = n / WORKGROUP_OUTPUTS;
+      let beside = (first_row + t) * params.normed_stride + column;
+      let value = stream_values[n] * norm_weight[column];
+      normed[beside] = value;
+      if ROUNDED {
+        let scale = unscaled_group_scale(bitcast<f32>(atomicLoad(&largest[t])));
+        normed[beside + params.normed_rounded] = round_e4m3(value / scale) * scale;
+      }
+    }
+  }
   for (var n = invocation; n < rows * WORKGROUP_TILES; n += WORKGROUP_SIZE) {
     let column = first + n % WORKGROUP_TILES * SQUARES_COLUMNS;
     if column < end {
@@ -61,16 +70,6 @@ fn write_outputs(
       }
       let beside = (first_row + n / WORKGROUP_TILES) * params.normed_stride;
       normed[beside + params.normed_squares + column / SQUARES_COLUMNS] = join(squares);
-    }
-  }
-  if ROUNDED && holds_sums(invocation) {
-    for (var t = 0u; t < rows; t++) {
-      let scale = unscaled_group_scale(bitcast<f32>(atomicLoad(&largest[t])));
-      let rounded = round_vector(weighted[t], scale);
-      let beside = (first_row + t) * params.normed_stride + params.normed_rounded;
-      for (var i = 0u; i < 4u; i++) {
-        if output[i] < end { normed[beside + output[i]] = rounded[i]; }
-      }
     }
   }
 }

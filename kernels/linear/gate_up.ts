@@ -7,6 +7,7 @@ import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import {
+  fewForms,
   type LaunchForm,
   launchForms,
   QUANTIZING_LANES,
@@ -113,7 +114,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
       },
     );
   const demand = { ...room, stages: !coded, mostRows: rowsOf(x, xStride) };
-  const forms = launchForms(weight, demand, options.forms);
+  const forms = fewForms(weight, launchForms(weight, demand, options.forms));
   // A staged tile is no group of the rounding.
   const rounds = quantize && forms.some(({ staged }) => staged);
   const round = rounds

@@ -105,6 +105,22 @@ export function takenForms<F extends Pick<RowForm, "tokens" | "cost">>(
   return forms.filter((form, i) => i === 0 || taken.has(form));
 }
 
+/** Numbers of a matrix that is read so soon that few forms do. */
+const FEW_WEIGHTS = 2 ** 18;
+
+/**
+ * Of a small matrix the first of the forms that are not staged, and the last: to compile the others
+ * takes longer than they ever save.
+ */
+export function fewForms<F extends Pick<RowForm, "staged">>(
+  { rows, columns }: { readonly rows: number; readonly columns: number },
+  forms: readonly F[],
+): readonly F[] {
+  if (rows * columns > FEW_WEIGHTS) return forms;
+  const last = forms.findLast(({ staged }) => staged !== true);
+  return forms.filter((form, i) => i === 0 || form === last || form.staged === true);
+}
+
 /** Invocations whose outputs are one group of the rounding to E4M3: 128, two of each. */
 export const QUANTIZING_LANES = 64;
 

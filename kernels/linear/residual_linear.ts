@@ -12,6 +12,7 @@ import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeNormed from "../common/write_normed.wgsl?raw";
 import { type NormedRows, normedParams } from "../norm/normed_rows.ts";
 import {
+  fewForms,
   type LaunchForm,
   launchForms,
   type RecordRows,
@@ -76,7 +77,7 @@ export function residualLinear(
   const room = { stages: false, mostRows, rowLanes: rounds ? ROUNDING_LANES : undefined };
   return {
     record: recordRows({
-      forms: launchForms(weight, room, options.forms).map(narrowed),
+      forms: fewForms(weight, launchForms(weight, room, options.forms).map(narrowed)),
       bind: (form) =>
         bindLinear(
           recorder,
