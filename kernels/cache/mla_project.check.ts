@@ -89,6 +89,7 @@ export default defineCheck<Shape>({
   },
   flops: ({ rows, columns, outputs, latent, rope }) =>
     rows * (2 * columns * outputs + 4 * latent + 3 * rope),
+  compilesSlowly: true,
   mutants: [
     { name: "eps is 0", replace: "f32(columns) + params.eps", with: "f32(columns)" },
     { name: "nothing is rounded", replace: "if ROUNDED {", with: "if false {" },

@@ -47,6 +47,7 @@ export default defineCheck<Shape>({
   tolerance: 5e-6,
   bytes: (shape) => storedBytes(outputsByColumns(shape)),
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+  compilesSlowly: true,
   mutants: [
     { name: "eps is dropped", replace: "+ params.eps", with: "" },
     {
