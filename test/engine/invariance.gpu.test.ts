@@ -12,7 +12,8 @@ import { randomGqa } from "../support/random_gqa.ts";
 const FORMS: readonly RowForm[] = [
   { tokens: 1, split: 1, workgroup: 8, cost: 1 },
   { tokens: 2, split: 1, workgroup: 8, cost: 1.5 },
-  { tokens: 4, split: 1, workgroup: 8, cost: 2 },
+  // Small matrices have no form of two rows: two take this one.
+  { tokens: 4, split: 1, workgroup: 8, cost: 1.9 },
   { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 7 },
 ];
 const FOLDED = {
@@ -61,7 +62,7 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   [
     "a token of a longer sequence alone",
     qwen,
-    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 1u") },
+    { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 4u") },
   ],
   [
     "a prompt's last token apart",
@@ -73,7 +74,7 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
     deepseek,
     { kernel: "linear/linear", from: "params.out_column + output[i])", to: "output[i] / 2u)" },
   ],
-  ["a token among 2", qwen, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 2u") }],
+  ["a token among 2", qwen, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 4u") }],
   [
     "a prompt's last token apart",
     qwen,
