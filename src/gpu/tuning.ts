@@ -130,8 +130,12 @@ const LAVAPIPE: Tuning = {
   attention: FEW_LANES,
 };
 
-/** SwiftShader compiles a pipeline as soon as it is made, and slowly: so there are few. */
-const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
+/**
+ * Compiles a pipeline as soon as it is made, and slowly: so there are few. Nothing is folded: where one
+ * launch writes grouped-query entries and reads them, a retracted request that is computed again has
+ * other bits here.
+ */
+const SWIFTSHADER = PLAIN_TUNING;
 
 /**
  * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
@@ -190,8 +194,8 @@ interface AdapterRow {
 /** The first row that fits counts. */
 export const ADAPTER_TUNINGS: readonly AdapterRow[] = [
   { name: "llvmpipe", words: ["llvmpipe"], tuning: LAVAPIPE },
-  { name: "SwiftShader", words: ["swiftshader"], tuning: FEW_PIPELINES },
-  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: FEW_PIPELINES },
+  { name: "SwiftShader", words: ["swiftshader"], tuning: SWIFTSHADER },
+  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: PLAIN_TUNING },
   { name: "NVIDIA", words: ["nvidia"], tuning: MANY_INVOCATIONS },
   { name: "AMD", words: ["amd", "radv"], tuning: MANY_INVOCATIONS },
   { name: "Apple", words: ["apple"], tuning: MANY_INVOCATIONS },

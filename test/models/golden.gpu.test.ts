@@ -48,7 +48,9 @@ const MODES = {
 async function answer(model: string, mode: keyof typeof MODES): Promise<Answers> {
   const file = join(SHARED_MODELS!, "../golden", `${model}.${mode}.json`);
   const golden = JSON.parse(readFileSync(file, "utf8")) as { cases: GoldenCase[] };
-  const cases = smallestCaseOnly ? golden.cases.slice(0, 2) : golden.cases;
+  // A rounding that falls the other way changes all that follows in its case: a median needs several.
+  const few = mode === "wa" ? 8 : 2;
+  const cases = smallestCaseOnly ? golden.cases.slice(0, few) : golden.cases;
   const session = await ModelSession.open(model, { ...MODES[mode], pageSize: 16 });
   const answers: Answers = { prompt: [], top: [], best: [], wrongTokens: [] };
   const compareTop = (logprobs: Float64Array, top: TopTokens, at: number) => {

@@ -100,12 +100,13 @@ test("rows of a layer with latent attention take eight launches, ten with expert
   ]);
 });
 
-test.each(ADAPTER_TUNINGS)("norms are folded on $name", ({ tuning }) => {
-  expect(tuning.foldsNorms).toBe(true);
+test("norms are folded but where that changes bits, or nobody has tried", () => {
+  const apart = ADAPTER_TUNINGS.filter(({ tuning }) => tuning.foldsNorms !== true);
+  expect(apart.map(({ name }) => name)).toEqual(["SwiftShader", "Microsoft Basic Render Driver"]);
 });
 
 test("launches over the tiles of experts are as high as the GPU counts them", async () => {
-  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL));
+  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL), { tuning: FOLDED });
   const { recorder } = session.loaded.runner;
   const launch = recorder.launch.bind(recorder);
   const counted = new Map<string, Set<boolean>>();
