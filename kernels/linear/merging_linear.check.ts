@@ -83,6 +83,7 @@ export default defineCheck<Shape>({
   flops: (shape) =>
     2 * shape.positions.length * shape.columns * shape.outputs +
     4 * splitCount(shape) * splitWords(shape),
+  compilesSlowly: true,
   mutants: [
     { name: "one split is left out", replace: "split < splits;", with: "split + 1u < splits;" },
     { name: "one split too many", replace: "split < splits;", with: "split <= splits;" },

@@ -67,6 +67,7 @@ export default defineCheck<Shape>({
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(outputsByColumns(shape)),
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+  compilesSlowly: true,
   mutants: [
     {
       name: "nothing is added",
