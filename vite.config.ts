@@ -74,7 +74,7 @@ const ofAnyDriver = [
   ].map((name) => `test/node/${name}.gpu.test.ts`),
   ...["test/server/*.gpu.test.ts", "test/examples.gpu.test.ts"],
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long.
-  "test/models/gpu_rows.gpu.test.ts",
+  ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
 ];
 
 export default defineConfig({

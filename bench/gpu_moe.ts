@@ -166,7 +166,15 @@ async function openLayer(numericClass: BenchedClass): Promise<MoeCase> {
 }
 
 const stepOf = (rows: number): Step => ({
-  ...{ rows, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, passes: [], logitRows: 0 },
+  ...{
+    rows,
+    decodeRows: 0,
+    decodeSplits: 1,
+    decodeGroups: 0,
+    decodesOne: true,
+    passes: [],
+    logitRows: 0,
+  },
   onlyBest: false,
 });
 

@@ -59,7 +59,7 @@ export class ModelRunner {
   /** By rows: the launches kept for so many, with what else of a step they are for. */
   readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = {
-    ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0 },
+    ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, decodesOne: true },
     ...{ passes: [], logitRows: 0, onlyBest: false },
   };
   /** Reads the ids of the step recorded last. */
@@ -158,10 +158,12 @@ export class ModelRunner {
     step.rows = rows + padding;
     step.logitRows = batch.logitRows.length + padding;
     step.decodeRows = padding;
+    step.decodesOne = true;
     let longest = 1;
     for (const { phase, position, queryLength } of batch.sequences) {
       if (phase === "prefill") continue;
       step.decodeRows += queryLength;
+      step.decodesOne &&= queryLength <= 1;
       longest = Math.max(longest, position + queryLength);
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);

@@ -46,8 +46,10 @@ export interface Step {
   decodeRows: number;
   /** Splits of the longest sequence among the decode rows. */
   decodeSplits: number;
-  /** Groups of decode rows that share reads (see row_groups.ts); 0 where each stands alone. */
+  /** Groups of decode rows that share reads (see row_groups.ts); 0 where each reads for itself. */
   decodeGroups: number;
+  /** Whether no sequence has several decode rows, of which one would see the keys of others. */
+  decodesOne: boolean;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;

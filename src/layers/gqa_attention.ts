@@ -221,8 +221,8 @@ export class GqaAttention {
     const both = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
     plan.add((step) => project(step.rows, step.decodeRows));
     plan.add((step) => {
-      const { rows, decodeRows, decodeSplits, decodeGroups } = step;
-      if (both !== undefined && rows === decodeRows && decodeGroups === 0) {
+      const { rows, decodeRows, decodeSplits, decodeGroups, decodesOne } = step;
+      if (both !== undefined && rows === decodeRows && decodesOne) {
         return both(rows, decodeSplits);
       }
       write(rows);

@@ -25,6 +25,7 @@ const STEP: Step = {
   decodeRows: 0,
   decodeSplits: 1,
   decodeGroups: 0,
+  decodesOne: true,
   passes: [],
   logitRows: 0,
   onlyBest: false,

@@ -24,7 +24,7 @@ const FAULTY_LAUNCHES = 5;
 /** Draws of the right distributions look less likely than this once in a million campaigns. */
 const UNLIKELY = 1e-8;
 const STEP: Step = {
-  ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0 },
+  ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, decodesOne: true },
   ...{ passes: [], logitRows: 0, onlyBest: false },
 };
 

@@ -22,6 +22,7 @@ const STEP: Step = {
   decodeRows: ROWS,
   decodeSplits: 1,
   decodeGroups: 0,
+  decodesOne: true,
   passes: [],
   logitRows: 0,
   onlyBest: false,

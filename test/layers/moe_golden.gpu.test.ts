@@ -119,6 +119,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
           decodeRows: 0,
           decodeSplits: 1,
           decodeGroups: 0,
+          decodesOne: true,
           passes: [],
           logitRows: 0,
           onlyBest: false,
