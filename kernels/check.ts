@@ -1,6 +1,6 @@
 /**
  * The promise every kernel makes: a reference in f64, the cases it must match it on, how close,
- * what one launch costs, and planted faults that the cases must catch. `test/kernels.gpu.test.ts`
+ * what one launch costs, and planted faults that the cases must catch. `test/support/kernel_checks.ts`
  * and `bench/kernels.bench.ts` run every `*.check.ts` there is.
  *
  * @module

@@ -1,0 +1,8 @@
+import { testKernels } from "../../support/kernel_checks.ts";
+
+testKernels(
+  import.meta.glob(
+    ["../../../kernels/**/*.check.ts", "!../../../kernels/{attention,cache,linear}/**"],
+    { eager: true },
+  ),
+);
