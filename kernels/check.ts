@@ -61,7 +61,7 @@ export interface KernelCheck<C> {
   /** Floating-point operations (a fused multiply-add is two), for GFLOP/s; as `cost` has them. */
   flops(shape: C): number;
   readonly mutants: readonly Mutant[];
-  /** Whether it takes so long to compile that its mutants are left to the long campaign. */
+  /** Whether it takes so long to compile that all but two mutants are left to the long campaign. */
   readonly compilesSlowly?: boolean;
 }
 

@@ -101,6 +101,9 @@ export default defineCheck<GqaShape>({
   ],
   tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { lanes: 16 }],
   exactAcrossTunings: true,
+  // The short campaign compares tunings in test/kernels/attention_tunings.
+  tunedCases: [],
+  compilesSlowly: true,
   tolerance: 3e-5,
   bytes: gqaCacheBytes,
   flops: (shape) => 4 * gqaPairs(shape) * shape.heads * shape.headDim,

@@ -77,6 +77,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { lanes: 16 }],
   exactAcrossTunings: true,
+  compilesSlowly: true,
   tolerance: 3e-5,
   bytes: (shape) => {
     const { heads, kvHeads, headDim, dtype } = shape;

@@ -140,6 +140,9 @@ export default defineCheck<Shape>({
     { grouped: 1 },
   ],
   exactAcrossTunings: true,
+  // The short campaign compares tunings in test/kernels/attention_tunings.
+  tunedCases: [],
+  compilesSlowly: true,
   tolerance: 3e-5,
   bytes: (shape) => {
     const { latent, rope, dtype } = shape;

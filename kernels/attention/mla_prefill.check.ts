@@ -107,6 +107,9 @@ export default defineCheck<Shape>({
   ],
   tunings: [{ subgroups: 1 }, {}, { lanes: 16 }, { lanes: 32 }],
   exactAcrossTunings: true,
+  // The short campaign compares tunings in test/kernels/attention_tunings.
+  tunedCases: [],
+  compilesSlowly: true,
   tolerance: 3e-5,
   bytes: ({ sequences, heads, nope, rope, value }) =>
     sum(sequences.map(({ first, rows }) => first + rows)) * (heads * (nope + value) + rope) * 4,

@@ -88,6 +88,7 @@ export default defineCheck<Shape>({
   // A group of the rounding leaves less room to share columns out.
   tunedCases: [0, 5, 6],
   exactAcrossTunings: true,
+  compilesSlowly: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, intermediate }) => 4 * rows * columns * intermediate,

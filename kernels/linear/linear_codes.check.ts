@@ -37,6 +37,7 @@ export default defineCheck<Shape>({
   tolerance: 1e-6,
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+  compilesSlowly: true,
   mutants: [
     {
       name: "the activations' scale is forgotten",

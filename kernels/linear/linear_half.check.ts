@@ -67,6 +67,7 @@ export default defineCheck<Shape>({
   tolerance: 2e-3,
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
+  compilesSlowly: true,
   mutants: [
     { name: "decoded weights stay small", replace: "f32(WEIGHT_UP) * w2", with: "w2" },
     { name: "sums stay large", replace: "* WEIGHT_DOWN", with: "" },

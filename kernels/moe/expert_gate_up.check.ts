@@ -79,6 +79,7 @@ export default defineCheck<Shape>({
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(matrixOf(shape)) * chosenAtMost(shape),
   flops: ({ rows, slots, columns, intermediate }) => 4 * rows * slots * columns * intermediate,
+  compilesSlowly: true,
   mutants: [
     { name: "every pair has its own x", replace: "/ params.slots * params", with: "* params" },
     ...TILE_MUTANTS,

@@ -5,9 +5,10 @@
  * each way that its rows can be computed, through all of the model's own kernels and weights: its
  * prompt at once and with the last token apart; its next token alone, among so many rows that every
  * form of a launch is taken, in a batch that is filled up, beside a sequence that is much longer, which
- * is computed alone too, and as the last of a prompt where generated tokens have no form of their own.
- * The logits must be the same, and so must the best tokens be where the output head finds them without
- * logits. What is new in a model or a kernel is tried with it.
+ * is computed alone too, as the last of a prompt where generated tokens have no form of their own, and
+ * in one step with the token before it, as an answer that was interrupted is computed again. The logits
+ * must be the same, and so must the best tokens be where the output head finds them without logits.
+ * What is new in a model or a kernel is tried with it.
  *
  * @module
  */
@@ -75,6 +76,8 @@ export async function invarianceFailures(options: InvarianceOptions): Promise<re
     if (!promptsDiffer) {
       compare("a token as a prompt's last", [await trial.prompt(0, length + 1)], alone!);
     }
+    const again = await trial.besideItsLast(length);
+    if (again !== undefined) compare("a token beside its last", [again[0]], again[1]);
     return failures;
   } finally {
     trial.destroy();
@@ -185,6 +188,28 @@ class Trial {
     const [beside, together] = await this.#run(both, [0, 1]);
     const [apart] = await this.#run([longer], [0]);
     return [beside!, together!, apart!];
+  }
+
+  /**
+   * The same as a generated one behind a generated one: both in one step, and one after the other.
+   * Undefined without room for it.
+   */
+  async besideItsLast(position: number): Promise<readonly [Uint32Array, Uint32Array] | undefined> {
+    const { sizes, memoryPlan } = this.#options;
+    const taken = this.#pageTable.length;
+    const hasRoom = 2 * taken * sizes.pageSize <= memoryPlan.cacheTokens;
+    if (!hasRoom || sizes.maxSequences < 2) return undefined;
+    const first = position - 1;
+    const one = { phase: "decode", queryLength: 1 } as const;
+    await this.#run([{ ...one, position: first, pageTable: this.#pageTable }], [0]);
+    const [apart] = await this.#run([{ ...one, position, pageTable: this.#pageTable }], [0]);
+    // Pages that do not hold already what the two rows write there.
+    const pageTable = this.#pageTable.map((page) => page + taken);
+    const prompt = { phase: "prefill", queryLength: first, position: 0, pageTable } as const;
+    if (first > 0) await this.#run([prompt], [first - 1]);
+    const both = { phase: "decode", queryLength: 2, position: first, pageTable } as const;
+    const [together] = await this.#run([both], [1]);
+    return [together!, apart!];
   }
 
   #batch(parts: readonly Omit<BatchSequence, "queryStart">[], logitRows: readonly number[]) {

@@ -74,6 +74,15 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
     deepseek,
     { kernel: "linear/linear", from: "params.out_column + output[i])", to: "output[i] / 2u)" },
   ],
+  [
+    "a token beside its last",
+    qwen,
+    {
+      // Of the rows here only those write and read in launches apart.
+      ...{ kernel: "attention/gqa_decode", from: "sums[i] * params.scale" },
+      to: "sums[i] * (1.001 * params.scale)",
+    },
+  ],
   ["a token among 2", qwen, { kernel: "linear/gate_up", from: SUM, to: otherSum("TOKENS == 4u") }],
   [
     "a prompt's last token apart",
@@ -91,7 +100,7 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   ],
 ];
 
-test.each(smallestCaseOnly ? FAULTS.slice(4) : FAULTS)(
+test.each(smallestCaseOnly ? FAULTS.slice(5) : FAULTS)(
   "loading finds that the bits of %s are others",
   async (what, source, fault) => {
     const { selfTest, figures, destroy } = await load(source(), fault, FOLDED);
