@@ -175,7 +175,9 @@ export class StepBench {
       const { bytes = 0, flops = 0 } = known[0] ?? {};
       lines.push({ kind, ...time, bytes, flops, bound: this.#bound(known), isKnown });
     }
-    for (let i = 0; i < 3; i++) await step();
+    // One behind the other, as an engine runs them and as a kind's launches are timed.
+    const began = performance.now();
+    for (let i = 0; i < 3 || performance.now() - began < 1e3 * SHORT_SECONDS; i++) await step();
     const total = (of: "seconds" | "cpuSeconds" | "bound") =>
       lines.reduce((sum, line) => sum + line[of], 0);
     const sums = { sum: total("seconds"), sumCpu: total("cpuSeconds"), bound: total("bound") };
