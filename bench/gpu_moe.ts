@@ -13,7 +13,7 @@ import { DeviceMemory, type MemoryLimits } from "../src/gpu/memory.ts";
 import { Plan } from "../src/gpu/plan.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import type { Tensor } from "../src/gpu/tensor.ts";
-import type { Step } from "../src/layers/batch.ts";
+import { EMPTY_STEP, type Step } from "../src/layers/batch.ts";
 import { allocateMoeScratch, Moe, type MoeScratch, type MoeShape } from "../src/layers/moe.ts";
 import { defaultDeviceMemory } from "../src/node/device_memory.ts";
 import { ONE_RANK } from "../src/parallel/communicator.ts";
@@ -165,18 +165,7 @@ async function openLayer(numericClass: BenchedClass): Promise<MoeCase> {
   return { numericClass, known, memory, moe, gateUp, down };
 }
 
-const stepOf = (rows: number): Step => ({
-  ...{
-    rows,
-    decodeRows: 0,
-    decodeSplits: 1,
-    decodeGroups: 0,
-    decodesOne: true,
-    passes: [],
-    logitRows: 0,
-  },
-  onlyBest: false,
-});
+const stepOf = (rows: number): Step => ({ ...EMPTY_STEP, rows });
 
 async function measureRows(report: Report, layer: MoeCase, rows: number): Promise<void> {
   const { known, moe } = layer;

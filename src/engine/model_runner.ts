@@ -9,7 +9,7 @@ import { Plan, Recording, type RunOptions } from "../gpu/plan.ts";
 import { Readback } from "../gpu/readback.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import type { Batch, Step } from "../layers/batch.ts";
+import { type Batch, EMPTY_STEP, type Step } from "../layers/batch.ts";
 import { StepInputs } from "../layers/step_tensors.ts";
 import type { Model } from "../models/model.ts";
 import type { Communicator } from "../parallel/communicator.ts";
@@ -58,10 +58,7 @@ export class ModelRunner {
   readonly #buckets: readonly number[];
   /** By rows: the launches kept for so many, with what else of a step they are for. */
   readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
-  readonly #step: Step = {
-    ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, decodesOne: true },
-    ...{ passes: [], logitRows: 0, onlyBest: false },
-  };
+  readonly #step: Step = { ...EMPTY_STEP };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
 

@@ -57,6 +57,18 @@ export interface Step {
   onlyBest: boolean;
 }
 
+/** A step without rows. */
+export const EMPTY_STEP: Readonly<Step> = {
+  rows: 0,
+  decodeRows: 0,
+  decodeSplits: 1,
+  decodeGroups: 0,
+  decodesOne: true,
+  passes: [],
+  logitRows: 0,
+  onlyBest: false,
+};
+
 export type StepRows = Pick<Step, "rows" | "decodeRows">;
 
 /** One pass of prompt attention over a workspace full of keys. */

@@ -11,7 +11,7 @@ import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import type { Step } from "../../src/layers/batch.ts";
+import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
 import { device, download, seeded } from "../support/gpu.ts";
 
 const VOCABULARY = 301;
@@ -20,16 +20,6 @@ const ROWS = 12;
 /** Fewer than rows, so that slots are taken over. */
 const SLOTS = 4;
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, minP: 0, seed: 0 };
-const STEP: Step = {
-  rows: 0,
-  decodeRows: 0,
-  decodeSplits: 1,
-  decodeGroups: 0,
-  decodesOne: true,
-  passes: [],
-  logitRows: 0,
-  onlyBest: false,
-};
 
 const random = seeded(11);
 const randomRow = () => Float32Array.from({ length: VOCABULARY }, () => random() * 12 - 6);
@@ -87,7 +77,7 @@ describe("Sampler", () => {
     });
     await sampler.makeRoom(recorder, rows, scored);
     sampler.prepare(rows, scored);
-    const counts = await plan.countLaunches(STEP);
+    const counts = await plan.countLaunches(EMPTY_STEP);
     await sampler.takeDelivery()?.();
     const ids = new Uint32Array(await download(sampled.buffer, 0, ROWS * 4));
     const after = new Float32Array(await download(logits.buffer, 0, ROWS * STRIDE * 4));

@@ -10,7 +10,7 @@ import { Sampler } from "../../src/engine/sampler.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder, type RecorderOptions } from "../../src/gpu/recorder.ts";
-import type { Step } from "../../src/layers/batch.ts";
+import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
 import { type ChiSquare, chiSquare, pValue, sumOf } from "../support/chi_square.ts";
 import { device, download, fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
 
@@ -23,10 +23,6 @@ const LAUNCHES = fullTest ? 256 : smallestCaseOnly ? 3 : 24;
 const FAULTY_LAUNCHES = 5;
 /** Draws of the right distributions look less likely than this once in a million campaigns. */
 const UNLIKELY = 1e-8;
-const STEP: Step = {
-  ...{ rows: 0, decodeRows: 0, decodeSplits: 1, decodeGroups: 0, decodesOne: true },
-  ...{ passes: [], logitRows: 0, onlyBest: false },
-};
 
 const random = seeded(21);
 /** A few likely tokens, ties among them, and a long tail. */
@@ -186,7 +182,7 @@ async function drawAll(launches: number, rewrite?: RecorderOptions["rewrite"]): 
     });
     await sampler.makeRoom(recorder, rows, []);
     sampler.prepare(rows, []);
-    await plan.run(STEP);
+    await plan.run(EMPTY_STEP);
     recorder.submit();
     const ids = new Uint32Array(await download(sampled.buffer, sampled.offset, ROWS * 4));
     ids.forEach((id, r) => {

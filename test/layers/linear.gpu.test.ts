@@ -7,7 +7,7 @@ import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
-import type { Step } from "../../src/layers/batch.ts";
+import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
 import { Mlp } from "../../src/layers/mlp.ts";
 import { ONE_RANK } from "../../src/parallel/communicator.ts";
 import { formatsOf } from "../support/formats.ts";
@@ -17,16 +17,7 @@ import { checkpointFiles, fp8BlockTensors, type TensorInput } from "../support/w
 const HIDDEN = 200;
 const INTERMEDIATE = 400;
 const ROWS = 5;
-const STEP: Step = {
-  rows: ROWS,
-  decodeRows: ROWS,
-  decodeSplits: 1,
-  decodeGroups: 0,
-  decodesOne: true,
-  passes: [],
-  logitRows: 0,
-  onlyBest: false,
-};
+const STEP: Step = { ...EMPTY_STEP, rows: ROWS, decodeRows: ROWS };
 
 function matrix(name: string, rows: number, columns: number, fp8: boolean): TensorInput[] {
   const random = seeded(rows);

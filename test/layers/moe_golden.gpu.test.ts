@@ -10,7 +10,7 @@ import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
-import type { Step } from "../../src/layers/batch.ts";
+import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
 import { allocateMoeScratch, Moe, type MoeShape } from "../../src/layers/moe.ts";
 import { ONE_RANK } from "../../src/parallel/communicator.ts";
 import { SHARED_MODELS } from "../support/folder_source.ts";
@@ -114,16 +114,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
         const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
         device.queue.writeBuffer(input.buffer, 0, part);
         device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
-        await plan.run({
-          rows: step,
-          decodeRows: 0,
-          decodeSplits: 1,
-          decodeGroups: 0,
-          decodesOne: true,
-          passes: [],
-          logitRows: 0,
-          onlyBest: false,
-        });
+        await plan.run({ ...EMPTY_STEP, rows: step });
         const got = new Float32Array(await download(sum.buffer));
         for (let i = 0; i < part.length; i++) {
           expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);
