@@ -71,6 +71,8 @@ export interface GqaDecodeOptions extends GqaAttentionOptions {
    * in one sequence; needed for launches over groups
    */
   readonly groups?: Tensor | undefined;
+  /** Rounds rows of several splits, those alone, to E4M3 as `mergeSplits` does. Default false. */
+  readonly roundsMerged?: boolean | undefined;
 }
 
 /** One kernel per element type of the cache, for each way of exchange. */

@@ -58,6 +58,8 @@ const kernels = new GqaKernels(
 export interface GqaWriteDecodeOptions extends GqaVectorOptions, GqaRowOptions {
   /** `[rows, maxSplits, heads, 2 + headDim]` f32; needed for rows of more than one split */
   readonly partials?: Tensor | undefined;
+  /** Rounds rows of several splits, those alone, to E4M3 as `mergeSplits` does. Default false. */
+  readonly roundsMerged?: boolean | undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { quantizeRow } from "../linear/check_weights.ts";
 import { mergeSplits } from "./merge_splits.ts";
 
 interface Shape {
@@ -10,6 +11,7 @@ interface Shape {
   /** 0: all keys are seen. */
   readonly window: number;
   readonly sinks: boolean;
+  readonly rounded?: boolean;
 }
 
 const PAD = 4;
@@ -39,6 +41,11 @@ export default defineCheck<Shape>({
     // Windows of less than a split: over two, of a whole number less a key, from the first key of a
     // split, from the last one, and of a row that has fewer keys.
     { lengths: [33, 32, 31, 30, 4], heads: 2, headDim: 8, splitLength: 8, window: 7, sinks: false },
+    // Groups of 128 columns: a whole one, which are of two heads and a half, and a short one.
+    {
+      ...{ lengths: [20, 3], heads: 3, headDim: 52, splitLength: 8, window: 0, sinks: true },
+      rounded: true,
+    },
     { lengths: [8192], heads: 16, headDim: 128, splitLength: 256, window: 0, sinks: false },
   ],
   tunings: [{}],
@@ -84,6 +91,19 @@ export default defineCheck<Shape>({
       with: "(max(seen - min(seen, params.window), 1u) - 1u)",
       case: 1,
     },
+    { name: "nothing is rounded", replace: "if ROUND {", with: "if false {", case: 2 },
+    {
+      name: "a group's scale is that of its first element",
+      replace: "bitcast<u32>(abs(value))",
+      with: "bitcast<u32>(select(0.0, abs(value), lane == 0u))",
+      case: 2,
+    },
+    {
+      name: "the largest magnitude is not waited for",
+      replace: "workgroupBarrier();\n    let scale",
+      with: "let scale",
+      case: 2,
+    },
     { name: "hidden splits are read", replace: "min(seen, params.window)", with: "seen", case: 1 },
   ],
 
@@ -126,6 +146,8 @@ export default defineCheck<Shape>({
           out[r * outStride(shape) + h * headDim + c] = sum / total;
         }
       }
+      const begin = r * outStride(shape);
+      if (shape.rounded) quantizeRow(out.subarray(begin, begin + heads * headDim));
     });
     return { out };
   },
@@ -142,6 +164,7 @@ export default defineCheck<Shape>({
       splitLength,
       window: window === 0 ? undefined : window,
       sinks: shape.sinks ? sinks! : undefined,
+      roundsMerged: shape.rounded,
     });
     return () => launch(lengths.length, splitsOf(shape));
   },

@@ -4,13 +4,16 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import sink from "../common/attention_sink.wgsl?raw";
 import mergedSplits from "../common/merged_splits.wgsl?raw";
 import softmax from "../common/online_softmax.wgsl?raw";
+import quantize from "../common/quantize_e4m3.wgsl?raw";
 import source from "./merge_splits.wgsl?raw";
 
 const LANES = 64;
+/** Columns of a row that share a scale. */
+const ROUNDED_LANES = 128;
 
 const kernel = new Kernel({
   name: "attention/merge_splits",
-  source: softmax + mergedSplits + sink + source,
+  source: quantize + softmax + mergedSplits + sink + source,
   buffers: ["partials", "rows", "sinks", "out"],
   params: ["heads", "head_dim", "out_stride", "split_length", "max_splits", "window", "has_sinks"],
 });
@@ -31,6 +34,8 @@ export interface MergeSplitsOptions {
   readonly window?: number | undefined;
   /** `[heads]` f32: logits that join the softmax's denominator only */
   readonly sinks?: Tensor | undefined;
+  /** Rounds to E4M3 and back in groups of 128 columns, as `quantize` does. Default false. */
+  readonly roundsMerged?: boolean | undefined;
 }
 
 /**
@@ -44,11 +49,14 @@ export function mergeSplits(
   options: MergeSplitsOptions,
 ): (rows: number, maxSplits: number) => void {
   const { partials, rows, sinks, out, outStride, heads, headDim, splitLength, window } = options;
+  const { roundsMerged = false } = options;
+  const lanes = roundsMerged ? ROUNDED_LANES : LANES;
   const bound = kernel.bind(
     recorder,
     // A binding cannot stay empty.
     { partials, rows, sinks: sinks ?? rows, out },
     {
+      constants: { LANES: lanes, ROUND: roundsMerged },
       params: {
         heads,
         head_dim: headDim,
@@ -69,7 +77,7 @@ export function mergeSplits(
       },
     },
   );
-  const groups = Math.ceil((heads * headDim) / LANES);
+  const groups = Math.ceil((heads * headDim) / lanes);
   return (rowCount, maxSplits) => {
     bound.set("max_splits", maxSplits);
     bound.record(groups, rowCount);

@@ -27,7 +27,7 @@ import {
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
 import type { Step } from "./batch.ts";
-import { type AddsRows, type BlockRows, takesRounded } from "./block_rows.ts";
+import { type AddsRows, type BlockRows, isFused, takesRounded } from "./block_rows.ts";
 import { FusedLinear } from "./fused_linear.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { fusedColumns } from "./matrix_place.ts";
@@ -169,7 +169,7 @@ export class GqaAttention {
   /**
    * Adds four launches, three for generated rows that are each the only one of their sequence, whose
    * entries are written by the launch that reads them where that pays; one more beyond one split of
-   * keys, and where inputs are rounded.
+   * keys, or where inputs are rounded, which the launch that merges splits does by the way.
    */
   compile(plan: Plan<Step>, binding: GqaBinding): AddsRows {
     const { recorder } = plan;
@@ -210,7 +210,8 @@ export class GqaAttention {
     const { partials } = scratch;
     const { prefill: forPrompts, decode: forGenerated } = this.#backends;
     const subgroupSize = attentionSubgroupSize(forGenerated, this.#layout);
-    const generated = { ...attention, partials, subgroupSize };
+    const roundsMerged = this.#roundsMerged(binding);
+    const generated = { ...attention, partials, subgroupSize, roundsMerged };
     const write = gqaWrite(recorder, { ...vectors, ...query });
     const decode = gqaDecode(recorder, { ...generated, ...query, groups: inputs.rowGroups });
     const prefill = gqaPrefill(recorder, {
@@ -232,6 +233,11 @@ export class GqaAttention {
     return this.#compileOutput(plan, binding);
   }
 
+  /** Whether generated rows of several splits are rounded where these are merged. */
+  #roundsMerged({ rounding, codes }: GqaBinding): boolean {
+    return codes === undefined && isFused(rounding) && takesRounded(this.#output);
+  }
+
   #compileOutput(plan: Plan<Step>, binding: GqaBinding): AddsRows {
     const { recorder } = plan;
     const { scratch, output, hiddenStride, rounding, residual, sums } = binding;
@@ -242,7 +248,11 @@ export class GqaAttention {
       const rounded = roundedRows(recorder, {
         ...{ x: scratch.context, stride: width, columns: width, rounding, codes },
       });
-      plan.add((step) => rounded.round(step.rows));
+      const roundsMerged = this.#roundsMerged(binding);
+      plan.add(({ rows, decodeRows, decodeSplits }) => {
+        const first = roundsMerged && decodeSplits > 1 ? decodeRows : 0;
+        if (first < rows) rounded.round(rows - first, first);
+      });
       input = rounded.input;
     }
     return this.#output.compile(plan, {

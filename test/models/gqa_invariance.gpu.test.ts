@@ -34,6 +34,12 @@ const MODELS: readonly Case[] = [
     family: "qwen3",
     options: { cacheDtype: "fp8_e4m3", ...FOLDED },
   },
+  {
+    name: "Llama, FP8 and rounded activations, folded",
+    storage: { kind: "FP8", per: "block" },
+    config: { hidden_size: 136, intermediate_size: 150 },
+    options: { quantizeActivations: true, ...FOLDED },
+  },
 ];
 
 /** Longer than a split of 256 keys, so that a merge of splits is part of what is compared. */
@@ -125,7 +131,9 @@ describe.each(smallestCaseOnly ? MODELS.slice(0, 1) : MODELS)("bits of $name", (
 
   test("different neighbours in the same steps", async () => {
     const session = await open();
-    const others = Array.from({ length: 5 }, (_, i) => session.sequence(tokens(3 + 17 * i), i));
+    // The last of them has several splits, so that its rows are merged beside those of prompts.
+    const lengths = [3, 20, 37, 54, smallestCaseOnly ? 71 : 270];
+    const others = lengths.map((length, i) => session.sequence(tokens(length), i));
     const sequence = session.sequence(prompt, 1);
     for (const other of others) await session.prefill(other);
 

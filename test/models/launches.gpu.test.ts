@@ -79,6 +79,17 @@ test("rows of a dense layer with grouped-query attention take five launches, six
   ]);
 });
 
+test("rows that are rounded too take six, however many splits", async () => {
+  const source = randomGqa({
+    storage: { kind: "FP8", per: "block" },
+    config: { hidden_size: 136, intermediate_size: 150 },
+  });
+  for (const count of [1, 2]) {
+    const steps = await launchesOf(source, count);
+    expect(steps.map((counts) => [...new Set(ofLayers(counts))])).toEqual([[6], [6]]);
+  }
+});
+
 test("rows that see keys of others in their step wait until those are written", async () => {
   const session = await ModelSession.open(randomGqa(), { tuning: FOLDED });
   const { pageTable } = session.sequence([3]);
