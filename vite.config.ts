@@ -73,7 +73,8 @@ const ofAnyDriver = [
     ...["start_engine", "tuning_at_start"],
   ].map((name) => `test/node/${name}.gpu.test.ts`),
   ...["test/server/*.gpu.test.ts", "test/examples.gpu.test.ts"],
-  // Kernels in the forms of all rows are checked on both; a model in them compiles for long.
+  // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
+  // are as many on every driver.
   ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
 ];
 

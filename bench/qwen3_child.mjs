@@ -49,11 +49,13 @@ function countLaunches(device) {
   const submitted = [];
   let launches = 0;
   const { prototype } = globalThis.GPUComputePassEncoder;
-  const dispatch = prototype.dispatchWorkgroups;
-  prototype.dispatchWorkgroups = function (...grid) {
-    launches += 1;
-    dispatch.apply(this, grid);
-  };
+  for (const name of ["dispatchWorkgroups", "dispatchWorkgroupsIndirect"]) {
+    const dispatch = prototype[name];
+    prototype[name] = function (...grid) {
+      launches += 1;
+      dispatch.apply(this, grid);
+    };
+  }
   const submit = device.queue.submit;
   device.queue.submit = (buffers) => {
     submitted.push(launches);

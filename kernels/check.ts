@@ -36,7 +36,7 @@ export interface KernelCheck<C> {
   readonly cases: readonly C[];
   /** Tuning values, each of which must give the same answer. The first is the default. */
   readonly tunings: readonly Readonly<Record<string, number>>[];
-  /** Indices of the cases that run in every tuning outside the long campaign too. Default: 0. */
+  /** Indices of the cases that run in every tuning outside the long campaign too. Default: the first. */
   readonly tunedCases?: readonly number[];
   /** Tunings give the same bits, not only the same answer within the tolerance. Default false. */
   readonly exactAcrossTunings?: boolean;

@@ -16,7 +16,7 @@ export const SHARED_ROWS = 4;
 /**
  * Records the attention of `rows` rows, of which the longest has `maxSplits` splits.
  *
- * @param groups How many groups the rows make up; 0 when each stands alone, which reads no group.
+ * @param groups How many groups the rows make up; 0 when each reads for itself.
  */
 export type DecodeLaunch = (rows: number, maxSplits: number, groups?: number) => void;
 

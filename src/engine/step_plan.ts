@@ -43,7 +43,7 @@ export function stepTensorSizes(
     maxSequences,
     maxPages: Math.ceil(contextLength / pageSize),
     paddingSlot: cache.slots,
-    severalDecodeRows: options.oneForm,
+    sharesReads: options.oneForm,
   };
 }
 

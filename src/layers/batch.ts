@@ -18,7 +18,7 @@ export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
   readonly queryStart: number;
-  /** Its rows; a verify sequence has several, a prefill chunk any number. */
+  /** Its rows: any number of a prompt; several generated ones where they are verified or computed again. */
   readonly queryLength: number;
   /** Position of its first row; row i stands at `position + i`. */
   readonly position: number;

@@ -25,7 +25,7 @@ export interface StepTensors {
   readonly keySlots: Tensor;
   /** `[maxPasses * maxRows, 8]` u32 */
   readonly items: Tensor;
-  /** `[maxRows, 2]` u32: decode rows that share reads; only where a sequence may have several */
+  /** `[maxRows, 2]` u32: decode rows that share reads; only where they do */
   readonly rowGroups: Tensor | undefined;
   /** `[maxRows]` u32: rows whose logits are wanted */
   readonly logitRows: Tensor;
@@ -42,15 +42,15 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly maxPages: number;
   /** Slot of the cache that rows of padding write to and read from, the first of a page. */
   readonly paddingSlot: number;
-  /** Whether a sequence may have several decode rows. */
-  readonly severalDecodeRows: boolean;
+  /** Whether decode rows of one sequence share the reads of attention. */
+  readonly sharesReads: boolean;
 }
 
 export function allocateStepTensors(
   memory: DeviceMemory,
   options: StepTensorsOptions,
 ): StepTensors {
-  const { maxRows, capacity, maxSequences, maxPages, severalDecodeRows } = options;
+  const { maxRows, capacity, maxSequences, maxPages, sharesReads } = options;
   const passes = maxPasses(options);
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
@@ -59,7 +59,7 @@ export function allocateStepTensors(
     pageTables: allocate(maxSequences * maxPages + 1, "page tables"),
     keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
-    rowGroups: severalDecodeRows ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
+    rowGroups: sharesReads ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
     logitRows: allocate(maxRows, "logit rows"),
     sampled: allocate(maxRows, "sampled ids"),
     external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
@@ -73,7 +73,7 @@ const hiddenStrideOf = ({ hiddenSize }: Pick<StepTensorsOptions, "hiddenSize">) 
 export class StepInputs {
   readonly tensors: StepTensors;
   readonly prefill: PrefillPasses;
-  /** Groups of the last batch's decode rows; 0 where each row stands alone. */
+  /** Groups of the last batch's decode rows; 0 where each row reads for itself. */
   groupCount = 0;
   readonly #groups: Uint32Array<ArrayBuffer>;
   readonly #device: GPUDevice;

@@ -135,7 +135,7 @@ test("rows of a layer with latent attention take eight launches, ten with expert
   ]);
 });
 
-test("every adapter has so few launches", () => {
+test("every adapter folds norms into other launches", () => {
   const tunings = [DEFAULT_TUNING, ...ADAPTER_TUNINGS.map(({ tuning }) => tuning)];
   expect(tunings.map(({ foldsNorms }) => foldsNorms)).toEqual(tunings.map(() => true));
 });
