@@ -140,8 +140,7 @@ export default defineCheck<Shape>({
     { grouped: 1 },
   ],
   exactAcrossTunings: true,
-  // The short campaign compares tunings in test/kernels/attention_tunings.
-  tunedCases: [],
+  tunedCases: [], // test/kernels/attention_tunings has those of the short campaign
   compilesSlowly: true,
   tolerance: 3e-5,
   bytes: (shape) => {

@@ -57,7 +57,11 @@ const FAULTS: readonly (readonly [what: string, () => WeightSource, Fault])[] = 
   [
     "a token beside a longer sequence",
     qwen,
-    { kernel: "attention/merge_splits", from: "= whole.acc / ", to: "= 1.0001 * whole.acc / " },
+    {
+      kernel: "attention/merge_splits",
+      from: "return whole.acc / ",
+      to: "return 1.0001 * whole.acc / ",
+    },
   ],
   [
     "a token of a longer sequence alone",
