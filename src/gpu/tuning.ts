@@ -131,11 +131,11 @@ const LAVAPIPE: Tuning = {
 };
 
 /**
- * Compiles a pipeline as soon as it is made, and slowly: so there are few. Folded norms take about as
- * long as launches of their own (62 to 69 ms of processor time a step of the embedded model, and 64). Microsoft's driver for the CPU has
- * the same, unmeasured.
+ * SwiftShader compiles a pipeline as soon as it is made, and slowly: so there are few. Folded norms
+ * take about as long there as launches of their own (62 to 69 ms of processor time a step of the
+ * embedded model, and 64). Microsoft's driver for the CPU has the same, unmeasured.
  */
-const SWIFTSHADER: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
+const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
 /**
  * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
@@ -194,8 +194,8 @@ interface AdapterRow {
 /** The first row that fits counts. */
 export const ADAPTER_TUNINGS: readonly AdapterRow[] = [
   { name: "llvmpipe", words: ["llvmpipe"], tuning: LAVAPIPE },
-  { name: "SwiftShader", words: ["swiftshader"], tuning: SWIFTSHADER },
-  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: SWIFTSHADER },
+  { name: "SwiftShader", words: ["swiftshader"], tuning: FEW_PIPELINES },
+  { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: FEW_PIPELINES },
   { name: "NVIDIA", words: ["nvidia"], tuning: MANY_INVOCATIONS },
   { name: "AMD", words: ["amd", "radv"], tuning: MANY_INVOCATIONS },
   { name: "Apple", words: ["apple"], tuning: MANY_INVOCATIONS },
