@@ -9,6 +9,7 @@ import {
   requireMultiples,
 } from "../cache/cache_kernel.ts";
 import sink from "../common/attention_sink.wgsl?raw";
+import cached from "../common/cached_entries.wgsl?raw";
 import entries from "../common/gqa_entries.wgsl?raw";
 import part from "../common/gqa_part.wgsl?raw";
 import slots from "../common/paged_slots.wgsl?raw";
@@ -135,7 +136,7 @@ export const gqaParams = (options: GqaRowOptions) => ({
 
 const kernels = new GqaKernels({
   name: NAME,
-  source: queries + part + source,
+  source: queries + cached + part + source,
   buffers: ["q", "cache", "rows", "page_tables", "sinks", "groups", "out"],
   params: [
     "heads",

@@ -1,6 +1,7 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { requireMultiples } from "../cache/cache_kernel.ts";
+import cached from "../common/cached_entries.wgsl?raw";
 import queries from "../common/query_rows.wgsl?raw";
 import { gqaCost } from "./gqa_cost.ts";
 import {
@@ -25,7 +26,7 @@ export interface GqaPrefillOptions extends GqaAttentionOptions {
 
 const kernels = new GqaKernels({
   name: NAME,
-  source: queries + source,
+  source: queries + cached + source,
   buffers: ["q", "cache", "rows", "page_tables", "items", "sinks", "out"],
   params: [
     "heads",

@@ -75,7 +75,15 @@ export default defineCheck<Shape>({
       ...{ norm: true, scale: 1, eps: 1e-6 },
     },
   ],
-  tunings: [{ subgroups: 1 }, {}, { lanes: 32 }, { lanes: 16 }],
+  // The last two: two tiles of three heads and of two, the last one not full; three of two.
+  tunings: [
+    ...[{ subgroups: 1 }, {}, { lanes: 32 }, { lanes: 16 }],
+    ...[
+      { lanes: 16, rowHeads: 4 },
+      { subgroups: 1, rowHeads: 2 },
+    ],
+  ],
+  tunedCases: [0, 3],
   exactAcrossTunings: true,
   compilesSlowly: true,
   tolerance: 3e-5,
@@ -90,11 +98,48 @@ export default defineCheck<Shape>({
     return 4 * gqaPairs(shape) * heads * headDim + gqaRows(shape) * own;
   },
   mutants: [
-    { name: "every query is the first", replace: "query * HEAD_PAIRS", with: "0u" },
+    { name: "every query is the first", replace: "vector * HEAD_PAIRS + 2u", with: "2u" },
     {
       name: "every key head has the first one's queries",
-      replace: "part.asked.first_head, HEADS",
-      with: "0u, HEADS",
+      replace: "part.asked.first_head, queries",
+      with: "0u, queries",
+    },
+    {
+      name: "every tile has the first one's queries",
+      replace: "part.asked.first_head, queries",
+      with: "part.keys.head * (params.heads / params.kv_heads), queries",
+      tuning: 4,
+    },
+    {
+      name: "no tile writes the entry",
+      replace: "if !SHARES || is_first",
+      with: "if !SHARES",
+      tuning: 4,
+    },
+    {
+      name: "the key that is kept is another",
+      replace: "select(NO_KEY, part.asked.length - 1u, is_last)",
+      with: "select(NO_KEY, part.keys.first, is_last)",
+      tuning: 4,
+    },
+    {
+      name: "every split has the kept key",
+      replace: "select(NO_KEY, part.asked.length - 1u, is_last)",
+      with: "part.keys.end - 1u",
+      tuning: 4,
+    },
+    {
+      name: "the kept value is the key",
+      replace: "select(at - (params.kv_heads - 1u) * VECTOR_QUADS, at, at < VECTOR_QUADS)",
+      with: "at % VECTOR_QUADS",
+      tuning: 4,
+    },
+    {
+      name: "the kept value has the key's place",
+      replace: "kept[vector * VECTOR_QUADS + quad] = stored",
+      with: "kept[quad] = stored",
+      tuning: 5,
+      case: 3,
     },
     { name: "no key is written", replace: "select(0u, 1u, is_last)", with: "0u" },
     { name: "the value is not written", replace: "i < 2u * own.keys *", with: "i < own.keys *" },
@@ -143,7 +188,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "no barrier before the key is read",
-      replace: "storageBarrier();",
+      replace: "else { storageBarrier(); }",
       with: "",
       tuning: 2,
       case: 2,

@@ -67,8 +67,8 @@ export interface GqaWriteDecodeOptions extends GqaVectorOptions, GqaRowOptions {
  * of their sequence.
  *
  * Binds the tensors now; the returned function records one launch when the longest row has one
- * split, else two, and takes no groups. Undefined where a workgroup does not take all query heads of
- * a key head, or this device has no room for them.
+ * split, else two, and takes no groups. Undefined where this device has no room for what a workgroup
+ * holds.
  */
 export function gqaWriteDecode(
   recorder: Recorder,
@@ -78,9 +78,10 @@ export function gqaWriteDecode(
   const { partials, out, kvHeads, headDim, cacheDtype } = options;
   const { kernel, tuning, ...exchange } = kernels.for(recorder, options);
   const { heads, tiles } = headTiles(options, tuning.rowHeads);
-  const bytes = (heads + 2) * headDim * 4 + exchangeBytes(exchange, heads) + OTHER_BYTES;
+  const kept = tiles > 1 ? gqaEntryBytes(cacheDtype, 1, headDim) : 0;
+  const bytes = (heads + 2) * headDim * 4 + kept + exchangeBytes(exchange, heads) + OTHER_BYTES;
   const { maxComputeWorkgroupStorageSize: most } = recorder.device.limits;
-  if (tiles > 1 || bytes > most) return undefined;
+  if (bytes > most) return undefined;
   return decodeLaunch(recorder, {
     ...{ kernel: NAME, partials, out, groups: undefined, merge: options },
     bind: (target, direct) => {
@@ -95,7 +96,7 @@ export function gqaWriteDecode(
           constants: {
             ...gqaConstants(NAME, { rows: 1, heads, lanes: exchange.lanes }, options),
             ...vectorConstants(NAME, options),
-            MOST_HEADS: heads + 1,
+            ...{ MOST_HEADS: heads + 1, SHARES: tiles > 1 },
           },
           params: {
             ...{ ...gqaParams(options), ...vectorParams(options) },
@@ -113,7 +114,7 @@ export function gqaWriteDecode(
           },
         },
       );
-      return { bound, headTiles: kvHeads };
+      return { bound, headTiles: kvHeads * tiles };
     },
   });
 }

@@ -10,10 +10,12 @@
 //   sinks        [heads]                        f32    read   when has_sinks
 //   out          [rows, out_stride]             f32    write  as attention/gqa_decode
 //
-// Grid (row, key head, split). A workgroup has all HEADS query heads of its key head, norms and turns
-// them for itself, and attends to one split. That of the row's last split, the only one that reads the
-// row's own key, writes it and its value into the cache first. Orders: see common/gqa_vectors.wgsl
-// and common/attention_split.wgsl.
+// Grid (row, HEADS heads of one key head, split). A workgroup norms and turns its query heads for
+// itself, and attends to one split. Only the row's last split has the row's own key: there a workgroup
+// makes it and its value too, and that of the key head's first queries writes both into the cache.
+// Where several workgroups have queries of one key head, none of them reads there, as nothing orders
+// it with the write: each keeps the entry to itself, as the cache holds it. Orders: see
+// common/gqa_vectors.wgsl and common/attention_split.wgsl.
 //
 // Source: Ainslie et al., "GQA" (2023); Dao et al., "Flash-Decoding" (2023).
 
@@ -21,6 +23,8 @@ const HEAD_DIM = 128u;
 const ROWS = 1u;
 const HEADS = 2u;
 const LANES = 8u;
+// Whether one key head has queries in several workgroups.
+const SHARES = false;
 
 struct Params {
   projected_stride: u32,
@@ -54,19 +58,28 @@ struct Params {
 
 // The queries, and in the last split the key and the value, pair by pair.
 var<workgroup> pairs: array<vec2f, (HEADS + 2u) * HEAD_PAIRS>;
+// The row's own key and value as the cache holds them, where it is not to be read.
+var<workgroup> kept: array<CacheQuad, select(1u, 2u * VECTOR_QUADS, SHARES)>;
+// Where an entry lies that is in `kept`: behind every place in the cache.
+const KEPT = 0x80000000u;
+const NO_KEY = 0xffffffffu;
+// The key whose entry is in `kept`.
+var<private> kept_key: u32;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
   let part = find_part(group, vec2u(group.x, 1u));
   if part.start >= part.keys.end { return; }
   let is_last = part.keys.end == part.asked.length;
-  let kept = select(0u, 1u, is_last);
-  let own = Vectors(group.x, part.asked.first_head, HEADS, group.y, kept);
+  let keys = select(0u, 1u, is_last);
+  let queries = select(HEADS, part.asked.head_count, SHARES);
+  let own = Vectors(group.x, part.asked.first_head, queries, part.keys.head, keys);
+  kept_key = select(NO_KEY, part.asked.length - 1u, is_last);
   if NORM {
     add_squares(own, lane);
     workgroupBarrier();
   }
-  for (var i = lane; i < (HEADS + 2u * kept) * HEAD_QUADS; i += LANES) {
+  for (var i = lane; i < (queries + 2u * keys) * HEAD_QUADS; i += LANES) {
     let vector = i / HEAD_QUADS;
     let unit = turned(own, vector, i % HEAD_QUADS);
     pairs[vector * HEAD_PAIRS + unit.near] = unit.x;
@@ -74,12 +87,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   }
   workgroupBarrier();
   write_vectors(own, lane);
-  storageBarrier();
+  if SHARES { workgroupBarrier(); } else { storageBarrier(); }
   attend_part(part, group.z, lane);
 }
 
 fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
-  let at = query * HEAD_PAIRS + 2u * quad;
+  let vector = select(query, min(query, asked.head_count - 1u), SHARES);
+  let at = vector * HEAD_PAIRS + 2u * quad;
   return vec4f(pairs[at], pairs[at + 1u]);
 }
 
@@ -87,4 +101,25 @@ fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
 fn stored_quad(own: Vectors, vector: u32, quad: u32) -> vec4f {
   let at = (own.queries + vector) * HEAD_PAIRS + 2u * quad;
   return vec4f(pairs[at], pairs[at + 1u]);
+}
+
+// The key or the value begins at `to` in the cache.
+fn store_quad(own: Vectors, to: u32, vector: u32, quad: u32, stored: CacheQuad) {
+  if SHARES { kept[vector * VECTOR_QUADS + quad] = stored; }
+  let is_first = own.first_query * params.kv_heads == own.first_key * params.heads;
+  if !SHARES || is_first { cache[to + quad] = stored; }
+}
+
+fn entries_of_row(key: vec4u, places: vec4u) -> vec4u {
+  if !SHARES { return places; }
+  return select(places, vec4u(KEPT), key == vec4u(kept_key));
+}
+
+fn entry_quad(place: u32) -> CacheQuad {
+  if SHARES && place >= KEPT {
+    // The value, too, is as far from the key as in the cache.
+    let at = place - KEPT;
+    return kept[select(at - (params.kv_heads - 1u) * VECTOR_QUADS, at, at < VECTOR_QUADS)];
+  }
+  return cache[place];
 }

@@ -1,6 +1,7 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import direct from "../common/vector_store.wgsl?raw";
 import codes from "../common/vector_write_fp8.wgsl?raw";
 import pairs from "../common/vector_write_pairs.wgsl?raw";
 import { type CacheDtype, cacheKernels, isFp8, requireMultiples } from "./cache_kernel.ts";
@@ -33,7 +34,7 @@ const definition = {
     "eps",
   ],
 } as const;
-const kernels = cacheKernels(definition, { plain: pairs, fp8: codes });
+const kernels = cacheKernels(definition, { plain: pairs, fp8: codes + direct });
 
 /** Bytes of one token's FP8 entry: the keys of all heads, then the values, each with its scale. */
 export const gqaFp8EntryBytes = (kvHeads: number, headDim: number) => 2 * kvHeads * (headDim + 4);

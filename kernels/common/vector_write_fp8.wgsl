@@ -1,6 +1,7 @@
 // How keys and values of common/gqa_vectors.wgsl are stored as FP8: each vector of HEAD_DIM codes is
 // followed by its scale. First every vector's largest magnitude is found, then an invocation owns a
-// word: the four elements that the kernel's stored_quad(own, vector, quad) gives.
+// word: the four elements that the kernel's stored_quad(own, vector, quad) gives. Where the word goes,
+// its store_quad says.
 
 var<workgroup> largest: array<atomic<u32>, 2u * MOST_HEADS>;
 
@@ -18,7 +19,7 @@ fn write_vectors(own: Vectors, lane: u32) {
     let quad = i % HEAD_QUADS;
     let scale = code_scale(atomicLoad(&largest[vector]));
     let to = entry + vector_place(own, vector);
-    cache[to + quad] = encode_codes(stored_quad(own, vector, quad) / scale);
-    if quad == 0u { cache[to + HEAD_QUADS] = bitcast<u32>(scale); }
+    store_quad(own, to, vector, quad, encode_codes(stored_quad(own, vector, quad) / scale));
+    if quad == 0u { store_quad(own, to, vector, HEAD_QUADS, bitcast<u32>(scale)); }
   }
 }

@@ -1,5 +1,6 @@
 // How attention/gqa_write_decode stores keys and values where elements are kept as they are: by the
-// quads that it reads the cache in, whose halves no two invocations may write.
+// quads that it reads the cache in, whose halves no two invocations may write. Where a quad goes, its
+// store_quad says.
 
 fn write_vectors(own: Vectors, lane: u32) {
   let entry = entry_place(own);
@@ -7,7 +8,7 @@ fn write_vectors(own: Vectors, lane: u32) {
     let vector = i / HEAD_QUADS;
     let quad = i % HEAD_QUADS;
     let values = stored_quad(own, vector, quad);
-    let to = entry + vector_place(own, vector) + quad;
-    cache[to] = CacheQuad(encode_pair(values.xy), encode_pair(values.zw));
+    let stored = CacheQuad(encode_pair(values.xy), encode_pair(values.zw));
+    store_quad(own, entry + vector_place(own, vector), vector, quad, stored);
   }
 }

@@ -1,51 +1,56 @@
 import { expect, test } from "vitest";
 import { exchangeOptions } from "../../kernels/attention/check_tuning.ts";
-import { gqaDecode } from "../../kernels/attention/gqa_decode.ts";
-import { gqaOptions, gqaRows, gqaSplits } from "../../kernels/attention/gqa_reference.ts";
+import { gqaOptions } from "../../kernels/attention/gqa_reference.ts";
 import check from "../../kernels/attention/gqa_write_decode.check.ts";
 import { gqaWriteDecode } from "../../kernels/attention/gqa_write_decode.ts";
 import { vectorOptions } from "../../kernels/cache/gqa_vectors_reference.ts";
-import { gqaWrite } from "../../kernels/cache/gqa_write.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { device, fullTest, smallestCaseOnly } from "../support/gpu.ts";
+import { gqaApart } from "../support/gqa_apart.ts";
 import { runCase } from "../support/kernel_outcome.ts";
 import { blank } from "../support/mla.ts";
 
-/** The same answers by the two launches that one stands for. */
-const apart: typeof check = {
-  ...check,
-  bind(recorder, shape, tensors, tuning) {
-    const attention = gqaOptions(shape, tensors);
-    const { queryStride } = attention;
-    const query = { query: blank(gqaRows(shape) * queryStride), queryStride };
-    const write = gqaWrite(recorder, { ...vectorOptions(shape, tensors), ...query });
-    const decode = gqaDecode(recorder, {
-      ...{ ...attention, ...query, partials: tensors.partials! },
-      ...exchangeOptions(recorder.device, tuning),
-    });
-    return () => {
-      write(gqaRows(shape));
-      decode(gqaRows(shape), gqaSplits(shape));
-    };
-  },
-};
-
 /** Without the full run: splits with norms and sinks, FP8, a window and eight heads of a group. */
 const cases = check.cases.filter((_, c) => fullTest || [0, 3, 5].includes(c));
+const wanted = smallestCaseOnly ? cases.slice(0, 1) : cases;
+/** A key head's queries in one workgroup, and in several: two or three, some of which are not full. */
+const tunings = fullTest
+  ? check.tunings
+  : [{ subgroups: 1 }, { lanes: 16, rowHeads: 2 }].slice(smallestCaseOnly ? 1 : 0);
 
-test.each(smallestCaseOnly ? cases.slice(0, 1) : cases)(
+test.each(wanted)(
   "contexts and the cache have the bits of two launches: $heads heads on $kvHeads, $dtype, case %#",
   async (shape) => {
-    for (const tuning of check.tunings.slice(0, fullTest ? 4 : 1)) {
-      const want = await runCase(device, apart, { shape, tuning });
-      expect(want.error, want.where).toBeLessThanOrEqual(check.tolerance);
+    const want = await runCase(device, gqaApart, { shape, tuning: tunings[0]! });
+    expect(want.error, want.where).toBeLessThanOrEqual(check.tolerance);
+    for (const tuning of tunings) {
       const got = await runCase(device, check, { shape, tuning });
-      expect(got.bits).toEqual(want.bits);
+      expect(got.bits, JSON.stringify(tuning)).toEqual(want.bits);
     }
   },
 );
 
-test("one workgroup has all queries of its key head, or two launches stay", () => {
+test("workgroups that share a key head do not read what one of them writes", async () => {
+  // Nothing is written, and what lies there is not a number.
+  const write = "if !SHARES || is_first {";
+  let planted = false;
+  const rewrite = (_: string, code: string) => {
+    planted ||= code.includes(write);
+    return code.replace(write, "if !SHARES {");
+  };
+  for (const shape of wanted) {
+    const tuning = { lanes: 8, rowHeads: 2 };
+    const own: typeof check = {
+      ...check,
+      reference: (one, inputs) => ({ out: check.reference(one, inputs).out! }),
+    };
+    const { error, where } = await runCase(device, own, { shape, tuning, rewrite });
+    expect(error, where).toBeLessThanOrEqual(check.tolerance);
+  }
+  expect(planted, "the text to replace is not there").toBe(true);
+});
+
+test("a workgroup has room for what it holds, or two launches stay", () => {
   const recorder = new Recorder(device, { maxLaunches: 4 });
   const shape = check.cases[0]!;
   const tensors = new Proxy({}, { get: () => blank(64) });
@@ -55,9 +60,9 @@ test("one workgroup has all queries of its key head, or two launches stay", () =
     return gqaWriteDecode(recorder, { ...options, headDim, ...tuning }) !== undefined;
   };
   const { heads, kvHeads, headDim } = shape;
-  expect(fits(headDim, heads / kvHeads)).toBe(true);
-  expect(fits(headDim, heads / kvHeads - 1)).toBe(false);
+  const all = heads / kvHeads;
   const { maxComputeWorkgroupStorageSize: most } = device.limits;
-  expect(fits(most / 4 / (heads / kvHeads), heads / kvHeads)).toBe(false);
+  for (const rowHeads of [all, all - 1, 1]) expect(fits(headDim, rowHeads)).toBe(true);
+  expect(fits(most / 4 / all, all)).toBe(false);
   recorder.destroy();
 });

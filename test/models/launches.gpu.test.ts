@@ -64,14 +64,19 @@ test("an output head that finds the best token leaves nothing to sample", async 
 
 test("rows of a dense layer with grouped-query attention take five launches, six of several splits", async () => {
   /** Of all layers, near and far. */
-  const launches = async (count: number, tuning?: Tuning) => {
-    const steps = await launchesOf(randomGqa(), count, tuning);
+  const launches = async (count: number, tuning?: Tuning, config = {}) => {
+    const steps = await launchesOf(randomGqa({ config }), count, tuning);
     return steps.map((counts) => {
       expect(ofLayers(counts).length).toBeGreaterThan(1);
       return [...new Set(ofLayers(counts))];
     });
   };
   for (const count of [1, 2, 7]) expect(await launches(count)).toEqual([[5], [6]]);
+  // Several workgroups have queries of one key head.
+  const { attention } = ADAPTER_TUNINGS.find(({ name }) => name === "Intel")!.tuning;
+  const heads = { num_attention_heads: 16, num_key_value_heads: 1 };
+  expect(attention!.rowHeads).toBeLessThan(heads.num_attention_heads);
+  expect(await launches(2, { ...FOLDED, attention: attention! }, heads)).toEqual([[5], [6]]);
   // The norm in front of the first layer is not its own.
   expect(await launches(1, PLAIN_TUNING)).toEqual([
     [7, 8],
