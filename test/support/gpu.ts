@@ -2,7 +2,9 @@
  * The device that GPU tests share, and short ways to get data onto it and back.
  *
  * `WISP_ADAPTER` chooses the driver, `WISP_SUBGROUP_MATRICES=1` asks for the subgroup matrices of an
- * adapter that has them; `setup.ts` fails every test that leaves a WebGPU error behind.
+ * adapter that has them; `setup.ts` fails every test that leaves a WebGPU error behind. Pipelines
+ * live as long as the device does: Dawn finds one of the same code while any is alive, so that what
+ * one test compiled no other test compiles again.
  *
  * @module
  */
@@ -19,6 +21,14 @@ const opened = await openDevice({
 
 export const device: GPUDevice = opened.device;
 export const adapter: AdapterDescription = opened.adapter;
+
+const compiled = new Set<GPUComputePipeline>();
+const compile = device.createComputePipelineAsync.bind(device);
+device.createComputePipelineAsync = async (descriptor) => {
+  const pipeline = await compile(descriptor);
+  compiled.add(pipeline);
+  return pipeline;
+};
 
 gpuErrors.flush = () => device.queue.onSubmittedWorkDone();
 device.addEventListener("uncapturederror", (event) => {
