@@ -10,11 +10,13 @@
 import { appendFileSync, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type LinearLayout, layoutFor } from "../kernels/linear/layout.ts";
+import type { LinearLayout } from "../kernels/linear/layout.ts";
+import { orderOf } from "../kernels/linear/weight_order.ts";
 import { type SelfTestReport, selfTest } from "../kernels/self_test.ts";
 import { PipelineCache } from "../src/gpu/pipeline_cache.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
+import { tuningFor } from "../src/gpu/tuning.ts";
 import type { AdapterRates } from "../src/profile.ts";
 import { adapter, device, download } from "../test/support/gpu.ts";
 import { fillTensor, WORDS } from "./gpu_data.ts";
@@ -52,10 +54,10 @@ export function bounds(): Promise<Bounds> {
 async function findBounds(): Promise<Bounds> {
   const report = await selfTest(device, { dtypes: ["bf16", "fp8", "int8", "int4"] });
   const { fp8Decode, subgroupSize, packedDots } = report;
-  const { lanes, tuning } = layoutFor(device);
+  const tuning = tuningFor(device.adapterInfo);
   const layout = {
-    ...{ lanes, fp8Decode, packedDots },
-    ...(tuning && { tuning }),
+    ...orderOf(tuning),
+    ...{ tuning, fp8Decode, packedDots },
     ...(subgroupSize !== undefined && { subgroupSize }),
   };
   return { ...(await measureBenchRates()), selfTest: report, layout };

@@ -203,7 +203,7 @@ async function measureRows(
   const known = await bounds();
   const { dtype } = kind;
   const size = { dtype, rows: outputs, columns };
-  const bytes = storedBytes({ ...size, lanes: known.layout.lanes });
+  const bytes = storedBytes({ ...known.layout, ...size });
   const copies = Math.min(Math.max(Math.ceil(TURNS_BYTES / bytes), 1), MOST_COPIES);
   const weights: MadeWeight[] = [];
   for (let i = 0; i < copies; i++) weights.push(await makeWeight(size, known.layout));

@@ -5,8 +5,8 @@
  * @module
  */
 import { afterAll, describe, expect, test } from "vitest";
-import { gateUpRows } from "../kernels/linear/layout.ts";
 import { storedBytes } from "../kernels/linear/weight_cost.ts";
+import { gateUpRows, orderOf, type WeightOrder } from "../kernels/linear/weight_order.ts";
 import { E4M3_BLOCKS } from "../kernels/norm/quantize.ts";
 import { allocating } from "../src/gpu/device.ts";
 import { DeviceMemory, type MemoryLimits } from "../src/gpu/memory.ts";
@@ -98,12 +98,12 @@ class NamedMemory extends DeviceMemory {
 /** One of the two matrices of every expert, in slabs. */
 class ExpertRows {
   readonly #size: { readonly dtype: "fp8"; readonly rows: number; readonly columns: number };
-  readonly #lanes: number;
+  readonly #order: WeightOrder;
   readonly #slabs: { first: number; words: MadeTensor; scales: MadeTensor }[] = [];
 
-  constructor(rows: number, columns: number, lanes: number) {
+  constructor(rows: number, columns: number, order: WeightOrder) {
     this.#size = { dtype: "fp8", rows, columns };
-    this.#lanes = lanes;
+    this.#order = orderOf(order);
   }
 
   /** Fills the slabs, which are labelled by their first experts. */
@@ -125,7 +125,7 @@ class ExpertRows {
     const bytes = this.#size.rows * this.#size.columns;
     const wordsBefore = ((expert - slab.first) * bytes) / 4;
     const scalesBefore = (expert - slab.first) * (bytes / 128);
-    return new MatrixRows(this.#size, this.#lanes, {
+    return new MatrixRows(this.#size, this.#order, {
       word: (index) => slab.words.word(wordsBefore + index),
       scale: (index) => slab.scales.word(scalesBefore + index),
     });
@@ -133,7 +133,7 @@ class ExpertRows {
 
   /** Bytes of one expert's. */
   get bytes(): number {
-    return storedBytes({ ...this.#size, lanes: this.#lanes });
+    return storedBytes({ ...this.#size, ...this.#order });
   }
 }
 
@@ -158,8 +158,8 @@ async function openLayer(numericClass: BenchedClass): Promise<MoeCase> {
     () => new Moe({ memory, layout, formats, communicator: ONE_RANK }, SHAPE, NAME),
   );
   await fillTensor(memory.named(`${NAME}.gate`), [{ kind: WORDS.smallBf16 }], 1);
-  const gateUp = new ExpertRows(gateUpRows(WIDTH, layout.lanes).rows, HIDDEN, layout.lanes);
-  const down = new ExpertRows(HIDDEN, WIDTH, layout.lanes);
+  const gateUp = new ExpertRows(gateUpRows(WIDTH, layout).rows, HIDDEN, layout);
+  const down = new ExpertRows(HIDDEN, WIDTH, layout);
   await gateUp.fill(memory, `${NAME} experts gate and up`);
   await down.fill(memory, `${NAME} experts down`);
   return { numericClass, known, memory, moe, gateUp, down };
@@ -263,7 +263,7 @@ async function checkExperts(
   { scratch, x, rows }: { scratch: MoeScratch; x: MadeTensor; rows: number },
 ): Promise<ReadonlySet<number>> {
   const chosen = await wordsOf(scratch.experts, 0, rows * SLOTS);
-  const { upRow } = gateUpRows(WIDTH, known.layout.lanes);
+  const { upRow } = gateUpRows(WIDTH, known.layout);
   for (const pair of [0, rows * SLOTS - 1]) {
     const row = Math.floor(pair / SLOTS);
     const own = new Set(chosen.subarray(row * SLOTS, (row + 1) * SLOTS));

@@ -112,7 +112,7 @@ function surelyDrawn(
 async function outputHead(report: Report, dtype: "bf16" | "fp8", rows: number): Promise<void> {
   const known = await bounds();
   const size = { dtype, rows: VOCABULARY, columns: HIDDEN };
-  const bytes = storedBytes({ ...size, lanes: known.layout.lanes });
+  const bytes = storedBytes({ ...known.layout, ...size });
   const name = `${rows}, ${dtype} head`;
   if (bytes > device.limits.maxStorageBufferBindingSize) {
     report.line([name, "", `needs ${(bytes / 2 ** 20).toFixed(0)} MiB in a binding`]);

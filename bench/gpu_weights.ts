@@ -5,14 +5,19 @@
  */
 import { unpackWeight } from "../kernels/linear/check_weights.ts";
 import {
-  BLOCK_COLUMNS,
+  granulesOfRow,
   type LinearLayout,
   type LinearWeight,
-  paddedRows,
   scaleWords,
-  WEIGHT_BYTES,
   type WeightDtype,
 } from "../kernels/linear/layout.ts";
+import {
+  orderOf,
+  paddedRows,
+  runRows,
+  scalePlace,
+  type WeightOrder,
+} from "../kernels/linear/weight_order.ts";
 import { type Fill, type MadeTensor, makeTensor, WORDS, type WordKind } from "./gpu_data.ts";
 
 /** Those that whole models are kept in. */
@@ -45,43 +50,50 @@ export interface MatrixWords {
 /** Rows of a matrix as numbers; those that lie side by side are made together. */
 export class MatrixRows {
   readonly #size: MatrixSize;
-  readonly #lanes: number;
+  readonly #order: WeightOrder;
   readonly #words: MatrixWords;
-  readonly #groups = new Map<number, Float64Array>();
+  readonly #runs = new Map<number, Float64Array>();
 
-  constructor(size: MatrixSize, lanes: number, words: MatrixWords) {
+  constructor(size: MatrixSize, order: WeightOrder, words: MatrixWords) {
     this.#size = size;
-    this.#lanes = lanes;
+    this.#order = orderOf(order);
     this.#words = words;
   }
 
   /** The product of row `row` with as many numbers as there are columns. */
   dot(row: number, x: ArrayLike<number>): number {
     const { columns } = this.#size;
-    const group = this.#group(Math.floor(row / this.#lanes));
-    const first = (row % this.#lanes) * columns;
+    const runOf = runRows(this.#order);
+    const run = this.#run(Math.floor(row / runOf));
+    const first = (row % runOf) * columns;
     let sum = 0;
-    for (let k = 0; k < columns; k++) sum += group[first + k]! * x[k]!;
+    for (let k = 0; k < columns; k++) sum += run[first + k]! * x[k]!;
     return sum;
   }
 
-  /** `[lanes, columns]` */
-  #group(index: number): Float64Array {
-    const known = this.#groups.get(index);
+  /** `[rows of a run, columns]` */
+  #run(index: number): Float64Array {
+    const known = this.#runs.get(index);
     if (known !== undefined) return known;
     const { dtype, rows, columns } = this.#size;
-    const lanes = this.#lanes;
-    const blocks = Math.ceil(columns / BLOCK_COLUMNS);
-    const groupWords = (lanes * blocks * BLOCK_COLUMNS * WEIGHT_BYTES[dtype]) / 4;
-    const padded = paddedRows(rows, lanes);
-    const words = Uint32Array.from({ length: groupWords }, (_, i) =>
-      this.#words.word(index * groupWords + i),
+    const order = this.#order;
+    const run = runRows(order);
+    const runWords = 4 * run * granulesOfRow({ dtype, columns });
+    const words = Uint32Array.from({ length: runWords }, (_, i) =>
+      this.#words.word(index * runWords + i),
     );
-    const scales = Uint32Array.from({ length: lanes * scaleWords({ dtype, columns }) }, (_, i) =>
-      this.#words.scale(Math.floor(i / lanes) * padded + index * lanes + (i % lanes)),
+    const groups = scaleWords({ dtype, columns });
+    const rowsPadded = paddedRows(rows, order);
+    const [ofRun, ofAll] = [run, rowsPadded].map((padded) =>
+      scalePlace(order, { rowsPadded: padded, groups }),
     );
-    const made = unpackWeight({ dtype, rows: lanes, columns, lanes }, { words, scales });
-    this.#groups.set(index, made);
+    const scales = new Uint32Array(run * groups);
+    for (let i = 0; i < scales.length; i++) {
+      const [r, group] = [i % run, Math.floor(i / run)];
+      scales[ofRun!(r, group)] = this.#words.scale(ofAll!(index * run + r, group));
+    }
+    const made = unpackWeight({ ...order, dtype, rows: run, columns }, { words, scales });
+    this.#runs.set(index, made);
     return made;
   }
 }
@@ -94,11 +106,9 @@ export interface MadeWeight {
 
 /** A matrix of its own. */
 export async function makeWeight(size: MatrixSize, layout: LinearLayout): Promise<MadeWeight> {
-  const { dtype, rows, columns } = size;
-  const { lanes } = layout;
-  const rowsPadded = paddedRows(rows, lanes);
-  const blocks = Math.ceil(columns / BLOCK_COLUMNS);
-  const wordCount = (rowsPadded * blocks * BLOCK_COLUMNS * WEIGHT_BYTES[dtype]) / 4;
+  const { dtype, rows } = size;
+  const rowsPadded = paddedRows(rows, layout);
+  const wordCount = 4 * rowsPadded * granulesOfRow(size);
   const words = await makeTensor(`${dtype} weights`, wordCount, wordFill(dtype));
   const scaleCount = rowsPadded * scaleWords(size);
   const scales: MadeTensor | undefined =
@@ -109,7 +119,7 @@ export async function makeWeight(size: MatrixSize, layout: LinearLayout): Promis
     ...{ ...layout, ...size, rowsPadded, words: words.tensor },
     ...(scales && { scales: scales.tensor }),
   };
-  const values = new MatrixRows(size, lanes, {
+  const values = new MatrixRows(size, layout, {
     word: words.word,
     scale: (index) => scales?.word(index) ?? 0,
   });

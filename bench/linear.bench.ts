@@ -12,8 +12,9 @@
  */
 import { afterAll, expect, test } from "vitest";
 import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
+import { layoutFor, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
+import { paddedRows } from "../kernels/linear/weight_order.ts";
 import { codedStride, quantizeCodes } from "../kernels/norm/quantize_codes.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../src/gpu/tensor.ts";
@@ -65,7 +66,7 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
       const xStride = coded ? codedStride(columns) : columns;
       const weight = {
         ...shape,
-        ...{ rowsPadded: paddedRows(outputs, layout.lanes), words },
+        ...{ rowsPadded: paddedRows(outputs, layout), words },
         ...(scaleWords(shape) > 0 && { scales }),
       };
       for (const rows of ROWS) {

@@ -6,10 +6,11 @@
  */
 import { afterAll, expect, test } from "vitest";
 import { mergeSplits } from "../kernels/attention/merge_splits.ts";
-import { CHECK_LANES, outputsByColumns, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor, paddedRows } from "../kernels/linear/layout.ts";
+import { outputsByColumns, randomWeight } from "../kernels/linear/check_weights.ts";
+import { layoutFor } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { mergingLinear } from "../kernels/linear/merging_linear.ts";
+import { paddedRows } from "../kernels/linear/weight_order.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, whole } from "../src/gpu/tensor.ts";
 import { device, download, seeded, upload } from "../test/support/gpu.ts";
@@ -66,7 +67,7 @@ for (const { heads, latent, value } of SHAPES) {
       const buffers = [upload(words), upload(scales)];
       const weight = {
         ...{ ...layoutFor(device), ...shape },
-        rowsPadded: paddedRows(shape.rows, CHECK_LANES),
+        rowsPadded: paddedRows(shape.rows, shape),
         ...{ words: whole(buffers[0]!), scales: whole(buffers[1]!) },
       };
       const allocate = (floats: number, label: string) =>

@@ -14,8 +14,9 @@ import { afterAll, expect, test } from "vitest";
 import { mlaProject } from "../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../kernels/cache/mla_write.ts";
 import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor, paddedRows, type WeightDtype } from "../kernels/linear/layout.ts";
+import { layoutFor, type WeightDtype } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
+import { paddedRows } from "../kernels/linear/weight_order.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../src/gpu/tensor.ts";
 import { formsFor, PLAIN_TUNING } from "../src/gpu/tuning.ts";
@@ -96,7 +97,7 @@ function waysOf(
   const layout = layoutFor(device);
   const packed = randomWeight({ ...layout, dtype, rows: outputs, columns }, random);
   const latent = Math.min(columns, 512);
-  const latentOffset = paddedRows(columns, layout.lanes);
+  const latentOffset = paddedRows(columns, layout);
   const aStride = latentOffset + latent + ROPE;
   const tensors: Tensor[] = [];
   const keep = (data: ArrayBufferView) => {
@@ -107,7 +108,7 @@ function waysOf(
   const numbers = (count: number) => Float32Array.from({ length: count }, () => 0.5 + random());
   const weight = {
     ...{ ...layout, dtype, rows: outputs, columns },
-    ...{ rowsPadded: paddedRows(outputs, layout.lanes), words: keep(packed.words) },
+    ...{ rowsPadded: paddedRows(outputs, layout), words: keep(packed.words) },
     ...(dtype === "fp8" && { scales: keep(packed.scales) }),
   };
   const entry = {

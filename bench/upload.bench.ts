@@ -10,6 +10,7 @@
 import { performance } from "node:perf_hooks";
 import { afterAll, expect, test } from "vitest";
 import { layoutFor, WEIGHT_BYTES, type WeightDtype } from "../kernels/linear/layout.ts";
+import { orderOf } from "../kernels/linear/weight_order.ts";
 import type { Destination } from "../src/checkpoint/weight_spec.ts";
 import { DeviceMemory } from "../src/gpu/memory.ts";
 import { allocateMatrix } from "../src/layers/matrix_place.ts";
@@ -78,7 +79,7 @@ const rates = (dtype: WeightDtype, { wall, cpu }: Time) =>
 
 function shapeOf(dtype: WeightDtype) {
   const format = { dtype, encoding: { kind: "plain", dtype: "U8" } } as const;
-  return { format, columns: COLUMNS, parts: [ROWS], layout: { lanes: layoutFor(device).lanes } };
+  return { format, columns: COLUMNS, parts: [ROWS], layout: orderOf(layoutFor(device)) };
 }
 
 /** Milliseconds of each way, the least of the turns. */

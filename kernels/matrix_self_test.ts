@@ -13,10 +13,11 @@ import type { Recorder } from "../src/gpu/recorder.ts";
 import { KEY_TILE } from "./attention/exchange.ts";
 import { mlaDecodeMatrix } from "./attention/mla_decode_matrix.ts";
 import { packWeight } from "./linear/check_weights.ts";
-import { DEFAULT_LAYOUT, paddedRows } from "./linear/layout.ts";
+import { DEFAULT_LAYOUT } from "./linear/layout.ts";
 import { listedConfigs, matrixConfigs, matrixTiles } from "./linear/matrix_configs.ts";
 import { matrixLinear } from "./linear/matrix_linear.ts";
 import type { LatentSizes, MatrixKernels, MatrixTiles, MatrixUse } from "./linear/matrix_tiles.ts";
+import { paddedRows } from "./linear/weight_order.ts";
 import { Bench, steady } from "./self_test.ts";
 
 /** Two tiles of rows and two of outputs; two groups of columns, the second a short one. */
@@ -85,7 +86,7 @@ async function multipliesRight(bench: Bench, tiles: MatrixTiles): Promise<boolea
   const shape = { ...DEFAULT_LAYOUT, dtype: "bf16", rows: OUTPUTS, columns: COLUMNS } as const;
   const packed = packWeight(shape, new Uint8Array(asBf16(weights()).buffer));
   const words = bench.tensor(packed.words);
-  const weight = { ...shape, rowsPadded: paddedRows(OUTPUTS, shape.lanes), words };
+  const weight = { ...shape, rowsPadded: paddedRows(OUTPUTS, shape), words };
   const x = bench.tensor(
     Float32Array.from({ length: ROWS * STRIDE }, (_, i) =>
       left(Math.floor(i / STRIDE), i % STRIDE),

@@ -20,10 +20,10 @@ import {
   type GroupColumns,
   type LinearLayout,
   layoutFor,
-  paddedRows,
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
+import { paddedRows } from "./linear/weight_order.ts";
 import {
   compilesPackedDots,
   packedDots,
@@ -242,7 +242,7 @@ async function runForms(bench: Bench, form: WeightForm): Promise<FormResults> {
   );
   const weight = {
     ...shape,
-    rowsPadded: paddedRows(OUTPUTS, form.lanes),
+    rowsPadded: paddedRows(OUTPUTS, form),
     words: bench.tensor(packed.words),
     scales: bench.tensor(packed.scales),
   };

@@ -12,10 +12,10 @@ import {
   type GroupColumns,
   type LinearWeight,
   layoutFor,
-  paddedRows,
   type WeightDtype,
 } from "./linear/layout.ts";
 import { linear } from "./linear/linear.ts";
+import { orderOf, paddedRows, type WeightOrder } from "./linear/weight_order.ts";
 import { leastSeconds } from "./timed_launches.ts";
 
 /** Activation rows whose bits are compared: as many as the largest form takes together. */
@@ -38,8 +38,7 @@ export interface TunedMatrix {
   readonly columns: number;
 }
 
-export interface TimedMatrixOptions extends TunedMatrix {
-  readonly lanes: number;
+export interface TimedMatrixOptions extends TunedMatrix, WeightOrder {
   readonly groupColumns?: GroupColumns;
   /** Default 60. */
   readonly milliseconds?: number;
@@ -74,7 +73,8 @@ export class TimedMatrix {
   static async create(device: GPUDevice, options: TimedMatrixOptions): Promise<TimedMatrix> {
     const { dtype, columns, lanes, groupColumns, milliseconds = 60 } = options;
     const rows = Math.max(Math.min(options.rows, Math.floor(MOST_WEIGHTS / columns)), 1);
-    const shape = { dtype, rows, columns, lanes, ...(groupColumns && { groupColumns }) };
+    const own = { dtype, rows, columns, ...(groupColumns && { groupColumns }) };
+    const shape = { ...orderOf(options), ...own };
     const random = Math.random;
     const packed = randomWeight(shape, random);
     const upload = (data: Uint32Array | Float32Array, label: string) => {
@@ -88,7 +88,7 @@ export class TimedMatrix {
     const copies = Array.from({ length: count }, () => ({
       ...shape,
       ...(subgroupSize !== undefined && { subgroupSize }),
-      rowsPadded: paddedRows(rows, lanes),
+      rowsPadded: paddedRows(rows, shape),
       words: upload(packed.words, "tuned weights"),
       scales,
     }));

@@ -7,8 +7,9 @@
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor } from "../src/gpu/tensor.ts";
-import { RowPacker } from "./linear/layout.ts";
 import { repackWeight } from "./linear/repack_weight.ts";
+import { RowPacker } from "./linear/row_packer.ts";
+import { orderOf, runRows, type WeightOrder } from "./linear/weight_order.ts";
 
 /** 4 MiB of BF16, as staging takes them at once. */
 const [ROWS, COLUMNS] = [512, 4096];
@@ -27,22 +28,23 @@ export interface UploadTimes {
 }
 
 /** The least of several rounds, in which the two take turns. */
-export async function timeUpload(device: GPUDevice, lanes: number): Promise<UploadTimes> {
+export async function timeUpload(device: GPUDevice, order: WeightOrder): Promise<UploadTimes> {
   const recorder = new Recorder(device, { maxLaunches: CHUNKS });
   const allocate = (label: string) => allocateTensor(device, BYTES, label);
   const [staging, onHost, onGpu] = [allocate("staged"), allocate("host"), allocate("GPU")];
   const readback = new Readback(device, BYTES, 1);
   try {
     const rows = new Uint8Array(BYTES).map((_, i) => i * 31 + (i >> 9));
-    const packer = new RowPacker({ dtype: "bf16", columns: COLUMNS, lanes });
+    const packer = new RowPacker({ ...orderOf(order), dtype: "bf16", columns: COLUMNS });
     const launch = repackWeight(recorder, { packing: "rows", staging, words: onGpu });
     await recorder.pipelines.ready();
     const { queue } = device;
     const byHost = () => queue.writeBuffer(onHost.buffer, 0, packer.push(rows, ROWS)!.words);
+    const run = runRows(order);
     const granulesPerRow = (COLUMNS * 2) / 16;
     const byGpu = () => {
       queue.writeBuffer(staging.buffer, 0, rows);
-      launch({ rowWords: COLUMNS / 2, rows: ROWS, lanes, granulesPerRow, firstRow: 0 });
+      launch({ rowWords: COLUMNS / 2, rows: ROWS, runRows: run, granulesPerRow, firstRow: 0 });
       recorder.submit();
     };
     const seconds = async (send: () => void) => {

@@ -16,8 +16,8 @@ import {
   TUNING_CHOICES,
   type Tuning,
 } from "../src/gpu/tuning.ts";
-import type { GroupColumns, WeightDtype } from "./linear/layout.ts";
-import { layoutFor } from "./linear/layout.ts";
+import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./linear/layout.ts";
+import { orderOf, type WeightOrder } from "./linear/weight_order.ts";
 import { selfTest } from "./self_test.ts";
 import { TimedMatrix, type TunedMatrix } from "./timed_matrix.ts";
 import { timeUpload, type UploadTimes } from "./timed_upload.ts";
@@ -30,11 +30,13 @@ export interface TuneOptions {
   readonly matrices?: readonly TunedMatrix[];
   /** Columns of a group of int4 weights. Default 128. */
   readonly groupColumns?: GroupColumns;
-  /** Layouts to try. Default: all that a tuning may have. */
+  /** Lanes to try. Default: all that a tuning may have. */
   readonly lanes?: readonly number[];
+  /** Orders of the words to try with the best lanes, beside the plain one. Default: all others. */
+  readonly orders?: readonly Omit<WeightOrder, "lanes">[];
   /** Milliseconds that each form is measured for, at least. Default 60. */
   readonly milliseconds?: number;
-  /** Called before each matrix of each layout. */
+  /** Called before each matrix in each layout. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 
@@ -63,6 +65,18 @@ export interface TuneResult {
   /** How long weights take to be put in the order of that layout. */
   readonly upload: UploadTimes;
 }
+
+/** Forms, and how long they take where the words of weights lie so. */
+interface Tried {
+  readonly order: WeightOrder;
+  readonly winners: readonly MeasuredForm[];
+  readonly time: number;
+}
+
+type FindWinners = (
+  matrices: readonly TimedMatrix[],
+  dtype: WeightDtype,
+) => Promise<MeasuredForm[]>;
 
 type Share = Pick<RowForm, "split" | "workgroup"> & { readonly staged?: true };
 
@@ -133,31 +147,45 @@ export async function tuneKernels(
   if (matrices.length === 0 || layouts.length === 0) {
     throw new InvalidRequestError("there is nothing to tune", "matrices");
   }
-  const total = layouts.length * matrices.length;
+  const { orders = otherOrders(matrices) } = options;
+  const total = (layouts.length + orders.length) * matrices.length;
   let done = 0;
-  const tried: { readonly winners: readonly MeasuredForm[]; readonly time: number }[] = [];
-  for (const lanes of layouts) {
+  const measure = async (order: WeightOrder, winnersOf: FindWinners): Promise<Tried> => {
     const winners: MeasuredForm[] = [];
     for (const dtype of new Set(matrices.map((matrix) => matrix.dtype))) {
       const timed: TimedMatrix[] = [];
       try {
         for (const matrix of matrices.filter((one) => one.dtype === dtype)) {
           options.onProgress?.(done++, total);
-          timed.push(await TimedMatrix.create(device, { ...options, ...matrix, lanes }));
+          timed.push(await TimedMatrix.create(device, { ...options, ...matrix, ...order }));
         }
-        winners.push(...(await bestForms(timed, { dtype, lanes })));
+        winners.push(...(await winnersOf(timed, dtype)));
       } finally {
         for (const matrix of timed) matrix.destroy();
       }
     }
-    tried.push({ winners, time: timeOf(winners) });
+    return { order, winners, time: timeOf(winners) };
+  };
+  const tried: Tried[] = [];
+  for (const lanes of layouts) {
+    tried.push(await measure({ lanes }, (timed, dtype) => bestForms(timed, { dtype, lanes })));
+  }
+  const plain = soonest(tried);
+  const ordered = [plain];
+  for (const order of orders) {
+    const again: FindWinners = (timed, dtype) =>
+      timesAgain(
+        timed,
+        plain.winners.filter((winner) => winner.dtype === dtype),
+      );
+    ordered.push(await measure({ ...plain.order, ...order }, again));
   }
   options.onProgress?.(total, total);
-  const best = tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
-  const forms = formsOf(best.winners);
+  const best = soonest(ordered);
+  const forms = formsOf(best);
   const { milliseconds = MILLISECONDS } = options;
   const { foldsNorms, findsBest } = await tuneFusions(device, forms, milliseconds);
-  const upload = await timeUpload(device, forms.lanes);
+  const upload = await timeUpload(device, forms);
   const repacks = upload.gpu < CLEARLY * upload.host;
   const tuning: Tuning = {
     ...forms,
@@ -207,14 +235,46 @@ async function bestForms(
   throw new DeviceError(`Cannot use this adapter: the ${dtype} kernels give other bits every time`);
 }
 
-/** Of one row, in all dtypes: a weight counts the same in each. */
+/** Other orders of the words: of weights without scales those with others of their granules. */
+function otherOrders(matrices: readonly TunedMatrix[]): TuneOptions["orders"] & object {
+  const scaled = matrices.some(({ dtype }) => scaleWords({ dtype, columns: 1 }) > 0);
+  const scaleOrders = scaled ? TUNING_CHOICES.scaleOrder : TUNING_CHOICES.scaleOrder.slice(0, 1);
+  const all = TUNING_CHOICES.rowsPerLane.flatMap((rowsPerLane) =>
+    scaleOrders.map((scaleOrder) => ({ rowsPerLane, scaleOrder })),
+  );
+  return all.slice(1);
+}
+
+/** The same forms over matrices whose words lie in another order. */
+async function timesAgain(
+  matrices: readonly TimedMatrix[],
+  winners: readonly MeasuredForm[],
+): Promise<MeasuredForm[]> {
+  const again: MeasuredForm[] = [];
+  for (const winner of winners) {
+    const { tokens, split, workgroup, staged } = winner;
+    const form = { tokens, split, workgroup, ...(staged && { staged }), cost: 1 };
+    let seconds = 0;
+    for (const matrix of matrices) seconds += await matrix.seconds(form);
+    again.push({ ...winner, seconds });
+  }
+  return again;
+}
+
+/** Those whose time is clearly less than that of all before them. */
+function soonest(tried: readonly Tried[]): Tried {
+  return tried.reduce((most, one) => (one.time < CLEARLY * most.time ? one : most));
+}
+
+/** Of one row, in all dtypes: a weight counts the same in each. Infinite where any form gives other bits. */
 function timeOf(winners: readonly MeasuredForm[]): number {
+  if (winners.some(({ seconds }) => !Number.isFinite(seconds))) return Number.POSITIVE_INFINITY;
   const one = winners.filter(({ tokens }) => tokens === 1);
   return one.reduce((sum, { seconds, weights }) => sum + seconds / weights, 0);
 }
 
 /** What a tuning says of launches alone. */
-function formsOf(winners: readonly MeasuredForm[]): Tuning {
+function formsOf({ order, winners }: Tried): Tuning {
   const dtypeForms: Record<string, readonly RowForm[]> = {};
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
@@ -228,9 +288,8 @@ function formsOf(winners: readonly MeasuredForm[]): Tuning {
     // The first is the unit of the costs, and what few pairs of experts take.
     dtypeForms[dtype] = forms.filter((form, i) => i === 0 || taken.has(form));
   }
-  const { lanes } = winners[0]!;
   const rowForms = Object.values(dtypeForms)[0]!;
-  return { lanes, rowForms, dtypeForms };
+  return { ...orderOf(order), rowForms, dtypeForms };
 }
 
 async function requireSelfTest(

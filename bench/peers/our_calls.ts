@@ -7,13 +7,9 @@
 import { performance } from "node:perf_hooks";
 import type { KernelCheck } from "../../kernels/check.ts";
 import { randomRows, randomWeight, unpackWeight } from "../../kernels/linear/check_weights.ts";
-import {
-  type GroupColumns,
-  layoutFor,
-  paddedRows,
-  type WeightDtype,
-} from "../../kernels/linear/layout.ts";
+import { type GroupColumns, layoutFor, type WeightDtype } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { paddedRows } from "../../kernels/linear/weight_order.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor, whole } from "../../src/gpu/tensor.ts";
 import { device, seeded, upload } from "../../test/support/gpu.ts";
@@ -117,7 +113,7 @@ export async function ourLinear(
     xStride: columns,
     weight: {
       ...shape,
-      rowsPadded: paddedRows(outputs, shape.lanes),
+      rowsPadded: paddedRows(outputs, shape),
       words: tensors.words,
       scales: tensors.scales,
     },

@@ -3,23 +3,25 @@ import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
 import { formsOf, UNSTAGED_FORMS } from "../linear/check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   randomRows,
   randomWeight,
   unpackWeight,
 } from "../linear/check_weights.ts";
-import { layoutFor, paddedRows, type WeightDtype } from "../linear/layout.ts";
+import { layoutFor, type WeightDtype } from "../linear/layout.ts";
 import { linear } from "../linear/linear.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
+import { paddedRows } from "../linear/weight_order.ts";
 import { quantizeGroups } from "../norm/reference.ts";
 import type { CacheDtype } from "./cache_kernel.ts";
 import { mlaGather } from "./mla_gather.ts";
 import { mlaProject } from "./mla_project.ts";
 import { mlaEntryBytes, mlaWrite } from "./mla_write.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly rows: number;
   readonly dtype: WeightDtype;
   /** Width of the query latent. */
@@ -32,7 +34,6 @@ interface Shape {
   readonly cacheDtype: CacheDtype;
 }
 
-const lanes = CHECK_LANES;
 /** A row behind the last, which is to be left alone, has a slot and a position too. */
 const slotsOf = ({ rows }: Shape) => Array.from({ length: rows + 1 }, (_, r) => 2 * (rows - r) + 1);
 const positionOf = (row: number) => 3 + 5 * row;
@@ -40,15 +41,16 @@ const FORMS = UNSTAGED_FORMS.filter(({ tokens }) => tokens <= 4);
 /** Two rows in a workgroup: the least in which they can be mixed up. */
 const TWO = FORMS.findIndex(({ tokens }) => tokens === 2);
 
+const padTo = (size: number, unit: number) => Math.ceil(size / unit) * unit;
 const offsets = ({ columns, latent, rope }: Shape) => {
-  const latentOffset = paddedRows(columns, 8);
+  const latentOffset = padTo(columns, 8);
   const width = latentOffset + latent + rope;
-  const aStride = paddedRows(width, 4) + 4;
+  const aStride = padTo(width, 4) + 4;
   return { latentOffset, ropeOffset: latentOffset + latent, width, aStride };
 };
 /** Behind a row's outputs there is room that stays as it was. */
 const outStride = ({ outputs }: Shape) => outputs + 3;
-const latentNormOf = ({ columns }: Shape) => paddedRows(columns, 4);
+const latentNormOf = ({ columns }: Shape) => padTo(columns, 4);
 
 function normed(values: Float64Array, weight: ArrayLike<number>, first: number, eps: number) {
   const squares = values.reduce((sum, value) => sum + value * value, 0);
@@ -67,8 +69,8 @@ export default defineCheck<Shape>({
     },
     // A latent wider than the query latent.
     {
-      ...{ rows: 2, dtype: "fp8", columns: 64, outputs: 37, latent: 132, rope: 8 },
-      ...{ rounded: false, eps: 0.02, cacheDtype: "f32" },
+      ...{ rows: 2, dtype: "fp8", columns: 130, outputs: 37, latent: 132, rope: 8 },
+      ...{ rounded: false, eps: 0.02, cacheDtype: "f32", ...IN_RUNS },
     },
     {
       ...{ rows: 1, dtype: "fp8", columns: 1536, outputs: 1536, latent: 512, rope: 64 },
@@ -199,7 +201,7 @@ export default defineCheck<Shape>({
       words,
       ...(shape.dtype === "fp8" && { scales }),
       norms: Float32Array.from(
-        { length: latentNormOf(shape) + paddedRows(latent, 4) },
+        { length: latentNormOf(shape) + padTo(latent, 4) },
         () => 0.5 + random(),
       ),
       rows: Uint32Array.from(slots.flatMap((slot, row) => [0, positionOf(row), slot, 0])),
@@ -255,7 +257,7 @@ export default defineCheck<Shape>({
       ...(subgroups === 1 && layoutFor(device)),
       tuning: { ...PLAIN_TUNING, rowForms: formsOf(form) },
       ...outputsByColumns(shape),
-      rowsPadded: paddedRows(outputs, lanes),
+      rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
       words: words!,
       ...(scales && { scales }),
     };
@@ -277,7 +279,7 @@ export default defineCheck<Shape>({
         gather(count + 1);
       };
     }
-    const stride = paddedRows(columns, 4);
+    const stride = padTo(columns, 4);
     const query = allocateTensor(device, count * stride * 4, "query latent");
     // A binding starts at a multiple of 256 bytes, so the weights get buffers of their own.
     const own = (first: number, length: number) => {

@@ -4,8 +4,8 @@
 //   cache[slot(r)] = RMSNorm(latent part) * its weight, then the rotated rope part
 //
 //   x            [rows, x_stride]      f32      read   query latent, then the latent and the rope part
-//   weights      [rows_padded, columns padded]  granules read  interleaved over LANES rows
-//   scales       [groups, rows_padded]  words   read   of dtypes with scales, else unused
+//   weights      [rows_padded, columns padded]  granules read  as common/weight_order.wgsl has them
+//   scales       [rows_padded, groups]  words   read   of dtypes with scales, else unused
 //   norm_weight  [...]                 f32      read   of the query, and from latent_norm on of the latent
 //   rows         [rows]                vec4u    read   y = position, z = cache slot
 //   rope_table   [positions, rope / 2] vec2f    read   cosine, sine
@@ -72,7 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = row_start(min(first_row + t, params.rows - 1u));
   }
   let x_rows = begin_rows(x_first, invocation);
-  let sums = dot_rows(row_granules(row), row, x_rows, invocation);
+  let sums = dot_rows(row_granules(row), first_scales(row), x_rows, invocation);
   if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows { write_query(first_row + t, output, sums[t]); }

@@ -11,15 +11,14 @@
 // [floor(s * blocks / S), floor((s + 1) * blocks / S)). The order depends on `columns`, S and
 // SCALE_COLUMNS alone, never on TOKENS, BLOCK_SPLIT or TOKEN_LANES.
 //
-// Needs one of the files dot_rows_*.wgsl and weights_*.wgsl, one of group_sums*.wgsl (but for
-// dot_rows_staged.wgsl, which has its own), the bindings
-// `weights: array<Piece>` (granules of 16 bytes, interleaved over LANES rows) and
-// `scales: array<u32>`, the fields `columns` and `segments` of `params`, and `x_vector(index)`, the
+// Needs weight_order.wgsl, one of the files dot_rows_*.wgsl and weights_*.wgsl, one of
+// group_sums*.wgsl (but for dot_rows_staged.wgsl, which has its own), the bindings
+// `weights: array<Piece>` (granules of 16 bytes) and `scales: array<u32>`, the fields `columns` and `segments` of `params`, and `x_vector(index)`, the
 // vectors of the activation rows: those of x_plain.wgsl or the kernel's own. What it returns for
 // columns at and beyond `columns` does not matter.
 
 const TOKENS = 1u;
-// Rows whose granules lie side by side.
+// Invocations next to one another with neighbouring weight rows.
 const LANES = 8u;
 // Invocations that share the groups of a weight row: dot_rows_split.wgsl, if there are several.
 const BLOCK_SPLIT = 1u;
@@ -80,8 +79,7 @@ fn group_count() -> u32 {
 
 // The first group of a segment; of one behind the last, the number of groups.
 fn first_group(segment: u32) -> u32 {
-  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
-  let block = min(segment, params.segments) * blocks / params.segments;
+  let block = min(segment, params.segments) * column_blocks() / params.segments;
   return min(block * BLOCK_GROUPS, group_count());
 }
 
@@ -114,21 +112,6 @@ fn add_bias(sums: Sums, row: vec4u) -> Sums {
 
 fn bias_of(row: vec4u) -> vec4f {
   return vec4f(bias[row.x], bias[row.y], bias[row.z], bias[row.w]);
-}
-
-// Index of a piece of each weight row, which is one of the row's granule piece / PIECES.
-fn piece_at(first_granule: vec4u, piece: u32) -> vec4u {
-  return (first_granule + vec4u(piece / PIECES * LANES)) * PIECES + vec4u(piece % PIECES);
-}
-
-// Index of the first granule of a weight row of `columns` columns.
-fn row_granule(row: u32) -> u32 {
-  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
-  return row / LANES * (blocks * BLOCK_GRANULES * LANES) + row % LANES;
-}
-
-fn row_granules(row: vec4u) -> vec4u {
-  return vec4u(row_granule(row.x), row_granule(row.y), row_granule(row.z), row_granule(row.w));
 }
 
 fn join(chains: vec4f) -> f32 {

@@ -8,7 +8,7 @@ var<workgroup> group_partials: array<Sums, WORKGROUP_SIZE>;
 var<workgroup> group_scales: array<vec4f, WORKGROUP_SIZE>;
 
 // The parameters of dot_rows_alone.wgsl.
-fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -> Sums {
+fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Sums {
   let groups = group_count();
   let leaves = tree_leaves();
   var segment = Sums();
@@ -19,7 +19,7 @@ fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -
   for (var first = 0u; first < groups; first += BLOCK_SPLIT) {
     // Beyond the last group its sums are computed again, for nobody.
     let mine = min(first + invocation / ROW_LANES, groups - 1u);
-    let words = scale_words(mine, row);
+    let words = scale_words(mine, first_scale);
     group_partials[invocation] =
       group_sums(mine, first_granule, words, x_first, row_lane(invocation));
     group_scales[invocation] = scale_values(mine, words);

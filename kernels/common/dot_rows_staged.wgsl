@@ -114,7 +114,7 @@ fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
 }
 
 // The parameters of dot_rows_alone.wgsl; x_first is the same for those with the same activation rows.
-fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -> Sums {
+fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Sums {
   let mine = share_of(first_granule, x_first, invocation);
   let leaves = tree_leaves();
   var total = Sums();
@@ -123,7 +123,7 @@ fn dot_rows(first_granule: vec4u, row: vec4u, x_first: XRows, invocation: u32) -
     let end = first_group(leaf + 1u);
     total = Sums();
     for (var group = first_group(leaf); group < end; group++) {
-      let words = scale_words(group, row);
+      let words = scale_words(group, first_scale);
       let partial = group_sums(group, words, mine);
       let scale = scale_values(group, words);
       for (var t = 0u; t < TOKENS; t++) {

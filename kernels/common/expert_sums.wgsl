@@ -8,8 +8,7 @@ fn tile_sums(tile: ExpertTile, row: vec4u, invocation: u32) -> Sums {
   for (var t = 0u; t < TOKENS; t++) {
     x_first[t] = tile_pair(tile, first_pair + t) * params.x_stride / 4u;
   }
-  let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
-  let scale = vec4u(tile.expert * expert_scales()) + row;
+  let granule = expert_granules(tile, row);
   let addend = vec4u(tile.expert * params.rows_padded) + row;
-  return add_bias(dot_rows(granule, scale, x_first, invocation), addend);
+  return add_bias(dot_rows(granule, expert_scales(tile, row), x_first, invocation), addend);
 }

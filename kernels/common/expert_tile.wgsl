@@ -28,12 +28,11 @@ fn tile_pair(tile: ExpertTile, t: u32) -> u32 {
   return index;
 }
 
-// Granules and scales of one expert.
-fn expert_granules() -> u32 {
-  return params.rows_padded / LANES * row_granule(LANES);
+// Indices of the first granule and the first scale of weight rows of the tile's expert.
+fn expert_granules(tile: ExpertTile, row: vec4u) -> vec4u {
+  return vec4u(tile.expert * weight_granules()) + row_granules(row);
 }
 
-fn expert_scales() -> u32 {
-  let blocks = (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
-  return params.rows_padded * (blocks * BLOCK_SCALE_WORDS);
+fn expert_scales(tile: ExpertTile, row: vec4u) -> vec4u {
+  return vec4u(tile.expert * weight_scales()) + first_scales(row);
 }

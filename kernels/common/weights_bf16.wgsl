@@ -13,7 +13,7 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   return Decoded(vec4f(even.x, odd.x, even.y, odd.y), vec4f(even.z, odd.z, even.w, odd.w));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
   return vec4u();
 }
 

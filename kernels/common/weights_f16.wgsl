@@ -15,7 +15,7 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   return Decoded(vec4f(x, y), vec4f(z, w));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
   return vec4u();
 }
 

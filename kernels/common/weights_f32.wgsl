@@ -11,7 +11,7 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   return Decoded(bitcast<vec4f>(piece));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
   return vec4u();
 }
 

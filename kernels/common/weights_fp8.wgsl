@@ -1,5 +1,5 @@
 // FP8 E4M3 weights: sixteen in a granule, four in a word from the low byte up, and one scale for
-// each 128 columns of a row. Needs the bindings `scales` and `params.rows_padded`.
+// each 128 columns of a row. Needs the binding `scales` and `scale_step()`.
 //
 // A code decodes to its value / 256, exactly; scale_values() multiplies the 256 back. With
 // HALF_DECODE an E4M3 code is moved into an f16 of the same exponent field, whose bias is larger
@@ -37,8 +37,8 @@ fn decode_word(word: u32) -> vec4f {
   return bitcast<vec4f>(bits | ((codes & vec4u(0x80u)) << vec4u(24u)));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
-  let at = vec4u(group * params.rows_padded) + row;
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
+  let at = vec4u(group * scale_step()) + first_scale;
   return vec4u(scales[at.x], scales[at.y], scales[at.z], scales[at.w]);
 }
 

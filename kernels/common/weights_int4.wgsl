@@ -1,7 +1,7 @@
 // int4 weights: 32 codes in a granule, read as two pieces of 16, eight in a word from the low bits
 // up; value = (code - zero) * scale. One word for each SCALE_COLUMNS columns of a row holds the f32
-// scale, whose low 5 bits count as zero, and in those 5 bits the zero point. Needs the bindings
-// `scales` and `params.rows_padded`.
+// scale, whose low 5 bits count as zero, and in those 5 bits the zero point. Needs the binding
+// `scales` and `scale_step()`.
 //
 // A code becomes a number without a conversion: or-ed into the low bits of a power of two so
 // large that bit b of the word is worth 1 there, it is the excess over that power.
@@ -32,8 +32,8 @@ fn decode_half(word: u32, zero: vec4f) -> vec4f {
   return bitcast<vec4f>((vec4u(word) & CODE_MASKS) | POWER_BITS) - zero;
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
-  let at = vec4u(group * params.rows_padded) + row;
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
+  let at = vec4u(group * scale_step()) + first_scale;
   return vec4u(scales[at.x], scales[at.y], scales[at.z], scales[at.w]);
 }
 

@@ -1,6 +1,6 @@
 // int8 weights: sixteen two's complement codes in a granule, four in a word from the low byte up,
-// and one scale for each 128 columns of a row. Needs the bindings `scales` and
-// `params.rows_padded`.
+// and one scale for each 128 columns of a row. Needs the binding `scales` and
+// `scale_step()`.
 
 const PIECE_BYTES = 16u;
 const PIECE_VECTORS = 4u;
@@ -23,8 +23,8 @@ fn decode_word(word: u32) -> vec4f {
   return vec4f(bitcast<vec4i>(high) >> vec4u(24u));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
-  let at = vec4u(group * params.rows_padded) + row;
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
+  let at = vec4u(group * scale_step()) + first_scale;
   return vec4u(scales[at.x], scales[at.y], scales[at.z], scales[at.w]);
 }
 

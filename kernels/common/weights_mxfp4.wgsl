@@ -1,7 +1,7 @@
 // MXFP4 weights (OCP Microscaling Formats v1.0): 32 E2M1 codes in a granule, read as two pieces of
 // 16, eight in a word from the low bits up, and an E8M0 scale 2^(byte - 127) for each 32 columns of
-// a row; the four bytes of 128 columns are one word. Needs the bindings `scales` and
-// `params.rows_padded`.
+// a row; the four bytes of 128 columns are one word. Needs the binding `scales` and
+// `scale_step()`.
 //
 // A code decodes to its number / 2^14, exactly; scale_values() multiplies the 2^14 back, so that
 // the smallest scales are normal numbers (those above 2^113, NaN included, count as 2^113). With
@@ -57,8 +57,8 @@ fn decode_half(word: u32) -> vec4f {
   return bitcast<vec4f>(bitcast<vec4u>(magnitude) | ((codes & vec4u(8u)) << vec4u(28u)));
 }
 
-fn scale_words(group: u32, row: vec4u) -> vec4u {
-  let at = vec4u(group / 4u * params.rows_padded) + row;
+fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
+  let at = vec4u(group / 4u * scale_step()) + first_scale;
   return vec4u(scales[at.x], scales[at.y], scales[at.z], scales[at.w]);
 }
 

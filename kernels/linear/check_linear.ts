@@ -5,19 +5,20 @@
  */
 import { defineCheck, type KernelCheck, type Mutant } from "../check.ts";
 import { formsOf } from "./check_forms.ts";
-import { randomBias, randomRows, randomWeight, unpackWeight } from "./check_weights.ts";
 import {
-  type GroupColumns,
-  layoutFor,
-  paddedRows,
-  scaleWords,
-  segments,
-  type WeightDtype,
-} from "./layout.ts";
+  type CheckOrder,
+  outputsByColumns,
+  randomBias,
+  randomRows,
+  randomWeight,
+  unpackWeight,
+} from "./check_weights.ts";
+import { type GroupColumns, layoutFor, scaleWords, segments, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-export interface LinearShape {
+export interface LinearShape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly groupColumns?: GroupColumns;
   readonly rows: number;
@@ -27,16 +28,12 @@ export interface LinearShape {
   readonly segmented: boolean;
   /** Outputs that share a slice of `x`. */
   readonly groupRows: number;
-  readonly lanes: number;
   readonly bias?: boolean;
 }
 
-export const weightShape = ({ dtype, groupColumns, outputs, columns, lanes }: LinearShape) => ({
-  dtype,
-  ...(groupColumns && { groupColumns }),
-  rows: outputs,
-  columns,
-  lanes,
+export const weightShape = (shape: LinearShape) => ({
+  ...outputsByColumns(shape),
+  ...(shape.groupColumns && { groupColumns: shape.groupColumns }),
 });
 /** Distance of the slices of neighbouring groups: more than a slice, as it may be. */
 export const sliceStride = ({ columns }: LinearShape) => Math.ceil(columns / 4) * 4 + 4;
@@ -98,7 +95,7 @@ export function linearCheck(options: {
     },
 
     bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
-      const { rows, columns, outputs, outColumn, segmented, groupRows, lanes } = shape;
+      const { rows, columns, outputs, outColumn, segmented, groupRows } = shape;
       const { bits = 0 } = tuning;
       const launch = linear(recorder, {
         x: x!,
@@ -106,7 +103,7 @@ export function linearCheck(options: {
         weight: {
           ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
           ...weightShape(shape),
-          rowsPadded: paddedRows(outputs, lanes),
+          rowsPadded: paddedRows(outputs, weightShape(shape)),
           words: words!,
           ...(scales && { scales }),
           ...(bias && { bias }),

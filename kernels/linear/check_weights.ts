@@ -8,30 +8,51 @@ import { decodeBf16, decodeE4m3, decodeF16, encodeE4m3 } from "../../src/dtype.t
 import type { GatedActivation } from "./gated_activation.ts";
 import {
   BLOCK_COLUMNS,
+  granulesOfRow,
   int4ScaleWord,
-  paddedRows,
-  RowPacker,
-  spreadScales,
+  scaleWords,
   WEIGHT_BYTES,
   type WeightDtype,
   type WeightShape,
   weightBytes,
 } from "./layout.ts";
+import { RowPacker, spreadScales } from "./row_packer.ts";
+import {
+  granulePlace,
+  type PlaceOf,
+  paddedRows,
+  scalePlace,
+  type WeightOrder,
+} from "./weight_order.ts";
 
-/** Rows of a granule in checks that do not vary it. */
+/** Lanes in checks that do not vary them. */
 export const CHECK_LANES = 8;
 
+/** Where the words of a case's weights lie. Default: where those of the plain tuning do. */
+export type CheckOrder = Partial<WeightOrder>;
+
+/** The order that is the least like the plain one. */
+export const IN_RUNS = { rowsPerLane: 4, scaleOrder: "byRun" } as const;
+
+/** All fields, so that they count whatever the adapter's own order is. */
+export function checkOrder({
+  lanes = CHECK_LANES,
+  rowsPerLane = 1,
+  scaleOrder = "byGroup",
+}: CheckOrder): Required<WeightOrder> {
+  return { lanes, rowsPerLane, scaleOrder };
+}
+
 /** The weight of a case with `outputs` rows. */
-export function outputsByColumns({
-  dtype,
-  outputs,
-  columns,
-}: {
-  readonly dtype: WeightDtype;
-  readonly outputs: number;
-  readonly columns: number;
-}): WeightShape {
-  return { dtype, rows: outputs, columns, lanes: CHECK_LANES };
+export function outputsByColumns(
+  shape: CheckOrder & {
+    readonly dtype: WeightDtype;
+    readonly outputs: number;
+    readonly columns: number;
+  },
+): WeightShape {
+  const { dtype, outputs, columns } = shape;
+  return { ...checkOrder(shape), dtype, rows: outputs, columns };
 }
 
 export interface PackedWeight {
@@ -69,7 +90,7 @@ export function packWeight(
   bytes: Uint8Array,
   blockScales?: Float32Array,
 ): PackedWeight {
-  const { rows, columns, dtype, lanes } = shape;
+  const { rows, columns, dtype } = shape;
   const size = weightBytes(shape);
   const words = new Uint32Array(size.words / 4);
   const packer = new RowPacker(shape);
@@ -85,12 +106,16 @@ export function packWeight(
   write(packer.finish());
   const scales = new Uint32Array(size.scales / 4);
   if (blockScales !== undefined) {
-    const rowsPadded = paddedRows(rows, lanes);
     const columnBlocks = Math.ceil(columns / BLOCK_COLUMNS);
     const into = new Float32Array(scales.buffer);
-    spreadScales({ blockScales, columnBlocks, rows, into, rowsPadded });
+    spreadScales({ blockScales, columnBlocks, rows, into, place: scalesOf(shape) });
   }
   return { words, scales };
+}
+
+function scalesOf(shape: WeightShape): PlaceOf {
+  const rowsPadded = paddedRows(shape.rows, shape);
+  return scalePlace(shape, { rowsPadded, groups: scaleWords(shape) });
 }
 
 export function randomWeight(shape: WeightShape, random: () => number): PackedWeight {
@@ -102,10 +127,10 @@ export function randomWeight(shape: WeightShape, random: () => number): PackedWe
 
 /** Numbers in [-1, 1), for a row and the padding after it; for many experts, one after another. */
 export function randomBias(
-  { rows, lanes }: Pick<WeightShape, "rows" | "lanes">,
+  shape: Pick<WeightShape, "rows"> & WeightOrder,
   random: () => number,
 ): Float32Array {
-  return Float32Array.from({ length: paddedRows(rows, lanes) }, () => random() * 2 - 1);
+  return Float32Array.from({ length: paddedRows(shape.rows, shape) }, () => random() * 2 - 1);
 }
 
 const scaleFloat = new Float32Array(1);
@@ -124,20 +149,19 @@ function randomScaleWord(dtype: WeightDtype, random: () => number): number {
 
 /** `[rows, columns]`: the numbers a packed matrix stands for. */
 export function unpackWeight(shape: WeightShape, { words, scales }: PackedWeight): Float64Array {
-  const { dtype, rows, columns, lanes } = shape;
+  const { dtype, rows, columns } = shape;
   const bytes = WEIGHT_BYTES[dtype];
-  const granules = (Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS * bytes) / 16;
-  const rowsPadded = paddedRows(rows, lanes);
+  const granuleAt = granulePlace(shape, granulesOfRow(shape));
+  const scaleAt = scalesOf(shape);
   const { groupColumns = BLOCK_COLUMNS } = shape;
   const perScale = dtype === "int4" ? groupColumns : BLOCK_COLUMNS;
   const dense = new Float64Array(rows * columns);
   for (let r = 0; r < rows; r++) {
     for (let k = 0; k < columns; k++) {
       const byte = Math.floor(k * bytes);
-      const granule = (Math.floor(r / lanes) * granules + (byte >> 4)) * lanes + (r % lanes);
-      const word = words[granule * 4 + ((byte & 15) >> 2)]!;
+      const word = words[granuleAt(r, byte >> 4) * 4 + ((byte & 15) >> 2)]!;
       const bits = bytes < 1 ? word >>> (4 * (k % 8)) : word >>> (8 * (byte & 3));
-      const scale = scales[Math.floor(k / perScale) * rowsPadded + r]!;
+      const scale = scales[scaleAt(r, Math.floor(k / perScale))]!;
       dense[r * columns + k] = decodeElement(dtype, bits, { scale, column: k });
     }
   }

@@ -6,6 +6,7 @@
  */
 import { decodeF16 } from "../../src/dtype.ts";
 import { KernelError, UnsupportedError } from "../../src/errors.ts";
+import type { PlaceOf } from "./weight_order.ts";
 
 /** How a file has four-bit codes, the inputs first: `[inputs, outputs / 8]` or `[inputs / 8, outputs]`. */
 export type ColumnPacking = "awq" | "gptq";
@@ -25,7 +26,7 @@ export interface ColumnSlice {
   /** Inputs `[sourceColumn, sourceColumn + columns)` are meant. Default: all of them. */
   readonly sourceColumn?: number;
   readonly columns?: number;
-  /** Where the first output goes: a multiple of `lanes`. Default 0. */
+  /** Where the first output goes: the first of a run. Default 0. */
   readonly firstRow?: number;
 }
 
@@ -38,9 +39,10 @@ export interface ColumnScales extends ColumnSlice {
   readonly groupColumns: 32 | 64 | 128;
   /** Added to the stored zero points. Default 0 for AWQ, 1 for GPTQ. */
   readonly zeroOffset?: number;
-  /** `[groups of the slice, rowsPadded]`; the rows go to `firstRow` and on. */
+  /** The rows go to `firstRow` and on. */
   readonly into: Uint32Array;
-  readonly rowsPadded: number;
+  /** Where scales lie in it. */
+  readonly place: PlaceOf;
 }
 
 const bits = new Uint32Array(1);
@@ -48,7 +50,7 @@ const float = new Float32Array(bits.buffer);
 
 /** Writes a slice's scale words: a float32 whose low five bits are zero, with the zero point there. */
 export function packColumnScales(options: ColumnScales): void {
-  const { packing, qzeros, groupColumns, sourceRows, into, rowsPadded } = options;
+  const { packing, qzeros, groupColumns, sourceRows, into, place } = options;
   const { sourceRow = 0, sourceColumn = 0, firstRow = 0 } = options;
   const { rows = sourceRows - sourceRow } = options;
   const { columns = options.sourceColumns - sourceColumn } = options;
@@ -72,7 +74,7 @@ export function packColumnScales(options: ColumnScales): void {
       const output = sourceRow + r;
       const word = zeros.getUint32(((start + output) >>> 3) * 4, true);
       const zero = ((word >>> shifts[output & 7]!) & 15) + zeroOffset;
-      into[group * rowsPadded + firstRow + r] = wordOf(start + output) | zero;
+      into[place(firstRow + r, group)] = wordOf(start + output) | zero;
     }
   }
 }

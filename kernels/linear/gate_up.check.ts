@@ -2,8 +2,12 @@ import { defineCheck } from "../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "./check_forms.ts";
 import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "./check_squares.ts";
 import {
+  type CheckOrder,
+  checkOrder,
   dot,
   gatedRow,
+  IN_RUNS,
+  outputsByColumns,
   quantizeRow,
   randomBias,
   randomRows,
@@ -12,16 +16,11 @@ import {
 } from "./check_weights.ts";
 import { gateUp } from "./gate_up.ts";
 import type { GatedActivation } from "./gated_activation.ts";
-import {
-  type GroupColumns,
-  gateUpRows,
-  layoutFor,
-  scaleWords,
-  type WeightDtype,
-} from "./layout.ts";
+import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./layout.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { gateUpRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
@@ -35,15 +34,11 @@ interface Shape {
   readonly squares?: boolean;
 }
 
-const lanes = 8;
 /** A limit that some gates and ups of about 1 exceed. */
 const clamped = { kind: "clamped", alpha: 1.702, limit: 0.9 } as const;
-const weightShape = ({ dtype, groupColumns, intermediate, columns }: Shape) => ({
-  dtype,
+export const weightShape = ({ groupColumns, intermediate, ...shape }: Shape) => ({
+  ...outputsByColumns({ ...shape, outputs: gateUpRows(intermediate, checkOrder(shape)).rows }),
   ...(groupColumns && { groupColumns }),
-  rows: gateUpRows(intermediate, lanes).rows,
-  columns,
-  lanes,
 });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 const xStrideOf = ({ columns, squares }: Shape) =>
@@ -62,12 +57,12 @@ export default defineCheck<Shape>({
       ...{ quantize: true, scale: 0.1, bias: true, activation: clamped },
     },
     {
-      ...{ dtype: "mxfp4", rows: 2, columns: 70, intermediate: 21, quantize: false, scale: 0.1 },
-      ...{ bias: true },
+      ...{ dtype: "mxfp4", rows: 2, columns: 141, intermediate: 21, quantize: false, scale: 0.1 },
+      ...{ bias: true, rowsPerLane: 2, scaleOrder: "byRun" },
     },
     {
       ...{ dtype: "int8", rows: 3, columns: 130, intermediate: 21, quantize: false, scale: 0.1 },
-      activation: clamped,
+      ...{ activation: clamped, ...IN_RUNS },
     },
     {
       ...{ dtype: "fp8", rows: 9, columns: 141, intermediate: 133, quantize: true, scale: 1 },
@@ -225,7 +220,7 @@ export default defineCheck<Shape>({
       words: words as Uint32Array,
       scales: scales as Uint32Array,
     });
-    const { upRow } = gateUpRows(intermediate, lanes);
+    const { upRow } = gateUpRows(intermediate, weightShape(shape));
     const outStride = strideOf(intermediate);
     // One row more than is asked for: it must keep its poison.
     const out = new Float64Array((rows + 1) * outStride).fill(Number.NaN);

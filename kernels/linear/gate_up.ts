@@ -16,7 +16,7 @@ import {
   rowLanes,
   rowsOf,
 } from "./launch_form.ts";
-import { gateUpRows, type LinearWeight } from "./layout.ts";
+import type { LinearWeight } from "./layout.ts";
 import { tilesOf } from "./matrix_tiles.ts";
 import { weightCost } from "./weight_cost.ts";
 import {
@@ -28,6 +28,7 @@ import {
   weightKernels,
   weightTensors,
 } from "./weight_kernel.ts";
+import { gateUpRows } from "./weight_order.ts";
 
 const NAME = "linear/gate_up";
 const OUTPUTS_PER_LANE = 2;
@@ -101,7 +102,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
         },
         params: {
           outputs: intermediate,
-          up_row: gateUpRows(intermediate, weight.lanes).upRow,
+          up_row: gateUpRows(intermediate, weight).upRow,
           columns: weight.columns,
           rows_padded: weight.rowsPadded,
           segments: 1,

@@ -4,7 +4,7 @@
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
-//   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   scales   [rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //
@@ -56,7 +56,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = min(first_row + t, params.rows - 1u) * params.x_stride / 4u;
   }
 
-  let sums = dot_rows(row_granules(row), row, x_first, invocation);
+  let sums = dot_rows(row_granules(row), first_scales(row), x_first, invocation);
   let h = gated(scaled_sums(sums, row, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

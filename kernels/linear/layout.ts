@@ -1,10 +1,8 @@
 /**
- * How a weight matrix lies on the GPU, and how checkpoint bytes get there.
+ * How a weight matrix lies on the GPU.
  *
- * Rows are padded with zeros to a multiple of `lanes`, columns to a multiple of 128. A row is cut
- * into granules of 16 bytes; the granules of `lanes` neighbouring rows lie side by side:
- * granule g of row r is number `(floor(r / lanes) * granulesPerRow + g) * lanes + r % lanes`.
- * Scales are spread to words for every row, `scales[group * rowsPadded + r]`:
+ * Rows are padded with zeros to a whole run, columns to a multiple of 128. A row is cut into granules
+ * of 16 bytes, and scales are spread to words for every row; weight_order.ts says where both lie:
  *
  * | dtype | group | word |
  * |---|---|---|
@@ -16,10 +14,10 @@
  *
  * @module
  */
-import { KernelError } from "../../src/errors.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { PLAIN_TUNING, type Tuning, takesPackedDots, tuningFor } from "../../src/gpu/tuning.ts";
 import type { MatrixTiles } from "./matrix_tiles.ts";
+import { orderOf, paddedRows, type WeightOrder } from "./weight_order.ts";
 
 /**
  * `int8`: two's complement codes, value = code * scale. `int4`: codes 0 to 15, value =
@@ -34,9 +32,7 @@ export type GroupColumns = 32 | 64 | 128;
 export type Fp8Decode = "half" | "bits";
 
 /** What an adapter prefers; chosen once, before the weights are uploaded. */
-export interface LinearLayout {
-  /** Rows whose granules lie side by side. */
-  readonly lanes: number;
+export interface LinearLayout extends WeightOrder {
   /** Default "half". */
   readonly fp8Decode?: Fp8Decode;
   /**
@@ -56,12 +52,12 @@ export interface LinearLayout {
   readonly halfProducts?: boolean;
   /** Multiplies prompt rows, or all rows, by matrices (numeric class mma128): see `tilesOf()`. */
   readonly matrix?: MatrixTiles | undefined;
-  /** How launches are shared out; its `lanes` are those above. Default `PLAIN_TUNING`. */
+  /** How launches are shared out; its order is the one above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
 }
 
 /** What every adapter can do, and what sizes are counted with where there is no device. */
-export const DEFAULT_LAYOUT: LinearLayout = { lanes: PLAIN_TUNING.lanes };
+export const DEFAULT_LAYOUT: LinearLayout = orderOf(PLAIN_TUNING);
 
 /**
  * The layout of a tuning, with the subgroup size of a device whose subgroups are all of one size.
@@ -75,7 +71,8 @@ export function layoutFor(
   const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
   const known = device.features.has("subgroups") && smallest === largest && smallest >= 4;
   return {
-    ...{ lanes: tuning.lanes, tuning, packedDots: takesPackedDots(device.adapterInfo) },
+    ...orderOf(tuning),
+    ...{ tuning, packedDots: takesPackedDots(device.adapterInfo) },
     ...(known && { subgroupSize: smallest }),
   };
 }
@@ -92,7 +89,7 @@ export interface LinearWeight extends LinearLayout {
   readonly groupColumns?: GroupColumns;
   /** Interleaved granules. */
   readonly words: Tensor;
-  /** `[groups, rowsPadded]` u32; only where the dtype has scales. */
+  /** `groups * rowsPadded` u32; only where the dtype has scales. */
   readonly scales?: Tensor;
   /** `[rowsPadded]` f32, added to each output once. */
   readonly bias?: Tensor;
@@ -128,8 +125,8 @@ export interface ExpertSlab {
 
 /** Columns that a row is padded to a multiple of, and that row-parallel linears are cut at. */
 export const BLOCK_COLUMNS = 128;
-const GRANULE_BYTES = 16;
-const GRANULE_WORDS = 4;
+/** Bytes that a kernel reads at once. */
+export const GRANULE_BYTES = 16;
 /** Segments that a row-parallel linear is cut in at most. */
 const MOST_SEGMENTS = 32;
 
@@ -207,26 +204,18 @@ export function rankSegments(columns: number, ranks: number): RankSegments | und
   return { parts: own / run, segments: run };
 }
 
-export function paddedRows(rows: number, lanes: number): number {
-  return Math.ceil(rows / lanes) * lanes;
-}
-
-/** First row of the `up` half of a fused gate-and-up weight, and the rows of both halves. */
-export function gateUpRows(
-  intermediate: number,
-  lanes: number,
-): { readonly upRow: number; readonly rows: number } {
-  const upRow = paddedRows(intermediate, lanes);
-  return { upRow, rows: 2 * upRow };
-}
-
-export interface WeightShape {
+export interface WeightShape extends WeightOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
-  readonly lanes: number;
   /** int4 only. Default 128. */
   readonly groupColumns?: GroupColumns;
+}
+
+/** Granules of a row, its padding included. */
+export function granulesOfRow({ dtype, columns }: Pick<WeightShape, "dtype" | "columns">): number {
+  const padded = Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS;
+  return (padded * WEIGHT_BYTES[dtype]) / GRANULE_BYTES;
 }
 
 /** Bytes that a matrix takes on the GPU. */
@@ -234,165 +223,11 @@ export function weightBytes(shape: WeightShape): {
   readonly words: number;
   readonly scales: number;
 } {
-  const { dtype, rows, columns, lanes } = shape;
+  const { dtype, rows, columns } = shape;
   const blocks = Math.ceil(columns / BLOCK_COLUMNS);
-  const padded = paddedRows(rows, lanes);
+  const padded = paddedRows(rows, shape);
   return {
     words: padded * blocks * BLOCK_COLUMNS * WEIGHT_BYTES[dtype],
     scales: padded * scaleWords(shape) * 4,
   };
-}
-
-/** Packed rows, ready for one write at byte `firstRow * bytesPerRow` of the matrix. */
-export interface PackedRun {
-  /** A multiple of `lanes`. */
-  readonly firstRow: number;
-  readonly byteOffset: number;
-  /** Overwritten by the packer's next call. */
-  readonly words: Uint32Array<ArrayBuffer>;
-}
-
-/**
- * Turns row-major bytes, in pieces of any number of rows, into packed runs. Two codes of 4 bits
- * share a byte, the even column in its low half.
- */
-export class RowPacker {
-  readonly #rowBytes: number;
-  readonly #lanes: number;
-  readonly #granules: number;
-  readonly #groupWords: number;
-  readonly #scratch: Uint32Array<ArrayBuffer>;
-  readonly #scratchBytes: Uint8Array;
-  #buffer: Uint32Array<ArrayBuffer>;
-  /** Row of the matrix that the next group starts with. */
-  #nextRow: number;
-  /** Rows of an unfinished group, and the number of that group in the buffer. */
-  #filled = 0;
-  #filledGroup = 0;
-
-  /** @param shape `firstRow` is where the first row pushed goes: a multiple of `lanes`. */
-  constructor(shape: Omit<WeightShape, "rows"> & { readonly firstRow?: number }) {
-    const { dtype, columns, lanes, firstRow = 0 } = shape;
-    if (firstRow % lanes !== 0) {
-      throw new KernelError("linear/layout", `row ${firstRow} is not a multiple of ${lanes}`);
-    }
-    this.#rowBytes = Math.ceil(columns * WEIGHT_BYTES[dtype]);
-    this.#lanes = lanes;
-    const blockBytes = BLOCK_COLUMNS * WEIGHT_BYTES[dtype];
-    this.#granules = (Math.ceil(columns / BLOCK_COLUMNS) * blockBytes) / GRANULE_BYTES;
-    this.#groupWords = this.#granules * lanes * GRANULE_WORDS;
-    this.#scratch = new Uint32Array(this.#granules * GRANULE_WORDS);
-    this.#scratchBytes = new Uint8Array(this.#scratch.buffer);
-    this.#buffer = new Uint32Array(this.#groupWords);
-    this.#nextRow = firstRow;
-  }
-
-  /**
-   * Takes `rows` rows of bytes.
-   *
-   * @returns Every group of `lanes` rows that is complete by now, or undefined when there is none.
-   */
-  push(bytes: Uint8Array, rows: number): PackedRun | undefined {
-    if (bytes.byteLength !== rows * this.#rowBytes) {
-      throw new KernelError(
-        "linear/layout",
-        `${bytes.byteLength} bytes are not ${rows} rows of ${this.#rowBytes}`,
-      );
-    }
-    this.#moveFilled();
-    const total = this.#filled + rows;
-    this.#reserve(Math.ceil(total / this.#lanes));
-    const direct = this.#rowBytes % GRANULE_BYTES === 0 && bytes.byteOffset % 4 === 0;
-    const words = direct
-      ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)
-      : this.#scratch;
-    for (let r = 0; r < rows; r++) {
-      const start = r * this.#rowBytes;
-      if (!direct) this.#scratchBytes.set(bytes.subarray(start, start + this.#rowBytes));
-      this.#packRow(this.#filled + r, words, direct ? start / 4 : 0);
-    }
-    const groups = Math.floor(total / this.#lanes);
-    this.#filled = total % this.#lanes;
-    this.#filledGroup = groups;
-    return this.#take(groups);
-  }
-
-  /** Pads the unfinished group with zero rows and returns it, or undefined when there is none. */
-  finish(): PackedRun | undefined {
-    if (this.#filled === 0) return undefined;
-    this.#moveFilled();
-    this.#scratch.fill(0);
-    for (let lane = this.#filled; lane < this.#lanes; lane++) this.#packRow(lane, this.#scratch, 0);
-    this.#filled = 0;
-    return this.#take(1);
-  }
-
-  #packRow(row: number, words: Uint32Array, start: number): void {
-    const buffer = this.#buffer;
-    const step = this.#lanes * GRANULE_WORDS;
-    const used = Math.ceil(this.#rowBytes / GRANULE_BYTES) * GRANULE_WORDS;
-    let to = Math.floor(row / this.#lanes) * this.#groupWords + (row % this.#lanes) * GRANULE_WORDS;
-    for (let from = start; from < start + used; from += GRANULE_WORDS) {
-      buffer[to] = words[from]!;
-      buffer[to + 1] = words[from + 1]!;
-      buffer[to + 2] = words[from + 2]!;
-      buffer[to + 3] = words[from + 3]!;
-      to += step;
-    }
-  }
-
-  #moveFilled(): void {
-    if (this.#filledGroup === 0) return;
-    const start = this.#filledGroup * this.#groupWords;
-    if (this.#filled > 0) this.#buffer.copyWithin(0, start, start + this.#groupWords);
-    this.#filledGroup = 0;
-  }
-
-  #reserve(groups: number): void {
-    if (this.#buffer.length >= groups * this.#groupWords) return;
-    // The padding columns of every group are never written, so they stay zero.
-    const larger = new Uint32Array(groups * this.#groupWords);
-    larger.set(this.#buffer.subarray(0, this.#groupWords));
-    this.#buffer = larger;
-  }
-
-  #take(groups: number): PackedRun | undefined {
-    if (groups === 0) return undefined;
-    const firstRow = this.#nextRow;
-    this.#nextRow += groups * this.#lanes;
-    return {
-      firstRow,
-      byteOffset: firstRow * this.#granules * GRANULE_BYTES,
-      words: this.#buffer.subarray(0, groups * this.#groupWords),
-    };
-  }
-}
-
-export interface SpreadScales {
-  /** `[row blocks, column blocks]` of 128x128, as a checkpoint holds it. */
-  readonly blockScales: Float32Array;
-  readonly columnBlocks: number;
-  /** Rows to spread, starting with row `sourceRow` of the checkpoint's matrix. */
-  readonly rows: number;
-  readonly sourceRow?: number;
-  /** Column blocks to spread: all of them by default. */
-  readonly firstColumnBlock?: number;
-  readonly columnBlockCount?: number;
-  /** `[columnBlockCount, rowsPadded]`; the rows go to `firstRow` and on. */
-  readonly into: Float32Array;
-  readonly rowsPadded: number;
-  readonly firstRow?: number;
-}
-
-/** Spreads the scales of 128x128 blocks to one for each row and 128 columns. */
-export function spreadScales(options: SpreadScales): void {
-  const { blockScales, columnBlocks, rows, into, rowsPadded } = options;
-  const { sourceRow = 0, firstRow = 0, firstColumnBlock = 0 } = options;
-  const count = options.columnBlockCount ?? columnBlocks - firstColumnBlock;
-  for (let block = 0; block < count; block++) {
-    for (let r = 0; r < rows; r++) {
-      const source = Math.floor((sourceRow + r) / BLOCK_COLUMNS) * columnBlocks;
-      into[block * rowsPadded + firstRow + r] = blockScales[source + firstColumnBlock + block]!;
-    }
-  }
 }

@@ -1,4 +1,5 @@
 import { linearCheck } from "./check_linear.ts";
+import { IN_RUNS } from "./check_weights.ts";
 
 const typical = { outColumn: 0, segmented: false, lanes: 8 };
 
@@ -8,15 +9,21 @@ export default linearCheck({
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
       ...{ dtype: "fp8", rows: 5, columns: 269, outputs: 44, outColumn: 5, segmented: true },
-      ...{ groupRows: 32, lanes: 8 },
+      ...{ groupRows: 32, ...IN_RUNS },
     },
     { ...typical, dtype: "bf16", rows: 5, columns: 269, outputs: 37, groupRows: 37 },
     { ...typical, dtype: "f32", rows: 5, columns: 130, outputs: 33, groupRows: 33 },
-    { ...typical, dtype: "f16", rows: 9, columns: 135, outputs: 33, groupRows: 33 },
+    {
+      ...{ ...typical, dtype: "f16", rows: 9, columns: 135, outputs: 33, groupRows: 33 },
+      rowsPerLane: 4,
+    },
     // Groups of fewer outputs than a workgroup computes.
     { ...typical, dtype: "fp8", rows: 3, columns: 64, outputs: 40, groupRows: 12 },
     { ...typical, dtype: "bf16", rows: 1, columns: 1, outputs: 1, groupRows: 1 },
-    { ...typical, dtype: "f32", rows: 2, columns: 4, outputs: 70, groupRows: 70, lanes: 32 },
+    {
+      ...{ ...typical, dtype: "f32", rows: 2, columns: 4, outputs: 70, groupRows: 70 },
+      ...{ lanes: 32, rowsPerLane: 2 },
+    },
     // More blocks than segments, and segments of unequal length.
     {
       ...{ dtype: "bf16", rows: 2, columns: 128 * 45, outputs: 8, outColumn: 0, segmented: true },
@@ -34,13 +41,13 @@ export default linearCheck({
     { name: "the last block is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
     {
       name: "scale of the wrong row",
-      replace: "dot_rows(row_granules(row), row,",
-      with: "dot_rows(row_granules(row), row.yxzw,",
+      replace: "first_scales(row), x_first",
+      with: "first_scales(row.yxzw), x_first",
     },
     {
       name: "scale of the wrong block",
-      replace: "vec4u(group * params",
-      with: "vec4u(0u * params",
+      replace: "vec4u(group * scale_step",
+      with: "vec4u(0u * scale_step",
     },
     { name: "the 256 is dropped", replace: "return 256.0 *", with: "return" },
     { name: "signs of odd codes are lost", replace: "| (word & 0x80008000u)", with: "" },
@@ -69,10 +76,34 @@ export default linearCheck({
       with: "true",
     },
     { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
-    { name: "rows are not padded", replace: "row / LANES * (", with: "row / LANES * (16u + " },
+    {
+      name: "rows are not padded",
+      replace: "row / RUN_ROWS * (",
+      with: "row / RUN_ROWS * (16u + ",
+    },
+    {
+      name: "a run has one row of a lane",
+      replace: "RUN_ROWS = ROWS_PER_LANE * LANES",
+      with: "RUN_ROWS = LANES",
+    },
+    {
+      name: "scales of a run lie apart",
+      replace: "select(params.rows_padded, RUN_ROWS, SCALES_BY_RUN)",
+      with: "params.rows_padded",
+    },
+    {
+      name: "runs have one scale",
+      replace: "row / RUN_ROWS * run_scales",
+      with: "row / RUN_ROWS * RUN_ROWS",
+    },
+    {
+      name: "scales of the first row of a run",
+      replace: "run_scales + row % RUN_ROWS",
+      with: "run_scales",
+    },
     {
       name: "granules of a row follow one another",
-      replace: "vec4u(piece / PIECES * LANES)",
+      replace: "vec4u(piece / PIECES * RUN_ROWS)",
       with: "vec4u(piece / PIECES)",
     },
     {

@@ -4,8 +4,8 @@
 //         with ROUND_OUTPUTS each 128 outputs of a row are rounded to E4M3 with a scale of their own
 //
 //   x        [rows, x_stride]                   XVector  read   as common/x_*.wgsl has it
-//   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
-//   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   weights  [rows_padded, columns padded]      granules read   as common/weight_order.wgsl has them
+//   scales   [rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   ...                                                  write  as common/write_*.wgsl has it
 //
@@ -63,7 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = (x_row * params.x_stride + slice * params.group_stride) / 4u;
   }
 
-  var sums = dot_rows(row_granules(row), row, x_first, invocation);
+  var sums = dot_rows(row_granules(row), first_scales(row), x_first, invocation);
   sums = scaled_sums(sums, row, x_first, invocation);
   sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
   write_outputs(sums, first_row, output, end, invocation, group.x);

@@ -3,19 +3,21 @@ import { defineCheck } from "../check.ts";
 import { bestTile } from "../sampling/best_tile.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   randomBias,
   randomRows,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { layoutFor, paddedRows, type WeightDtype } from "./layout.ts";
+import { layoutFor, type WeightDtype } from "./layout.ts";
 import { linearBest } from "./linear_best.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
@@ -23,19 +25,18 @@ interface Shape {
   readonly outputs: readonly [number, number];
 }
 
-const lanes = CHECK_LANES;
 const xStride = ({ columns }: Shape) => Math.ceil(columns / 4) * 4;
 /** As many tiles as outputs would do; four outputs are the smallest tile. */
 const tileStride = ({ outputs: [a, b] }: Shape) => Math.ceil(a / 4) + Math.ceil(b / 4);
-const weightShape = ({ dtype, columns, outputs }: Shape, which: 0 | 1) =>
-  outputsByColumns({ dtype, columns, outputs: outputs[which] });
+const weightShape = (shape: Shape, which: 0 | 1) =>
+  outputsByColumns({ ...shape, outputs: shape.outputs[which] });
 
 /** The best output of each row, from two weights as an output head has that no one tensor holds. */
 export default defineCheck<Shape>({
   name: "linear/linear best",
   cases: [
     { dtype: "bf16", rows: 9, columns: 141, outputs: [132, 37] },
-    { dtype: "fp8", rows: 1, columns: 300, outputs: [70, 5] },
+    { dtype: "fp8", rows: 1, columns: 300, outputs: [70, 5], ...IN_RUNS },
     { dtype: "bf16", rows: 2, columns: 512, outputs: [2048, 2048] },
   ],
   tunings: [...UNSTAGED_FORMS, { tokens: 4, subgroups: 1, split: 1, workgroup: 8 }],
@@ -124,7 +125,7 @@ export default defineCheck<Shape>({
         weight: {
           ...(subgroups === 1 && layoutFor(recorder.device)),
           ...weightShape(shape, which),
-          rowsPadded: paddedRows(outputs[which], lanes),
+          rowsPadded: paddedRows(outputs[which], weightShape(shape, which)),
           words: tensors[`words_${which}`]!,
           scales: tensors[`scales_${which}`]!,
           bias: tensors[`bias_${which}`]!,

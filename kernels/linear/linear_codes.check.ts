@@ -2,18 +2,20 @@ import { defineCheck } from "../check.ts";
 import { codedStride } from "../norm/quantize_codes.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   randomBias,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { BLOCK_COLUMNS, paddedRows } from "./layout.ts";
+import { BLOCK_COLUMNS } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly rows: number;
   readonly columns: number;
   readonly outputs: number;
@@ -27,7 +29,7 @@ export default defineCheck<Shape>({
   name: "linear/linear codes",
   cases: [
     // More blocks than a vector has scales, the last one short; no multiple of any tile.
-    { rows: 9, columns: 653, outputs: 37 },
+    { rows: 9, columns: 653, outputs: 37, ...IN_RUNS },
     { rows: 1, columns: 17, outputs: 5 },
     { rows: 64, columns: 2048, outputs: 2048 },
   ],
@@ -115,7 +117,7 @@ export default defineCheck<Shape>({
       coded: true,
       weight: {
         ...weightShape(shape),
-        rowsPadded: paddedRows(outputs, CHECK_LANES),
+        rowsPadded: paddedRows(outputs, weightShape(shape)),
         ...{ words: words!, scales: scales!, bias: bias! },
       },
       out: out!,

@@ -11,7 +11,10 @@ export default linearCheck({
   cases: [
     // More groups than any form shares out at once, and a tail; no multiple of any tile.
     { ...typical, rows: 9, columns: 2221, outputs: 37, groupRows: 37, lanes: 8 },
-    { ...typical, rows: 9, columns: 141, outputs: 133, groupRows: 133, lanes: 32 },
+    {
+      ...{ ...typical, rows: 9, columns: 141, outputs: 133, groupRows: 133 },
+      ...{ lanes: 32, rowsPerLane: 4 },
+    },
   ],
   mutants: [
     {

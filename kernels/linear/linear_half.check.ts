@@ -2,7 +2,9 @@ import { decodeF16, encodeF16 } from "../../src/dtype.ts";
 import { defineCheck } from "../check.ts";
 import { formsOf } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
+  IN_RUNS,
+  outputsByColumns,
   randomBias,
   randomRows,
   randomWeight,
@@ -11,15 +13,15 @@ import {
 import {
   type GroupColumns,
   layoutFor,
-  paddedRows,
   scaleWords,
   type WeightDtype,
   type WeightShape,
 } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly groupColumns?: GroupColumns;
   readonly rows: number;
@@ -27,8 +29,8 @@ interface Shape {
   readonly outputs: number;
 }
 
-const weightShape = ({ dtype, groupColumns, columns, outputs }: Shape): WeightShape => ({
-  ...{ dtype, rows: outputs, columns, lanes: CHECK_LANES },
+const weightShape = ({ groupColumns, ...shape }: Shape): WeightShape => ({
+  ...outputsByColumns(shape),
   ...(groupColumns && { groupColumns }),
 });
 const strideOf = ({ columns }: Shape) => Math.ceil(columns / 4) * 4;
@@ -52,11 +54,11 @@ export default defineCheck<Shape>({
     // Three blocks and a tail that ends inside a vec4f; no multiple of any tile.
     { dtype: "fp8", rows: 5, columns: 269, outputs: 37 },
     { dtype: "mxfp4", rows: 3, columns: 141, outputs: 9 },
-    { dtype: "bf16", rows: 9, columns: 135, outputs: 33 },
+    { dtype: "bf16", rows: 9, columns: 135, outputs: 33, rowsPerLane: 4 },
     { dtype: "f16", rows: 1, columns: 17, outputs: 5 },
     { dtype: "int4", groupColumns: 32, rows: 2, columns: 333, outputs: 12 },
     { dtype: "int4", groupColumns: 64, rows: 4, columns: 129, outputs: 12 },
-    { dtype: "int8", rows: 8, columns: 653, outputs: 20 },
+    { dtype: "int8", rows: 8, columns: 653, outputs: 45, ...IN_RUNS },
     // They stay in f32.
     { dtype: "f32", rows: 2, columns: 130, outputs: 33 },
     { dtype: "fp8", rows: 1, columns: 2048, outputs: 2048 },
@@ -141,7 +143,7 @@ export default defineCheck<Shape>({
         ...weightShape(shape),
         halfProducts: true,
         fp8Decode: bits === 1 ? "bits" : "half",
-        rowsPadded: paddedRows(outputs, CHECK_LANES),
+        rowsPadded: paddedRows(outputs, weightShape(shape)),
         ...{ words: words!, bias: bias! },
         ...(scales && { scales }),
       },

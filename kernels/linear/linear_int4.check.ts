@@ -1,4 +1,5 @@
 import { linearCheck } from "./check_linear.ts";
+import { IN_RUNS } from "./check_weights.ts";
 
 const typical = { dtype: "int4", outColumn: 0, segmented: false, lanes: 8 } as const;
 
@@ -8,10 +9,13 @@ export default linearCheck({
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
       ...{ dtype: "int4", groupColumns: 32, rows: 5, columns: 269, outputs: 44, outColumn: 5 },
-      ...{ segmented: true, groupRows: 32, lanes: 8, bias: true },
+      ...{ segmented: true, groupRows: 32, ...IN_RUNS, bias: true },
     },
     { ...typical, groupColumns: 64, rows: 5, columns: 333, outputs: 37, groupRows: 37 },
-    { ...typical, groupColumns: 128, rows: 5, columns: 141, outputs: 37, groupRows: 37 },
+    {
+      ...{ ...typical, groupColumns: 128, rows: 5, columns: 141, outputs: 37, groupRows: 37 },
+      rowsPerLane: 2,
+    },
     { ...typical, groupColumns: 32, rows: 2, columns: 3, outputs: 70, groupRows: 70, lanes: 32 },
     // More blocks than segments, and segments of unequal length.
     {
@@ -33,8 +37,8 @@ export default linearCheck({
     { name: "granules are read too far apart", replace: "piece / PIECES *", with: "piece *" },
     {
       name: "scale of the wrong group",
-      replace: "vec4u(group * params",
-      with: "vec4u(group / 2u * params",
+      replace: "vec4u(group * scale_step",
+      with: "vec4u(group / 2u * scale_step",
     },
     { name: "the last group is left out", replace: "+ SCALE_COLUMNS - 1u) /", with: ") /" },
     {

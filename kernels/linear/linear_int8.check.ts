@@ -1,4 +1,5 @@
 import { linearCheck } from "./check_linear.ts";
+import { IN_RUNS } from "./check_weights.ts";
 
 const typical = { dtype: "int8", outColumn: 0, segmented: false, lanes: 8 } as const;
 
@@ -8,7 +9,7 @@ export default linearCheck({
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
       ...{ dtype: "int8", rows: 5, columns: 269, outputs: 44, outColumn: 5, segmented: true },
-      ...{ groupRows: 32, lanes: 8, bias: true },
+      ...{ groupRows: 32, ...IN_RUNS, bias: true },
     },
     { ...typical, rows: 9, columns: 17, outputs: 70, groupRows: 70, lanes: 32 },
     { ...typical, rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
@@ -22,8 +23,8 @@ export default linearCheck({
     },
     {
       name: "scale of the wrong block",
-      replace: "vec4u(group * params",
-      with: "vec4u(0u * params",
+      replace: "vec4u(group * scale_step",
+      with: "vec4u(0u * scale_step",
     },
     {
       name: "the bias is dropped",
@@ -38,7 +39,7 @@ export default linearCheck({
     {
       name: "a bias for each group",
       replace: "group++) {",
-      with: "group++) {\n      total[0] += vec4f(bias[row.x]);",
+      with: "group++) {\n      total[0] += vec4f(bias[0]);",
     },
   ],
 });

@@ -1,4 +1,5 @@
 import { linearCheck } from "./check_linear.ts";
+import { IN_RUNS } from "./check_weights.ts";
 
 const typical = { dtype: "mxfp4", outColumn: 0, segmented: false, lanes: 8 } as const;
 /** The tuning whose codes become numbers bit by bit. */
@@ -10,14 +11,18 @@ export default linearCheck({
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
       ...{ dtype: "mxfp4", rows: 5, columns: 269, outputs: 44, outColumn: 5, segmented: true },
-      ...{ groupRows: 32, lanes: 8, bias: true },
+      ...{ groupRows: 32, ...IN_RUNS, bias: true },
     },
     { ...typical, rows: 3, columns: 33, outputs: 70, groupRows: 70, lanes: 32 },
     { ...typical, rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
   ],
   mutants: [
     { name: "one exponent for a block", replace: "8u * (group % 4u)", with: "0u" },
-    { name: "exponents of the first block", replace: "group / 4u * params", with: "0u * params" },
+    {
+      name: "exponents of the first block",
+      replace: "group / 4u * scale_step",
+      with: "0u * scale_step",
+    },
     { name: "the 2^14 is dropped", replace: "+ vec4u(DECODE_EXPONENT)", with: "" },
     { name: "a sign is lost", replace: "| (word & 0x80008000u)", with: "" },
     { name: "codes change places", replace: "a[0].y, a[1].y", with: "a[1].y, a[0].y" },

@@ -1,5 +1,6 @@
 import { STAGED_FORMS } from "./check_forms.ts";
 import { linearCheck } from "./check_linear.ts";
+import { IN_RUNS } from "./check_weights.ts";
 
 const PLAIN = { tokens: 4 };
 const [FIRST, ...OTHERS] = STAGED_FORMS;
@@ -15,14 +16,14 @@ export default linearCheck({
     // ends inside a vec4f.
     {
       ...{ dtype: "int4", groupColumns: 64, rows: 69, columns: 269, outputs: 100, outColumn: 5 },
-      ...{ segmented: true, groupRows: 72, lanes: 8, bias: true },
+      ...{ segmented: true, groupRows: 72, ...IN_RUNS, bias: true },
     },
     { ...typical, dtype: "fp8", rows: 37, ...all(70), segmented: true },
     { ...typical, dtype: "bf16", rows: 37, ...all(70), segmented: true },
     { ...typical, dtype: "f16", rows: 17, ...all(33) },
     { ...typical, dtype: "f32", rows: 17, ...all(33), columns: 131 },
     { ...typical, dtype: "int8", rows: 17, ...all(33), columns: 141 },
-    { ...typical, dtype: "mxfp4", rows: 17, ...all(33), bias: true },
+    { ...typical, dtype: "mxfp4", rows: 17, ...all(33), ...IN_RUNS, bias: true },
     { ...typical, dtype: "int4", groupColumns: 32, rows: 17, ...all(33) },
     { ...typical, dtype: "int4", groupColumns: 128, rows: 17, ...all(33), lanes: 16 },
     // Groups of fewer outputs than a workgroup computes; one row, one column.

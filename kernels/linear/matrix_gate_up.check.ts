@@ -6,8 +6,8 @@ import {
   MATRIX_TUNINGS,
   type MatrixConfigName,
 } from "./check_matrix.ts";
-import check from "./gate_up.check.ts";
-import { gateUpRows } from "./layout.ts";
+import { IN_RUNS } from "./check_weights.ts";
+import check, { weightShape } from "./gate_up.check.ts";
 import { matrixGateUp } from "./matrix_gate_up.ts";
 
 type Shape = (typeof check)["cases"][number] & {
@@ -16,7 +16,6 @@ type Shape = (typeof check)["cases"][number] & {
   readonly firstRow: number;
 };
 
-const lanes = 8;
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 const clamped = { kind: "clamped", alpha: 1.702, limit: 0.9 } as const;
 const base = { quantize: false, scale: 0.1 } as const;
@@ -28,7 +27,7 @@ export default defineCheck<Shape>({
     // Two workgroups of outputs, the second with an odd number of them.
     {
       ...{ ...base, config: "f16 16x16x16", dtype: "int4", groupColumns: 64, rows: 4, firstRow: 1 },
-      ...{ columns: 141, intermediate: 37, bias: true, activation: clamped },
+      ...{ columns: 141, intermediate: 37, bias: true, activation: clamped, ...IN_RUNS },
     },
     {
       ...{ ...base, config: "f32 8x8x8", dtype: "fp8", rows: 37, firstRow: 2, columns: 70 },
@@ -71,14 +70,13 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
-    const { dtype, groupColumns, rows, firstRow, columns, intermediate, activation } = shape;
-    const { rows: rowsPadded } = gateUpRows(intermediate, lanes);
+    const { rows, firstRow, columns, intermediate, activation } = shape;
+    const matrix = weightShape(shape);
     const launch = matrixGateUp(recorder, {
       x: x!,
       xStride: strideOf(columns),
       weight: {
-        ...{ dtype, columns, lanes, rows: rowsPadded, rowsPadded, words: words! },
-        ...(groupColumns && { groupColumns }),
+        ...{ ...matrix, rowsPadded: matrix.rows, words: words! },
         ...(scales && { scales }),
         ...(bias && { bias }),
       },

@@ -5,12 +5,13 @@ import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import { quantize as quantizeRows } from "../norm/quantize.ts";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import { type RecordRange, rowsOf } from "./launch_form.ts";
-import { gateUpRows, type LinearWeight } from "./layout.ts";
+import type { LinearWeight } from "./layout.ts";
 import source from "./matrix_gate_up.wgsl?raw";
 import { matrixConstants, matrixKernels, recordTileRows, TILE_OUTPUTS } from "./matrix_kernel.ts";
 import type { MatrixTiles } from "./matrix_tiles.ts";
 import { weightCost } from "./weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "./weight_kernel.ts";
+import { gateUpRows } from "./weight_order.ts";
 
 const NAME = "linear/matrix_gate_up";
 
@@ -80,7 +81,7 @@ export function matrixGateUp(recorder: Recorder, options: MatrixGateUpOptions): 
         },
         params: {
           outputs: intermediate,
-          up_row: gateUpRows(intermediate, weight.lanes).upRow,
+          up_row: gateUpRows(intermediate, weight).upRow,
           columns: weight.columns,
           rows_padded: weight.rowsPadded,
           segments: 1,

@@ -3,7 +3,7 @@
 //
 //   x        [rows, x_stride]                   f32      read
 //   weights  [rows_padded, columns padded]      granules read   gate rows, then up rows from up_row
-//   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   scales   [rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //
@@ -46,13 +46,17 @@ fn tile_x(tile: Tile, t: u32) -> u32 {
   return min(tile.first_row + t, params.rows - 1u) * params.x_stride / 4u;
 }
 
-fn tile_scale(tile: Tile, n: u32) -> u32 {
+fn tile_row(tile: Tile, n: u32) -> u32 {
   let output = min(tile.first_output + n / 4u * 2u + n % 2u, params.outputs - 1u);
   return output + n / 2u % 2u * params.up_row;
 }
 
+fn tile_scale(tile: Tile, n: u32) -> u32 {
+  return first_scales(vec4u(tile_row(tile, n))).x;
+}
+
 fn tile_granule(tile: Tile, n: u32) -> u32 {
-  return row_granule(tile_scale(tile, n));
+  return row_granule(tile_row(tile, n));
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -60,15 +64,15 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let tile = Tile(params.first_row + group.y * TILE_ROWS, group.x * (TILE_OUTPUTS / 2u));
   let n = own_output(lanes.invocation);
   let row = vec4u(
-    tile_scale(tile, n),
-    tile_scale(tile, n + 1u),
-    tile_scale(tile, n + 2u),
-    tile_scale(tile, n + 3u),
+    tile_row(tile, n),
+    tile_row(tile, n + 1u),
+    tile_row(tile, n + 2u),
+    tile_row(tile, n + 3u),
   );
   let output = vec2u(tile.first_output + n / 2u) + vec2u(0u, 1u);
   let valid = output < vec2u(params.outputs);
 
-  let h = gated(add_bias(matrix_sums(tile, row, lanes), row), valid);
+  let h = gated(add_bias(matrix_sums(tile, first_scales(row), lanes), row), valid);
   let first_row = tile.first_row + own_row(lanes.invocation);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

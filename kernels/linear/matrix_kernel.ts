@@ -12,6 +12,7 @@ import {
 import dotRows from "../common/dot_rows.wgsl?raw";
 import matrixProducts from "../common/matrix_products.wgsl?raw";
 import matrixRows from "../common/matrix_rows.wgsl?raw";
+import weightOrder from "../common/weight_order.wgsl?raw";
 import xPlain from "../common/x_plain.wgsl?raw";
 import type { LaunchForm, RecordRange } from "./launch_form.ts";
 import type { LinearLayout, WeightDtype } from "./layout.ts";
@@ -46,6 +47,7 @@ export function matrixKernels<B extends string, P extends string>(
       matrixRows,
       matrixProducts,
       dotRows,
+      weightOrder,
       xPlain,
       DECODERS[dtype],
     ];

@@ -14,8 +14,10 @@ import {
   MATRIX_TUNINGS,
   type MatrixConfigName,
 } from "./check_matrix.ts";
-import { paddedRows, segments } from "./layout.ts";
+import { IN_RUNS } from "./check_weights.ts";
+import { segments } from "./layout.ts";
 import { matrixLinear } from "./matrix_linear.ts";
+import { paddedRows } from "./weight_order.ts";
 
 interface Shape extends LinearShape {
   readonly config: MatrixConfigName;
@@ -44,7 +46,7 @@ export default defineCheck<Shape>({
     },
     {
       ...{ ...base, config: "f16 8x16x16", dtype: "int4", rows: 18, columns: 333, outputs: 67 },
-      ...{ firstRow: 0, groupRows: whole, groupColumns: 32, segmented: true },
+      ...{ firstRow: 0, groupRows: whole, groupColumns: 32, segmented: true, ...IN_RUNS },
     },
     {
       ...{ ...base, config: "f16 8x8x8", dtype: "mxfp4", rows: 3, columns: 170, outputs: 8 },
@@ -164,13 +166,13 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
-    const { rows, firstRow, columns, outputs, outColumn, segmented, groupRows, lanes } = shape;
+    const { rows, firstRow, columns, outputs, outColumn, segmented, groupRows } = shape;
     const launch = matrixLinear(recorder, {
       x: x!,
       xStride: slices(shape) * sliceStride(shape),
       weight: {
         ...weightShape(shape),
-        rowsPadded: paddedRows(outputs, lanes),
+        rowsPadded: paddedRows(outputs, weightShape(shape)),
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),

@@ -3,8 +3,8 @@
 //         slice(n) = n / group_rows * group_stride
 //
 //   x        [rows, x_stride]                   f32      read
-//   weights  [rows_padded, columns padded]      granules read   interleaved over LANES rows
-//   scales   [groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   weights  [rows_padded, columns padded]      granules read   as common/weight_order.wgsl has them
+//   scales   [rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
 //   out      [rows, out_stride]                 f32      write
 //
@@ -46,12 +46,16 @@ fn tile_x(tile: Tile, t: u32) -> u32 {
   return (row * params.x_stride + tile.slice * params.group_stride) / 4u;
 }
 
-fn tile_scale(tile: Tile, n: u32) -> u32 {
+fn tile_row(tile: Tile, n: u32) -> u32 {
   return min(tile.first_output + n, params.outputs - 1u);
 }
 
+fn tile_scale(tile: Tile, n: u32) -> u32 {
+  return first_scales(vec4u(tile_row(tile, n))).x;
+}
+
 fn tile_granule(tile: Tile, n: u32) -> u32 {
-  return row_granule(tile_scale(tile, n));
+  return row_granule(tile_row(tile, n));
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -64,7 +68,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let output = vec4u(first_output + own_output(lanes.invocation)) + vec4u(0u, 1u, 2u, 3u);
   let row = min(output, vec4u(params.outputs - 1u));
 
-  let sums = add_bias(matrix_sums(tile, row, lanes), row);
+  let sums = add_bias(matrix_sums(tile, first_scales(row), lanes), row);
   let first_row = tile.first_row + own_row(lanes.invocation);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

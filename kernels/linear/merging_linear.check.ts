@@ -3,19 +3,21 @@ import { mergeSplits } from "../attention/merge_splits.ts";
 import { defineCheck } from "../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   quantizeRow,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "./layout.ts";
+import { layoutFor, scaleWords, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { mergingLinear } from "./merging_linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly columns: number;
   readonly outputs: number;
@@ -26,7 +28,6 @@ interface Shape {
   readonly rounded: boolean;
 }
 
-const lanes = CHECK_LANES;
 const SPLIT_LENGTH = 8;
 const PAD = 3;
 const slices = ({ outputs, groupRows }: Shape) => Math.ceil(outputs / groupRows);
@@ -49,7 +50,7 @@ export default defineCheck<Shape>({
     // of a split, at the last one and between; they are no whole workgroups.
     {
       ...{ dtype: "fp8", columns: 140, outputs: 260, groupRows: 130, rounded: false },
-      positions: [20, 7, 8, 23, 3],
+      ...{ positions: [20, 7, 8, 23, 3], ...IN_RUNS },
     },
     // A workgroup has four slices, the last one two. Columns end inside a piece of the weights.
     {
@@ -224,7 +225,7 @@ export default defineCheck<Shape>({
       weight: {
         ...(subgroups === 1 && layoutFor(recorder.device)),
         ...outputsByColumns(shape),
-        rowsPadded: paddedRows(outputs, lanes),
+        rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,
         ...(scales && { scales }),
       },

@@ -4,8 +4,8 @@
 //                 with a scale of their own
 //
 //   partials  [rows, max_splits, slices]  f32    read   records m, l, acc[columns]
-//   weights   [rows_padded, columns padded]  granules  read  interleaved over LANES rows
-//   scales    [groups, rows_padded]       words  read   of dtypes with scales, else unused
+//   weights   [rows_padded, columns padded]  granules  read  as common/weight_order.wgsl has them
+//   scales    [rows_padded, groups]       words  read   of dtypes with scales, else unused
 //   rows      [rows]                      vec4u  read   y = position: it says which splits there are
 //   out       [rows, out_stride]          f32    write
 //
@@ -59,7 +59,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   for (var t = 0u; t < TOKENS; t++) {
     x_first[t] = (t * SLICES + slice) * SLICE_VECTORS;
   }
-  var sums = dot_rows(row_granules(row), row, x_first, invocation);
+  var sums = dot_rows(row_granules(row), first_scales(row), x_first, invocation);
   sums = finish_outputs(sums, output < vec4u(end), holds_sums(invocation));
   if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {

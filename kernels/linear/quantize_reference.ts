@@ -6,6 +6,7 @@
  */
 import { decodeE4m3, encodeE4m3 } from "../../src/dtype.ts";
 import { type QuantizedShape, scaleGroups } from "./quantize_weight.ts";
+import { granulePlace, paddedRows, scalePlace } from "./weight_order.ts";
 
 const SHRINK = [1, 0.95, 0.9, 0.8];
 const SMALLEST_SPAN = 2 ** -100;
@@ -113,13 +114,15 @@ export interface QuantizeRows {
  */
 export function quantizeRows(options: QuantizeRows): Float64Array {
   const { shape, numbers, firstRow, words, scales, firstWord = 0, firstScale = 0 } = options;
-  const { dtype, columns, lanes, rowsPadded } = shape;
+  const { dtype, columns, rowsPadded } = shape;
   const groups = scaleGroups(shape);
+  const scaleAt = scalePlace(shape, { rowsPadded, groups });
   const codeBits = dtype === "int4" ? 4 : 8;
   const groupColumns = dtype === "int4" ? (shape.groupColumns ?? 128) : 128;
   const granulesPerRow = (groups * groupColumns * codeBits) / 128;
   const rows = numbers.length / columns;
-  const padded = Math.ceil(rows / lanes) * lanes;
+  const granuleAt = granulePlace(shape, granulesPerRow);
+  const padded = paddedRows(firstRow + rows, shape) - firstRow;
   const sums = new Float64Array(padded * groups * 2);
   for (let r = 0; r < padded; r++) {
     for (let g = 0; g < groups; g++) {
@@ -128,14 +131,13 @@ export function quantizeRows(options: QuantizeRows): Float64Array {
         return r < rows && column < columns ? numbers[r * columns + column]! : 0;
       });
       const { codes, values, scaleWord } = quantizeGroup(group, dtype);
-      scales[firstScale + g * rowsPadded + firstRow + r] = r < rows ? scaleWord : 0;
+      scales[firstScale + scaleAt(firstRow + r, g)] = r < rows ? scaleWord : 0;
       group.forEach((number, i) => {
         sums[2 * (r * groups + g)]! += (values[i]! - number) ** 2;
         sums[2 * (r * groups + g) + 1]! += number ** 2;
         const bit = (g * groupColumns + i) * codeBits;
         const granule = Math.floor(bit / 128);
-        const row = firstRow + r;
-        const at = (Math.floor(row / lanes) * granulesPerRow + granule) * lanes + (row % lanes);
+        const at = granuleAt(firstRow + r, granule);
         const word = firstWord + at * 4 + Math.floor((bit % 128) / 32);
         if (bit % 32 === 0) words[word] = 0;
         words[word]! |= codes[i]! << (bit % 32);

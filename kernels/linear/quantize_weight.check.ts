@@ -9,15 +9,15 @@ import {
   scaleGroups,
   stagedRowBytes,
 } from "./quantize_weight.ts";
+import { orderOf, paddedRows, runRows, type WeightOrder } from "./weight_order.ts";
 
-interface Case {
+interface Case extends WeightOrder {
   readonly source: QuantizableDtype;
   readonly dtype: QuantizedShape["dtype"];
   readonly groupColumns?: 32 | 64 | 128;
-  readonly lanes: number;
   readonly rows: number;
   readonly columns: number;
-  /** Groups of rows before and after those that are quantized. */
+  /** Lanes before those that are quantized, and runs after them. */
   readonly before: number;
   readonly after: number;
   /** Granules, and scales, in front of the weight. */
@@ -26,9 +26,9 @@ interface Case {
   readonly scale: number;
 }
 
-function shapeOf({ dtype, groupColumns, lanes, rows, columns, before, after }: Case) {
-  const rowsPadded = (before + Math.ceil(rows / lanes) + after) * lanes;
-  return { dtype, groupColumns, lanes, columns, rowsPadded };
+function shapeOf({ dtype, groupColumns, rows, columns, before, after, ...order }: Case) {
+  const rowsPadded = paddedRows(before * order.lanes + rows, order) + after * runRows(order);
+  return { ...orderOf(order), dtype, groupColumns, columns, rowsPadded };
 }
 
 /** 16 bits of an F16 near a number of a magnitude from 2^-13 to 1. */
@@ -56,8 +56,11 @@ export default defineCheck<Case>({
   cases: [
     // Rows and columns are cut, the last groups are padding.
     { ...small, source: "BF16", dtype: "int4", groupColumns: 32, rows: 11, columns: 189 },
-    { ...small, source: "F32", dtype: "int8", rows: 5, columns: 131 },
-    { ...small, source: "F16", dtype: "fp8", rows: 9, columns: 258 },
+    {
+      ...{ ...small, source: "F32", dtype: "int8", rows: 21, columns: 131 },
+      ...{ rowsPerLane: 2, scaleOrder: "byRun" },
+    },
+    { ...small, source: "F16", dtype: "fp8", rows: 9, columns: 258, rowsPerLane: 4 },
     { ...small, source: "F32", dtype: "int4", groupColumns: 64, rows: 3, columns: 67, lanes: 4 },
     {
       ...whole,
@@ -68,7 +71,10 @@ export default defineCheck<Case>({
       columns: 257,
       lanes: 8,
     },
-    { ...small, source: "F16", dtype: "int4", groupColumns: 64, rows: 8, columns: 128, lanes: 16 },
+    {
+      ...{ ...small, source: "F16", dtype: "int4", groupColumns: 64, rows: 8, columns: 128 },
+      ...{ lanes: 16, scaleOrder: "byRun" },
+    },
     { ...small, source: "BF16", dtype: "int8", rows: 2, columns: 128, scale: 1e-33 }, // all zeros
     { ...small, source: "BF16", dtype: "int4", groupColumns: 32, rows: 1, columns: 1 },
     { ...small, source: "F32", dtype: "fp8", rows: 4, columns: 12, scale: 1e-6, lanes: 4 },
@@ -127,24 +133,44 @@ export default defineCheck<Case>({
     },
     {
       name: "padding rows are left as they are",
-      replace: "words[granule + g * params.lanes] = vec4u(0u);",
+      replace: "words[granule + g * params.run_rows] = vec4u(0u);",
       with: "",
     },
-    { name: "padding scales are left as they are", replace: "+ row] = 0u;", with: "+ row] = 1u;" },
+    {
+      name: "padding scales are left as they are",
+      replace: "[scale] = 0u;",
+      with: "[scale] = 1u;",
+    },
     {
       name: "the weight's place is ignored",
       replace: "params.first_granule + number",
       with: "number",
     },
-    { name: "the scales' place is ignored", replace: "params.first_scale + group", with: "group" },
+    {
+      name: "the scales' place is ignored",
+      replace: "params.first_scale + run",
+      with: "run",
+    },
     {
       name: "scales of the launch's rows only",
-      replace: "group * params.rows_padded",
+      replace: "group * params.scales_of_group",
       with: "group * params.rows",
     },
     {
+      name: "scales of runs side by side",
+      replace: "run * params.scales_of_run",
+      with: "run * params.run_rows",
+      case: 1,
+    },
+    {
+      name: "rows start a run",
+      replace: "(params.first_row + row) % params.run_rows",
+      with: "row % params.run_rows",
+      case: 1,
+    },
+    {
       name: "granules of a row side by side",
-      replace: "granule + g * params.lanes] = codes",
+      replace: "granule + g * params.run_rows] = codes",
       with: "granule + g] = codes",
       case: 1,
     },
@@ -238,7 +264,9 @@ export default defineCheck<Case>({
     });
     // Workgroups take 64 items each: lanes first, then groups, then groups of rows.
     const groups = scaleGroups(weight);
-    const partials = new Float64Array(2 * partialsOf(weight, rows));
+    const partials = new Float64Array(
+      2 * partialsOf(weight, { firstRow: before * lanes, rowCount: rows }),
+    );
     for (let i = 0; i < sums.length / 2; i++) {
       const row = Math.floor(i / groups);
       const item = (Math.floor(row / lanes) * groups + (i % groups)) * lanes + (row % lanes);
@@ -251,7 +279,7 @@ export default defineCheck<Case>({
   },
 
   bind(recorder, shape, { staging, words, scales, partials }) {
-    const { source, lanes, rows, before, offset } = shape;
+    const { source, rows, before, offset } = shape;
     const launch = quantizeWeight(recorder, {
       shape: shapeOf(shape),
       sourceDtype: source,
@@ -261,6 +289,6 @@ export default defineCheck<Case>({
       partials: partials!,
     });
     const place = { wordsOffset: offset * 16, scalesOffset: offset * 4 };
-    return () => launch({ firstRow: before * lanes, rowCount: rows, ...place });
+    return () => launch({ firstRow: before * shape.lanes, rowCount: rows, ...place });
   },
 });

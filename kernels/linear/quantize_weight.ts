@@ -5,6 +5,7 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import e4m3 from "../common/quantize_e4m3.wgsl?raw";
 import { BLOCK_COLUMNS } from "./layout.ts";
 import source from "./quantize_weight.wgsl?raw";
+import { paddedRows, runRows, scaleSteps, type WeightOrder } from "./weight_order.ts";
 
 const kernel = new Kernel({
   name: "linear/quantize_weight",
@@ -16,9 +17,12 @@ const kernel = new Kernel({
     "group_columns",
     "groups",
     "lanes",
+    "run_rows",
     "rows",
     "row_groups",
-    "rows_padded",
+    "first_row",
+    "scales_of_run",
+    "scales_of_group",
     "first_granule",
     "first_scale",
   ],
@@ -34,13 +38,12 @@ export type QuantizableDtype = "F32" | "BF16" | "F16";
 export type QuantizedDtype = "int4" | "int8" | "fp8";
 
 /** A weight of which rows are quantized. */
-export interface QuantizedShape {
+export interface QuantizedShape extends WeightOrder {
   readonly dtype: QuantizedDtype;
   /** Columns that share a scale; int4 only. */
   readonly groupColumns?: 32 | 64 | 128 | undefined;
   readonly columns: number;
   readonly rowsPadded: number;
-  readonly lanes: number;
 }
 
 const SOURCES: Readonly<Record<QuantizableDtype, { number: number; bytes: number }>> = {
@@ -65,10 +68,20 @@ export function scaleGroups({ dtype, groupColumns, columns }: QuantizedShape): n
   return dtype === "int4" ? (blocks * BLOCK_COLUMNS) / (groupColumns ?? BLOCK_COLUMNS) : blocks;
 }
 
-/** Entries of `partials` that one launch over this many rows writes. */
-export function partialsOf(shape: QuantizedShape, rowCount: number): number {
-  const rows = Math.ceil(rowCount / shape.lanes) * shape.lanes;
-  return Math.ceil((rows * scaleGroups(shape)) / WORKGROUP_SIZE);
+/** Entries of `partials` that one launch over these rows writes. */
+export function partialsOf(
+  shape: QuantizedShape,
+  rows: Pick<QuantizedRows, "firstRow" | "rowCount">,
+): number {
+  return Math.ceil((writtenRows(shape, rows) * scaleGroups(shape)) / WORKGROUP_SIZE);
+}
+
+/** With the rows of zeros behind them, up to the end of the last run. */
+function writtenRows(
+  shape: QuantizedShape,
+  { firstRow, rowCount }: Pick<QuantizedRows, "firstRow" | "rowCount">,
+): number {
+  return paddedRows(firstRow + rowCount, shape) - firstRow;
 }
 
 export interface QuantizeWeightOptions {
@@ -78,9 +91,9 @@ export interface QuantizeWeightOptions {
   readonly staging: Tensor;
   /** Granules of one or more weights of this shape. */
   readonly words: Tensor;
-  /** `[scaleGroups, rowsPadded]` u32 of the same weights. */
+  /** `scaleGroups * rowsPadded` u32 for each of the same weights, as `scalePlace` says. */
   readonly scales: Tensor;
-  /** `[at least partialsOf(shape, rowCount), 2]` f32: squared errors, squares; to be added up. */
+  /** `[at least partialsOf(shape, rows), 2]` f32: squared errors, squares; to be added up. */
   readonly partials: Tensor;
 }
 
@@ -96,8 +109,8 @@ export interface QuantizedRows {
 }
 
 /**
- * Staged rows become codes and scales of a quantized weight; rows up to the next multiple of
- * `lanes` become zeros.
+ * Staged rows become codes and scales of a quantized weight; rows up to the end of the last run
+ * become zeros, until a later launch puts others there.
  *
  * int4: codes from the least to the largest number of a group, or a little less when that makes the
  * squared error smaller. int8 and fp8: the largest magnitude of a row's 128 columns is the largest
@@ -112,6 +125,7 @@ export function quantizeWeight(
   const { shape, sourceDtype, staging, words, scales, partials } = options;
   const { dtype, columns, lanes, rowsPadded } = shape;
   const groups = scaleGroups(shape);
+  const steps = scaleSteps(shape, { rowsPadded, groups });
   const { codesOfGranule, number: TARGET } = TARGETS[dtype];
   const granulesPerRow = (Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS) / codesOfGranule;
   const bound = kernel.bind(
@@ -125,7 +139,9 @@ export function quantizeWeight(
         group_columns: (granulesPerRow * codesOfGranule) / groups,
         groups,
         lanes,
-        rows_padded: rowsPadded,
+        run_rows: runRows(shape),
+        scales_of_run: steps.run,
+        scales_of_group: steps.group,
       },
       cost: ({ param }) => {
         const numbers = param("rows") * columns;
@@ -138,7 +154,7 @@ export function quantizeWeight(
     },
   );
   return ({ firstRow, rowCount, wordsOffset = 0, scalesOffset = 0 }) => {
-    const workgroups = partialsOf(shape, rowCount);
+    const workgroups = partialsOf(shape, { firstRow, rowCount });
     if (firstRow % lanes !== 0) {
       throw new KernelError(kernel.name, `row ${firstRow} is not a multiple of ${lanes}`);
     }
@@ -146,9 +162,10 @@ export function quantizeWeight(
       throw new KernelError(kernel.name, `${rowCount} rows of ${columns} are too many at once`);
     }
     bound.set("rows", rowCount);
-    bound.set("row_groups", Math.ceil(rowCount / lanes));
-    bound.set("first_granule", wordsOffset / GRANULE_BYTES + firstRow * granulesPerRow);
-    bound.set("first_scale", scalesOffset / 4 + firstRow);
+    bound.set("row_groups", writtenRows(shape, { firstRow, rowCount }) / lanes);
+    bound.set("first_row", firstRow);
+    bound.set("first_granule", wordsOffset / GRANULE_BYTES);
+    bound.set("first_scale", scalesOffset / 4);
     bound.record(workgroups);
   };
 }

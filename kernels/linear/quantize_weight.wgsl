@@ -2,12 +2,12 @@
 //
 //   staging   [rows, row_words]          u32    read        F32, or two 16-bit numbers to a word
 //   words     interleaved granules       vec4u  write       of `row_groups * lanes` rows
-//   scales    [groups, rows_padded]      u32    write       of the same rows
+//   scales    [rows_padded, groups]      u32    write       of the same rows
 //   partials  [workgroups]               vec2f  write       sums of squared errors, of squares
 //
-// One invocation per row and group of columns that share a scale; neighbouring ones take the rows
-// of one interleaved group, so that granules are written side by side. Rows from `rows` on, up to a
-// multiple of `lanes`, become zeros; columns from `columns` on act as zeros.
+// One invocation per row and group of columns that share a scale; neighbouring ones take `lanes`
+// rows of one run (linear/weight_order.ts). The first becomes row `first_row` of the weight. Rows from
+// `rows` on become zeros; columns from `columns` on act as zeros.
 //
 // A number's code is the one nearest to number * (1 / scale), where `scale` is already rounded as it
 // is stored. Decisions rest on single rounded operations, so that the reference can repeat them.
@@ -35,9 +35,12 @@ struct Params {
   group_columns: u32,
   groups: u32,
   lanes: u32,
+  run_rows: u32,
   rows: u32,
   row_groups: u32,
-  rows_padded: u32,
+  first_row: u32,
+  scales_of_run: u32,
+  scales_of_group: u32,
   first_granule: u32,
   first_scale: u32,
 }
@@ -52,7 +55,6 @@ const CODES_OF_GRANULE = select(16u, 32u, TARGET == TARGET_INT4);
 
 // A number is about `nearest(number) * scale`; `zero` is the code of 0.
 struct Coder { scale: f32, inverse: f32, zero: f32, }
-
 var<workgroup> sums: array<vec2f, WORKGROUP_SIZE>;
 
 // Columns `column` to `column + 3` of the row that starts at word `row`.
@@ -128,7 +130,7 @@ fn code_of(steps: f32, zero: f32) -> u32 {
 }
 
 // One row's codes and scale for one group; returns its sums of squared errors and of squares.
-fn quantize_group(row: u32, group: u32, granule: u32) -> vec2f {
+fn quantize_group(row: u32, group: u32, granule: u32, scale: u32) -> vec2f {
   let first = group * params.group_columns;
   let start = row * params.row_words;
   var low = vec4f(0.0);
@@ -142,8 +144,7 @@ fn quantize_group(row: u32, group: u32, granule: u32) -> vec2f {
   var coder = Coder();
   if TARGET == TARGET_INT4 { coder = int4_coder(start, first, least, most); }
   else { coder = symmetric_coder(max(most, -least)); }
-  scales[params.first_scale + group * params.rows_padded + row] =
-    bitcast<u32>(coder.scale) | u32(coder.zero);
+  scales[scale] = bitcast<u32>(coder.scale) | u32(coder.zero);
 
   const CODE_BITS = 128u / CODES_OF_GRANULE;
   const CODES_OF_WORD = CODES_OF_GRANULE / 4u;
@@ -162,7 +163,7 @@ fn quantize_group(row: u32, group: u32, granule: u32) -> vec2f {
         codes[4u * q / CODES_OF_WORD] |= code_of(steps[i], coder.zero) << shift;
       }
     }
-    words[granule + g * params.lanes] = codes;
+    words[granule + g * params.run_rows] = codes;
   }
   return vec2f(dot(errors, vec4f(1.0)), dot(squares, vec4f(1.0)));
 }
@@ -171,20 +172,23 @@ fn quantize_group(row: u32, group: u32, granule: u32) -> vec2f {
 fn main(@builtin(workgroup_id) workgroup: vec3u, @builtin(local_invocation_index) invocation: u32) {
   // Items, from the fastest: lane, group of columns, group of rows.
   let item = workgroup.x * WORKGROUP_SIZE + invocation;
-  let lane = item % params.lanes;
   let group = item / params.lanes % params.groups;
   let row_group = item / params.lanes / params.groups;
-  let row = row_group * params.lanes + lane;
+  let row = row_group * params.lanes + item % params.lanes;
   var sum = vec2f(0.0);
   if row_group < params.row_groups {
+    let run = (params.first_row + row) / params.run_rows;
+    let lane = (params.first_row + row) % params.run_rows;
     let granules = params.group_columns / CODES_OF_GRANULE;
-    let number = (row_group * params.groups + group) * granules * params.lanes + lane;
+    let number = (run * params.groups + group) * granules * params.run_rows + lane;
     let granule = params.first_granule + number;
+    let scale =
+      params.first_scale + run * params.scales_of_run + group * params.scales_of_group + lane;
     if row < params.rows {
-      sum = quantize_group(row, group, granule);
+      sum = quantize_group(row, group, granule, scale);
     } else {
-      scales[params.first_scale + group * params.rows_padded + row] = 0u;
-      for (var g = 0u; g < granules; g++) { words[granule + g * params.lanes] = vec4u(0u); }
+      scales[scale] = 0u;
+      for (var g = 0u; g < granules; g++) { words[granule + g * params.run_rows] = vec4u(0u); }
     }
   }
   sums[invocation] = sum;

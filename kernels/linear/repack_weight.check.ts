@@ -4,7 +4,8 @@ import { GRANULE_ROWS, repackWeight, type StagedPacking } from "./repack_weight.
 
 interface Case {
   readonly packing: StagedPacking;
-  readonly lanes: number;
+  /** Rows whose granules lie side by side. */
+  readonly runRows: number;
   readonly rows: number;
   readonly rowWords: number;
   readonly granulesPerRow: number;
@@ -19,11 +20,11 @@ interface Case {
   readonly sourceRow: number;
 }
 
-const small = { lanes: 8, before: 1, after: 1, offset: 3 };
+const small = { runRows: 8, before: 1, after: 1, offset: 3 };
 const rows = { ...small, packing: "rows", firstGranule: 0, behind: 0, sourceRow: 0 } as const;
 
-const rowsPadded = ({ before, rows, after, lanes }: Case) =>
-  (before + Math.ceil(rows / lanes) + after) * lanes;
+const rowsPadded = ({ before, rows, after, runRows }: Case) =>
+  (before + Math.ceil(rows / runRows) + after) * runRows;
 const staged = ({ granulesPerRow, firstGranule, behind }: Case) =>
   granulesPerRow - firstGranule - behind;
 
@@ -60,14 +61,14 @@ export default defineCheck<Case>({
     {
       ...small,
       ...{ packing: "awq", rows: 17, sourceRow: 3, rowWords: 3 },
-      ...{ granulesPerRow: 4, firstGranule: 1, behind: 1, lanes: 4 },
+      ...{ granulesPerRow: 4, firstGranule: 1, behind: 1, runRows: 4 },
     },
     {
       ...small,
       ...{ packing: "awq", rows: 8, sourceRow: 13, rowWords: 4 },
-      ...{ granulesPerRow: 4, firstGranule: 0, behind: 0, lanes: 8 },
+      ...{ granulesPerRow: 4, firstGranule: 0, behind: 0, runRows: 8 },
     },
-    { ...rows, rows: 33, rowWords: 64, granulesPerRow: 16, lanes: 16, before: 0, offset: 0 },
+    { ...rows, rows: 33, rowWords: 64, granulesPerRow: 16, runRows: 16, before: 0, offset: 0 },
     { ...rows, rows: 1024, rowWords: 1024, granulesPerRow: 256 },
   ],
   tunings: [{}],
@@ -88,14 +89,14 @@ export default defineCheck<Case>({
     },
     {
       name: "rows past the last group",
-      replace: "if row_group >= params.row_groups { return; }",
+      replace: "if run >= params.runs { return; }",
       with: "",
       case: 1,
     },
     {
       name: "the last group is left out",
-      replace: "if row_group >= params.row_groups",
-      with: "if row_group + 1u >= params.row_groups",
+      replace: "if run >= params.runs",
+      with: "if run + 1u >= params.runs",
     },
     {
       name: "the weight's place is ignored",
@@ -109,14 +110,14 @@ export default defineCheck<Case>({
     },
     {
       name: "granules of a row side by side",
-      replace: "+ granule) * params.lanes + lane;",
+      replace: "+ granule) * params.run_rows + lane;",
       with: "+ granule) + lane * params.granules;",
     },
     { name: "words swap places", replace: "staging[at + 1u]", with: "staging[at + 2u]" },
     {
       name: "a group has only the staged granules",
-      replace: "row_group * params.granules_per_row",
-      with: "row_group * params.granules",
+      replace: "run * params.granules_per_row",
+      with: "run * params.granules",
       case: 1,
     },
     {
@@ -139,8 +140,8 @@ export default defineCheck<Case>({
     },
     {
       name: "awq: outputs behind the slice",
-      replace: "if row_group >= params.row_groups",
-      with: "if row_group > params.row_groups",
+      replace: "if run >= params.runs",
+      with: "if run > params.runs",
       case: 2,
     },
     {
@@ -175,13 +176,13 @@ export default defineCheck<Case>({
   ],
 
   inputs(shape, random) {
-    const { packing, lanes, rowWords, granulesPerRow, offset } = shape;
+    const { packing, runRows, rowWords, granulesPerRow, offset } = shape;
     const fileRows = packing === "rows" ? shape.rows : staged(shape) * GRANULE_ROWS[packing];
     const granules = offset + rowsPadded(shape) * granulesPerRow;
     return {
       // A group of rows more, which must not be read.
       staging: Uint32Array.from(
-        { length: (fileRows + lanes) * rowWords },
+        { length: (fileRows + runRows) * rowWords },
         () => random() * 2 ** 32,
       ),
       words: new Uint32Array(granules * 4).fill(0x5a5a5a5a),
@@ -189,14 +190,14 @@ export default defineCheck<Case>({
   },
 
   reference(shape, { staging, words }) {
-    const { lanes, granulesPerRow, firstGranule, before, offset } = shape;
+    const { runRows, granulesPerRow, firstGranule, before, offset } = shape;
     const want = Uint32Array.from(words!);
-    const groups = Math.ceil(shape.rows / lanes);
-    for (let row = 0; row < groups * lanes; row++) {
-      const group = before + Math.floor(row / lanes);
+    const groups = Math.ceil(shape.rows / runRows);
+    for (let row = 0; row < groups * runRows; row++) {
+      const group = before + Math.floor(row / runRows);
       for (let word = 0; word < 4 * staged(shape); word++) {
         const granule = firstGranule + Math.floor(word / 4);
-        const at = (group * granulesPerRow + granule) * lanes + (row % lanes);
+        const at = (group * granulesPerRow + granule) * runRows + (row % runRows);
         want[(offset + at) * 4 + (word % 4)] = wordAt(shape, staging as Uint32Array, row, word);
       }
     }
@@ -204,13 +205,13 @@ export default defineCheck<Case>({
   },
 
   bind(recorder, shape, { staging, words }) {
-    const { packing, rows, lanes, rowWords, granulesPerRow, firstGranule, sourceRow } = shape;
+    const { packing, rows, runRows, rowWords, granulesPerRow, firstGranule, sourceRow } = shape;
     const launch = repackWeight(recorder, { packing, staging: staging!, words: words! });
     return () =>
       launch({
-        ...{ rows, lanes, rowWords, granulesPerRow, firstGranule, sourceRow },
+        ...{ rows, runRows, rowWords, granulesPerRow, firstGranule, sourceRow },
         granules: staged(shape),
-        firstRow: shape.before * lanes,
+        firstRow: shape.before * runRows,
         wordsOffset: shape.offset * 16,
       });
   },

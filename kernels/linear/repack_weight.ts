@@ -12,8 +12,8 @@ const kernel = new Kernel({
   params: [
     "row_words",
     "rows",
-    "row_groups",
-    "lanes",
+    "runs",
+    "run_rows",
     "granules",
     "granules_per_row",
     "first_granule",
@@ -47,14 +47,15 @@ export interface StagedGranules {
   readonly rowWords: number;
   /** Outputs. */
   readonly rows: number;
-  readonly lanes: number;
+  /** Rows whose granules lie side by side. */
+  readonly runRows: number;
   /** Granules of a row of the weight. */
   readonly granulesPerRow: number;
   /** Granules of each row that are staged. Default: all. */
   readonly granules?: number;
   /** The first granule of a row that is staged. Default 0. */
   readonly firstGranule?: number;
-  /** Row of the weight that the first output becomes: a multiple of `lanes`. */
+  /** Row of the weight that the first output becomes: a multiple of `runRows`. */
   readonly firstRow: number;
   /** Bytes in front of the weight's granules; a multiple of 16. Default 0. */
   readonly wordsOffset?: number;
@@ -63,13 +64,13 @@ export interface StagedGranules {
 }
 
 /** Rows of a weight that one launch can repack. */
-export function mostRepackedRows(granulesPerRow: number, lanes: number): number {
-  const groups = (MOST_WORKGROUPS * WORKGROUP_SIZE) / (granulesPerRow * lanes);
-  return Math.floor(groups) * lanes;
+export function mostRepackedRows(granulesPerRow: number, runRows: number): number {
+  const runs = (MOST_WORKGROUPS * WORKGROUP_SIZE) / (granulesPerRow * runRows);
+  return Math.floor(runs) * runRows;
 }
 
 /**
- * Staged words become granules of a weight; rows up to the next multiple of `lanes` become zeros.
+ * Staged words become granules of a weight; rows up to the next multiple of `runRows` become zeros.
  *
  * Binds the tensors now; the returned function records one launch, once for each submit.
  */
@@ -88,25 +89,25 @@ export function repackWeight(
       }),
     },
   );
-  return ({ rowWords, rows, lanes, granulesPerRow, firstRow, ...staged }) => {
+  return ({ rowWords, rows, runRows, granulesPerRow, firstRow, ...staged }) => {
     const { granules = granulesPerRow, firstGranule = 0, wordsOffset = 0, sourceRow = 0 } = staged;
-    const groups = Math.ceil(rows / lanes);
-    const items = granules * (packing === "awq" ? rowWords : groups * lanes);
+    const runs = Math.ceil(rows / runRows);
+    const items = granules * (packing === "awq" ? rowWords : runs * runRows);
     const workgroups = Math.ceil(items / WORKGROUP_SIZE);
     if (!Number.isInteger(granules)) throw new KernelError(kernel.name, `${granules} granules`);
-    if (firstRow % lanes !== 0) {
-      throw new KernelError(kernel.name, `row ${firstRow} is not a multiple of ${lanes}`);
+    if (firstRow % runRows !== 0) {
+      throw new KernelError(kernel.name, `row ${firstRow} is not a multiple of ${runRows}`);
     }
     if (workgroups > MOST_WORKGROUPS) {
       throw new KernelError(kernel.name, `${rows} rows of ${granules} granules are too many`);
     }
     bound.set("row_words", rowWords);
     bound.set("rows", rows);
-    bound.set("row_groups", groups);
-    bound.set("lanes", lanes);
+    bound.set("runs", runs);
+    bound.set("run_rows", runRows);
     bound.set("granules", granules);
     bound.set("granules_per_row", granulesPerRow);
-    const first = wordsOffset / GRANULE_BYTES + firstRow * granulesPerRow + firstGranule * lanes;
+    const first = wordsOffset / GRANULE_BYTES + firstRow * granulesPerRow + firstGranule * runRows;
     bound.set("first_granule", first);
     bound.set("source_row", sourceRow);
     bound.record(workgroups);

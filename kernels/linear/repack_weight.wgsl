@@ -1,7 +1,7 @@
 // repack_weight: the words of a checkpoint's matrix, as a file has them, become interleaved granules
 //
 //   staging  [staged rows, row_words]  u32    read
-//   words    interleaved granules      vec4u  write   `granules` of each row of `row_groups` groups
+//   words    interleaved granules      vec4u  write   `granules` of each row of `runs` runs
 //
 // PACKING says what a staged row is:
 //   rows  an output; granule g of it is words 4 g to 4 g + 3, and zero past `row_words`
@@ -9,8 +9,8 @@
 //   AWQ   one input, a word for eight outputs: nibble n of it is output 0, 2, 4, 6, 1, 3, 5 or 7
 //
 // One invocation per granule, of AWQ for granules of eight outputs; neighbouring ones take the rows
-// of one interleaved group, of AWQ neighbouring words. Rows from `rows` on, up to a multiple of
-// `lanes`, become zeros, but not of AWQ past the last word with one that is meant.
+// of one run, whose granules lie side by side, of AWQ neighbouring words. Rows from `rows` on, up to a multiple of
+// `run_rows`, become zeros, but not of AWQ past the last word with one that is meant.
 
 const PACKING = 0u;
 const WORKGROUP_SIZE = 64u;
@@ -21,8 +21,8 @@ const PACKING_AWQ = 2u;
 struct Params {
   row_words: u32,
   rows: u32,
-  row_groups: u32,
-  lanes: u32,
+  runs: u32,
+  run_rows: u32,
   granules: u32,
   granules_per_row: u32,
   first_granule: u32,
@@ -33,18 +33,18 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> words: array<vec4u>;
 @group(0) @binding(2) var<uniform> params: Params;
 
-fn put(row_group: u32, granule: u32, lane: u32, codes: vec4u) {
-  let number = (row_group * params.granules_per_row + granule) * params.lanes + lane;
+fn put(run: u32, granule: u32, lane: u32, codes: vec4u) {
+  let number = (run * params.granules_per_row + granule) * params.run_rows + lane;
   words[params.first_granule + number] = codes;
 }
 
 // Codes of an output or, where there is none, zeros.
 fn put_output(output: u32, granule: u32, codes: vec4u) {
-  // In front of the first output it wraps around, past every group.
+  // In front of the first output it wraps around, past every run.
   let row = output - params.source_row;
-  let row_group = row / params.lanes;
-  if row_group >= params.row_groups { return; }
-  put(row_group, granule, row % params.lanes, select(vec4u(0u), codes, row < params.rows));
+  let run = row / params.run_rows;
+  if run >= params.runs { return; }
+  put(run, granule, row % params.run_rows, select(vec4u(0u), codes, row < params.rows));
 }
 
 // Word `column` of 32 staged rows becomes a granule of each of eight outputs: of every eight words,
@@ -108,13 +108,13 @@ fn main(@builtin(global_invocation_id) invocation: vec3u) {
     repack_awq(item % params.row_words, item / params.row_words);
     return;
   }
-  // From the fastest: lane, granule, group of rows.
-  let lane = item % params.lanes;
-  let granule = item / params.lanes % params.granules;
-  let row_group = item / params.lanes / params.granules;
-  if row_group >= params.row_groups { return; }
-  let row = row_group * params.lanes + lane;
+  // From the fastest: row of the run, granule, run.
+  let lane = item % params.run_rows;
+  let granule = item / params.run_rows % params.granules;
+  let run = item / params.run_rows / params.granules;
+  if run >= params.runs { return; }
+  let row = run * params.run_rows + lane;
   var codes = vec4u(0u);
   if row < params.rows { codes = granule_of(row, granule); }
-  put(row_group, granule, lane, codes);
+  put(run, granule, lane, codes);
 }

@@ -5,20 +5,22 @@ import { normedShape } from "../norm/normed_rows.ts";
 import { normedRow } from "../norm/reference.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   randomBias,
   randomRows,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, segments, type WeightDtype } from "./layout.ts";
+import { layoutFor, scaleWords, segments, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { residualLinear } from "./residual_linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
@@ -46,7 +48,10 @@ export default defineCheck<Shape>({
     { ...typical, dtype: "bf16", rows: 9, columns: 269, outputs: 45, rounded: false, bias: true },
     // Magnitudes below the smallest that a scale of scaled rows stands for.
     { ...typical, dtype: "f32", rows: 3, columns: 130, outputs: 133, rounded: true, scale: 1e-7 },
-    { ...typical, dtype: "int4", rows: 2, columns: 64, outputs: 70, rounded: true, bias: true },
+    {
+      ...{ ...typical, dtype: "int4", rows: 2, columns: 141, outputs: 70, rounded: true },
+      ...{ bias: true, ...IN_RUNS },
+    },
     { ...typical, dtype: "fp8", rows: 1, columns: 1, outputs: 1, rounded: true },
     // More blocks than segments, and segments of unequal length.
     { ...typical, dtype: "bf16", rows: 2, columns: 128 * 45, outputs: 33, rounded: false },
@@ -264,7 +269,7 @@ export default defineCheck<Shape>({
       weight: {
         ...(subgroups === 1 && layoutFor(device)),
         ...outputsByColumns(shape),
-        rowsPadded: paddedRows(outputs, CHECK_LANES),
+        rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),

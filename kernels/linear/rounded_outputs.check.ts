@@ -2,8 +2,9 @@ import { defineCheck } from "../check.ts";
 import { quantize } from "../norm/quantize.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   quantizeRow,
   randomBias,
@@ -11,11 +12,12 @@ import {
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, type WeightDtype } from "./layout.ts";
+import { layoutFor, scaleWords, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
@@ -25,7 +27,6 @@ interface Shape {
   readonly groupRows: number;
 }
 
-const lanes = CHECK_LANES;
 const sliceStride = ({ columns }: Shape) => Math.ceil(columns / 4) * 4;
 const outStrideOf = ({ outputs }: Shape) => outputs + 3;
 const slices = ({ outputs, groupRows }: Shape) => Math.ceil(outputs / groupRows);
@@ -40,7 +41,10 @@ export default defineCheck<Shape>({
     { dtype: "bf16", rows: 9, columns: 141, outputs: 224, groupRows: 32, bias: true },
     // One group of weight rows, no whole number of the rounding's.
     { dtype: "bf16", rows: 5, columns: 64, outputs: 141, groupRows: 141, bias: false },
-    { dtype: "fp8", rows: 1, columns: 141, outputs: 224, groupRows: 32, bias: false },
+    {
+      ...{ dtype: "fp8", rows: 1, columns: 141, outputs: 224, groupRows: 32, bias: false },
+      ...IN_RUNS,
+    },
     { dtype: "bf16", rows: 2, columns: 64, outputs: 256, groupRows: 128, bias: false },
     { dtype: "fp8", rows: 4, columns: 512, outputs: 2048, groupRows: 128, bias: false },
   ],
@@ -139,7 +143,7 @@ export default defineCheck<Shape>({
       weight: {
         ...(subgroups === 1 && layoutFor(recorder.device)),
         ...outputsByColumns(shape),
-        rowsPadded: paddedRows(outputs, lanes),
+        rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),

@@ -2,18 +2,20 @@ import { defineCheck } from "../check.ts";
 import { formsOf, TABLE_FORMS } from "./check_forms.ts";
 import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "./check_squares.ts";
 import {
-  CHECK_LANES,
+  type CheckOrder,
   dot,
+  IN_RUNS,
   outputsByColumns,
   randomBias,
   randomWeight,
   unpackWeight,
 } from "./check_weights.ts";
-import { layoutFor, paddedRows, scaleWords, segments, type WeightDtype } from "./layout.ts";
+import { layoutFor, scaleWords, segments, type WeightDtype } from "./layout.ts";
 import { linear } from "./linear.ts";
 import { storedBytes } from "./weight_cost.ts";
+import { paddedRows } from "./weight_order.ts";
 
-interface Shape {
+interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly columns: number;
@@ -32,7 +34,7 @@ export default defineCheck<Shape>({
     // Nine sums of squares, the last of fewer columns.
     { dtype: "bf16", rows: 9, columns: 269, outputs: 44, bias: true },
     { dtype: "fp8", rows: 5, columns: 141, outputs: 37, bias: false },
-    { dtype: "int4", rows: 5, columns: 128, outputs: 133, bias: true },
+    { dtype: "int4", rows: 5, columns: 141, outputs: 133, bias: true, ...IN_RUNS },
     { dtype: "f32", rows: 1, columns: 1, outputs: 1, bias: false },
     // Rows beyond any staged tile.
     { dtype: "bf16", rows: 69, columns: 1090, outputs: 33, bias: true },
@@ -161,7 +163,7 @@ export default defineCheck<Shape>({
       weight: {
         ...(subgroups === 1 && layoutFor(recorder.device)),
         ...outputsByColumns(shape),
-        rowsPadded: paddedRows(outputs, CHECK_LANES),
+        rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),

@@ -19,6 +19,7 @@ import rowScale from "../common/row_scale.wgsl?raw";
 import scaledSums from "../common/scaled_sums.wgsl?raw";
 import stagedSums from "../common/staged_sums.wgsl?raw";
 import stagedSumsHalf from "../common/staged_sums_half.wgsl?raw";
+import weightOrder from "../common/weight_order.wgsl?raw";
 import bf16 from "../common/weights_bf16.wgsl?raw";
 import f16 from "../common/weights_f16.wgsl?raw";
 import f32 from "../common/weights_f32.wgsl?raw";
@@ -107,7 +108,7 @@ export function weightKernels<B extends string, P extends string>({
       ...(halves ? ["enable f16;"] : []),
       ...(shares ? [SUBGROUPS] : []),
       ...[definition.source, coded ? xCodes : xVector],
-      ...[dotRows, staged ? dotRowsStaged : splits ? dotRowsSplit : dotRowsAlone],
+      ...[dotRows, weightOrder, staged ? dotRowsStaged : splits ? dotRowsSplit : dotRowsAlone],
       DECODERS[dtype],
       sumsText({ coded, staged, halves, shares }),
     ];
@@ -149,13 +150,19 @@ function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolea
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
+/** Whether weights of this dtype have scales. */
+function scaled({ dtype }: { readonly dtype: WeightDtype }): boolean {
+  return scaleWords({ dtype, columns: 1 }) > 0;
+}
+
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
   weight: WeightForm & InputForm,
   launch: LaunchForm,
   { segments, bias }: { readonly segments: number; readonly bias: boolean },
 ): Constants {
-  const { dtype, lanes, groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
+  const { dtype, lanes, rowsPerLane = 1, scaleOrder = "byGroup" } = weight;
+  const { groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
   const halves = dtype === "fp8" || dtype === "mxfp4";
   return {
     WORKGROUP_SIZE: launch.workgroup,
@@ -163,6 +170,9 @@ export function weightConstants(
     ...(launch.staged && { TOKEN_LANES: tokenLanes(launch) }),
     BLOCK_SPLIT: launch.split,
     LANES: lanes,
+    // Left out where they are as the file has them: most adapters run its text, and name it so.
+    ...(rowsPerLane > 1 && { ROWS_PER_LANE: rowsPerLane }),
+    ...(scaleOrder === "byRun" && scaled(weight) && { SCALES_BY_RUN: true }),
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
     ...(sharesLoads(weight, launch) && { SUBGROUP_SIZE: subgroupSize! }),
     BIAS: bias,
@@ -187,11 +197,11 @@ export function weightTensors(
   weight: StoredWeight,
 ): Readonly<Record<"weights" | "scales" | "bias", Tensor>> {
   const { dtype, words, scales, bias = words } = weight;
-  const scaled = scaleWords({ dtype, columns: 1 }) > 0;
-  if (scaled && scales === undefined) {
+  const has = scaled(weight);
+  if (has && scales === undefined) {
     throw new KernelError(kernel, `${dtype} weights come without scales`);
   }
-  return { weights: words, scales: scaled ? scales! : words, bias };
+  return { weights: words, scales: has ? scales! : words, bias };
 }
 
 /** Throws unless every named number is a multiple of 4, as rows read as `vec4f` must be. */

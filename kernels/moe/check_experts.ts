@@ -8,15 +8,20 @@
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { HostArrays, Mutant } from "../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "../linear/check_forms.ts";
-import { randomBias, randomWeight, unpackWeight } from "../linear/check_weights.ts";
+import {
+  type CheckOrder,
+  randomBias,
+  randomWeight,
+  unpackWeight,
+} from "../linear/check_weights.ts";
 import {
   type ExpertWeights,
   type GroupColumns,
-  paddedRows,
   scaleWords,
   type WeightDtype,
   type WeightShape,
 } from "../linear/layout.ts";
+import { paddedRows } from "../linear/weight_order.ts";
 
 /** Pairs of a tile that is not staged. */
 const TILE_SIZE = 4;
@@ -25,9 +30,8 @@ const EXPERT_FORMS = FORMS_OF_ROWS.filter(
   ({ tokens, staged }) => tokens === 1 || tokens === TILE_SIZE || staged === 1,
 );
 const TILE_SIZES = [...new Set(EXPERT_FORMS.map(tileSizeOf))];
-export const LANES = 8;
 
-export interface ExpertShape {
+export interface ExpertShape extends CheckOrder {
   readonly dtype: WeightDtype;
   readonly rows: number;
   readonly slots: number;
@@ -84,10 +88,10 @@ export function unpackExperts(
 /** The bias of each expert's rows; zeros where there is none. */
 export function expertBiases(
   { slabs }: ExpertShape,
-  { rows, lanes }: WeightShape,
+  matrix: WeightShape,
   inputs: HostArrays,
 ): Float32Array[] {
-  const padded = paddedRows(rows, lanes);
+  const padded = paddedRows(matrix.rows, matrix);
   return slabs.flatMap((count, s) =>
     Array.from({ length: count }, (_, e) => {
       const all = inputs[`bias${s}`] as Float32Array | undefined;
@@ -202,13 +206,13 @@ export const TILE_MUTANTS: readonly Mutant[] = [
   { name: "a tile is one pair", replace: "if first_pair + t < tile.count", with: "if t < 1u" },
   {
     name: "granules of expert 0",
-    replace: "tile.expert * expert_granules()",
-    with: "0u * expert_granules()",
+    replace: "tile.expert * weight_granules()",
+    with: "0u * weight_granules()",
   },
   {
     name: "scales of expert 0",
-    replace: "tile.expert * expert_scales()",
-    with: "0u * expert_scales()",
+    replace: "tile.expert * weight_scales()",
+    with: "0u * weight_scales()",
   },
   {
     name: "the bias of expert 0",
@@ -218,8 +222,8 @@ export const TILE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "one word of scales for a block",
-    replace: "blocks * BLOCK_SCALE_WORDS",
-    with: "blocks",
+    replace: "rows_padded * (column_blocks() * BLOCK_SCALE_WORDS)",
+    with: "rows_padded * column_blocks()",
     case: 2,
   },
   {
@@ -230,8 +234,8 @@ export const TILE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "experts are not padded",
-    replace: "return params.rows_padded / LANES *",
-    with: "return params.outputs / LANES *",
+    replace: "return params.rows_padded * (column_blocks() * BLOCK_GRANULES",
+    with: "return params.outputs * (column_blocks() * BLOCK_GRANULES",
   },
   {
     name: "pairs of another expert",

@@ -42,18 +42,18 @@ export const MATRIX_TILE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "granules of expert 0",
-    replace: "tile.pairs.expert * expert_granules()",
-    with: "0u * expert_granules()",
+    replace: "tile.expert * weight_granules()",
+    with: "0u * weight_granules()",
   },
   {
     name: "zero points of expert 0",
-    replace: "tile.pairs.expert * expert_scales()",
-    with: "0u * expert_scales()",
+    replace: "return expert_scales(tile.pairs, vec4u(expert_row(tile, n))).x;",
+    with: "return first_scales(vec4u(expert_row(tile, n))).x;",
   },
   {
     name: "scales of expert 0",
-    replace: "pair_tile.expert * expert_scales()",
-    with: "0u * expert_scales()",
+    replace: "= expert_scales(pair_tile, row)",
+    with: "= first_scales(row)",
   },
   {
     name: "the bias of expert 0",

@@ -1,9 +1,18 @@
 import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
 import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
-import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
-import { gateUpRows, layoutFor, segments } from "../linear/layout.ts";
+import {
+  checkOrder,
+  dot,
+  gatedRow,
+  IN_RUNS,
+  outputsByColumns,
+  quantizeRow,
+  randomRows,
+} from "../linear/check_weights.ts";
+import { layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
+import { gateUpRows } from "../linear/weight_order.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { normedShape, partOf } from "../norm/normed_rows.ts";
 import { normedRow } from "../norm/reference.ts";
@@ -12,7 +21,6 @@ import {
   type ExpertShape,
   expertBiases,
   expertWeights,
-  LANES,
   randomExperts,
   randomPairs,
   unpackExperts,
@@ -30,13 +38,13 @@ interface Shape extends ExpertShape {
   readonly eps: number;
 }
 
-const upMatrix = ({ dtype, intermediate, hidden }: Shape) => ({
-  ...{ dtype, columns: hidden, lanes: LANES },
-  rows: gateUpRows(intermediate, LANES).rows,
-});
-const downMatrix = ({ dtype, intermediate, hidden }: Shape) => ({
-  ...{ dtype, rows: hidden, columns: intermediate, lanes: LANES },
-});
+const upMatrix = ({ hidden, intermediate, ...shape }: Shape) =>
+  outputsByColumns({
+    ...{ ...shape, columns: hidden },
+    outputs: gateUpRows(intermediate, checkOrder(shape)).rows,
+  });
+const downMatrix = ({ hidden, intermediate, ...shape }: Shape) =>
+  outputsByColumns({ ...shape, outputs: hidden, columns: intermediate });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 const named = (prefix: string, arrays: Readonly<Record<string, Uint32Array | Float32Array>>) =>
   Object.fromEntries(Object.entries(arrays).map(([name, array]) => [`${prefix}_${name}`, array]));
@@ -69,7 +77,7 @@ export default defineCheck<Shape>({
     // Two groups of the rounding, the second a short one that ends inside a vector.
     {
       ...{ dtype: "fp8", rows: 2, slots: 3, slabs: [4, 0] },
-      ...{ hidden: 141, intermediate: 133, rounded: true, scale: 0.25, eps: 0.02 },
+      ...{ hidden: 141, intermediate: 133, rounded: true, scale: 0.25, eps: 0.02, ...IN_RUNS },
     },
     {
       ...{ dtype: "bf16", rows: 3, slots: 2, slabs: [3, 0], bias: true },
@@ -243,7 +251,7 @@ export default defineCheck<Shape>({
     const down = unpackExperts(shape, downMatrix(shape), downInputs);
     const upBiases = expertBiases(shape, upMatrix(shape), upInputs);
     const downBiases = expertBiases(shape, downMatrix(shape), downInputs);
-    const { upRow } = gateUpRows(intermediate, LANES);
+    const { upRow } = gateUpRows(intermediate, checkOrder(shape));
     const lists = inputs.lists as Uint32Array;
     const slotWeights = new Float32Array(lists.buffer, 4 * weightsAt(rows * slots));
     const stride = strideOf(hidden);

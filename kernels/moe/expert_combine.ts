@@ -8,7 +8,7 @@ import expertTile from "../common/expert_tile.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeNormed from "../common/write_normed.wgsl?raw";
 import { launchForms } from "../linear/launch_form.ts";
-import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
+import type { ExpertWeights } from "../linear/layout.ts";
 import { linearWidth, ROUNDING_LANES } from "../linear/linear.ts";
 import type { Residual } from "../linear/residual_linear.ts";
 import { expertCost } from "../linear/weight_cost.ts";
@@ -19,6 +19,7 @@ import {
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
+import { paddedRows } from "../linear/weight_order.ts";
 import { normedParams } from "../norm/normed_rows.ts";
 import source from "./expert_combine.wgsl?raw";
 
@@ -80,7 +81,7 @@ export function expertCombine(
 ): (rows: number) => void {
   const { x, xStride, slots, experts, slotWeights, weights, residual, segments = 1 } = options;
   const { hidden, stride, weight: normWeight, normed } = residual;
-  const { lanes, columns, rows: outputs } = weights;
+  const { columns, rows: outputs } = weights;
   const [slab, ...others] = weights.slabs;
   if (others.length > 0) throw new KernelError(NAME, "experts in several slabs");
   if (slotWeights.buffer !== experts.buffer || slotWeights.offset < experts.offset) {
@@ -111,7 +112,7 @@ export function expertCombine(
         expert_count: slab!.expertCount,
         outputs,
         columns,
-        rows_padded: paddedRows(outputs, lanes),
+        rows_padded: paddedRows(outputs, weights),
         segments,
         x_stride: xStride,
         out_stride: stride,

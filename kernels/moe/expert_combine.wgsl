@@ -4,7 +4,7 @@
 //
 //   x             [pairs, x_stride]                           f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read
-//   scales        [experts, groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   scales        [experts, rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   pairs         [pairs], and from slot_weights on [pairs]   u32      read   expert of each pair; bits of its f32 weight
 //   out           [rows, out_stride]                          f32      read and write

@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { dot, randomRows } from "../linear/check_weights.ts";
+import { dot, IN_RUNS, outputsByColumns, randomRows } from "../linear/check_weights.ts";
 import { layoutFor, segments } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
 import {
@@ -8,7 +8,6 @@ import {
   type ExpertShape,
   expertBiases,
   expertWeights,
-  LANES,
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
@@ -23,12 +22,9 @@ interface Shape extends ExpertShape {
   readonly outputs: number;
 }
 
-const matrixOf = ({ dtype, groupColumns, outputs, columns }: Shape) => ({
-  dtype,
+export const matrixOf = ({ groupColumns, ...shape }: Shape) => ({
+  ...outputsByColumns(shape),
   ...(groupColumns && { groupColumns }),
-  rows: outputs,
-  columns,
-  lanes: LANES,
 });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 
@@ -40,11 +36,11 @@ export default defineCheck<Shape>({
     { dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4], columns: 65, outputs: 5 },
     {
       ...{ dtype: "int4", groupColumns: 32, rows: 7, slots: 2, slabs: [2, 1], columns: 269 },
-      ...{ outputs: 37, bias: true },
+      ...{ outputs: 37, bias: true, ...IN_RUNS },
     },
     {
       ...{ dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4], columns: 269, outputs: 37 },
-      bias: true,
+      ...{ bias: true, rowsPerLane: 2 },
     },
     { dtype: "int8", rows: 3, slots: 3, slabs: [1, 4], columns: 130, outputs: 5 },
     { dtype: "fp8", rows: 1, slots: 8, slabs: [5, 4], columns: 256, outputs: 512 },
@@ -108,8 +104,8 @@ export default defineCheck<Shape>({
       experts: tensors.experts!,
       sortedPairs: tensors.sorted_pairs!,
       weights: {
-        ...expertWeights(shape, matrixOf(shape), tensors),
         ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...expertWeights(shape, matrixOf(shape), tensors),
       },
       out: tensors.out!,
       outStride: strideOf(outputs),

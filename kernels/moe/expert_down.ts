@@ -5,7 +5,7 @@ import type { RowForm } from "../../src/gpu/tuning.ts";
 import expertSums from "../common/expert_sums.wgsl?raw";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import { type LaunchForm, rowLanes } from "../linear/launch_form.ts";
-import { type ExpertWeights, paddedRows } from "../linear/layout.ts";
+import type { ExpertWeights } from "../linear/layout.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
   type InputForm,
@@ -14,6 +14,7 @@ import {
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
+import { paddedRows } from "../linear/weight_order.ts";
 import source from "./expert_down.wgsl?raw";
 import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
 
@@ -78,7 +79,7 @@ export function expertDown(
 ): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, out, outStride } = options;
   const { segments = 1, unsorted = true } = options;
-  const { lanes, columns, rows: outputs } = weights;
+  const { columns, rows: outputs } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
@@ -105,7 +106,7 @@ export function expertDown(
           expert_count: slab.expertCount,
           outputs,
           columns,
-          rows_padded: paddedRows(outputs, lanes),
+          rows_padded: paddedRows(outputs, weights),
           segments,
           x_stride: xStride,
           out_stride: outStride,

@@ -3,7 +3,7 @@
 //
 //   x             [pairs, x_stride]                           f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read
-//   scales        [experts, groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   scales        [experts, rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   pairs         [pairs]                                     u32      read   see common/expert_tile.wgsl
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED, else any buffer

@@ -1,16 +1,24 @@
 import { defineCheck } from "../check.ts";
 import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "../linear/check_squares.ts";
-import { dot, gatedRow, quantizeRow, randomRows } from "../linear/check_weights.ts";
+import {
+  checkOrder,
+  dot,
+  gatedRow,
+  IN_RUNS,
+  outputsByColumns,
+  quantizeRow,
+  randomRows,
+} from "../linear/check_weights.ts";
 import type { GatedActivation } from "../linear/gated_activation.ts";
-import { gateUpRows, layoutFor } from "../linear/layout.ts";
+import { layoutFor } from "../linear/layout.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
+import { gateUpRows } from "../linear/weight_order.ts";
 import {
   chosenAtMost,
   EXPERT_TUNINGS,
   type ExpertShape,
   expertBiases,
   expertWeights,
-  LANES,
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
@@ -31,12 +39,9 @@ interface Shape extends ExpertShape {
 
 /** A limit that some gates and ups of about 1 exceed. */
 const clamped = { kind: "clamped", alpha: 1.702, limit: 0.9 } as const;
-const matrixOf = ({ dtype, groupColumns, intermediate, columns }: Shape) => ({
-  dtype,
+export const matrixOf = ({ groupColumns, intermediate, ...shape }: Shape) => ({
+  ...outputsByColumns({ ...shape, outputs: gateUpRows(intermediate, checkOrder(shape)).rows }),
   ...(groupColumns && { groupColumns }),
-  rows: gateUpRows(intermediate, LANES).rows,
-  columns,
-  lanes: LANES,
 });
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
 const xStrideOf = ({ columns, squares }: Shape) =>
@@ -57,7 +62,7 @@ export default defineCheck<Shape>({
     },
     {
       ...{ dtype: "int4", groupColumns: 64, rows: 7, slots: 2, slabs: [2, 1], bias: true },
-      ...{ columns: 141, intermediate: 133, quantize: true, squares: true },
+      ...{ columns: 141, intermediate: 133, quantize: true, squares: true, ...IN_RUNS },
     },
     {
       ...{ dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4], bias: true, activation: clamped },
@@ -140,7 +145,7 @@ export default defineCheck<Shape>({
     const weights = unpackExperts(shape, matrixOf(shape), inputs);
     const biases = expertBiases(shape, matrixOf(shape), inputs);
     const { x, experts } = inputs;
-    const { upRow } = gateUpRows(intermediate, LANES);
+    const { upRow } = gateUpRows(intermediate, checkOrder(shape));
     const outStride = strideOf(intermediate);
     const pairs = rows * slots;
     const out = new Float64Array(pairs * outStride).fill(Number.NaN);

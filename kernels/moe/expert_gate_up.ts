@@ -7,7 +7,7 @@ import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
 import { type LaunchForm, QUANTIZING_LANES, rowLanes } from "../linear/launch_form.ts";
-import { type ExpertWeights, gateUpRows, paddedRows } from "../linear/layout.ts";
+import type { ExpertWeights } from "../linear/layout.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import {
   type InputForm,
@@ -18,6 +18,7 @@ import {
   weightKernels,
   weightTensors,
 } from "../linear/weight_kernel.ts";
+import { gateUpRows, paddedRows } from "../linear/weight_order.ts";
 import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./expert_gate_up.wgsl?raw";
 import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
@@ -92,7 +93,7 @@ export function expertGateUp(
 ): (rows: number, tileSize?: number) => void {
   const { x, xStride, slots, experts, sortedPairs, tiles, weights, intermediate } = options;
   const { out, outStride, quantize, activation = SILU } = options;
-  const { lanes, columns } = weights;
+  const { columns } = weights;
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
@@ -122,9 +123,9 @@ export function expertGateUp(
           first_expert: slab.firstExpert,
           expert_count: slab.expertCount,
           outputs: intermediate,
-          up_row: gateUpRows(intermediate, lanes).upRow,
+          up_row: gateUpRows(intermediate, weights).upRow,
           columns,
-          rows_padded: paddedRows(weights.rows, lanes),
+          rows_padded: paddedRows(weights.rows, weights),
           segments: 1,
           x_stride: xStride,
           out_stride: outStride,

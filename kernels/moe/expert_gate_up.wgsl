@@ -5,7 +5,7 @@
 //
 //   x             [rows, x_stride]                            f32      read
 //   weights       [experts, rows_padded, columns padded]      granules read   gate, then up from up_row
-//   scales        [experts, groups, rows_padded]              words    read   of dtypes with scales, else unused
+//   scales        [experts, rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias          [experts, rows_padded]                      f32      read   if BIAS, else any buffer
 //   pairs         [pairs]                                     u32      read   see common/expert_tile.wgsl
 //   tiles         [1 + tiles]                                 vec4u    read   if SORTED, else any buffer
@@ -67,10 +67,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     x_first[t] = tile_pair(tile, first_pair + t) / params.slots * params.x_stride / 4u;
   }
 
-  let granule = vec4u(tile.expert * expert_granules()) + row_granules(row);
-  let scale = vec4u(tile.expert * expert_scales()) + row;
+  let granule = expert_granules(tile, row);
   let addend = vec4u(tile.expert * params.rows_padded) + row;
-  let sums = dot_rows(granule, scale, x_first, invocation);
+  let sums = dot_rows(granule, expert_scales(tile, row), x_first, invocation);
   let h = gated(scaled_sums(sums, addend, x_first, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_pair + t < tile.count {

@@ -1,14 +1,15 @@
 import { defineCheck } from "../check.ts";
 import { asOperands, MATRIX_CONFIGS, type MatrixConfigName } from "../linear/check_matrix.ts";
+import { IN_RUNS } from "../linear/check_weights.ts";
 import { segments } from "../linear/layout.ts";
-import { expertWeights, LANES } from "./check_experts.ts";
+import { expertWeights } from "./check_experts.ts";
 import {
   MATRIX_EXPERT_TUNINGS,
   MATRIX_TILE_MUTANTS,
   matrixOptions,
   tileOf,
 } from "./check_matrix_experts.ts";
-import check from "./expert_down.check.ts";
+import check, { matrixOf } from "./expert_down.check.ts";
 import { matrixExpertDown } from "./matrix_expert_down.ts";
 
 type Shape = (typeof check)["cases"][number] & { readonly config: MatrixConfigName };
@@ -22,7 +23,7 @@ export default defineCheck<Shape>({
     // Tiles that are full, short and absent; two segments, the last with a tail.
     {
       ...{ config: "f16 16x16x16", dtype: "int4", groupColumns: 32, rows: 27, slots: 2 },
-      ...{ slabs: [2, 1], columns: 141, outputs: 69, bias: true },
+      ...{ slabs: [2, 1], columns: 141, outputs: 69, bias: true, ...IN_RUNS },
     },
     {
       ...{ config: "f32 8x8x8", dtype: "bf16", rows: 3, slots: 3, slabs: [1, 4] },
@@ -47,13 +48,12 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, tuning) {
-    const { config, dtype, groupColumns, rows, slots, columns, outputs } = shape;
-    const matrix = { dtype, ...(groupColumns && { groupColumns }), rows: outputs, columns };
+    const { config, rows, slots, columns, outputs } = shape;
     const launch = matrixExpertDown(recorder, {
       x: tensors.x!,
       xStride: strideOf(columns),
       slots,
-      weights: expertWeights(shape, { ...matrix, lanes: LANES }, tensors),
+      weights: expertWeights(shape, matrixOf(shape), tensors),
       out: tensors.out!,
       outStride: strideOf(outputs),
       segments: segments(columns),

@@ -1,10 +1,10 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import expertTile from "../common/expert_tile.wgsl?raw";
-import { paddedRows } from "../linear/layout.ts";
 import { matrixConstants, matrixKernels, TILE_OUTPUTS } from "../linear/matrix_kernel.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../linear/weight_kernel.ts";
+import { paddedRows } from "../linear/weight_order.ts";
 import source from "./matrix_expert_down.wgsl?raw";
 import {
   type MatrixExpertOptions,
@@ -50,7 +50,7 @@ export function matrixExpertDown(
 ): RecordPairs {
   const { x, xStride, sortedPairs, tileList, weights, tiles, out, outStride } = options;
   const { segments = 1 } = options;
-  const { lanes, columns, rows: outputs } = weights;
+  const { columns, rows: outputs } = weights;
   requireMultiplesOf4(NAME, { xStride });
   const width = Math.ceil(outputs / TILE_OUTPUTS);
   return recordPairTiles(options, width, (slab, tileRows) =>
@@ -69,7 +69,7 @@ export function matrixExpertDown(
           expert_count: slab.expertCount,
           outputs,
           columns,
-          rows_padded: paddedRows(outputs, lanes),
+          rows_padded: paddedRows(outputs, weights),
           segments,
           x_stride: xStride,
           out_stride: outStride,

@@ -1,14 +1,14 @@
 import { defineCheck } from "../check.ts";
 import { asOperands, MATRIX_CONFIGS, type MatrixConfigName } from "../linear/check_matrix.ts";
-import { gateUpRows } from "../linear/layout.ts";
-import { expertWeights, LANES } from "./check_experts.ts";
+import { IN_RUNS } from "../linear/check_weights.ts";
+import { expertWeights } from "./check_experts.ts";
 import {
   MATRIX_EXPERT_TUNINGS,
   MATRIX_TILE_MUTANTS,
   matrixOptions,
   tileOf,
 } from "./check_matrix_experts.ts";
-import check from "./expert_gate_up.check.ts";
+import check, { matrixOf } from "./expert_gate_up.check.ts";
 import { matrixExpertGateUp } from "./matrix_expert_gate_up.ts";
 
 type Shape = (typeof check)["cases"][number] & { readonly config: MatrixConfigName };
@@ -24,7 +24,7 @@ export default defineCheck<Shape>({
     {
       ...{ config: "f16 16x16x16", dtype: "int4", groupColumns: 64, rows: 27, slots: 2 },
       ...{ slabs: [2, 1], columns: 141, intermediate: 37, bias: true, activation: clamped },
-      quantize: false,
+      ...{ quantize: false, ...IN_RUNS },
     },
     {
       ...{ config: "f32 8x8x8", dtype: "mxfp4", rows: 3, slots: 3, slabs: [1, 4] },
@@ -54,14 +54,12 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, tuning) {
-    const { config, dtype, groupColumns, rows, slots, columns, intermediate, activation } = shape;
-    const both = gateUpRows(intermediate, LANES).rows;
-    const matrix = { dtype, ...(groupColumns && { groupColumns }), rows: both, columns };
+    const { config, rows, slots, columns, intermediate, activation } = shape;
     const launch = matrixExpertGateUp(recorder, {
       x: tensors.x!,
       xStride: strideOf(columns),
       slots,
-      weights: expertWeights(shape, { ...matrix, lanes: LANES }, tensors),
+      weights: expertWeights(shape, matrixOf(shape), tensors),
       intermediate,
       out: tensors.out!,
       outStride: strideOf(intermediate),

@@ -4,10 +4,10 @@ import expertTile from "../common/expert_tile.wgsl?raw";
 import gated from "../common/gated.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../linear/gated_activation.ts";
-import { gateUpRows, paddedRows } from "../linear/layout.ts";
 import { matrixConstants, matrixKernels, TILE_OUTPUTS } from "../linear/matrix_kernel.ts";
 import { expertCost } from "../linear/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../linear/weight_kernel.ts";
+import { gateUpRows, paddedRows } from "../linear/weight_order.ts";
 import source from "./matrix_expert_gate_up.wgsl?raw";
 import {
   type MatrixExpertOptions,
@@ -60,7 +60,7 @@ export function matrixExpertGateUp(
 ): RecordPairs {
   const { x, xStride, slots, sortedPairs, tileList, weights, tiles, intermediate } = options;
   const { out, outStride, activation = SILU } = options;
-  const { lanes, columns } = weights;
+  const { columns } = weights;
   requireMultiplesOf4(NAME, { xStride });
   const width = Math.ceil(intermediate / (TILE_OUTPUTS / 2));
   return recordPairTiles(options, width, (slab, tileRows) =>
@@ -82,9 +82,9 @@ export function matrixExpertGateUp(
           first_expert: slab.firstExpert,
           expert_count: slab.expertCount,
           outputs: intermediate,
-          up_row: gateUpRows(intermediate, lanes).upRow,
+          up_row: gateUpRows(intermediate, weights).upRow,
           columns,
-          rows_padded: paddedRows(weights.rows, lanes),
+          rows_padded: paddedRows(weights.rows, weights),
           segments: 1,
           x_stride: xStride,
           out_stride: outStride,

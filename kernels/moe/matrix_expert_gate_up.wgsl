@@ -4,7 +4,7 @@
 //
 //   x        [rows, x_stride]                        f32      read
 //   weights  [experts, rows_padded, columns padded]  granules read   gate, then up from up_row
-//   scales   [experts, groups, rows_padded]          words    read   of dtypes with scales, else unused
+//   scales   [experts, rows_padded, groups]          words    read   of dtypes with scales, else unused
 //   bias     [experts, rows_padded]                  f32      read   if BIAS, else any buffer
 //   pairs    [pairs]                                 u32      read   see common/expert_tile.wgsl
 //   tiles    [1 + tiles]                             vec4u    read
@@ -60,11 +60,11 @@ fn expert_row(tile: Tile, n: u32) -> u32 {
 }
 
 fn tile_scale(tile: Tile, n: u32) -> u32 {
-  return tile.pairs.expert * expert_scales() + expert_row(tile, n);
+  return expert_scales(tile.pairs, vec4u(expert_row(tile, n))).x;
 }
 
 fn tile_granule(tile: Tile, n: u32) -> u32 {
-  return tile.pairs.expert * expert_granules() + row_granule(expert_row(tile, n));
+  return expert_granules(tile.pairs, vec4u(expert_row(tile, n))).x;
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -82,7 +82,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   );
   let output = vec2u(tile.first_output + n / 2u) + vec2u(0u, 1u);
   let valid = output < vec2u(params.outputs);
-  let scale = vec4u(pair_tile.expert * expert_scales()) + row;
+  let scale = expert_scales(pair_tile, row);
   let addend = vec4u(pair_tile.expert * params.rows_padded) + row;
 
   let h = gated(add_bias(matrix_sums(tile, scale, lanes), addend), valid);

@@ -31,6 +31,10 @@ struct Params {
 var<workgroup> partial: array<f32, WORKGROUP_SIZE>;
 var<workgroup> counted: atomic<u32>;
 
+fn scale_step() -> u32 {
+  return params.rows_padded;
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(local_invocation_index) invocation: u32) {
   if invocation < WORKGROUP_SIZE / 4u {

@@ -7,6 +7,7 @@ import { BLOCK_COLUMNS, type LinearLayout } from "../../kernels/linear/layout.ts
 import { type QuantizableDtype, quantizeWeight } from "../../kernels/linear/quantize_weight.ts";
 import { repackWeight, type StagedPacking } from "../../kernels/linear/repack_weight.ts";
 import { sumErrors } from "../../kernels/linear/sum_errors.ts";
+import { orderOf, runRows } from "../../kernels/linear/weight_order.ts";
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { KvCache } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
@@ -46,10 +47,7 @@ export async function compileKernels(
   try {
     const { report, layout } = await testAdapter(planned, { ...given, recorder });
     const model = planned.create({ memory, layout });
-    const inputs = allocateStepTensors(
-      memory,
-      stepTensorSizes({ ...sizes, oneForm: planned.oneForm }, cache),
-    );
+    const inputs = allocateStepTensors(memory, stepTensorSizes(sizes, cache));
     const plan = new Plan<Step>(compiling);
     const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, inputs });
     sampler.destroy();
@@ -73,7 +71,6 @@ function compileUploads(
   },
 ): void {
   const { recorder, memory, layout } = options;
-  const { lanes } = layout;
   const unused = memory.allocate("weights", 0, "unused");
   const formats = [...measured.weightFormats.values()];
   const packings = new Set<StagedPacking>(layout.tuning?.repacks ? ["rows"] : []);
@@ -86,7 +83,12 @@ function compileUploads(
   const encoding = uploadTo && measured.weightFormats.get(uploadTo.dtype)?.encoding;
   if (encoding?.kind !== "plain") return;
   quantizeWeight(recorder, {
-    shape: { ...uploadTo!, columns: BLOCK_COLUMNS, rowsPadded: lanes, lanes },
+    shape: {
+      ...uploadTo!,
+      ...orderOf(layout),
+      columns: BLOCK_COLUMNS,
+      rowsPadded: runRows(layout),
+    },
     sourceDtype: encoding.dtype as QuantizableDtype,
     ...{ staging: unused, words: unused, scales: unused, partials: unused },
   });

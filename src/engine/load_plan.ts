@@ -5,6 +5,7 @@
  * @module
  */
 import { DEFAULT_LAYOUT, type LinearLayout, layoutFor } from "../../kernels/linear/layout.ts";
+import { orderOf } from "../../kernels/linear/weight_order.ts";
 import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import type { KvCacheShape } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
@@ -12,9 +13,9 @@ import type { UploadTarget } from "../checkpoint/quantization_option.ts";
 import { DeviceError, InvalidRequestError } from "../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
+import { requireTuning } from "../gpu/require_tuning.ts";
 import {
   PLAIN_TUNING,
-  requireTuning,
   type Tuning,
   tuningFor,
   withoutStaged,
@@ -112,7 +113,7 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
     prefillCapacity: 0, // nothing that is counted depends on it
     maxDecodeRows: oneForm ? maxRows : maxSequences,
   };
-  const ledger = { memory: counting, layout: { lanes: tuning.lanes }, formats: formats() };
+  const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
   const measured = definition.create({ ...modelOptions, ...ledger });
   checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
   const cacheShape = kvCacheShape(shape, options.cacheDtype);
@@ -190,7 +191,8 @@ export async function testAdapter(
   });
   const { fp8Decode, subgroupSize, packedDots } = report;
   const layout = {
-    ...{ lanes: tuning.lanes, tuning },
+    ...orderOf(tuning),
+    tuning,
     ...numerics,
     ...{ fp8Decode, packedDots },
     ...(subgroupSize !== undefined && { subgroupSize }),

@@ -7,8 +7,6 @@
  *
  * @module
  */
-import { InvalidRequestError } from "../errors.ts";
-
 /** One way to share a launch out. */
 export interface RowForm {
   /**
@@ -46,9 +44,22 @@ export interface AttentionTuning {
   readonly subgroups: boolean;
 }
 
+/**
+ * Where the scales of a weight lie: those of a group of columns behind one another for all rows, or
+ * those of rows whose words lie side by side behind one another for all groups.
+ */
+export type ScaleOrder = "byGroup" | "byRun";
+
 export interface Tuning {
-  /** Weight rows whose words lie side by side. */
+  /** Neighbouring weight rows that neighbouring invocations multiply at once. */
   readonly lanes: number;
+  /**
+   * Weight rows of each of these lanes whose words lie side by side, of the four that an invocation
+   * multiplies: 1, 2 or 4. Default 1.
+   */
+  readonly rowsPerLane?: number;
+  /** Default "byGroup". */
+  readonly scaleOrder?: ScaleOrder;
   /** Ascending in `tokens`, from 1. A launch takes the form that is through its rows the soonest. */
   readonly rowForms: readonly RowForm[];
   /** In place of `rowForms` for weights of these dtypes. */
@@ -76,6 +87,8 @@ export interface Tuning {
 /** What a tuning may choose from. */
 export const TUNING_CHOICES = {
   lanes: [8, 16, 32],
+  rowsPerLane: [1, 2, 4],
+  scaleOrder: ["byGroup", "byRun"],
   tokens: [1, 2, 4, 8],
   stagedTokens: [16, 32, 64],
   split: [1, 2, 4, 8, 16, 32],
@@ -270,32 +283,8 @@ export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
   return forms.reduce((best, form) => (time(form) < time(best) ? form : best));
 }
 
-/**
- * A tuning that came from outside: a file, or a caller's option.
- *
- * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
- */
-export function requireTuning(value: unknown): Tuning {
-  const fields = requireFields(value, "tuning", [...FIELDS, ...FLAGS]);
-  const lanes = requireChoice(fields.lanes, "lanes");
-  const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
-  const attention = fields.attention === undefined ? {} : { attention: requireAttention(fields) };
-  const common = { lanes, rowForms, ...requireFlags(fields), ...attention };
-  if (fields.dtypeForms === undefined) return common;
-  const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
-  const dtypeForms = Object.fromEntries(
-    Object.entries(given).map(([dtype, list]) => [
-      dtype,
-      requireForms(list, `dtypeForms.${dtype}`, lanes),
-    ]),
-  );
-  return { ...common, dtypeForms };
-}
-
-const FIELDS = ["lanes", "rowForms", "dtypeForms", "attention"];
-const FLAGS = ["foldsNorms", "findsBest", "repacks"] as const satisfies readonly (keyof Tuning)[];
-const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
-const MOST_INVOCATIONS = 256;
+/** Invocations of a workgroup at most. */
+export const MOST_INVOCATIONS = 256;
 /** WebGPU's default limit, of which something is left to the kernels themselves. */
 const SHARED_BYTES = 16384 - 512;
 
@@ -308,88 +297,4 @@ export function stagedFits(
   // Of the least step, 16 columns in f32, of four weight rows a lane and of the activation rows.
   const bytes = 64 * (4 * rowLanes + tokens + 1);
   return rowLanes % lanes === 0 && workgroup <= MOST_INVOCATIONS && bytes <= SHARED_BYTES;
-}
-
-function refuse(problem: string): never {
-  throw new InvalidRequestError(`tuning: ${problem}`, "tuning");
-}
-
-function requireFields(
-  value: unknown,
-  name: string,
-  known: readonly string[],
-): Readonly<Record<string, unknown>> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    return refuse(`${name} must be an object`);
-  }
-  const stray = Object.keys(value).find((key) => !known.includes(key));
-  if (stray !== undefined) refuse(`${name} has no field "${stray}"`);
-  return value as Readonly<Record<string, unknown>>;
-}
-
-function requireFlags(
-  fields: Readonly<Record<string, unknown>>,
-): Pick<Tuning, (typeof FLAGS)[number]> {
-  const given = FLAGS.filter((flag) => fields[flag] !== undefined);
-  const wrong = given.find((flag) => typeof fields[flag] !== "boolean");
-  if (wrong !== undefined) refuse(`${wrong} must be true or false`);
-  return Object.fromEntries(given.map((flag) => [flag, fields[flag]]));
-}
-
-function requireAttention({ attention }: Readonly<Record<string, unknown>>): AttentionTuning {
-  const numbers = ["rowHeads", "groupHeads", "promptHeads", "lanes"] as const;
-  const given = requireFields(attention, "attention", [...numbers, "subgroups"]);
-  const [rowHeads, groupHeads, promptHeads, lanes] = numbers.map((name) =>
-    requireChoice(given[name], name),
-  ) as [number, number, number, number];
-  const { subgroups } = given;
-  if (typeof subgroups !== "boolean") return refuse("subgroups must be true or false");
-  return { rowHeads, groupHeads, promptHeads, lanes, subgroups };
-}
-
-function requireChoice(
-  value: unknown,
-  name: keyof typeof TUNING_CHOICES,
-  words: string = name,
-): number {
-  const allowed: readonly number[] = TUNING_CHOICES[name];
-  if (typeof value === "number" && allowed.includes(value)) return value;
-  return refuse(`${words} must be one of ${allowed.join(", ")}, got ${JSON.stringify(value)}`);
-}
-
-function requireForms(value: unknown, name: string, lanes: number): RowForm[] {
-  if (!Array.isArray(value) || value.length === 0) {
-    return refuse(`${name} must be a list of forms`);
-  }
-  const list = value.map((entry) => requireForm(entry, name, lanes));
-  const ascends = list.every(({ tokens }, i) => tokens > (list[i - 1]?.tokens ?? 0));
-  if (list[0]!.tokens !== 1 || !ascends) {
-    refuse(`${name} must start with 1 token and ascend in tokens`);
-  }
-  return list;
-}
-
-function requireForm(value: unknown, name: string, lanes: number): RowForm {
-  const given = requireFields(value, name, ["tokens", "split", "workgroup", "staged", "cost"]);
-  const { staged = false, cost } = given;
-  if (typeof staged !== "boolean") return refuse(`${name}: staged must be true or false`);
-  const tokens = staged
-    ? requireChoice(given.tokens, "stagedTokens", "tokens of a staged form")
-    : requireChoice(given.tokens, "tokens");
-  const split = requireChoice(given.split, "split");
-  const workgroup = requireChoice(given.workgroup, "workgroup");
-  if (typeof cost !== "number" || !(cost > 0 && Number.isFinite(cost))) {
-    return refuse(`${name}: cost must be a number above 0, got ${JSON.stringify(cost)}`);
-  }
-  if (lanes * split > MOST_INVOCATIONS) {
-    return refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
-  }
-  if (!staged) return { tokens, split, workgroup, cost };
-  if (split !== 1) return refuse(`${name}: split must be 1 in a staged form, got ${split}`);
-  if (!stagedFits({ tokens, workgroup }, lanes)) {
-    return refuse(
-      `${name}: a workgroup of ${workgroup} cannot stage ${tokens} tokens with ${lanes} lanes`,
-    );
-  }
-  return { tokens, split, workgroup, staged, cost };
 }

@@ -6,6 +6,7 @@
  */
 import type { RecordRows } from "../../kernels/linear/launch_form.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { runRows } from "../../kernels/linear/weight_order.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -42,7 +43,7 @@ export class FusedLinear {
     const format = all[0]!;
     const bias = parts.some((part) => part.bias);
     const shape = { format, columns, layout, bias };
-    const fits = rowsThatFit(memory, { ...shape, rows: width, unit: layout.lanes }) === width;
+    const fits = rowsThatFit(memory, { ...shape, rows: width, unit: runRows(layout) }) === width;
     const alike =
       all.every((one) => sameStorage(one, format)) &&
       parts.every((part) => (part.bias ?? false) === bias);

@@ -12,10 +12,11 @@
 import {
   BLOCK_COLUMNS,
   type LinearWeight,
-  RowPacker,
   WEIGHT_BYTES,
   type WeightDtype,
 } from "../../kernels/linear/layout.ts";
+import { RowPacker } from "../../kernels/linear/row_packer.ts";
+import { runRows, scalePlace } from "../../kernels/linear/weight_order.ts";
 import type { Destination, WeightSpec } from "../checkpoint/weight_spec.ts";
 import { type Dtype, decodeE4m3 } from "../dtype.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
@@ -151,7 +152,7 @@ export class KeyValueUp {
     const { weight } = form;
     const packer = new RowPacker(weight);
     // A few rows at a time: the packer's result is as large as what it is given.
-    const step = Math.max(weight.lanes, Math.floor(2 ** 20 / weight.columns));
+    const step = Math.max(runRows(weight), Math.floor(2 ** 20 / weight.columns));
     for (let first = 0; first < weight.rows; first += step) {
       const count = Math.min(step, weight.rows - first);
       const rows = this.#rows(bytes, form, first, count);
@@ -191,12 +192,14 @@ export class KeyValueUp {
 
   #spread({ weight, row }: Form): Float32Array<ArrayBuffer> {
     const blocks = Math.ceil(weight.columns / BLOCK_COLUMNS);
-    const out = new Float32Array(blocks * weight.rowsPadded);
+    const { rowsPadded } = weight;
+    const place = scalePlace(weight, { rowsPadded, groups: blocks });
+    const out = new Float32Array(blocks * rowsPadded);
     for (let block = 0; block < blocks; block++) {
       for (let i = 0; i < weight.rows; i++) {
         const { row: source, column } = row(i);
         const offset = block * BLOCK_COLUMNS;
-        out[block * weight.rowsPadded + i] =
+        out[place(i, block)] =
           column === undefined ? this.#scale(source, offset) : this.#scale(source + offset, column);
       }
     }

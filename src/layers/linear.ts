@@ -7,6 +7,7 @@ import type { RecordRows } from "../../kernels/linear/launch_form.ts";
 import type { LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import { linearBest } from "../../kernels/linear/linear_best.ts";
+import { runRows } from "../../kernels/linear/weight_order.ts";
 import { bestTile } from "../../kernels/sampling/best_tile.ts";
 import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
@@ -47,7 +48,7 @@ export class Linear {
     const format = linearShape.format ?? formats.linear(name);
     checkShare(communicator, { name, rows, columns: of.columns, split, format });
     const shape = { format, columns, layout, bias };
-    const most = rowsThatFit(memory, { ...shape, rows, unit: layout.lanes });
+    const most = rowsThatFit(memory, { ...shape, rows, unit: runRows(layout) });
     const slabs: { weight: LinearWeight; firstRow: number }[] = [];
     const specs: WeightSpec[][] = [];
     for (let firstRow = 0; firstRow < rows; firstRow += most) {

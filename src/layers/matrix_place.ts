@@ -2,18 +2,23 @@
  * Where matrices of a checkpoint lie on the GPU.
  *
  * A place may hold several matrices one below the other (a fused projection, the gate and up halves
- * of an MLP); each starts at a multiple of `lanes` rows, and rows between two of them are zero.
+ * of an MLP); each starts with a run of rows (weight_order.ts), and rows between two of them are zero.
  *
  * @module
  */
 import {
   type LinearLayout,
   type LinearWeight,
-  type PackedRun,
-  paddedRows,
   scaleWords,
   weightBytes,
 } from "../../kernels/linear/layout.ts";
+import type { PackedRun } from "../../kernels/linear/row_packer.ts";
+import {
+  orderOf,
+  type PlaceOf,
+  paddedRows,
+  scalePlace,
+} from "../../kernels/linear/weight_order.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { MatrixFormat } from "./matrix_format.ts";
@@ -46,6 +51,8 @@ export class MatrixPlace {
   readonly rowsPadded: number;
   /** Runs of columns with a scale word of their own. */
   readonly scaleGroups: number;
+  /** Index of the scale word of a row of the place and a group. */
+  readonly scalePlace: PlaceOf;
   readonly at: Required<MatrixTensors>;
   readonly #memory: DeviceMemory;
   /** Scale words on the host, until every part has delivered its own. */
@@ -58,6 +65,10 @@ export class MatrixPlace {
     this.partRows = partRows(shape);
     this.rowsPadded = totalRows(shape);
     this.scaleGroups = scaleWords({ ...format, columns });
+    this.scalePlace = scalePlace(shape.layout, {
+      rowsPadded: this.rowsPadded,
+      groups: this.scaleGroups,
+    });
     this.#memory = memory;
     this.at = {
       scales: undefined,
@@ -78,7 +89,7 @@ export class MatrixPlace {
   /**
    * One part's scale words. All go to the GPU together, once every part has given its own.
    *
-   * @param fill Writes word `group * rowsPadded + row` for each of the part's rows of the place.
+   * @param fill Writes the words of the part's rows where `scalePlace` says.
    */
   writeScales(fill: (words: Uint32Array<ArrayBuffer>) => void): void {
     this.#scales ??= new Uint32Array(this.scaleGroups * this.rowsPadded);
@@ -95,24 +106,24 @@ export class MatrixPlace {
   }
 }
 
-function partRows({ parts, layout: { lanes } }: Pick<MatrixShape, "parts" | "layout">): number[] {
+function partRows({ parts, layout }: Pick<MatrixShape, "parts" | "layout">): number[] {
   let next = 0;
   return parts.map((rows) => {
     const first = next;
-    next += paddedRows(rows, lanes);
+    next += paddedRows(rows, layout);
     return first;
   });
 }
 
-function totalRows({ parts, layout: { lanes } }: MatrixShape): number {
-  return parts.reduce((sum, rows) => sum + paddedRows(rows, lanes), 0);
+function totalRows({ parts, layout }: MatrixShape): number {
+  return parts.reduce((sum, rows) => sum + paddedRows(rows, layout), 0);
 }
 
 /** First output column of each of several matrices that one fused linear holds, and their sum. */
 export function fusedColumns(parts: readonly number[], layout: LinearLayout) {
   return {
     first: partRows({ parts, layout }),
-    width: parts.reduce((sum, rows) => sum + paddedRows(rows, layout.lanes), 0),
+    width: parts.reduce((sum, rows) => sum + paddedRows(rows, layout), 0),
   };
 }
 
@@ -125,7 +136,7 @@ export function placeBytes(shape: MatrixShape): {
   const { format, columns, layout, bias } = shape;
   const { dtype, groupColumns } = format;
   const rows = totalRows(shape);
-  const form = { dtype, columns, lanes: layout.lanes, rows };
+  const form = { ...orderOf(layout), dtype, columns, rows };
   return {
     ...weightBytes(groupColumns === undefined ? form : { ...form, groupColumns }),
     bias: bias ? rows * 4 : 0,

@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { BLOCK_COLUMNS, RowPacker, spreadScales } from "../../kernels/linear/layout.ts";
+import { BLOCK_COLUMNS } from "../../kernels/linear/layout.ts";
+import { RowPacker, spreadScales } from "../../kernels/linear/row_packer.ts";
+import { orderOf } from "../../kernels/linear/weight_order.ts";
 import type {
   Destination,
   WeightChunk,
@@ -87,7 +89,7 @@ export function packRows(place: MatrixPlace, part: number, source: RowSlice): De
   const { sourceRow = 0 } = source;
   const rows = parts[part]!;
   const newPacker = () =>
-    new RowPacker({ dtype, columns, lanes: layout.lanes, firstRow: place.partRows[part]! });
+    new RowPacker({ ...orderOf(layout), dtype, columns, firstRow: place.partRows[part]! });
   // Made when bytes come: a large model has tens of thousands of destinations.
   let packer: RowPacker | undefined;
   return {
@@ -138,7 +140,7 @@ function scaleSpec(
   const { sourceRow = 0, sourceColumn = 0 } = source;
   const rows = place.shape.parts[part]!;
   const firstRow = place.partRows[part]!;
-  const { rowsPadded, scaleGroups } = place;
+  const { scalePlace, scaleGroups } = place;
   const columnBlocks = Math.ceil(matrixColumns! / BLOCK_COLUMNS);
   const take = (values: Float32Array) =>
     place.writeScales((words) => {
@@ -152,15 +154,16 @@ function scaleSpec(
           firstColumnBlock: sourceColumn / BLOCK_COLUMNS,
           columnBlockCount: scaleGroups,
           into,
-          rowsPadded,
+          place: scalePlace,
           firstRow,
         });
         return;
       }
       for (let group = 0; group < scaleGroups; group++) {
-        const at = group * rowsPadded + firstRow;
-        if (scales.per === "tensor") into.fill(values[0]!, at, at + rows);
-        else into.set(values.subarray(sourceRow, sourceRow + rows), at);
+        for (let r = 0; r < rows; r++) {
+          const from = scales.per === "tensor" ? 0 : sourceRow + r;
+          into[scalePlace(firstRow + r, group)] = values[from]!;
+        }
       }
     });
   const byRow = scales.shape?.length === 1 ? [matrixRows!] : [matrixRows!, 1];

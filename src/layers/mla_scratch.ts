@@ -4,6 +4,7 @@
  * @module
  */
 import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import { paddedRows } from "../../kernels/linear/weight_order.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 
@@ -58,9 +59,9 @@ export const FLOAT_BYTES = 4;
 export const padTo = (size: number, unit: number) => Math.ceil(size / unit) * unit;
 
 /** Where the outputs of the fused first projections stand. */
-export function firstColumns(shape: MlaShape, { lanes }: LinearLayout) {
+export function firstColumns(shape: MlaShape, layout: LinearLayout) {
   const queryWidth = shape.queryLatent ?? shape.heads * (shape.nope + shape.rope);
-  const latentOffset = padTo(queryWidth, lanes);
+  const latentOffset = paddedRows(queryWidth, layout);
   const ropeOffset = latentOffset + shape.latent;
   return { queryWidth, latentOffset, ropeOffset, stride: padTo(ropeOffset + shape.rope, 4) };
 }

@@ -146,7 +146,6 @@ function everyOther(
 
 function writeExponents(place: MatrixPlace, bytes: Uint8Array, groups: number): void {
   const { parts } = place.shape;
-  const { rowsPadded } = place;
   parts.forEach((rows, part) => {
     place.writeScales((words) => {
       for (let r = 0; r < rows; r++) {
@@ -154,7 +153,7 @@ function writeExponents(place: MatrixPlace, bytes: Uint8Array, groups: number): 
         for (let g = 0; g < groups; g++) {
           const block = Math.floor(g / EXPONENTS_PER_WORD);
           const shift = 8 * (g % EXPONENTS_PER_WORD);
-          words[block * rowsPadded + place.partRows[part]! + r]! |= bytes[from + g]! << shift;
+          words[place.scalePlace(place.partRows[part]! + r, block)]! |= bytes[from + g]! << shift;
         }
       }
     });

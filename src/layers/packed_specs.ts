@@ -45,12 +45,12 @@ export function packedSpecs(
     const { bytes, dtype } = scales!;
     scales = undefined;
     const scalesDtype = dtype as "F16" | "BF16" | "F32";
-    const { rowsPadded } = place;
+    const { scalePlace } = place;
     place.writeScales((into) =>
       packColumnScales({
         ...slice,
         ...{ qzeros, scales: bytes, scalesDtype },
-        ...{ groupColumns, zeroOffset, into, rowsPadded },
+        ...{ groupColumns, zeroOffset, into, place: scalePlace },
       }),
     );
   };

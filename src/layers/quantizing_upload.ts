@@ -16,6 +16,7 @@ import {
   stagedRowBytes,
 } from "../../kernels/linear/quantize_weight.ts";
 import { sumErrors } from "../../kernels/linear/sum_errors.ts";
+import { orderOf, runRows } from "../../kernels/linear/weight_order.ts";
 import type { Destination, WeightChunk } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import { Readback } from "../gpu/readback.ts";
@@ -89,9 +90,11 @@ export class QuantizingUpload {
     const firstRow = place.partRows[part]!;
     const newStream = (chunk: WeightChunk) => {
       const dtype = quantizable(name, chunk);
+      const rowBytes = stagedRowBytes(dtype, columns);
+      const run = runRows(layout);
       return new RowStream({
-        lanes: layout.lanes,
-        rowBytes: stagedRowBytes(dtype, columns),
+        unit: run * rowBytes > STAGING_BYTES ? layout.lanes : run,
+        rowBytes,
         stagingBytes: STAGING_BYTES,
         send: (run) => this.#send({ place, dtype, index, firstRow, run }),
       });
@@ -178,10 +181,12 @@ export class QuantizingUpload {
     sums[block] ??= allocateTensor(device, SUMS * SUM_BYTES, "sums of errors");
     const errors = sums[block];
     const { format, columns, layout } = shape;
-    const { lanes } = layout;
     const dtype = format.dtype as QuantizedDtype;
     const { groupColumns } = format;
-    const target: QuantizedShape = { dtype, groupColumns, columns, rowsPadded, lanes };
+    const target: QuantizedShape = {
+      ...orderOf(layout),
+      ...{ dtype, groupColumns, columns, rowsPadded },
+    };
     const ofWords = launches.get(at.words) ?? new Map<string, Launch>();
     launches.set(at.words, ofWords);
     const key = JSON.stringify([target, sourceDtype, block]);
@@ -192,7 +197,7 @@ export class QuantizingUpload {
     const sum = sumErrors(recorder, { partials, errors });
     const launch: Launch = (rows, sumIndex) => {
       quantize(rows);
-      sum(partialsOf(target, rows.rowCount), sumIndex);
+      sum(partialsOf(target, rows), sumIndex);
     };
     ofWords.set(key, launch);
     return launch;

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ColumnSlice } from "../../kernels/linear/column_scales.ts";
-import { BLOCK_COLUMNS, WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
+import { GRANULE_BYTES, granulesOfRow, WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
 import {
   GRANULE_ROWS,
   mostRepackedRows,
@@ -13,14 +13,13 @@ import {
   type StagedGranules,
   type StagedPacking,
 } from "../../kernels/linear/repack_weight.ts";
+import { runRows } from "../../kernels/linear/weight_order.ts";
 import type { Destination } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { MatrixPlace } from "./matrix_place.ts";
 import { type RowRun, type RowSlice, RowStream, stagedRows, streamRows } from "./staged_rows.ts";
 import { STAGING_BYTES, type StagedUpload } from "./staged_upload.ts";
-
-const GRANULE_BYTES = 16;
 
 type Place = Pick<MatrixPlace, "shape" | "partRows" | "at">;
 type Launch = (staged: StagedGranules) => void;
@@ -41,25 +40,25 @@ export class RepackingUpload {
 
   /**
    * Takes chunks of a matrix in the part's dtype, an output a row. Undefined where the host is to do
-   * it, as always when `lanes` of them do not fit into the staging tensor.
+   * it, as always when a run of them does not fit into the staging tensor.
    */
   rows(place: Place, part: number, source: RowSlice): Destination | undefined {
     const { format, columns, parts, layout } = place.shape;
-    const { lanes } = layout;
+    const run = runRows(layout);
     const { sourceRow = 0, sourceColumn = 0, shape } = source;
     const element = WEIGHT_BYTES[format.dtype];
     const rowBytes = Math.ceil((columns * element) / GRANULE_BYTES) * GRANULE_BYTES;
-    if (!this.#takesRows || lanes * rowBytes > STAGING_BYTES) return undefined;
-    const granulesPerRow = granules(columns, element);
+    if (!this.#takesRows || run * rowBytes > STAGING_BYTES) return undefined;
+    const granulesPerRow = granulesOfRow({ ...format, columns });
     const firstRow = place.partRows[part]!;
-    const most = mostRepackedRows(granulesPerRow, lanes) * rowBytes;
+    const most = mostRepackedRows(granulesPerRow, run) * rowBytes;
     const newStream = () =>
       new RowStream({
-        ...{ lanes, rowBytes, stagingBytes: Math.min(STAGING_BYTES, most) },
-        send: (run) =>
-          this.#send(place, "rows", run, {
-            ...{ rowWords: rowBytes / 4, rows: run.rowCount, lanes, granulesPerRow },
-            firstRow: firstRow + run.firstRow,
+        ...{ unit: run, rowBytes, stagingBytes: Math.min(STAGING_BYTES, most) },
+        send: (staged) =>
+          this.#send(place, "rows", staged, {
+            ...{ rowWords: rowBytes / 4, rows: staged.rowCount, runRows: run, granulesPerRow },
+            firstRow: firstRow + staged.firstRow,
           }),
       });
     const slice = { columns, sourceColumn, sourceColumns: shape?.[1] ?? columns };
@@ -81,20 +80,20 @@ export class RepackingUpload {
   ): Destination {
     const { packing, sourceRows, sourceColumns, sourceRow = 0, sourceColumn = 0 } = slice;
     const { rows = sourceRows - sourceRow, columns = sourceColumns - sourceColumn } = slice;
-    const { lanes } = place.shape.layout;
     const [rowColumns, rowWords] = packing === "awq" ? [1, sourceRows / 8] : [8, sourceRows];
     const granuleRows = GRANULE_ROWS[packing];
     if (granuleRows * rowWords * 4 > STAGING_BYTES) {
       throw new UnsupportedError(`${name} in ${packing}`, `it has ${sourceRows} outputs`);
     }
     const firstRow = place.partRows[part]!;
-    const granulesPerRow = granules(place.shape.columns, WEIGHT_BYTES.int4);
+    const granulesPerRow = granulesOfRow({ dtype: "int4", columns: place.shape.columns });
     const newStream = () =>
       new RowStream({
-        ...{ lanes: granuleRows, rowBytes: rowWords * 4, stagingBytes: STAGING_BYTES },
+        ...{ unit: granuleRows, rowBytes: rowWords * 4, stagingBytes: STAGING_BYTES },
         send: (run) =>
           this.#send(place, packing, run, {
-            ...{ rowWords, rows, lanes, granulesPerRow, firstRow, sourceRow },
+            ...{ rowWords, rows, granulesPerRow, firstRow, sourceRow },
+            runRows: runRows(place.shape.layout),
             granules: run.rowCount / granuleRows,
             firstGranule: run.firstRow / granuleRows,
           }),
@@ -124,9 +123,4 @@ export class RepackingUpload {
     ofWords.set(packing, launch);
     return launch;
   }
-}
-
-/** Granules of a row, its padding included. */
-function granules(columns: number, element: number): number {
-  return (Math.ceil(columns / BLOCK_COLUMNS) * BLOCK_COLUMNS * element) / GRANULE_BYTES;
 }

@@ -23,9 +23,9 @@ export interface RowRun {
   readonly pieces: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** Cuts a stream of staged rows into runs of whole groups of `lanes`; the last may be shorter. */
+/** Cuts a stream of staged rows into runs of whole groups of `unit`; the last may be shorter. */
 export class RowStream {
-  readonly #lanes: number;
+  readonly #unit: number;
   readonly #rowBytes: number;
   readonly #capacity: number;
   readonly #send: (run: RowRun) => Promise<void>;
@@ -34,16 +34,16 @@ export class RowStream {
   #held = new Uint8Array(0);
 
   constructor(options: {
-    readonly lanes: number;
+    readonly unit: number;
     readonly rowBytes: number;
-    /** Of the staging tensor; at least `lanes` rows. */
+    /** Of the staging tensor; at least `unit` rows. */
     readonly stagingBytes: number;
     readonly send: (run: RowRun) => Promise<void>;
   }) {
-    const { lanes, rowBytes, stagingBytes, send } = options;
-    this.#lanes = lanes;
+    const { unit, rowBytes, stagingBytes, send } = options;
+    this.#unit = unit;
     this.#rowBytes = rowBytes;
-    this.#capacity = Math.floor(stagingBytes / rowBytes / lanes) * lanes;
+    this.#capacity = Math.floor(stagingBytes / rowBytes / unit) * unit;
     this.#send = send;
   }
 
@@ -51,9 +51,9 @@ export class RowStream {
     const rows = bytes.length / this.#rowBytes;
     let taken = 0;
     let held = this.#held.length / this.#rowBytes;
-    while (held + rows - taken >= this.#lanes) {
+    while (held + rows - taken >= this.#unit) {
       const most = Math.min(held + rows - taken, this.#capacity);
-      const rowCount = most - (most % this.#lanes);
+      const rowCount = most - (most % this.#unit);
       const end = taken + rowCount - held;
       const fresh = bytes.subarray(taken * this.#rowBytes, end * this.#rowBytes);
       await this.#sendRun(rowCount, [this.#held, fresh]);

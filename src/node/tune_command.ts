@@ -21,7 +21,7 @@ const USAGE = `Usage: wisp tune [options]
 
 Runs the kernels of linear layers and of attention in every form that they can take on this adapter,
 checks that all give the same bits, prints the fastest and keeps them: servers on this machine start
-with them from then on. Measures too which neighbouring launches are better one, and whether the host
+with them from then on. Measures too in which order the words of weights are read the soonest, which neighbouring launches are better one, and whether the host
 or the GPU puts weights in their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
 minutes, during which nothing else should use the adapter. No answer of a model changes.
 `;
@@ -57,7 +57,7 @@ export async function tuneCommand(
     onProgress: (done, total) => progress({ phase: "tuning", done, total }),
     path,
   });
-  const chosen = `${formatWinners(winners)}\n${formatAttention(tuning.attention!)}${formatFusions(tuning)}${formatUpload(upload)}`;
+  const chosen = `${formatWinners(winners)}\n${formatOrder(tuning)}${formatAttention(tuning.attention!)}${formatFusions(tuning)}${formatUpload(upload)}`;
   stdout.write(`Adapter: ${adapter.name}\n\n${chosen}\nKept in ${path}\n`);
 }
 
@@ -114,6 +114,13 @@ const HEADER = [
   ...["weights", "rows", "lanes", "split", "workgroup", "staged"],
   ...["us", "G weights/s"],
 ] as const;
+
+/** Where the words of weights lie. */
+export function formatOrder({ rowsPerLane = 1, scaleOrder = "byGroup" }: Tuning): string {
+  const rows = rowsPerLane === 1 ? "1 row" : `${rowsPerLane} rows`;
+  const scales = scaleOrder === "byGroup" ? "a group of columns" : "a run of rows";
+  return `Weights: ${rows} of a lane side by side, the scales of ${scales} together\n`;
+}
 
 /** How attention is shared out. */
 export function formatAttention(tuning: AttentionTuning): string {

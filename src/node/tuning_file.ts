@@ -7,7 +7,8 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { EngineError, InvalidRequestError } from "../errors.ts";
-import { type AdapterIdentity, requireTuning, type Tuning } from "../gpu/tuning.ts";
+import { requireTuning } from "../gpu/require_tuning.ts";
+import type { AdapterIdentity, Tuning } from "../gpu/tuning.ts";
 import { cacheFolder } from "./cache_folder.ts";
 
 const VERSION = 1;

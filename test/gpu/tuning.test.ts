@@ -14,6 +14,7 @@ import expertCombine from "../../kernels/moe/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
 import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
+import { requireTuning } from "../../src/gpu/require_tuning.ts";
 import {
   ADAPTER_TUNINGS,
   DEFAULT_TUNING,
@@ -21,7 +22,6 @@ import {
   formsFor,
   PLAIN_TUNING,
   type RowForm,
-  requireTuning,
   type Tuning,
   tuningFor,
   withoutStaged,
@@ -157,10 +157,18 @@ describe("a tuning from outside", () => {
     });
   });
 
+  test("may say nothing of the order of words, as those stored before did", () => {
+    expect(requireTuning(good)).toEqual(good);
+    const ordered = { ...good, rowsPerLane: 2, scaleOrder: "byRun" };
+    expect(requireTuning(ordered)).toEqual(ordered);
+  });
+
   test.each([
     [[], "tuning must be an object"],
     [{ ...good, colour: "blue" }, 'tuning has no field "colour"'],
     [{ ...good, lanes: 7 }, "lanes must be one of 8, 16, 32, got 7"],
+    [{ ...good, rowsPerLane: 3 }, "rowsPerLane must be one of 1, 2, 4, got 3"],
+    [{ ...good, scaleOrder: "byRow" }, 'scaleOrder must be one of byGroup, byRun, got "byRow"'],
     [{ lanes: 8 }, "rowForms must be a list of forms"],
     [{ ...good, rowForms: [] }, "rowForms must be a list of forms"],
     [{ ...good, rowForms: [{ ...form, tokens: 3 }] }, "tokens must be one of 1, 2, 4, 8, got 3"],

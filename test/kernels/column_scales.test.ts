@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { checkGroupOrder, packColumnScales } from "../../kernels/linear/column_scales.ts";
+import { scalePlace } from "../../kernels/linear/weight_order.ts";
 import { decodeF16, encodeBf16 } from "../../src/dtype.ts";
 import { UnsupportedError } from "../../src/errors.ts";
 import { packFile } from "../support/packed_columns.ts";
@@ -7,7 +8,9 @@ import { seeded } from "../support/seeded.ts";
 
 describe.each(["awq", "gptq"] as const)("packColumnScales of %s", (packing) => {
   test("writes the scale words of a slice", () => {
-    const [sourceRows, sourceColumns, rowsPadded] = [40, 320, 24] as const;
+    const [sourceRows, sourceColumns, rowsPadded] = [40, 320, 32] as const;
+    const order = { lanes: 8, rowsPerLane: 2, scaleOrder: "byRun" } as const;
+    const place = scalePlace(order, { rowsPadded, groups: 3 });
     const random = seeded(5);
     const groups = sourceColumns / 64;
     const zeros = Array.from({ length: groups }, () =>
@@ -29,7 +32,7 @@ describe.each(["awq", "gptq"] as const)("packColumnScales of %s", (packing) => {
         sourceColumns,
         scalesDtype,
         into,
-        rowsPadded,
+        place,
         // GPTQ's zero points are packed by output as well, in plain order.
         qzeros: packing === "awq" ? packFile("awq", zeros) : packZeros(zeros),
         scales: new Uint8Array(numbers.buffer),
@@ -42,7 +45,7 @@ describe.each(["awq", "gptq"] as const)("packColumnScales of %s", (packing) => {
       });
       for (let group = 0; group < 3; group++) {
         for (let r = 0; r < rowsPadded; r++) {
-          const word = into[group * rowsPadded + r]!;
+          const word = into[place(r, group)]!;
           if (r < 8 || r >= 21) {
             expect(word).toBe(1);
             continue;
@@ -79,7 +82,7 @@ test("packColumnScales refuses a slice that cuts a group", () => {
       scalesDtype: "F16",
       groupColumns: 64,
       into: new Uint32Array(16),
-      rowsPadded: 8,
+      place: scalePlace({ lanes: 8 }, { rowsPadded: 8, groups: 2 }),
     });
   expect(pack).toThrow("column 32 is not a multiple of 64");
 });

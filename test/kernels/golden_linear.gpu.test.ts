@@ -2,8 +2,9 @@ import { describe, expect, test } from "vitest";
 import quantizeE4m3 from "../../kernels/common/quantize_e4m3.wgsl?raw";
 import { packWeight } from "../../kernels/linear/check_weights.ts";
 import { gateUp } from "../../kernels/linear/gate_up.ts";
-import { type Fp8Decode, gateUpRows, paddedRows } from "../../kernels/linear/layout.ts";
+import type { Fp8Decode } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { gateUpRows, paddedRows } from "../../kernels/linear/weight_order.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { whole } from "../../src/gpu/tensor.ts";
 import {
@@ -131,7 +132,7 @@ describe.skipIf(goldenKernelsAbsent)("golden linear kernels", () => {
         xStride: columns,
         weight: {
           ...shape,
-          rowsPadded: paddedRows(rows, LANES),
+          rowsPadded: paddedRows(rows, { lanes: LANES }),
           words: whole(upload(words)),
           scales: whole(upload(scales)),
         },
@@ -164,7 +165,7 @@ describe.skipIf(goldenKernelsAbsent)("golden linear kernels", () => {
   test("gateUp multiplies silu(gate) by up", async () => {
     const { gate, up, y } = golden!.silu_mul;
     const intermediate = floatsOf(gate).length;
-    const { upRow, rows } = gateUpRows(intermediate, LANES);
+    const { upRow, rows } = gateUpRows(intermediate, { lanes: LANES });
     const column = new Float32Array(rows);
     column.set(floatsOf(gate));
     column.set(floatsOf(up), upRow);

@@ -1,12 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { packWeight } from "../../kernels/linear/check_weights.ts";
-import {
-  int4ScaleWord,
-  type LinearWeight,
-  paddedRows,
-  scaleWords,
-} from "../../kernels/linear/layout.ts";
+import { int4ScaleWord, type LinearWeight, scaleWords } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { paddedRows } from "../../kernels/linear/weight_order.ts";
 import { quantize } from "../../kernels/norm/quantize.ts";
 import { decodeF16 } from "../../src/dtype.ts";
 import { whole } from "../../src/gpu/tensor.ts";
@@ -75,7 +71,7 @@ describe.skipIf(goldenKernelsAbsent)("golden kernels over quantized weights", ()
     const { weight, weight_scale } = golden!.int8_channel_matmul;
     const [rows, columns] = weight.shape as [number, number];
     const shape = { dtype: "int8", rows, columns, lanes: LANES } as const;
-    const rowsPadded = paddedRows(rows, LANES);
+    const rowsPadded = paddedRows(rows, { lanes: LANES });
     const { words } = packWeight(shape, bytesOf(weight));
     const scales = new Float32Array(scaleWords(shape) * rowsPadded);
     for (let i = 0; i < scales.length; i += rowsPadded) scales.set(floatsOf(weight_scale), i);
@@ -107,7 +103,7 @@ describe.skipIf(goldenKernelsAbsent)("golden kernels over quantized weights", ()
     const { N: rows, K: columns, group_size, ...encoded } = golden!.awq_matmul;
     const groupColumns = group_size as 32;
     const shape = { dtype: "int4", rows, columns, lanes: LANES, groupColumns } as const;
-    const rowsPadded = paddedRows(rows, LANES);
+    const rowsPadded = paddedRows(rows, { lanes: LANES });
     const codes = wholesOf(encoded.weight_int_KxN);
     const pairs = Uint8Array.from({ length: (rows * columns) / 2 }, (_, i) => {
       const row = Math.floor((2 * i) / columns);

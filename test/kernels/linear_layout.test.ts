@@ -1,14 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { packWeight, unpackWeight } from "../../kernels/linear/check_weights.ts";
+import { int4ScaleWord, scaleWords, segments, weightBytes } from "../../kernels/linear/layout.ts";
+import { RowPacker, spreadScales } from "../../kernels/linear/row_packer.ts";
 import {
   gateUpRows,
-  int4ScaleWord,
-  RowPacker,
-  scaleWords,
-  segments,
-  spreadScales,
-  weightBytes,
-} from "../../kernels/linear/layout.ts";
+  granulePlace,
+  paddedRows,
+  scalePlace,
+} from "../../kernels/linear/weight_order.ts";
 import { decodeE4m3 } from "../../src/dtype.ts";
 
 const shape = { dtype: "fp8", rows: 21, columns: 141, lanes: 8 } as const;
@@ -110,7 +109,54 @@ test("int4ScaleWord keeps F16 and BF16 scales exactly and rounds others to neare
 });
 
 test("gateUpRows starts the up rows at a multiple of the lanes", () => {
-  expect(gateUpRows(21, 8)).toEqual({ upRow: 24, rows: 48 });
+  expect(gateUpRows(21, { lanes: 8 })).toEqual({ upRow: 24, rows: 48 });
+  expect(gateUpRows(21, { lanes: 8, rowsPerLane: 4 })).toEqual({ upRow: 32, rows: 64 });
+});
+
+describe("the order of a weight's words", () => {
+  const inRuns = { lanes: 8, rowsPerLane: 4, scaleOrder: "byRun" } as const;
+
+  test("has the granules of a run side by side", () => {
+    const [plain, runs] = [{ lanes: 8 }, inRuns].map((order) => granulePlace(order, 5));
+    expect([plain!(7, 0), plain!(8, 0), plain!(8, 2), plain!(33, 4)]).toEqual([7, 40, 56, 193]);
+    expect([runs!(7, 0), runs!(8, 0), runs!(8, 2), runs!(33, 4)]).toEqual([7, 8, 72, 289]);
+    expect(paddedRows(33, inRuns)).toBe(64);
+  });
+
+  test("has the scales of a group of columns together, or those of a run", () => {
+    const size = { rowsPadded: 64, groups: 3 };
+    const plain = scalePlace({ lanes: 8, rowsPerLane: 4 }, size);
+    const runs = scalePlace(inRuns, size);
+    expect([plain(33, 0), plain(33, 2)]).toEqual([33, 2 * 64 + 33]);
+    expect([runs(31, 1), runs(32, 0), runs(33, 2)]).toEqual([63, 96, 96 + 64 + 1]);
+  });
+
+  test.each(
+    [1, 2, 4].flatMap(
+      (rowsPerLane) =>
+        [
+          [rowsPerLane, "byGroup"],
+          [rowsPerLane, "byRun"],
+        ] as const,
+    ),
+  )(
+    "gives each word a place of its own: %i rows of a lane, scales %s",
+    (rowsPerLane, scaleOrder) => {
+      const order = { lanes: 8, rowsPerLane, scaleOrder };
+      const rowsPadded = paddedRows(21, order);
+      for (const place of [granulePlace(order, 6), scalePlace(order, { rowsPadded, groups: 6 })]) {
+        const places = Array.from({ length: 6 * rowsPadded }, (_, i) =>
+          place(i % rowsPadded, Math.floor(i / rowsPadded)),
+        );
+        expect(places.sort((a, b) => a - b)).toEqual(places.map((_, i) => i));
+      }
+      const blockScales = Float32Array.of(1, 2);
+      const packed = packWeight({ ...shape, ...order }, bytes, blockScales);
+      expect(unpackWeight({ ...shape, ...order }, packed)).toEqual(
+        unpackWeight(shape, packWeight(shape, bytes, blockScales)),
+      );
+    },
+  );
 });
 
 test("segments are as many as there are blocks, 32 at most", () => {
@@ -127,7 +173,7 @@ test("spreadScales takes a slice that starts inside a block", () => {
     firstColumnBlock: 1,
     columnBlockCount: 2,
     into,
-    rowsPadded: 8,
+    place: scalePlace({ lanes: 8 }, { rowsPadded: 8, groups: 2 }),
     firstRow: 4,
   });
   expect([...into]).toEqual([0, 0, 0, 0, 2, 2, 5, 0, 0, 0, 0, 0, 3, 3, 6, 0]);

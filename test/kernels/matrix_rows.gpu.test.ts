@@ -4,14 +4,10 @@ import { emulatedTiles, MATRIX_CONFIGS } from "../../kernels/linear/check_matrix
 import { randomWeight } from "../../kernels/linear/check_weights.ts";
 import { gateUp } from "../../kernels/linear/gate_up.ts";
 import type { RecordRows } from "../../kernels/linear/launch_form.ts";
-import {
-  DEFAULT_LAYOUT,
-  gateUpRows,
-  type LinearWeight,
-  paddedRows,
-} from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT, type LinearWeight } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
 import type { MatrixTiles } from "../../kernels/linear/matrix_tiles.ts";
+import { gateUpRows, paddedRows } from "../../kernels/linear/weight_order.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../../src/gpu/tensor.ts";
 import { device, download, seeded, upload } from "../support/gpu.ts";
@@ -25,11 +21,11 @@ const random = seeded(7);
 const x = Float32Array.from({ length: ROWS * COLUMNS }, () => random() - 0.5);
 const shape = { ...DEFAULT_LAYOUT, dtype: "bf16", columns: COLUMNS } as const;
 const matrixOf = (rows: number): LinearWeight => ({
-  ...{ ...shape, rows, rowsPadded: paddedRows(rows, shape.lanes) },
+  ...{ ...shape, rows, rowsPadded: paddedRows(rows, shape) },
   words: whole(upload(randomWeight({ ...shape, rows }, random).words)),
 });
 const single = matrixOf(OUTPUTS);
-const halves = matrixOf(gateUpRows(OUTPUTS, shape.lanes).rows);
+const halves = matrixOf(gateUpRows(OUTPUTS, shape).rows);
 
 interface Output {
   readonly x: Tensor;

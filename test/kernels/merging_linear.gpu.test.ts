@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { paddedRows } from "../../kernels/linear/layout.ts";
 import { mergingLinear } from "../../kernels/linear/merging_linear.ts";
+import { paddedRows } from "../../kernels/linear/weight_order.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { device } from "../support/gpu.ts";
@@ -26,7 +26,7 @@ test.each([
   const shape = { dtype: "f32", rows, columns, lanes: LANES } as const;
   const launch = mergingLinear(recorder, {
     ...{ ...options, partials: spare, rows: spare, splitLength: 8, out: spare, outStride: rows },
-    weight: { ...shape, rowsPadded: paddedRows(rows, LANES), words: spare },
+    weight: { ...shape, rowsPadded: paddedRows(rows, { lanes: LANES }), words: spare },
   });
   expect(launch !== undefined).toBe(merges);
   recorder.destroy();

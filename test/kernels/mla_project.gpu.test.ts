@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { mlaProject } from "../../kernels/cache/mla_project.ts";
 import { mlaEntryBytes, mlaWrite } from "../../kernels/cache/mla_write.ts";
 import { randomRows, randomWeight } from "../../kernels/linear/check_weights.ts";
-import { paddedRows } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
+import { paddedRows } from "../../kernels/linear/weight_order.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../../src/gpu/tensor.ts";
 import { DEFAULT_TUNING, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
@@ -27,7 +27,7 @@ const OUTPUTS = 44;
 function spareWeight(rows: number, columns: number, rowForms: readonly RowForm[]) {
   const words = whole(upload(new Uint32Array(64)));
   const tuning = { lanes: LANES, rowForms };
-  const sizes = { rows, columns, rowsPadded: paddedRows(rows, LANES) };
+  const sizes = { rows, columns, rowsPadded: paddedRows(rows, { lanes: LANES }) };
   return { ...sizes, dtype: "bf16" as const, lanes: LANES, words, tuning };
 }
 
@@ -56,11 +56,17 @@ async function prepare({ dtype, cacheDtype, columns, latent, rounded }: Shape) {
   const random = seeded(7);
   const numbers = (count: number) => Float32Array.from({ length: count }, () => 0.5 + random());
   const filled = (data: ArrayBufferView) => whole(upload(data));
-  const latentOffset = paddedRows(columns, LANES);
+  const latentOffset = paddedRows(columns, { lanes: LANES });
   const width = latentOffset + latent + ROPE;
   const { words, scales } = randomWeight({ dtype, lanes: LANES, rows: OUTPUTS, columns }, random);
   const weight = {
-    ...{ dtype, lanes: LANES, rows: OUTPUTS, columns, rowsPadded: paddedRows(OUTPUTS, LANES) },
+    ...{
+      dtype,
+      lanes: LANES,
+      rows: OUTPUTS,
+      columns,
+      rowsPadded: paddedRows(OUTPUTS, { lanes: LANES }),
+    },
     ...{ words: filled(words), tuning: PLAIN_TUNING, ...(rounded && { scales: filled(scales) }) },
   };
   const entryWords = mlaEntryBytes(cacheDtype, latent, ROPE) / 4;
@@ -80,7 +86,7 @@ async function prepare({ dtype, cacheDtype, columns, latent, rounded }: Shape) {
     ...{ cache, cacheDtype, eps: EPS },
   };
   const [queryNorm, latentNorm] = [numbers(columns), numbers(latent)];
-  const latentStart = paddedRows(columns, 4);
+  const latentStart = Math.ceil(columns / 4) * 4;
   const norms = new Float32Array(latentStart + latent);
   norms.set(queryNorm);
   norms.set(latentNorm, latentStart);

@@ -4,10 +4,11 @@ import { tuneKernels } from "../../kernels/tune.ts";
 import { isBetter, tuneFusions } from "../../kernels/tune_fusions.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { formOf, PLAIN_TUNING, requireTuning } from "../../src/gpu/tuning.ts";
+import { requireTuning } from "../../src/gpu/require_tuning.ts";
+import { formOf, PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
 
-const quick = { lanes: [8], milliseconds: 1 };
+const quick = { lanes: [8], orders: [], milliseconds: 1 };
 
 test.skipIf(smallestCaseOnly)(
   "measures every form and finds a tuning that may be stored",
@@ -15,12 +16,13 @@ test.skipIf(smallestCaseOnly)(
     const seen: string[] = [];
     const { tuning, winners, upload } = await tuneKernels(device, {
       ...quick,
+      orders: [{ rowsPerLane: 4, scaleOrder: "byRun" }],
       matrices: [{ dtype: "int8", rows: 40, columns: 300 }],
       onProgress: (done, total) => seen.push(`${done}/${total}`),
     });
     expect(requireTuning(JSON.parse(JSON.stringify(tuning)))).toEqual(tuning);
     expect(Object.keys(tuning.dtypeForms ?? {})).toEqual(["int8"]);
-    expect(seen).toEqual(["0/1", "1/1"]);
+    expect(seen).toEqual(["0/2", "1/2", "2/2"]);
     expect(tuning.rowForms[0]).toMatchObject({ tokens: 1, cost: 1 });
     expect(winners.map(({ tokens }) => tokens)).toEqual(
       tuning.rowForms.map(({ tokens }) => tokens),

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { tuneAttention } from "../../kernels/tune_attention.ts";
-import { PLAIN_TUNING, requireTuning } from "../../src/gpu/tuning.ts";
+import { requireTuning } from "../../src/gpu/require_tuning.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { device, fullTest } from "../support/gpu.ts";
 
 // Dozens of pipelines.

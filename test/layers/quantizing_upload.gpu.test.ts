@@ -9,7 +9,7 @@ import { QuantizingUpload } from "../../src/layers/quantizing_upload.ts";
 import { StagedUpload } from "../../src/layers/staged_upload.ts";
 import { device, download, seeded } from "../support/gpu.ts";
 
-const layout = { lanes: 8 };
+const layout = { lanes: 8, rowsPerLane: 2, scaleOrder: "byRun" } as const;
 const memory = new DeviceMemory(device.limits, device);
 const staged = new StagedUpload(device);
 const upload = new QuantizingUpload(staged);
@@ -81,7 +81,7 @@ describe("QuantizingUpload", () => {
       words: new Uint32Array(place.at.words.size / 4),
       scales: new Uint32Array(place.scaleGroups * place.rowsPadded),
     };
-    const shape = { ...target, columns, rowsPadded: place.rowsPadded, lanes: 8 };
+    const shape = { ...target, columns, rowsPadded: place.rowsPadded, ...layout };
     let errors = 0;
     let squares = 0;
     for (const [part, rows] of parts.entries()) {
@@ -128,7 +128,7 @@ describe("QuantizingUpload", () => {
       const from = (21 + r) * sourceColumns + 160;
       sliced.set(numbers.subarray(from, from + columns), r * columns);
     }
-    const shape = { ...target, columns, rowsPadded: place.rowsPadded, lanes: 8 };
+    const shape = { ...target, columns, rowsPadded: place.rowsPadded, ...layout };
     const want = {
       words: new Uint32Array(place.at.words.size / 4),
       scales: new Uint32Array(place.scaleGroups * place.rowsPadded),
@@ -158,8 +158,11 @@ describe("QuantizingUpload", () => {
     const [one] = new Uint32Array(Float32Array.of(1).buffer);
     const { scales } = await wordsOf(place);
     const groups = Math.ceil(columns / 128);
-    const wanted = Array.from({ length: groups * 24 }, (_, i) => (i % 24 < rows ? one : 0));
-    expect([...scales]).toEqual(wanted);
+    const wanted = new Uint32Array(groups * place.rowsPadded);
+    for (let i = 0; i < groups * rows; i++) {
+      wanted[place.scalePlace(i % rows, Math.floor(i / rows))] = one!;
+    }
+    expect(scales).toEqual(wanted);
   });
 
   test("does not report what has not come", async () => {

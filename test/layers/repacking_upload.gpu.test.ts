@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
 import { packColumnScales } from "../../kernels/linear/column_scales.ts";
 import { WEIGHT_BYTES, type WeightDtype } from "../../kernels/linear/layout.ts";
+import { orderOf, scalePlace, type WeightOrder } from "../../kernels/linear/weight_order.ts";
 import type { Destination, WeightChunk } from "../../src/checkpoint/weight_spec.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
 import { allocateMatrix, type MatrixPlace } from "../../src/layers/matrix_place.ts";
@@ -24,18 +25,17 @@ afterAll(() => {
   memory.destroy();
 });
 
-interface Size {
+interface Size extends WeightOrder {
   readonly dtype: WeightDtype;
   readonly columns: number;
   readonly parts: readonly number[];
-  readonly lanes: number;
 }
 
 /** Two places alike: what one way writes is compared with what the other does. */
-function places({ dtype, columns, parts, lanes }: Size): [MatrixPlace, MatrixPlace] {
+function places({ dtype, columns, parts, ...order }: Size): [MatrixPlace, MatrixPlace] {
   const encoding = { kind: "plain", dtype: "U8" } as const;
   const format = { dtype, encoding, ...(dtype === "int4" && { groupColumns: 32 as const }) };
-  const shape = { format, columns, parts, layout: { lanes } };
+  const shape = { format, columns, parts, layout: orderOf(order) };
   const place = () => allocateMatrix(memory, "test", shape).place;
   return [place(), place()];
 }
@@ -72,9 +72,9 @@ async function deliver(
 
 const SIZES: readonly (Size & { readonly source?: RowSlice })[] = [
   { dtype: "bf16", columns: 203, parts: [37, 11], lanes: 8 },
-  { dtype: "f32", columns: 3, parts: [5], lanes: 16 },
+  { dtype: "f32", columns: 3, parts: [5], lanes: 16, rowsPerLane: 2 },
   { dtype: "fp8", columns: 256, parts: [64, 64], lanes: 8 },
-  { dtype: "int8", columns: 129, parts: [9, 1, 30], lanes: 32 },
+  { dtype: "int8", columns: 129, parts: [9, 1, 30], lanes: 8, rowsPerLane: 4 },
   { dtype: "mxfp4", columns: 96, parts: [7, 7], lanes: 8 },
   {
     ...{ dtype: "fp8", columns: 40, parts: [19], lanes: 8 },
@@ -160,7 +160,8 @@ describe("RepackingUpload", () => {
           Array.from({ length: sourceRows }, () => upTo(16)),
         );
         const parts = [5, rows, 3];
-        const [place] = places({ dtype: "int4", columns, parts, lanes });
+        const rowsPerLane = [1, 2, 4][upTo(3)]!;
+        const [place] = places({ dtype: "int4", columns, parts, lanes, rowsPerLane });
         const slice = {
           packing,
           sourceRows,
@@ -181,7 +182,7 @@ describe("RepackingUpload", () => {
             const r = n - firstRow;
             const meant = r >= 0 && r < rows && k < columns;
             const want = meant ? codes[sourceColumn + k]![sourceRow + r]! : 0;
-            if (codeAt(words, lanes, columns, n, k) !== want) wrong += 1;
+            if (codeAt(words, place.shape.layout, columns, n, k) !== want) wrong += 1;
           }
         }
         expect(wrong).toBe(0);
@@ -221,13 +222,13 @@ describe("RepackingUpload", () => {
       scalesDtype: "F16",
       groupColumns,
       into: scaleWords,
-      rowsPadded: N,
+      place: scalePlace({ lanes: 8 }, { rowsPadded: N, groups: K / groupColumns }),
     });
     const weight = Float64Array.from({ length: N * K }, (_, i) => {
       const [n, k] = [Math.floor(i / K), i % K];
       const word = scaleWords[Math.floor(k / groupColumns) * N + n]!;
       const scale = new Float32Array(Uint32Array.of(word & ~31).buffer)[0]!;
-      return (codeAt(words, 8, K, n, k) - (word & 31)) * scale;
+      return (codeAt(words, { lanes: 8 }, K, n, k) - (word & 31)) * scale;
     });
     expect(Float32Array.from(weight)).toEqual(floatsOf(golden.dequant_NxK));
     const x = floatsOf(golden.x);

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { type RowForm, requireTuning, type Tuning } from "../../src/gpu/tuning.ts";
+import { requireTuning } from "../../src/gpu/require_tuning.ts";
+import type { RowForm, Tuning } from "../../src/gpu/tuning.ts";
 import { kernelTuning, measureAndStore } from "../../src/node/kernel_tuning.ts";
 import { storeTuning } from "../../src/node/tuning_file.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
@@ -34,7 +35,7 @@ test("what was measured is stored and used from then on", async () => {
   const told: string[] = [];
   expect(await started(path, told)).toBeUndefined();
   const matrices = [{ dtype: "fp8", rows: 24, columns: 140 }] as const;
-  const demand = { matrices, lanes: [8], milliseconds: 1 };
+  const demand = { matrices, lanes: [8], orders: [], milliseconds: 1 };
   const { tuning } = await measureAndStore(device, { demand, onProgress: () => {}, path });
   expect(await started(path, told)).toEqual(tuning);
   // A start that would measure has no need to.
@@ -56,11 +57,12 @@ test("plain kernels have no tuning, and are not tuned", async () => {
 
 // Each tuning has pipelines of its own for the whole model.
 test.skipIf(!fullTest)(
-  "a model gives the same answers in every tuning, also with other lanes",
+  "a model gives the same answers in every tuning, also with other lanes and orders",
   async () => {
     const answers: (readonly number[])[] = [];
     const wide: Tuning = { lanes: 16, rowForms: SPLIT_FORMS };
-    for (const tuning of [undefined, SPLIT, wide]) {
+    const inRuns: Tuning = { ...SPLIT, rowsPerLane: 4, scaleOrder: "byRun", repacks: true };
+    for (const tuning of [undefined, SPLIT, wide, inRuns]) {
       const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
         ...{ device, tuning, contextLength: 64, maxRunningRequests: 2 },
       });
@@ -77,6 +79,7 @@ test.skipIf(!fullTest)(
     expect(answers[0]).toHaveLength(16);
     expect(answers[1]).toEqual(answers[0]);
     expect(answers[2]).toEqual(answers[0]);
+    expect(answers[3]).toEqual(answers[0]);
   },
 );
 

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { runCommand } from "../../src/node/command.ts";
-import { formatFusions, formatUpload, formatWinners } from "../../src/node/tune_command.ts";
+import {
+  formatFusions,
+  formatOrder,
+  formatUpload,
+  formatWinners,
+} from "../../src/node/tune_command.ts";
 
 async function wisp(...args: readonly string[]) {
   const stdout: string[] = [];
@@ -62,6 +67,15 @@ test("the table has a line for each form, with weights that are read in a second
 test("rates of both ways to put weights in order", () => {
   expect(formatUpload({ bytes: 3e9, host: 2, gpu: 0.5 })).toBe(
     "Weights: put in order by the host 1.50 GB/s, by the GPU 6.00 GB/s\n",
+  );
+});
+
+test("where the words of weights lie", () => {
+  expect(formatOrder(PLAIN_TUNING)).toBe(
+    "Weights: 1 row of a lane side by side, the scales of a group of columns together\n",
+  );
+  expect(formatOrder({ ...PLAIN_TUNING, rowsPerLane: 4, scaleOrder: "byRun" })).toBe(
+    "Weights: 4 rows of a lane side by side, the scales of a run of rows together\n",
   );
 });
 

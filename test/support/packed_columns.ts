@@ -4,6 +4,7 @@
  * @module
  */
 import type { ColumnPacking } from "../../kernels/linear/column_scales.ts";
+import { granulePlace, type WeightOrder } from "../../kernels/linear/weight_order.ts";
 
 const AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7];
 
@@ -29,12 +30,11 @@ export function packFile(
 /** Code of output n and input k of a matrix laid out for the linear kernels. */
 export function codeAt(
   words: Uint32Array,
-  lanes: number,
+  order: WeightOrder,
   columns: number,
   n: number,
   k: number,
 ): number {
-  const granules = Math.ceil(columns / 128) * 4;
-  const granule = (Math.floor(n / lanes) * granules + Math.floor(k / 32)) * lanes + (n % lanes);
+  const granule = granulePlace(order, Math.ceil(columns / 128) * 4)(n, Math.floor(k / 32));
   return (words[granule * 4 + Math.floor((k % 32) / 8)]! >>> (4 * (k % 8))) & 15;
 }

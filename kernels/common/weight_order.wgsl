@@ -1,0 +1,51 @@
+// Where the granules and the scales of a weight lie: the one place in the kernels that knows.
+// linear/weight_order.ts is the one of the host.
+//
+//   granule g of row r  (r / RUN_ROWS * granules of a row + g) * RUN_ROWS + r % RUN_ROWS
+//   scale g of row r    g * rows_padded + r or, with SCALES_BY_RUN, as granules lie
+//
+// Needs dot_rows.wgsl, one of weights_*.wgsl, and `columns` and `rows_padded` of `params`.
+
+const ROWS_PER_LANE = 1u;
+// Rows whose granules lie side by side.
+const RUN_ROWS = ROWS_PER_LANE * LANES;
+const SCALES_BY_RUN = false;
+
+fn column_blocks() -> u32 {
+  return (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
+}
+
+// Index of a piece of each weight row, which is one of the row's granule piece / PIECES.
+fn piece_at(first_granule: vec4u, piece: u32) -> vec4u {
+  return (first_granule + vec4u(piece / PIECES * RUN_ROWS)) * PIECES + vec4u(piece % PIECES);
+}
+
+// Index of the first granule of a weight row of `columns` columns.
+fn row_granule(row: u32) -> u32 {
+  return row / RUN_ROWS * (column_blocks() * BLOCK_GRANULES * RUN_ROWS) + row % RUN_ROWS;
+}
+
+fn row_granules(row: vec4u) -> vec4u {
+  return vec4u(row_granule(row.x), row_granule(row.y), row_granule(row.z), row_granule(row.w));
+}
+
+// Index of the first scale of each weight row.
+fn first_scales(row: vec4u) -> vec4u {
+  if !SCALES_BY_RUN { return row; }
+  let run_scales = column_blocks() * BLOCK_SCALE_WORDS * RUN_ROWS;
+  return row / RUN_ROWS * run_scales + row % RUN_ROWS;
+}
+
+// From a scale of a row to the next one.
+fn scale_step() -> u32 {
+  return select(params.rows_padded, RUN_ROWS, SCALES_BY_RUN);
+}
+
+// Granules and scales of a whole weight, where several lie behind one another.
+fn weight_granules() -> u32 {
+  return params.rows_padded * (column_blocks() * BLOCK_GRANULES);
+}
+
+fn weight_scales() -> u32 {
+  return params.rows_padded * (column_blocks() * BLOCK_SCALE_WORDS);
+}
