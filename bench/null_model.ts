@@ -75,6 +75,7 @@ export async function nullServer(
     maxSequences: count,
     communicator: ONE_RANK,
     prefillCapacity: 0,
+    sharesReads: false,
     oneForm: false,
     buckets: resolveBuckets({}),
   });

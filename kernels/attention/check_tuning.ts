@@ -19,6 +19,6 @@ export function exchangeOptions(device: GPUDevice, tuning: Numbers): ExchangeOpt
 }
 
 /** A tuning as checks write it. */
-export function tuningNumbers({ subgroups, ...numbers }: AttentionTuning): Numbers {
+export function tuningNumbers({ subgroups, sharesReads: _, ...numbers }: AttentionTuning): Numbers {
   return { ...numbers, subgroups: subgroups ? 1 : 0 };
 }

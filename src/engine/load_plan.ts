@@ -15,6 +15,7 @@ import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import { requireTuning } from "../gpu/require_tuning.ts";
 import {
+  attentionTuning,
   PLAIN_TUNING,
   type Tuning,
   tuningFor,
@@ -130,6 +131,7 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
     wantedIsGiven: options.maxTotalTokens !== undefined,
     maxTensorBytes,
   });
+  const attention = tuning.attention ?? attentionTuning(device.adapterInfo);
   const isSmall = counting.bytes("weights") < STAGED_WEIGHT_BYTES;
   const contextLength = Math.min(options.contextLength, memoryPlan.cacheTokens);
   const { prefillCapacity } = memoryPlan;
@@ -140,7 +142,10 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
     ...{ definition, device, limits, options, oneForm, promptsDiffer, uploadTo, measured },
     ...{ cacheShape, memoryPlan },
     tuning: given.tuning === undefined && isSmall ? withoutStaged(tuning) : tuning,
-    sizes: { shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
+    sizes: {
+      ...{ shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
+      sharesReads: oneForm || attention.sharesReads === true,
+    },
     create: (context) =>
       definition.create({
         ...modelOptions,

@@ -24,11 +24,12 @@ export interface StepSizes {
   readonly maxSequences: number;
   /** Cached entries that prompt attention expands at once. */
   readonly prefillCapacity: number;
+  /** Whether generated rows of one sequence share the reads of attention. */
+  readonly sharesReads: boolean;
 }
 
-/** @param options `oneForm`: prompt rows run in the form of generated rows. */
 export function stepTensorSizes(
-  options: StepSizes & { readonly oneForm: boolean },
+  options: StepSizes,
   cache: Pick<KvCache, "slots">,
 ): StepTensorsOptions {
   const { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity } = options;
@@ -43,7 +44,7 @@ export function stepTensorSizes(
     maxSequences,
     maxPages: Math.ceil(contextLength / pageSize),
     paddingSlot: cache.slots,
-    sharesReads: options.oneForm,
+    sharesReads: options.sharesReads,
   };
 }
 

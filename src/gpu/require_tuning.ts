@@ -84,13 +84,15 @@ function requireFlags(
 
 function requireAttention({ attention }: Readonly<Record<string, unknown>>): AttentionTuning {
   const numbers = ["rowHeads", "groupHeads", "promptHeads", "lanes"] as const;
-  const given = requireFields(attention, "attention", [...numbers, "subgroups"]);
+  const given = requireFields(attention, "attention", [...numbers, "subgroups", "sharesReads"]);
   const [rowHeads, groupHeads, promptHeads, lanes] = numbers.map((name) =>
     requireChoice(given[name], name),
   ) as [number, number, number, number];
-  const { subgroups } = given;
+  const { subgroups, sharesReads = false } = given;
   if (typeof subgroups !== "boolean") return refuse("subgroups must be true or false");
-  return { rowHeads, groupHeads, promptHeads, lanes, subgroups };
+  if (typeof sharesReads !== "boolean") return refuse("sharesReads must be true or false");
+  const shared = { ...(sharesReads && { sharesReads }) };
+  return { rowHeads, groupHeads, promptHeads, ...shared, lanes, subgroups };
 }
 
 function requireChoice(value: unknown, name: NumberChoice, words: string = name): number {

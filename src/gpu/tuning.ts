@@ -38,6 +38,11 @@ export interface AttentionTuning {
   readonly groupHeads: number;
   /** The same for each row of a prompt. */
   readonly promptHeads: number;
+  /**
+   * Whether generated rows of one sequence share what they read of the cache, in a pipeline of their
+   * own, as they always do where prompts run in their form. Default false.
+   */
+  readonly sharesReads?: boolean;
   /** Invocations of a workgroup, where it is no subgroup. */
   readonly lanes: number;
   /** Whether a workgroup is one subgroup, where their size is known, and nothing goes through memory. */
@@ -106,12 +111,17 @@ function alone(...costs: readonly number[]): RowForm[] {
 /**
  * Measured on llvmpipe and SwiftShader by processor time (`bench/attention.bench.ts`), whose loads
  * cost the most: half as many heads of a workgroup take 11 to 32 % longer. A row's sixteen heads in
- * one workgroup take 10 to 13 % less, but leave all cores but one idle in a short context.
+ * one workgroup take 10 to 13 % less, but leave all cores but one idle in a short context. Rows of one
+ * sequence share no reads unless prompts do: they would take 27 to 30 % less, but their pipeline
+ * compiles twice as long as that of rows alone, a tenth of the embedded model's cold start.
  */
 const FEW_LANES: AttentionTuning = {
   ...{ rowHeads: 8, groupHeads: 4, promptHeads: 2 },
   ...{ lanes: 8, subgroups: true },
 };
+
+/** Of GPUs, where pipelines compile soon. */
+const MANY_LANES = { promptHeads: 1, sharesReads: true, lanes: 32, subgroups: true };
 
 /** One row at a time or four, nothing shared out: what every adapter can do. */
 export const PLAIN_TUNING: Tuning = {
@@ -176,7 +186,7 @@ const MANY_INVOCATIONS: Tuning = {
     { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 },
     { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 5 },
   ],
-  attention: { rowHeads: 8, groupHeads: 2, promptHeads: 1, lanes: 32, subgroups: true },
+  attention: { ...MANY_LANES, rowHeads: 8, groupHeads: 2 },
 };
 
 /**
@@ -194,7 +204,7 @@ const FEW_CORES: Tuning = {
     { tokens: 8, split: 1, workgroup: 64, cost: 2.4 },
     { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
   ],
-  attention: { rowHeads: 4, groupHeads: 1, promptHeads: 1, lanes: 32, subgroups: true },
+  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
 };
 
 interface AdapterRow {

@@ -18,7 +18,10 @@ export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
   readonly queryStart: number;
-  /** Its rows: any number of a prompt; several generated ones where they are verified or computed again. */
+  /**
+   * Its rows: any number of a prompt; several generated ones where they are computed again, or
+   * verified: those may share the reads of attention (see row_groups.ts).
+   */
   readonly queryLength: number;
   /** Position of its first row; row i stands at `position + i`. */
   readonly position: number;

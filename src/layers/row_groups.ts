@@ -10,22 +10,25 @@ import type { BatchSequence } from "./batch.ts";
 /** Words of a group: first row, row count. */
 export const GROUP_WORDS = 2;
 
+/** Rows of a group, on average, from which on sharing reads pays: a group takes longer than a row. */
+const WORTH_SHARING = 2;
+
 /**
  * Writes the groups of all decode rows to `groups`.
  *
- * @returns How many there are; 0 where every sequence has one row, which needs none.
+ * @returns How many there are; 0 where each row had better read for itself.
  */
 export function fillRowGroups(groups: Uint32Array, sequences: readonly BatchSequence[]): number {
   let count = 0;
-  let isShared = false;
+  let rows = 0;
   for (const { phase, queryStart, queryLength } of sequences) {
     if (phase === "prefill") continue;
-    isShared ||= queryLength > 1;
+    rows += queryLength;
     for (let row = 0; row < queryLength; row += SHARED_ROWS) {
       groups[count * GROUP_WORDS] = queryStart + row;
       groups[count * GROUP_WORDS + 1] = Math.min(SHARED_ROWS, queryLength - row);
       count += 1;
     }
   }
-  return isShared ? count : 0;
+  return rows >= WORTH_SHARING * count ? count : 0;
 }

@@ -63,6 +63,10 @@ const HOST = { retractionMemory: 2 ** 26 };
 
 /** Several workgroups have queries of one key head. */
 const ONE_HEAD = { ...PLAIN_TUNING, attention: { ...PLAIN_TUNING.attention!, rowHeads: 1 } };
+const SHARES_READS = {
+  ...PLAIN_TUNING,
+  attention: { ...PLAIN_TUNING.attention!, sharesReads: true },
+};
 
 const BASELINE: Run = {
   alone: true,
@@ -135,7 +139,11 @@ const VARIANTS: readonly Variant[] = [
     options: { chunkedPrefixThreshold: 0, chunkedPrefillSize: 40 },
     proof: isCached,
   },
-  { name: "retracted, computed again", options: TIGHT, proof: isRetracted },
+  {
+    name: "retracted, computed again by rows that share reads",
+    options: { ...TIGHT, tuning: SHARES_READS },
+    proof: isRetracted,
+  },
   { name: "retracted, kept in host memory", options: { ...TIGHT, ...HOST }, proof: isSaved },
   {
     name: "retracted without a prefix cache, computed again",

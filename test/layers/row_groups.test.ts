@@ -19,6 +19,14 @@ test("fillRowGroups: rows that stand alone need no groups", () => {
   expect(groupsOf()).toEqual([]);
 });
 
+test("fillRowGroups: rows that stand alone are not to wait for a few that could share", () => {
+  expect(groupsOf(["decode", 2], ["decode", 1])).toEqual([]);
+  expect(groupsOf(["decode", 3], ["decode", 1])).toEqual([
+    [0, 3],
+    [3, 1],
+  ]);
+});
+
 test("fillRowGroups cuts several rows of one sequence, and joins no two sequences", () => {
   expect(groupsOf(["verify", 3], ["decode", 1], ["verify", 9], ["prefill", 5])).toEqual([
     [0, 3],
