@@ -8,10 +8,18 @@
  * `WISP_BENCH_TOKENS` are lists that narrow the choice; 16, 32 and 64 tokens are staged forms of 64
  * outputs a workgroup.
  *
+ * `WISP_BENCH_ORDERS=all` compares the orders that the words of weights may have instead (rows per
+ * lane, and whether scales lie by groups or by runs), each launched as the adapter's own tuning says.
+ *
  * @module
  */
 import { afterAll, expect, test } from "vitest";
-import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
+import {
+  checkOrder,
+  randomRows,
+  randomWeight,
+  reorderWeight,
+} from "../kernels/linear/check_weights.ts";
 import { layoutFor, scaleWords, type WeightDtype } from "../kernels/linear/layout.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { paddedRows } from "../kernels/linear/weight_order.ts";
@@ -37,8 +45,18 @@ const STAGED_ROW_LANES = 16;
 const SHAPES = list("WISP_BENCH_SHAPES", ["2048x2048"]).map((shape) =>
   shape.split("x").map(Number),
 );
-const TURNS = 4;
+const TURNS = process.env.WISP_BENCH_ORDERS === undefined ? 4 : 10;
 const CORES = 2;
+const ORDERS =
+  process.env.WISP_BENCH_ORDERS === "all"
+    ? TUNING_CHOICES.scaleOrder.flatMap((scaleOrder) =>
+        TUNING_CHOICES.rowsPerLane.map((rowsPerLane) => ({ rowsPerLane, scaleOrder })),
+      )
+    : [];
+const COLUMNS =
+  ORDERS.length > 0
+    ? ORDERS.map(({ rowsPerLane, scaleOrder }) => `${rowsPerLane} ${scaleOrder}`)
+    : TOKENS.map(formName);
 
 const lines: string[][] = [];
 
@@ -46,7 +64,7 @@ afterAll(() => {
   console.log(
     `${machine()}\nG weights/s at one row, GFLOP/s at more, by processor time on two cores`,
   );
-  console.log(table(["weights", "rows", ...TOKENS.map(formName)], lines));
+  console.log(table(["weights", "rows", ...COLUMNS], lines));
 });
 
 for (const [outputs = 0, columns = 0] of SHAPES) {
@@ -55,28 +73,33 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
       const coded = kind === CODES;
       const dtype = coded ? "int8" : (kind as WeightDtype);
       const layout = layoutFor(device);
-      const shape = { ...layout, dtype, rows: outputs, columns };
+      const plainOrder = checkOrder(layout);
+      const orders =
+        ORDERS.length > 0 ? ORDERS.map((order) => ({ ...plainOrder, ...order })) : [plainOrder];
+      const shape = { ...layout, ...plainOrder, dtype, rows: outputs, columns };
       const random = seeded(1);
       const packed = randomWeight(shape, random);
-      const words = whole(upload(packed.words));
-      const scales = whole(upload(packed.scales));
       const mostRows = Math.max(...ROWS);
       const plain = whole(upload(randomRows({ rows: mostRows, columns, stride: columns }, random)));
       const x = coded ? await codesOf(plain, mostRows, columns) : plain;
       const xStride = coded ? codedStride(columns) : columns;
-      const weight = {
-        ...shape,
-        ...{ rowsPadded: paddedRows(outputs, layout), words },
-        ...(scaleWords(shape) > 0 && { scales }),
-      };
+      const weights = orders.map((order) => {
+        const made = reorderWeight(shape, order, packed);
+        const [words, scales] = [made.words, made.scales].map((data) => whole(upload(data)));
+        return {
+          ...{ ...shape, ...order, rowsPadded: paddedRows(outputs, order), words: words! },
+          ...(scaleWords(shape) > 0 && { scales: scales! }),
+        };
+      });
       for (const rows of ROWS) {
         const recorder = new Recorder(device, { maxLaunches: 64 });
         const out = whole(upload(new Float32Array(rows * outputs)));
-        const runs = TOKENS.filter((tokens) => tokens <= rows && !(coded && isStaged(tokens)));
-        const forms = runs.map((tokens) =>
+        const tokens = TOKENS.filter((count) => count <= rows && !(coded && isStaged(count)));
+        const runs = ORDERS.length > 0 ? COLUMNS : tokens.map(formName);
+        const forms = runs.map((_, i) =>
           linear(recorder, {
-            ...{ x, xStride, coded, weight, out, outStride: outputs },
-            forms: [formFor(tokens)],
+            ...{ x, xStride, coded, weight: weights[i] ?? weights[0]!, out, outStride: outputs },
+            ...(ORDERS.length === 0 && { forms: [formFor(tokens[i]!)] }),
           }),
         );
         await recorder.pipelines.ready();
@@ -103,15 +126,16 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
           }
         }
         const work = rows === 1 ? outputs * columns : 2 * rows * outputs * columns;
-        const rates = TOKENS.map((tokens) => {
-          const time = least[runs.indexOf(tokens)];
+        const rates = COLUMNS.map((name) => {
+          const time = least[runs.indexOf(name)];
           return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toFixed(2);
         });
         lines.push([`${kind} ${outputs}x${columns}`, `${rows}`, ...rates]);
         recorder.destroy();
         out.buffer.destroy();
       }
-      for (const { buffer } of [words, scales, plain, x]) buffer.destroy();
+      const tensors = weights.flatMap(({ words, scales }) => [words, ...(scales ? [scales] : [])]);
+      for (const { buffer } of [...tensors, plain, x]) buffer.destroy();
     }, 600_000);
   }
 }

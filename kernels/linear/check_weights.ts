@@ -125,6 +125,31 @@ export function randomWeight(shape: WeightShape, random: () => number): PackedWe
   return { words, scales: scales.map(() => randomScaleWord(shape.dtype, random)) };
 }
 
+/** The same weight with its words in another order. */
+export function reorderWeight(
+  shape: WeightShape,
+  order: Required<WeightOrder>,
+  packed: PackedWeight,
+): PackedWeight {
+  const to = { ...shape, ...order };
+  const size = weightBytes(to);
+  const words = new Uint32Array(size.words / 4);
+  const scales = new Uint32Array(Math.max(size.scales / 4, packed.scales.length));
+  const granules = granulesOfRow(shape);
+  const [granuleFrom, granuleTo] = [granulePlace(shape, granules), granulePlace(to, granules)];
+  const [scaleFrom, scaleTo] = [scalesOf(shape), scalesOf(to)];
+  for (let r = 0; r < shape.rows; r++) {
+    for (let g = 0; g < granules; g++) {
+      const from = 4 * granuleFrom(r, g);
+      words.set(packed.words.subarray(from, from + 4), 4 * granuleTo(r, g));
+    }
+    for (let g = 0; g < scaleWords(shape); g++) {
+      scales[scaleTo(r, g)] = packed.scales[scaleFrom(r, g)]!;
+    }
+  }
+  return { words, scales };
+}
+
 /** Numbers in [-1, 1), for a row and the padding after it; for many experts, one after another. */
 export function randomBias(
   shape: Pick<WeightShape, "rows"> & WeightOrder,

@@ -21,8 +21,9 @@ const USAGE = `Usage: wisp tune [options]
 
 Runs the kernels of linear layers and of attention in every form that they can take on this adapter,
 checks that all give the same bits, prints the fastest and keeps them: servers on this machine start
-with them from then on. Measures too in which order the words of weights are read the soonest, which neighbouring launches are better one, and whether the host
-or the GPU puts weights in their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
+with them from then on. Measures too in which order the words and scales of weights are read the
+soonest, which neighbouring launches are better one, and whether the host or the GPU puts weights in
+their order sooner. Tell it the model that will be served, or the shapes of its matrices. Takes some
 minutes, during which nothing else should use the adapter. No answer of a model changes.
 `;
 
