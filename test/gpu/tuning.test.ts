@@ -198,6 +198,7 @@ describe("a tuning from outside", () => {
       "promptHeads must be one of 1, 2, got 4",
     ],
     [{ ...good, attention: { ...attention, subgroups: 1 } }, "subgroups must be true or false"],
+    [{ ...good, attention: { ...attention, sharesReads: 1 } }, "sharesReads must be true or false"],
   ])("%o is refused", (value, problem) => {
     expect(() => requireTuning(value)).toThrow(problem);
   });

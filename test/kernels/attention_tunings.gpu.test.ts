@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { tuningNumbers } from "../../kernels/attention/check_tuning.ts";
 import gqaDecode from "../../kernels/attention/gqa_decode.check.ts";
 import gqaPrefill from "../../kernels/attention/gqa_prefill.check.ts";
+import gqaWriteDecode from "../../kernels/attention/gqa_write_decode.check.ts";
 import mlaDecode from "../../kernels/attention/mla_decode.check.ts";
 import mlaPrefill from "../../kernels/attention/mla_prefill.check.ts";
 import type { KernelCheck } from "../../kernels/check.ts";
@@ -41,6 +42,10 @@ const sequences = [
 ];
 const cache = { pageSize: 16, splitLength: 128, dtype: "bf16" } as const;
 const gqa = { ...cache, sequences, heads: 9, kvHeads: 1, headDim: 36, sinks: true };
+const written = {
+  ...{ ...gqa, sequences: sequences.map(({ first }) => ({ first, rows: 1 })) },
+  ...{ rotary: 20, norm: true, scale: 1, eps: 1e-6 },
+};
 const lengths = [1, 130, 131, 132, 133, 134, 135];
 const mla = { ...cache, lengths, heads: 9, latent: 36, rope: 8, nope: 4 };
 const expanded = {
@@ -51,6 +56,7 @@ const expanded = {
 describe.each([
   ["generated rows, grouped-query", gqaDecode, gqa, {}],
   ["generated rows that share reads, grouped-query", gqaDecode, gqa, { grouped: 1 }],
+  ["generated rows and their entries, grouped-query", gqaWriteDecode, written, {}],
   ["prompt rows, grouped-query", gqaPrefill, gqa, {}],
   ["generated rows, latent", mlaDecode, mla, {}],
   ["generated rows that share reads, latent", mlaDecode, mla, { grouped: 1 }],
