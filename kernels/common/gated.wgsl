@@ -6,17 +6,18 @@
 //   u = clamp(up, -limit, limit)
 //
 // Needs quantize_e4m3.wgsl, the fields `alpha` and `limit` of `params`, and the constants TOKENS,
-// CLAMPED and QUANTIZE. With QUANTIZE the workgroup computes the outputs of exactly one group,
+// TOKEN_LANES, CLAMPED and QUANTIZE. With QUANTIZE the workgroup computes the outputs of exactly one group,
 // which share a scale.
 
 // Bits of the largest magnitude of each activation row; zero when the workgroup starts. As bits,
 // magnitudes have the order of the numbers, and a largest one does not depend on any order.
-var<workgroup> largest: array<atomic<u32>, TOKENS>;
+var<workgroup> largest: array<atomic<u32>, TOKENS * TOKEN_LANES>;
 
 alias Gated = array<vec2f, TOKENS>;
 
-// sums: gate of both outputs, then up of both; valid: which of the two are outputs at all.
-fn gated(sums: array<vec4f, TOKENS>, valid: vec2<bool>) -> Gated {
+// sums: gate of both outputs, then up of both; own: number of its first activation row among those of
+// the workgroup; valid: which of the two are outputs at all.
+fn gated(sums: array<vec4f, TOKENS>, own: u32, valid: vec2<bool>) -> Gated {
   var h = Gated();
   for (var t = 0u; t < TOKENS; t++) {
     h[t] = activation(sums[t].xy, sums[t].zw);
@@ -24,11 +25,11 @@ fn gated(sums: array<vec4f, TOKENS>, valid: vec2<bool>) -> Gated {
   if QUANTIZE {
     for (var t = 0u; t < TOKENS; t++) {
       let magnitude = select(vec2f(), abs(h[t]), valid);
-      atomicMax(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));
+      atomicMax(&largest[own + t], bitcast<u32>(max(magnitude.x, magnitude.y)));
     }
     workgroupBarrier();
     for (var t = 0u; t < TOKENS; t++) {
-      let scale = group_scale(bitcast<f32>(atomicLoad(&largest[t])));
+      let scale = group_scale(bitcast<f32>(atomicLoad(&largest[own + t])));
       h[t] = vec2f(round_e4m3(h[t].x / scale), round_e4m3(h[t].y / scale)) * scale;
     }
   }

@@ -10,25 +10,29 @@
 // Every invocation of the workgroup must call write_outputs(), in uniform control flow.
 
 const ROUNDED = false;
+const WORKGROUP_ROWS = TOKENS * TOKEN_LANES;
 const WORKGROUP_TILES = WORKGROUP_OUTPUTS / SQUARES_COLUMNS;
 
 const_assert WORKGROUP_OUTPUTS % SQUARES_COLUMNS == 0u;
 const_assert !ROUNDED || WORKGROUP_OUTPUTS == GROUP_COLUMNS;
 
 // By row and output; zeros beyond the last output.
-var<workgroup> stream_values: array<f32, TOKENS * WORKGROUP_OUTPUTS>;
+var<workgroup> stream_values: array<f32, WORKGROUP_ROWS * WORKGROUP_OUTPUTS>;
 // Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
-var<workgroup> largest: array<atomic<u32>, TOKENS>;
+var<workgroup> largest: array<atomic<u32>, WORKGROUP_ROWS>;
 
 // The parameters of write_sums.wgsl.
 fn write_outputs(
   sums: Sums, first_row: u32, output: vec4u, end: u32, invocation: u32, tile: u32,
 ) {
   let first = tile * WORKGROUP_OUTPUTS;
-  let rows = min(TOKENS, params.rows - first_row);
+  // Among the rows of the workgroup, which has those from `tile_row` on.
+  let own = first_token(0u, invocation);
+  let tile_row = first_row - own;
+  let rows = min(WORKGROUP_ROWS, params.rows - tile_row);
   if holds_sums(invocation) {
     for (var t = 0u; t < TOKENS; t++) {
-      if t >= rows { break; }
+      if own + t >= rows { break; }
       let at = (first_row + t) * params.out_stride;
       var most = 0.0;
       for (var i = 0u; i < 4u; i++) {
@@ -38,9 +42,9 @@ fn write_outputs(
           out[at + output[i]] = value;
           if ROUNDED { most = max(most, abs(value * norm_weight[output[i]])); }
         }
-        stream_values[t * WORKGROUP_OUTPUTS + output[i] - first] = value;
+        stream_values[(own + t) * WORKGROUP_OUTPUTS + output[i] - first] = value;
       }
-      if ROUNDED { atomicMax(&largest[t], bitcast<u32>(most)); }
+      if ROUNDED { atomicMax(&largest[own + t], bitcast<u32>(most)); }
     }
   }
   workgroupBarrier();
@@ -49,7 +53,7 @@ fn write_outputs(
     let column = first + n % WORKGROUP_OUTPUTS;
     if column < end {
       let t = n / WORKGROUP_OUTPUTS;
-      let beside = (first_row + t) * params.normed_stride + column;
+      let beside = (tile_row + t) * params.normed_stride + column;
       let value = stream_values[n] * norm_weight[column];
       normed[beside] = value;
       if ROUNDED {
@@ -68,8 +72,15 @@ fn write_outputs(
         );
         squares = fma(values, values, squares);
       }
-      let beside = (first_row + n / WORKGROUP_TILES) * params.normed_stride;
+      let beside = (tile_row + n / WORKGROUP_TILES) * params.normed_stride;
       normed[beside + params.normed_squares + column / SQUARES_COLUMNS] = join(squares);
     }
   }
+}
+
+// Between two calls of write_outputs(), as that.
+fn forget_outputs(invocation: u32) {
+  workgroupBarrier();
+  if ROUNDED && invocation < WORKGROUP_ROWS { atomicStore(&largest[invocation], 0u); }
+  workgroupBarrier();
 }

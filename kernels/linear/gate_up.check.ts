@@ -102,8 +102,8 @@ export default defineCheck<Shape>({
     { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },
     {
       name: "the group is one invocation",
-      replace: "atomicMax(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
-      with: "atomicStore(&largest[t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
+      replace: "atomicMax(&largest[own + t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
+      with: "atomicStore(&largest[own + t], bitcast<u32>(max(magnitude.x, magnitude.y)));",
     },
     {
       name: "outputs that are none count",

@@ -7,6 +7,7 @@ import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
 import {
+  type FormDemand,
   fewForms,
   type LaunchForm,
   launchForms,
@@ -15,6 +16,7 @@ import {
   recordRows,
   rowLanes,
   rowsOf,
+  stageBytes,
 } from "./launch_form.ts";
 import type { LinearWeight } from "./layout.ts";
 import { tilesOf } from "./matrix_tiles.ts";
@@ -89,7 +91,8 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
   const { activation = SILU, coded } = options;
   const input = { ...weight, coded };
   requireMultiplesOf4(NAME, { xStride });
-  const room = { rowLanes: quantize ? QUANTIZING_LANES : undefined };
+  const rounds = (form: LaunchForm) => quantize && rowLanes(form) === QUANTIZING_LANES;
+  const staging = { bytes: recorder.device.limits.maxComputeWorkgroupStorageSize, ownBytes };
   const bind = (form: LaunchForm) =>
     kernels(input, form).bind(
       recorder,
@@ -97,7 +100,8 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
       {
         constants: {
           ...weightConstants(input, form, { segments: 1, bias: weight.bias !== undefined }),
-          QUANTIZE: quantize && form.staged !== true,
+          QUANTIZE: rounds(form),
+          ...(form.staged === true && rounds(form) && { STAGE_BYTES: stageBytes(staging, form) }),
           CLAMPED: activation.kind === "clamped",
         },
         params: {
@@ -114,18 +118,34 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
         cost: ({ param }) => weightCost(weight, param("rows"), 2 * intermediate),
       },
     );
-  const demand = { ...room, stages: !coded, mostRows: rowsOf(x, xStride) };
-  const forms = fewForms(weight, launchForms(weight, demand, options.forms));
-  // A staged tile is no group of the rounding.
-  const rounds = quantize && forms.some(({ staged }) => staged);
-  const round = rounds
-    ? quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride })
-    : undefined;
+  const demand = { stages: !coded, mostRows: rowsOf(x, xStride) };
+  const forms = fewForms(
+    weight,
+    gateUpForms(weight, { ...demand, staging, quantize }, options.forms),
+  );
+  const round = forms.every((form) => !quantize || rounds(form))
+    ? undefined
+    : quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride });
   return recordRows({
     prompts,
     forms,
     bind,
-    after: ({ staged }, rows) => staged && round?.(rows),
+    after: (form, rows) => rounds(form) || round?.(rows),
     width: (form) => Math.ceil(intermediate / (OUTPUTS_PER_LANE * rowLanes(form))),
   });
+}
+
+/** Bytes of what is largest in each row. */
+const ownBytes = ({ tokens }: LaunchForm) => 4 * tokens;
+
+/** Where outputs are rounded, staged forms whose outputs are one group of it, if there is one. */
+function gateUpForms(
+  weight: LinearWeight,
+  { quantize, staging, ...demand }: FormDemand & { readonly quantize: boolean },
+  forms?: readonly RowForm[],
+): LaunchForm[] {
+  if (!quantize) return launchForms(weight, demand, forms);
+  const room = { ...demand, rowLanes: QUANTIZING_LANES };
+  const own = launchForms(weight, { ...room, staging }, forms);
+  return own.some(({ staged }) => staged === true) ? own : launchForms(weight, room, forms);
 }

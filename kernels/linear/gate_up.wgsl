@@ -57,7 +57,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   }
 
   let sums = dot_rows(row_granules(row), first_scales(row), x_first, invocation);
-  let h = gated(scaled_sums(sums, row, x_first, invocation), valid);
+  let h = gated(scaled_sums(sums, row, x_first, invocation), first_token(0u, invocation), valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {
       let at = (first_row + t) * params.out_stride;

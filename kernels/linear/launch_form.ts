@@ -9,6 +9,7 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import {
   formOf,
   formsFor,
+  leastStageBytes,
   PLAIN_TUNING,
   type RowForm,
   STAGED_TOKENS,
@@ -24,6 +25,10 @@ const MOST_INVOCATIONS = 256;
 const SHARED_BYTES = 16384 - 512;
 const VECTOR_BYTES = 16;
 const WORD_BYTES = 4;
+/** Of workgroup memory: what kernels have beside what is counted. */
+const OTHER_BYTES = 512;
+/** Rows of a staged form, at least. */
+const LEAST_STAGED = 16;
 
 export interface FormRoom {
   readonly lanes: number;
@@ -44,10 +49,33 @@ export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRo
   return { ...form, split, workgroup: across * split };
 }
 
-/** The staged form with whole runs of lanes; undefined where there is no room for them. */
-function fitStaged(form: RowForm, lanes: number): LaunchForm | undefined {
-  const workgroup = Math.max(rowLanes(form), lanes) * tokenLanes(form);
-  return stagedFits({ ...form, workgroup }, lanes) ? { ...form, workgroup } : undefined;
+/** Of half as many rows a staged form takes so much of the time. */
+const HALF_STAGED = 0.6;
+
+/**
+ * The staged form with whole runs of lanes; undefined where there is no room for them. With
+ * `staging` it may be one of fewer rows.
+ */
+function fitStaged(
+  form: RowForm,
+  { lanes, rowLanes: wanted }: FormRoom,
+  staging?: Staging,
+): LaunchForm | undefined {
+  const across = (staging && wanted) ?? Math.max(rowLanes(form), lanes);
+  const fitted = { ...form, workgroup: across * tokenLanes(form) };
+  if (stagedFits(fitted, lanes, staging && roomToStage(staging, fitted))) return fitted;
+  const tokens = form.tokens / 2;
+  if (staging === undefined || tokens < LEAST_STAGED) return;
+  const half = { ...form, tokens, workgroup: form.workgroup / 2, cost: form.cost * HALF_STAGED };
+  return fitStaged(half, { lanes, rowLanes: wanted }, staging);
+}
+
+const roomToStage = ({ bytes, ownBytes }: Staging, form: LaunchForm) =>
+  bytes - OTHER_BYTES - ownBytes(form);
+
+/** Bytes of workgroup memory that such a form stages in, at most: a GPU runs few workgroups of more. */
+export function stageBytes(staging: Staging, form: LaunchForm): number {
+  return Math.max(leastStageBytes(form), Math.min(SHARED_BYTES, roomToStage(staging, form)));
 }
 
 /** Invocations of a workgroup with the same weight rows and activation rows of their own. */
@@ -60,31 +88,44 @@ export function rowLanes(form: LaunchForm): number {
   return form.workgroup / (form.split * tokenLanes(form));
 }
 
+/** What staged forms need of a kernel that keeps results of theirs in workgroup memory. */
+export interface Staging {
+  /** Of workgroup memory, on this device. */
+  readonly bytes: number;
+  /** For the results. */
+  readonly ownBytes: (form: LaunchForm) => number;
+}
+
 /** What a launch over weights asks of its forms beside room. */
 export interface FormDemand extends Omit<FormRoom, "lanes"> {
   /** Whether the kernel has staged forms. Default true. */
   readonly stages?: boolean;
+  /** Staged forms have `rowLanes` too then, and what room there is on the device. */
+  readonly staging?: Staging | undefined;
   /** Rows of a launch, at most: forms that none would take are left out. Default: any number. */
   readonly mostRows?: number;
 }
 
 type FormWeight = LinearLayout & { readonly dtype: WeightDtype };
 
+const alike = (one: LaunchForm | undefined, other: LaunchForm) =>
+  one?.tokens === other.tokens && one.staged === other.staged;
+
 /** The forms that weights of this layout and dtype are launched in. */
 export function launchForms(
   weight: FormWeight,
-  { stages = true, mostRows, ...room }: FormDemand = {},
+  { stages = true, mostRows, staging, ...room }: FormDemand = {},
   forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
 ): LaunchForm[] {
   const { lanes } = weight;
   const fitted = forms.map((form) => {
     if (form.staged !== true) return fitForm(form, { lanes, ...room });
-    return stages ? fitStaged(form, lanes) : undefined;
+    return stages ? fitStaged(form, { lanes, ...room }, staging) : undefined;
   });
-  return takenForms(
-    fitted.filter((form) => form !== undefined),
-    mostRows,
+  const different = fitted.filter(
+    (form, i) => form !== undefined && !fitted.slice(0, i).some((one) => alike(one, form)),
   );
+  return different.length === 0 ? [] : takenForms(different as LaunchForm[], mostRows);
 }
 
 /** Rows of so many words that a tensor has room for; the last need not be whole, as in parts of rows. */

@@ -72,7 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let output = vec2u(tile.first_output + n / 2u) + vec2u(0u, 1u);
   let valid = output < vec2u(params.outputs);
 
-  let h = gated(add_bias(matrix_sums(tile, first_scales(row), lanes), row), valid);
+  let h = gated(add_bias(matrix_sums(tile, first_scales(row), lanes), row), 0u, valid);
   let first_row = tile.first_row + own_row(lanes.invocation);
   for (var t = 0u; t < TOKENS; t++) {
     if first_row + t < params.rows {

@@ -3,7 +3,7 @@ import { defineCheck } from "../check.ts";
 import { addNorm } from "../norm/add_norm.ts";
 import { normedShape } from "../norm/normed_rows.ts";
 import { normedRow } from "../norm/reference.ts";
-import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
+import { formsOf, TABLE_FORMS } from "./check_forms.ts";
 import {
   type CheckOrder,
   dot,
@@ -35,7 +35,8 @@ const strideOf = ({ outputs }: Shape) => outputs + 5;
 const xStrideOf = ({ columns }: Shape) => Math.ceil(columns / 4) * 4 + 4;
 const typical = { bias: false, scale: 1 } as const;
 /** First one of several rows, as faults in how rows are told apart need, that compiles soon. */
-const FORMS = [{ tokens: 2, split: 1, workgroup: 8, staged: 0 }, ...UNSTAGED_FORMS];
+const FORMS = [{ tokens: 2, split: 1, workgroup: 8, staged: 0 }, ...TABLE_FORMS];
+const STAGED = FORMS.findIndex(({ staged }) => staged === 1);
 const SPLIT = FORMS.findIndex(({ split }) => split > 1);
 
 /** A linear that adds to the residual stream and norms it, beside `linear` and `addNorm`. */
@@ -64,8 +65,8 @@ export default defineCheck<Shape>({
     { folded: 1, tokens: 2, split: 4, workgroup: 32, subgroups: 1 },
     // The most outputs of a workgroup.
     { folded: 1, tokens: 8, workgroup: 256 },
-    // Staged forms are left out.
-    { folded: 1, beside: 1 },
+    // Of more rows than there is room for: one of half as many.
+    { folded: 1, tokens: 64, workgroup: 256, staged: 1 },
   ],
   tunedCases: [0],
   exactAcrossTunings: true,
@@ -74,6 +75,24 @@ export default defineCheck<Shape>({
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
   compilesSlowly: true,
   mutants: [
+    {
+      name: "all rows of a staged form are the first",
+      replace: "stream_values[(own + t) * WORKGROUP_OUTPUTS",
+      with: "stream_values[t * WORKGROUP_OUTPUTS",
+      tuning: STAGED,
+    },
+    {
+      name: "rows beyond the last of a staged form are added to",
+      replace: "if own + t >= rows { break; }",
+      with: "if t >= rows { break; }",
+      tuning: STAGED,
+    },
+    {
+      name: "rows of a staged form share scales",
+      replace: "atomicMax(&largest[own + t]",
+      with: "atomicMax(&largest[t]",
+      tuning: STAGED,
+    },
     {
       name: "nothing is added",
       replace: "out[at + output[i]] + sums[t][i]",
@@ -102,7 +121,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "normed rows are too close",
-      replace: "let beside = (first_row + t) * params.normed_stride + column;",
+      replace: "let beside = (tile_row + t) * params.normed_stride + column;",
       with: "let beside = (first_row + t) * params.out_stride + column;",
     },
     {
@@ -112,8 +131,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "rows beyond the last are written",
-      replace: "min(TOKENS, params.rows - first_row)",
-      with: "TOKENS",
+      replace: "min(WORKGROUP_ROWS, params.rows - tile_row)",
+      with: "WORKGROUP_ROWS",
     },
     {
       name: "what is beyond the last output counts",
@@ -122,8 +141,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "rows share the values that are squared",
-      replace: "stream_values[t * WORKGROUP_OUTPUTS +",
-      with: "stream_values[0u +",
+      replace: "stream_values[(own + t) * WORKGROUP_OUTPUTS +",
+      with: "stream_values[own * WORKGROUP_OUTPUTS +",
     },
     {
       name: "the last vector is not squared",
@@ -147,8 +166,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "squares are those of the first row",
-      replace: "first_row + n / WORKGROUP_TILES",
-      with: "first_row",
+      replace: "tile_row + n / WORKGROUP_TILES",
+      with: "tile_row",
     },
     {
       name: "sums of squares have no columns of their own",
@@ -178,10 +197,10 @@ export default defineCheck<Shape>({
     },
     {
       name: "every invocation has a scale of its own",
-      replace: "atomicMax(&largest[t], bitcast<u32>(most))",
-      with: "atomicStore(&largest[t], bitcast<u32>(most))",
+      replace: "atomicMax(&largest[own + t], bitcast<u32>(most))",
+      with: "atomicStore(&largest[own + t], bitcast<u32>(most))",
     },
-    { name: "every row has the scale of all", replace: "&largest[t]", with: "&largest[0]" },
+    { name: "every row has the scale of all", replace: "&largest[own + t]", with: "&largest[0]" },
     {
       name: "only the last of four columns counts for the scale",
       replace: "most = max(most, abs(",
@@ -256,13 +275,12 @@ export default defineCheck<Shape>({
     return { hidden, normed };
   },
 
-  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, beside = 0, ...tuning }) {
+  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...tuning }) {
     const { rows, columns, outputs, rounded } = shape;
     const { x, words, scales, bias, norm_weight, hidden } = tensors;
     const { device } = recorder;
     const stride = strideOf(shape);
     const normed = { tensor: tensors.normed!, ...normedShape(outputs, rounded) };
-    const forms = formsOf(tuning);
     const options = {
       x: x!,
       xStride: xStrideOf(shape),
@@ -275,12 +293,12 @@ export default defineCheck<Shape>({
         ...(bias && { bias }),
       },
       segments: segments(columns),
-      forms: beside === 1 ? besideStaged(forms) : forms,
+      forms: formsOf(tuning),
     };
     if (folded === 1) {
       const residual = { hidden: hidden!, stride, weight: norm_weight!, normed };
       const launch = residualLinear(recorder, { ...options, residual });
-      if (launch.adds(rows) !== (beside !== 1)) throw new Error("a staged form would be sooner");
+      if (!launch.adds(rows)) throw new Error("a staged form would be sooner");
       return () => launch.record(rows);
     }
     const added = allocateTensor(device, rows * stride * 4, "added");

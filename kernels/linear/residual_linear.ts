@@ -19,6 +19,7 @@ import {
   recordRows,
   rowLanes,
   rowsOf,
+  stageBytes,
 } from "./launch_form.ts";
 import {
   bindLinear,
@@ -26,6 +27,7 @@ import {
   linearText,
   linearWidth,
   ROUNDING_LANES,
+  ROWS_PER_LANE,
 } from "./linear.ts";
 import bindings from "./residual_linear.wgsl?raw";
 import { requireMultiplesOf4, SCALED_ROWS, TREE_LEVELS, weightKernels } from "./weight_kernel.ts";
@@ -40,6 +42,7 @@ const kernels = weightKernels({
 const MOST_ROW_LANES = 64;
 
 function narrowed(form: LaunchForm): LaunchForm {
+  if (form.staged === true) return form;
   return { ...form, workgroup: Math.min(rowLanes(form), MOST_ROW_LANES) * form.split };
 }
 
@@ -58,11 +61,14 @@ export interface ResidualLinearOptions
   readonly residual: Residual;
 }
 
+/** Bytes of the outputs of a workgroup's rows, and of what is largest in each. */
+const streamBytes = (form: LaunchForm) => 4 * form.tokens * (ROWS_PER_LANE * rowLanes(form) + 1);
+
 /**
  * What `linear` and then `addNorm` make of rows that leave their scale, bit for bit, in one launch.
  *
- * Binds the tensors now. `adds` says of which numbers of rows: those that no staged form would take.
- * `addsAll` says that there are no others.
+ * Binds the tensors now. `adds` says of which numbers of rows: not those that a staged form would
+ * take for which this device has no room. `addsAll` says that there are no others.
  */
 export function residualLinear(
   recorder: Recorder,
@@ -74,25 +80,34 @@ export function residualLinear(
   requireMultiplesOf4("linear/linear", { xStride });
   const mostRows = rowsOf(x, xStride);
   const all = launchForms(weight, { mostRows }, options.forms);
-  const room = { stages: false, mostRows, rowLanes: rounds ? ROUNDING_LANES : undefined };
+  const { maxComputeWorkgroupStorageSize: bytes } = recorder.device.limits;
+  const staging = { bytes, ownBytes: streamBytes };
+  const rowLanes = rounds ? ROUNDING_LANES : undefined;
+  const own = launchForms(weight, { staging, mostRows, rowLanes }, options.forms);
+  const stages = own.some(({ staged }) => staged === true);
+  const adds = (rows: number) => stages || formOf(all, rows).staged !== true;
   return {
     record: recordRows({
-      forms: fewForms(weight, launchForms(weight, room, options.forms).map(narrowed)),
+      forms: fewForms(weight, own.map(narrowed)),
       bind: (form) =>
         bindLinear(
           recorder,
           kernels,
           {
             ...{ ...options, form, out: hidden, outStride: stride },
-            // One pipeline for any number of segments.
-            constants: { ROUNDED: rounds, LEVELS: TREE_LEVELS },
+            constants: {
+              ROUNDED: rounds,
+              // One pipeline for any number of segments.
+              LEVELS: TREE_LEVELS,
+              ...(form.staged === true && { STAGE_BYTES: stageBytes(staging, form) }),
+            },
             params: normedParams(normed),
           },
           { norm_weight: normWeight, normed: normed.tensor },
         ),
       width: (form) => linearWidth(weight.rows, weight.rows, form),
     }),
-    addsAll: all.every(({ staged }) => staged !== true),
-    adds: (rows) => formOf(all, rows).staged !== true,
+    addsAll: stages || all.every(({ staged }) => staged !== true),
+    adds,
   };
 }

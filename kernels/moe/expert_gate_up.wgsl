@@ -70,7 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let granule = expert_granules(tile, row);
   let addend = vec4u(tile.expert * params.rows_padded) + row;
   let sums = dot_rows(granule, expert_scales(tile, row), x_first, invocation);
-  let h = gated(scaled_sums(sums, addend, x_first, invocation), valid);
+  let h = gated(scaled_sums(sums, addend, x_first, invocation), first_pair, valid);
   for (var t = 0u; t < TOKENS; t++) {
     if first_pair + t < tile.count {
       let at = tile_pair(tile, first_pair + t) * params.out_stride;

@@ -85,7 +85,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let scale = expert_scales(pair_tile, row);
   let addend = vec4u(pair_tile.expert * params.rows_padded) + row;
 
-  let h = gated(add_bias(matrix_sums(tile, scale, lanes), addend), valid);
+  let h = gated(add_bias(matrix_sums(tile, scale, lanes), addend), 0u, valid);
   let first = own_row(lanes.invocation);
   for (var t = 0u; t < TOKENS; t++) {
     if first + t < pair_tile.count {

@@ -298,13 +298,20 @@ export const MOST_INVOCATIONS = 256;
 /** WebGPU's default limit, of which something is left to the kernels themselves. */
 const SHARED_BYTES = 16384 - 512;
 
-/** Whether a workgroup has room for a staged form where weight rows lie so many side by side. */
-export function stagedFits(
-  { tokens, workgroup }: Pick<RowForm, "tokens" | "workgroup">,
-  lanes: number,
-): boolean {
-  const rowLanes = (workgroup * STAGED_TOKENS) / tokens;
-  // Of the least step, 16 columns in f32, of four weight rows a lane and of the activation rows.
-  const bytes = 64 * (4 * rowLanes + tokens + 1);
-  return rowLanes % lanes === 0 && workgroup <= MOST_INVOCATIONS && bytes <= SHARED_BYTES;
+type StagedForm = Pick<RowForm, "tokens" | "workgroup">;
+
+const stagedRowLanes = ({ tokens, workgroup }: StagedForm) => (workgroup * STAGED_TOKENS) / tokens;
+
+/**
+ * Bytes of workgroup memory that a staged form needs: of the least step, 16 columns in f32, of four
+ * weight rows a lane and of the activation rows.
+ */
+export function leastStageBytes(form: StagedForm): number {
+  return 64 * (4 * stagedRowLanes(form) + form.tokens + 1);
+}
+
+/** Whether a workgroup has room, in bytes, for a staged form where weight rows lie so many side by side. */
+export function stagedFits(form: StagedForm, lanes: number, room = SHARED_BYTES): boolean {
+  const isWhole = stagedRowLanes(form) % lanes === 0;
+  return isWhole && form.workgroup <= MOST_INVOCATIONS && leastStageBytes(form) <= room;
 }

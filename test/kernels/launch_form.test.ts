@@ -1,6 +1,11 @@
 /** Which forms of a tuning a launch over weights may take. */
 import { describe, expect, test } from "vitest";
-import { launchForms, rowLanes, rowsOf } from "../../kernels/linear/launch_form.ts";
+import {
+  type LaunchForm,
+  launchForms,
+  rowLanes,
+  rowsOf,
+} from "../../kernels/linear/launch_form.ts";
 import { PAIR_TILE, tileSizes } from "../../kernels/moe/expert_tiles.ts";
 import { normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
@@ -31,6 +36,17 @@ describe("staged forms", () => {
     const wide = launchForms({ ...weight, lanes: 32 }, {}, [...FORMS, many]);
     expect(tokensOf(wide)).toEqual([1, 4, 16, 32]);
     expect(wide.map(({ workgroup }) => workgroup)).toEqual([32, 32, 128, 256]);
+  });
+
+  test("are of half as many rows where results leave no room for all, or left out", () => {
+    // Results of 128 outputs a row.
+    const ownBytes = (form: LaunchForm) => form.tokens * 4 * 128;
+    const formsIn = (bytes: number) =>
+      launchForms(weight, { staging: { bytes, ownBytes }, rowLanes: 32 });
+    expect(tokensOf(formsIn(2 ** 15))).toEqual([1, 4, 16, 32]);
+    expect(formsIn(2 ** 15).map(rowLanes)).toEqual([32, 32, 32, 32]);
+    expect(tokensOf(formsIn(20_000))).toEqual([1, 4, 16]);
+    expect(tokensOf(formsIn(2 ** 14))).toEqual([1, 4]);
   });
 });
 
