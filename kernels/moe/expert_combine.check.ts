@@ -1,77 +1,20 @@
-import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
-import { formsOf, ONE_ROW_FORMS } from "../linear/check_forms.ts";
-import {
-  checkOrder,
-  dot,
-  gatedRow,
-  IN_RUNS,
-  outputsByColumns,
-  quantizeRow,
-  randomRows,
-} from "../linear/check_weights.ts";
-import { layoutFor, segments } from "../linear/layout.ts";
+import { ONE_ROW_FORMS } from "../linear/check_forms.ts";
+import { IN_RUNS } from "../linear/check_weights.ts";
 import { storedBytes } from "../linear/weight_cost.ts";
-import { gateUpRows } from "../linear/weight_order.ts";
-import { addNorm } from "../norm/add_norm.ts";
-import { normedShape, partOf } from "../norm/normed_rows.ts";
-import { normedRow } from "../norm/reference.ts";
 import {
-  chosenAtMost,
-  type ExpertShape,
-  expertBiases,
-  expertWeights,
-  randomExperts,
-  randomPairs,
-  unpackExperts,
-} from "./check_experts.ts";
-import { expertCombine } from "./expert_combine.ts";
-import { expertDown } from "./expert_down.ts";
-import { expertGateUp } from "./expert_gate_up.ts";
+  APART,
+  BY_PAIR,
+  bindCombine,
+  type CombineShape,
+  combinedRows,
+  combineInputs,
+  downMatrix,
+  STREAM_MUTANTS,
+} from "./check_combine.ts";
+import { chosenAtMost } from "./check_experts.ts";
 
-interface Shape extends ExpertShape {
-  readonly hidden: number;
-  readonly intermediate: number;
-  readonly rounded: boolean;
-  /** Size of the numbers in the residual stream. */
-  readonly scale: number;
-  readonly eps: number;
-}
-
-const upMatrix = ({ hidden, intermediate, ...shape }: Shape) =>
-  outputsByColumns({
-    ...{ ...shape, columns: hidden },
-    outputs: gateUpRows(intermediate, checkOrder(shape)).rows,
-  });
-const downMatrix = ({ hidden, intermediate, ...shape }: Shape) =>
-  outputsByColumns({ ...shape, outputs: hidden, columns: intermediate });
-const strideOf = (columns: number) => Math.ceil(columns / 4) * 4 + 4;
-const named = (prefix: string, arrays: Readonly<Record<string, Uint32Array | Float32Array>>) =>
-  Object.fromEntries(Object.entries(arrays).map(([name, array]) => [`${prefix}_${name}`, array]));
-const unnamed = <T>(prefix: string, arrays: Readonly<Record<string, T>>): Record<string, T> =>
-  Object.fromEntries(
-    Object.entries(arrays)
-      .filter(([name]) => name.startsWith(`${prefix}_`))
-      .map(([name, array]) => [name.slice(prefix.length + 1), array]),
-  );
-
-/** A binding starts at a multiple of 256 bytes. */
-const BINDING_WORDS = 64;
-/** Where `lists` has the expert of each pair, and behind those its weight. */
-const EXPERTS_AT = BINDING_WORDS;
-const weightsAt = (pairs: number) => EXPERTS_AT + Math.ceil(pairs / BINDING_WORDS) * BINDING_WORDS;
-
-function listsOf(experts: Uint32Array, random: () => number, scale: number): Uint32Array {
-  const start = weightsAt(experts.length);
-  const lists = new Uint32Array(start + experts.length).fill(0xdeadbeef);
-  lists.set(experts, EXPERTS_AT);
-  const weights = Float32Array.from(experts, () => (0.5 + random()) * scale);
-  lists.set(new Uint32Array(weights.buffer), start);
-  return lists;
-}
-
-/** All experts of few rows, whose results go onto the residual stream and through the next norm. */
-export default defineCheck<Shape>({
+export default defineCheck<CombineShape>({
   name: "moe/expert_combine",
   cases: [
     // Two groups of the rounding, the second a short one that ends inside a vector.
@@ -94,9 +37,9 @@ export default defineCheck<Shape>({
     },
   ],
   tunings: [
-    ...ONE_ROW_FORMS.map((form) => ({ folded: 1, ...form })),
-    { folded: 0 },
-    { folded: 1, subgroups: 1 },
+    ...ONE_ROW_FORMS.map((form) => ({ folded: BY_PAIR, ...form })),
+    { folded: APART },
+    { folded: BY_PAIR, subgroups: 1 },
   ],
   tunedCases: [0, 1],
   exactAcrossTunings: true,
@@ -140,205 +83,10 @@ export default defineCheck<Shape>({
       replace: "expert_tile(pair)",
       with: "expert_tile(0u)",
     },
-    { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]", case: 1 },
-    {
-      name: "nothing is added",
-      replace: "out[at + output[i]] + sums[t][i]",
-      with: "sums[t][i]",
-    },
-    { name: "the stream stays as it is", replace: "out[at + output[i]] = value;", with: "" },
-    {
-      name: "rows of the stream are too close",
-      replace: "(first_row + t) * params.out_stride",
-      with: "(first_row + t) * params.outputs",
-    },
-    {
-      name: "outputs beyond the last are written",
-      replace: "if output[i] < end {",
-      with: "if true {",
-    },
-    { name: "the norm's weight is dropped", replace: "* norm_weight[column]", with: "" },
-    {
-      name: "what is not weighted counts for the scale",
-      replace: "value * norm_weight[output[i]]",
-      with: "value",
-    },
-    {
-      name: "normed rows are too close",
-      replace: "(first_row + t) * params.normed_stride",
-      with: "(first_row + t) * params.outputs",
-    },
-    {
-      name: "rounded rows lie on the others",
-      replace: "beside + params.normed_rounded",
-      with: "beside",
-    },
-    {
-      name: "nothing is rounded",
-      replace: "round_e4m3(value / scale) * scale",
-      with: "value",
-    },
-    {
-      name: "one output of four counts for the scale",
-      replace: "most = max(most, abs(",
-      with: "most = max(0.0, abs(",
-    },
-    {
-      name: "the scale has a smallest magnitude",
-      replace: "max(largest, 1e-30)",
-      with: "max(largest, SMALLEST_MAGNITUDE)",
-      case: 2,
-    },
-    {
-      name: "squares are of the outputs before",
-      replace: "output[i] - first] = value;",
-      with: "output[i] - first] = sums[t][i];",
-    },
-    {
-      name: "squares are of the weighted row",
-      replace: "output[i] - first] = value;",
-      with: "output[i] - first] = value * norm_weight[min(output[i], end - 1u)];",
-    },
-    {
-      name: "squares are not squared",
-      replace: "fma(values, values, squares)",
-      with: "values + squares",
-    },
-    {
-      name: "every sum of squares is of the first columns",
-      replace: "var i = n * SQUARES_COLUMNS",
-      with: "var i = 0u",
-    },
-    {
-      name: "sums of squares lie side by side by workgroup",
-      replace: "params.normed_squares + column / SQUARES_COLUMNS",
-      with: "params.normed_squares + n % WORKGROUP_TILES",
-    },
-    {
-      name: "sums of squares lie on the normed row",
-      replace: "beside + params.normed_squares + column",
-      with: "beside + column",
-    },
-    {
-      name: "sums of squares beyond the last column are written",
-      replace: "if column < end {",
-      with: "if true {",
-    },
+    ...STREAM_MUTANTS,
   ],
 
-  inputs(shape, random) {
-    const { rows, hidden, scale } = shape;
-    const stride = strideOf(hidden);
-    const { experts } = randomPairs(shape, random);
-    const x = randomRows({ rows, columns: hidden, stride }, random);
-    const weights = (size: number) =>
-      Float32Array.from({ length: hidden }, () => (0.5 + random()) * size);
-    return {
-      x: x.map((value) => value * scale),
-      // So small that the experts give about what is in the stream.
-      norm_weight: weights(1 / 8),
-      next_weight: weights(1),
-      lists: listsOf(experts!, random, scale / 8),
-      ...named("up", randomExperts(shape, upMatrix(shape), random)),
-      ...named("down", randomExperts(shape, downMatrix(shape), random)),
-    };
-  },
-
-  reference(shape, inputs) {
-    const { rows, slots, hidden, intermediate, rounded: rounds, eps } = shape;
-    const [upInputs, downInputs] = [unnamed("up", inputs), unnamed("down", inputs)];
-    const up = unpackExperts(shape, upMatrix(shape), upInputs);
-    const down = unpackExperts(shape, downMatrix(shape), downInputs);
-    const upBiases = expertBiases(shape, upMatrix(shape), upInputs);
-    const downBiases = expertBiases(shape, downMatrix(shape), downInputs);
-    const { upRow } = gateUpRows(intermediate, checkOrder(shape));
-    const lists = inputs.lists as Uint32Array;
-    const slotWeights = new Float32Array(lists.buffer, 4 * weightsAt(rows * slots));
-    const stride = strideOf(hidden);
-    const x = Float64Array.from(inputs.x!);
-    const { stride: normedStride, rounded = 0 } = normedShape(hidden, rounds);
-    const normed = new Float64Array(rows * normedStride);
-    for (let r = 0; r < rows; r++) {
-      const row = x.subarray(r * stride, r * stride + hidden);
-      const mean = row.reduce((sum, value) => sum + value * value, 0) / hidden;
-      const scale = 1 / Math.sqrt(mean + eps);
-      const input = normedRow(row, inputs.norm_weight!, { rounds }).subarray(rounded);
-      const combined = new Float64Array(hidden);
-      for (let pair = r * slots; pair < (r + 1) * slots; pair++) {
-        const expert = lists[EXPERTS_AT + pair]!;
-        const matrix = { weight: up[expert]!, columns: hidden };
-        const sum = (i: number) =>
-          dot({ ...matrix, row: i }, input, 0) * scale + upBiases[expert]![i]!;
-        const h = gatedRow(intermediate, sum, (i) => sum(upRow + i));
-        if (rounds) quantizeRow(h);
-        for (let n = 0; n < hidden; n++) {
-          const output = dot({ weight: down[expert]!, columns: intermediate, row: n }, h, 0);
-          combined[n]! += slotWeights[pair]! * (output + downBiases[expert]![n]!);
-        }
-      }
-      combined.forEach((value, n) => {
-        row[n]! += value;
-      });
-      normed.set(normedRow(row, inputs.next_weight!, { rounds }), r * normedStride);
-    }
-    return { x, normed };
-  },
-
-  bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
-    const { rows, slots, hidden, intermediate, rounded, eps } = shape;
-    const { device } = recorder;
-    const [hiddenStride, stride] = [strideOf(hidden), strideOf(intermediate)];
-    const pairs = rows * slots;
-    const spare = (count: number, label: string) => allocateTensor(device, count * 4, label);
-    const inner = spare(pairs * stride, "intermediate");
-    const output = spare(pairs * hiddenStride, "output");
-    const { x, norm_weight: weight, next_weight: nextWeight, lists } = tensors;
-    const listFrom = (word: number): Tensor => ({
-      ...{ buffer: lists!.buffer, offset: word * 4, size: pairs * 4 },
-    });
-    const [experts, slotWeights] = [listFrom(EXPERTS_AT), listFrom(weightsAt(pairs))];
-    // The same rows before the experts and after them, as in a model.
-    const normed = { ...normedShape(hidden, rounded), tensor: tensors.normed! };
-    const layout = subgroups === 1 ? layoutFor(device) : {};
-    const forms = formsOf({ tokens: 1, ...form });
-    const [first] = shape.slabs;
-    const slab = (prefix: string, matrix: ReturnType<typeof upMatrix>) => {
-      const all = expertWeights(shape, matrix, unnamed(prefix, tensors));
-      const slabs = all.slabs.filter(({ expertCount }) => expertCount === first);
-      return { ...all, ...layout, slabs };
-    };
-    const shared = { slots, experts, sortedPairs: experts, tiles: experts, forms };
-    const gateUp = expertGateUp(recorder, {
-      ...shared,
-      ...partOf(normed, normed.rounded ?? 0, eps),
-      ...{ weights: slab("up", upMatrix(shape)), intermediate, quantize: rounded },
-      ...{ out: inner, outStride: stride },
-    });
-    const halves = {
-      ...{ x: inner, xStride: stride, weights: slab("down", downMatrix(shape)) },
-      segments: segments(intermediate),
-    };
-    const norm = { x: x!, normed, cols: hidden, stride: hiddenStride, eps };
-    const before = addNorm(recorder, { ...norm, weight: weight! });
-    if (folded === 1) {
-      const residual = { hidden: x!, stride: hiddenStride, weight: nextWeight!, normed };
-      const combine = expertCombine(recorder, { ...shared, ...halves, slotWeights, residual });
-      return () => {
-        before(rows);
-        gateUp(rows);
-        combine(rows);
-      };
-    }
-    const down = expertDown(recorder, {
-      ...{ ...shared, ...halves, out: output, outStride: hiddenStride },
-    });
-    const addend = { kind: "combine", y: output, weights: slotWeights, slots } as const;
-    const after = addNorm(recorder, { ...norm, addend, weight: nextWeight! });
-    return () => {
-      before(rows);
-      gateUp(rows);
-      down(rows);
-      after(rows);
-    };
-  },
+  inputs: combineInputs,
+  reference: combinedRows,
+  bind: bindCombine,
 });

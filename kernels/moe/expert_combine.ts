@@ -8,7 +8,7 @@ import expertTile from "../common/expert_tile.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeNormed from "../common/write_normed.wgsl?raw";
 import { launchForms } from "../linear/launch_form.ts";
-import type { ExpertWeights } from "../linear/layout.ts";
+import type { ExpertSlab, ExpertWeights } from "../linear/layout.ts";
 import { linearWidth, ROUNDING_LANES } from "../linear/linear.ts";
 import type { Residual } from "../linear/residual_linear.ts";
 import { expertCost } from "../linear/weight_cost.ts";
@@ -82,34 +82,28 @@ export function expertCombine(
   const { x, xStride, slots, experts, slotWeights, weights, residual, segments = 1 } = options;
   const { hidden, stride, weight: normWeight, normed } = residual;
   const { columns, rows: outputs } = weights;
-  const [slab, ...others] = weights.slabs;
-  if (others.length > 0) throw new KernelError(NAME, "experts in several slabs");
-  if (slotWeights.buffer !== experts.buffer || slotWeights.offset < experts.offset) {
-    throw new KernelError(NAME, "weights of slots that are not behind the experts");
-  }
+  const slab = requireOneSlab(NAME, weights);
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const rounds = normed.rounded !== undefined;
   const demand = { rowLanes: rounds ? ROUNDING_LANES : undefined };
   const [form] = launchForms(weights, demand, options.forms);
-  const { buffer, offset } = experts;
-  const size = slotWeights.offset + slotWeights.size - offset;
   const bound = kernels(input, form!).bind(
     recorder,
     {
       x,
-      ...weightTensors(NAME, { dtype: weights.dtype, ...slab! }),
-      pairs: { buffer, offset, size },
+      ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
+      pairs: pairsAndWeights(NAME, experts, slotWeights),
       ...{ out: hidden, norm_weight: normWeight, normed: normed.tensor },
     },
     {
       constants: {
-        ...weightConstants(input, form!, { segments, bias: slab!.bias !== undefined }),
+        ...weightConstants(input, form!, { segments, bias: slab.bias !== undefined }),
         ROUNDED: rounds,
       },
       params: {
-        first_expert: slab!.firstExpert,
-        expert_count: slab!.expertCount,
+        first_expert: slab.firstExpert,
+        expert_count: slab.expertCount,
         outputs,
         columns,
         rows_padded: paddedRows(outputs, weights),
@@ -117,10 +111,10 @@ export function expertCombine(
         x_stride: xStride,
         out_stride: stride,
         slots,
-        slot_weights: (slotWeights.offset - offset) / 4,
+        slot_weights: (slotWeights.offset - experts.offset) / 4,
         ...normedParams(normed),
       },
-      cost: ({ step }) => expertCost({ weights, slab: slab! }, rowsOf(step) * slots, outputs),
+      cost: ({ step }) => expertCost({ weights, slab }, rowsOf(step) * slots, outputs),
     },
   );
   const width = linearWidth(outputs, outputs, form!);
@@ -128,4 +122,20 @@ export function expertCombine(
     bound.set("rows", rows);
     bound.record(width, rows);
   };
+}
+
+/** The slab that has all experts. */
+export function requireOneSlab(kernel: string, { slabs }: ExpertWeights): ExpertSlab {
+  const [slab, ...others] = slabs;
+  if (others.length > 0) throw new KernelError(kernel, "experts in several slabs");
+  return slab!;
+}
+
+/** A list of pairs, and behind it in the same buffer the weights of slots, as one tensor. */
+export function pairsAndWeights(kernel: string, pairs: Tensor, slotWeights: Tensor): Tensor {
+  const { buffer, offset } = pairs;
+  if (slotWeights.buffer !== buffer || slotWeights.offset < offset) {
+    throw new KernelError(kernel, "weights of slots that are not behind the pairs");
+  }
+  return { buffer, offset, size: slotWeights.offset + slotWeights.size - offset };
 }

@@ -1,31 +1,17 @@
 import { defineCheck } from "../check.ts";
-import { type RoutingRule, route } from "./route.ts";
+import {
+  GREEDY,
+  PLAIN,
+  type RouteShape,
+  randomLogits,
+  routedRows,
+  routeOptions,
+  V2,
+  V3,
+} from "./check_route.ts";
+import { route } from "./route.ts";
 
-interface Shape extends RoutingRule {
-  readonly rows: number;
-  readonly padding: number;
-  readonly biased: boolean;
-  readonly shared: number;
-  /** Logits are multiples of this, so that some tie; 0: any number. */
-  readonly step: number;
-  /** Added to every logit. Default 0. */
-  readonly offset?: number;
-  /** Every other bias is NaN, from the first on. */
-  readonly nans?: boolean;
-}
-
-const V3 = { scoring: "sigmoid", grouping: "twoBest", normalize: true, scaling: 2.5 } as const;
-const V2 = { scoring: "softmax", grouping: "best", normalize: false, scaling: 16 } as const;
-const GREEDY = { scoring: "softmax", grouping: "none", normalize: true, scaling: 1 } as const;
-const PLAIN = { padding: 0, biased: false, shared: 0, step: 0 } as const;
-
-/** Indices from best to worst; ties to the lowest index, NaN last. */
-function ranking(values: readonly number[]): number[] {
-  const order = values.map((value) => (Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value));
-  return order.map((_, i) => i).sort((a, b) => order[b]! - order[a]! || a - b);
-}
-
-export default defineCheck<Shape>({
+export default defineCheck<RouteShape>({
   name: "moe/route",
   cases: [
     {
@@ -61,11 +47,11 @@ export default defineCheck<Shape>({
     (rows * (experts + 2 * (topK + shared)) + 3 * experts) * 4,
   flops: ({ rows, experts }) => rows * experts * experts,
   mutants: [
-    { name: "bias is dropped", replace: "choices[e] += bias[e];", with: "" },
+    { name: "bias is dropped", replace: "choice += bias[e];", with: "" },
     {
       name: "bias is in the weights",
-      replace: "picked_scores[rank] = scores[e]",
-      with: "picked_scores[rank] = choices[e]",
+      replace: "keys[own + e] = bitcast<u32>(choice);",
+      with: "keys[own + e] = bitcast<u32>(choice); scores[own + e] = choice;",
     },
     { name: "a group is worth its best", replace: "return best + second", with: "return best" },
     { name: "all groups stand", replace: "better >= params.kept_groups", with: "false" },
@@ -84,8 +70,8 @@ export default defineCheck<Shape>({
     { name: "shared experts start at 0", replace: "params.shared_first +", with: "0u +" },
     {
       name: "logits are read experts apart",
-      replace: "group.x * params.stride",
-      with: "group.x * params.experts",
+      replace: "row * params.stride",
+      with: "row * params.experts",
     },
     {
       name: "ties go to the highest index",
@@ -95,14 +81,14 @@ export default defineCheck<Shape>({
     },
     {
       name: "softmax without its sum",
-      replace: "scores[e] /= total",
-      with: "scores[e] /= 1.0",
+      replace: "scores[own + e] /= total",
+      with: "scores[own + e] /= 1.0",
       case: 1,
     },
     {
       name: "softmax misses an invocation",
-      replace: "i < WORKGROUP_SIZE; i += 4u",
-      with: "i < 8u; i += 4u",
+      replace: "i < (team + 1u) * TEAM; i += 4u",
+      with: "i < team * TEAM + 8u; i += 4u",
       case: 1,
     },
     {
@@ -113,14 +99,14 @@ export default defineCheck<Shape>({
     { name: "the largest logit is not taken off", replace: "logit - most", with: "logit", case: 3 },
     {
       name: "all groups that tie stand",
-      replace: "beats(group_keys[g], g, group_keys[own], own)",
-      with: "group_keys[g] > group_keys[own]",
+      replace: "beats(group_keys[own_group + g], g, group_keys[own_group + group], group)",
+      with: "group_keys[own_group + g] > group_keys[own_group + group]",
       case: 6,
     },
     {
       name: "of groups that tie the last stand",
-      replace: "beats(group_keys[g], g, group_keys[own], own)",
-      with: "beats(group_keys[g], own, group_keys[own], g)",
+      replace: "beats(group_keys[own_group + g], g, group_keys[own_group + group], group)",
+      with: "beats(group_keys[own_group + g], group, group_keys[own_group + group], g)",
       case: 6,
     },
     {
@@ -131,8 +117,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "numbers are compared, not their order",
-      replace: "beats(keys[other], other, key, e)",
-      with: "choices[other] > choices[e] || (choices[other] == choices[e] && other < e)",
+      replace: "ordered_bits(choice_of(own + e))",
+      with: "u32(max(choice_of(own + e), 0.0) * 1000.0)",
       case: 7,
     },
     {
@@ -154,70 +140,11 @@ export default defineCheck<Shape>({
     },
   ],
 
-  inputs: ({ rows, experts, padding, step, offset = 0, nans = false }, random) => ({
-    logits: Float32Array.from({ length: rows * (experts + padding) }, () => {
-      const value = (random() * 2 - 1) * 3;
-      return (step > 0 ? Math.round(value / step) * step : value) + offset;
-    }),
-    bias: Float32Array.from({ length: experts }, (_, e) =>
-      nans && e % 2 === 0 ? Number.NaN : random() - 0.5,
-    ),
-    placement: Uint32Array.from({ length: experts }, (_, e) => (e * 5 + 3) % (experts + 7)),
-    hits: Uint32Array.from({ length: experts }, (_, e) => e + 1),
-  }),
+  inputs: randomLogits,
+  reference: routedRows,
 
-  reference(shape, { logits, bias, placement, hits }) {
-    const { rows, experts, padding, topK, groups = 1, keptGroups = groups, shared } = shape;
-    const slots = topK + shared;
-    const chosen = new Uint32Array(rows * slots);
-    const weights = new Float64Array(rows * slots);
-    const counts = Uint32Array.from(hits!);
-    for (let r = 0; r < rows; r++) {
-      const start = r * (experts + padding);
-      const row = Array.from(logits!.subarray(start, start + experts));
-      const most = Math.max(...row);
-      const total = row.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
-      const scores = row.map((logit) =>
-        shape.scoring === "softmax" ? Math.exp(logit - most) / total : 1 / (1 + Math.exp(-logit)),
-      );
-      const choices = scores.map((score, e) => (shape.biased ? score + bias![e]! : score));
-      if (shape.grouping !== "none") {
-        const size = experts / groups;
-        const worth = Array.from({ length: groups }, (_, g) => {
-          const members = choices.slice(g * size, (g + 1) * size).sort((a, b) => b - a);
-          return shape.grouping === "best" || size === 1 ? members[0]! : members[0]! + members[1]!;
-        });
-        for (const g of ranking(worth).slice(keptGroups)) {
-          choices.fill(Number.NEGATIVE_INFINITY, g * size, (g + 1) * size);
-        }
-      }
-      const picks = ranking(choices).slice(0, topK);
-      const sum = picks.reduce((added, e) => added + scores[e]!, 0);
-      picks.forEach((e, k) => {
-        chosen[r * slots + k] = placement![e]!;
-        weights[r * slots + k] = (scores[e]! / (shape.normalize ? sum + 1e-20 : 1)) * shape.scaling;
-        counts[e]! += 1;
-      });
-      for (let i = 0; i < shared; i++) {
-        chosen[r * slots + topK + i] = experts + 9 + i;
-        weights[r * slots + topK + i] = 1;
-      }
-    }
-    return { chosen, weights, hits: counts };
-  },
-
-  bind(recorder, shape, { logits, bias, placement, chosen, weights, hits }) {
-    const launch = route(recorder, {
-      ...shape,
-      logits: logits!,
-      stride: shape.experts + shape.padding,
-      bias: shape.biased ? bias! : undefined,
-      placement: placement!,
-      shared: { first: shape.experts + 9, count: shape.shared },
-      chosen: chosen!,
-      weights: weights!,
-      hits: hits!,
-    });
+  bind(recorder, shape, tensors) {
+    const launch = route(recorder, routeOptions(shape, tensors));
     return () => launch(shape.rows);
   },
 });

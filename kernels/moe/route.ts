@@ -1,25 +1,31 @@
 import { UnsupportedError } from "../../src/errors.ts";
-import { Kernel } from "../../src/gpu/kernel.ts";
+import { type Constants, Kernel } from "../../src/gpu/kernel.ts";
+import type { LaunchCost } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import orderedBits from "../common/ordered_bits.wgsl?raw";
-import rowSum from "../common/row_sum.wgsl?raw";
+import routeRow from "../common/route_row.wgsl?raw";
 import source from "./route.wgsl?raw";
+
+/** What kernels that route rows have in front of their own text, and the names of it. */
+export const ROUTE_TEXT: string = orderedBits + routeRow;
+export const ROUTE_BUFFERS = ["logits", "bias", "placement", "chosen", "weights", "hits"] as const;
+export const ROUTE_PARAMS = [
+  "experts",
+  "stride",
+  "top_k",
+  "groups",
+  "kept_groups",
+  "shared_first",
+  "shared_count",
+  "scaling",
+] as const;
 
 const kernel = new Kernel({
   name: "moe/route",
-  source: orderedBits + rowSum + source,
-  buffers: ["logits", "bias", "placement", "chosen", "weights", "hits"],
-  params: [
-    "experts",
-    "stride",
-    "top_k",
-    "groups",
-    "kept_groups",
-    "shared_first",
-    "shared_count",
-    "scaling",
-  ],
+  source: ROUTE_TEXT + source,
+  buffers: ROUTE_BUFFERS,
+  params: ROUTE_PARAMS,
 });
 
 const MAX_EXPERTS = 1024;
@@ -75,9 +81,7 @@ export interface RouteOptions extends RoutingRule {
  * or groups that do not divide the experts.
  */
 export function route(recorder: Recorder, options: RouteOptions): (rows: number) => void {
-  const { experts, topK, scoring, grouping, normalize, scaling, logits, bias, placement } = options;
-  const { stride = experts, groups = 1, keptGroups = groups } = options;
-  const { shared = { first: 0, count: 0 }, chosen, weights, hits } = options;
+  const { experts, topK, groups = 1 } = options;
   if (experts > MAX_EXPERTS) throw new UnsupportedError(`${experts} experts`);
   if (topK > Math.min(experts, MAX_TOP_K)) {
     throw new UnsupportedError(`routing to ${topK} of ${experts} experts`);
@@ -85,31 +89,52 @@ export function route(recorder: Recorder, options: RouteOptions): (rows: number)
   if (groups > MAX_GROUPS || experts % groups !== 0) {
     throw new UnsupportedError(`${groups} groups of ${experts} experts`);
   }
-  const bound = kernel.bind(
-    recorder,
-    { logits, bias: bias ?? logits, placement, chosen, weights, hits },
-    {
-      constants: {
-        SCORING: SCORINGS[scoring],
-        GROUPING: GROUPINGS[grouping],
-        BIAS: bias !== undefined,
-        NORMALIZE: normalize,
-      },
-      params: {
-        experts,
-        stride,
-        top_k: topK,
-        groups,
-        kept_groups: keptGroups,
-        shared_first: shared.first,
-        shared_count: shared.count,
-        scaling,
-      },
-      cost: ({ grid: [rows] }) => ({
-        bytes: (rows * (experts + 2 * (topK + shared.count)) + 3 * experts) * 4,
-        flops: rows * experts * experts,
-      }),
-    },
-  );
+  const bound = kernel.bind(recorder, routeTensors(options), {
+    constants: routeConstants(options),
+    params: routeParams(options),
+    cost: ({ grid: [rows] }) => routeCost(options, rows),
+  });
   return (rows) => bound.record(rows);
+}
+
+export function routeTensors(
+  options: RouteOptions,
+): Readonly<Record<(typeof ROUTE_BUFFERS)[number], Tensor>> {
+  const { logits, bias, placement, chosen, weights, hits } = options;
+  // A binding cannot stay empty.
+  return { logits, bias: bias ?? logits, placement, chosen, weights, hits };
+}
+
+export function routeConstants({ scoring, grouping, bias, normalize }: RouteOptions): Constants {
+  return {
+    SCORING: SCORINGS[scoring],
+    GROUPING: GROUPINGS[grouping],
+    BIAS: bias !== undefined,
+    NORMALIZE: normalize,
+  };
+}
+
+export function routeParams(
+  options: RouteOptions,
+): Readonly<Record<(typeof ROUTE_PARAMS)[number], number>> {
+  const { experts, topK, scaling, stride = experts, groups = 1, keptGroups = groups } = options;
+  const { shared = { first: 0, count: 0 } } = options;
+  return {
+    experts,
+    stride,
+    top_k: topK,
+    groups,
+    kept_groups: keptGroups,
+    shared_first: shared.first,
+    shared_count: shared.count,
+    scaling,
+  };
+}
+
+export function routeCost({ experts, topK, shared }: RouteOptions, rows: number): LaunchCost {
+  const slots = topK + (shared?.count ?? 0);
+  return {
+    bytes: (rows * (experts + 2 * slots) + 3 * experts) * 4,
+    flops: rows * experts * experts,
+  };
 }

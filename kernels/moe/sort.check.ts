@@ -1,5 +1,5 @@
-import { GRID_WORDS } from "../../src/gpu/tensor.ts";
 import { defineCheck } from "../check.ts";
+import { countedGrids, GRIDS, sortedTiles } from "./check_tiles.ts";
 import { sortPairs, tileLimit } from "./sort.ts";
 
 interface Shape {
@@ -11,9 +11,6 @@ interface Shape {
   /** Pairs before it are left out. Default 0. */
   readonly first?: number;
 }
-
-/** Of two launches, 5 and 9 workgroups wide. */
-const GRIDS = Uint32Array.of(5, 7, 1, 0, 9, 8, 1, 0);
 
 export default defineCheck<Shape>({
   name: "moe/sort",
@@ -89,28 +86,11 @@ export default defineCheck<Shape>({
     grids: GRIDS,
   }),
 
-  reference({ pairs, expertCount, tileSize, first = 0 }, { experts }) {
-    const sorted_pairs = new Uint32Array(pairs);
+  reference({ pairs, expertCount, tileSize, first }, { experts }) {
     // Entries after the last tile keep their poison.
     const limit = tileLimit(pairs, expertCount, tileSize);
-    const tiles = new Uint32Array(4 * (1 + limit)).fill(0xdeadbeef);
-    const members = Array.from({ length: expertCount }, (): number[] => []);
-    experts!.forEach((expert, pair) => {
-      if (pair >= first) members[expert]!.push(pair);
-    });
-    let next = 0;
-    let tile = 0;
-    members.forEach((list, expert) => {
-      for (let done = 0; done < list.length; done += tileSize) {
-        tile += 1;
-        tiles.set([expert, next + done, Math.min(tileSize, list.length - done), 0], 4 * tile);
-      }
-      sorted_pairs.set(list, next);
-      next += list.length;
-    });
-    tiles.set([tile, 0, 0, 0]);
-    const grids = GRIDS.map((word, i) => (i % GRID_WORDS === 1 ? tile : word));
-    return { sorted_pairs, tiles, grids };
+    const { sorted_pairs, tiles } = sortedTiles(experts!, { limit, tileSize, first });
+    return { sorted_pairs, tiles, grids: countedGrids(tiles) };
   },
 
   bind(recorder, { pairs, expertCount, tileSize, first }, tensors, tuning) {

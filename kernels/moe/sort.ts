@@ -2,11 +2,12 @@ import { UnsupportedError } from "../../src/errors.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import { GRID_WORDS, type Tensor } from "../../src/gpu/tensor.ts";
+import sumBefore from "../common/sum_before.wgsl?raw";
 import source from "./sort.wgsl?raw";
 
 const kernel = new Kernel({
   name: "moe/sort",
-  source,
+  source: source + sumBefore,
   buffers: ["experts", "sorted_pairs", "scratch", "tiles", "grids"],
   params: ["first_pair", "pairs", "tile_size", "passes", "experts_each", "grids"],
 });
@@ -28,7 +29,7 @@ export function tileLimit(pairs: number, expertCount: number, tileSize: number):
 }
 
 export interface SortPairsOptions {
-  /** `[pairs]` u32: the physical expert of each (row, slot) pair */
+  /** `[pairs]` u32: the physical expert of each (row, slot) pair; may share a buffer with the lists */
   readonly experts: Tensor;
   /** Physical experts, at most 1280. */
   readonly expertCount: number;

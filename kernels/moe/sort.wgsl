@@ -15,7 +15,6 @@
 // roles every pass, so that the last one writes `sorted_pairs`.
 
 const WORKGROUP_SIZE = 256u;
-const SCAN_BLOCK = 16u;
 const DIGIT_BITS = 3u;
 const DIGITS = 1u << DIGIT_BITS;
 const MAX_EXPERTS = 1280u;
@@ -29,38 +28,19 @@ struct Params {
   grids: u32,
 }
 
-@group(0) @binding(0) var<storage, read> experts: array<u32>;
+// Not written: but a buffer that is cannot be bound to be read alone.
+@group(0) @binding(0) var<storage, read_write> experts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> sorted_pairs: array<u32>;
 @group(0) @binding(2) var<storage, read_write> scratch: array<u32>;
 @group(0) @binding(3) var<storage, read_write> tiles: array<vec4u>;
 @group(0) @binding(4) var<storage, read_write> grids: array<vec4u>;
 @group(0) @binding(5) var<uniform> params: Params;
 
-const_assert SCAN_BLOCK * SCAN_BLOCK == WORKGROUP_SIZE;
 const_assert MAX_EXPERTS % WORKGROUP_SIZE == 0u;
 
 // Digit-major: the count of digit d in the run of invocation i is at d * WORKGROUP_SIZE + i.
 var<workgroup> counts: array<u32, DIGITS * WORKGROUP_SIZE>;
-var<workgroup> scan_values: array<vec2u, WORKGROUP_SIZE>;
-var<workgroup> scan_blocks: array<vec2u, SCAN_BLOCK>;
 var<workgroup> expert_pairs: array<atomic<u32>, MAX_EXPERTS>;
-
-/// The sum of the values of all earlier invocations. Uniform control flow; two barriers.
-fn sum_before(invocation: u32, value: vec2u) -> vec2u {
-  scan_values[invocation] = value;
-  workgroupBarrier();
-  if invocation < SCAN_BLOCK {
-    var total = vec2u(0u);
-    for (var i = 0u; i < SCAN_BLOCK; i++) { total += scan_values[invocation * SCAN_BLOCK + i]; }
-    scan_blocks[invocation] = total;
-  }
-  workgroupBarrier();
-  let block = invocation / SCAN_BLOCK;
-  var before = vec2u(0u);
-  for (var i = 0u; i < block; i++) { before += scan_blocks[i]; }
-  for (var i = block * SCAN_BLOCK; i < invocation; i++) { before += scan_values[i]; }
-  return before;
-}
 
 /// Pair number `i` of the order that pass `pass_index` starts from.
 fn pair_at(pass_index: u32, i: u32) -> u32 {

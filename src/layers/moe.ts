@@ -11,7 +11,6 @@
  *
  * @module
  */
-import type { GatedActivation } from "../../kernels/linear/gated_activation.ts";
 import { rowsOf } from "../../kernels/linear/launch_form.ts";
 import { type LinearWeight, segments } from "../../kernels/linear/layout.ts";
 import { linear } from "../../kernels/linear/linear.ts";
@@ -20,8 +19,8 @@ import { expertCombine } from "../../kernels/moe/expert_combine.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
 import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
-import { type RoutingRule, route } from "../../kernels/moe/route.ts";
-import { sortPairs, tileLimit } from "../../kernels/moe/sort.ts";
+import type { RoutingRule } from "../../kernels/moe/route.ts";
+import { type TileCombineOptions, tileCombine } from "../../kernels/moe/tile_combine.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
@@ -29,98 +28,16 @@ import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { formOf } from "../gpu/tuning.ts";
 import type { Step, StepRows } from "./batch.ts";
-import { type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
+import { type AddsRows, type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
 import { Experts } from "./experts.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { allocateMatrix } from "./matrix_place.ts";
 import { matrixSpecs } from "./matrix_specs.ts";
+import type { MoeScratch, MoeShape } from "./moe_scratch.ts";
 import { type LinearInput, roundedRows } from "./rounded_rows.ts";
+import { bindRouting, type RecordRouting } from "./routing.ts";
 import type { SlotExchange } from "./slot_exchange.ts";
 import { type VectorWeight, vectorWeight } from "./vector_weight.ts";
-
-export interface MoeShape {
-  readonly hiddenSize: number;
-  /** Experts that rows are routed to, on all ranks together, and those that every row uses. */
-  readonly routed: number;
-  readonly shared: number;
-  readonly perToken: number;
-  readonly intermediate: number;
-  readonly scoring: "sigmoid" | "softmax";
-  readonly selection: "noaux_tc" | "group_limited_greedy" | "greedy";
-  readonly groups: number;
-  readonly groupsKept: number;
-  readonly normalize: boolean;
-  readonly scalingFactor: number;
-  /** Default: a "gate" without a bias, experts each with tensors of their own, gated by SiLU. */
-  readonly router?: { readonly name: string; readonly bias: boolean };
-  /** All experts in one tensor of MXFP4 codes, with biases. */
-  readonly stackedMxfp4?: boolean;
-  readonly activation?: GatedActivation;
-}
-
-export interface MoeScratch {
-  /** `[maxRows, logitsStride]` */
-  readonly routerLogits: Tensor;
-  readonly logitsStride: number;
-  /** `[maxRows, slots]` u32 physical experts and, behind them in the same buffer, f32 weights */
-  readonly experts: Tensor;
-  readonly weights: Tensor;
-  /** Pairs by expert, and the tiles they are cut in */
-  readonly sortedPairs: Tensor;
-  readonly sortScratch: Tensor;
-  readonly tiles: Tensor;
-  /** `[maxRows * slots, intermediateStride]` */
-  readonly intermediate: Tensor;
-  readonly intermediateStride: number;
-  /** `[maxRows * slots, hiddenStride]` */
-  readonly output: Tensor;
-  /** `[maxRows, sharedStride]`: of shared experts that are one MLP */
-  readonly sharedIntermediate: Tensor;
-  readonly sharedStride: number;
-}
-
-/** A binding starts at a multiple of 256 bytes. */
-const BINDING_WORDS = 64;
-
-export function allocateMoeScratch(
-  memory: DeviceMemory,
-  shape: MoeShape,
-  { maxRows, hiddenStride }: { readonly maxRows: number; readonly hiddenStride: number },
-): MoeScratch {
-  const allocate = (words: number, label: string) =>
-    memory.allocate("activations", words * 4, label);
-  const pairs = maxRows * (shape.perToken + shape.shared);
-  const [experts, weights] = neighbours(memory, pairs, "chosen experts and their weights");
-  const expertCount = shape.routed + shape.shared;
-  const logitsStride = Math.ceil(shape.routed / 4) * 4;
-  const intermediateStride = Math.ceil(shape.intermediate / 4) * 4;
-  const sharedStride = Math.ceil((shape.shared * shape.intermediate) / 4) * 4;
-  return {
-    routerLogits: allocate(maxRows * logitsStride, "router logits"),
-    logitsStride,
-    experts,
-    weights,
-    sortedPairs: allocate(pairs, "sorted pairs"),
-    sortScratch: allocate(pairs, "sorted pairs scratch"),
-    tiles: allocate((1 + tileLimit(pairs, expertCount, PAIR_TILE)) * 4, "expert tiles"),
-    intermediate: allocate(pairs * intermediateStride, "expert intermediates"),
-    intermediateStride,
-    output: allocate(pairs * hiddenStride, "expert outputs"),
-    sharedIntermediate: allocate(maxRows * sharedStride, "shared intermediates"),
-    sharedStride,
-  };
-}
-
-/** Two tensors of so many words each in one buffer, each to be bound by itself. */
-function neighbours(memory: DeviceMemory, words: number, label: string): [Tensor, Tensor] {
-  const apart = Math.ceil(words / BINDING_WORDS) * BINDING_WORDS * 4;
-  const { buffer, offset } = memory.allocate("activations", 2 * apart, label);
-  const size = words * 4;
-  return [
-    { buffer, offset, size },
-    { buffer, offset: offset + apart, size },
-  ];
-}
 
 const GROUPINGS = { noaux_tc: "twoBest", group_limited_greedy: "best", greedy: "none" } as const;
 
@@ -138,12 +55,21 @@ function routingRule(shape: MoeShape): RoutingRule {
   };
 }
 
-/** The result is the scratch's `output`, to be combined, but in steps that `combines` names. */
+/** The result is the scratch's `output`, to be combined, but in steps that `compile` names. */
 export interface MoeBinding extends Omit<BlockRows, "output"> {
   readonly scratch: MoeScratch;
   /** Where slots meet those of other ranks; absent on one rank. */
   readonly exchange?: SlotExchange | undefined;
 }
+
+/** Absent where slots are always combined later, by the next norm. */
+interface Combine {
+  readonly byPair?: (rows: number) => void;
+  readonly byTile?: ((rows: number) => void) | undefined;
+}
+
+/** Pairs of an expert, on average, up to which tiles of few pairs do. */
+const MOST_COMBINED = 16;
 
 export class Moe {
   readonly specs: readonly WeightSpec[];
@@ -193,17 +119,17 @@ export class Moe {
   }
 
   /**
-   * Adds four launches, five with many rows; one more where a rounding has a launch of its own. With
-   * several ranks the slots are exchanged.
+   * Adds four launches, with many rows five or six; one more where a rounding has a launch of its own.
+   * With several ranks the slots are exchanged.
+   *
+   * @returns In which steps slots are combined and added to the residual stream already.
    */
-  compile(plan: Plan<Step>, binding: MoeBinding): void {
+  compile(plan: Plan<Step>, binding: MoeBinding): AddsRows {
     const { recorder } = plan;
     const { scratch, normed, hiddenStride } = binding;
     const { routed, perToken } = this.#shape;
     const { slots } = this;
     const { wide } = this.#experts;
-    // The slot of a wide MLP has an expert number too, which no slab holds.
-    const shared = slots - perToken;
     this.#memory.write(
       this.#placement,
       0,
@@ -215,21 +141,8 @@ export class Moe {
       out: scratch.routerLogits,
       outStride: scratch.logitsStride,
     });
-    const choose = route(recorder, {
-      logits: scratch.routerLogits,
-      stride: scratch.logitsStride,
-      bias: this.#bias?.tensor,
-      placement: this.#placement,
-      hits: this.#hits,
-      chosen: scratch.experts,
-      weights: scratch.weights,
-      shared: { first: routed, count: shared },
-      ...routingRule(this.#shape),
-    });
-    const run = this.#bindExperts(recorder, binding);
     plan.add((step) => logits(step.rows, step.decodeRows));
-    plan.add((step) => choose(step.rows));
-    plan.add(run);
+    const isAdded = this.#compileExperts(plan, binding);
     // Every rank has it whole.
     wide?.compile(plan, {
       ...binding,
@@ -242,29 +155,57 @@ export class Moe {
       outputColumn: perToken * hiddenStride,
     });
     binding.exchange?.compile(plan, this.#name, slots);
+    return isAdded;
+  }
+
+  /** @param grids Of launches over tiles; without them pairs are never sorted. */
+  #bindRouting(recorder: Recorder, { scratch }: MoeBinding, grids?: TileGrids): RecordRouting {
+    const { routed, perToken } = this.#shape;
+    const { slots } = this;
+    const { sortedPairs, tiles } = scratch;
+    const expertCount = this.#expertCount;
+    return bindRouting(recorder, {
+      logits: scratch.routerLogits,
+      stride: scratch.logitsStride,
+      bias: this.#bias?.tensor,
+      placement: this.#placement,
+      hits: this.#hits,
+      chosen: scratch.experts,
+      weights: scratch.weights,
+      // The slot of a wide MLP has an expert number too, which no slab holds.
+      shared: { first: routed, count: slots - perToken },
+      ...routingRule(this.#shape),
+      slots,
+      sorted: grids && {
+        ...{ expertCount, sortedPairs, tiles, scratch: scratch.sortScratch, grids: grids.tensor },
+      },
+    });
   }
 
   /** The experts of a step's rows, of which matrices multiply the last ones or none, or all. */
-  #bindExperts(recorder: Recorder, binding: MoeBinding): (step: StepRows) => void {
+  #compileExperts(plan: Plan<Step>, binding: MoeBinding): AddsRows {
+    const { recorder } = plan;
     const { scratch, hiddenStride } = binding;
-    const { routed, perToken, intermediate, activation } = this.#shape;
+    const { intermediate, activation } = this.#shape;
     const { slots } = this;
     const { gateUp, down } = this.#experts;
     const rounding = takesRounded(down.weights) ? binding.rounding : undefined;
-    const expertCount = routed + slots - perToken;
     const input = rowsFor(binding, gateUp.weights);
     const tiles = this.#matrixTiles(binding);
     const prompts = tiles?.kernels.experts(recorder, {
       ...{ memory: this.#memory, label: this.#name, tiles, ...input, scratch, slots },
-      ...{ gateUp: gateUp.weights, down: down.weights, expertCount },
+      ...{ gateUp: gateUp.weights, down: down.weights, expertCount: this.#expertCount },
       ...{ intermediate, activation, rounding, outStride: hiddenStride },
       pairsOfExpert: (rows) => this.#pairsOfExpert(rows),
       maxRows: rowsOf(scratch.experts, slots),
     });
     if (tiles?.decode === true) {
-      return ({ rows }) => {
+      const find = this.#bindRouting(recorder, binding);
+      plan.add(({ rows }) => {
+        find(rows);
         if (rows > 0) prompts!(0, rows);
-      };
+      });
+      return () => false;
     }
     const intermediates = { x: scratch.intermediate, xStride: scratch.intermediateStride };
     const rounded =
@@ -288,14 +229,7 @@ export class Moe {
       this.#pairsOfExpert(rowsOf(scratch.experts, slots)),
     );
     const grids = new TileGrids(this.#memory, 2 * sizes.length, `${this.#name} grids`);
-    const arrange = sortPairs(recorder, {
-      experts: scratch.experts,
-      sortedPairs: scratch.sortedPairs,
-      scratch: scratch.sortScratch,
-      tiles: scratch.tiles,
-      grids: grids.tensor,
-      expertCount,
-    });
+    const find = this.#bindRouting(recorder, binding, grids);
     const lists = {
       ...{ slots, experts: scratch.experts, sortedPairs: scratch.sortedPairs },
       ...{ tiles: scratch.tiles, tileSizes: sizes.map(({ tokens }) => tokens), grids },
@@ -310,41 +244,40 @@ export class Moe {
       outStride: scratch.intermediateStride,
       quantize: isFused(rounding),
     });
-    const { residual } = binding;
-    const combine = this.#canCombine(binding)
-      ? expertCombine(recorder, {
-          ...{ ...innerInput, slots, experts: scratch.experts, slotWeights: scratch.weights },
-          ...{ weights: down.weights, residual: residual!, segments: segments(intermediate) },
-        })
-      : undefined;
+    const outputs = { out: scratch.output, outStride: hiddenStride };
+    const halves = { ...innerInput, weights: down.weights, segments: segments(intermediate) };
+    const combine = this.#bindCombine(recorder, binding, halves);
     const second = expertDown(recorder, {
-      ...innerInput,
-      ...lists,
-      weights: down.weights,
-      out: scratch.output,
-      outStride: hiddenStride,
-      segments: segments(intermediate),
-      unsorted: combine === undefined || down.weights.matrix !== undefined,
+      ...{ ...halves, ...lists, ...outputs },
+      unsorted: combine.byPair === undefined || down.weights.matrix !== undefined,
     });
-    return (step) => {
+    const combines = (step: StepRows) => this.#combines(combine, step);
+    plan.add((step) => {
       const rows = this.#ownRows(binding, step);
+      const isAdded = combines(step);
+      const tileSize =
+        isAdded !== undefined && this.#isSorted(rows) ? PAIR_TILE : this.#tileSize(rows, sizes);
+      find(step.rows, rows, tileSize);
       if (rows > 0) {
-        const tileSize = this.#tileSize(rows, sizes);
-        if (tileSize !== undefined) arrange(rows * slots, tileSize);
         first(rows, tileSize);
         rounded?.round(rows * slots);
-        if (this.combines(binding, step)) combine!(rows);
-        else second(rows, tileSize);
+        if (isAdded === undefined) second(rows, tileSize);
+        else isAdded(rows);
       }
       if (rows < step.rows) prompts!(rows, step.rows);
-    };
+    });
+    return (step) => combines(step) !== undefined;
+  }
+
+  /** Physical experts, shared ones too. */
+  get #expertCount(): number {
+    const { routed, perToken } = this.#shape;
+    return routed + this.slots - perToken;
   }
 
   /** On average, in a step of so many rows. */
   #pairsOfExpert(rows: number): number {
-    const { routed, perToken } = this.#shape;
-    const { slots } = this;
-    return (rows * slots) / (routed + slots - perToken);
+    return (rows * this.slots) / this.#expertCount;
   }
 
   /** Sorting pays once an expert serves several rows; the bits are the same either way. */
@@ -372,17 +305,34 @@ export class Moe {
     return tiles.decode ? 0 : decodeRows;
   }
 
-  /** Whether slots are combined and added to the residual stream already, in such a step. */
-  combines(binding: MoeBinding, step: StepRows): boolean {
-    const { down } = this.#experts;
-    // Matrices want prompt rows scaled, those after experts in f32 too, which they do not multiply.
-    if (down.weights.matrix !== undefined && step.decodeRows < step.rows) return false;
-    return this.#canCombine(binding) && !this.#isSorted(step.rows);
-  }
-
-  #canCombine({ residual, exchange, codes }: MoeBinding): boolean {
+  /** Kernels that add the slots of rows to the residual stream themselves, where there may be any. */
+  #bindCombine(
+    recorder: Recorder,
+    { residual, exchange, codes, scratch, hiddenStride }: MoeBinding,
+    halves: Pick<TileCombineOptions, "x" | "xStride" | "coded" | "weights" | "segments">,
+  ): Combine {
     const { down, wide } = this.#experts;
     const apart = down.weights.slabs.length > 1 || wide !== undefined || exchange !== undefined;
-    return residual !== undefined && codes === undefined && !apart;
+    if (residual === undefined || codes !== undefined || apart) return {};
+    const { slots } = this;
+    const { experts, sortedPairs, tiles, weights: slotWeights, output } = scratch;
+    const both = { ...halves, slots, slotWeights, residual };
+    const outputs = { outputs: output, outputsStride: hiddenStride };
+    return {
+      byPair: expertCombine(recorder, { ...both, experts }),
+      byTile: tileCombine(recorder, { ...both, ...outputs, sortedPairs, tiles }),
+    };
+  }
+
+  /** The one for such a step; undefined where its slots are combined later. */
+  #combines({ byPair, byTile }: Combine, step: StepRows): ((rows: number) => void) | undefined {
+    const { rows, decodeRows } = step;
+    const { down } = this.#experts;
+    // Matrices want prompt rows scaled, those after experts in f32 too, which they do not multiply.
+    if (down.weights.matrix !== undefined && decodeRows < rows) return;
+    if (!this.#isSorted(rows)) return byPair;
+    // One workgroup has all tiles of its outputs: with those of prompts there are more to share out.
+    const isShort = this.#pairsOfExpert(rows) <= MOST_COMBINED;
+    return decodeRows === rows && isShort ? byTile : undefined;
   }
 }

@@ -26,7 +26,8 @@ import { Linear } from "../layers/linear.ts";
 import { LogitGather } from "../layers/logit_gather.ts";
 import type { MatrixFormat } from "../layers/matrix_format.ts";
 import { Mlp } from "../layers/mlp.ts";
-import { allocateMoeScratch, Moe, type MoeShape } from "../layers/moe.ts";
+import { Moe } from "../layers/moe.ts";
+import { allocateMoeScratch, type MoeShape } from "../layers/moe_scratch.ts";
 import { specOnRank } from "../layers/rank_specs.ts";
 import { RankSums } from "../layers/rank_sums.ts";
 import { type LinearInput, RowCodes } from "../layers/rounded_rows.ts";
@@ -221,15 +222,14 @@ export class Decoder implements Model {
       }
       const { scratch } = moe!;
       const { experts } = layer.feedForward;
-      const binding = { ...moe!, residual };
-      experts.compile(plan, binding);
+      const isAdded = experts.compile(plan, { ...moe!, residual });
       plan.tap(`layer${i}.router_logits`, scratch.routerLogits);
       plan.tap(`layer${i}.experts`, scratch.experts);
       plan.tap(`layer${i}.expert_weights`, scratch.weights);
       const { output: y, weights } = scratch;
       pending = {
         addend: { kind: "combine", y, weights, slots: experts.slots },
-        isAdded: (step) => experts.combines(binding, step),
+        isAdded,
       };
     });
 

@@ -5,7 +5,7 @@
  */
 import type { ConfigReader } from "../checkpoint/config.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { MoeShape } from "../layers/moe.ts";
+import type { MoeShape } from "../layers/moe_scratch.ts";
 import { type RopeConfig, readRope } from "./rope_config.ts";
 
 export interface GqaConfig {

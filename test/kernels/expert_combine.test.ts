@@ -25,10 +25,10 @@ test("experts in several slabs are refused", () => {
   expect(() => bind([slab, slab], experts, slotWeights)).toThrow("experts in several slabs");
 });
 
-test("weights of slots that are not behind the experts are refused", () => {
+test("weights of slots that are not behind the pairs are refused", () => {
   const experts = tensor(256);
   const before = { ...experts, offset: 0 };
   for (const slotWeights of [tensor(512), before]) {
-    expect(() => bind([slab], experts, slotWeights)).toThrow("not behind the experts");
+    expect(() => bind([slab], experts, slotWeights)).toThrow("not behind the pairs");
   }
 });

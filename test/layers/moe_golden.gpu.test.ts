@@ -11,7 +11,8 @@ import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
-import { allocateMoeScratch, Moe, type MoeShape } from "../../src/layers/moe.ts";
+import { Moe } from "../../src/layers/moe.ts";
+import { allocateMoeScratch, type MoeShape } from "../../src/layers/moe_scratch.ts";
 import { ONE_RANK } from "../../src/parallel/communicator.ts";
 import { SHARED_MODELS } from "../support/folder_source.ts";
 import { formatsOf } from "../support/formats.ts";
@@ -28,12 +29,15 @@ const floats = ({ b64 }: Recorded) =>
 
 describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () => {
   test.each([
-    [1, "leaves its slots to the norm", false],
-    [1, "adds to the residual stream itself", true],
-    [0, "leaves its slots to the norm", false],
+    { perStep: 1, folds: false, decodes: true, adds: false },
+    { perStep: 1, folds: true, decodes: true, adds: true },
+    { perStep: 0, folds: false, decodes: true, adds: false },
+    // Several rows of an expert: of generated tokens they are combined in the launch of their tiles.
+    { perStep: 0, folds: true, decodes: true, adds: true },
+    { perStep: 0, folds: true, decodes: false, adds: false },
   ])(
-    "gives the golden block's rows (%i row a step; 0 is all), and %s",
-    async (perStep, _, adds) => {
+    "gives the golden block's rows: $perStep a step (0: all), adding them itself: $adds",
+    async ({ perStep, folds, decodes, adds }) => {
       const path = join(SHARED_MODELS!, "../golden/kernels.json");
       const { config, weights, x, y } = JSON.parse(readFileSync(path, "utf8")).moe_block;
       const tensors = Object.entries<Recorded>(weights).map(([name, recorded]) => ({
@@ -83,9 +87,9 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
         quantized: undefined,
         rounding: undefined,
         hiddenStride: hiddenSize,
-        residual: adds ? residual : undefined,
+        residual: folds ? residual : undefined,
       };
-      moe.compile(plan, binding);
+      const isAdded = moe.compile(plan, binding);
       // The residual stream starts at zero, so that after the combining norm it holds the block's result.
       const combine = addNorm(recorder, {
         x: sum,
@@ -101,7 +105,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
         eps: 1e-6,
       });
       plan.add((step) => {
-        expect(moe.combines(binding, step)).toBe(adds);
+        expect(isAdded(step)).toBe(adds);
         if (!adds) combine(step.rows);
       });
       await recorder.pipelines.ready();
@@ -114,7 +118,7 @@ describe.skipIf(SHARED_MODELS === undefined)("Moe (needs ../shared/data)", () =>
         const part = given.slice(first * hiddenSize, (first + step) * hiddenSize);
         device.queue.writeBuffer(input.buffer, 0, part);
         device.queue.writeBuffer(sum.buffer, 0, new Float32Array(rows * hiddenSize));
-        await plan.run({ ...EMPTY_STEP, rows: step });
+        await plan.run({ ...EMPTY_STEP, rows: step, decodeRows: decodes ? step : 0 });
         const got = new Float32Array(await download(sum.buffer));
         for (let i = 0; i < part.length; i++) {
           expect(Math.abs(got[i]! - want[first * hiddenSize + i]!) / largest).toBeLessThan(1e-5);
