@@ -160,6 +160,9 @@ const LAVAPIPE: Tuning = {
  */
 const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 
+/** Of GPUs: where an invocation's four rows lie together, and the scales with them. */
+const IN_RUNS = { lanes: 8, rowsPerLane: 4, scaleOrder: "byRun" } as const;
+
 /**
  * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
  * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
@@ -171,11 +174,15 @@ const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
  * 64 rows takes 4 to 5.5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
  * 1.7 times as long as four (SwiftShader), by processor time (`bench/linear.bench.ts`).
  *
+ * So is the order of words: what eight invocations read of their four rows at once is one piece of 512
+ * bytes in place of four far apart, all from one address, and the scales of the next columns are the
+ * next line in place of one that is a power of two of bytes away, as rows often are.
+ *
  * Attention is reasoned, not measured: a query takes about twelve registers of four, so that eight
  * queries are what an invocation has room for, and a prompt's rows are eight already.
  */
 const MANY_INVOCATIONS: Tuning = {
-  lanes: 8,
+  ...IN_RUNS,
   foldsNorms: true,
   findsBest: true,
   repacks: true,
@@ -194,7 +201,7 @@ const MANY_INVOCATIONS: Tuning = {
  * the registers.
  */
 const FEW_CORES: Tuning = {
-  lanes: 8,
+  ...IN_RUNS,
   foldsNorms: true,
   findsBest: true,
   repacks: true,
