@@ -14,7 +14,9 @@ import { type AttentionTuning, attentionTuning, TUNING_CHOICES } from "../src/gp
 import { FEWEST_LANES } from "./attention/exchange.ts";
 import { gqaDecode } from "./attention/gqa_decode.ts";
 import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./attention/gqa_prefill.ts";
+import { gqaWriteDecode } from "./attention/gqa_write_decode.ts";
 import { mlaDecode } from "./attention/mla_decode.ts";
+import { mlaPrefill, PREFILL_ROW_TILE } from "./attention/mla_prefill.ts";
 import { SHARED_ROWS } from "./attention/split_launch.ts";
 import { bf16Words } from "./cache/host_cache.ts";
 import { layoutFor } from "./linear/layout.ts";
@@ -29,8 +31,9 @@ export interface TuneAttentionOptions {
 
 /** What each kind of rows may choose: its heads. */
 const CHOICES = { row: "rowHeads", group: "groupHeads", prompt: "promptHeads" } as const;
-type Rows = keyof typeof CHOICES;
-const KINDS = Object.keys(CHOICES) as Rows[];
+const KINDS = Object.keys(CHOICES) as (keyof typeof CHOICES)[];
+/** Also: those of a group, each for itself; a prompt's over expanded latents, which have no choice. */
+type Rows = keyof typeof CHOICES | "apart" | "expanded";
 
 /** Another way must be faster by this much: less is noise. */
 const CLEARLY = 0.95;
@@ -39,9 +42,22 @@ const PLAIN: AttentionTuning = {
 };
 
 const ROWS = 64;
+/** Rows of an item for both kinds of prompts. */
+const ROW_TILE = Math.min(GQA_PREFILL_ROW_TILE, PREFILL_ROW_TILE);
 const HEADS = 16;
 const GQA = { heads: HEADS, kvHeads: 4, headDim: 128 } as const;
 const MLA = { heads: HEADS, latent: 512, rope: 64, nope: 128 } as const;
+/** Queries, keys and values of a row side by side; a half of each head rotates. */
+const VECTORS = {
+  projectedStride: (GQA.heads + 2 * GQA.kvHeads) * GQA.headDim,
+  queryColumn: 0,
+  keyColumn: GQA.heads * GQA.headDim,
+  valueColumn: (GQA.heads + GQA.kvHeads) * GQA.headDim,
+  eps: 0,
+  rotary: MLA.rope,
+};
+/** Of a prompt's latent attention, as wide as one of grouped queries. */
+const VALUE = GQA.headDim;
 const SHARED = { pageSize: 64, splitLength: 256, scale: 0.05, cacheDtype: "bf16" } as const;
 
 /**
@@ -58,7 +74,7 @@ export async function tuneAttention(
     const known = attentionTuning(device.adapterInfo);
     const all = async (tuning: AttentionTuning) => {
       let sum = 0;
-      for (const rows of KINDS) sum += await timed.seconds(rows, tuning);
+      for (const rows of [...KINDS, "expanded"] as const) sum += await timed.seconds(rows, tuning);
       return sum;
     };
     let best = await fastest(waysOf(device, known), all);
@@ -67,7 +83,12 @@ export async function tuneAttention(
       const tried = heads.map((count) => ({ ...best, [CHOICES[rows]]: count }));
       best = await fastest([best, ...tried], (tuning) => timed.seconds(rows, tuning));
     }
-    return best;
+    const { sharesReads: _, ...chosen } = best;
+    const [apart, shared] = [
+      await timed.seconds("apart", chosen),
+      await timed.seconds("group", chosen),
+    ];
+    return shared < CLEARLY * apart ? { ...chosen, sharesReads: true } : chosen;
   } finally {
     timed.destroy();
   }
@@ -134,7 +155,8 @@ class TimedAttention {
   }
 
   destroy(): void {
-    for (const { buffer } of Object.values(this.#tensors)) buffer.destroy();
+    const { expanded, ...others } = this.#tensors;
+    for (const { buffer } of Object.values({ ...others, ...expanded })) buffer.destroy();
   }
 
   async #run(rows: Rows, tuning: AttentionTuning): Promise<readonly Uint32Array[]> {
@@ -161,26 +183,35 @@ class TimedAttention {
   #bind(recorder: Recorder, rows: Rows, tuning: AttentionTuning): () => void {
     const { query, gqaCache, mlaCache, gqaOut, mlaOut, partials, items, ...step } = this.#tensors;
     const { subgroupSize } = tuning.subgroups ? layoutFor(this.#device) : {};
-    const { groups, ropeTable, ...tables } = step;
-    const common = { ...SHARED, ...tables, query, tuning, subgroupSize };
+    const { groups, ropeTable, rows: places, pageTables, expanded, writtenCache } = step;
+    const common = { ...SHARED, rows: places, pageTables, query, tuning, subgroupSize };
     const width = GQA.heads * GQA.headDim;
-    const gqa = { ...common, ...GQA, cache: gqaCache, queryStride: width };
-    const ofGqa = { ...gqa, out: gqaOut, outStride: width };
-    if (rows === "prompt") {
-      const prefill = gqaPrefill(recorder, { ...ofGqa, items });
-      return () => prefill(0, ROWS / GQA_PREFILL_ROW_TILE);
+    const gqa = { ...common, ...GQA, queryStride: width, out: gqaOut, outStride: width };
+    const mla = { ...common, ...MLA, ropeTable, queryStride: HEADS * (MLA.nope + MLA.rope) };
+    if (rows === "prompt" || rows === "expanded") {
+      const values = { ...expanded, value: VALUE, out: mlaOut, outStride: HEADS * VALUE };
+      const prefill =
+        rows === "prompt"
+          ? gqaPrefill(recorder, { ...gqa, cache: gqaCache, items })
+          : mlaPrefill(recorder, { ...mla, ...values, items });
+      return () => prefill(0, ROWS / ROW_TILE);
     }
     const shared = { partials, ...(rows === "group" && { groups }) };
     const decodes = [
-      gqaDecode(recorder, { ...ofGqa, ...shared }),
+      rows === "row"
+        ? // Four heads of a key head have room on every adapter.
+          gqaWriteDecode(recorder, {
+            ...{ ...gqa, ...VECTORS, partials, ropeTable },
+            ...{ projected: query, cache: writtenCache },
+          })!
+        : gqaDecode(recorder, { ...gqa, ...shared, cache: gqaCache }),
       mlaDecode(recorder, {
-        ...{ ...common, ...MLA, ...shared, cache: mlaCache, out: mlaOut, ropeTable },
-        ...{ queryAbsorbed: query, queryStride: HEADS * (MLA.nope + MLA.rope) },
+        ...{ ...mla, ...shared, cache: mlaCache, out: mlaOut, queryAbsorbed: query },
       }),
     ];
-    const [count, groupCount] = rows === "group" ? [SHARED_ROWS, 1] : [1, 0];
+    const count = rows === "row" ? 1 : SHARED_ROWS;
     return () => {
-      for (const decode of decodes) decode(count, this.#splits, groupCount);
+      for (const decode of decodes) decode(count, this.#splits, rows === "group" ? 1 : 0);
     };
   }
 }
@@ -195,20 +226,26 @@ function randomTensors(device: GPUDevice, keys: number, splits: number) {
   const cache = (width: number) => upload(bf16Words(random(keys * width)), "tuned cache");
   const widest = HEADS * MLA.latent;
   const first = keys - ROWS;
-  const row = (r: number) => [0, first + r, 0, 0];
-  const item = (i: number) => [GQA_PREFILL_ROW_TILE * i, GQA_PREFILL_ROW_TILE, 0, 0, 0, 0, 0, 0];
+  // Every page is where its number says.
+  const row = (r: number) => [0, first + r, first + r, 0];
+  const item = (i: number) => {
+    const end = ROW_TILE * (i + 1);
+    return [end - ROW_TILE, ROW_TILE, 0, 0, first + end, 1, 1, 0];
+  };
   const each = (count: number, words: (i: number) => readonly number[]) =>
     Uint32Array.from(Array.from({ length: count }, (_, i) => words(i)).flat());
   return {
     query: upload(random(ROWS * widest), "tuned queries"),
     gqaCache: cache(2 * GQA.kvHeads * GQA.headDim),
+    // Others do not read what a faulty kernel may have left.
+    writtenCache: cache(2 * GQA.kvHeads * GQA.headDim),
     mlaCache: cache(MLA.latent + MLA.rope),
     rows: upload(each(ROWS, row), "tuned rows"),
     pageTables: upload(
       each(keys / SHARED.pageSize, (i) => [i]),
       "tuned pages",
     ),
-    items: upload(each(ROWS / GQA_PREFILL_ROW_TILE, item), "tuned items"),
+    items: upload(each(ROWS / ROW_TILE, item), "tuned items"),
     groups: upload(Uint32Array.of(0, SHARED_ROWS), "tuned groups"),
     ropeTable: upload(random(keys * MLA.rope), "tuned rope table"),
     partials: allocateTensor(
@@ -217,6 +254,11 @@ function randomTensors(device: GPUDevice, keys: number, splits: number) {
       "tuned partials",
     ),
     gqaOut: allocateTensor(device, ROWS * GQA.heads * GQA.headDim * 4, "tuned output"),
-    mlaOut: allocateTensor(device, SHARED_ROWS * widest * 4, "tuned output"),
+    mlaOut: allocateTensor(device, ROWS * HEADS * VALUE * 4, "tuned output"),
+    expanded: {
+      keyValues: upload(random(keys * HEADS * (MLA.nope + VALUE)), "tuned keys and values"),
+      ropes: upload(random(keys * MLA.rope), "tuned rope parts"),
+      state: allocateTensor(device, ROWS * HEADS * 2 * 4, "tuned state"),
+    },
   };
 }

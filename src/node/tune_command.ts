@@ -125,10 +125,11 @@ export function formatOrder({ rowsPerLane = 1, scaleOrder = "byGroup" }: Tuning)
 
 /** How attention is shared out. */
 export function formatAttention(tuning: AttentionTuning): string {
-  const { rowHeads, groupHeads, promptHeads, lanes, subgroups } = tuning;
+  const { rowHeads, groupHeads, promptHeads, sharesReads, lanes, subgroups } = tuning;
   const way = subgroups ? "subgroups" : `workgroup memory, ${lanes} lanes`;
   const heads = `${rowHeads} for a row, ${groupHeads} for rows that share reads, ${promptHeads} for prompts`;
-  return `Attention: through ${way}; heads of a workgroup at most ${heads}\n`;
+  const share = sharesReads ? "share reads" : "read for themselves";
+  return `Attention: through ${way}; heads of a workgroup at most ${heads}; rows of one sequence ${share}\n`;
 }
 
 /** Which launches are one. */
