@@ -128,7 +128,7 @@ for (const [outputs = 0, columns = 0] of SHAPES) {
         const work = rows === 1 ? outputs * columns : 2 * rows * outputs * columns;
         const rates = COLUMNS.map((name) => {
           const time = least[runs.indexOf(name)];
-          return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toFixed(2);
+          return time === undefined ? "" : ((work * CORES) / time.cpuSeconds / 1e9).toPrecision(3);
         });
         lines.push([`${kind} ${outputs}x${columns}`, `${rows}`, ...rates]);
         recorder.destroy();
