@@ -44,6 +44,7 @@ const rounds = Number(process.env.WISP_ROUNDS ?? 3);
 const generated = Number(process.env.WISP_GENERATED ?? 24);
 const batch = Number(process.env.WISP_BATCH ?? 1);
 const prompt = Number(process.env.WISP_PROMPT ?? 128);
+const shared = Number(process.env.WISP_SHARED ?? 0);
 
 const contextLength = prompt + generated + 64;
 const models = benchedModels(list("WISP_QUANTIZATION", "int4,int8,none"));
@@ -101,11 +102,11 @@ describe.each(models.filter(({ name }) => wanted.includes(name)))("$name", (benc
         options: {
           // Of long contexts a binding holds the attention of few sequences.
           contextLength,
-          maxTotalTokens: Math.max(1024, batch * contextLength),
+          maxTotalTokens: Math.max(1024, shared + batch * (contextLength - shared)),
           maxRunningRequests: Math.max(4, batch),
           ...(name !== "none" && { quantization: name }),
         },
-        ...{ batch, prompt, generated, rounds },
+        ...{ batch, prompt, shared, generated, rounds },
       });
       reports.set(name === "none" ? "as published" : name, report);
       expect(report.loaded.peakHeap).toBeLessThan(MOST_HEAP_BYTES);

@@ -2,7 +2,9 @@
 // prints what memory and time that took as one line of JSON.
 //
 //   node bench/qwen3_child.mjs '{"dist": DIST_FOLDER, "model": FOLDER, "options": ENGINE_OPTIONS,
-//     "batch": SEQUENCES, "prompt": TOKENS, "generated": TOKENS, "rounds": TIMES}'
+//     "batch": SEQUENCES, "prompt": TOKENS, "shared": TOKENS, "generated": TOKENS, "rounds": TIMES}'
+//
+// The first `shared` tokens of all prompts of a round are the same, and computed once.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +15,8 @@ const SAMPLE_MS = 2;
 /** Of the prompts of the first round together, and of what follows each. */
 const WARM_UP_TOKENS = 512;
 const WARM_UP_GENERATED = 4;
-const { dist, model, options, batch = 1, prompt, generated, rounds } = JSON.parse(process.argv[2]);
+const asked = JSON.parse(process.argv[2]);
+const { dist, model, options, batch = 1, prompt, shared = 0, generated, rounds } = asked;
 const library = (name) => import(pathToFileURL(join(dist, name)).href);
 const { Engine } = await library("node_index.js");
 const { driverThreadsFor, openDevice, openFolder } = await library("node.js");
@@ -101,14 +104,19 @@ const cpu = () => {
 async function generate(engine, round, { prompt, generated }) {
   const sampling = { temperature: 0, ignoreEos: true, maxNewTokens: generated };
   const now = () => ({ wall: performance.now(), cpu: cpu(), submits: submitted.length });
+  const start = tokensOf(Math.min(shared, prompt), round * batch);
   const started = now();
+  if (start.length > 0) {
+    for await (const _ of engine.generate({ tokens: start, sampling: { maxNewTokens: 1 } }));
+  }
   const marks = [];
   const tokens = [];
   let begun = 0;
   let decoded = 0;
   const run = async (_, s) => {
     let count = 0;
-    const request = { tokens: tokensOf(prompt, round * batch + s), sampling };
+    const own = tokensOf(prompt, round * batch + s).slice(start.length);
+    const request = { tokens: [...start, ...own], sampling };
     for await (const chunk of engine.generate(request)) {
       if (chunk.tokens.length === 0) continue;
       if (count === 0) begun += 1;
@@ -121,9 +129,10 @@ async function generate(engine, round, { prompt, generated }) {
   await Promise.all(Array.from({ length: batch }, run));
   const [first] = marks;
   const last = marks.at(-1);
+  const computed = start.length + batch * (prompt - start.length);
   return {
-    prefill: (1000 * batch * prompt) / (first.wall - started.wall),
-    prefillCpu: (first.cpu - started.cpu) / (batch * prompt),
+    prefill: (1000 * computed) / (first.wall - started.wall),
+    prefillCpu: (first.cpu - started.cpu) / computed,
     decode: (1000 * decoded) / (last.wall - first.wall),
     decodeCpu: (last.cpu - first.cpu) / decoded,
     launchesPerStep: launchesOfMost(submitted, first.submits),

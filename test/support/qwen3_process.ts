@@ -58,6 +58,8 @@ export interface Qwen3Run {
   readonly batch?: number;
   /** Prompt tokens of each. */
   readonly prompt: number;
+  /** First tokens of all prompts that are the same, and computed once. Default 0. */
+  readonly shared?: number;
   readonly generated: number;
   readonly rounds: number;
 }
