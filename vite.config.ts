@@ -3,11 +3,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { packageBuild } from "./packaging/environments.ts";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
-const timeout = process.env.WISP_TEST_FULL === "1" ? 600_000 : 120_000;
+const fullTest = process.env.WISP_TEST_FULL === "1";
+const timeout = fullTest ? 600_000 : 120_000;
 
 /** What a run of tests shares. One process keeps its device over many test files. */
 const shared = {
@@ -22,6 +24,22 @@ const shared = {
 
 const allTests = ["test/**/*.test.ts"];
 const gpuTests = ["test/**/*.gpu.test.ts"];
+
+const UNOPTIMIZED = "lavapipe_unoptimized";
+/** Tests of many shapes that each compile kernels of their own and launch them a few times. */
+const ofManyShapes = ["test/kernels/**/*.gpu.test.ts", "test/models/random_*.gpu.test.ts"];
+
+/**
+ * Without durations of an earlier run, files go by their size, which says nothing of the checks:
+ * three lines that find a hundred kernels. They begin, so that no worker ends with them alone.
+ */
+class ChecksFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId, project }: TestSpecification) =>
+      (project.name === UNOPTIMIZED ? 0 : 2) + (moduleId.includes("/kernels/checks/") ? 0 : 1);
+    return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
+  }
+}
 
 /** True where lavapipe gives an adapter, which Mesa 22 does not and Mesa 25 does. */
 function lavapipeWorks(): boolean {
@@ -39,6 +57,11 @@ function lavapipeWorks(): boolean {
   return spawnSync(process.execPath, args, { cwd: root, env, stdio: "ignore" }).status === 0;
 }
 
+/**
+ * All tests with the code that users run; where the command line asks for it, as `npm test` does,
+ * those of many shapes in a project without LLVM's optimizations, which take more time there than
+ * they save. The long campaign tests the optimized code everywhere.
+ */
 function lavapipeProjects() {
   // A plain build and the quick runs have no use for the answer.
   if (process.env.VITEST === undefined || !process.argv.includes("lavapipe")) return [];
@@ -51,15 +74,17 @@ function lavapipeProjects() {
   }
   const env = { WISP_ADAPTER: "lavapipe" };
   const sequence = { groupOrder: 1 };
-  return [
-    {
-      extends: true as const,
-      test: { ...shared, name: "lavapipe", include: gpuTests, env, sequence },
-    },
-  ];
+  const two = process.argv.includes(UNOPTIMIZED) && !fullTest;
+  const exclude = two ? ofManyShapes : [];
+  const all = { ...shared, name: "lavapipe", include: gpuTests, exclude, env, sequence };
+  if (!two) return [{ extends: true as const, test: all }];
+  // Mesa's own variable; its cache of shaders tells the two kinds of code apart.
+  const unoptimized = { ...env, GALLIVM_PERF: "nopt" };
+  const some = { ...all, name: UNOPTIMIZED, include: ofManyShapes, exclude: [], env: unoptimized };
+  return [all, some].map((test) => ({ extends: true as const, test }));
 }
 
-const smallest = process.env.WISP_TEST_FULL === "1" ? "" : "1";
+const smallest = fullTest ? "" : "1";
 const lavapipe = lavapipeProjects();
 /** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
 const ofAnyDriver = [
@@ -83,6 +108,7 @@ export default defineConfig({
   // The examples import this package by its name; tsconfig.json says where that is.
   resolve: { tsconfigPaths: true },
   test: {
+    sequence: { sequencer: ChecksFirst },
     projects: [
       // The one for work in progress: everything, on the best adapter of the machine.
       { extends: true, test: { ...shared, name: "fast", include: allTests } },
