@@ -74,6 +74,14 @@ function kernelModule(paths: readonly string[]): string {
     .join("");
 }
 
+/**
+ * Without the names of bindings and params that wrappers list for TypeScript: the texts declare them
+ * again, and that both agree is tested where the lists are.
+ */
+export function unlisted(code: string): string {
+  return code.replace(/\b(\w*(?:buffers|params))(:| =) \[[\w\s",.]*"[\w\s",.]*\]/gi, "$1$2 []");
+}
+
 export function wgslText(): Plugin {
   const paths = pathsOf((name) => name.endsWith(".wgsl"));
   let module: string | undefined;
@@ -86,7 +94,8 @@ export function wgslText(): Plugin {
       module ??= kernelModule(paths);
       return { code: module, map: null };
     },
-    transform(_code, id) {
+    transform(code, id) {
+      if (id.startsWith(FOLDER) && id.endsWith(".ts")) return { code: unlisted(code), map: null };
       if (!id.endsWith(".wgsl?raw")) return null;
       const place = paths.indexOf(id.slice(0, -"?raw".length));
       if (place < 0) throw new Error(`${id} is not among the kernels`);

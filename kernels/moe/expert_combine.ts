@@ -1,5 +1,5 @@
 import { KernelError } from "../../src/errors.ts";
-import { rowsOf } from "../../src/gpu/launch_cost.ts";
+import { rowsOf, type StepArrays } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
@@ -7,8 +7,8 @@ import expertSums from "../common/expert_sums.wgsl?raw";
 import expertTile from "../common/expert_tile.wgsl?raw";
 import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
 import writeNormed from "../common/write_normed.wgsl?raw";
-import { launchForms } from "../linear/launch_form.ts";
-import type { ExpertSlab, ExpertWeights } from "../linear/layout.ts";
+import { type LaunchForm, launchForms } from "../linear/launch_form.ts";
+import type { ExpertWeights } from "../linear/layout.ts";
 import { linearWidth, ROUNDING_LANES } from "../linear/linear.ts";
 import type { Residual } from "../linear/residual_linear.ts";
 import { expertCost } from "../linear/weight_cost.ts";
@@ -25,26 +25,30 @@ import source from "./expert_combine.wgsl?raw";
 
 const NAME = "moe/expert_combine";
 
+/** What kernels that combine experts join to their own text, and the params they begin with. */
+export const COMBINE_TEXT: string = [expertTile, expertSums, writeNormed, quantizeE4m3].join("\n");
+export const COMBINE_PARAMS = [
+  "rows",
+  "first_expert",
+  "expert_count",
+  "outputs",
+  "columns",
+  "rows_padded",
+  "segments",
+  "x_stride",
+  "out_stride",
+  "slots",
+  "slot_weights",
+  "normed_stride",
+  "normed_rounded",
+  "normed_squares",
+] as const;
+
 const kernels = weightKernels({
   name: NAME,
-  source: [source, expertTile, expertSums, writeNormed, quantizeE4m3].join("\n"),
+  source: `${source}\n${COMBINE_TEXT}`,
   buffers: ["x", "weights", "scales", "bias", "pairs", "out", "norm_weight", "normed"],
-  params: [
-    "rows",
-    "first_expert",
-    "expert_count",
-    "outputs",
-    "columns",
-    "rows_padded",
-    "segments",
-    "x_stride",
-    "out_stride",
-    "slots",
-    "slot_weights",
-    "normed_stride",
-    "normed_rounded",
-    "normed_squares",
-  ],
+  params: COMBINE_PARAMS,
 });
 
 export interface ExpertCombineOptions extends Pick<InputForm, "coded"> {
@@ -79,63 +83,72 @@ export function expertCombine(
   recorder: Recorder,
   options: ExpertCombineOptions,
 ): (rows: number) => void {
-  const { x, xStride, slots, experts, slotWeights, weights, residual, segments = 1 } = options;
-  const { hidden, stride, weight: normWeight, normed } = residual;
-  const { columns, rows: outputs } = weights;
-  const slab = requireOneSlab(NAME, weights);
-  const input = { ...weights, coded: options.coded };
-  requireMultiplesOf4(NAME, { xStride });
-  const rounds = normed.rounded !== undefined;
-  const demand = { rowLanes: rounds ? ROUNDING_LANES : undefined };
+  const { weights, residual, experts } = options;
+  requireMultiplesOf4(NAME, { xStride: options.xStride });
+  const demand = { rowLanes: combineLanes(residual) };
   const [form] = launchForms(weights, demand, options.forms);
-  const bound = kernels(input, form!).bind(
-    recorder,
-    {
-      x,
-      ...weightTensors(NAME, { dtype: weights.dtype, ...slab }),
-      pairs: pairsAndWeights(NAME, experts, slotWeights),
-      ...{ out: hidden, norm_weight: normWeight, normed: normed.tensor },
-    },
-    {
-      constants: {
-        ...weightConstants(input, form!, { segments, bias: slab.bias !== undefined }),
-        ROUNDED: rounds,
-      },
-      params: {
-        first_expert: slab.firstExpert,
-        expert_count: slab.expertCount,
-        outputs,
-        columns,
-        rows_padded: paddedRows(outputs, weights),
-        segments,
-        x_stride: xStride,
-        out_stride: stride,
-        slots,
-        slot_weights: (slotWeights.offset - experts.offset) / 4,
-        ...normedParams(normed),
-      },
-      cost: ({ step }) => expertCost({ weights, slab }, rowsOf(step) * slots, outputs),
-    },
-  );
-  const width = linearWidth(outputs, outputs, form!);
+  const { input, tensors, width, ...launch } = combineLaunch(NAME, experts, form!, options);
+  const bound = kernels(input, form!).bind(recorder, tensors, launch);
   return (rows) => {
     bound.set("rows", rows);
     bound.record(width, rows);
   };
 }
 
-/** The slab that has all experts. */
-export function requireOneSlab(kernel: string, { slabs }: ExpertWeights): ExpertSlab {
-  const [slab, ...others] = slabs;
-  if (others.length > 0) throw new KernelError(kernel, "experts in several slabs");
-  return slab!;
+/** Invocations with outputs of their own, where their number is given. */
+export function combineLanes({ normed }: Residual): number | undefined {
+  return normed.rounded === undefined ? undefined : ROUNDING_LANES;
 }
 
-/** A list of pairs, and behind it in the same buffer the weights of slots, as one tensor. */
-export function pairsAndWeights(kernel: string, pairs: Tensor, slotWeights: Tensor): Tensor {
+/**
+ * What kernels that combine experts have in common.
+ *
+ * @param pairs A list of pairs, behind which, in the same buffer, the weights of slots are.
+ */
+export function combineLaunch(
+  kernel: string,
+  pairs: Tensor,
+  form: LaunchForm,
+  options: Omit<ExpertCombineOptions, "experts">,
+) {
+  const { x, xStride, slots, slotWeights, weights, residual, segments = 1 } = options;
+  const { hidden, stride, weight: normWeight, normed } = residual;
+  const { columns, rows: outputs } = weights;
+  const [slab, ...others] = weights.slabs;
+  if (others.length > 0) throw new KernelError(kernel, "experts in several slabs");
   const { buffer, offset } = pairs;
   if (slotWeights.buffer !== buffer || slotWeights.offset < offset) {
     throw new KernelError(kernel, "weights of slots that are not behind the pairs");
   }
-  return { buffer, offset, size: slotWeights.offset + slotWeights.size - offset };
+  const size = slotWeights.offset + slotWeights.size - offset;
+  const input = { ...weights, coded: options.coded };
+  return {
+    input,
+    width: linearWidth(outputs, outputs, form),
+    tensors: {
+      x,
+      ...weightTensors(kernel, { dtype: weights.dtype, ...slab! }),
+      pairs: { buffer, offset, size },
+      ...{ out: hidden, norm_weight: normWeight, normed: normed.tensor },
+    },
+    constants: {
+      ...weightConstants(input, form, { segments, bias: slab!.bias !== undefined }),
+      ROUNDED: normed.rounded !== undefined,
+    },
+    params: {
+      first_expert: slab!.firstExpert,
+      expert_count: slab!.expertCount,
+      outputs,
+      columns,
+      rows_padded: paddedRows(outputs, weights),
+      segments,
+      x_stride: xStride,
+      out_stride: stride,
+      slots,
+      slot_weights: (slotWeights.offset - offset) / 4,
+      ...normedParams(normed),
+    },
+    cost: ({ step }: { readonly step: StepArrays }) =>
+      expertCost({ weights, slab: slab! }, rowsOf(step) * slots, outputs),
+  };
 }

@@ -28,13 +28,13 @@ struct Params {
   rows_padded: u32,
   segments: u32,
   x_stride: u32,
-  outputs_stride: u32,
   out_stride: u32,
   slots: u32,
   slot_weights: u32,
   normed_stride: u32,
   normed_rounded: u32,
   normed_squares: u32,
+  outputs_stride: u32,
 }
 
 @group(0) @binding(0) var<storage, read> x: array<XVector>;
