@@ -64,6 +64,8 @@ export interface MoeBinding extends Omit<BlockRows, "output"> {
 
 /** Absent where slots are always combined later, by the next norm. */
 interface Combine {
+  /** Whether there is no step in which they are. */
+  readonly isLasting?: boolean;
   readonly byPair?: (rows: number) => void;
   readonly byTile?: ((rows: number) => void) | undefined;
 }
@@ -246,11 +248,14 @@ export class Moe {
     });
     const outputs = { out: scratch.output, outStride: hiddenStride };
     const halves = { ...innerInput, weights: down.weights, segments: segments(intermediate) };
-    const combine = this.#bindCombine(recorder, binding, halves);
-    const second = expertDown(recorder, {
-      ...{ ...halves, ...lists, ...outputs },
-      unsorted: combine.byPair === undefined || down.weights.matrix !== undefined,
-    });
+    const stages = sizes.some(({ tokens }) => tokens !== PAIR_TILE);
+    const combine = this.#bindCombine(recorder, binding, { ...halves, stages });
+    const second = combine.isLasting
+      ? undefined
+      : expertDown(recorder, {
+          ...{ ...halves, ...lists, ...outputs },
+          unsorted: combine.byPair === undefined || down.weights.matrix !== undefined,
+        });
     const combines = (step: StepRows) => this.#combines(combine, step);
     plan.add((step) => {
       const rows = this.#ownRows(binding, step);
@@ -261,7 +266,7 @@ export class Moe {
       if (rows > 0) {
         first(rows, tileSize);
         rounded?.round(rows * slots);
-        if (isAdded === undefined) second(rows, tileSize);
+        if (isAdded === undefined) second!(rows, tileSize);
         else isAdded(rows);
       }
       if (rows < step.rows) prompts!(rows, step.rows);
@@ -309,7 +314,13 @@ export class Moe {
   #bindCombine(
     recorder: Recorder,
     { residual, exchange, codes, scratch, hiddenStride }: MoeBinding,
-    halves: Pick<TileCombineOptions, "x" | "xStride" | "coded" | "weights" | "segments">,
+    {
+      stages,
+      ...halves
+    }: Pick<TileCombineOptions, "x" | "xStride" | "coded" | "weights" | "segments"> & {
+      /** Whether there are tiles of more pairs than the kernel takes at once. */
+      readonly stages: boolean;
+    },
   ): Combine {
     const { down, wide } = this.#experts;
     const apart = down.weights.slabs.length > 1 || wide !== undefined || exchange !== undefined;
@@ -318,19 +329,25 @@ export class Moe {
     const { experts, sortedPairs, tiles, weights: slotWeights, output } = scratch;
     const both = { ...halves, slots, slotWeights, residual };
     const outputs = { outputs: output, outputsStride: hiddenStride };
+    const byTile = tileCombine(recorder, { ...both, ...outputs, sortedPairs, tiles });
     return {
+      isLasting: byTile !== undefined && !stages && down.weights.matrix === undefined,
       byPair: expertCombine(recorder, { ...both, experts }),
-      byTile: tileCombine(recorder, { ...both, ...outputs, sortedPairs, tiles }),
+      byTile,
     };
   }
 
   /** The one for such a step; undefined where its slots are combined later. */
-  #combines({ byPair, byTile }: Combine, step: StepRows): ((rows: number) => void) | undefined {
+  #combines(
+    { isLasting, byPair, byTile }: Combine,
+    step: StepRows,
+  ): ((rows: number) => void) | undefined {
     const { rows, decodeRows } = step;
     const { down } = this.#experts;
     // Matrices want prompt rows scaled, those after experts in f32 too, which they do not multiply.
     if (down.weights.matrix !== undefined && decodeRows < rows) return;
     if (!this.#isSorted(rows)) return byPair;
+    if (isLasting) return byTile;
     // One workgroup has all tiles of its outputs: with those of prompts there are more to share out.
     const isShort = this.#pairsOfExpert(rows) <= MOST_COMBINED;
     return decodeRows === rows && isShort ? byTile : undefined;
