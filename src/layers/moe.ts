@@ -249,25 +249,25 @@ export class Moe {
     const outputs = { out: scratch.output, outStride: hiddenStride };
     const halves = { ...innerInput, weights: down.weights, segments: segments(intermediate) };
     const stages = sizes.some(({ tokens }) => tokens !== PAIR_TILE);
-    const combine = this.#bindCombine(recorder, binding, { ...halves, stages });
-    const second = combine.isLasting
+    const combined = this.#bindCombine(recorder, binding, { ...halves, stages });
+    const second = combined.isLasting
       ? undefined
       : expertDown(recorder, {
           ...{ ...halves, ...lists, ...outputs },
-          unsorted: combine.byPair === undefined || down.weights.matrix !== undefined,
+          unsorted: combined.byPair === undefined || down.weights.matrix !== undefined,
         });
-    const combines = (step: StepRows) => this.#combines(combine, step);
+    const combines = (step: StepRows) => this.#combines(combined, step);
     plan.add((step) => {
       const rows = this.#ownRows(binding, step);
-      const isAdded = combines(step);
+      const combine = combines(step);
       const tileSize =
-        isAdded !== undefined && this.#isSorted(rows) ? PAIR_TILE : this.#tileSize(rows, sizes);
+        combine !== undefined && this.#isSorted(rows) ? PAIR_TILE : this.#tileSize(rows, sizes);
       find(step.rows, rows, tileSize);
       if (rows > 0) {
         first(rows, tileSize);
         rounded?.round(rows * slots);
-        if (isAdded === undefined) second!(rows, tileSize);
-        else isAdded(rows);
+        if (combine === undefined) second!(rows, tileSize);
+        else combine(rows);
       }
       if (rows < step.rows) prompts!(rows, step.rows);
     });
