@@ -9,6 +9,7 @@ import {
 import { EMBEDDED_MODEL } from "../support/engine.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { ModelSession } from "../support/model_session.ts";
+import { randomDeepseek } from "../support/random_deepseek.ts";
 import { randomGqa } from "../support/random_gqa.ts";
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
@@ -20,6 +21,9 @@ const [NEAR, FAR] = [3, 600];
 
 /** More of one key head than any workgroup takes. */
 const MANY_HEADS = { num_attention_heads: 16, num_key_value_heads: 1 };
+
+/** Heads whose values are whole runs of weight rows in every tuning. */
+const LATENT = { v_head_dim: 32, num_hidden_layers: 3 };
 
 type Launches = ReadonlyMap<string, number>;
 
@@ -157,7 +161,8 @@ const TUNINGS = new Set([DEFAULT_TUNING, ...ADAPTER_TUNINGS.map(({ tuning }) => 
 const COUNTS = [1, 4, 7, 12, 16, 32];
 
 test.each([
-  ["latent attention and experts", folderSource(EMBEDDED_MODEL), 10],
+  ["latent attention and experts", randomDeepseek({ config: LATENT }), 10],
+  ["the same, rounded", randomDeepseek({ dtype: "FP8", config: LATENT }), 10],
   ["grouped-query attention", randomGqa(), 6],
   ["many query heads of a key head", randomGqa({ config: MANY_HEADS }), 6],
   ["rows that are rounded", randomGqa({ storage: { kind: "FP8", per: "block" } }), 6],
