@@ -107,7 +107,7 @@ async function runSteps(session: ModelSession): Promise<void> {
     await session.decode(running);
   }
   // Generated rows beside those of a prompt.
-  for (const count of [1, 5]) {
+  for (const count of [1, 5, 15]) {
     const running = sequences.slice(0, count);
     for (const { tokens } of running) tokens.push(7);
     const late = session.sequence(sequences[1]!.tokens.map((token) => token + count));
