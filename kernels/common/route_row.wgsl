@@ -69,7 +69,8 @@ fn sum_of_team(team: u32) -> f32 {
   return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/// Call in uniform control flow. A team whose row is not its own has any, of which it writes nothing.
+// Routes a row of logits, in uniform control flow. With `is_own` false a team works on a row of another
+// one, and writes nothing.
 fn route_row(row: u32, invocation: u32, is_own: bool) {
   let team = invocation / TEAM;
   let lane = invocation % TEAM;

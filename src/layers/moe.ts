@@ -121,7 +121,7 @@ export class Moe {
   }
 
   /**
-   * Adds four launches, with many rows five or six; one more where a rounding has a launch of its own.
+   * Adds four launches, five with many rows; one more where a rounding has a launch of its own.
    * With several ranks the slots are exchanged.
    *
    * @returns In which steps slots are combined and added to the residual stream already.
