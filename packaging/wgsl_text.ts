@@ -3,7 +3,8 @@
  * a line, with short names for what no program looks up; and all of them in one place, where what
  * they repeat compresses.
  *
- * The engine finds constants, bindings and parameters by their lines, also where texts are joined.
+ * The engine finds constants, bindings and parameters by their lines, also where texts are joined,
+ * and numbers the bindings.
  *
  * @module
  */
@@ -28,13 +29,16 @@ export function shortenKernels(
 }
 
 const shortText = (text: readonly string[], names: KernelNames) =>
-  text.map((declaration) => `${rename(declaration, names)}\n`).join("");
+  text.map((declaration) => `${rename(declaration, names).replace(NUMBER, "")}\n`).join("");
 
 /** Spaces go beside one sign and in front of "("; between two words, or two other signs, they stay. */
 const SPARE_SPACE = /(?<=[\w)\]}]) (?=[^\w\s])|(?<=[^\w\s]) (?=[\w(])|(?<=[,;{(]) | (?=[,;})])/g;
 
 /** Zeros after a point, in front of one, and at the start of a hexadecimal number. */
 const SPARE_ZERO = /(?<=\d\.)0(?![\w.])|(?<![\w.])0(?=\.\d*[1-9])|(?<=\b0x)0+(?=[\da-f])/g;
+
+/** Bindings are numbered in their order. */
+const NUMBER = /^@group\(0\)@binding\(\d+\)/;
 
 /** A text's declarations, a line each. WGSL has no strings that could hold "//". */
 function declarations(text: string): readonly string[] {

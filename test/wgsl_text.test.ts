@@ -55,8 +55,8 @@ test("shortenKernels() keeps a line for each declaration, and names that are loo
 const LANES=4u;
 alias Element=f32;
 struct Params{rows:u32,first:u32,}
-@group(0)@binding(0)var<storage,read>row:array<Element>;
-@group(0)@binding(1)var<uniform>D:Params;
+var<storage,read>row:array<Element>;
+var<uniform>D:Params;
 @compute@workgroup_size(LANES)
 fn main(@builtin(workgroup_id)b:vec3u){let a=D.first+b.x;F[0]=E(a,A(0xfu,a,vec2f(0.)))- -1.*.05;}
 `,

@@ -45,6 +45,15 @@ export function specialize(kernel: string, source: string, constants: Constants)
   return Object.values(constants).includes("f16") ? `enable f16;\n${code}` : code;
 }
 
+/** Numbers the bindings that packaging leaves without a group and a number, in their order. */
+export function numberBindings(source: string): string {
+  let binding = 0;
+  return source.replace(
+    /^var<(?=storage|uniform)/gm,
+    (v) => `@group(0) @binding(${binding++}) ${v}`,
+  );
+}
+
 /** Reads the bindings and `struct Params` out of a kernel file. */
 export function reflect(kernel: string, source: string): KernelInterface {
   const storage = /@binding\((\d+)\) ?var<storage, ?(read|read_write)> ?(\w+)/g;
@@ -78,8 +87,8 @@ export class Kernel<B extends string, P extends string> {
   /** @throws {KernelError} when the wrapper and the file disagree about a name or an order. */
   constructor({ name, source, buffers, params }: KernelDefinition<B, P>) {
     this.name = name;
-    this.#source = source;
-    this.interface = reflect(name, source);
+    this.#source = numberBindings(source);
+    this.interface = reflect(name, this.#source);
     for (const [what, listed] of Object.entries({ buffers, params })) {
       const declared = this.interface[what as "buffers" | "params"].map((entry) => entry.name);
       // What packaging leaves out is empty.
