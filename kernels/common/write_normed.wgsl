@@ -7,7 +7,8 @@
 // what write_sums.wgsl has `normed_stride`, `normed_rounded` and `normed_squares`: the columns of a row
 // of `normed` where those start. With ROUNDED the outputs of a workgroup are one group of the rounding.
 //
-// Every invocation of the workgroup must call write_outputs(), in uniform control flow.
+// Every invocation of the workgroup must call write_outputs(), or write_added() behind its calls of
+// add_row(), in uniform control flow.
 
 const ROUNDED = false;
 const WORKGROUP_ROWS = TOKENS * TOKEN_LANES;
@@ -21,32 +22,40 @@ var<workgroup> stream_values: array<f32, WORKGROUP_ROWS * WORKGROUP_OUTPUTS>;
 // Bits of the largest magnitude of each row's outputs, ordered as the numbers are.
 var<workgroup> largest: array<atomic<u32>, WORKGROUP_ROWS>;
 
+// Adds `sum` to outputs of row `t` among those of the workgroup, which has the rows from `tile_row` on.
+fn add_row(sum: vec4f, tile_row: u32, t: u32, output: vec4u, end: u32, first: u32) {
+  let at = (tile_row + t) * params.out_stride;
+  var most = 0.0;
+  for (var i = 0u; i < 4u; i++) {
+    var value = 0.0;
+    if output[i] < end {
+      value = out[at + output[i]] + sum[i];
+      out[at + output[i]] = value;
+      if ROUNDED { most = max(most, abs(value * norm_weight[output[i]])); }
+    }
+    stream_values[t * WORKGROUP_OUTPUTS + output[i] - first] = value;
+  }
+  if ROUNDED { atomicMax(&largest[t], bitcast<u32>(most)); }
+}
+
 // The parameters of write_sums.wgsl.
 fn write_outputs(
   sums: Sums, first_row: u32, output: vec4u, end: u32, invocation: u32, tile: u32,
 ) {
-  let first = tile * WORKGROUP_OUTPUTS;
-  // Among the rows of the workgroup, which has those from `tile_row` on.
   let own = first_token(0u, invocation);
   let tile_row = first_row - own;
   let rows = min(WORKGROUP_ROWS, params.rows - tile_row);
   if holds_sums(invocation) {
     for (var t = 0u; t < TOKENS; t++) {
       if own + t >= rows { break; }
-      let at = (first_row + t) * params.out_stride;
-      var most = 0.0;
-      for (var i = 0u; i < 4u; i++) {
-        var value = 0.0;
-        if output[i] < end {
-          value = out[at + output[i]] + sums[t][i];
-          out[at + output[i]] = value;
-          if ROUNDED { most = max(most, abs(value * norm_weight[output[i]])); }
-        }
-        stream_values[(own + t) * WORKGROUP_OUTPUTS + output[i] - first] = value;
-      }
-      if ROUNDED { atomicMax(&largest[own + t], bitcast<u32>(most)); }
+      add_row(sums[t], tile_row, own + t, output, end, tile * WORKGROUP_OUTPUTS);
     }
   }
+  write_added(tile_row, rows, end, invocation, tile * WORKGROUP_OUTPUTS);
+}
+
+// What the norm makes of rows of the workgroup, once add_row() has had them all.
+fn write_added(tile_row: u32, rows: u32, end: u32, invocation: u32, first: u32) {
   workgroupBarrier();
   // One value at a time: drivers for the CPU compile that much sooner than rows of a lane.
   for (var n = invocation; n < rows * WORKGROUP_OUTPUTS; n += WORKGROUP_SIZE) {
@@ -78,8 +87,8 @@ fn write_outputs(
   }
 }
 
-// Between two calls of write_outputs(), as that.
-fn forget_outputs(invocation: u32) {
+// Between two calls of write_added(), as that.
+fn forget_added(invocation: u32) {
   workgroupBarrier();
   if ROUNDED && invocation < WORKGROUP_ROWS { atomicStore(&largest[invocation], 0u); }
   workgroupBarrier();

@@ -77,8 +77,8 @@ export default defineCheck<Shape>({
   mutants: [
     {
       name: "all rows of a staged form are the first",
-      replace: "stream_values[(own + t) * WORKGROUP_OUTPUTS",
-      with: "stream_values[t * WORKGROUP_OUTPUTS",
+      replace: "add_row(sums[t], tile_row, own + t,",
+      with: "add_row(sums[t], tile_row, t,",
       tuning: STAGED,
     },
     {
@@ -89,14 +89,14 @@ export default defineCheck<Shape>({
     },
     {
       name: "rows of a staged form share scales",
-      replace: "atomicMax(&largest[own + t]",
-      with: "atomicMax(&largest[t]",
+      replace: "atomicMax(&largest[t]",
+      with: "atomicMax(&largest[t % TOKENS]",
       tuning: STAGED,
     },
     {
       name: "nothing is added",
-      replace: "out[at + output[i]] + sums[t][i]",
-      with: "sums[t][i]",
+      replace: "out[at + output[i]] + sum[i]",
+      with: "sum[i]",
     },
     {
       name: "the residual stream keeps what it had",
@@ -122,7 +122,7 @@ export default defineCheck<Shape>({
     {
       name: "normed rows are too close",
       replace: "let beside = (tile_row + t) * params.normed_stride + column;",
-      with: "let beside = (first_row + t) * params.out_stride + column;",
+      with: "let beside = (tile_row + t) * params.out_stride + column;",
     },
     {
       name: "outputs beyond the last are written",
@@ -141,8 +141,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "rows share the values that are squared",
-      replace: "stream_values[(own + t) * WORKGROUP_OUTPUTS +",
-      with: "stream_values[own * WORKGROUP_OUTPUTS +",
+      replace: "stream_values[t * WORKGROUP_OUTPUTS +",
+      with: "stream_values[t / TOKENS * WORKGROUP_OUTPUTS +",
     },
     {
       name: "the last vector is not squared",

@@ -223,14 +223,14 @@ export const STREAM_MUTANTS: readonly Mutant[] = [
   { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]", case: 1 },
   {
     name: "nothing is added",
-    replace: "out[at + output[i]] + sums[t][i]",
-    with: "sums[t][i]",
+    replace: "out[at + output[i]] + sum[i]",
+    with: "sum[i]",
   },
   { name: "the stream stays as it is", replace: "out[at + output[i]] = value;", with: "" },
   {
     name: "rows of the stream are too close",
-    replace: "(first_row + t) * params.out_stride",
-    with: "(first_row + t) * params.outputs",
+    replace: "(tile_row + t) * params.out_stride",
+    with: "(tile_row + t) * params.outputs",
   },
   {
     name: "outputs beyond the last are written",
@@ -246,7 +246,7 @@ export const STREAM_MUTANTS: readonly Mutant[] = [
   {
     name: "normed rows are too close",
     replace: "(tile_row + t) * params.normed_stride",
-    with: "(first_row + t) * params.outputs",
+    with: "(tile_row + t) * params.outputs",
   },
   {
     name: "rounded rows lie on the others",
@@ -272,7 +272,7 @@ export const STREAM_MUTANTS: readonly Mutant[] = [
   {
     name: "squares are of the outputs before",
     replace: "output[i] - first] = value;",
-    with: "output[i] - first] = sums[t][i];",
+    with: "output[i] - first] = sum[i];",
   },
   {
     name: "squares are of the weighted row",

@@ -18,9 +18,10 @@ import { PAIR_TILE } from "./expert_tiles.ts";
 export default defineCheck<CombineShape>({
   name: "moe/tile_combine",
   cases: [
-    // Tiles of less than four pairs, of four, and two of one expert; rows beyond the last tile of rows.
+    // Tiles of less than four pairs, of four, and several of one expert; more rows than a workgroup
+    // adds to at once.
     {
-      ...{ dtype: "fp8", rows: 5, slots: 3, slabs: [3, 0] },
+      ...{ dtype: "fp8", rows: 11, slots: 3, slabs: [3, 0] },
       ...{ hidden: 141, intermediate: 133, rounded: true, scale: 0.25, eps: 0.02, ...IN_RUNS },
     },
     {
@@ -82,13 +83,13 @@ export default defineCheck<CombineShape>({
     },
     {
       name: "the first rows alone are combined",
-      replace: "r < params.rows; r += TOKENS",
-      with: "r < min(params.rows, TOKENS); r += TOKENS",
+      replace: "tile_row < params.rows; tile_row +=",
+      with: "tile_row < min(params.rows, 1u); tile_row +=",
     },
     {
-      name: "rows of a tile are one row",
-      replace: "combined_row(r + t, row)",
-      with: "combined_row(r, row)",
+      name: "rows of a workgroup are one row",
+      replace: "combined_row(tile_row + t, row)",
+      with: "combined_row(tile_row, row)",
     },
     {
       name: "magnitudes of rows before count for the scale",

@@ -1,5 +1,6 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import { rowLanes } from "../linear/launch_form.ts";
 import { requireMultiplesOf4, weightKernels } from "../linear/weight_kernel.ts";
 import {
   COMBINE_PARAMS,
@@ -31,6 +32,9 @@ const kernels = weightKernels({
   params: [...COMBINE_PARAMS, "outputs_stride"],
 });
 const BUFFERS = 10;
+/** Of workgroup memory, for rows of the residual stream between two barriers. */
+const STREAM_BYTES = 4096;
+const VECTOR_BYTES = 16;
 
 export interface TileCombineOptions extends Omit<ExpertCombineOptions, "experts"> {
   /** `[rows * slots]` u32: pairs in the order of their experts; in front of `slotWeights` in its buffer */
@@ -70,7 +74,14 @@ export function tileCombine(
   const bound = kernels(input, form!).bind(
     recorder,
     { ...tensors, tiles, outputs },
-    { ...launch, params: { ...launch.params, outputs_stride: outputsStride } },
+    {
+      ...launch,
+      constants: {
+        ...launch.constants,
+        WORKGROUP_ROWS: STREAM_BYTES / VECTOR_BYTES / rowLanes(form!),
+      },
+      params: { ...launch.params, outputs_stride: outputsStride },
+    },
   );
   return (rows) => {
     bound.set("rows", rows);

@@ -85,12 +85,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     let sums = tile_sums(tile, row, invocation);
     if holds_sums(invocation) { write_tile(tile, sums, output); }
   }
-  for (var r = 0u; r < params.rows; r += TOKENS) {
-    var combined = Sums();
-    for (var t = 0u; t < TOKENS; t++) {
-      if holds_sums(invocation) && r + t < params.rows { combined[t] = combined_row(r + t, row); }
+  // One row at a time: drivers for the CPU compile that twice as soon as TOKENS rows.
+  for (var tile_row = 0u; tile_row < params.rows; tile_row += WORKGROUP_ROWS) {
+    let rows = min(WORKGROUP_ROWS, params.rows - tile_row);
+    if holds_sums(invocation) {
+      for (var t = 0u; t < rows; t++) {
+        let sum = combined_row(tile_row + t, row);
+        add_row(sum, tile_row, t, output, params.outputs, group.x * WORKGROUP_OUTPUTS);
+      }
     }
-    write_outputs(combined, r, output, params.outputs, invocation, group.x);
-    forget_outputs(invocation);
+    write_added(tile_row, rows, params.outputs, invocation, group.x * WORKGROUP_OUTPUTS);
+    forget_added(invocation);
   }
 }
