@@ -42,16 +42,27 @@ fn add_row(sum: vec4f, tile_row: u32, t: u32, output: vec4u, end: u32, first: u3
 fn write_outputs(
   sums: Sums, first_row: u32, output: vec4u, end: u32, invocation: u32, tile: u32,
 ) {
-  let own = first_token(0u, invocation);
-  let tile_row = first_row - own;
+  let first = tile * WORKGROUP_OUTPUTS;
+  let tile_row = first_row - first_token(0u, invocation);
   let rows = min(WORKGROUP_ROWS, params.rows - tile_row);
   if holds_sums(invocation) {
+    // The same as first_token(), but no compiler sees where it is always 0, and unrolls the loop of
+    // rows: that would take drivers for the CPU twice as long.
+    let own = invocation / ROW_LANES * TOKENS;
     for (var t = 0u; t < TOKENS; t++) {
-      if own + t >= rows { break; }
-      add_row(sums[t], tile_row, own + t, output, end, tile * WORKGROUP_OUTPUTS);
+      for (var i = 0u; i < 4u; i++) {
+        stream_values[(own + t) * WORKGROUP_OUTPUTS + output[i] - first] = sums[t][i];
+      }
+    }
+    for (var t = own; t < min(own + TOKENS, rows); t++) {
+      let at = vec4u(t * WORKGROUP_OUTPUTS - first) + output;
+      let sum = vec4f(
+        stream_values[at.x], stream_values[at.y], stream_values[at.z], stream_values[at.w],
+      );
+      add_row(sum, tile_row, t, output, end, first);
     }
   }
-  write_added(tile_row, rows, end, invocation, tile * WORKGROUP_OUTPUTS);
+  write_added(tile_row, rows, end, invocation, first);
 }
 
 // What the norm makes of rows of the workgroup, once add_row() has had them all.

@@ -77,14 +77,14 @@ export default defineCheck<Shape>({
   mutants: [
     {
       name: "all rows of a staged form are the first",
-      replace: "add_row(sums[t], tile_row, own + t,",
-      with: "add_row(sums[t], tile_row, t,",
+      replace: "stream_values[(own + t) * WORKGROUP_OUTPUTS",
+      with: "stream_values[t * WORKGROUP_OUTPUTS",
       tuning: STAGED,
     },
     {
       name: "rows beyond the last of a staged form are added to",
-      replace: "if own + t >= rows { break; }",
-      with: "if t >= rows { break; }",
+      replace: "t < min(own + TOKENS, rows);",
+      with: "t < own + TOKENS;",
       tuning: STAGED,
     },
     {
