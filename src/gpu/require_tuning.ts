@@ -8,6 +8,7 @@ import {
   type AttentionTuning,
   MOST_INVOCATIONS,
   type RowForm,
+  type ScaleOrder,
   stagedFits,
   TUNING_CHOICES,
   type Tuning,
@@ -19,121 +20,123 @@ import {
  * @throws {InvalidRequestError} naming what is unknown, missing or no allowed value.
  */
 export function requireTuning(value: unknown): Tuning {
-  const fields = requireFields(value, "tuning", [...FIELDS, ...FLAGS]);
-  const lanes = requireChoice(fields.lanes, "lanes");
-  const rowForms = requireForms(fields.rowForms, "rowForms", lanes);
-  const attention = fields.attention === undefined ? {} : { attention: requireAttention(fields) };
-  const order = requireOrder(fields);
-  const common = { lanes, ...order, rowForms, ...requireFlags(fields), ...attention };
-  if (fields.dtypeForms === undefined) return common;
-  const given = requireFields(fields.dtypeForms, "dtypeForms", DTYPES);
-  const dtypeForms = Object.fromEntries(
-    Object.entries(given).map(([dtype, list]) => [
-      dtype,
-      requireForms(list, `dtypeForms.${dtype}`, lanes),
-    ]),
-  );
-  return { ...common, dtypeForms };
+  const tuning = requireFields(value, "tuning", TUNING);
+  for (const form of tuning.rowForms) requireRoom(form, "rowForms", tuning.lanes);
+  for (const [dtype, forms] of Object.entries(tuning.dtypeForms ?? {})) {
+    for (const form of forms) requireRoom(form, `dtypeForms: ${dtype}`, tuning.lanes);
+  }
+  return tuning;
 }
 
-const FIELDS = ["lanes", "rowsPerLane", "scaleOrder", "rowForms", "dtypeForms", "attention"];
-/** What a tuning chooses a number for. */
-type NumberChoice = Exclude<keyof typeof TUNING_CHOICES, "scaleOrder">;
-const FLAGS = ["foldsNorms", "findsBest", "repacks"] as const satisfies readonly (keyof Tuning)[];
-const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
+/** Returns a value as it should be, or refuses it. */
+type Check<T> = (value: unknown, name: string) => T;
+/** Of the fields of `T`; those that may be left out have an `optional` one. */
+type Checks<T> = { readonly [K in keyof T]-?: Check<T[K] | undefined> };
+
 function refuse(problem: string): never {
   throw new InvalidRequestError(`tuning: ${problem}`, "tuning");
 }
 
-function requireFields(
-  value: unknown,
-  name: string,
-  known: readonly string[],
-): Readonly<Record<string, unknown>> {
+/** An object's fields, each as its check returns it. */
+function requireFields<T>(value: unknown, name: string, checks: Checks<T>): T {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return refuse(`${name} must be an object`);
   }
-  const stray = Object.keys(value).find((key) => !known.includes(key));
+  const stray = Object.keys(value).find((key) => !Object.hasOwn(checks, key));
   if (stray !== undefined) refuse(`${name} has no field "${stray}"`);
-  return value as Readonly<Record<string, unknown>>;
+  const given = value as Readonly<Record<string, unknown>>;
+  const checked = Object.entries<Check<unknown>>(checks).map(([key, check]) => {
+    return [key, check(given[key], name === "tuning" ? key : `${name}: ${key}`)] as const;
+  });
+  return Object.fromEntries(checked.filter(([, field]) => field !== undefined)) as T;
 }
 
-function requireOrder({
-  rowsPerLane,
-  scaleOrder,
-}: Readonly<Record<string, unknown>>): Pick<Tuning, "rowsPerLane" | "scaleOrder"> {
-  const known = TUNING_CHOICES.scaleOrder.find((order) => order === scaleOrder);
-  if (scaleOrder !== undefined && known === undefined) {
-    const given = JSON.stringify(scaleOrder);
-    refuse(`scaleOrder must be one of ${TUNING_CHOICES.scaleOrder.join(", ")}, got ${given}`);
-  }
-  return {
-    ...(rowsPerLane !== undefined && { rowsPerLane: requireChoice(rowsPerLane, "rowsPerLane") }),
-    ...(known && { scaleOrder: known }),
+const optional =
+  <T>(check: Check<T>): Check<T | undefined> =>
+  (value, name) =>
+    value === undefined ? undefined : check(value, name);
+
+const choice =
+  <T>(allowed: readonly T[], where = ""): Check<T> =>
+  (value, name) => {
+    if (allowed.includes(value as T)) return value as T;
+    const given = JSON.stringify(value);
+    return refuse(`${name}${where} must be one of ${allowed.join(", ")}, got ${given}`);
   };
-}
 
-function requireFlags(
-  fields: Readonly<Record<string, unknown>>,
-): Pick<Tuning, (typeof FLAGS)[number]> {
-  const given = FLAGS.filter((flag) => fields[flag] !== undefined);
-  const wrong = given.find((flag) => typeof fields[flag] !== "boolean");
-  if (wrong !== undefined) refuse(`${wrong} must be true or false`);
-  return Object.fromEntries(given.map((flag) => [flag, fields[flag]]));
-}
+const flag: Check<boolean> = (value, name) =>
+  typeof value === "boolean" ? value : refuse(`${name} must be true or false`);
 
-function requireAttention({ attention }: Readonly<Record<string, unknown>>): AttentionTuning {
-  const numbers = ["rowHeads", "groupHeads", "promptHeads", "lanes"] as const;
-  const given = requireFields(attention, "attention", [...numbers, "subgroups", "sharesReads"]);
-  const [rowHeads, groupHeads, promptHeads, lanes] = numbers.map((name) =>
-    requireChoice(given[name], name),
-  ) as [number, number, number, number];
-  const { subgroups, sharesReads = false } = given;
-  if (typeof subgroups !== "boolean") return refuse("subgroups must be true or false");
-  if (typeof sharesReads !== "boolean") return refuse("sharesReads must be true or false");
-  const shared = { ...(sharesReads && { sharesReads }) };
-  return { rowHeads, groupHeads, promptHeads, ...shared, lanes, subgroups };
-}
+const cost: Check<number> = (value, name) =>
+  typeof value === "number" && value > 0 && Number.isFinite(value)
+    ? value
+    : refuse(`${name} must be a number above 0, got ${JSON.stringify(value)}`);
 
-function requireChoice(value: unknown, name: NumberChoice, words: string = name): number {
-  const allowed: readonly number[] = TUNING_CHOICES[name];
-  if (typeof value === "number" && allowed.includes(value)) return value;
-  return refuse(`${words} must be one of ${allowed.join(", ")}, got ${JSON.stringify(value)}`);
-}
+const FORM: Checks<RowForm> = {
+  // An absent one is as good as false.
+  staged: (value, name) => optional(flag)(value, name) || undefined,
+  tokens: choice<number>(TUNING_CHOICES.tokens),
+  split: choice<number>(TUNING_CHOICES.split),
+  workgroup: choice<number>(TUNING_CHOICES.workgroup),
+  cost,
+};
 
-function requireForms(value: unknown, name: string, lanes: number): RowForm[] {
+const STAGED_FORM: Checks<RowForm> = {
+  ...FORM,
+  tokens: choice<number>(TUNING_CHOICES.stagedTokens, " of a staged form"),
+};
+
+/** Forms of one dtype, but for what depends on the lanes. */
+const forms: Check<readonly RowForm[]> = (value, name) => {
   if (!Array.isArray(value) || value.length === 0) {
     return refuse(`${name} must be a list of forms`);
   }
-  const list = value.map((entry) => requireForm(entry, name, lanes));
-  const ascends = list.every(({ tokens }, i) => tokens > (list[i - 1]?.tokens ?? 0));
+  const list = value.map((form) =>
+    requireFields(form, name, form?.staged === true ? STAGED_FORM : FORM),
+  );
+  const ascends = list.every((form, i) => form.tokens > (list[i - 1]?.tokens ?? 0));
   if (list[0]!.tokens !== 1 || !ascends) {
     refuse(`${name} must start with 1 token and ascend in tokens`);
   }
   return list;
-}
+};
 
-function requireForm(value: unknown, name: string, lanes: number): RowForm {
-  const given = requireFields(value, name, ["tokens", "split", "workgroup", "staged", "cost"]);
-  const { staged = false, cost } = given;
-  if (typeof staged !== "boolean") return refuse(`${name}: staged must be true or false`);
-  const tokens = staged
-    ? requireChoice(given.tokens, "stagedTokens", "tokens of a staged form")
-    : requireChoice(given.tokens, "tokens");
-  const split = requireChoice(given.split, "split");
-  const workgroup = requireChoice(given.workgroup, "workgroup");
-  if (typeof cost !== "number" || !(cost > 0 && Number.isFinite(cost))) {
-    return refuse(`${name}: cost must be a number above 0, got ${JSON.stringify(cost)}`);
-  }
+const DTYPES = ["f32", "f16", "bf16", "fp8", "int8", "int4", "mxfp4"];
+const DTYPE_FORMS = Object.fromEntries(DTYPES.map((dtype) => [dtype, optional(forms)]));
+
+const ATTENTION: Checks<AttentionTuning> = {
+  rowHeads: choice<number>(TUNING_CHOICES.rowHeads),
+  groupHeads: choice<number>(TUNING_CHOICES.groupHeads),
+  promptHeads: choice<number>(TUNING_CHOICES.promptHeads),
+  lanes: choice<number>(TUNING_CHOICES.lanes),
+  subgroups: flag,
+  sharesReads: optional(flag),
+};
+
+const TUNING: Checks<Tuning> = {
+  lanes: choice<number>(TUNING_CHOICES.lanes),
+  rowsPerLane: optional(choice<number>(TUNING_CHOICES.rowsPerLane)),
+  scaleOrder: optional(choice<ScaleOrder>(TUNING_CHOICES.scaleOrder)),
+  rowForms: forms,
+  dtypeForms: optional((value, name) =>
+    requireFields<NonNullable<Tuning["dtypeForms"]>>(value, name, DTYPE_FORMS),
+  ),
+  foldsNorms: optional(flag),
+  findsBest: optional(flag),
+  repacks: optional(flag),
+  attention: optional((value, name) => requireFields(value, name, ATTENTION)),
+};
+
+/** Whether so many lanes can run a form. */
+function requireRoom(form: RowForm, name: string, lanes: number): void {
+  const { split, workgroup, staged } = form;
   if (lanes * split > MOST_INVOCATIONS) {
-    return refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
+    refuse(`${name}: split ${split} with ${lanes} lanes is over 256 invocations`);
   }
-  if (!staged) return { tokens, split, workgroup, cost };
-  if (split !== 1) return refuse(`${name}: split must be 1 in a staged form, got ${split}`);
-  if (!stagedFits({ tokens, workgroup }, lanes)) {
-    return refuse(
-      `${name}: a workgroup of ${workgroup} cannot stage ${tokens} tokens with ${lanes} lanes`,
-    );
-  }
-  return { tokens, split, workgroup, staged, cost };
+  if (!staged) return;
+  if (split !== 1) refuse(`${name}: split must be 1 in a staged form, got ${split}`);
+  if (stagedFits(form, lanes)) return;
+  refuse(
+    `${name}: a workgroup of ${workgroup} cannot stage ${form.tokens} tokens with ${lanes} lanes`,
+  );
 }

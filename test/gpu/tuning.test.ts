@@ -188,7 +188,7 @@ describe("a tuning from outside", () => {
     [staging(8, { tokens: 64, workgroup: 8 }), "a workgroup of 8 cannot stage 64 tokens"],
     [{ ...good, rowForms: [{ ...staged, tokens: 16 }] }, "must start with 1 token"],
     [{ ...good, dtypeForms: { fp9: [form] } }, 'dtypeForms has no field "fp9"'],
-    [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms.fp8 must be a list"],
+    [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms: fp8 must be a list"],
     [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],
     [{ ...good, findsBest: "yes" }, "findsBest must be true or false"],
     [{ ...good, attention: 8 }, "attention must be an object"],
