@@ -107,13 +107,13 @@ export default defineCheck<Shape>({
     },
     {
       name: "the latent has the query's width",
-      replace: "norm_scale(params.latent, 0u)",
-      with: "norm_scale(params.columns, 0u)",
+      replace: "select(params.columns, params.latent, of_entry)",
+      with: "params.columns",
     },
     {
       name: "the latent starts elsewhere",
-      replace: "add_squares(start + params.latent_offset / 4u",
-      with: "add_squares(start",
+      replace: "row_start(entry_row) + params.latent_offset / 4u",
+      with: "row_start(entry_row)",
     },
     {
       name: "every row is the first",
@@ -138,7 +138,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "entries behind the last row are written",
-      replace: "if row >= params.rows { return; }",
+      replace: "if of_entry && entry_row >= params.rows { return; }",
       with: "",
       tuning: TWO,
     },
@@ -153,9 +153,15 @@ export default defineCheck<Shape>({
       with: "x[column",
     },
     {
+      name: "an entry is scaled as a query would be",
+      replace: "select(invocation / ROW_SHARERS, 0u, of_entry)",
+      with: "invocation / ROW_SHARERS",
+      tuning: TWO,
+    },
+    {
       name: "rows of a workgroup share their squares",
-      replace: "squares[t * NORM_LANES + i]",
-      with: "squares[i]",
+      replace: "first = t * NORM_LANES",
+      with: "first = 0u",
       tuning: TWO,
     },
     {

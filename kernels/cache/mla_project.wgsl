@@ -60,18 +60,27 @@ struct Entry {
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let first_row = group.y * TOKENS;
   let groups = (params.outputs + WORKGROUP_OUTPUTS - 1u) / WORKGROUP_OUTPUTS;
-  if group.x >= groups {
-    write_row(first_row + group.x - groups, invocation);
+  let entry_row = first_row + group.x - groups;
+  let of_entry = group.x >= groups;
+  if of_entry && entry_row >= params.rows { return; }
+  var x_first = XRows();
+  for (var t = 0u; t < TOKENS; t++) {
+    let query_start = row_start(min(first_row + t, params.rows - 1u));
+    x_first[t] = select(query_start, row_start(entry_row) + params.latent_offset / 4u, of_entry);
+  }
+  // Written once for both, because drivers that put functions in place compile each place.
+  let columns = select(params.columns, params.latent, of_entry);
+  add_squares(x_first, columns, invocation);
+  workgroupBarrier();
+  let scale = norm_scale(columns, select(invocation / ROW_SHARERS, 0u, of_entry));
+  if of_entry {
+    write_row(entry_row, scale, invocation);
     return;
   }
   let lane = row_lane(invocation) / LANES * (4u * LANES) + row_lane(invocation) % LANES;
   let output = vec4u(group.x * WORKGROUP_OUTPUTS + lane) + vec4u(0u, 1u, 2u, 3u) * LANES;
   let row = min(output, vec4u(params.outputs - 1u));
-  var x_first = XRows();
-  for (var t = 0u; t < TOKENS; t++) {
-    x_first[t] = row_start(min(first_row + t, params.rows - 1u));
-  }
-  let x_rows = begin_rows(x_first, invocation);
+  let x_rows = norm_rows(x_first, scale, invocation);
   let sums = dot_rows(row_granules(row), first_scales(row), x_rows, invocation);
   if !holds_sums(invocation) { return; }
   for (var t = 0u; t < TOKENS; t++) {
@@ -90,14 +99,8 @@ fn write_query(row: u32, output: vec4u, sums: vec4f) {
   }
 }
 
-fn write_row(row: u32, invocation: u32) {
-  if row >= params.rows { return; }
-  let start = row_start(row);
-  if invocation < ROW_SHARERS {
-    add_squares(start + params.latent_offset / 4u, params.latent, 0u, invocation);
-  }
-  workgroupBarrier();
-  let entry = Entry(rows[row], start, norm_scale(params.latent, 0u));
+fn write_row(row: u32, scale: f32, invocation: u32) {
+  let entry = Entry(rows[row], row_start(row), scale);
   find_largest(entry, invocation);
   workgroupBarrier();
   write_entry(entry, invocation);

@@ -24,18 +24,19 @@ fn x_vector(index: u32) -> vec4f {
   return normed_rows[index];
 }
 
-/// Norms the rows that start at these vectors of `x`; returns where each starts for x_vector(). A row
-/// that comes again and again at the end is normed once.
-fn begin_rows(first: XRows, invocation: u32) -> XRows {
-  let vectors = (params.columns + 3u) / 4u;
+// Vectors of row t of these that its invocations norm: none of a row that is the one before it, so
+// that one that comes again and again at the end is normed once.
+fn own_vectors(first: XRows, columns: u32, t: u32) -> u32 {
+  return select((columns + 3u) / 4u, 0u, t > 0u && first[t] == first[max(t, 1u) - 1u]);
+}
+
+/// Norms the rows of `params.columns` columns that start at these vectors of `x`, row t with what
+/// norm_scale() gives of it; returns where each starts for x_vector().
+fn norm_rows(first: XRows, scale: f32, invocation: u32) -> XRows {
   let t = invocation / ROW_SHARERS;
   let share = invocation % ROW_SHARERS;
   let start = first[t];
-  let own = select(vectors, 0u, t > 0u && start == first[max(t, 1u) - 1u]);
-  if own > 0u { add_squares(start, params.columns, t, share); }
-  workgroupBarrier();
-
-  let scale = norm_scale(params.columns, t);
+  let own = own_vectors(first, params.columns, t);
   for (var v = share; v < own; v += ROW_SHARERS) {
     let value = masked(x[start + v] * scale * norm_weight[v], v);
     normed_rows[t * ROW_VECTORS + v] = value;
@@ -60,25 +61,27 @@ fn begin_rows(first: XRows, invocation: u32) -> XRows {
   return rows;
 }
 
-// Adds up the squares of row t, `columns` numbers from a vector of `x` on.
-fn add_squares(start: u32, columns: u32, t: u32, share: u32) {
-  for (var lane = share; lane < NORM_LANES; lane += ROW_SHARERS) {
+/// Adds up the squares of rows of so many columns that start at these vectors of `x`.
+fn add_squares(first: XRows, columns: u32, invocation: u32) {
+  let t = invocation / ROW_SHARERS;
+  let own = own_vectors(first, columns, t);
+  for (var lane = invocation % ROW_SHARERS; lane < min(own, NORM_LANES); lane += ROW_SHARERS) {
     var sum = vec4f();
-    for (var v = lane; 4u * v < columns; v += NORM_LANES) {
+    for (var v = lane; v < own; v += NORM_LANES) {
       let inside = vec4u(4u * v) + vec4u(0u, 1u, 2u, 3u) < vec4u(columns);
-      let value = select(vec4f(), x[start + v], inside);
+      let value = select(vec4f(), x[first[t] + v], inside);
       sum = fma(value, value, sum);
     }
     squares[t * NORM_LANES + lane] = sum;
   }
 }
 
-// What row t is multiplied with, once its squares are there. In the order of common/row_sum.wgsl.
+/// What row t is multiplied with, once its squares are there. In the order of common/row_sum.wgsl.
 fn norm_scale(columns: u32, t: u32) -> f32 {
+  // Not from 0: compilers would write out all loads, and take long.
+  let first = t * NORM_LANES;
   var sums = vec4f();
-  for (var i = 0u; i < NORM_LANES; i++) {
-    sums += squares[t * NORM_LANES + i];
-  }
+  for (var i = first; i < first + NORM_LANES; i++) { sums += squares[i]; }
   let total = (sums.x + sums.y) + (sums.z + sums.w);
   return inverseSqrt(total / f32(columns) + params.eps);
 }
