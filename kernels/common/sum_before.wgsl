@@ -13,7 +13,9 @@ fn sum_before(invocation: u32, value: vec2u) -> vec2u {
   workgroupBarrier();
   if invocation < SCAN_BLOCK {
     var total = vec2u(0u);
-    for (var i = 0u; i < SCAN_BLOCK; i++) { total += scan_values[invocation * SCAN_BLOCK + i]; }
+    // Not from 0: compilers would write out all loads, and take long.
+    let first = invocation * SCAN_BLOCK;
+    for (var i = first; i < first + SCAN_BLOCK; i++) { total += scan_values[i]; }
     scan_blocks[invocation] = total;
   }
   workgroupBarrier();

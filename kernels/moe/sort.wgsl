@@ -17,6 +17,7 @@
 const WORKGROUP_SIZE = 256u;
 const DIGIT_BITS = 3u;
 const DIGITS = 1u << DIGIT_BITS;
+const CELLS = DIGITS * WORKGROUP_SIZE;
 const MAX_EXPERTS = 1280u;
 
 struct Params {
@@ -39,7 +40,7 @@ struct Params {
 const_assert MAX_EXPERTS % WORKGROUP_SIZE == 0u;
 
 // Digit-major: the count of digit d in the run of invocation i is at d * WORKGROUP_SIZE + i.
-var<workgroup> counts: array<u32, DIGITS * WORKGROUP_SIZE>;
+var<workgroup> counts: array<u32, CELLS>;
 var<workgroup> expert_pairs: array<atomic<u32>, MAX_EXPERTS>;
 
 /// Pair number `i` of the order that pass `pass_index` starts from.
@@ -56,9 +57,12 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
   let end = min(first + run, params.pairs);
   for (var i = first; i < end; i++) { atomicAdd(&expert_pairs[experts[params.first_pair + i]], 1u); }
 
+  // Cells that an invocation scans. Loops over them do not start from 0: compilers would write them
+  // out, and take long.
+  let first_cell = invocation * DIGITS;
   for (var pass_index = 0u; pass_index < params.passes; pass_index++) {
     let shift = pass_index * DIGIT_BITS;
-    for (var d = 0u; d < DIGITS; d++) { counts[d * WORKGROUP_SIZE + invocation] = 0u; }
+    for (var cell = invocation; cell < CELLS; cell += WORKGROUP_SIZE) { counts[cell] = 0u; }
     for (var i = first; i < end; i++) {
       let digit = (experts[pair_at(pass_index, i)] >> shift) % DIGITS;
       counts[digit * WORKGROUP_SIZE + invocation] += 1u;
@@ -66,11 +70,11 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
     workgroupBarrier();
 
     var total = 0u;
-    for (var d = 0u; d < DIGITS; d++) { total += counts[invocation * DIGITS + d]; }
+    for (var cell = first_cell; cell < first_cell + DIGITS; cell++) { total += counts[cell]; }
     var place = sum_before(invocation, vec2u(total, 0u)).x;
-    for (var d = 0u; d < DIGITS; d++) {
-      let count = counts[invocation * DIGITS + d];
-      counts[invocation * DIGITS + d] = place;
+    for (var cell = first_cell; cell < first_cell + DIGITS; cell++) {
+      let count = counts[cell];
+      counts[cell] = place;
       place += count;
     }
     workgroupBarrier();
