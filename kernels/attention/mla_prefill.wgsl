@@ -74,9 +74,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let end = min(length + item.y - 1u, item.w + flags.x);
   let keys = Keys(item.z - item.w, head, item.w, end);
 
-  for (var i = 0u; i < QUERIES; i++) {
+  // Bounds are no constants: all would be unrolled, which compiles for long.
+  for (var i = 0u; i < item.y; i++) {
     totals[i] = vec2f(NO_SCORE, 0.0);
-    if flags.y == 0u { totals[i] = state[row_of(asked, i) * params.heads + head]; }
+    if flags.y == 0u { totals[i] = state[(item.x + i) * params.heads + head]; }
   }
   // At least once: rows without a key in their last pass are divided too.
   for (var split = item.w; split < max(end, item.w + 1u); split += params.split_length) {
@@ -94,7 +95,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
       let start = (item.x + i) * (params.out_stride / 4u) + head * VALUE_QUADS;
       for (var c = 0u; c * LANES < params.value_quads; c++) {
         let quad = c * LANES + lane;
-        if quad >= VALUE_QUADS { continue; }
+        if VALUE_QUADS % LANES != 0u && quad >= VALUE_QUADS { continue; }
         var earlier = vec4f();
         if !fresh { earlier = out[start + quad]; }
         let merged = fma(acc[i * COLUMNS + c], vec4f(b), earlier * a);
