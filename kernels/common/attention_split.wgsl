@@ -121,7 +121,7 @@ fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
       weight_sums[w] = fma(weight_sums[w], shrinks[i], sum);
     }
     publish(rounds, lane);
-    // As many as COLUMNS; unrolled they would compile for long, as do stores to one not known: min() tells.
+    // A constant bound would be unrolled and compile for long, as would a column that is never known.
     for (var c = 0u; c * LANES < value_quads(); c++) { add_values(min(c, COLUMNS - 1u), fours, asked, lane); }
   }
   for (var half = ROUNDS / 2u; half > 0u; half /= 2u) {
