@@ -45,14 +45,18 @@ const STAGED_ROW_LANES = 16;
 const SHAPES = list("WISP_BENCH_SHAPES", ["2048x2048"]).map((shape) =>
   shape.split("x").map(Number),
 );
-const TURNS = process.env.WISP_BENCH_ORDERS === undefined ? 4 : 10;
 const CORES = 2;
+const ASKED_ORDERS = process.env.WISP_BENCH_ORDERS;
+if (ASKED_ORDERS !== undefined && ASKED_ORDERS !== "all") {
+  throw new Error(`WISP_BENCH_ORDERS must be all, got ${ASKED_ORDERS}`);
+}
 const ORDERS =
-  process.env.WISP_BENCH_ORDERS === "all"
+  ASKED_ORDERS === "all"
     ? TUNING_CHOICES.scaleOrder.flatMap((scaleOrder) =>
         TUNING_CHOICES.rowsPerLane.map((rowsPerLane) => ({ rowsPerLane, scaleOrder })),
       )
     : [];
+const TURNS = ORDERS.length === 0 ? 4 : 10;
 const COLUMNS =
   ORDERS.length > 0
     ? ORDERS.map(({ rowsPerLane, scaleOrder }) => `${rowsPerLane} ${scaleOrder}`)

@@ -32,6 +32,8 @@ export interface KernelCheck<C> {
   readonly name: string;
   /** What a device must have: on others there is nothing to check. */
   readonly feature?: GPUFeatureName;
+  /** Storage buffers of a launch, where they are more than default limits allow. */
+  readonly storageBuffers?: number;
   /** Shapes to test; the first is the smallest, the last is the one benched. */
   readonly cases: readonly C[];
   /** Tuning values, each of which must give the same answer. The first is the default. */

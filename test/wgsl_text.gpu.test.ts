@@ -11,12 +11,15 @@ const wholeChecks = import.meta.glob<{ default: KernelCheck<object> }>("../kerne
 const isLeftOut = smallestCaseOnly && !fullTest;
 const shortChecks = isLeftOut ? [] : await loadShortKernels();
 
-/** One of each file that kernels share, in the run that has no time for all. */
+/**
+ * One of each file that kernels share, in the run that has no time for all, beside those that a
+ * device of the null backend cannot compile.
+ */
 const some = ["attention/gqa_decode", "linear/linear int4", "moe/route", "sampling/sample"];
 const checks = Object.values(wholeChecks)
   .map(({ default: check }) => check)
   .filter(({ feature }) => feature === undefined || device.features.has(feature))
-  .filter(({ name }) => fullTest || some.includes(name));
+  .filter(({ name, storageBuffers }) => fullTest || storageBuffers || some.includes(name));
 
 test.skipIf(isLeftOut).each(checks)("$name is the same when it is shortened", async (check) => {
   const shortened = shortChecks.find(({ name }) => name === check.name)!;

@@ -13,8 +13,8 @@
 // The sums of a group go through workgroup memory to the invocations, of which each adds up four
 // neighbouring outputs of TOKENS rows.
 //
-// Needs matrix_products.wgsl, dot_rows.wgsl, one of weights_*.wgsl, x_plain.wgsl, and of
-// the kernel `struct Tile` with the functions
+// Needs matrix_products.wgsl, dot_rows.wgsl, weight_order.wgsl, one of weights_*.wgsl, x_plain.wgsl,
+// and of the kernel `struct Tile` with the functions
 //   tile_x(tile, t)        index of the first vec4f of activation row t of the tile
 //   tile_granule(tile, n)  index of the first granule of weight row n of the tile
 //   tile_scale(tile, n)    index of its first scale

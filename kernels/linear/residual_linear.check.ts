@@ -281,6 +281,7 @@ export default defineCheck<Shape>({
     const { device } = recorder;
     const stride = strideOf(shape);
     const normed = { tensor: tensors.normed!, ...normedShape(outputs, rounded) };
+    const hasRoom = device.limits.maxComputeWorkgroupStorageSize >= 2 ** 15;
     const options = {
       x: x!,
       xStride: xStrideOf(shape),
@@ -293,12 +294,12 @@ export default defineCheck<Shape>({
         ...(bias && { bias }),
       },
       segments: segments(columns),
-      forms: formsOf(tuning),
+      // As in an engine, there is a form beside one that there is no room for.
+      forms: [...(hasRoom ? [] : formsOf({ tokens: 1 })), ...formsOf(tuning)],
     };
     if (folded === 1) {
       const residual = { hidden: hidden!, stride, weight: norm_weight!, normed };
       const launch = residualLinear(recorder, { ...options, residual });
-      const hasRoom = device.limits.maxComputeWorkgroupStorageSize >= 2 ** 15;
       if (hasRoom && !launch.adds(rows)) throw new Error("a staged form would be sooner");
       return () => launch.record(rows);
     }

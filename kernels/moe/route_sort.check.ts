@@ -25,6 +25,7 @@ const limitOf = (shape: Shape) => tileLimit(pairsOf(shape), physical(shape), sha
 /** Rules of routing are those of moe/route, whose check has more of them. */
 export default defineCheck<Shape>({
   name: "moe/route_sort",
+  storageBuffers: 9,
   cases: [
     // Of the last round one row; experts with pairs of rows in both words.
     {

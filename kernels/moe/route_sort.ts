@@ -25,7 +25,7 @@ const kernel = new Kernel({
 /** Rows that are routed side by side. */
 const TEAMS = 4;
 const WORKGROUP_SIZE = 64 * TEAMS;
-/** Of a team, so that there is room for all of them. */
+/** Of a team, and `physical` experts of the workgroup, so that there is room for all of them. */
 const MOST = { experts: 256, groups: 16, topK: 16, physical: 384 } as const;
 const MASK_WORDS = 640;
 /** Rows of a launch at most: one workgroup routes them all. */

@@ -17,6 +17,7 @@ import { PAIR_TILE } from "./expert_tiles.ts";
 
 export default defineCheck<CombineShape>({
   name: "moe/tile_combine",
+  storageBuffers: 10,
   cases: [
     // Tiles of less than four pairs, of four, and several of one expert; more rows than a workgroup
     // adds to at once.

@@ -18,7 +18,13 @@ import { type MatrixTiles, tilesOf } from "../../kernels/linear/matrix_tiles.ts"
 import { expertCombine } from "../../kernels/moe/expert_combine.ts";
 import { expertDown } from "../../kernels/moe/expert_down.ts";
 import { expertGateUp } from "../../kernels/moe/expert_gate_up.ts";
-import { PAIR_TILE, TileGrids, type TileSize, tileSizes } from "../../kernels/moe/expert_tiles.ts";
+import {
+  PAIR_TILE,
+  TileGrids,
+  type TileSize,
+  tileForms,
+  tileSizes,
+} from "../../kernels/moe/expert_tiles.ts";
 import type { RoutingRule } from "../../kernels/moe/route.ts";
 import { type TileCombineOptions, tileCombine } from "../../kernels/moe/tile_combine.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
@@ -330,8 +336,11 @@ export class Moe {
     const both = { ...halves, slots, slotWeights, residual };
     const outputs = { outputs: output, outputsStride: hiddenStride };
     const byTile = tileCombine(recorder, { ...both, ...outputs, sortedPairs, tiles });
+    // Where invocations share columns, few workgroups have too little to do with all tiles of prompts.
+    const [tile] = tileForms(down.weights, { tileSizes: [PAIR_TILE] }).byTile;
+    const isAlone = !stages && tile!.split === 1 && down.weights.matrix === undefined;
     return {
-      isLasting: byTile !== undefined && !stages && down.weights.matrix === undefined,
+      isLasting: byTile !== undefined && isAlone,
       byPair: expertCombine(recorder, { ...both, experts }),
       byTile,
     };

@@ -42,7 +42,7 @@ test("Engine answers on a device of default limits and no features", async () =>
 
 const portable = Object.values(checks)
   .map(({ default: check }) => check)
-  .filter(({ feature }) => feature === undefined);
+  .filter(({ feature, storageBuffers }) => feature === undefined && storageBuffers === undefined);
 
 test.runIf(fullTest).each(portable)("$name needs no more than default limits", async (check) => {
   for (const tuning of check.tunings) {

@@ -79,7 +79,7 @@ describe.each(MODELS)("%s", (kernel, source, entryBytes) => {
     const step = { rows, decodeRows: AGAIN, items: new Uint32Array() };
     const { kernel: own, grid } = launches[0]!;
     expect(own.cost(grid, step)!.bytes).toBe(TOKENS.length * entryBytes);
-    session.close();
+    await session.close();
   });
 
   test("an adapter that has too few pipelines for it lets rows read for themselves", async () => {
@@ -87,7 +87,7 @@ describe.each(MODELS)("%s", (kernel, source, entryBytes) => {
     const { launches } = await logitsOf(session, true);
     for (const { grid } of launches) expect(grid[0]).toBe(AGAIN);
     expect(launches.length).toBeGreaterThan(0);
-    session.close();
+    await session.close();
   });
 });
 
