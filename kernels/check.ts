@@ -26,6 +26,8 @@ export interface Mutant {
   readonly case?: number;
   /** Index of the tuning to run. Default 0. */
   readonly tuning?: number;
+  /** Whether its text is there only where invocations of a subgroup of eight share what they read. */
+  readonly ofSubgroups?: boolean;
 }
 
 export interface KernelCheck<C> {

@@ -139,6 +139,7 @@ export default defineCheck<GqaShape>({
       name: "what the first invocation read is taken for everything",
       replace: "subgroupShuffle(mine, reader)",
       with: "subgroupShuffle(mine, 0u)",
+      ofSubgroups: true,
     },
     {
       name: "every group is the first",
@@ -261,6 +262,7 @@ export default defineCheck<GqaShape>({
       name: "the invocations' weights are not joined",
       replace: "subgroupShuffleXor(all[i], half)",
       with: "0.0",
+      ofSubgroups: true,
     },
     {
       name: "the invocations' weights are not joined in memory",
@@ -286,6 +288,7 @@ export default defineCheck<GqaShape>({
       name: "the first invocation's weights are taken for everyone's",
       replace: "subgroupShuffle(mine, owner)",
       with: "subgroupShuffle(mine, 0u)",
+      ofSubgroups: true,
     },
     {
       name: "keys beyond four are not scored",

@@ -154,12 +154,12 @@ export default defineCheck<Shape>({
     {
       name: "what the first invocation read is taken for everything",
       replace: "subgroupShuffle(mine, reader)",
-      with: "subgroupShuffle(mine, 0u)",
+      ...{ with: "subgroupShuffle(mine, 0u)", ofSubgroups: true },
     },
     {
       name: "the first invocation's weights are taken for everyone's",
       replace: "subgroupShuffle(mine, owner)",
-      with: "subgroupShuffle(mine, 0u)",
+      ...{ with: "subgroupShuffle(mine, 0u)", ofSubgroups: true },
     },
     {
       name: "every group is the first",

@@ -120,6 +120,7 @@ export default defineCheck<Shape>({
       name: "what the first invocation read is taken for everything",
       replace: "subgroupShuffle(mine, reader)",
       with: "subgroupShuffle(mine, 0u)",
+      ofSubgroups: true,
     },
     { name: "the scale is dropped", replace: "* params.scale", with: "" },
     { name: "every item is the first", replace: "params.first_item + group.x", with: "group.x" },

@@ -5,11 +5,15 @@
  * @module
  */
 import { describe, expect, test } from "vitest";
+import { FEWEST_LANES } from "../../kernels/attention/exchange.ts";
 import type { HostArrays, KernelCheck } from "../../kernels/check.ts";
+import { layoutFor } from "../../kernels/linear/layout.ts";
 import type { LaunchCost, StepArrays } from "../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import { device, fullTest, smallestCaseOnly } from "./gpu.ts";
 import { type CaseRun, type KernelOutcome, runCase } from "./kernel_outcome.ts";
+
+const hasSubgroups = (layoutFor(device).subgroupSize ?? 0) >= FEWEST_LANES;
 
 /** Files that end in .check.ts, by their names. */
 type Checks = Readonly<Record<string, { readonly default: KernelCheck<object> }>>;
@@ -98,7 +102,8 @@ export function testKernels(checks: Checks): void {
       const fewer = check.compilesSlowly === true && !fullTest;
       const count = smallestCaseOnly ? 0 : fewer ? FEW_MUTANTS : check.mutants.length;
       for (const mutant of check.mutants.slice(0, count)) {
-        test(`catches: ${mutant.name}`, async () => {
+        const isThere = mutant.ofSubgroups !== true || hasSubgroups;
+        test.runIf(isThere)(`catches: ${mutant.name}`, async () => {
           let planted = false;
           const rewrite = (_: string, code: string) => {
             planted ||= code.includes(mutant.replace);
