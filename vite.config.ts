@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { packageBuild } from "./packaging/environments.ts";
+import { builtFiles } from "./test/shipped/support/built_files.ts";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
@@ -24,6 +25,17 @@ const shared = {
 
 const allTests = ["test/**/*.test.ts"];
 const gpuTests = ["test/**/*.gpu.test.ts"];
+
+/** What needs the installed package. */
+const shippedTests = "test/shipped/**/*.test.ts";
+/** Tests over sockets and of commands, which import nothing of a server but what the package exports. */
+const ofBuiltFiles = [
+  ...["access_options", "bench_serving", "command", "http", "kernel_profile"],
+  ...["malformed_http", "serving"],
+].map((name) => `test/node/${name}.test.ts`);
+ofBuiltFiles.push("test/api/4_4_disaggregated.test.ts", "test/api/http_cases.test.ts");
+ofBuiltFiles.push("test/server/{slow_clients,socket,socket_fuzz}.test.ts");
+ofBuiltFiles.push("test/server/openai_{client,tools}.test.ts");
 
 const UNOPTIMIZED = "lavapipe_unoptimized";
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */
@@ -111,8 +123,29 @@ export default defineConfig({
     sequence: { sequencer: ChecksFirst },
     projects: [
       // The one for work in progress: everything, on the best adapter of the machine.
-      { extends: true, test: { ...shared, name: "fast", include: allTests } },
-      { extends: true, test: { ...shared, name: "unit", include: allTests, exclude: gpuTests } },
+      {
+        extends: true,
+        test: { ...shared, name: "fast", include: allTests, exclude: [shippedTests] },
+      },
+      {
+        extends: true,
+        test: {
+          ...shared,
+          name: "unit",
+          include: allTests,
+          exclude: [...gpuTests, shippedTests, ...ofBuiltFiles],
+        },
+      },
+      {
+        extends: true,
+        plugins: [builtFiles(root)],
+        test: {
+          ...shared,
+          name: "shipped",
+          include: [shippedTests, ...ofBuiltFiles],
+          globalSetup: "test/shipped/support/tarball.ts",
+        },
+      },
       ...lavapipe,
       {
         extends: true,

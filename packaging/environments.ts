@@ -33,6 +33,7 @@ const node: BuildEnvironmentOptions = {
       node_browser: "src/browser/index.ts",
       node: "src/node/index.ts",
       wisp: "src/node/wisp.ts",
+      command: "src/node/command.ts",
       grammar_worker: "src/node/grammar_worker.ts",
     },
     formats: ["es"],
@@ -97,7 +98,8 @@ export function packageBuild(): UserConfig {
         applyToEnvironment: ({ name }: { readonly name: string }) => name in webEnvironments,
       })),
     ],
-    environments: { node: { consumer: "client", build: node }, ...webEnvironments },
+    // A server's build keeps `process.env` and loads chunks by plain `import()`; a client's has neither.
+    environments: { node: { consumer: "server", build: node }, ...webEnvironments },
     builder: {
       // One set of plugins for all, as the licences are collected over all.
       sharedConfigBuild: true,

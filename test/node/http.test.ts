@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { type RunningServer, requireFreeAddress, serve } from "../../src/node/http.ts";
+import { type RunningServer, serve } from "../../src/node/http.ts";
 
 const LOCAL = { host: "127.0.0.1", port: 0 };
 
@@ -153,15 +153,6 @@ test("close cuts what still runs after its grace", async () => {
   await arrived.promise;
   await server.close(10);
   await expect(running).rejects.toThrow();
-});
-
-test("requireFreeAddress leaves the address free", async () => {
-  const server = await serve({ fetch: () => new Response() }, LOCAL);
-  const port = Number(new URL(server.url).port);
-  await expect(requireFreeAddress({ ...LOCAL, port })).rejects.toThrow("the port is in use");
-  await server.close();
-  await requireFreeAddress({ ...LOCAL, port });
-  await (await serve({ fetch: () => new Response() }, { ...LOCAL, port })).close();
 });
 
 test("serve says which address cannot be used, and why", async () => {
