@@ -1,0 +1,391 @@
+/**
+ * Every option of the README's table with the installed program: it works, or it is refused by name.
+ *
+ * Two servers take between them all options that work, and the checks of an option look for its effect.
+ */
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { PLANNED_OPTIONS } from "../../src/node/planned_options.ts";
+import {
+  adapterName,
+  type ServingWisp,
+  scratch,
+  serveWisp,
+  stopAll,
+  wisp,
+} from "./support/wisp.ts";
+
+const KEY = { authorization: "Bearer KEY" };
+const ADMIN = { authorization: "Bearer ADMIN" };
+const GREEDY = { temperature: 0, ignore_eos: true };
+
+let first: ServingWisp;
+let second: ServingWisp;
+const folders = { profiles: "", prefixes: "" };
+
+type Answer = {
+  readonly text: string;
+  readonly output_ids: readonly number[];
+  readonly meta_info: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly cached_tokens: number;
+    readonly output_token_logprobs?: readonly (readonly [number, number, null])[];
+  };
+};
+
+async function generate(server: ServingWisp, body: object): Promise<Answer> {
+  const response = await server.post("/generate", body, KEY);
+  expect(response.status).toBe(200);
+  return (await response.json()) as Answer;
+}
+
+async function info(server: ServingWisp): Promise<Readonly<Record<string, unknown>>> {
+  return (await server.get("/get_server_info", KEY)).json() as Promise<Record<string, unknown>>;
+}
+
+/** Log-probabilities of a greedy answer. */
+async function logprobs(server: ServingWisp) {
+  const sampling_params = { ...GREEDY, max_new_tokens: 8 };
+  const body = { text: "Hello", sampling_params, return_logprob: true };
+  return (await generate(server, body)).meta_info.output_token_logprobs!.map(([value]) => value);
+}
+
+const ids = (count: number, id = 5) => new Array<number>(count).fill(id);
+
+beforeAll(async () => {
+  folders.profiles = scratch("profiles");
+  folders.prefixes = scratch("prefixes");
+  const template = join(scratch("template"), "chat.jinja");
+  writeFileSync(template, "{% for m in messages %}[{{ m.content }}]{% endfor %}");
+  const config = join(scratch("config"), "server.json");
+  writeFileSync(config, JSON.stringify({ "served-model-name": "of-the-file", "page-size": 4 }));
+  const shared = ["--adapter", adapterName(), "--random-seed", "7", "--host", "127.0.0.1"];
+  const all = [
+    ["--served-model-name", "tiny", "--stream-interval", "3", "--enable-cache-report"],
+    ["--preferred-sampling-params", '{"temperature": 0, "max_new_tokens": 5}'],
+    ["--watchdog-timeout", "60", "--health-check-timeout", "5", "--drain-timeout", "2"],
+    ["--log-level", "info", "--log-requests", "--log-requests-level", "2"],
+    ["--decode-log-interval", "1", "--enable-metrics", "--collect-tokens-histogram"],
+    ["--profile-dir", folders.profiles, "--api-key", "KEY", "--admin-api-key", "ADMIN"],
+    ["--allowed-origins", "https://example.org", "--max-request-size", "4K"],
+    ["--trust-remote-code", "--context-length", "512", "--allow-auto-truncate"],
+    ["--numeric-class", "fma128", "--enable-deterministic-inference"],
+    ["--attention-backend", "portable", "--grammar-backend", "auto", "--json-whitespace", "0"],
+    ["--json-dialect", "draft-07", "--mem-fraction-static", "0.5", "--device-memory", "4G"],
+    ["--kv-cache-dtype", "auto", "--max-total-tokens", "2048", "--max-running-requests", "4"],
+    ["--page-size", "8", "--chunked-prefill-size", "64", "--max-prefill-tokens", "128"],
+    ["--enable-mixed-chunk", "--disable-overlap-schedule", "--cuda-graph-bs", "1", "2", "4"],
+    ["--prefix-cache-dir", folders.prefixes, "--prefix-cache-size", "10M"],
+    ["--schedule-policy", "lpm", "--schedule-conservativeness", "1.5"],
+    ["--retraction-memory", "16M", "--max-queued-requests", "2"],
+    ["--tool-call-parser", "deepseekv3", "--reasoning-parser", "deepseek-r1"],
+  ];
+  const rest = [
+    ["--config", config, "--log-format", "json", "--profile-kernels"],
+    ["--chat-template", template, "--chat-family", "deepseek-v3"],
+    ["--disable-activation-quantization", "--quantization-report"],
+    ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
+    ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
+    // What servers of one device do anyway.
+    [
+      "--tp",
+      "1",
+      "--dp",
+      "1",
+      "--nnodes",
+      "1",
+      "--node-rank",
+      "0",
+      "--disaggregation-mode",
+      "null",
+    ],
+    ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
+    ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],
+  ];
+  [first, second] = await Promise.all([
+    serveWisp([...shared, ...all.flat()]),
+    serveWisp([...shared, ...rest.flat()]),
+  ]);
+});
+
+afterAll(stopAll);
+
+/** For each option by its key: what shows that it works. */
+const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
+  host: () => expect(new URL(first.url).hostname).toBe("127.0.0.1"),
+  port: () => expect(Number(new URL(first.url).port)).toBeGreaterThan(0),
+  config: async () => {
+    expect(await info(second)).toMatchObject({ served_model_name: "of-the-file", page_size: 4 });
+  },
+  servedModelName: async () => {
+    const list = (await (await first.get("/v1/models", KEY)).json()) as {
+      data: [{ id: string; max_model_len: number }];
+    };
+    expect(list.data[0]).toMatchObject({ id: "tiny", max_model_len: 512 });
+  },
+  streamInterval: async () => {
+    const sampling_params = { ...GREEDY, max_new_tokens: 7 };
+    const stream = await first.post("/generate", { text: "a", stream: true, sampling_params }, KEY);
+    // The first token, three and three.
+    expect((await stream.text()).match(/^data: \{/gm)).toHaveLength(3);
+  },
+  preferredSamplingParams: async () => {
+    const { meta_info } = await generate(first, { text: "Who", sampling_params: {} });
+    expect(meta_info.completion_tokens).toBe(5);
+  },
+  enableCacheReport: async () => {
+    const chat = { messages: [{ role: "user", content: "Hello ".repeat(20) }], max_tokens: 1 };
+    const ask = async () => (await first.post("/v1/chat/completions", chat, KEY)).json();
+    await ask();
+    const { usage } = (await ask()) as { usage: Record<string, { cached_tokens: number }> };
+    expect(usage.prompt_tokens_details!.cached_tokens).toBeGreaterThan(0);
+  },
+  watchdogTimeout: () => echoed(first, "watchdog_timeout", 60),
+  healthCheckTimeout: async () => {
+    await echoed(first, "health_check_timeout", 5);
+    expect((await first.get("/health_generate")).status).toBe(200);
+  },
+  logLevel: () => expect(first.output()).toMatch(/^Memory: /m),
+  logFormat: () => {
+    const lines = second.output().trim().split("\n");
+    for (const line of lines) expect(JSON.parse(line)).toHaveProperty("message");
+  },
+  logRequests: async () => {
+    await generate(first, { text: "A sentence for the log", rid: "logged" });
+    await first.sees(/logged/);
+  },
+  logRequestsLevel: () => first.sees(/A sentence for the log/),
+  decodeLogInterval: () => first.sees(/Decode batch\. #running-req/),
+  enableMetrics: async () => {
+    const page = await (await first.get("/metrics")).text();
+    expect(page).toMatch(/^wisp:prompt_tokens_total\{model_name="tiny"\} [1-9]/m);
+  },
+  collectTokensHistogram: async () => {
+    const page = await (await first.get("/metrics")).text();
+    expect(page).toContain("wisp:prompt_tokens_histogram_bucket");
+  },
+  profileDir: async () => {
+    const start = await first.post("/start_profile", { num_steps: 3 }, ADMIN);
+    expect(start.status, await start.clone().text()).toBe(200);
+    await generate(first, { text: "Who are you?" });
+    await first.sees(/Profile: /);
+    expect(readdirSync(folders.profiles)).toHaveLength(1);
+  },
+  apiKey: async () => {
+    expect((await first.get("/v1/models")).status).toBe(401);
+    expect((await first.get("/v1/models", KEY)).status).toBe(200);
+  },
+  adminApiKey: async () => {
+    expect((await first.post("/flush_cache", {}, KEY)).status).toBe(403);
+    expect((await first.post("/flush_cache", {}, ADMIN)).status).toBe(200);
+  },
+  allowedOrigins: async () => {
+    const from = (origin: string) => first.get("/v1/models", { ...KEY, origin });
+    expect((await from("https://evil.example")).status).toBe(403);
+    expect((await from("https://example.org")).status).toBe(200);
+  },
+  maxRequestSize: async () => {
+    const body = { text: "a".repeat(5000) };
+    expect((await first.post("/generate", body, KEY)).status).toBe(413);
+  },
+  trustRemoteCode: () => echoed(first, "trust_remote_code", true),
+  modelPath: async () => {
+    expect((await info(first)).model_path).toMatch(/wisp-llm\/examples\/tiny-deepseek-v3$/);
+    const { code, stderr } = await wisp(["launch_server", "--model", "/no/such/folder"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("/no/such/folder")]);
+  },
+  revision: async () => {
+    const { code, stderr } = await wisp(["launch_server", "--model", "org/m", "--revision", "v2"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("wisp download org/m")]);
+  },
+  chatTemplate: async () => {
+    // Two brackets around one character are at most four tokens.
+    const chat = { messages: [{ role: "user", content: "a" }], max_tokens: 1 };
+    const count = async (server: ServingWisp) => {
+      const answer = await server.post("/v1/chat/completions", chat, KEY);
+      return ((await answer.json()) as { usage: { prompt_tokens: number } }).usage.prompt_tokens;
+    };
+    expect(await count(second)).not.toBe(await count(first));
+    expect(await count(second)).toBeLessThanOrEqual(4);
+  },
+  chatFamily: () => second.sees(/Chat family: deepseek-v3/),
+  contextLength: async () => {
+    expect(await info(first)).toMatchObject({ context_length: 512, max_req_input_len: 511 });
+  },
+  allowAutoTruncate: async () => {
+    const { meta_info } = await generate(first, { input_ids: ids(900) });
+    expect(meta_info.prompt_tokens).toBeLessThan(512);
+    const refused = await second.post("/generate", { input_ids: ids(100_000) });
+    expect(refused.status).toBe(400);
+  },
+  quantization: async () => {
+    const { code, stderr } = await wisp(["launch_server", "--quantization", "int4"]);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/quantization|int4/);
+  },
+  quantizationReport: () => echoed(second, "quantization_report", true),
+  numericClass: () => first.sees(/Numeric class: fma128/),
+  disableActivationQuantization: async () => {
+    const [rounded, plain] = [await logprobs(first), await logprobs(second)];
+    expect(plain).toHaveLength(rounded.length);
+    expect(plain).not.toEqual(rounded);
+  },
+  deterministicInference: () => echoed(first, "enable_deterministic_inference", true),
+  attentionBackend: () => echoed(first, "attention_backend", "portable"),
+  prefillAttentionBackend: () => echoed(second, "prefill_attention_backend", "portable"),
+  decodeAttentionBackend: () => echoed(second, "decode_attention_backend", "portable"),
+  grammarBackend: async () => {
+    const sampling_params = { ebnf: 'root ::= "yes"' };
+    const refused = await second.post("/generate", { text: "a", sampling_params });
+    expect(refused.status).toBe(400);
+    expect((await generate(first, { text: "a", sampling_params })).text).toBe("yes");
+  },
+  jsonWhitespace: async () => {
+    const json_schema = '{"type":"object","properties":{"a":{"enum":["b"]}},"required":["a"]}';
+    const sampling_params = { temperature: 1, max_new_tokens: 60, json_schema };
+    const { text } = await generate(first, { text: "JSON:", sampling_params });
+    expect(text).toMatch(/^\{"a":"b"/);
+  },
+  jsonDialect: async () => {
+    // A list of items is a tuple only in the older drafts.
+    const json_schema = '{"type":"array","items":[{"enum":["b"]}],"minItems":1,"maxItems":1}';
+    const sampling_params = { temperature: 0, max_new_tokens: 40, json_schema };
+    expect((await generate(first, { text: "JSON:", sampling_params })).text).toBe('["b"]');
+    const refused = await second.post("/generate", { text: "JSON:", sampling_params });
+    expect(refused.status).toBe(400);
+  },
+  memFractionStatic: () => first.sees(/of 2\.00 GiB/),
+  deviceMemory: () => first.sees(/device: 4\.00 GiB/),
+  kvCacheDtype: () => echoed(first, "kv_cache_dtype", "auto"),
+  maxTotalTokens: () => echoed(first, "max_total_num_tokens", 2048),
+  maxRunningRequests: () => echoed(first, "max_running_requests", 4),
+  maxQueuedRequests: async () => {
+    const body = { text: "x", sampling_params: { ...GREEDY, max_new_tokens: 60 } };
+    const all = await Promise.all(ids(16).map(() => first.post("/generate", body, KEY)));
+    expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200, 503]));
+  },
+  pageSize: () => {
+    const counts = [...first.output().matchAll(/#token: (\d+)/g)].map(([, count]) => Number(count));
+    expect(counts.length).toBeGreaterThan(0);
+    for (const count of counts) expect(count % 8).toBe(0);
+  },
+  chunkedPrefillSize: async () => {
+    await generate(first, { input_ids: ids(150, 7) });
+    await first.sees(/#new-token: 64,/);
+    const chunks = [...first.output().matchAll(/#new-token: (\d+)/g)];
+    expect(Math.max(...chunks.map(([, count]) => Number(count)))).toBe(64);
+  },
+  maxPrefillTokens: () => echoed(first, "max_prefill_tokens", 128),
+  mixedChunks: () => echoed(first, "enable_mixed_chunk", true),
+  disableOverlapSchedule: () => echoed(first, "disable_overlap_schedule", true),
+  decodeBuckets: () => echoed(first, "cuda_graph_bs", [1, 2, 4]),
+  maxDecodeBucket: () => echoed(second, "cuda_graph_max_bs", 2),
+  disableCudaGraph: async () => {
+    const { code, stderr } = await wisp(["launch_server", "--disable-cuda-graph=1"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("--disable-cuda-graph")]);
+    const generated = await wisp(["generate", "Who are you?", "--disable-cuda-graph"]);
+    expect(generated.code, generated.stderr).toBe(0);
+  },
+  disableRadixCache: async () => {
+    const body = { input_ids: ids(40, 9), sampling_params: { ...GREEDY, max_new_tokens: 1 } };
+    const cached = async (server: ServingWisp) => {
+      await generate(server, body);
+      return (await generate(server, body)).meta_info.cached_tokens;
+    };
+    expect(await cached(first)).toBeGreaterThan(0);
+    expect(await cached(second)).toBe(0);
+  },
+  prefixCacheDir: async () => {
+    const body = { input_ids: ids(64, 11), store_prefix: true };
+    await generate(first, { ...body, sampling_params: { ...GREEDY, max_new_tokens: 1 } });
+    await expect.poll(() => readdirSync(folders.prefixes, { recursive: true })).not.toEqual([]);
+  },
+  prefixCacheSize: () => echoed(first, "prefix_cache_size", 10 * 2 ** 20),
+  disableChunkedPrefixCache: () => echoed(second, "disable_chunked_prefix_cache", true),
+  schedulePolicy: () => echoed(first, "schedule_policy", "lpm"),
+  scheduleConservativeness: () => echoed(first, "schedule_conservativeness", 1.5),
+  retractionMemory: () => echoed(first, "retraction_memory", 16 * 2 ** 20),
+  adapter: () => {
+    const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;
+    expect(first.output()).toMatch(name);
+  },
+  // Measures for minutes, as `wisp tune` does, which is tested beside the command.
+  enableTorchCompile: async () => {
+    const { code, stderr } = await wisp(["launch_server", "--enable-torch-compile", "extra"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('"extra"')]);
+  },
+  randomSeed: async () => {
+    const drawn = async (seed: string) => {
+      const args = ["generate", "--temperature", "2", "--max-new-tokens", "40", "Name a color"];
+      return (await wisp([...args, "--random-seed", seed])).stdout;
+    };
+    const [one, same, other] = await Promise.all(["7", "7", "8"].map(drawn));
+    expect(same).toBe(one);
+    expect(other).not.toBe(one);
+  },
+  toolCallParser: async () => {
+    const body = {
+      text: "none",
+      tools: [{ type: "function", function: { name: "f", parameters: {} } }],
+      tool_call_parser: "deepseekv3",
+    };
+    expect((await first.post("/parse_function_call", body, KEY)).status).toBe(200);
+    await echoed(first, "tool_call_parser", "deepseekv3");
+  },
+  reasoningParser: async () => {
+    const chat = { messages: [{ role: "user", content: "Who are you?" }], max_tokens: 20 };
+    const ask = async (server: ServingWisp) => {
+      const answer = await server.post("/v1/chat/completions", chat, KEY);
+      const { choices } = (await answer.json()) as {
+        choices: [{ message: { content: string | null; reasoning_content: string | null } }];
+      };
+      return choices[0].message;
+    };
+    expect((await ask(first)).reasoning_content).toMatch(/./);
+    expect((await ask(second)).reasoning_content).toBeNull();
+  },
+  help: async () => {
+    const { code, stdout, stderr } = await wisp(["launch_server", "--help"]);
+    expect([code, stderr]).toEqual([0, ""]);
+    for (const { flags } of Object.values(LAUNCH_OPTIONS)) expect(stdout).toContain(flags[0]);
+  },
+  // These two are seen when the servers stop.
+  drainTimeout: async () => {
+    const { code, stdout, stderr } = await first.stop();
+    expect(code).toBe(0);
+    expect(stdout + stderr).toContain("Stopping: running requests have 2 seconds");
+  },
+  profileKernels: async () => {
+    const { code, stdout, stderr } = await second.stop();
+    expect(code).toBe(0);
+    expect(stdout + stderr).toMatch(/Kernels: .*mla/s);
+  },
+};
+
+async function echoed(server: ServingWisp, name: string, value: unknown): Promise<void> {
+  expect((await info(server))[name]).toEqual(value);
+}
+
+const isPlanned = (key: string) => Object.hasOwn(PLANNED_OPTIONS, key);
+const existing = Object.keys(LAUNCH_OPTIONS).filter((key) => !isPlanned(key));
+
+test("every option that works has its test here", () => {
+  expect(Object.keys(EFFECTS).sort()).toEqual([...existing].sort());
+});
+
+describe("options that work", () => {
+  test.each(Object.keys(EFFECTS))("%s", (key) => EFFECTS[key]!());
+});
+
+describe.concurrent("options whose capability is missing are refused by name", () => {
+  test.for(Object.entries(PLANNED_OPTIONS))("%s", async ([, { flags, kind }], { expect }) => {
+    const value = kind === "integer" ? ["7"] : ["other"];
+    const args = ["launch_server", flags[0], ...(kind === "flag" ? [] : value)];
+    const { code, stdout, stderr } = await wisp(args);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(new RegExp(`^Cannot use option ${flags[0]}.*not supported yet\n$`));
+  });
+});

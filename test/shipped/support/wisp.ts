@@ -1,0 +1,190 @@
+/**
+ * The installed program `wisp` as a process: one that runs to its end, and one that serves.
+ *
+ * @module
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { cacheFolder } from "../../../src/node/cache_folder.ts";
+
+export interface WispOptions {
+  /** Variables beside those that every run has; `undefined` takes one away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** What the process reads from its standard input. Default nothing: it ends at once. */
+  readonly input?: string;
+  /** Folder of another installation than the tarball's. */
+  readonly folder?: string;
+}
+
+export interface EndedWisp {
+  /** `null` when a signal that the process did not handle has ended it. */
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ServingWisp {
+  readonly url: string;
+  readonly process: ChildProcess;
+  /** Both outputs, as they came. */
+  output(): string;
+  stdout(): string;
+  /** Resolves once both outputs together match. */
+  sees(text: RegExp): Promise<void>;
+  get(path: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
+  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
+  /** @returns How the process ended. */
+  stop(signal?: NodeJS.Signals): Promise<EndedWisp>;
+}
+
+/** The folder with the tarball's installation. */
+export const shipped = (): string => inject("shipped").folder;
+
+/** A new folder of the run's own. */
+export function scratch(name: string): string {
+  const folder = join(shipped(), "scratch", `${name}-${process.pid}-${counter++}`);
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+let counter = 0;
+
+/** The adapter that the tests run on: the one asked for, else the best driver for the CPU. */
+export function adapterName(): "lavapipe" | "swiftshader" {
+  const { WISP_ADAPTER } = process.env;
+  if (WISP_ADAPTER === "lavapipe" || WISP_ADAPTER === "swiftshader") return WISP_ADAPTER;
+  return hasLavapipe() ? "lavapipe" : "swiftshader";
+}
+
+/** Whether Mesa's driver for the CPU is installed, which the start finds by this file. */
+function hasLavapipe(): boolean {
+  const folder = "/usr/share/vulkan/icd.d";
+  return existsSync(folder) && readdirSync(folder).some((name) => /^lvp_icd.*\.json$/.test(name));
+}
+
+/**
+ * As little of this machine as a run can do with: no settings of the person who tests, an empty home,
+ * and only the cache of compiled shaders shared, without which every start would compile again.
+ */
+function environment(extra: WispOptions["env"] = {}): NodeJS.ProcessEnv {
+  const { PATH, VK_ICD_FILENAMES, VK_DRIVER_FILES, LD_LIBRARY_PATH } = process.env;
+  const home = join(shipped(), "home");
+  mkdirSync(home, { recursive: true });
+  return {
+    PATH,
+    VK_ICD_FILENAMES,
+    VK_DRIVER_FILES,
+    LD_LIBRARY_PATH,
+    HOME: home,
+    MESA_SHADER_CACHE_DIR: process.env.MESA_SHADER_CACHE_DIR ?? join(cacheFolder(), "mesa"),
+    ...extra,
+  };
+}
+
+/** Node itself, in the folder of an installation. */
+function node(args: readonly string[], options: WispOptions): ChildProcess {
+  const { folder = shipped(), env, input = "" } = options;
+  const child = spawn(process.execPath, args, { cwd: folder, env: environment(env) });
+  child.stdin!.on("error", () => {});
+  child.stdin!.end(input);
+  return child;
+}
+
+/** The program: as npm has linked it in the tarball's installation. */
+function linked(folder?: string): string {
+  if (folder === undefined) return join(shipped(), "node_modules", ".bin", "wisp");
+  return join(folder, "node_modules", "wisp-llm", "dist", "wisp.js");
+}
+
+function collect(child: ChildProcess) {
+  const texts = { stdout: "", stderr: "", all: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name]!.setEncoding("utf8").on("data", (text: string) => {
+      texts[name] += text;
+      texts.all += text;
+      child.emit("text");
+    });
+  }
+  return texts;
+}
+
+/** Runs `wisp` to its end. */
+export async function wisp(args: readonly string[], options: WispOptions = {}): Promise<EndedWisp> {
+  return ended(node([linked(options.folder), ...args], options));
+}
+
+/** Runs the text of a module that imports the package. */
+export async function program(text: string, options: WispOptions = {}): Promise<EndedWisp> {
+  return ended(node(["--input-type=module", "--eval", text], options));
+}
+
+async function ended(child: ChildProcess): Promise<EndedWisp> {
+  const texts = collect(child);
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, stdout: texts.stdout, stderr: texts.stderr };
+}
+
+/** Processes that were started to serve and have not ended. */
+const serving = new Set<ChildProcess>();
+
+/** Runs `wisp launch_server`, or another command that serves, until it listens and is healthy. */
+export async function serveWisp(
+  args: readonly string[],
+  options: WispOptions & { readonly command?: readonly string[] } = {},
+): Promise<ServingWisp> {
+  const { command = ["launch_server"] } = options;
+  const child = node([linked(options.folder), ...command, "--port", "0", ...args], options);
+  const texts = collect(child);
+  const closed = once(child, "close") as Promise<[number | null]>;
+  let hasEnded = false;
+  serving.add(child);
+  closed.then(() => {
+    hasEnded = true;
+    serving.delete(child);
+    child.emit("text");
+  });
+  const sees = async (text: RegExp) => {
+    while (!text.test(texts.all)) {
+      if (hasEnded) throw new Error(`Cannot find ${text}: the process ended with ${texts.all}`);
+      await once(child, "text");
+    }
+  };
+  await sees(/Listening on http:\S+\n/);
+  const url = /Listening on (http:\/\/[^\s"]+)/.exec(texts.all)![1]!;
+  const server: ServingWisp = {
+    url,
+    process: child,
+    output: () => texts.all,
+    stdout: () => texts.stdout,
+    sees,
+    get: (path, headers = {}) => fetch(url + path, { headers }),
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: JSON.stringify(body),
+      }),
+    async stop(signal = "SIGTERM") {
+      child.kill(signal);
+      const [code] = await closed;
+      return { code, stdout: texts.stdout, stderr: texts.stderr };
+    },
+  };
+  while ((await server.get("/health")).status !== 200 && !hasEnded) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return server;
+}
+
+/** Ends what a file of tests has left running. */
+export async function stopAll(): Promise<void> {
+  await Promise.all(
+    [...serving].map((child) => {
+      child.kill("SIGKILL");
+      return once(child, "close");
+    }),
+  );
+}
