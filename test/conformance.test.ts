@@ -1,0 +1,51 @@
+/** docs/conformance.md names every option and endpoint, and tests that exist. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { LAUNCH_OPTIONS } from "../src/node/options.ts";
+import { PLANNED_OPTIONS } from "../src/node/planned_options.ts";
+import { ENDPOINT_PATHS } from "../src/server/endpoint_paths.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../src/server/unsupported_endpoints.ts";
+
+const read = (path: string) =>
+  readFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), "utf8");
+
+const document = read("docs/conformance.md");
+/** What stands in backquotes in the first cell of a row, the second cell, and the third. */
+const rows = [...document.matchAll(/^\| (`.*?) \| (.*?) \|(?: (.*) \|)?$/gm)].map(
+  ([, names, state, shown]) => ({
+    names: [...names!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+    state: state!,
+    test: shown?.replaceAll("`", ""),
+  }),
+);
+
+test("each option has a row with its state and its test", () => {
+  const tests = read("test/shipped/options.test.ts");
+  for (const [key, { flags }] of Object.entries(LAUNCH_OPTIONS)) {
+    const row = rows.find(({ names }) => names.some((name) => flags.some((flag) => flag === name)));
+    const isPlanned = Object.hasOwn(PLANNED_OPTIONS, key);
+    const state = isPlanned ? "refused by name" : "works";
+    expect(row, flags[0]).toMatchObject({ state, test: key });
+    // Planned options are gone through by their table.
+    if (!isPlanned) expect(tests).toContain(`\n  ${key}: `);
+  }
+});
+
+test("each endpoint has a row with its state", () => {
+  for (const path of ENDPOINT_PATHS) {
+    const name = path.replace(/:\w+(\{.*\})?/, "{id}");
+    const row = rows.find(({ names }) => names[0] === name);
+    const state = UNSUPPORTED_ENDPOINTS.has(path) ? "400 and why" : "works";
+    expect(row, path).toMatchObject({ state });
+  }
+});
+
+test("each field has a test of its name", () => {
+  const tests = read("test/shipped/interface.test.ts");
+  const fields = document.slice(document.indexOf("## Fields of `POST /generate`"));
+  const named = fields.slice(0, fields.indexOf("## Endpoints")).matchAll(/^\| `(\w+)` \|/gm);
+  const names = [...named].map(([, name]) => name!);
+  expect(names.length).toBeGreaterThan(30);
+  for (const name of names) expect(tests).toContain(`\n  ${name}: `);
+});
