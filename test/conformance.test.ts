@@ -42,7 +42,8 @@ test("each endpoint has a row with its state", () => {
 });
 
 test("each field has a test of its name", () => {
-  const tests = read("test/shipped/interface.test.ts");
+  const files = ["generate_fields", "chat_fields"].map((name) => `test/shipped/${name}.test.ts`);
+  const tests = files.map(read).join("");
   const fields = document.slice(document.indexOf("## Fields of `POST /generate`"));
   const named = fields.slice(0, fields.indexOf("## Endpoints")).matchAll(/^\| `(\w+)` \|/gm);
   const names = [...named].map(([, name]) => name!);
