@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
   CacheTreeOptions,
@@ -42,7 +43,7 @@ export interface SamplingParams {
   readonly repetitionPenalty?: number;
   /** Token id -> what is added to its logit. Default none. */
   readonly logitBias?: Readonly<Record<number, number>>;
-  /** Ends the text before the first of these strings. Default none. */
+  /** Ends the text before the first of these strings; an empty one is none. Default none. */
   readonly stop?: string | readonly string[];
   /** Ends the sequence after any of these tokens. Default none. */
   readonly stopTokenIds?: readonly number[];
@@ -61,8 +62,8 @@ export interface SamplingParams {
   readonly spacesBetweenSpecialTokens?: boolean;
   /**
    * JSON schema that the completion must fit, as JSON text, an object or a boolean; "$$ANY$$" is any
-   * JSON value. At most one of this, `regex` and `ebnf`, and "" is none. What cannot be enforced
-   * exactly is refused.
+   * JSON value. At most one of this, `regex`, `ebnf`, `structuralTag` and `choice`, and "" is none. What
+   * cannot be enforced exactly is refused.
    */
   readonly jsonSchema?: string | boolean | Readonly<Record<string, unknown>>;
   /** Regular expression that the whole completion must match. */
@@ -74,44 +75,24 @@ export interface SamplingParams {
    * "triggers": [..]}`. Wherever a trigger comes up, a structure that begins with it follows.
    */
   readonly structuralTag?: string;
+  /** Texts of which the whole completion must be one. */
+  readonly choice?: readonly string[];
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
 }
 
-/** Which log-probabilities chunks carry; those of completion tokens always. */
-export interface LogprobOptions {
-  /**
-   * First prompt token to tell about, by position; -1 is the last. Tokens from there on are computed
-   * even where a cache has them. Default: none. Not with `inputEmbeds`.
-   */
-  readonly promptStart?: number;
-  /** How many of the likeliest tokens at each position, at most 1024. Default 0. */
-  readonly topCount?: number;
-  /** Tokens to tell about at each position, likely or not. Default none. */
-  readonly tokenIds?: readonly number[];
-  /** Adds each token's text. Default false. */
-  readonly text?: boolean;
-}
+/** The sampling parameters that say what a completion must be, of which a request has at most one. */
+export const CONSTRAINTS = [
+  "jsonSchema",
+  "regex",
+  "ebnf",
+  "structuralTag",
+  "choice",
+] as const satisfies readonly (keyof SamplingParams)[];
 
-export interface TokenLogprob {
-  readonly token: number;
-  /** Natural logarithm; the least finite f32 stands for minus infinity. */
-  readonly logprob: number;
-  readonly text?: string;
-}
-
-/**
- * What is told about one token. Of a completion's token: after penalties, biases and temperature (a
- * greedy request's is 1). Of the prompt's: as the model has it; null for the first one.
- */
-export interface TokenLogprobs {
-  readonly token: number;
-  readonly logprob: number | null;
-  readonly text?: string;
-  /** The likeliest tokens, in descending order. */
-  readonly top: readonly TokenLogprob[] | null;
-  /** In the order of `tokenIds`. */
-  readonly given: readonly TokenLogprob[] | null;
+/** Those of them that are set: an empty text is none. */
+export function constraintsIn(params: SamplingParams): readonly (typeof CONSTRAINTS)[number][] {
+  return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
 }
 
 export interface ChatToolCall {
@@ -140,7 +121,13 @@ export interface Thinking {
 }
 
 /** The languages that a constraint may be written in, most of them called as the request fields. */
-export type ConstraintKind = "json_schema" | "regex" | "ebnf" | "structural_tag" | "tools";
+export type ConstraintKind =
+  | "json_schema"
+  | "regex"
+  | "ebnf"
+  | "structural_tag"
+  | "choice"
+  | "tools";
 
 /** What the whole text of a completion must be. */
 export interface Constraint {
@@ -161,7 +148,7 @@ export interface GenerationRequest {
   readonly tokens?: readonly number[];
   /**
    * Embeddings in place of tokens, a row of the model's `hiddenSize` numbers for each: used as they
-   * are, in f32. They have no log-probabilities, and count as tokens otherwise. Rows that are f32
+   * are, in f32. Their log-probabilities are null, and they count as tokens otherwise. Rows that are f32
    * already are not copied: leave them as they are until the request has ended.
    */
   readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
@@ -193,6 +180,8 @@ export interface GenerationRequest {
    * least 64, in whole blocks of 64. Refused by engines without a store. Default false.
    */
   readonly storePrefix?: boolean | number;
+  /** Whether what is counted of requests counts this one, by those who watch the engine. Default true. */
+  readonly isMeasured?: boolean;
   /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */
   readonly priority?: number;
   /** Tokens of a chunk, at least 1; the first token comes at once, the last chunk has what is left. Default 1. */
@@ -243,7 +232,7 @@ export interface GenerationChunk {
   /** One for each of `tokens`, when they were asked for. */
   readonly logprobs?: readonly TokenLogprobs[];
   /** On the chunk of the first token, when they were asked for. */
-  readonly promptLogprobs?: readonly TokenLogprobs[];
+  readonly promptLogprobs?: readonly PromptLogprobs[];
   readonly promptTokens: number;
   /** Completion tokens so far, this chunk's included. */
   readonly completionTokens: number;

@@ -55,13 +55,10 @@ export type {
   GenerationEngine,
   GenerationRequest,
   GrammarCompilation,
-  LogprobOptions,
   ModelDescription,
   SamplingParams,
   Thinking,
   TokenizeRequest,
-  TokenLogprob,
-  TokenLogprobs,
 } from "./generation.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
@@ -74,6 +71,7 @@ export {
   type GrammarSource,
 } from "./grammar/library.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
+export type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "./logprobs.ts";
 export type {
   CacheTree,
   CacheTreeNode,

@@ -4,12 +4,18 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationRequest, SamplingParams } from "../generation.ts";
+import { constraintsIn, type GenerationRequest, type SamplingParams } from "../generation.ts";
 import { type GrammarBackend, requireSupported } from "../grammar/backends.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import { jsonSource } from "../grammar/json_source.ts";
 
-const KINDS = { regex: "regex", ebnf: "ebnf", structuralTag: "structural_tag" } as const;
+const KINDS = {
+  jsonSchema: "json_schema",
+  regex: "regex",
+  ebnf: "ebnf",
+  structuralTag: "structural_tag",
+  choice: "choice",
+} as const;
 
 /** Stands for the schema that every JSON value fits. */
 const ANY_JSON = "$$ANY$$";
@@ -40,25 +46,21 @@ export function constraintOf(
 }
 
 function givenConstraint(params: SamplingParams): Constraint | undefined {
-  const { jsonSchema, regex, ebnf, structuralTag } = params;
-  const given = Object.entries({ jsonSchema, regex, ebnf, structuralTag }).filter(
-    ([, value]) => value !== undefined && value !== "",
-  );
-  const [first] = given;
-  if (first === undefined) return undefined;
+  const given = constraintsIn(params);
+  const [name] = given;
+  if (name === undefined) return undefined;
   if (given.length > 1) {
-    const names = given.map(([name]) => name).join(" and ");
     throw new InvalidRequestError(
-      `Only one of regex, jsonSchema, ebnf or structuralTag can be set, got ${names}`,
-      given[1]![0],
+      `Only one of regex, jsonSchema, ebnf, structuralTag or choice can be set, got ${given.join(" and ")}`,
+      given[1],
     );
   }
-  const [name, value] = first;
-  if (name === "jsonSchema") return { kind: "json_schema", source: schemaText(value) };
-  if (typeof value !== "string") {
-    throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
-  }
-  return { kind: KINDS[name as keyof typeof KINDS], source: value };
+  const kind = KINDS[name];
+  if (name === "jsonSchema") return { kind, source: schemaText(params[name]) };
+  if (name === "choice") return { kind, source: jsonSource(params[name], name) };
+  const value: unknown = params[name];
+  if (typeof value === "string") return { kind, source: value };
+  throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
 }
 
 function schemaText(schema: unknown): string {

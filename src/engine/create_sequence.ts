@@ -78,7 +78,7 @@ export function createSequence(
       request.logprobs &&
       new SequenceLogprobs(request.logprobs, {
         prompt,
-        isScorable: embeddings === undefined,
+        isTokens: embeddings === undefined,
         temperature: sampling.logprobTemperature,
         vocabularySize,
         text: (token) => vocabulary.text(token),

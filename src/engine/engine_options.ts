@@ -166,8 +166,8 @@ export interface EngineOptions {
    */
   readonly tuning?: Tuning | undefined;
   /**
-   * The kinds of constraints that requests may bring: `outlines` (JSON schema, regex), `xgrammar`
-   * (JSON schema, EBNF), `auto` (all of them), `none`. Default auto.
+   * The kinds of constraints that requests may bring: `outlines` (JSON schema, regex, choices),
+   * `xgrammar` (JSON schema, EBNF, structural tags, choices), `auto` (all of them), `none`. Default auto.
    */
   readonly grammarBackend?: GrammarBackend | undefined;
   /**

@@ -65,9 +65,7 @@ export function resolveSampling(
   if (!(topK === -1 || (isWhole(topK) && topK >= 1))) refuse("topK", "-1 or at least 1");
   if (!(minP >= 0 && minP <= 1)) refuse("minP", "from 0 to 1");
   const stop = typeof params.stop === "string" ? [params.stop] : (params.stop ?? []);
-  if (stop.some((text) => typeof text !== "string" || text === "")) {
-    refuse("stop", "a string or strings, none of them empty");
-  }
+  if (stop.some((text) => typeof text !== "string")) refuse("stop", "a string or strings");
   const isToken = (id: number) => isWhole(id) && id >= 0 && id < vocabularySize;
   const stopTokenIds = new Set(params.stopTokenIds);
   for (const id of stopTokenIds) {
@@ -88,7 +86,7 @@ export function resolveSampling(
     minP,
     penalties: readPenalties(params, refuse),
     logitBias: readLogitBias(params, isToken, vocabularySize),
-    stop,
+    stop: stop.filter((text) => text !== ""),
     stopTokenIds,
     ignoreEos: params.ignoreEos ?? false,
     noStopTrim: params.noStopTrim ?? false,

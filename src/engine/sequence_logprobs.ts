@@ -3,12 +3,13 @@
  * them.
  *
  * The prompt's token at position p is scored by the row at position p - 1. The first one told about
- * has no row that was asked for, so its log-probability is null.
+ * has no row that was asked for, so its log-probability is null. A prompt of embeddings has no tokens,
+ * so all that is told about them is that they are there.
  *
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { LogprobOptions, TokenLogprob, TokenLogprobs } from "../generation.ts";
+import type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "../logprobs.ts";
 import type { LogprobWish, ScoredRow } from "./sampled_row.ts";
 
 /** The largest number of likeliest tokens that may be asked for: each takes a pass over a row. */
@@ -17,7 +18,7 @@ export const MAX_TOP_LOGPROBS = 1024;
 export interface SequenceLogprobsOptions {
   readonly prompt: readonly number[];
   /** Whether the prompt is tokens, which alone have log-probabilities. Default true. */
-  readonly isScorable?: boolean;
+  readonly isTokens?: boolean;
   /** Divides the logits of completion tokens; those of the prompt are taken as they are. */
   readonly temperature: number;
   readonly vocabularySize: number;
@@ -25,30 +26,27 @@ export interface SequenceLogprobsOptions {
   readonly text: (token: number) => string;
 }
 
+/** What is told about an embedding of a prompt. */
+const EMBEDDING: PromptLogprobs = { token: null, logprob: null, top: null, given: null };
+
 export class SequenceLogprobs {
   readonly #request: LogprobOptions;
   readonly #options: SequenceLogprobsOptions;
   /** First prompt position told about; the prompt's length when none is. */
   readonly #start: number;
-  readonly #prompt: (TokenLogprobs | undefined)[];
+  readonly #prompt: (PromptLogprobs | undefined)[];
   readonly #completion: TokenLogprobs[] = [];
   #promptIsOut = false;
 
   /** @throws {InvalidRequestError} naming the field out of range. */
   constructor(request: LogprobOptions, options: SequenceLogprobsOptions) {
-    const { prompt, vocabularySize, isScorable = true } = options;
+    const { prompt, vocabularySize, isTokens = true } = options;
     const { promptStart = prompt.length, topCount = 0, tokenIds = [] } = request;
     const refuse = (field: string, rule: string, value: unknown): never => {
       throw new InvalidRequestError(`${field} must be ${rule}, got ${String(value)}`, field);
     };
     const start = promptStart === -1 ? prompt.length - 1 : promptStart;
     const isGiven = request.promptStart !== undefined;
-    if (isGiven && !isScorable) {
-      throw new InvalidRequestError(
-        "logprobs.promptStart cannot be given with inputEmbeds: only tokens have log-probabilities",
-        "logprobs.promptStart",
-      );
-    }
     if (!(Number.isSafeInteger(start) && start >= 0) || (isGiven && start >= prompt.length)) {
       const rule = `-1 or a prompt position below ${prompt.length}`;
       refuse("logprobs.promptStart", rule, promptStart);
@@ -65,8 +63,8 @@ export class SequenceLogprobs {
     this.#request = request;
     this.#options = options;
     this.#start = start;
-    this.#prompt = new Array(prompt.length - start).fill(undefined);
-    if (this.#prompt.length > 0) {
+    this.#prompt = new Array(prompt.length - start).fill(isTokens ? undefined : EMBEDDING);
+    if (isTokens && this.#prompt.length > 0) {
       this.#prompt[0] = { ...this.#token(prompt[start]!), logprob: null, top: null, given: null };
     }
   }
@@ -122,11 +120,11 @@ export class SequenceLogprobs {
   }
 
   /** The prompt's entries, once. */
-  takePrompt(): readonly TokenLogprobs[] | undefined {
+  takePrompt(): readonly PromptLogprobs[] | undefined {
     if (this.#promptIsOut || this.#request.promptStart === undefined) return undefined;
     if (this.#prompt.includes(undefined)) return undefined;
     this.#promptIsOut = true;
-    return this.#prompt as readonly TokenLogprobs[];
+    return this.#prompt as readonly PromptLogprobs[];
   }
 
   #wish(temperature: number, keep: (entry: TokenLogprobs) => void): LogprobWish {

@@ -12,6 +12,7 @@ import { GrammarError } from "./grammar_error.ts";
 import { parseRegex } from "./regex/parse_regex.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "./schema/json_schema.ts";
 import { parseStructuralTag, structuralTagGrammar } from "./structural_tag.ts";
+import { textChoiceGrammar } from "./text_choice.ts";
 import { toolGrammar } from "./tool_grammar.ts";
 
 /** A reader for each kind. */
@@ -20,6 +21,7 @@ export function frontEnds(json?: JsonSchemaOptions): Readonly<Record<ConstraintK
     json_schema: (source) => jsonSchemaGrammar(source, json),
     regex: (source) => grammarOf(parseRegex(source)),
     ebnf: (source) => parseEbnf(source),
+    choice: textChoiceGrammar,
     structural_tag: (source, marks) =>
       structuralTagGrammar(parseStructuralTag(source), { marks, json }),
     tools: (source, marks) => toolGrammar(source, { marks, json }),
@@ -27,9 +29,9 @@ export function frontEnds(json?: JsonSchemaOptions): Readonly<Record<ConstraintK
 }
 
 const KINDS = {
-  outlines: ["json_schema", "regex"],
-  xgrammar: ["json_schema", "ebnf", "structural_tag"],
-  auto: ["json_schema", "regex", "ebnf", "structural_tag"],
+  outlines: ["json_schema", "regex", "choice"],
+  xgrammar: ["json_schema", "ebnf", "structural_tag", "choice"],
+  auto: ["json_schema", "regex", "ebnf", "structural_tag", "choice"],
   none: [],
 } as const satisfies Readonly<Record<string, readonly ConstraintKind[]>>;
 

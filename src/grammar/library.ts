@@ -35,6 +35,8 @@ export interface GrammarSource {
   readonly ebnf?: string;
   /** `{structures: [{begin, schema, end}], triggers: [..]}`, as an object or JSON text. */
   readonly structuralTag?: unknown;
+  /** Texts of which the whole text is one. */
+  readonly choice?: readonly string[];
 }
 
 export interface CompileGrammarOptions {
@@ -56,6 +58,7 @@ const KINDS = {
   regex: "regex",
   ebnf: "ebnf",
   structuralTag: "structural_tag",
+  choice: "choice",
 } as const satisfies Readonly<Record<keyof GrammarSource, Constraint["kind"]>>;
 
 const BYTES: TokenSource = {
@@ -95,5 +98,6 @@ function readSource(source: GrammarSource) {
   if (isPattern && typeof value !== "string") {
     throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
   }
-  return { kind: KINDS[name], text: typeof value === "string" ? value : jsonSource(value, name) };
+  const isText = typeof value === "string" && name !== "choice";
+  return { kind: KINDS[name], text: isText ? value : jsonSource(value, name) };
 }

@@ -50,7 +50,8 @@ export class PrometheusMetrics implements MetricsPage {
     return this.#registry.metrics();
   }
 
-  readonly observer: EngineObserver = (request) => new MeasuredRequest(request, this.#requests);
+  readonly observer: EngineObserver = (request) =>
+    request.isMeasured === false ? undefined : new MeasuredRequest(request, this.#requests);
 }
 
 function addGauges(

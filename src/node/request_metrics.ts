@@ -5,7 +5,12 @@
  */
 import { Counter, Histogram, type Registry } from "prom-client";
 import { EngineError, WorkerError } from "../errors.ts";
-import type { GenerationChunk, GenerationRequest, GrammarCompilation } from "../generation.ts";
+import {
+  constraintsIn,
+  type GenerationChunk,
+  type GenerationRequest,
+  type GrammarCompilation,
+} from "../generation.ts";
 import { GrammarError } from "../grammar/grammar_error.ts";
 import type { Outcome, RequestObserver } from "../server/observe.ts";
 import { RequestCourse } from "../server/request_course.ts";
@@ -121,10 +126,7 @@ export class MeasuredRequest implements RequestObserver {
 
   constructor({ sampling = {}, constraint }: GenerationRequest, metrics: RequestMetrics) {
     this.#metrics = metrics;
-    const { jsonSchema, regex, ebnf, structuralTag } = sampling;
-    // An empty text is no constraint.
-    const forms = [jsonSchema, regex, ebnf, structuralTag, constraint];
-    this.#isConstrained = forms.some((form) => form !== undefined && form !== "");
+    this.#isConstrained = constraint !== undefined || constraintsIn(sampling).length > 0;
     if (this.#isConstrained) metrics.compiling.add(this);
   }
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { GenerationChunk } from "../generation.ts";
-import type { EngineObserver } from "./observe.ts";
+import type { GenerationChunk, GenerationRequest } from "../generation.ts";
+import type { RequestObserver } from "./observe.ts";
 
 /** Milliseconds that are measured at once. */
 const PERIOD = 500;
@@ -24,7 +24,7 @@ export class GenerationRate {
     return this.#tokensPerSecond;
   }
 
-  readonly observer: EngineObserver = () => ({
+  readonly observer = (_request: GenerationRequest): RequestObserver => ({
     chunk: (chunk) => this.#count(chunk),
     end: () => {},
   });

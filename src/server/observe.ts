@@ -24,8 +24,8 @@ export interface RequestObserver {
   end(outcome: Outcome): void;
 }
 
-/** Called with each request when it begins. */
-export type EngineObserver = (request: GenerationRequest) => RequestObserver;
+/** Called with each request when it begins; undefined where it does not watch that one. */
+export type EngineObserver = (request: GenerationRequest) => RequestObserver | undefined;
 
 /** The same engine, whose requests are watched. Without observers it is the engine itself. */
 export function observe(
@@ -36,7 +36,7 @@ export function observe(
   return layerOver(engine, {
     generate: (request) =>
       new ObservedStream(engine.generate(request)[Symbol.asyncIterator](), () =>
-        observers.map((begin) => begin(request)),
+        observers.map((begin) => begin(request)).filter((one) => one !== undefined),
       ),
   });
 }

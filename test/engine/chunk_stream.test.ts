@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { ChunkStream, requireInterval } from "../../src/engine/chunk_stream.ts";
-import type { FinishReason, GenerationChunk, TokenLogprobs } from "../../src/generation.ts";
+import type { FinishReason, GenerationChunk } from "../../src/generation.ts";
+import type { TokenLogprobs } from "../../src/logprobs.ts";
 
 interface Told {
   readonly finish?: FinishReason;

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import type { TokenLogprobs } from "../../src/generation.ts";
+import type { TokenLogprobs } from "../../src/logprobs.ts";
 import { openEngine } from "../support/engine.ts";
 import { device, seeded, smallestCaseOnly } from "../support/gpu.ts";
 import { ModelSession } from "../support/model_session.ts";

@@ -159,7 +159,7 @@ describe("Engine", () => {
     ["topP", { prompt: "a", sampling: { topP: 0 } }],
     ["topK", { prompt: "a", sampling: { topK: 0 } }],
     ["stopTokenIds", { prompt: "a", sampling: { stopTokenIds: [99999] } }],
-    ["stop", { prompt: "a", sampling: { stop: [""] } }],
+    ["stop", { prompt: "a", sampling: { stop: [1 as unknown as string] } }],
     ["seed", { prompt: "a", sampling: { seed: 0.5 } }],
     ["tools", { prompt: "a", tools: [] }],
   ])("generate() refuses before the first chunk: %s", async (message, request) => {

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import type { GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
+import type { PromptLogprobs } from "../../src/logprobs.ts";
 import { openEngine } from "../support/engine.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
 import { StepWatch } from "../support/watch_steps.ts";
@@ -20,13 +21,13 @@ const samples = Array.from({ length: COUNT }, (_, i): GenerationRequest => {
 
 interface Answer {
   readonly tokens: readonly number[];
-  readonly logprobs: readonly TokenLogprobs[];
+  readonly logprobs: readonly PromptLogprobs[];
   readonly cachedTokens: number;
 }
 
 async function answer(engine: Engine, request: GenerationRequest): Promise<Answer> {
   const tokens: number[] = [];
-  const logprobs: TokenLogprobs[] = [];
+  const logprobs: PromptLogprobs[] = [];
   let cachedTokens = 0;
   for await (const chunk of engine.generate(request)) {
     tokens.push(...chunk.tokens);

@@ -140,7 +140,7 @@ describe("answers within a grammar", () => {
     await expect(answer({ regex: "a(?=b)" })).rejects.toThrow(GrammarError);
     await expect(answer({ ebnf: "root ::= x" })).rejects.toThrow("x");
     await expect(answer({ regex: "a", ebnf: 'root ::= "a"' })).rejects.toThrow(
-      "Only one of regex, jsonSchema, ebnf or structuralTag can be set, got regex and ebnf",
+      "Only one of regex, jsonSchema, ebnf, structuralTag or choice can be set, got regex and ebnf",
     );
     await expect(answer({ regex: 3 as unknown as string })).rejects.toThrow(InvalidRequestError);
     expect((await answer({ regex: "", maxNewTokens: 2 })).tokens).toHaveLength(2);
@@ -161,10 +161,15 @@ describe("answers within a grammar", () => {
 
 test("a backend supports the kinds that its name promises", async () => {
   const messages = chat("Hello!");
-  const kinds = { regex: "a", ebnf: 'root ::= "a"', jsonSchema: '{"const": "a"}' } as const;
+  const kinds = {
+    regex: "a",
+    ebnf: 'root ::= "a"',
+    jsonSchema: '{"const": "a"}',
+    choice: ["a"],
+  } as const;
   for (const [grammarBackend, supported] of [
-    ["outlines", ["regex", "jsonSchema"]],
-    ["xgrammar", ["ebnf", "jsonSchema"]],
+    ["outlines", ["regex", "jsonSchema", "choice"]],
+    ["xgrammar", ["ebnf", "jsonSchema", "choice"]],
     ["none", []],
   ] as const) {
     const engine = await openEngine({ grammarBackend });

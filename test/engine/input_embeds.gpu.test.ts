@@ -2,7 +2,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import type { GenerationChunk, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
+import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
+import type { TokenLogprobs } from "../../src/logprobs.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/gpu.ts";
@@ -152,7 +153,7 @@ test("a request of embeddings names what is wrong with it", async () => {
     ],
     [{ inputEmbeds, tools: [] }, "tools needs messages"],
     [{ inputEmbeds: new Array(512).fill(rowOf(5)) }, "The input (512 tokens) is longer than"],
-    [{ inputEmbeds, logprobs: { promptStart: 0 } }, "logprobs.promptStart cannot be given with"],
+    [{ inputEmbeds, logprobs: { promptStart: 2 } }, "logprobs.promptStart must be -1 or a prompt"],
   ];
   for (const [request, message] of refused) {
     await expect(ask(request)).rejects.toThrow(message);

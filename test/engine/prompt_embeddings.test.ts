@@ -174,15 +174,22 @@ test("ids of embeddings are counted nowhere: they have no logit", () => {
   expect([...row]).toEqual([0, IN_PROMPT, 0, IN_PROMPT, 0, 0, 0, 0]);
 });
 
-test("SequenceLogprobs refuses to score embeddings, and tells of completion tokens", () => {
-  const { ids: prompt } = new PromptEmbeddings(rows(2), options);
-  const shared = { prompt, isScorable: false, temperature: 1, vocabularySize: 64, text: String };
-  for (const promptStart of [0, -1]) {
-    expect(() => new SequenceLogprobs({ promptStart }, shared)).toThrow(
-      "logprobs.promptStart cannot be given with inputEmbeds",
-    );
+test("log-probabilities of embeddings are nulls, for which no row is computed", () => {
+  const { ids: prompt } = new PromptEmbeddings(rows(3), options);
+  const shared = { prompt, isTokens: false, temperature: 1, vocabularySize: 64, text: String };
+  const entry = { token: null, logprob: null, top: null, given: null };
+  for (const [promptStart, count] of [
+    [0, 3],
+    [1, 2],
+    [-1, 1],
+  ] as const) {
+    const wish = { promptStart, topCount: 1, tokenIds: [5], text: true };
+    const logprobs = new SequenceLogprobs(wish, shared);
+    expect([0, 1, 2].some((row) => logprobs.wantsRow(row))).toBe(false);
+    expect(logprobs.firstRow).toBe(Number.POSITIVE_INFINITY);
+    expect(logprobs.takePrompt()).toEqual(new Array(count).fill(entry));
+    expect(logprobs.takePrompt()).toBeUndefined();
   }
-  const logprobs = new SequenceLogprobs({ topCount: 1 }, shared);
-  expect(logprobs.wantsRow(0)).toBe(false);
-  expect(logprobs.takePrompt()).toBeUndefined();
+  expect(new SequenceLogprobs({ topCount: 1 }, shared).takePrompt()).toBeUndefined();
+  expect(() => new SequenceLogprobs({ promptStart: 3 }, shared)).toThrow("below 3, got 3");
 });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine, LocalRequest } from "../../src/engine/engine.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
-import type { GenerationRequest, SamplingParams, TokenLogprobs } from "../../src/generation.ts";
+import type { GenerationRequest, SamplingParams } from "../../src/generation.ts";
+import type { PromptLogprobs, TokenLogprobs } from "../../src/logprobs.ts";
 import { complete, openEngine } from "../support/engine.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true, maxNewTokens: 10 };
@@ -15,13 +16,13 @@ const prompt = (seed: number, length = 12) =>
 interface Scored {
   readonly tokens: readonly number[];
   readonly logprobs: readonly TokenLogprobs[];
-  readonly promptLogprobs: readonly TokenLogprobs[] | undefined;
+  readonly promptLogprobs: readonly PromptLogprobs[] | undefined;
 }
 
 async function scored(engine: Engine, request: GenerationRequest): Promise<Scored> {
   const tokens: number[] = [];
   const logprobs: TokenLogprobs[] = [];
-  let promptLogprobs: readonly TokenLogprobs[] | undefined;
+  let promptLogprobs: readonly PromptLogprobs[] | undefined;
   for await (const chunk of engine.generate(request)) {
     tokens.push(...chunk.tokens);
     logprobs.push(...(chunk.logprobs ?? []));

@@ -82,6 +82,7 @@ const FIELDS = {
   regex: "regex",
   ebnf: "ebnf",
   structural_tag: "structuralTag",
+  choice: "choice",
 } as const;
 
 function hostileRequest(seed: number): GenerationRequest {
@@ -89,7 +90,17 @@ function hostileRequest(seed: number): GenerationRequest {
   const messages = chat("Hello!");
   const sampling = { temperature: 1.5, maxNewTokens: 4, seed };
   if (kind === "tools") return { messages, sampling, constraint: { kind, source } };
-  return { messages, sampling: { ...sampling, [FIELDS[kind]]: source } };
+  const value = kind === "choice" ? asValue(source) : source;
+  return { messages, sampling: { ...sampling, [FIELDS[kind]]: value } };
+}
+
+/** Where JSON is another value than its text. */
+function asValue(source: string): unknown {
+  try {
+    return JSON.parse(source);
+  } catch {
+    return source;
+  }
 }
 
 test("answers stay as they are beside hostile constraints, and the engine goes on", async () => {

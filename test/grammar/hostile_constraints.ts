@@ -83,6 +83,17 @@ function tag(structures: readonly unknown[], triggers: readonly string[]): strin
   return json({ structures, triggers });
 }
 
+const CHOICES: readonly Family[] = [
+  ["noise", (s) => s.noise(10_000)],
+  ["mutated", (s) => s.mutate(json(["yes", "no", "é\n\u2028"]))],
+  [
+    "many",
+    (s) => json(s.list(s.size(20_000), (i) => s.pick([`${i}`, "a".repeat(i % 50), s.noise(5)]))),
+  ],
+  ["long", (s) => json([s.noise(60_000), "a".repeat(s.size(200_000)), ""])],
+  ["wrong types", (s) => json(s.pick<unknown>([[wrongValue(s)], wrongValue(s), []]))],
+];
+
 /** The servers write these, so only names and schemas are strange. */
 const TOOLS: readonly Family[] = [
   ["hostile schemas", (s) => withSchema(s, tools(s, [{ name: s.noise(), parameters: SCHEMA }]))],
@@ -114,6 +125,7 @@ const FAMILIES: readonly (readonly [ConstraintKind, Family])[] = (
     ["regex", PATTERNS],
     ["ebnf", GRAMMARS],
     ["structural_tag", TAGS],
+    ["choice", CHOICES],
     ["tools", TOOLS],
   ] as const
 ).flatMap(([kind, families]) => families.map((family) => [kind, family] as const));

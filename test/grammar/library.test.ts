@@ -13,6 +13,12 @@ test.each([
   [{ regex: "[a-c]{2}" }, ["ab"], ["a", "abc"]],
   [{ ebnf: 'root ::= "(" root? ")"' }, ["(())"], ["(()"]],
   [
+    { choice: ["yes", "a.b*", "é\n", '"', "yes", "yes sir"] },
+    ["yes", "yes sir", "a.b*", "é\n", '"'],
+    ["", "ye", "yesyes", "aXb", "a.b", "yes "],
+  ],
+  [{ choice: ["", "a"] }, ["", "a"], ["aa"]],
+  [
     {
       structuralTag: {
         structures: [{ begin: "<n>", schema: { type: "null" }, end: "</n>" }],
@@ -51,9 +57,15 @@ test("a matcher follows the tokens of a vocabulary", () => {
 });
 
 test.each([
-  [{}, "exactly one of jsonSchema, regex, ebnf, structuralTag, got none"],
+  [{}, "exactly one of jsonSchema, regex, ebnf, structuralTag, choice, got none"],
   [{ regex: "a", ebnf: "b" }, "got regex and ebnf"],
   [{ regex: /a/ as unknown as string }, "regex must be a string, got object"],
+  [{ choice: [] }, "Cannot use the choice: it must have a text to choose"],
+  [{ choice: "ab" as unknown as string[] }, "Cannot use the choice: it must be a list of texts"],
+  [{ choice: ["a", 1 as unknown as string] }, "it must be a text (at /1)"],
+  [{ choice: ["a", "\ud800"] }, "UTF-8 cannot spell half a surrogate pair (at /1)"],
+  [{ choice: Array.from({ length: 10_001 }, (_, i) => `${i}`) }, "it has more than 10000 texts"],
+  [{ choice: ["x".repeat(100_001)] }, "100000 characters"],
 ])("compileGrammar(%j) is refused", (source, message) => {
   expect(() => compileGrammar(source)).toThrow(InvalidRequestError);
   expect(() => compileGrammar(source)).toThrow(message);

@@ -85,6 +85,23 @@ describe("PrometheusMetrics", () => {
     );
   });
 
+  test("counts no request that asks to be left out", async () => {
+    const { app, metrics, engine } = counted();
+    const messages = [{ role: "user", content: "a" }];
+    for (const log_metrics of [false, true, null]) {
+      expect((await post(app, "/generate", { text: ["a", "b"], log_metrics })).status).toBe(200);
+      await post(app, "/v1/chat/completions", { messages, log_metrics });
+      await post(app, "/v1/completions", { prompt: "a", log_metrics });
+    }
+    expect(engine.status().runningRequests).toBe(0);
+    expect(await series(metrics)).toMatchObject({
+      "wisp:num_requests_total": 8,
+      "wisp:prompt_tokens_total": 8,
+    });
+    const response = await post(app, "/generate", { text: "a", log_metrics: "no" });
+    expect(response.status).toBe(400);
+  });
+
   test("counts tokens, requests and times of what was served", async () => {
     const { app, metrics } = counted();
     const sampling_params = { max_new_tokens: 3 };

@@ -8,9 +8,10 @@ import { PageCodec } from "../../src/cache/page_codec.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import type { FinishReason, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
+import type { FinishReason, GenerationRequest } from "../../src/generation.ts";
 import { Plan } from "../../src/gpu/plan.ts";
 import type { Step } from "../../src/layers/batch.ts";
+import type { PromptLogprobs, TokenLogprobs } from "../../src/logprobs.ts";
 import { EMBEDDED_MODEL } from "./embedded_model.ts";
 import { folderSource } from "./folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "./gpu.ts";
@@ -101,7 +102,7 @@ export interface Answer {
   readonly text: string;
   readonly tokens: readonly number[];
   readonly logprobs: readonly TokenLogprobs[];
-  readonly promptLogprobs: readonly TokenLogprobs[] | undefined;
+  readonly promptLogprobs: readonly PromptLogprobs[] | undefined;
   readonly finish: FinishReason | null;
 }
 
@@ -272,7 +273,7 @@ async function ask(
   let text = "";
   const tokens: number[] = [];
   const logprobs: TokenLogprobs[] = [];
-  let promptLogprobs: readonly TokenLogprobs[] | undefined;
+  let promptLogprobs: readonly PromptLogprobs[] | undefined;
   let finish: FinishReason | null = null;
   let cachedTokens = 0;
   for await (const chunk of engine.generate(request)) {

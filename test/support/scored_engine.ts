@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { GenerationChunk, GenerationRequest, TokenLogprobs } from "../../src/generation.ts";
+import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
+import type { TokenLogprobs } from "../../src/logprobs.ts";
 import { ScriptedEngine } from "./scripted_engine.ts";
 
 /** Minus a hundredth of the id, so that every number says whose it is. */
