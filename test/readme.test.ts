@@ -10,6 +10,7 @@ import { configFormats, layOut } from "../src/engine/sizing.ts";
 import { architectureOf, kvCacheShape } from "../src/models/model.ts";
 import type { OptionTable } from "../src/node/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../src/server/unsupported_endpoints.ts";
 import { DEEPSEEK_V2_LITE, DEEPSEEK_V3, KIMI_K2 } from "./support/deepseek_configs.ts";
 import {
   GPT_OSS_20B,
@@ -43,6 +44,21 @@ function optionTable(table: OptionTable): string {
 ${lines.join("\n")}
 
 Known and refused by name until their capability exists, except with a value that asks for what is done anyway: ${names}.
+`;
+}
+
+/** Endpoints that answer why they are not here, those of one reason in one row. */
+function absentTable(): string {
+  const reasons = new Set(UNSUPPORTED_ENDPOINTS.values());
+  const rows = [...reasons].map((reason) => {
+    const paths = [...UNSUPPORTED_ENDPOINTS].filter(([, own]) => own === reason);
+    return `| ${paths.map(([path]) => `\`${path}\``).join(", ")} | ${reason} |`;
+  });
+  return `
+| not here | because |
+|---|---|
+${rows.join("\n")}
+
 `;
 }
 
@@ -102,7 +118,11 @@ ${rows.join("\n")}
 }
 
 test("README's tables are what the code says (WISP_UPDATE_README=1 writes them)", async () => {
-  const tables = { options: optionTable(LAUNCH_OPTIONS), memory: await memoryTable() };
+  const tables = {
+    absent: absentTable(),
+    options: optionTable(LAUNCH_OPTIONS),
+    memory: await memoryTable(),
+  };
   const wanted = Object.entries(tables).reduce((text, [name, table]) => {
     const marked = new RegExp(`(<!-- ${name} -->\n).*?(<!-- /${name} -->)`, "s");
     expect(text).toMatch(marked);

@@ -19,33 +19,75 @@ export interface Range {
   readonly above?: number;
 }
 
-/** Values that ask for nothing, as a list or as a test. Null is always one of them. */
-export type NeutralValues = readonly (string | number | boolean)[] | ((value: unknown) => boolean);
+/** Values that change no answer, as a list or as a test. Null is always one of them. */
+export type IdleValues = readonly (string | number | boolean)[] | ((value: unknown) => boolean);
+
+/** Fields that a server does not act on, each with the values that it takes all the same. */
+export type IdleFields = Readonly<Record<string, IdleValues>>;
+
+export interface FieldsOptions {
+  /** Where the object stands in the body. Default "", the body itself. */
+  readonly path?: string;
+  /** Is told the name of each field that was taken and has no effect. Default: nobody. */
+  readonly onIdle?: ((name: string) => void) | undefined;
+}
 
 export class Fields {
   readonly #values: Readonly<Record<string, unknown>>;
   readonly #path: string;
+  readonly #onIdle: FieldsOptions["onIdle"];
   readonly #known = new Set<string>();
+  /** Name of a field -> the other name under which its value came. */
+  readonly #aliases = new Map<string, string>();
 
-  /**
-   * @param path Where the object stands in the body, "" for the body itself.
-   * @throws {HttpError} when `value` is not an object.
-   */
-  constructor(value: unknown, path = "") {
+  /** @throws {HttpError} when `value` is not an object. */
+  constructor(value: unknown, { path = "", onIdle }: FieldsOptions = {}) {
     if (!isObject(value)) throw wrongType(path || "The request body", "an object", value);
     this.#values = value;
     this.#path = path;
+    this.#onIdle = onIdle;
   }
 
-  /** The field's name as errors write it, such as `sampling_params.top_p`. */
+  /** An object inside of this one, such as an item of a list. `path` is that of the whole body. */
+  within(value: unknown, path: string): Fields {
+    return new Fields(value, { path, onIdle: this.#onIdle });
+  }
+
+  /** The field's name as the client and errors write it, such as `sampling_params.top_p`. */
   path(name: string): string {
-    return this.#path === "" ? name : `${this.#path}.${name}`;
+    const written = this.#aliases.get(name) ?? name;
+    return this.#path === "" ? written : `${this.#path}.${written}`;
   }
 
   /** The value as it came; undefined when it is absent or null. */
   value(name: string): unknown {
     this.#known.add(name);
-    return Object.hasOwn(this.#values, name) ? (this.#values[name] ?? undefined) : undefined;
+    const written = this.#aliases.get(name) ?? name;
+    return Object.hasOwn(this.#values, written) ? (this.#values[written] ?? undefined) : undefined;
+  }
+
+  /**
+   * From here on the field may also come by another name, and errors call it by the one it came by.
+   *
+   * @throws {InvalidRequestError} when it comes by both, with different values.
+   */
+  alias(name: string, other: string): void {
+    const [own, given] = [this.value(name), this.value(other)];
+    if (given === undefined || given === own) return;
+    if (own === undefined) {
+      this.#aliases.set(name, other);
+      return;
+    }
+    const path = this.path(other);
+    throw new InvalidRequestError(
+      `${path} must be what ${this.path(name)} is, for which it is another name`,
+      path,
+    );
+  }
+
+  /** Of the fields that have a value, in their order. */
+  names(): readonly string[] {
+    return Object.keys(this.#values).filter((name) => this.#values[name] !== null);
   }
 
   /** Whether the field was given as null, for the few where that differs from absent. */
@@ -87,25 +129,32 @@ export class Fields {
 
   object(name: string): Fields | undefined {
     const value = this.value(name);
-    return value === undefined ? undefined : new Fields(value, this.path(name));
+    return value === undefined ? undefined : this.within(value, this.path(name));
   }
 
   /**
-   * Refuses documented fields that do nothing here, unless their value asks for nothing.
+   * Takes fields that nothing is done with, as long as their values change no answer.
    *
-   * @throws {UnsupportedError} naming the field.
+   * @throws {UnsupportedError} naming one whose value would.
    */
-  refuse(unsupported: Readonly<Record<string, NeutralValues>>): void {
-    for (const [name, neutral] of Object.entries(unsupported)) {
+  takeIdle(fields: IdleFields): void {
+    for (const [name, idle] of Object.entries(fields)) {
       const value = this.value(name);
-      if (value === undefined || isNeutral(value, neutral)) continue;
-      throw new UnsupportedError(this.path(name), "it is not supported yet");
+      if (value === undefined) continue;
+      if (!isIdle(value, idle))
+        throw new UnsupportedError(this.path(name), "it is not supported yet");
+      this.ignore(name);
     }
   }
 
-  /** @throws {InvalidRequestError} naming a field that nobody asked for. */
+  /** Says that a field was taken and has no effect. */
+  ignore(name: string): void {
+    this.#onIdle?.(name);
+  }
+
+  /** @throws {InvalidRequestError} naming a field that nobody asked for; a null asks for nothing. */
   end(): void {
-    const unknown = Object.keys(this.#values).find((name) => !this.#known.has(name));
+    const unknown = this.names().find((name) => !this.#known.has(name));
     if (unknown === undefined) return;
     const path = this.path(shorten(unknown));
     throw new InvalidRequestError(`Cannot use ${path}: it is not a known field`, path);
@@ -173,9 +222,9 @@ function requireRange(value: number, path: string, { min, max, above }: Range): 
   throw outOfRange(path, parts.join(" and "), value);
 }
 
-function isNeutral(value: unknown, neutral: NeutralValues): boolean {
-  if (typeof neutral === "function") return neutral(value);
-  return (neutral as readonly unknown[]).includes(value);
+function isIdle(value: unknown, idle: IdleValues): boolean {
+  if (typeof idle === "function") return idle(value);
+  return (idle as readonly unknown[]).includes(value);
 }
 
 /** Never walks into the value, which may be nested without limit. */

@@ -10,6 +10,7 @@ import type { FinishReason, GenerationEngine } from "../generation.ts";
 import { formatProfile } from "../profile.ts";
 import { createApp } from "../server/app.ts";
 import type { Lifecycle } from "../server/lifecycle.ts";
+import { modelNameOf } from "../server/model_name.ts";
 import type { EngineObserver } from "../server/observe.ts";
 import { checkSamplingParams } from "../server/request_defaults.ts";
 import {
@@ -155,8 +156,8 @@ async function appOver(
   engine: GenerationEngine,
   { options, log, startTimes, profiles, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
-  const { servedModelName = engine.model.path, watchdogTimeout } = options;
-  const metrics = await openMetrics(engine, options, startTimes);
+  const { servedModelName = modelNameOf(engine.model.path), watchdogTimeout } = options;
+  const metrics = await openMetrics(engine, { ...options, servedModelName }, startTimes);
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
   const { streamInterval } = options;
   return withPreferred(options, (samplingParams) =>
@@ -173,6 +174,8 @@ async function appOver(
         version: packageVersion(),
       },
       reportError: (error) => log.error(error),
+      onIdleField: (name) =>
+        log.event("info", `The server takes the field "${name}" and does nothing with it`),
       lifecycle,
       watchdogTimeout,
       healthCheckTimeout: options.healthCheckTimeout,
@@ -190,13 +193,17 @@ async function appOver(
 /** Loads what counts only where somebody wants figures. */
 async function openMetrics(
   engine: GenerationEngine,
-  { enableMetrics, servedModelName, collectTokensHistogram }: LaunchOptions,
+  {
+    enableMetrics,
+    servedModelName,
+    collectTokensHistogram,
+  }: LaunchOptions & { readonly servedModelName: string },
   startTimes: StartTimes,
 ): Promise<PrometheusMetrics | undefined> {
   if (!enableMetrics) return undefined;
   const { PrometheusMetrics } = await import("./prometheus.ts");
   return new PrometheusMetrics(engine, {
-    modelName: servedModelName ?? engine.model.path,
+    modelName: servedModelName,
     tokensHistogram: collectTokensHistogram,
     startTimes,
   });

@@ -155,8 +155,8 @@ export const ENGINE_OPTIONS = {
     choices: GRAMMAR_BACKENDS,
     default: "outlines",
     help:
-      "constraints that requests may bring: outlines takes json_schema and regex, xgrammar json_schema, ebnf and structural_tag, " +
-      "auto all of them, none refuses them; one engine enforces them all",
+      "constraints that requests may bring: outlines takes json_schema, regex and choices, xgrammar json_schema, ebnf, structural_tag " +
+      "and choices, auto all of them, none refuses them; one engine enforces them all",
     group: MODEL,
   },
   jsonWhitespace: {

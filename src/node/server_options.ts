@@ -42,8 +42,8 @@ export const SERVER_OPTIONS = {
     flags: ["--served-model-name"],
     kind: "string",
     value: "NAME",
-    defaultText: "the model path",
-    help: "name of the model at /v1/models, and in metrics",
+    defaultText: "its id, or its folder's name",
+    help: "name of the model at /v1/models, in answers to requests that name none, and in metrics",
     group: SERVER,
   },
   streamInterval: {

@@ -28,6 +28,7 @@ import { handleHealthGenerate } from "./health_generate.ts";
 import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
 import { LiveRequests } from "./live_requests.ts";
 import { handleMetrics, type MetricsPage } from "./metrics.ts";
+import { modelNameOf } from "./model_name.ts";
 import { listModels, retrieveModel } from "./models.ts";
 import { type EngineObserver, observe } from "./observe.ts";
 import { allowOrigins } from "./origins.ts";
@@ -40,7 +41,10 @@ import { handleDetokenize, handleTokenize } from "./tokenize.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./unsupported_endpoints.ts";
 
 export interface AppOptions extends AuthOptions {
-  /** Id of the model at `/v1/models`. Default: the path it was loaded from. */
+  /**
+   * Id of the model at `/v1/models`, and its name in answers to requests that name none. Default: its
+   * id on a hub, else the name of its folder.
+   */
   readonly servedModelName?: string;
   /** Size of a request body at most. Default 64 MiB. */
   readonly maxBodyBytes?: number;
@@ -56,6 +60,11 @@ export interface AppOptions extends AuthOptions {
   readonly cacheReport?: boolean;
   /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
   readonly reportError?: (error: unknown) => void;
+  /**
+   * Is told the name of a field that requests bring and that changes no answer, the first time that
+   * one brings it. Default: nobody.
+   */
+  readonly onIdleField?: (name: string) => void;
   /** What requests that do not say are given. Default: nothing but the documented defaults. */
   readonly requestDefaults?: RequestDefaults;
   /** Are told of every request that reaches the engine, but health checks. Default: nobody. */
@@ -160,7 +169,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 }
 
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
-  const { servedModelName = engine.model.path, maxBodyBytes = 64 * 1024 * 1024 } = options;
+  const { servedModelName = modelNameOf(engine.model.path), maxBodyBytes = 64 * 1024 * 1024 } =
+    options;
   const { cacheReport = false, lifecycle = () => "ready", description = {} } = options;
   const forms = present<MessageForms>({
     toolCalls: options.toolCallParser,
@@ -181,10 +191,20 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     forms,
     servedModelName,
     maxBodyBytes,
+    onIdle: onceAName(options.onIdleField),
     startedAt: Math.floor(Date.now() / 1000),
     reportError: (error) => {
       if (errorStatus(error) === 500) report(error);
     },
+  };
+}
+
+/** The names are those of tables, and so there are not many to remember. */
+function onceAName(tell: AppOptions["onIdleField"]): (name: string) => void {
+  const told = new Set<string>();
+  return (name) => {
+    if (!told.has(name)) tell?.(name);
+    told.add(name);
   };
 }
 

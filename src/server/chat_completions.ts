@@ -5,10 +5,11 @@
  *
  * @module
  */
-import type { GenerationChunk, TokenLogprobs } from "../generation.ts";
+import type { GenerationChunk } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
+import type { TokenLogprobs } from "../logprobs.ts";
 import type { MessageParserOptions } from "../text/message_parser.ts";
 import { AnswerParser } from "./answer_parser.ts";
 import {
@@ -32,8 +33,7 @@ export async function handleChatCompletions(
   request: Request,
 ): Promise<Response> {
   const json = await readJsonBody(request, context.maxBodyBytes);
-  const { model } = context.engine;
-  const body = readChatBody(json, { model, forms: context.forms });
+  const body = readChatBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {

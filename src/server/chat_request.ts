@@ -4,33 +4,35 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
-import type {
-  ChatMessage,
-  ChatToolCall,
-  GenerationRequest,
-  ModelDescription,
-  SamplingParams,
+import {
+  type ChatMessage,
+  type ChatToolCall,
+  constraintsIn,
+  type GenerationRequest,
+  type ModelDescription,
+  type SamplingParams,
 } from "../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../http/fields.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../text/message_parser.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import {
+  IDLE_CALLED_FUNCTION_FIELDS,
+  IDLE_CHAT_FIELDS,
+  IDLE_MESSAGE_FIELDS,
+  IDLE_PART_FIELDS,
+  IDLE_TOOL_CALL_FIELDS,
+} from "./idle_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
-import { readResponseFormat } from "./response_format.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
+  readMaxTokens,
   readMinNewTokens,
+  readOpenaiSampling,
   readSeed,
-  readSharedSampling,
-  refuseSecondGrammar,
 } from "./sampling_fields.ts";
-import type { MessageForms } from "./server_context.ts";
+import type { MessageForms, ServerContext } from "./server_context.ts";
 import { asksToThink, readThinking } from "./thinking_fields.ts";
 import { readTools, toolConstraint } from "./tool_fields.ts";
-import {
-  acceptCaller,
-  UNSUPPORTED_CHAT_FIELDS,
-  UNSUPPORTED_MESSAGE_FIELDS,
-} from "./unsupported_fields.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
 export interface ChatBody extends StreamOptions {
@@ -40,17 +42,11 @@ export interface ChatBody extends StreamOptions {
   readonly groups: ReadonlyMap<string, readonly number[]>;
   /** The client's id, which its answer repeats. */
   readonly rid: string | undefined;
-  /** As the client wrote it; answers repeat it. */
+  /** As the client wrote it, else the name of the model that is served. */
   readonly model: string;
   readonly stream: boolean;
   /** How each answer is taken apart. */
   readonly parsing: MessageParserOptions;
-}
-
-export interface ChatServer {
-  readonly model: ModelDescription;
-  /** The forms in which the model's answers are parsed. */
-  readonly forms: MessageForms;
 }
 
 /**
@@ -67,15 +63,16 @@ const ROLES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatBody {
-  const fields = new Fields(body);
-  refuseSecondGrammar(fields);
-  fields.refuse(UNSUPPORTED_CHAT_FIELDS);
+export function readChatBody(body: unknown, context: ServerContext): ChatBody {
+  const { engine, forms, onIdle, servedModelName } = context;
+  const { model } = engine;
+  const fields = new Fields(body, { onIdle });
+  fields.takeIdle(IDLE_CHAT_FIELDS);
   const messages = readMessages(fields);
   const tools = readTools(fields);
   const logprobs = readChatLogprobs(fields);
   const samples = readSampleCount(fields);
-  const modelName = fields.string("model") ?? "default";
+  const modelName = fields.string("model") || servedModelName;
   const requestId = fields.string("rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const templateVariables = readThinking(fields, { model, forms });
@@ -98,7 +95,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
-  acceptCaller(fields);
+  const isMeasured = fields.boolean("log_metrics");
   fields.end();
   const request = present<GenerationRequest>({
     messages,
@@ -112,6 +109,7 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
     requestId,
     cacheSalt,
     storePrefix,
+    isMeasured,
     priority,
   });
   const requests = withSamples([request], samples);
@@ -121,11 +119,10 @@ export function readChatBody(body: unknown, { model, forms }: ChatServer): ChatB
 
 /** The form of calls and that of a text are two grammars, and gpt-oss wraps its texts in messages. */
 function refuseTwoForms(
-  { jsonSchema, regex, ebnf, structuralTag }: SamplingParams,
+  sampling: SamplingParams,
   { isCallEnforced, forms }: { readonly isCallEnforced: boolean; readonly forms: MessageForms },
 ): void {
-  const isFormed = [jsonSchema, regex, ebnf, structuralTag].some((form) => form !== undefined);
-  if (!isFormed) return;
+  if (constraintsIn(sampling).length === 0) return;
   if (isCallEnforced) {
     throw new UnsupportedError(
       "response_format, regex or ebnf",
@@ -150,14 +147,12 @@ interface ChatSampling {
 
 function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling): SamplingParams {
   const { defaults } = model;
-  const older = fields.integer("max_tokens", { min: 1 });
-  const newer = fields.integer("max_completion_tokens", { min: 1 });
-  const shared = readSharedSampling(fields, model);
-  const maxNewTokens = newer ?? older ?? defaults.maxNewTokens ?? null;
+  const shared = readOpenaiSampling(fields, model);
+  const asked = readLimit(fields);
+  const maxNewTokens = asked === undefined ? (defaults.maxNewTokens ?? null) : asked;
   return present<SamplingParams>({
     ...(showsMarks && { skipSpecialTokens: false, spacesBetweenSpecialTokens: false }),
     ...shared,
-    ...readResponseFormat(fields),
     temperature: shared.temperature ?? defaults.temperature ?? 1,
     topP: shared.topP ?? defaults.topP ?? 1,
     topK: shared.topK ?? defaults.topK,
@@ -168,15 +163,23 @@ function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling
   });
 }
 
+/** OpenAI's newer name for the limit wins over the older one. */
+function readLimit(fields: Fields): number | null | undefined {
+  const newer = "max_completion_tokens";
+  if (fields.value(newer) === undefined) return readMaxTokens(fields, "max_tokens");
+  fields.integer("max_tokens", { min: 1 });
+  return readMaxTokens(fields, newer);
+}
+
 export function readMessages(fields: Fields): readonly ChatMessage[] {
   const list = fields.list("messages");
   if (list === undefined) throw new InvalidRequestError("messages must be given", "messages");
   if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
-  return list.map((item, i) => readMessage(new Fields(item, `messages[${i}]`)));
+  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`)));
 }
 
 function readMessage(fields: Fields): ChatMessage {
-  fields.refuse(UNSUPPORTED_MESSAGE_FIELDS);
+  fields.takeIdle(IDLE_MESSAGE_FIELDS);
   const role = readRole(fields);
   const message = present<ChatMessage>({
     role,
@@ -208,7 +211,11 @@ function readContent(fields: Fields, role: string): string | null {
   if (value === undefined && role !== "user") return null;
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
   if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
-  return value.map((part, i) => readPart(part, `${path}[${i}]`)).join(" ");
+  const texts = value.map((part, i) => {
+    const at = `${path}[${i}]`;
+    return readPart(fields.within(part, at), at);
+  });
+  return texts.join(" ");
 }
 
 /** What an assistant has thought; an empty text is nothing. */
@@ -219,8 +226,7 @@ function readReasoning(fields: Fields, role: string): string | undefined {
   throw new InvalidRequestError(`${path} can only be given for the role assistant`, path);
 }
 
-function readPart(part: unknown, path: string): string {
-  const fields = new Fields(part, path);
+function readPart(fields: Fields, path: string): string {
   const type = fields.string("type");
   if (type === undefined) throw new InvalidRequestError(`${path}.type must be given`, path);
   if (type !== "text") {
@@ -231,6 +237,7 @@ function readPart(part: unknown, path: string): string {
   if (text === undefined) {
     throw new InvalidRequestError(`${path}.text must be given`, path);
   }
+  fields.takeIdle(IDLE_PART_FIELDS);
   fields.end();
   return text;
 }
@@ -242,7 +249,7 @@ function readToolCalls(fields: Fields, role: string): readonly ChatToolCall[] | 
   if (role !== "assistant") {
     throw new InvalidRequestError(`${path} can only be given for the role assistant`, path);
   }
-  return list.map((item, i) => readToolCall(new Fields(item, `${path}[${i}]`)));
+  return list.map((item, i) => readToolCall(fields.within(item, `${path}[${i}]`)));
 }
 
 function readToolCall(fields: Fields): ChatToolCall {
@@ -251,7 +258,9 @@ function readToolCall(fields: Fields): ChatToolCall {
   const id = fields.string("id");
   // Our own answers number their calls; in history the order says the same.
   fields.integer("index");
-  const called = new Fields(fields.value("function"), fields.path("function"));
+  fields.takeIdle(IDLE_TOOL_CALL_FIELDS);
+  const called = fields.within(fields.value("function"), fields.path("function"));
+  called.takeIdle(IDLE_CALLED_FUNCTION_FIELDS);
   const name = requireString(called.value("name"), called.path("name"));
   const text = requireString(called.value("arguments"), called.path("arguments"));
   called.end();

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { FinishReason, GenerationChunk, TokenLogprobs } from "../generation.ts";
+import type { FinishReason, GenerationChunk } from "../generation.ts";
+import type { TokenLogprobs } from "../logprobs.ts";
 import { AnswerParser } from "./answer_parser.ts";
 import {
   type ChatDelta,

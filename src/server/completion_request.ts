@@ -4,25 +4,21 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
-import type {
-  GenerationRequest,
-  LogprobOptions,
-  ModelDescription,
-  SamplingParams,
-} from "../generation.ts";
+import type { GenerationRequest, ModelDescription, SamplingParams } from "../generation.ts";
 import { Fields, present } from "../http/fields.ts";
+import type { LogprobOptions } from "../logprobs.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import { IDLE_COMPLETION_FIELDS } from "./idle_fields.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import { type Prompt, readPromptField } from "./prompt_fields.ts";
-import { readResponseFormat } from "./response_format.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
+  readMaxTokens,
   readMinNewTokens,
+  readOpenaiSampling,
   readSeed,
-  readSharedSampling,
-  refuseSecondGrammar,
 } from "./sampling_fields.ts";
-import { acceptCaller, UNSUPPORTED_COMPLETION_FIELDS } from "./unsupported_fields.ts";
+import type { ServerContext } from "./server_context.ts";
 import { readStreamOptions, type StreamOptions } from "./usage.ts";
 
 /** Completion tokens of a request that does not say. */
@@ -38,16 +34,17 @@ export interface CompletionBody extends IdentifiedRequests, StreamOptions {
   readonly echo: boolean;
   /** The client's id, which its answer repeats. */
   readonly rid: string | undefined;
-  /** As the client wrote it; answers repeat it. */
+  /** As the client wrote it, else the name of the model that is served. */
   readonly model: string;
   readonly stream: boolean;
 }
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readCompletionBody(body: unknown, model: ModelDescription): CompletionBody {
-  const fields = new Fields(body);
-  refuseSecondGrammar(fields);
-  fields.refuse(UNSUPPORTED_COMPLETION_FIELDS);
+export function readCompletionBody(body: unknown, context: ServerContext): CompletionBody {
+  const { engine, onIdle, servedModelName } = context;
+  const { model } = engine;
+  const fields = new Fields(body, { onIdle });
+  fields.takeIdle(IDLE_COMPLETION_FIELDS);
   const { prompts, batch } = readPromptField(fields, model);
   const samples = readSampleCount(fields);
   refuseBestOf(fields, samples);
@@ -57,15 +54,15 @@ export function readCompletionBody(body: unknown, model: ModelDescription): Comp
     logprobs: readCompletionLogprobs(fields, echo),
     cacheSalt: readCacheSalt(fields),
     storePrefix: readStorePrefix(fields, { model }),
+    isMeasured: fields.boolean("log_metrics"),
     priority: fields.integer("priority"),
   };
   const rid = fields.string("rid");
   if (rid === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const ids = prompts.map((_, i) => (batch && rid !== undefined ? `${rid}_${i}` : rid));
-  const modelName = fields.string("model") ?? "default";
+  const modelName = fields.string("model") || servedModelName;
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
-  acceptCaller(fields);
   fields.end();
   const requests = prompts.map((prompt, i) =>
     present<GenerationRequest>({ ...prompt, ...shared, requestId: ids[i] }),
@@ -79,10 +76,10 @@ export function readCompletionBody(body: unknown, model: ModelDescription): Comp
 
 function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   const { maxNewTokens: fallback = DEFAULT_MAX_TOKENS } = model.defaults;
-  const maxNewTokens = fields.integer("max_tokens", { min: 1 }) ?? fallback;
+  const asked = readMaxTokens(fields, "max_tokens");
+  const maxNewTokens = asked === undefined ? fallback : asked;
   return present<SamplingParams>({
-    ...readSharedSampling(fields, model),
-    ...readResponseFormat(fields),
+    ...readOpenaiSampling(fields, model),
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_tokens", maxNewTokens),
     seed: readSeed(fields, "seed"),

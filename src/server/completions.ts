@@ -3,10 +3,11 @@
  *
  * @module
  */
-import type { GenerationChunk, GenerationEngine, TokenLogprobs } from "../generation.ts";
+import type { GenerationChunk, GenerationEngine } from "../generation.ts";
 import { flatErrorBody } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
+import type { PromptLogprobs } from "../logprobs.ts";
 import { type CompletionBody, readCompletionBody } from "./completion_request.ts";
 import { GenerationGroup, type GroupChunk } from "./generation_group.ts";
 import { asClientWrote } from "./logprob_fields.ts";
@@ -20,7 +21,7 @@ export async function handleCompletions(
   request: Request,
 ): Promise<Response> {
   const json = await readJsonBody(request, context.maxBodyBytes);
-  const body = readCompletionBody(json, context.engine.model);
+  const body = readCompletionBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const echoes = await readEchoes(body, context.engine);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
@@ -67,7 +68,7 @@ interface Choice {
   /** Text that has not been sent. */
   text: string;
   /** Of tokens that have not been sent. */
-  logprobs: TokenLogprobs[];
+  logprobs: PromptLogprobs[];
   last: GenerationChunk | null;
 }
 

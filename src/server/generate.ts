@@ -3,10 +3,11 @@
  *
  * @module
  */
-import type { FinishReason, GenerationChunk, LogprobOptions } from "../generation.ts";
+import type { FinishReason, GenerationChunk } from "../generation.ts";
 import { nestedErrorBody } from "../http/error_response.ts";
 import { eventStream, JsonText } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
+import type { LogprobOptions } from "../logprobs.ts";
 import { readGenerateBody } from "./generate_request.ts";
 import { GenerationGroup } from "./generation_group.ts";
 import { GrowingJsonNumbers, GrowingJsonText } from "./growing_json.ts";
@@ -18,7 +19,7 @@ import { WireLogprobs } from "./wire_logprobs.ts";
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
   const json = await readJsonBody(request, context.maxBodyBytes);
-  const body = readGenerateBody(json, context.engine.model);
+  const body = readGenerateBody(json, context);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
       throw asClientWrote(error, "generate");

@@ -7,11 +7,12 @@ import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { Fields, present, requireString, wrongType } from "../http/fields.ts";
 import { readCacheSalts, readStorePrefix } from "./cache_fields.ts";
+import { IDLE_GENERATE_FIELDS } from "./idle_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
 import { refuseLists, requestGroups, withSamples } from "./samples.ts";
 import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
-import { UNSUPPORTED_GENERATE_FIELDS } from "./unsupported_fields.ts";
+import type { ServerContext } from "./server_context.ts";
 
 export interface GenerateBody {
   /** All samples of the first prompt, then all of the second. */
@@ -24,17 +25,21 @@ export interface GenerateBody {
 }
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readGenerateBody(body: unknown, model: ModelDescription): GenerateBody {
-  const fields = new Fields(body);
-  fields.refuse(UNSUPPORTED_GENERATE_FIELDS);
+export function readGenerateBody(
+  body: unknown,
+  { engine: { model }, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
+): GenerateBody {
+  const fields = new Fields(body, { onIdle });
+  fields.takeIdle(IDLE_GENERATE_FIELDS);
   const { prompts, batch } = readPrompts(fields, model);
   const { sampling, samples } = readSampling(fields, { count: prompts.length, batch, model });
   refuseLists(fields, samples);
   const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
-  const logprobs = readLogprobs(fields, { count: prompts.length, batch, model, hasTokens });
+  const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });
   const storePrefix = readStorePrefix(fields, { model, hasTokens });
+  const isMeasured = fields.boolean("log_metrics");
   const priority = fields.integer("priority");
   const stream = fields.boolean("stream") ?? false;
   fields.end();
@@ -47,6 +52,7 @@ export function readGenerateBody(body: unknown, model: ModelDescription): Genera
       requestId: ids[i],
       cacheSalt: salts[i],
       storePrefix,
+      isMeasured,
       priority,
     }),
   );
@@ -74,14 +80,14 @@ function readSampling(
   const value = fields.value("sampling_params");
   if (value === undefined) return { sampling: [], samples: 1 };
   if (!batch || !Array.isArray(value)) {
-    const shared = readSamplingParams(new Fields(value, "sampling_params"), model);
+    const shared = readSamplingParams(fields.within(value, "sampling_params"), model);
     return { sampling: new Array<SampledPrompt>(count).fill(shared), samples: shared.samples };
   }
   requireCount(value, count, "sampling_params");
   const read = value.map((item, i) =>
     item === null
       ? undefined
-      : readSamplingParams(new Fields(item, `sampling_params[${i}]`), model),
+      : readSamplingParams(fields.within(item, `sampling_params[${i}]`), model),
   );
   const samples = read[0]?.samples ?? 1;
   const other = read.findIndex((one) => (one?.samples ?? 1) !== samples);

@@ -4,8 +4,9 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { LogprobOptions, ModelDescription } from "../generation.ts";
+import type { ModelDescription } from "../generation.ts";
 import { type Fields, outOfRange, present, requireIds, wrongType } from "../http/fields.ts";
+import type { LogprobOptions } from "../logprobs.ts";
 
 /** Largest `top_logprobs_num`. */
 const MAX_TOP = 1024;
@@ -17,34 +18,24 @@ export interface LogprobFieldsOptions {
   readonly count: number;
   readonly batch: boolean;
   readonly model: ModelDescription;
-  /** Whether the prompts are tokens, of which the last is told about unless others are asked for. */
-  readonly hasTokens: boolean;
 }
 
-/** The fields of `/generate`: for each prompt what it asks for, or nothing. */
+/**
+ * The fields of `/generate`: for each prompt what it asks for, or nothing. The other fields say how,
+ * and nothing where `return_logprob` does not ask: clients send them with every request.
+ */
 export function readLogprobs(
   fields: Fields,
   options: LogprobFieldsOptions,
 ): readonly (LogprobOptions | undefined)[] {
-  const { model, hasTokens } = options;
   const wanted = readEach(fields, "return_logprob", options, requireBoolean);
   const start = readEach(fields, "logprob_start_len", options, integerFrom(-1));
   const top = readEach(fields, "top_logprobs_num", options, integerFrom(0, MAX_TOP));
-  const ids = readTokenIds(fields, options, model);
+  const ids = readTokenIds(fields, options);
   const text = fields.boolean("return_text_in_logprobs");
-  if (!wanted.includes(true)) {
-    const idle: readonly (readonly [string, boolean])[] = [
-      ["logprob_start_len", start.some((value) => value !== undefined && value !== -1)],
-      ["top_logprobs_num", top.some((value) => value !== undefined && value !== 0)],
-      ["token_ids_logprob", ids.some((value) => value !== undefined && value.length > 0)],
-      ["return_text_in_logprobs", text === true],
-    ];
-    for (const [name, isAsked] of idle) if (isAsked) throw needs(name, "return_logprob");
-  }
   return wanted.map((isWanted, i) => {
     if (isWanted !== true) return undefined;
-    const first = start[i] ?? -1;
-    const promptStart = hasTokens || first >= 0 ? first : undefined;
+    const promptStart = start[i] ?? -1;
     return present<LogprobOptions>({ promptStart, topCount: top[i], tokenIds: ids[i], text });
   });
 }
@@ -54,12 +45,9 @@ export function readChatLogprobs(fields: Fields): LogprobOptions | undefined {
   const wanted = fields.boolean("logprobs") ?? false;
   const topCount = fields.integer("top_logprobs", { min: 0, max: MAX_CHAT_TOP }) ?? 0;
   if (wanted) return { topCount, text: true };
-  if (topCount > 0) throw needs("top_logprobs", "logprobs");
-  return undefined;
-}
-
-function needs(name: string, other: string): InvalidRequestError {
-  return new InvalidRequestError(`${name} can only be given when ${other} is true`, name);
+  if (topCount === 0) return undefined;
+  const name = "top_logprobs";
+  throw new InvalidRequestError(`${name} can only be given when logprobs is true`, name);
 }
 
 /** One value for all prompts or, for a batch, a list with one for each; null is none. */
@@ -82,8 +70,7 @@ function readEach<T>(
 /** A list of ids for all prompts or, for a batch, a list of lists. */
 function readTokenIds(
   fields: Fields,
-  { count, batch }: LogprobFieldsOptions,
-  { vocabularySize }: ModelDescription,
+  { count, batch, model: { vocabularySize } }: LogprobFieldsOptions,
 ): readonly (readonly number[] | undefined)[] {
   const name = "token_ids_logprob";
   const value = fields.value(name);

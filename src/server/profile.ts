@@ -71,7 +71,7 @@ function readProfileRequest(fields: Fields): ProfileRequest {
     shapes: fields.boolean("record_shapes") ?? true,
   };
   // A file has all of a step, and kernels have no stacks.
-  fields.refuse({ profile_by_stage: [false], with_stack: [false] });
+  fields.takeIdle({ profile_by_stage: [false], with_stack: [false] });
   fields.end();
   return request;
 }

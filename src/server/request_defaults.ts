@@ -4,7 +4,13 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationEngine, GenerationRequest, SamplingParams } from "../generation.ts";
+import {
+  CONSTRAINTS,
+  constraintsIn,
+  type GenerationEngine,
+  type GenerationRequest,
+  type SamplingParams,
+} from "../generation.ts";
 import { Fields } from "../http/fields.ts";
 import { layerOver } from "./engine_layer.ts";
 import { readSamplingParams, type SampledPrompt, type VocabularySize } from "./sampling_fields.ts";
@@ -20,8 +26,6 @@ export interface RequestDefaults {
 }
 
 const PATH = "preferred_sampling_params";
-/** Of these a request may have one, so its own takes the place of all. */
-const CONSTRAINTS = ["jsonSchema", "regex", "ebnf"] as const satisfies (keyof SamplingParams)[];
 
 /**
  * Finds out what can be told about sampling parameters before the model is known.
@@ -58,7 +62,7 @@ export function withDefaults(
 }
 
 function readPreferred(params: unknown, model: VocabularySize): SampledPrompt {
-  const read = readSamplingParams(new Fields(params, PATH), model);
+  const read = readSamplingParams(new Fields(params, { path: PATH }), model);
   if (read.samples === 1) return read;
   const path = `${PATH}.n`;
   throw new InvalidRequestError(`${path} must be 1: only a request can ask for more`, path);
@@ -69,7 +73,8 @@ function merge(
   asked: GenerationRequest["sampling"] = {},
 ): SamplingParams {
   const merged = { ...preferred, ...asked };
-  if (CONSTRAINTS.some((name) => asked[name])) {
+  // A request may have one, so its own takes the place of all.
+  if (constraintsIn(asked).length > 0) {
     for (const name of CONSTRAINTS) if (asked[name] === undefined) delete merged[name];
   }
   return merged;

@@ -9,7 +9,6 @@ import { jsonSource } from "../grammar/json_source.ts";
 import { type Fields, isObject, outOfRange, wrongType } from "../http/fields.ts";
 
 const NAME = "response_format";
-const GRAMMARS = ["regex", "ebnf", "json_schema", "structural_tag"] as const;
 
 type Form = Pick<SamplingParams, "jsonSchema" | "structuralTag">;
 
@@ -23,12 +22,7 @@ export function readResponseFormat(fields: Fields): Form {
   if (format === undefined) return {};
   const form = readForm(format);
   format.end();
-  const other = GRAMMARS.find((name) => fields.value(name));
-  if (Object.keys(form).length === 0 || other === undefined) return form;
-  throw new InvalidRequestError(
-    `Only one of regex, json_schema, or ebnf can be set, got ${NAME} and ${other}`,
-    NAME,
-  );
+  return form;
 }
 
 function readForm(format: Fields): Form {

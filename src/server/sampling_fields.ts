@@ -6,7 +6,6 @@
  *
  * @module
  */
-import { InvalidRequestError } from "../errors.ts";
 import type { ModelDescription, SamplingParams } from "../generation.ts";
 import {
   type Fields,
@@ -17,8 +16,9 @@ import {
   requireString,
   wrongType,
 } from "../http/fields.ts";
+import { readAnyForm, readForm } from "./constraint_fields.ts";
+import { IDLE_SAMPLING_FIELDS } from "./idle_fields.ts";
 import { readSampleCount } from "./samples.ts";
-import { UNSUPPORTED_SAMPLING_FIELDS } from "./unsupported_fields.ts";
 
 /** Completion tokens of a request that does not say. */
 const DEFAULT_MAX_NEW_TOKENS = 128;
@@ -37,8 +37,8 @@ export interface SampledPrompt {
 
 /** The object `sampling_params` of `/generate`. */
 export function readSamplingParams(fields: Fields, model: VocabularySize): SampledPrompt {
-  refuseSecondGrammar(fields);
-  fields.refuse(UNSUPPORTED_SAMPLING_FIELDS);
+  const form = readForm(fields);
+  fields.takeIdle(IDLE_SAMPLING_FIELDS);
   const maxNewTokens = fields.isNull("max_new_tokens")
     ? null
     : fields.integer("max_new_tokens", { min: 0 });
@@ -46,6 +46,7 @@ export function readSamplingParams(fields: Fields, model: VocabularySize): Sampl
   fields.value("max_new_tokens");
   const sampling = present<SamplingParams>({
     ...readSharedSampling(fields, model),
+    ...form,
     maxNewTokens,
     minNewTokens: readMinNewTokens(fields, "min_new_tokens", maxNewTokens),
     seed: readSeed(fields, "sampling_seed"),
@@ -56,7 +57,7 @@ export function readSamplingParams(fields: Fields, model: VocabularySize): Sampl
   return { sampling, samples, streamInterval };
 }
 
-/** The fields that `sampling_params` and chat requests spell the same. */
+/** The fields that `sampling_params` and requests under `/v1` spell the same. */
 export function readSharedSampling(fields: Fields, model: VocabularySize): SamplingParams {
   return present<SamplingParams>({
     temperature: fields.number("temperature", { min: 0 }),
@@ -73,11 +74,23 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
     spacesBetweenSpecialTokens: fields.boolean("spaces_between_special_tokens"),
-    regex: readGrammar(fields, "regex"),
-    ebnf: readGrammar(fields, "ebnf"),
-    jsonSchema: readGrammar(fields, "json_schema"),
-    structuralTag: readGrammar(fields, "structural_tag"),
   });
+}
+
+/** The same of requests under `/v1`, where other servers have names of their own for some. */
+export function readOpenaiSampling(fields: Fields, model: VocabularySize): SamplingParams {
+  fields.alias("repetition_penalty", "repeat_penalty");
+  return { ...readSharedSampling(fields, model), ...readAnyForm(fields) };
+}
+
+/**
+ * The limit of a request under `/v1`, which llama.cpp's clients call `n_predict`; their -1 is null,
+ * which fills the context.
+ */
+export function readMaxTokens(fields: Fields, name: string): number | null | undefined {
+  fields.alias(name, "n_predict");
+  if (fields.value("n_predict") === -1) return null;
+  return fields.integer(name, { min: 1 });
 }
 
 /** Any integer is a seed; the engine's are the 32 lowest bits. */
@@ -99,24 +112,6 @@ export function readMinNewTokens(
   if (least === undefined || least === 0 || maxNewTokens === null) return least;
   if (least < maxNewTokens) return least;
   throw outOfRange(fields.path(name), `0 or below the ${maxNewTokens} tokens allowed`, least);
-}
-
-/** The grammar fields are alternatives. */
-export function refuseSecondGrammar(fields: Fields): void {
-  const grammars = ["json_schema", "regex", "ebnf", "structural_tag"].filter((name) => {
-    const value = fields.value(name);
-    return value !== undefined && value !== "";
-  });
-  if (grammars.length < 2) return;
-  throw new InvalidRequestError(
-    `Only one of regex, json_schema, or ebnf can be set, got ${grammars.join(" and ")}`,
-    fields.path(grammars[1]!),
-  );
-}
-
-/** An empty text is none. */
-function readGrammar(fields: Fields, name: string): string | undefined {
-  return fields.string(name) || undefined;
 }
 
 /** `{"token id": number}`. */
@@ -152,10 +147,8 @@ function readStop(fields: Fields): string | readonly string[] | undefined {
   const value = fields.value("stop");
   if (value === undefined) return undefined;
   const path = fields.path("stop");
-  if (!Array.isArray(value)) return requireFilled(requireString(value, path), path);
-  return value.map((item, i) =>
-    requireFilled(requireString(item, `${path}[${i}]`), `${path}[${i}]`),
-  );
+  if (!Array.isArray(value)) return requireString(value, path);
+  return value.map((item, i) => requireString(item, `${path}[${i}]`));
 }
 
 function readStopTokenIds(
@@ -165,9 +158,4 @@ function readStopTokenIds(
   const value = fields.value("stop_token_ids");
   if (value === undefined) return undefined;
   return requireIds(value, fields.path("stop_token_ids"), vocabularySize);
-}
-
-function requireFilled(text: string, path: string): string {
-  if (text !== "") return text;
-  throw new InvalidRequestError(`${path} cannot be empty`, path);
 }

@@ -34,12 +34,14 @@ export interface ServerContext {
   readonly profiles: ProfileControl | undefined;
   /** How the server was started, for those who ask; by the names of the wire. */
   readonly description: Readonly<Record<string, unknown>>;
-  /** Id of the model at `/v1/models`. */
+  /** Id of the model at `/v1/models`, and its name in answers to requests that name none. */
   readonly servedModelName: string;
   /** Unix time in seconds at which the server came up. */
   readonly startedAt: number;
   /** Size of a request body at most. */
   readonly maxBodyBytes: number;
+  /** Is told the name of each field that was taken and has no effect. */
+  readonly onIdle: (name: string) => void;
   /** Is told of every error that is not the client's. */
   readonly reportError: (error: unknown) => void;
 }

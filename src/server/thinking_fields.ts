@@ -7,6 +7,7 @@
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { ModelDescription } from "../generation.ts";
 import { type Fields, isObject, outOfRange, wrongType } from "../http/fields.ts";
+import { parsersOf } from "../text/family_parsers.ts";
 import { thinkingOf } from "../text/message_parser.ts";
 import type { MessageForms } from "./server_context.ts";
 
@@ -20,12 +21,16 @@ type Variables = Readonly<Record<string, unknown>>;
 /** Templates of different families call the switch differently. */
 const SWITCHES = ["thinking", "enable_thinking"];
 const EFFORT = "reasoning_effort";
+/** Those that templates know. */
 const EFFORTS = ["none", "low", "medium", "high"];
+/** Those that clients know. */
+const ALL_EFFORTS = [...EFFORTS, "minimal", "xhigh"];
 
 /**
  * The variables of `chat_template_kwargs`, and those that `reasoning_effort` and `reasoning` stand for.
+ * An effort is no more than a hint, so where the model's template knows none it is ignored.
  *
- * @throws {UnsupportedError} where the model's template reads no such variable.
+ * @throws {UnsupportedError} where thinking cannot be turned on or off as it is asked for.
  */
 export function readThinking(
   fields: Fields,
@@ -71,32 +76,49 @@ function wantedVariables(fields: Fields, options: ThinkingFieldsOptions): Variab
     throw new InvalidRequestError(message, "reasoning.enabled");
   }
   const isOn = enabled ?? (effort === "none" ? false : undefined);
-  return { ...switchVariables(isOn, options), ...effortVariable(effort, options) };
+  const ignored = () => fields.ignore(reasoning === undefined ? EFFORT : "reasoning");
+  return {
+    ...(isOn !== undefined && switchVariables(isOn, { ...options, ignored })),
+    ...(effort !== undefined && effortVariable(effort, { ...options, ignored })),
+  };
 }
 
 function readEffort(fields: Fields, name: string): string | undefined {
   const effort = fields.string(name);
-  if (effort === undefined || EFFORTS.includes(effort)) return effort;
+  if (effort === undefined || ALL_EFFORTS.includes(effort)) return effort;
   throw outOfRange(fields.path(name), `one of ${EFFORTS.join(", ")}`, effort);
 }
 
-function switchVariables(
-  isOn: boolean | undefined,
-  { model, forms }: ThinkingFieldsOptions,
-): Variables {
-  if (isOn === undefined) return {};
+interface WishOptions extends ThinkingFieldsOptions {
+  /** Is called where a wish has no effect. */
+  readonly ignored: () => void;
+}
+
+function switchVariables(isOn: boolean, { model, forms, ignored }: WishOptions): Variables {
   const read = SWITCHES.filter((name) => model.thinkingVariables.includes(name));
   if (read.length > 0) return Object.fromEntries(read.map((name) => [name, isOn]));
-  // Such a model always thinks.
-  if (isOn && thinkingOf(forms)?.isOpen) return {};
+  if (isOn ? thinkingOf(forms)?.isOpen : !thinksUnasked({ model, forms })) {
+    ignored();
+    return {};
+  }
   throw new UnsupportedError(
     `reasoning turned ${isOn ? "on" : "off"}`,
     `the model's chat template does not read ${SWITCHES.join(" or ")}`,
   );
 }
 
-function effortVariable(effort: string | undefined, { model }: ThinkingFieldsOptions): Variables {
-  if (effort === undefined || effort === "none") return {};
-  if (model.thinkingVariables.includes(EFFORT)) return { [EFFORT]: effort };
-  throw new UnsupportedError(EFFORT, "the model's chat template does not read it");
+/** Whether answers may have thoughts that no request asked for, as far as is known. */
+function thinksUnasked({ model, forms }: ThinkingFieldsOptions): boolean {
+  const form = forms.reasoning ?? parsersOf(model.family).reasoning;
+  return form !== undefined && form !== "deepseek-v3";
+}
+
+function effortVariable(effort: string, { model, ignored }: WishOptions): Variables {
+  if (effort === "none") return {};
+  if (!model.thinkingVariables.includes(EFFORT)) {
+    ignored();
+    return {};
+  }
+  if (EFFORTS.includes(effort)) return { [EFFORT]: effort };
+  throw outOfRange(EFFORT, `one of ${EFFORTS.join(", ")}`, effort);
 }

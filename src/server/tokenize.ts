@@ -8,9 +8,11 @@ import type { ModelDescription, TokenizeRequest } from "../generation.ts";
 import { Fields, present, requireIds, requireList, requireString } from "../http/fields.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import { readMessages } from "./chat_request.ts";
+import { IDLE_TOKENIZE_FIELDS } from "./idle_fields.ts";
 import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { readTemplateVariables } from "./thinking_fields.ts";
+import { readShownTools } from "./tool_fields.ts";
 
 /** Bytes of a body for each token of the context: twice what tokens of most texts have. */
 const BYTES_PER_TOKEN = 8;
@@ -29,7 +31,7 @@ function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
 /** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
 export async function handleTokenize(context: ServerContext, request: Request): Promise<Response> {
   const { engine } = context;
-  const { requests, batch } = readTexts(await readJsonBody(request, bodyLimit(context)));
+  const { requests, batch } = readTexts(await readJsonBody(request, bodyLimit(context)), context);
   const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
     (error: unknown) => {
       throw asClientWrote(error, "chat");
@@ -48,8 +50,8 @@ interface Texts {
   readonly batch: boolean;
 }
 
-function readTexts(body: unknown): Texts {
-  const fields = new Fields(body);
+function readTexts(body: unknown, { onIdle }: ServerContext): Texts {
+  const fields = new Fields(body, { onIdle });
   fields.string("model");
   const prompt = fields.value("prompt");
   const hasMessages = fields.value("messages") !== undefined;
@@ -74,9 +76,10 @@ function readPrompts(fields: Fields): Texts {
 }
 
 function readConversation(fields: Fields): Texts {
+  fields.takeIdle(IDLE_TOKENIZE_FIELDS);
   const request = present<TokenizeRequest>({
     messages: readMessages(fields),
-    tools: fields.list("tools"),
+    tools: readShownTools(fields),
     templateVariables: readTemplateVariables(fields),
     continueFinalMessage: fields.boolean("continue_final_message") || undefined,
   });

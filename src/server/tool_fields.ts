@@ -7,11 +7,12 @@ import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { Constraint } from "../generation.ts";
 import { jsonSource } from "../grammar/json_source.ts";
 import { TOOL_FORMATS, type ToolConstraint } from "../grammar/tool_grammar.ts";
-import { Fields, isObject, outOfRange, requireString, wrongType } from "../http/fields.ts";
+import { type Fields, isObject, outOfRange, requireString, wrongType } from "../http/fields.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import { IDLE_TOOL_FIELDS } from "./idle_fields.ts";
 
 export interface RequestTools {
-  /** As the client wrote them, for the chat template; absent when the model is to see none. */
+  /** As the client wrote them, for the chat template, without nulls; absent when it is to see none. */
   readonly shown: readonly unknown[] | undefined;
   /** Names of those that may be called. */
   readonly names: readonly string[];
@@ -22,6 +23,8 @@ export interface RequestTools {
 export type EnforcedCalls = Omit<ToolConstraint, "format">;
 
 interface Tool {
+  /** What the chat template is given of it. */
+  readonly shown: object;
   readonly name: string;
   /** JSON schema of its arguments. */
   readonly parameters: unknown;
@@ -34,23 +37,23 @@ interface Tool {
  * not get to know the tools, with a tool chosen by name it knows of no other.
  */
 export function readTools(fields: Fields): RequestTools {
-  const shown = fields.list("tools") ?? [];
   const tools = readToolList(fields);
   const choice = readChoice(fields, tools);
   const parallel = fields.boolean("parallel_tool_calls") ?? true;
-  if (shown.length === 0 || choice === "none") {
+  if (tools.length === 0 || choice === "none") {
     return { shown: undefined, names: [], enforced: undefined };
   }
   const isFree = choice === "auto" && parallel && !tools.some(({ isStrict }) => isStrict);
-  if (isFree) return { shown, names: tools.map(({ name }) => name), enforced: undefined };
+  if (isFree) {
+    return { shown: shownOf(tools), names: tools.map(({ name }) => name), enforced: undefined };
+  }
   const wanted = typeof choice === "string" ? tools : [choice];
   const names = wanted.map(({ name }) => name);
   const functions = wanted.map(({ name, parameters, isStrict }) =>
     choice === "auto" && !isStrict ? { name } : { name, parameters },
   );
-  const isWanted = (_: unknown, i: number) => wanted.includes(tools[i]!);
   return {
-    shown: shown.filter(isWanted),
+    shown: shownOf(wanted),
     names,
     enforced: { functions, required: choice !== "auto", parallel },
   };
@@ -84,6 +87,15 @@ export function toolConstraint(
   return { kind: "tools", source: jsonSource(constraint, "tools") };
 }
 
+/** The field `tools`, as the chat template is given them; undefined when it is absent. */
+export function readShownTools(fields: Fields): readonly object[] | undefined {
+  return fields.value("tools") === undefined ? undefined : shownOf(readToolList(fields));
+}
+
+function shownOf(tools: readonly Tool[]): readonly object[] {
+  return tools.map(({ shown }) => shown);
+}
+
 /** Names of the functions in the field `tools`, in its order; none when it is absent. */
 export function readToolNames(fields: Fields): readonly string[] {
   return readToolList(fields).map(({ name }) => name);
@@ -91,14 +103,16 @@ export function readToolNames(fields: Fields): readonly string[] {
 
 function readToolList(fields: Fields): readonly Tool[] {
   const tools = fields.list("tools") ?? [];
-  return tools.map((tool, i) => readTool(new Fields(tool, fields.path(`tools[${i}]`))));
+  return tools.map((tool, i) => readTool(fields.within(tool, fields.path(`tools[${i}]`))));
 }
 
-/** Fields that are not known here are for the chat template, which is given the tool as it is. */
+/** Fields that are not known here are for the chat template. */
 function readTool(tool: Fields): Tool {
+  tool.takeIdle(IDLE_TOOL_FIELDS);
   const type = tool.string("type") ?? "function";
   if (type !== "function") throw outOfRange(tool.path("type"), '"function"', type);
-  const called = new Fields(tool.value("function"), tool.path("function"));
+  const called = tool.within(tool.value("function"), tool.path("function"));
+  called.takeIdle(IDLE_TOOL_FIELDS);
   const name = requireString(called.value("name"), called.path("name"));
   if (name === "") {
     throw new InvalidRequestError(`${called.path("name")} cannot be empty`, called.path("name"));
@@ -106,7 +120,14 @@ function readTool(tool: Fields): Tool {
   called.string("description");
   called.object("parameters");
   const parameters = called.value("parameters");
-  return { name, parameters, isStrict: called.boolean("strict") ?? false };
+  const shown = { ...shownPart(tool), function: shownPart(called) };
+  return { shown, name, parameters, isStrict: called.boolean("strict") ?? false };
+}
+
+/** What is null, or a note for others than the model, is as good as absent. */
+function shownPart(part: Fields): object {
+  const said = part.names().filter((name) => !Object.hasOwn(IDLE_TOOL_FIELDS, name));
+  return Object.fromEntries(said.map((name) => [name, part.value(name)]));
 }
 
 /** "none", "auto", "required", or the one tool that must be called. */
@@ -126,10 +147,10 @@ function readChoice(fields: Fields, tools: readonly Tool[]): "none" | "auto" | "
     );
   }
   if (choice === "required") return choice;
-  const named = new Fields(choice, "tool_choice");
+  const named = fields.within(choice, "tool_choice");
   const type = named.string("type") ?? "function";
   if (type !== "function") throw outOfRange(named.path("type"), '"function"', type);
-  const called = new Fields(named.value("function"), named.path("function"));
+  const called = named.within(named.value("function"), named.path("function"));
   const name = requireString(called.value("name"), called.path("name"));
   called.end();
   named.end();

@@ -12,12 +12,17 @@ const OTHER_INTERFACE = "it is another interface; /v1/chat/completions answers c
 const WEIGHTS = "weights stay as they were loaded";
 const ADAPTERS = "no adapters can be loaded";
 const MEMORY = "memory is held until the server ends";
+const REMOTE_WEIGHTS = "weights are read from files, and sent to no other server";
+const FILES = "files are not taken; /generate has input_embeds in its body";
+const ONE_CACHE =
+  "the cache has no further storage but --prefix-cache-dir; /flush_cache empties it";
 const SESSIONS = "there are no sessions; prompts that begin alike share the cache";
 const EXPERTS = "where experts are asked for is not recorded";
 const PAUSE = "generation cannot be paused; /abort_request ends requests";
 
 /** Path -> why it cannot be used. */
 export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
+  ["/generate_from_file", FILES],
   ["/encode", EMBEDDINGS],
   ["/classify", EMBEDDINGS],
   ["/v1/embeddings", EMBEDDINGS],
@@ -31,6 +36,7 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/v1/responses/:id", NO_RESPONSES],
   ["/v1/responses/:id/cancel", NO_RESPONSES],
   ["/v1/messages", OTHER_INTERFACE],
+  ["/v1/messages/count_tokens", OTHER_INTERFACE],
   ["/api/chat", OTHER_INTERFACE],
   ["/api/generate", OTHER_INTERFACE],
   ["/invocations", OTHER_INTERFACE],
@@ -41,8 +47,14 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/init_weights_update_group", WEIGHTS],
   ["/get_weights_by_name", WEIGHTS],
   ["/update_weight_version", WEIGHTS],
+  ["/get_weight_version", "/get_model_info tells it"],
+  ["/update_weights_from_ipc", WEIGHTS],
+  ["/destroy_weights_update_group", WEIGHTS],
+  ["/init_weights_send_group_for_remote_instance", REMOTE_WEIGHTS],
+  ["/send_weights_to_remote_instance", REMOTE_WEIGHTS],
   ["/load_lora_adapter", ADAPTERS],
   ["/unload_lora_adapter", ADAPTERS],
+  ["/clear_hicache_storage_backend", ONE_CACHE],
   ["/release_memory_occupation", MEMORY],
   ["/resume_memory_occupation", MEMORY],
   ["/open_session", SESSIONS],

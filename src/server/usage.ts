@@ -6,7 +6,7 @@
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk } from "../generation.ts";
 import type { Fields } from "../http/fields.ts";
-import { UNSUPPORTED_STREAM_OPTIONS } from "./unsupported_fields.ts";
+import { IDLE_STREAM_OPTIONS } from "./idle_fields.ts";
 
 export interface StreamOptions {
   /** Whether an event at the end tells of it. */
@@ -15,20 +15,20 @@ export interface StreamOptions {
   readonly continuousUsage: boolean;
 }
 
-/** The field `stream_options`. */
+const NO_USAGE: StreamOptions = { includeUsage: false, continuousUsage: false };
+
+/** The field `stream_options`; without a stream there is nothing that it could say anything about. */
 export function readStreamOptions(fields: Fields, stream: boolean): StreamOptions {
   const options = fields.object("stream_options");
-  if (options === undefined) return { includeUsage: false, continuousUsage: false };
-  if (!stream) {
-    throw new InvalidRequestError(
-      "stream_options can only be given when stream is true",
-      "stream_options",
-    );
-  }
-  options.refuse(UNSUPPORTED_STREAM_OPTIONS);
+  if (options === undefined) return NO_USAGE;
+  options.takeIdle(IDLE_STREAM_OPTIONS);
   const includeUsage = options.boolean("include_usage") ?? false;
   const continuousUsage = options.boolean("continuous_usage_stats") ?? false;
   options.end();
+  if (!stream) {
+    fields.ignore("stream_options");
+    return NO_USAGE;
+  }
   if (continuousUsage && !includeUsage) {
     throw new InvalidRequestError(
       "stream_options.continuous_usage_stats can only be given when include_usage is true",

@@ -3,17 +3,14 @@
  *
  * @module
  */
-import type {
-  GenerationChunk,
-  LogprobOptions,
-  TokenLogprob,
-  TokenLogprobs,
-} from "../generation.ts";
+import type { GenerationChunk } from "../generation.ts";
+import type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "../logprobs.ts";
 
-type Triple = readonly [logprob: number | null, token: number, text: string | null];
+/** All null for an embedding, which is no token. */
+type Triple = readonly [logprob: number | null, token: number | null, text: string | null];
 type Triples = readonly Triple[] | null;
 
-const triple = ({ logprob, token, text }: TokenLogprob | TokenLogprobs): Triple => [
+const triple = ({ logprob, token, text }: TokenLogprob | PromptLogprobs): Triple => [
   logprob,
   token,
   text ?? null,
@@ -47,7 +44,7 @@ export class WireLogprobs {
     return this.#lists;
   }
 
-  #push(side: "input" | "output", entry: TokenLogprobs): void {
+  #push(side: "input" | "output", entry: PromptLogprobs): void {
     this.#lists[`${side}_token_logprobs`]!.push(triple(entry));
     this.#lists[`${side}_top_logprobs`]?.push(triples(entry.top));
     this.#lists[`${side}_token_ids_logprobs`]?.push(triples(entry.given));
@@ -65,7 +62,7 @@ export function wireChatLogprobs(entries: readonly TokenLogprobs[]): object {
 }
 
 /** `choices[].logprobs` of completions: parallel lists, and the likeliest tokens by their text. */
-export function wireCompletionLogprobs(entries: readonly TokenLogprobs[]): object {
+export function wireCompletionLogprobs(entries: readonly PromptLogprobs[]): object {
   return {
     // Where a token stands in the text is not told: tokens may end inside a character.
     text_offset: entries.map(() => -1),

@@ -185,6 +185,11 @@ describe("log-probabilities", () => {
     { return_logprob: [false, false] },
     { return_logprob: null, logprob_start_len: -1, top_logprobs_num: 0 },
     { return_text_in_logprobs: false, token_ids_logprob: [] },
+    { logprob_start_len: 0 },
+    { top_logprobs_num: 2 },
+    { token_ids_logprob: [1] },
+    { return_text_in_logprobs: true },
+    { return_logprob: false, logprob_start_len: [0, 1], top_logprobs_num: [5, 0] },
     { return_logprob: [null, false], top_logprobs_num: [0, null], token_ids_logprob: [[], null] },
   ])("%j asks for none", async (fields) => {
     expect(await asked({ text: ["a", "b"], ...fields })).toEqual([undefined, undefined]);
@@ -194,13 +199,10 @@ describe("log-probabilities", () => {
     expect(await asked({ text: "ab", return_logprob: true })).toEqual([{ promptStart: -1 }]);
   });
 
-  test("of embeddings none of the prompt's, unless a start asks for what cannot be", async () => {
-    const input_embeds = [[1, 2, 3, 4]];
-    for (const start of [{}, { logprob_start_len: -1 }]) {
-      expect(await asked({ input_embeds, return_logprob: true, ...start })).toEqual([{}]);
-    }
-    const zero = { input_embeds, return_logprob: true, logprob_start_len: 0 };
-    expect(await asked(zero)).toEqual([{ promptStart: 0 }]);
+  test("of embeddings are asked for as those of tokens", async () => {
+    const body = { input_embeds: [[1, 2, 3, 4]], return_logprob: true };
+    expect(await asked(body)).toEqual([{ promptStart: -1 }]);
+    expect(await asked({ ...body, logprob_start_len: 0 })).toEqual([{ promptStart: 0 }]);
   });
 
   test("one value serves the whole batch, a list has one for each prompt", async () => {
@@ -229,13 +231,7 @@ describe("log-probabilities", () => {
     [{ top_logprobs_num: 1025 }, "top_logprobs_num must be at least 0 and at most 1024, got 1025"],
     [{ token_ids_logprob: [65536] }, "token_ids_logprob[0] must be at least 0 and at most 65535"],
     [{ token_ids_logprob: [[1]] }, "token_ids_logprob[0] must be an integer, got a list"],
-    [{ top_logprobs_num: 2 }, "top_logprobs_num can only be given when return_logprob is true"],
-    [{ logprob_start_len: 0 }, "logprob_start_len can only be given when return_logprob is true"],
-    [{ token_ids_logprob: [1] }, "token_ids_logprob can only be given when return_logprob is true"],
-    [
-      { return_text_in_logprobs: true },
-      "return_text_in_logprobs can only be given when return_logprob is true",
-    ],
+    [{ return_text_in_logprobs: 1 }, "return_text_in_logprobs must be true or false, got 1"],
   ])("%j is refused", async (fields, message) => {
     const response = await post(setUp().app, "/generate", { text: "a", ...fields });
     expect(response.status).toBe(400);

@@ -45,8 +45,8 @@ test("the response has every documented field, those without a value as null", a
   expect(body.created - now).toBeOneOf([0, 1]);
 });
 
-test("id is the engine's when no rid is given, and model is default", async () => {
-  expect(await complete({})).toMatchObject({ id: "scripted-1", model: "default" });
+test("id is the engine's when no rid is given", async () => {
+  expect(await complete({})).toMatchObject({ id: "scripted-1" });
 });
 
 test("content is null when the model says nothing", async () => {

@@ -13,7 +13,7 @@ const FIELDS: readonly (readonly [string, unknown])[] = [
   ["bootstrap_port", 8998],
   ["bootstrap_room", 12],
   ["bootstrap_pair_key", "k"],
-  ["data_parallel_rank", 0],
+  ["data_parallel_rank", 1],
 ];
 
 describe.each([

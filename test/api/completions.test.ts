@@ -146,7 +146,7 @@ describe("fields", () => {
     [{ rid: "" }, "rid cannot be empty"],
     [{ regex: "a", ebnf: "b" }, "Only one of regex, json_schema, or ebnf can be set"],
     [{ min_tokens: 16 }, "min_tokens must be 0 or below the 16 tokens allowed, got 16"],
-    [{ stream_options: {} }, "stream_options can only be given when stream is true"],
+    [{ stream_options: { x: 1 } }, "Cannot use stream_options.x: it is not a known"],
     [{ messages: [] }, "Cannot use messages: it is not a known field"],
     [{ lora_path: "x" }, "Cannot use lora_path: it is not supported yet"],
   ])("%j is refused", async (fields, message) => {

@@ -47,6 +47,36 @@ describe("how much to think", () => {
     );
   });
 
+  test("is nothing to take from a model that does not think unless it is asked to", async () => {
+    const off = [{ reasoning_effort: "none" }, { reasoning: { enabled: false } }];
+    for (const body of off) {
+      expect(await variables(body, [])).toBeUndefined();
+      expect(await variables(body, [], { reasoningParser: "deepseek-v3" })).toBeUndefined();
+      const thinker = new ScriptedEngine({ model: { family: "deepseek-r1" } });
+      const response = await post(createApp(thinker), PATH, { ...fields, ...body });
+      expect(await errorMessage(response)).toContain("Cannot use reasoning turned off");
+    }
+  });
+
+  test.each(["minimal", "low", "medium", "high", "xhigh"])(
+    "is a hint without an effect where the template knows no effort: %s",
+    async (reasoning_effort) => {
+      const told: string[] = [];
+      const onIdleField = (name: string) => told.push(name);
+      expect(await variables({ reasoning_effort }, [], { onIdleField })).toBeUndefined();
+      expect(told).toEqual(["reasoning_effort"]);
+      const body = { reasoning: { effort: reasoning_effort } };
+      expect(await variables(body, ["thinking"], { onIdleField })).toBeUndefined();
+      expect(told).toEqual(["reasoning_effort", "reasoning"]);
+    },
+  );
+
+  test.each(["minimal", "xhigh"])("has to be one that the template knows: %s", async (effort) => {
+    expect(await variables({ reasoning_effort: effort }, ["reasoning_effort"])).toBe(
+      `reasoning_effort must be one of none, low, medium, high, got "${effort}"`,
+    );
+  });
+
   test("tells the parser that thoughts come", async () => {
     const script = () => ({ pieces: ["Hm.</think>Yes."] });
     const engine = new ScriptedEngine({ script, model: { thinkingVariables: ["thinking"] } });
@@ -58,10 +88,6 @@ describe("how much to think", () => {
   });
 
   test.each<[object, string]>([
-    [
-      { reasoning_effort: "low" },
-      "Cannot use reasoning_effort: the model's chat template does not",
-    ],
     [{ reasoning: { enabled: true } }, "Cannot use reasoning turned on: the model's chat template"],
     [{ reasoning_effort: "most" }, "reasoning_effort must be one of none, low, medium, high"],
     [{ reasoning: { effort: 1 } }, "reasoning.effort must be a string, got 1"],

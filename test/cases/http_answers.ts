@@ -47,7 +47,7 @@ export const ANSWERS: readonly HttpCase[] = [
     json: {
       id: "r",
       object: "chat.completion",
-      model: "default",
+      model: "models/scripted",
       choices: [
         {
           message: { role: "assistant", content: "one two" },
@@ -56,6 +56,34 @@ export const ANSWERS: readonly HttpCase[] = [
         },
       ],
     },
+  },
+  {
+    name: "a chat with fields that change nothing",
+    path: CHAT,
+    body: { messages, store: true, prompt_cache_key: "k", verbosity: "low", nobody_knows: null },
+    status: 200,
+    json: { object: "chat.completion" },
+  },
+  {
+    name: "a chat in the words of another server",
+    path: CHAT,
+    body: { messages, guided_choice: ["one", "two"], n_predict: -1, repeat_penalty: 1 },
+    status: 200,
+    json: { object: "chat.completion" },
+  },
+  {
+    name: "a completion that brings fields for log-probabilities and asks for none",
+    path: "/generate",
+    body: {
+      text: "abc",
+      return_logprob: false,
+      logprob_start_len: 0,
+      top_logprobs_num: 2,
+      return_text_in_logprobs: true,
+    },
+    status: 200,
+    options: { script },
+    json: { text: "one two" },
   },
   {
     name: "a streamed chat",

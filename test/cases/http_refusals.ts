@@ -110,6 +110,24 @@ const ONCE: readonly HttpCase[] = [
     ...flat(400, "BadRequestError", "Cannot use lora_path"),
   },
   {
+    name: "a choice beside a grammar",
+    path: CHAT,
+    body: { messages, regex: "a", guided_choice: ["a"] },
+    ...flat(400, "BadRequestError", "Only one of regex, json_schema, or ebnf can be set"),
+  },
+  {
+    name: "a penalty by two names",
+    path: CHAT,
+    body: { messages, repetition_penalty: 1, repeat_penalty: 2 },
+    ...flat(400, "BadRequestError", "repeat_penalty must be what repetition_penalty is"),
+  },
+  {
+    name: "a file",
+    path: "/generate_from_file",
+    body: {},
+    ...flat(400, "BadRequestError", "Cannot use /generate_from_file"),
+  },
+  {
     name: "a prompt of nothing",
     path: "/v1/completions",
     body: { prompt: "" },

@@ -35,7 +35,7 @@ describe("Fields", () => {
     ["list", {}, "a.f must be a list, got an object"],
     ["object", [1], "a.f must be an object, got a list"],
   ] as const)("%s refuses %j by its path", (kind, value, message) => {
-    const fields = new Fields({ f: value }, "a");
+    const fields = new Fields({ f: value }, { path: "a" });
     expect(() => fields[kind]("f")).toThrow(new HttpError("malformed_body", message));
   });
 
@@ -53,7 +53,7 @@ describe("Fields", () => {
   });
 
   test("end() names the first field that nobody read", () => {
-    const fields = new Fields({ known: 1, wrong: 2 }, "params");
+    const fields = new Fields({ known: 1, wrong: 2 }, { path: "params" });
     fields.integer("known");
     expect(() => fields.end()).toThrow(
       new InvalidRequestError("Cannot use params.wrong: it is not a known field", "params.wrong"),
@@ -67,16 +67,52 @@ describe("Fields", () => {
     expect(() => fields.end()).toThrow("__proto__");
   });
 
-  test("refuse() takes neutral values and names the others", () => {
+  test("end() takes a null of any name, which asks for nothing", () => {
+    const fields = new Fields({ known: null, other: null });
+    fields.integer("known");
+    expect(() => fields.end()).not.toThrow();
+  });
+
+  test("takeIdle() takes values that change nothing, says so, and names the others", () => {
     const table = { n: [1], tools: (value: unknown) => Array.isArray(value) && value.length === 0 };
     for (const body of [{}, { n: null, tools: null }, { n: 1, tools: [] }]) {
-      const fields = new Fields(body);
-      expect(() => fields.refuse(table)).not.toThrow();
+      const idle: string[] = [];
+      const fields = new Fields(body, { onIdle: (name) => idle.push(name) });
+      expect(() => fields.takeIdle(table)).not.toThrow();
       expect(() => fields.end()).not.toThrow();
+      expect(idle).toEqual(Object.values(body).includes(1) ? ["n", "tools"] : []);
     }
     const refusal = (field: string) => new UnsupportedError(field, "it is not supported yet");
-    expect(() => new Fields({ n: 2 }).refuse(table)).toThrow(refusal("n"));
-    expect(() => new Fields({ tools: [{}] }, "x").refuse(table)).toThrow(refusal("x.tools"));
+    expect(() => new Fields({ n: 2 }).takeIdle(table)).toThrow(refusal("n"));
+    const inner = new Fields({ tools: [{}] }, { path: "x" });
+    expect(() => inner.takeIdle(table)).toThrow(refusal("x.tools"));
+  });
+
+  test("an object inside of another tells of idle fields as that does", () => {
+    const idle: string[] = [];
+    const fields = new Fields(
+      { a: { b: 1 }, l: [{ b: 2 }] },
+      { onIdle: (name) => idle.push(name) },
+    );
+    fields.object("a")!.takeIdle({ b: () => true });
+    fields.within(fields.list("l")![0], "l[0]").takeIdle({ b: () => true });
+    expect(idle).toEqual(["b", "b"]);
+  });
+
+  test("alias() reads a field by its other name, and errors call it by that", () => {
+    const fields = new Fields({ n_predict: 0, top_k: 4, k: 4, a: 1, b: null });
+    fields.alias("max_tokens", "n_predict");
+    fields.alias("top_k", "k");
+    fields.alias("a", "b");
+    expect(fields.value("max_tokens")).toBe(0);
+    expect(() => fields.integer("max_tokens", { min: 1 })).toThrow(
+      new InvalidRequestError("n_predict must be at least 1, got 0", "n_predict"),
+    );
+    expect([fields.integer("top_k"), fields.integer("a")]).toEqual([4, 1]);
+    expect(() => fields.end()).not.toThrow();
+    expect(() => new Fields({ top_k: 4, k: 5 }).alias("top_k", "k")).toThrow(
+      new InvalidRequestError("k must be what top_k is, for which it is another name", "k"),
+    );
   });
 
   test("describes values that are nested beyond any stack", () => {

@@ -62,6 +62,17 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       expect(order).toEqual(order.toSorted((x, y) => x - y));
     });
 
+    test("the embedded model is served under the name of its folder", async () => {
+      const [model] = (await client().models.list()).data;
+      expect(model!.id).toBe("tiny-deepseek-v3");
+      expect(await client().models.retrieve(model!.id)).toMatchObject({ id: model!.id });
+      const { model: _, ...unnamed } = request;
+      const body = JSON.stringify({ ...unnamed, max_tokens: 1 });
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
+      expect(await answer.json()).toMatchObject({ model: "tiny-deepseek-v3" });
+    });
+
     test("the openai client gets the same answer at once and in pieces", async () => {
       const whole = await client().chat.completions.create(request);
       const text = whole.choices[0]!.message.content!;

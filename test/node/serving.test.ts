@@ -178,6 +178,26 @@ describe("wisp launch_server", () => {
     expect(stdout()).not.toContain("secret");
   });
 
+  test("names a field that changes no answer once in its log", async () => {
+    const { url, lines } = await served(["--stream-interval", "2"]);
+    for (const user of ["a", "b"]) await generate(url(), { text: "a", user, store: null });
+    const told = lines().filter((line) => line.includes("The server takes"));
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatch(/The server takes the field "user" and does nothing with it$/);
+  });
+
+  test("serves a model under the name of its folder", async () => {
+    const engine = new ScriptedEngine({ model: { path: "/models/tiny" } });
+    const { url } = await served(["--enable-metrics"], engine);
+    const { data } = (await (await fetch(`${url()}/v1/models`)).json()) as { data: object[] };
+    expect(data).toMatchObject([{ id: "tiny", root: "/models/tiny" }]);
+    const info = await (await fetch(`${url()}/get_server_info`)).json();
+    expect(info).toMatchObject({ served_model_name: "tiny", model_path: "/models/tiny" });
+    await generate(url(), { text: "a" });
+    const metrics = await (await fetch(`${url()}/metrics`)).text();
+    expect(metrics).toContain('wisp:num_requests_total{model_name="tiny"} 1\n');
+  });
+
   test("logs no requests unless asked", async () => {
     const { url, stdout } = await served();
     await generate(url(), { text: "a", rid: "r-7" });

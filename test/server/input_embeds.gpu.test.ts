@@ -46,7 +46,7 @@ test("one prompt and a batch answer as their tokens do, cached by content", asyn
   expect(batch.map(({ meta_info }) => meta_info.prompt_tokens)).toEqual([13, 6]);
   expect(batch.map(({ meta_info }) => meta_info.cached_tokens)).toEqual([12, 0]);
   expect(tokens.map(({ meta_info }) => meta_info.cached_tokens)).toEqual([0, 0]);
-  expect(single.meta_info.input_token_logprobs).toEqual([]);
+  expect(single.meta_info.input_token_logprobs).toEqual([[null, null, null]]);
   const outputs = ({ text, output_ids, meta_info }: Scored) => [
     text,
     output_ids,
@@ -66,11 +66,32 @@ test("samples of embeddings compute them once", async () => {
   expect(answers.map(({ meta_info }) => meta_info.cached_tokens)).toEqual([0, 19, 19]);
 });
 
-test("scores of embeddings are refused by name", async () => {
-  const body = { input_embeds: rows([5, 6]), return_logprob: true, logprob_start_len: 0 };
+test.each([
+  [{ logprob_start_len: 0 }, 7],
+  [{ logprob_start_len: 3 }, 4],
+  [{}, 1],
+])("embeddings have nulls, their completion has log-probabilities: %j", async (start, count) => {
+  const wish = { top_logprobs_num: 2, token_ids_logprob: [9], return_text_in_logprobs: true };
+  const body = { ...wish, ...start };
+  const { meta_info } = await generate<Scored>({ input_embeds: rows(ids(4, 7)), ...body });
+  const tokens = await generate<Scored>({ input_ids: ids(4, 7), ...body });
+  expect(meta_info.prompt_tokens).toBe(7);
+  expect(meta_info).toMatchObject({
+    input_token_logprobs: new Array(count).fill([null, null, null]),
+    input_top_logprobs: new Array(count).fill(null),
+    input_token_ids_logprobs: new Array(count).fill(null),
+  });
+  expect(tokens.meta_info.input_token_logprobs).toHaveLength(count);
+  const outputs = ({ meta_info: info }: Scored) =>
+    Object.entries(info).filter(([name]) => name.startsWith("output_"));
+  expect(outputs({ ...tokens, meta_info })).toEqual(outputs(tokens));
+});
+
+test("a start behind the last embedding is refused", async () => {
+  const body = { input_embeds: rows([5, 6]), return_logprob: true, logprob_start_len: 2 };
   const response = await post(app, "/generate", body);
   expect(response.status).toBe(400);
   expect(await errorMessage(response)).toBe(
-    "logprob_start_len cannot be given with input_embeds: only tokens have log-probabilities",
+    "logprob_start_len must be -1 or a prompt position below 2, got 2",
   );
 });

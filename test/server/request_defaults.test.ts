@@ -58,6 +58,12 @@ describe("withDefaults()", () => {
     const own = { text: "a", sampling_params: { ebnf: 'root ::= "b"' } };
     const { sampling } = await asked({ samplingParams }, "/generate", own);
     expect(sampling).toEqual({ ebnf: 'root ::= "b"' });
+    const chosen = { ...CHAT, guided_choice: ["b"] };
+    const choice = await asked({ samplingParams }, "/v1/chat/completions", chosen);
+    expect(choice.sampling).not.toHaveProperty("regex");
+    const tag = { text: "a", sampling_params: { structural_tag: "{}" } };
+    const tagged = await asked({ samplingParams }, "/generate", tag);
+    expect(tagged.sampling).toEqual({ structuralTag: "{}" });
     const none = await asked({ samplingParams }, "/generate", { text: "a" });
     expect(none.sampling).toEqual({ regex: "a+" });
   });

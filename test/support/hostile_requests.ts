@@ -19,6 +19,10 @@ const GENERATE = {
   token_ids_logprob: [[1, 2], []],
   return_text_in_logprobs: true,
   image_data: null,
+  model: "default",
+  lora_path: "",
+  conversation_id: "c",
+  log_metrics: false,
 };
 
 const TOKENS = {
@@ -48,7 +52,7 @@ const CHAT = {
   model: "m",
   messages: [
     { role: "system", content: "be brief" },
-    { role: "user", content: [{ type: "text", text: "hello" }] },
+    { role: "user", content: [{ type: "text", text: "hello", cache_control: { type: "e" } }] },
     {
       role: "assistant",
       content: null,
@@ -75,6 +79,25 @@ const CHAT = {
   user: "u",
   metadata: { a: "b" },
   reasoning: { enabled: true },
+  store: true,
+  service_tier: "flex",
+  prompt_cache_key: "k",
+  verbosity: "low",
+  repeat_penalty: 1.1,
+};
+
+/** Forms, one of which a request may have. */
+const FORMED = {
+  messages: [{ role: "user", content: "hello", provider_specific_fields: { a: 1 } }],
+  structured_outputs: { choice: ["yes", "no"], disable_fallback: true },
+  guided_choice: ["yes", "no"],
+  guided_json: null,
+  guided_regex: "",
+  guided_grammar: null,
+  n_predict: -1,
+  echo: false,
+  best_of: 1,
+  add_generation_prompt: true,
 };
 
 const PARSE_CALLS = {
@@ -97,6 +120,9 @@ const COMPLETION = {
   stream: true,
   stream_options: { include_usage: true, continuous_usage_stats: false },
   response_format: { type: "json_schema", json_schema: { name: "s", schema: {}, strict: true } },
+  guided_json: {},
+  repeat_penalty: 1.1,
+  cache_prompt: true,
   seed: 1,
   rid: "r",
 };
@@ -193,6 +219,7 @@ export const TEMPLATES: readonly (readonly [path: string, body: object])[] = [
   ["/generate", GENERATE],
   ["/generate", TOKENS],
   ["/v1/chat/completions", CHAT],
+  ["/v1/chat/completions", FORMED],
   ["/parse_function_call", PARSE_CALLS],
   ["/separate_reasoning", SEPARATE],
   ["/v1/completions", COMPLETION],
