@@ -17,7 +17,7 @@ export abstract class EngineError extends Error {
 
 /** A request that can never be served as it is written. The client must change it. */
 export class InvalidRequestError extends EngineError {
-  readonly code = "invalid_request";
+  readonly code: "invalid_request" | "context_length_exceeded" = "invalid_request";
   /** Name of the offending field as the client wrote it, when one is to blame. */
   readonly field: string | undefined;
 
@@ -25,6 +25,11 @@ export class InvalidRequestError extends EngineError {
     super(message, options);
     this.field = field;
   }
+}
+
+/** A prompt, or a prompt and the completion that is asked for, beyond what the model's context holds. */
+export class ContextLengthError extends InvalidRequestError {
+  override readonly code = "context_length_exceeded";
 }
 
 /** A fixed-size resource is full. The same request may succeed later. */
@@ -53,14 +58,26 @@ export class CheckpointError extends EngineError {
   }
 }
 
+export interface FieldErrorOptions extends ErrorOptions {
+  /** Name of the offending field as the client wrote it, when one is to blame. */
+  readonly field?: string | undefined;
+}
+
 /** Something well-formed that this engine does not do. */
 export class UnsupportedError extends EngineError {
   readonly code = "unsupported";
   readonly feature: string;
+  /** Name of the offending field as the client wrote it, when one is to blame. */
+  readonly field: string | undefined;
 
-  constructor(feature: string, reason = "it is not supported", options?: ErrorOptions) {
+  constructor(
+    feature: string,
+    reason = "it is not supported",
+    { field, ...options }: FieldErrorOptions = {},
+  ) {
     super(`Cannot use ${feature}: ${reason}`, options);
     this.feature = feature;
+    this.field = field;
   }
 }
 

@@ -37,6 +37,7 @@ export type { StepReport } from "./engine/step_report.ts";
 export {
   CapacityError,
   CheckpointError,
+  ContextLengthError,
   DeviceError,
   EngineError,
   InvalidRequestError,

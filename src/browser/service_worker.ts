@@ -10,7 +10,8 @@
 import { errorData } from "../engine/error_data.ts";
 import { messagePort } from "../engine/port.ts";
 import { RemoteEngine } from "../engine/remote_engine.ts";
-import { flatErrorResponse, HttpError } from "../http/error_response.ts";
+import { errorResponse, HttpError } from "../http/error_response.ts";
+import { REQUEST_ID_HEADER, requestIdOf } from "../http/request_id.ts";
 import { createApp } from "../server/app.ts";
 import { isEndpointPath } from "../server/endpoint_paths.ts";
 import {
@@ -161,8 +162,9 @@ async function answer(request: Request, path: string): Promise<Response> {
   const offer = await offers.newest();
   if (offer === undefined) {
     const problem = "no page that has an engine is open";
-    return flatErrorResponse(
+    return errorResponse(
       new HttpError("unavailable", `Cannot ${request.method} ${path}: ${problem}`),
+      { [REQUEST_ID_HEADER]: requestIdOf(request.headers) },
     );
   }
   return offer.answer(await atPath(request, path));

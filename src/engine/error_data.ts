@@ -6,6 +6,7 @@
 import {
   CapacityError,
   CheckpointError,
+  ContextLengthError,
   DeviceError,
   EngineError,
   GroupError,
@@ -33,7 +34,15 @@ export interface ErrorData {
 const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   ...{ Error, TypeError, RangeError, SyntaxError, ReferenceError },
   ...{ EngineError, InvalidRequestError, GrammarError, CapacityError, CheckpointError },
-  ...{ UnsupportedError, DeviceError, KernelError, TransferError, WorkerError, GroupError },
+  ...{
+    ContextLengthError,
+    UnsupportedError,
+    DeviceError,
+    KernelError,
+    TransferError,
+    WorkerError,
+    GroupError,
+  },
 };
 
 const DOM_EXCEPTION = "DOMException";

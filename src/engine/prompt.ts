@@ -4,7 +4,7 @@
  * @module
  */
 import type { ContentIds } from "../cache/content_id.ts";
-import { InvalidRequestError } from "../errors.ts";
+import { ContextLengthError, InvalidRequestError } from "../errors.ts";
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
 import type { ChatRenderer } from "../text/chat_template_choice.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
@@ -146,9 +146,11 @@ function finalText(messages: readonly ChatMessage[]): string {
   );
 }
 
-function tooLong(tokens: number | string, contextLength: number): InvalidRequestError {
-  return new InvalidRequestError(
-    `The input (${tokens} tokens) is longer than the model's context length (${contextLength} tokens)`,
+/** In words by which clients tell this error from others, to shorten what they send. */
+export function tooLong(tokens: number | string, contextLength: number): ContextLengthError {
+  return new ContextLengthError(
+    `The input (${tokens} tokens) is longer than the model's context length (${contextLength} ` +
+      "tokens). Please reduce the length of the messages or prompt",
     "prompt",
   );
 }
@@ -173,10 +175,11 @@ export function completionLimit(
   if (wanted === undefined) return Math.min(fallback, room);
   if (wanted > room && allowAutoTruncate) return room;
   if (wanted > room) {
-    throw new InvalidRequestError(
+    throw new ContextLengthError(
       `Requested token count exceeds the model's maximum context length of ${contextLength} tokens. ` +
         `You requested a total of ${promptLength + wanted} tokens: ${promptLength} tokens from the ` +
-        `input and ${wanted} tokens for the completion`,
+        `input and ${wanted} tokens for the completion. This model's maximum context length is ` +
+        `${contextLength} tokens. Please reduce the length of the messages or completion`,
       "maxNewTokens",
     );
   }

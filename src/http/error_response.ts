@@ -1,12 +1,22 @@
 /**
- * Errors on the wire: one table from error code to status, and the two documented body shapes.
+ * Errors on the wire: one table from error code to status, and the documented body shapes.
  *
- * Flat, `{"object":"error","message","type","param","code"}`, is the shape of every path; a request
- * that `/generate` refuses as invalid answers nested, `{"error":{"message"}}`.
+ * An answer's body has the error twice, for the two kinds of clients: flat, as
+ * `{"object":"error","message","type","param","code"}` with the status as its code, and in OpenAI's
+ * form in its field `error`, whose `code` is a word or null. A request that `/generate` refuses as
+ * invalid answers nested alone, `{"error":{"message","type","param","code"}}` with the status as its
+ * code. `param` is the path of the field that is to blame, or null.
  *
  * @module
  */
-import { CapacityError, EngineError } from "../errors.ts";
+import {
+  CapacityError,
+  EngineError,
+  type FieldErrorOptions,
+  InvalidRequestError,
+  UnsupportedError,
+} from "../errors.ts";
+import { READ_CODINGS } from "./content_coding.ts";
 
 /** What HTTP itself can object to, before or beside the engine. */
 export type HttpErrorCode =
@@ -15,8 +25,12 @@ export type HttpErrorCode =
   | "timed_out"
   | "malformed_body"
   | "wrong_content_type"
+  | "unsupported_coding"
   | "body_too_large"
+  | "unauthorized"
+  | "forbidden"
   | "not_found"
+  | "model_not_found"
   | "method_not_allowed"
   | "unavailable";
 
@@ -26,28 +40,42 @@ export type HttpErrorCode =
  */
 export class HttpError extends EngineError {
   readonly code: HttpErrorCode;
+  /** Name of the offending field as the client wrote it, when one is to blame. */
+  readonly field: string | undefined;
 
-  constructor(code: HttpErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: HttpErrorCode, message: string, { field, ...options }: FieldErrorOptions = {}) {
     super(message, options);
     this.code = code;
+    this.field = field;
   }
 }
 
 interface WireError {
   readonly status: number;
+  /** Of the flat form. */
   readonly type: string;
+  /** What OpenAI calls it, where clients ask for such a word. */
+  readonly word?: string;
 }
 
-/** Status and `type` for each error code; a code that is not here is our fault and answers 500. */
+/** The wire's side of each error code; a code that is not here is our fault and answers 500. */
 const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["invalid_request", { status: 400, type: "BadRequestError" }],
+  [
+    "context_length_exceeded",
+    { status: 400, type: "BadRequestError", word: "context_length_exceeded" },
+  ],
   ["unsupported", { status: 400, type: "BadRequestError" }],
   ["malformed_request", { status: 400, type: "Bad Request" }],
   ["headers_too_large", { status: 431, type: "Request Header Fields Too Large" }],
   ["timed_out", { status: 408, type: "Request Timeout" }],
   ["malformed_body", { status: 400, type: "Bad Request" }],
   ["wrong_content_type", { status: 400, type: "Bad Request" }],
-  ["not_found", { status: 404, type: "NotFoundError" }],
+  ["unsupported_coding", { status: 415, type: "UnsupportedMediaTypeError" }],
+  ["unauthorized", { status: 401, type: "AuthenticationError", word: "invalid_api_key" }],
+  ["forbidden", { status: 403, type: "PermissionDeniedError" }],
+  ["not_found", { status: 404, type: "NotFoundError", word: "unknown_url" }],
+  ["model_not_found", { status: 404, type: "NotFoundError", word: "model_not_found" }],
   ["method_not_allowed", { status: 405, type: "MethodNotAllowedError" }],
   ["body_too_large", { status: 413, type: "PayloadTooLargeError" }],
   ["capacity_exceeded", { status: 503, type: "503" }],
@@ -78,37 +106,78 @@ function publicMessage(error: unknown): string {
   return wireError(error) === CLIENT_LEFT ? "The client left" : "Internal server error";
 }
 
-export interface FlatErrorBody {
+function blamedField(error: unknown): string | null {
+  const isOfRequest =
+    error instanceof InvalidRequestError ||
+    error instanceof UnsupportedError ||
+    error instanceof HttpError;
+  return isOfRequest ? (error.field ?? null) : null;
+}
+
+/** OpenAI's, which tells whose fault it is. */
+function openaiType(status: number): string {
+  return status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+export interface FlatError {
   readonly object: "error";
   readonly message: string;
   readonly type: string;
-  readonly param: null;
+  readonly param: string | null;
+  /** The status. */
   readonly code: number;
 }
 
-export function flatErrorBody(error: unknown): FlatErrorBody {
+/** Also what the event that ends a failed stream below `/v1` has in its field `error`. */
+export function flatError(error: unknown): FlatError {
   const { status, type } = wireError(error);
-  return { object: "error", message: publicMessage(error), type, param: null, code: status };
+  const param = blamedField(error);
+  return { object: "error", message: publicMessage(error), type, param, code: status };
 }
 
-export interface NestedErrorBody {
-  readonly error: { readonly message: string };
+export interface ErrorBody extends FlatError {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+  };
+}
+
+/** Both forms in one body. */
+export function errorBody(error: unknown): ErrorBody {
+  const { status, word = null } = wireError(error);
+  const flat = flatError(error);
+  const { message, param } = flat;
+  return { ...flat, error: { message, type: openaiType(status), param, code: word } };
+}
+
+export interface GenerateErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    /** The status. */
+    readonly code: number;
+  };
 }
 
 /** Also the event that ends a `/generate` stream which failed. */
-export function nestedErrorBody(error: unknown): NestedErrorBody {
-  return { error: { message: publicMessage(error) } };
+export function generateErrorBody(error: unknown): GenerateErrorBody {
+  const { message, param, code } = flatError(error);
+  return { error: { message, type: openaiType(code), param, code } };
 }
 
-export function flatErrorResponse(error: unknown, headers: HeadersInit = {}): Response {
-  return Response.json(flatErrorBody(error), { status: errorStatus(error), headers });
+export function errorResponse(error: unknown, headers: HeadersInit = {}): Response {
+  const answer = Response.json(errorBody(error), { status: errorStatus(error), headers });
+  const isCoding = error instanceof HttpError && error.code === "unsupported_coding";
+  if (isCoding) answer.headers.set("accept-encoding", READ_CODINGS);
+  return answer;
 }
 
-/** Nested for a well-formed request that is refused, flat for everything else. */
+/** Nested alone for a well-formed request that is refused. */
 export function generateErrorResponse(error: unknown): Response {
-  const refused =
-    error instanceof EngineError &&
-    (error.code === "invalid_request" || error.code === "unsupported");
-  if (!refused) return flatErrorResponse(error);
-  return Response.json(nestedErrorBody(error), { status: errorStatus(error) });
+  const refused = error instanceof InvalidRequestError || error instanceof UnsupportedError;
+  if (!refused) return errorResponse(error);
+  return Response.json(generateErrorBody(error), { status: errorStatus(error) });
 }

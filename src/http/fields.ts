@@ -42,7 +42,7 @@ export class Fields {
 
   /** @throws {HttpError} when `value` is not an object. */
   constructor(value: unknown, { path = "", onIdle }: FieldsOptions = {}) {
-    if (!isObject(value)) throw wrongType(path || "The request body", "an object", value);
+    if (!isObject(value)) throw wrongType(path, "an object", value);
     this.#values = value;
     this.#path = path;
     this.#onIdle = onIdle;
@@ -141,8 +141,10 @@ export class Fields {
     for (const [name, idle] of Object.entries(fields)) {
       const value = this.value(name);
       if (value === undefined) continue;
-      if (!isIdle(value, idle))
-        throw new UnsupportedError(this.path(name), "it is not supported yet");
+      const path = this.path(name);
+      if (!isIdle(value, idle)) {
+        throw new UnsupportedError(path, "it is not supported yet", { field: path });
+      }
       this.ignore(name);
     }
   }
@@ -195,9 +197,11 @@ export function requireIds(value: unknown, path: string, count: number): readonl
   return list as readonly number[];
 }
 
-/** The error for a field of a wrong type; `wanted` reads after "must be". */
+/** The error for a field of a wrong type, or the body at the path ""; `wanted` reads after "must be". */
 export function wrongType(path: string, wanted: string, value: unknown): HttpError {
-  return new HttpError("malformed_body", `${path} must be ${wanted}, got ${describe(value)}`);
+  const name = path === "" ? "The request body" : path;
+  const message = `${name} must be ${wanted}, got ${describe(value)}`;
+  return new HttpError("malformed_body", message, { field: path || undefined });
 }
 
 /** The error for a field with a value it cannot have; `wanted` reads after "must be". */

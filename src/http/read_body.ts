@@ -1,8 +1,9 @@
 /**
- * Request body -> JSON value, with a limit on its size.
+ * Request body -> JSON value, with a limit on its size, also on that of what a compressed one holds.
  *
  * @module
  */
+import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
 
 /**
@@ -11,7 +12,8 @@ import { HttpError } from "./error_response.ts";
  * @param maxBytes A larger body is refused as soon as it is known to be larger; the rest is not read.
  * @param whenEmpty Stands for a body of no bytes. Default: there is no such value.
  * @throws {HttpError} `wrong_content_type` when a header says that it is something else,
- * `body_too_large`, or `malformed_body` when it is not JSON in UTF-8.
+ * `unsupported_coding` when it is compressed in a way that is not read, `body_too_large`, or
+ * `malformed_body` when it is not JSON in UTF-8.
  */
 export async function readJsonBody(
   request: Request,
@@ -20,7 +22,9 @@ export async function readJsonBody(
 ): Promise<unknown> {
   // Also a page of another origin can send what it calls plain text without asking.
   if (request.headers.has("content-type")) requireJsonContentType(request);
-  const bytes = await readBytes(request, maxBytes);
+  const format = compressionOf(request);
+  const sent = await readBytes(request, maxBytes);
+  const bytes = format === undefined ? sent : await decode(sent, format, maxBytes);
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
   let text: string;
@@ -48,17 +52,50 @@ export function requireJsonContentType(request: Request): void {
   );
 }
 
+/** How the body is compressed; undefined where it is not. */
+function compressionOf(request: Request): CompressionFormat | undefined {
+  const header = request.headers.get("content-encoding") ?? "";
+  if (header === "" || header.trim().toLowerCase() === "identity") return undefined;
+  const format = formatOf(header);
+  if (format !== undefined) return format;
+  const found = `its Content-Encoding is ${JSON.stringify(header)}`;
+  throw new HttpError(
+    "unsupported_coding",
+    `Cannot read the request body: ${found}, and only ${READ_CODINGS} are read`,
+  );
+}
+
 async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   if (Number(request.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array(0);
-  const reader = request.body.getReader();
+  return readAll(request.body, maxBytes, (cause) => {
+    if (request.signal.aborted) throw new DOMException("The client left", "AbortError");
+    throw malformed("it ended early", cause);
+  });
+}
+
+/** Stops at the limit, however much more a few bytes stand for. */
+function decode(
+  bytes: Uint8Array,
+  format: CompressionFormat,
+  maxBytes: number,
+): Promise<Uint8Array> {
+  return readAll(decoded(bytes, format), maxBytes, (cause) => {
+    throw malformed(`it is not ${format}, as its Content-Encoding says`, cause);
+  });
+}
+
+/** @param onFailure Throws what is to be said of a stream that fails. */
+async function readAll(
+  stream: ReadableStream<Uint8Array>,
+  maxBytes: number,
+  onFailure: (cause: unknown) => never,
+): Promise<Uint8Array> {
+  const reader = stream.getReader();
   const pieces: Uint8Array[] = [];
   let length = 0;
   for (;;) {
-    const { done, value } = await reader.read().catch((cause) => {
-      if (request.signal.aborted) throw new DOMException("The client left", "AbortError");
-      throw malformed("it ended early", cause);
-    });
+    const { done, value } = await reader.read().catch(onFailure);
     if (done) break;
     length += value.length;
     if (length > maxBytes) {

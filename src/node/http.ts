@@ -7,7 +7,8 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
-import { flatErrorBody, HttpError } from "../http/error_response.ts";
+import { errorBody, HttpError } from "../http/error_response.ts";
+import { REQUEST_ID_HEADER, requestIdOf } from "../http/request_id.ts";
 
 /** Anything with a `fetch`, such as a Hono app. */
 export interface App {
@@ -75,11 +76,12 @@ function refusal({ code, message }: NodeJS.ErrnoException): string {
   const error =
     MESSAGE_ERRORS[code ?? ""] ??
     new HttpError("malformed_request", `Cannot read the request: ${message}`);
-  const { type, code: status } = flatErrorBody(error);
-  const body = JSON.stringify(flatErrorBody(error));
+  const { type, code: status } = errorBody(error);
+  const body = JSON.stringify(errorBody(error));
   return [
     `HTTP/1.1 ${status} ${type}`,
     "connection: close",
+    `${REQUEST_ID_HEADER}: ${requestIdOf(new Headers())}`,
     "content-type: application/json",
     `content-length: ${Buffer.byteLength(body)}`,
     "",

@@ -7,8 +7,8 @@ import { Hono } from "hono";
 import { UnsupportedError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import {
+  errorResponse,
   errorStatus,
-  flatErrorResponse,
   generateErrorResponse,
   HttpError,
 } from "../http/error_response.ts";
@@ -35,6 +35,7 @@ import { allowOrigins } from "./origins.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
 import { handleStartProfile, handleStopProfile, type ProfileControl } from "./profile.ts";
 import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
+import { identifyAnswers } from "./request_ids.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
 import { handleDetokenize, handleTokenize } from "./tokenize.ts";
@@ -92,10 +93,11 @@ type Handler = (request: Request) => Response | Promise<Response>;
 export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
   const context = createContext(engine, options);
   const app = new Hono();
-  const flat = (error: unknown) => flatErrorResponse(error);
+  const flat = (error: unknown) => errorResponse(error);
 
   const { lifecycle } = context;
   const { watchdogTimeout = 300, healthCheckTimeout = 20, metrics } = options;
+  app.use(identifyAnswers);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
   app.use(requireKey(options));
   app.use(refuseWhileDraining(lifecycle));
@@ -154,16 +156,14 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   app.all("/v1/models/:id{.+}", ({ req }) => wrongMethod(req.method, req.path, ["GET"]));
 
   for (const [path, reason] of UNSUPPORTED_ENDPOINTS) {
-    app.all(path, ({ req }) => flatErrorResponse(new UnsupportedError(req.path, reason)));
+    app.all(path, ({ req }) => errorResponse(new UnsupportedError(req.path, reason)));
   }
   app.notFound(({ req }) =>
-    flatErrorResponse(
-      new HttpError("not_found", `Cannot ${req.method} ${req.path}: no such endpoint`),
-    ),
+    errorResponse(new HttpError("not_found", `Cannot ${req.method} ${req.path}: no such endpoint`)),
   );
   app.onError((error) => {
     context.reportError(error);
-    return flatErrorResponse(error);
+    return errorResponse(error);
   });
   return app;
 }
@@ -210,7 +210,7 @@ function onceAName(tell: AppOptions["onIdleField"]): (name: string) => void {
 
 function wrongMethod(method: string, path: string, allowed: readonly string[]): Response {
   const names = allowed.join(", ");
-  return flatErrorResponse(
+  return errorResponse(
     new HttpError("method_not_allowed", `Cannot ${method} ${path}: it takes ${names}`),
     { allow: names },
   );

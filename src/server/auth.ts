@@ -6,6 +6,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { InvalidRequestError } from "../errors.ts";
+import { errorResponse, errorStatus, HttpError } from "../http/error_response.ts";
 
 export interface AuthOptions {
   /** Asked for on every path but those of health checks and metrics. Default: no key is asked for. */
@@ -43,22 +44,42 @@ export function requireKey({ apiKey, adminApiKey }: AuthOptions): MiddlewareHand
     if (isOpen || (apiKey === undefined && !isAdmin)) return next();
     const token = bearerToken(req.header("authorization"));
     if (isSame(token, adminApiKey)) return next();
-    if (!isSame(token, apiKey)) return unauthorized();
-    return isAdmin ? forbidden() : next();
+    if (!isSame(token, apiKey)) return unauthorized(req, token);
+    return isAdmin ? forbidden(req, "it takes the admin's key") : next();
   };
 }
 
 /** Who has shown no key that is known here. */
-function unauthorized(): Response {
-  return Response.json(
-    { error: "Unauthorized" },
-    { status: 401, headers: { "www-authenticate": "Bearer" } },
-  );
+function unauthorized(call: Call, token: string): Response {
+  const problem =
+    token === ""
+      ? "it takes the server's key, in the header Authorization: Bearer KEY"
+      : "the key in its header Authorization is not the server's";
+  return refusal(call, { code: "unauthorized", word: "Unauthorized", problem });
 }
 
 /** Who is known, or where from, and may not do this. */
-export function forbidden(): Response {
-  return Response.json({ error: "Forbidden" }, { status: 403 });
+export function forbidden(call: Call, problem: string): Response {
+  return refusal(call, { code: "forbidden", word: "Forbidden", problem });
+}
+
+interface Call {
+  readonly method: string;
+  readonly path: string;
+}
+
+interface Refusal {
+  readonly code: "unauthorized" | "forbidden";
+  readonly word: string;
+  readonly problem: string;
+}
+
+/** OpenAI's clients show the sentence of their form, all others wait for the word alone. */
+function refusal({ method, path }: Call, { code, word, problem }: Refusal): Response {
+  const error = new HttpError(code, `${word}: cannot ${method} ${path}: ${problem}`);
+  const headers: HeadersInit = code === "unauthorized" ? { "www-authenticate": "Bearer" } : {};
+  if (path.startsWith("/v1/")) return errorResponse(error, headers);
+  return Response.json({ error: word }, { status: errorStatus(error), headers });
 }
 
 /** The scheme's name may be written in any case, as in all of HTTP; what follows is taken as it is. */

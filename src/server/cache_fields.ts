@@ -31,8 +31,10 @@ export function readStorePrefix(
   if (value !== true && !isCount) {
     throw outOfRange(name, `true, false or a whole number of at least ${MIN_STORED}`, value);
   }
-  if (!storesPrefixes) throw new UnsupportedError(name, "this server keeps no prefixes");
-  if (!hasTokens) throw new UnsupportedError(name, "input_embeds are not stored");
+  if (!storesPrefixes) {
+    throw new UnsupportedError(name, "this server keeps no prefixes", { field: name });
+  }
+  if (!hasTokens) throw new UnsupportedError(name, "input_embeds are not stored", { field: name });
   return value;
 }
 

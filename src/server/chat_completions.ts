@@ -6,7 +6,7 @@
  * @module
  */
 import type { GenerationChunk } from "../generation.ts";
-import { flatErrorBody } from "../http/error_response.ts";
+import { flatError } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import type { TokenLogprobs } from "../logprobs.ts";
@@ -22,10 +22,10 @@ import {
 import { type ChatBody, readChatBody } from "./chat_request.ts";
 import { ChatStream } from "./chat_stream.ts";
 import { GenerationGroup } from "./generation_group.ts";
-import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { type UsageOptions, wireUsage } from "./usage.ts";
 import { wireChatLogprobs } from "./wire_logprobs.ts";
+import { asClientWrote } from "./wire_names.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleChatCompletions(
@@ -37,7 +37,7 @@ export async function handleChatCompletions(
   const created = Math.floor(Date.now() / 1000);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
-      throw asClientWrote(error, "chat");
+      throw asClientWrote(error, { endpoint: "chat", body: json });
     },
   );
   const usageOptions = {
@@ -53,7 +53,7 @@ export async function handleChatCompletions(
       last: () => stream.lastEvents(),
       failure: (error) => {
         context.reportError(error);
-        return { error: flatErrorBody(error) };
+        return { error: flatError(error) };
       },
     });
   }

@@ -231,7 +231,8 @@ function readPart(fields: Fields, path: string): string {
   if (type === undefined) throw new InvalidRequestError(`${path}.type must be given`, path);
   if (type !== "text") {
     const name = JSON.stringify(type.slice(0, 60));
-    throw new UnsupportedError(`${path} of type ${name}`, "it is not supported yet");
+    const field = `${path}.type`;
+    throw new UnsupportedError(`${path} of type ${name}`, "it is not supported yet", { field });
   }
   const text = fields.string("text");
   if (text === undefined) {

@@ -97,5 +97,6 @@ function readCompletionLogprobs(fields: Fields, echo: boolean): LogprobOptions |
 function refuseBestOf(fields: Fields, samples: number): void {
   const bestOf = fields.integer("best_of", { min: 1 });
   if (bestOf === undefined || bestOf === 1 || bestOf === samples) return;
-  throw new UnsupportedError("best_of", `it can only be 1 or n, got ${bestOf}`);
+  const field = "best_of";
+  throw new UnsupportedError(field, `it can only be 1 or n, got ${bestOf}`, { field });
 }

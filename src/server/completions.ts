@@ -4,16 +4,16 @@
  * @module
  */
 import type { GenerationChunk, GenerationEngine } from "../generation.ts";
-import { flatErrorBody } from "../http/error_response.ts";
+import { flatError } from "../http/error_response.ts";
 import { eventStream } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import { type CompletionBody, readCompletionBody } from "./completion_request.ts";
 import { GenerationGroup, type GroupChunk } from "./generation_group.ts";
-import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { wireUsage } from "./usage.ts";
 import { wireCompletionLogprobs } from "./wire_logprobs.ts";
+import { asClientWrote } from "./wire_names.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleCompletions(
@@ -26,7 +26,7 @@ export async function handleCompletions(
   const echoes = await readEchoes(body, context.engine);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
-      throw asClientWrote(error, "completions");
+      throw asClientWrote(error, { endpoint: "completions", body: json });
     },
   );
   const { cacheReport } = context;
@@ -38,7 +38,7 @@ export async function handleCompletions(
       last: () => answer.lastEvents(),
       failure: (error) => {
         context.reportError(error);
-        return { error: flatErrorBody(error) };
+        return { error: flatError(error) };
       },
     });
   }

@@ -43,7 +43,7 @@ function readStored(search: URLSearchParams, { model }: GenerationEngine): boole
     );
   }
   if (given === "true" && !model.storesPrefixes) {
-    throw new UnsupportedError("stored", "this server keeps no prefixes");
+    throw new UnsupportedError("stored", "this server keeps no prefixes", { field: "stored" });
   }
   return given === "true";
 }

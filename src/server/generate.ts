@@ -4,16 +4,16 @@
  * @module
  */
 import type { FinishReason, GenerationChunk } from "../generation.ts";
-import { nestedErrorBody } from "../http/error_response.ts";
+import { generateErrorBody } from "../http/error_response.ts";
 import { eventStream, JsonText } from "../http/event_stream.ts";
 import { readJsonBody } from "../http/read_body.ts";
 import type { LogprobOptions } from "../logprobs.ts";
 import { readGenerateBody } from "./generate_request.ts";
 import { GenerationGroup } from "./generation_group.ts";
 import { GrowingJsonNumbers, GrowingJsonText } from "./growing_json.ts";
-import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { WireLogprobs } from "./wire_logprobs.ts";
+import { asClientWrote } from "./wire_names.ts";
 
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
@@ -22,7 +22,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
   const body = readGenerateBody(json, context);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
-      throw asClientWrote(error, "generate");
+      throw asClientWrote(error, { endpoint: "generate", body: json });
     },
   );
   const completions = body.requests.map(({ logprobs }) => new Completion(startTime, logprobs));
@@ -40,7 +40,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
       },
       failure: (error) => {
         context.reportError(error);
-        return nestedErrorBody(error);
+        return generateErrorBody(error);
       },
     });
   }

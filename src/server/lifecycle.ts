@@ -5,7 +5,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import type { GenerationEngine } from "../generation.ts";
-import { flatErrorResponse, HttpError } from "../http/error_response.ts";
+import { errorResponse, HttpError } from "../http/error_response.ts";
 
 /** A server is ready once its first request has shown that the model works. */
 export type Lifecycle = "starting" | "ready" | "draining";
@@ -21,7 +21,7 @@ export function refuseWhileDraining(lifecycle: () => Lifecycle): MiddlewareHandl
     const headers = { connection: "close" };
     if (req.path.startsWith("/health")) return new Response(null, { status: 503, headers });
     const message = `Cannot ${req.method} ${req.path}: the server is shutting down`;
-    return flatErrorResponse(new HttpError("unavailable", message), headers);
+    return errorResponse(new HttpError("unavailable", message), headers);
   };
 }
 

@@ -108,37 +108,3 @@ function integerFrom(min: number, max?: number): (value: unknown, path: string) 
     throw outOfRange(path, range, value);
   };
 }
-
-type Endpoint = "generate" | "chat" | "completions";
-
-type WireNames = readonly (readonly [library: string, wire: string])[];
-
-/** What the engine calls fields that only it can check. */
-const WIRE_NAMES: Readonly<Record<Endpoint, WireNames>> = {
-  generate: [
-    ["logprobs.promptStart", "logprob_start_len"],
-    ["inputEmbeds", "input_embeds"],
-    ["minNewTokens", "sampling_params.min_new_tokens"],
-    ["maxNewTokens", "max_new_tokens"],
-  ],
-  chat: [
-    ["minNewTokens", "min_tokens"],
-    ["maxNewTokens", "max_tokens"],
-    ["continueFinalMessage", "continue_final_message"],
-  ],
-  completions: [
-    ["minNewTokens", "min_tokens"],
-    ["maxNewTokens", "max_tokens"],
-  ],
-};
-
-/** The engine's complaint about a field, with the name that the client has for it. */
-export function asClientWrote(error: unknown, endpoint: Endpoint): unknown {
-  if (!(error instanceof InvalidRequestError)) return error;
-  const names = WIRE_NAMES[endpoint];
-  const known = names.find(([library]) => library === error.field);
-  if (known === undefined) return error;
-  let { message } = error;
-  for (const [library, wire] of names) message = message.replaceAll(library, wire);
-  return new InvalidRequestError(message, known[1], { cause: error });
-}

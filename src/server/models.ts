@@ -3,22 +3,21 @@
  *
  * @module
  */
+import { HttpError } from "../http/error_response.ts";
 import type { ServerContext } from "./server_context.ts";
 
 export function listModels(context: ServerContext): Response {
   return Response.json({ object: "list", data: [modelCard(context)] });
 }
 
-/** Answers with the one error body that OpenAI nests, because its clients read it there. */
+/** @throws {HttpError} when it is another model's id. */
 export function retrieveModel(context: ServerContext, id: string): Response {
   if (id === context.servedModelName) return Response.json(modelCard(context));
-  const error = {
-    message: `Cannot find the model ${JSON.stringify(id)}: it is not served here`,
-    type: "invalid_request_error",
-    param: "model",
-    code: "model_not_found",
-  };
-  return Response.json({ error }, { status: 404 });
+  throw new HttpError(
+    "model_not_found",
+    `Cannot find the model ${JSON.stringify(id)}: it is not served here`,
+    { field: "model" },
+  );
 }
 
 function modelCard({ engine, servedModelName, startedAt }: ServerContext): object {

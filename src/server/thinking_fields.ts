@@ -76,10 +76,11 @@ function wantedVariables(fields: Fields, options: ThinkingFieldsOptions): Variab
     throw new InvalidRequestError(message, "reasoning.enabled");
   }
   const isOn = enabled ?? (effort === "none" ? false : undefined);
+  const field = enabled === undefined ? EFFORT : "reasoning.enabled";
   const ignored = () => fields.ignore(reasoning === undefined ? EFFORT : "reasoning");
   return {
-    ...(isOn !== undefined && switchVariables(isOn, { ...options, ignored })),
-    ...(effort !== undefined && effortVariable(effort, { ...options, ignored })),
+    ...(isOn !== undefined && switchVariables(isOn, { ...options, field, ignored })),
+    ...(effort !== undefined && effortVariable(effort, { ...options, field, ignored })),
   };
 }
 
@@ -90,11 +91,13 @@ function readEffort(fields: Fields, name: string): string | undefined {
 }
 
 interface WishOptions extends ThinkingFieldsOptions {
+  /** The field that errors blame. */
+  readonly field: string;
   /** Is called where a wish has no effect. */
   readonly ignored: () => void;
 }
 
-function switchVariables(isOn: boolean, { model, forms, ignored }: WishOptions): Variables {
+function switchVariables(isOn: boolean, { model, forms, field, ignored }: WishOptions): Variables {
   const read = SWITCHES.filter((name) => model.thinkingVariables.includes(name));
   if (read.length > 0) return Object.fromEntries(read.map((name) => [name, isOn]));
   if (isOn ? thinkingOf(forms)?.isOpen : !thinksUnasked({ model, forms })) {
@@ -104,6 +107,7 @@ function switchVariables(isOn: boolean, { model, forms, ignored }: WishOptions):
   throw new UnsupportedError(
     `reasoning turned ${isOn ? "on" : "off"}`,
     `the model's chat template does not read ${SWITCHES.join(" or ")}`,
+    { field },
   );
 }
 

@@ -9,10 +9,10 @@ import { Fields, present, requireIds, requireList, requireString } from "../http
 import { readJsonBody } from "../http/read_body.ts";
 import { readMessages } from "./chat_request.ts";
 import { IDLE_TOKENIZE_FIELDS } from "./idle_fields.ts";
-import { asClientWrote } from "./logprob_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 import { readTemplateVariables } from "./thinking_fields.ts";
 import { readShownTools } from "./tool_fields.ts";
+import { asClientWrote } from "./wire_names.ts";
 
 /** Bytes of a body for each token of the context: twice what tokens of most texts have. */
 const BYTES_PER_TOKEN = 8;
@@ -31,10 +31,11 @@ function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
 /** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
 export async function handleTokenize(context: ServerContext, request: Request): Promise<Response> {
   const { engine } = context;
-  const { requests, batch } = readTexts(await readJsonBody(request, bodyLimit(context)), context);
+  const body = await readJsonBody(request, bodyLimit(context));
+  const { requests, batch } = readTexts(body, context);
   const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
     (error: unknown) => {
-      throw asClientWrote(error, "chat");
+      throw asClientWrote(error, { endpoint: "tokenize", body });
     },
   );
   const counts = tokens.map(({ length }) => length);

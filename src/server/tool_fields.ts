@@ -69,11 +69,13 @@ export function toolConstraint(
   enforced: EnforcedCalls,
   format: ToolCallParserName | undefined,
 ): Constraint {
+  const field = enforcingField(enforced);
   const known = format === "hermes" ? "qwen25" : format;
   if (known === undefined) {
     throw new UnsupportedError(
       "tool calls that are enforced",
       "the server has no --tool-call-parser",
+      { field },
     );
   }
   const form = TOOL_FORMATS.find((name) => name === known);
@@ -81,6 +83,7 @@ export function toolConstraint(
     throw new UnsupportedError(
       `tool calls that are enforced, in the form ${known}`,
       "it has no grammar",
+      { field },
     );
   }
   const constraint: ToolConstraint = { format: form, ...enforced };
@@ -94,6 +97,12 @@ export function readShownTools(fields: Fields): readonly object[] | undefined {
 
 function shownOf(tools: readonly Tool[]): readonly object[] {
   return tools.map(({ shown }) => shown);
+}
+
+/** The field that asks for more than a model does by itself. */
+function enforcingField({ required, parallel }: EnforcedCalls): string {
+  if (required) return "tool_choice";
+  return parallel ? "tools" : "parallel_tool_calls";
 }
 
 /** Names of the functions in the field `tools`, in its order; none when it is absent. */

@@ -94,7 +94,8 @@ export class ChatTemplate {
     }
     for (const name of RESERVED) {
       if (!Object.hasOwn(variables, name)) continue;
-      throw new InvalidRequestError(`Cannot set template variable "${name}": it has its own field`);
+      const problem = `Cannot set template variable "${name}": it has its own field`;
+      throw new InvalidRequestError(problem, "templateVariables");
     }
 
     const { callIds, joinsInstructions } = this.#family;

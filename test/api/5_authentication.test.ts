@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { InvalidRequestError } from "../../src/errors.ts";
 import { type AppOptions, createApp } from "../../src/server/app.ts";
+import { bothForms } from "../support/error_bodies.ts";
 import { post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
@@ -41,7 +42,12 @@ describe("with a key", () => {
         : post(app, path, body, { method, headers });
     const refused = await send({});
     expect(refused.status).toBe(401);
-    expect(await refused.json()).toEqual({ error: "Unauthorized" });
+    const message =
+      `Unauthorized: cannot ${method} ${path}: it takes the server's key, in the header ` +
+      "Authorization: Bearer KEY";
+    const forms = { message, type: "AuthenticationError", status: 401, word: "invalid_api_key" };
+    const expected = path.startsWith("/v1/") ? bothForms(forms) : { error: "Unauthorized" };
+    expect(await refused.json()).toEqual(expected);
     expect(refused.headers.get("www-authenticate")).toBe("Bearer");
     expect(engine.requests).toEqual([]);
     expect((await send(bearer(KEY))).status).toBe(200);

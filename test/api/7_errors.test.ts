@@ -2,6 +2,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { CapacityError, DeviceError, InvalidRequestError } from "../../src/errors.ts";
 import { createApp } from "../../src/server/app.ts";
+import { bothForms, generateForm } from "../support/error_bodies.ts";
 import { errorMessage, eventLines, events, post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
@@ -39,7 +40,7 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     const { app, engine } = failing(new InvalidRequestError("The prompt is too long"));
     const response = await post(app, "/generate", generate);
     expect(response.status).toBe(400);
-    expect(await response.json()).toEqual({ error: { message: "The prompt is too long" } });
+    expect(await response.json()).toEqual(generateForm({ message: "The prompt is too long" }));
     expect(engine.running).toEqual([]);
   });
 
@@ -47,13 +48,9 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     const { app } = failing(new InvalidRequestError("The prompt is too long"));
     const response = await post(app, CHAT, chat);
     expect(response.status).toBe(400);
-    expect(await response.json()).toEqual({
-      object: "error",
-      message: "The prompt is too long",
-      type: "BadRequestError",
-      param: null,
-      code: 400,
-    });
+    expect(await response.json()).toEqual(
+      bothForms({ message: "The prompt is too long", type: "BadRequestError", status: 400 }),
+    );
   });
 
   test.each([
@@ -63,13 +60,9 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     const { app, reportError } = failing(new CapacityError("requests", 8));
     const response = await post(app, path, body);
     expect(response.status).toBe(503);
-    expect(await response.json()).toEqual({
-      object: "error",
-      message: "The request queue is full.",
-      type: "503",
-      param: null,
-      code: 503,
-    });
+    expect(await response.json()).toEqual(
+      bothForms({ message: "The request queue is full.", type: "503", status: 503 }),
+    );
     expect(reportError).not.toHaveBeenCalled();
   });
 
@@ -82,13 +75,9 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     const { app, reportError } = failing(fault);
     const response = await post(app, path, body);
     expect(response.status).toBe(500);
-    expect(await response.json()).toEqual({
-      object: "error",
-      message: "Internal server error",
-      type: "InternalServerError",
-      param: null,
-      code: 500,
-    });
+    expect(await response.json()).toEqual(
+      bothForms({ message: "Internal server error", type: "InternalServerError", status: 500 }),
+    );
     expect(reportError).toHaveBeenCalledExactlyOnceWith(fault);
   });
 
@@ -119,7 +108,7 @@ describe("after the first chunk", () => {
     expect(response.status).toBe(200);
     const chunks = await events(response);
     expect(chunks).toHaveLength(3);
-    expect(chunks[2]).toEqual({ error: { message: "The device was lost" } });
+    expect(chunks[2]).toEqual(generateForm({ message: "The device was lost", status: 500 }));
     expect(reportError).toHaveBeenCalledExactlyOnceWith(fault);
   });
 
@@ -145,7 +134,7 @@ describe("after the first chunk", () => {
     const body = { text: ["x".repeat(100), "bad"], rid: "r", stream: true };
     const app = createApp(engine, { reportError: () => {} });
     const chunks = await events(await post(app, "/generate", body));
-    expect(chunks.at(-1)).toEqual({ error: { message: "The device was lost" } });
+    expect(chunks.at(-1)).toEqual(generateForm({ message: "The device was lost", status: 500 }));
     expect(engine.running).toEqual([]);
     expect(engine.cutShort).toEqual(["r_0"]);
   });
@@ -180,13 +169,13 @@ describe.each(PATHS)("%s", (path) => {
     async (text) => {
       const response = await post(app, path, text);
       expect(response.status).toBe(400);
-      expect(await response.json()).toEqual({
-        object: "error",
-        message: expect.stringMatching(/request body/),
-        type: "Bad Request",
-        param: null,
-        code: 400,
-      });
+      expect(await response.json()).toEqual(
+        bothForms({
+          message: expect.stringMatching(/request body/),
+          type: "Bad Request",
+          status: 400,
+        }),
+      );
     },
   );
 
@@ -201,13 +190,13 @@ describe.each(PATHS)("%s", (path) => {
     async (type) => {
       const response = await post(app, path, "{}", { headers: { "content-type": type } });
       expect(response.status).toBe(400);
-      expect(await response.json()).toEqual({
-        object: "error",
-        message: expect.stringContaining("Cannot accept the Content-Type header"),
-        type: "Bad Request",
-        param: null,
-        code: 400,
-      });
+      expect(await response.json()).toEqual(
+        bothForms({
+          message: expect.stringContaining("Cannot accept the Content-Type header"),
+          type: "Bad Request",
+          status: 400,
+        }),
+      );
     },
   );
 
@@ -242,13 +231,14 @@ test.each(["/v1/chat/completions", "/v1/completions", "/v1/tokenize", "/v1/detok
 test("an unknown path is a 404 with a flat body", async () => {
   const response = await post(createApp(new ScriptedEngine()), "/v2/generate", {});
   expect(response.status).toBe(404);
-  expect(await response.json()).toEqual({
-    object: "error",
-    message: "Cannot POST /v2/generate: no such endpoint",
-    type: "NotFoundError",
-    param: null,
-    code: 404,
-  });
+  expect(await response.json()).toEqual(
+    bothForms({
+      message: "Cannot POST /v2/generate: no such endpoint",
+      type: "NotFoundError",
+      status: 404,
+      word: "unknown_url",
+    }),
+  );
 });
 
 test("an engine that ends without a reason is a fault, not an empty answer", async () => {
@@ -258,5 +248,8 @@ test("an engine that ends without a reason is a fault, not an empty answer", asy
   expect((await post(app, "/generate", { text: "a" })).status).toBe(500);
   expect((await post(app, CHAT, { messages })).status).toBe(500);
   const lines = await eventLines(await post(app, "/generate", { text: "a", stream: true }));
-  expect(lines).toEqual(['{"error":{"message":"Internal server error"}}', "[DONE]"]);
+  expect(lines).toEqual([
+    JSON.stringify(generateForm({ message: "Internal server error", status: 500 })),
+    "[DONE]",
+  ]);
 });

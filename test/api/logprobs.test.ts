@@ -110,7 +110,7 @@ describe("POST /generate", () => {
     const least = "minNewTokens must be 0 or below maxNewTokens (9), got 9";
     const second = createApp(refusing(least, "minNewTokens"));
     expect(await errorMessage(await post(second, "/generate", { text: "abc" }))).toBe(
-      "sampling_params.min_new_tokens must be 0 or below max_new_tokens (9), got 9",
+      "sampling_params.min_new_tokens must be 0 or below sampling_params.max_new_tokens (9), got 9",
     );
     const messages = [{ role: "user", content: "abc" }];
     expect(await errorMessage(await post(second, "/v1/chat/completions", { messages }))).toBe(

@@ -4,7 +4,9 @@
  *
  * @module
  */
+import { expect } from "vitest";
 import { CapacityError, DeviceError, InvalidRequestError } from "../../src/errors.ts";
+import { bothForms, type ExpectedError, generateForm } from "../support/error_bodies.ts";
 import { CHAT, type HttpCase, messages } from "./http_case.ts";
 
 const failing = (error: Error, at = 0) => ({
@@ -12,65 +14,74 @@ const failing = (error: Error, at = 0) => ({
   reportError: () => {},
 });
 
-const flat = (status: number, type: string, message: RegExp | string) => ({
+const flat = (status: number, type: string, message: string, about: About = {}) => ({
   status,
-  text: typeof message === "string" ? new RegExp(escaped(message)) : message,
-  json: { object: "error", type, param: null, code: status },
+  json: bothForms({ message: expect.stringContaining(message), type, status, ...about }),
 });
-const nested = (message: string) => ({ status: 400, json: { error: { message } } });
-
-function escaped(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-}
+type About = Pick<ExpectedError, "param" | "word">;
+const nested = (message: string, param: string | null = null) => ({
+  status: 400,
+  json: generateForm({ message, param }),
+});
 
 const ONCE: readonly HttpCase[] = [
   {
     name: "no prompt",
     path: "/generate",
     body: {},
-    ...nested("Either text, input_ids or input_embeds must be given"),
+    ...nested("Either text, input_ids or input_embeds must be given", "text"),
   },
   {
     name: "two prompts",
     path: "/generate",
     body: { text: "a", input_ids: [1] },
-    ...nested("text and input_ids cannot both be given"),
+    ...nested("text and input_ids cannot both be given", "input_ids"),
   },
   {
     name: "an empty list of ids",
     path: "/generate",
     body: { input_ids: [] },
-    ...nested("input_ids cannot be empty"),
+    ...nested("input_ids cannot be empty", "input_ids"),
   },
   {
     name: "an image",
     path: "/generate",
     body: { text: "a", image_data: "a.png" },
-    ...nested("Cannot use image_data: it is not supported yet"),
+    ...nested("Cannot use image_data: it is not supported yet", "image_data"),
   },
   {
     name: "an unknown sampling parameter",
     path: "/generate",
     body: { text: "a", sampling_params: { max_tokens: 1 } },
-    ...nested("Cannot use sampling_params.max_tokens: it is not a known field"),
+    ...nested(
+      "Cannot use sampling_params.max_tokens: it is not a known field",
+      "sampling_params.max_tokens",
+    ),
   },
   {
     name: "an unknown sampling parameter of a stream",
     path: "/generate",
     body: { text: "a", stream: true, sampling_params: { top_q: 1 } },
-    ...nested("Cannot use sampling_params.top_q: it is not a known field"),
+    ...nested("Cannot use sampling_params.top_q: it is not a known field", "sampling_params.top_q"),
   },
   {
     name: "two grammars",
     path: "/generate",
     body: { text: "a", sampling_params: { regex: "a", ebnf: "b" } },
-    ...nested("Only one of regex, json_schema, or ebnf can be set, got regex and ebnf"),
+    ...nested(
+      "Only one of regex, json_schema, or ebnf can be set, got regex and ebnf",
+      "sampling_params.ebnf",
+    ),
   },
   {
     name: "a prompt that is too long",
     path: "/generate",
     body: { text: "x".repeat(5000), stream: true },
-    ...nested("The input (5000 tokens) is longer than the model's context length (4096 tokens)"),
+    ...nested(
+      "The input (5000 tokens) is longer than the model's context length (4096 tokens). " +
+        "Please reduce the length of the messages or prompt",
+      "text",
+    ),
   },
   {
     name: "what the engine refuses",
@@ -83,31 +94,33 @@ const ONCE: readonly HttpCase[] = [
     name: "a chat of no messages",
     path: CHAT,
     body: {},
-    ...flat(400, "BadRequestError", "messages must be given"),
+    ...flat(400, "BadRequestError", "messages must be given", { param: "messages" }),
   },
   {
     name: "a field of another type",
     path: CHAT,
     body: { messages: "hi" },
-    ...flat(400, "Bad Request", "messages must be a list"),
+    ...flat(400, "Bad Request", "messages must be a list", { param: "messages" }),
   },
   {
     name: "required tools without tools",
     path: CHAT,
     body: { messages, tool_choice: "required" },
-    ...flat(400, "BadRequestError", "there are no tools"),
+    ...flat(400, "BadRequestError", "there are no tools", { param: "tool_choice" }),
   },
   {
     name: "a schema without a schema",
     path: CHAT,
     body: { messages, response_format: { type: "json_schema" } },
-    ...flat(400, "BadRequestError", "must be given"),
+    ...flat(400, "BadRequestError", "must be given", {
+      param: "response_format.json_schema.schema",
+    }),
   },
   {
     name: "an adapter",
     path: CHAT,
     body: { messages, lora_path: "a" },
-    ...flat(400, "BadRequestError", "Cannot use lora_path"),
+    ...flat(400, "BadRequestError", "Cannot use lora_path", { param: "lora_path" }),
   },
   {
     name: "a choice beside a grammar",
@@ -131,13 +144,13 @@ const ONCE: readonly HttpCase[] = [
     name: "a prompt of nothing",
     path: "/v1/completions",
     body: { prompt: "" },
-    ...flat(400, "BadRequestError", "Prompt cannot be empty"),
+    ...flat(400, "BadRequestError", "Prompt cannot be empty", { param: "prompt" }),
   },
   {
     name: "a suffix",
     path: "/v1/completions",
     body: { prompt: "a", suffix: "b" },
-    ...flat(400, "BadRequestError", "Cannot use suffix"),
+    ...flat(400, "BadRequestError", "Cannot use suffix", { param: "suffix" }),
   },
   {
     name: "embeddings",
@@ -148,19 +161,23 @@ const ONCE: readonly HttpCase[] = [
   {
     name: "a model that is not here",
     path: "/v1/models/other",
-    status: 404,
-    json: { error: { param: "model", code: "model_not_found", type: "invalid_request_error" } },
+    ...flat(404, "NotFoundError", 'Cannot find the model "other": it is not served here', {
+      param: "model",
+      word: "model_not_found",
+    }),
   },
   {
     name: "an unknown path",
     path: "/v2/generate",
     body: {},
-    ...flat(404, "NotFoundError", "Cannot POST /v2/generate: no such endpoint"),
+    ...flat(404, "NotFoundError", "Cannot POST /v2/generate: no such endpoint", {
+      word: "unknown_url",
+    }),
   },
   {
     name: "metrics that nobody counts",
     path: "/metrics",
-    ...flat(404, "NotFoundError", "no such endpoint"),
+    ...flat(404, "NotFoundError", "no such endpoint", { word: "unknown_url" }),
   },
   {
     name: "another method",
@@ -183,8 +200,9 @@ const ONCE: readonly HttpCase[] = [
     path: "/v1/models",
     headers: { authorization: "Bearer kk" },
     options: { apiKey: "k" },
-    status: 401,
-    json: { error: "Unauthorized" },
+    ...flat(401, "AuthenticationError", "the key in its header Authorization is not the server's", {
+      word: "invalid_api_key",
+    }),
   },
   {
     name: "the key of a user where an admin's is asked for",
@@ -199,8 +217,7 @@ const ONCE: readonly HttpCase[] = [
     path: "/v1/models",
     headers: { origin: "https://b.test" },
     options: { allowedOrigins: ["https://a.test"] },
-    status: 403,
-    json: { error: "Forbidden" },
+    ...flat(403, "PermissionDeniedError", "pages of https://b.test may not use the server"),
   },
   {
     name: "a server that stops",
@@ -243,7 +260,7 @@ const ONCE: readonly HttpCase[] = [
     body: { text: "a", stream: true },
     options: failing(new DeviceError("gone"), 1),
     status: 200,
-    text: /"text":"one".*data: \{"error":\{"message":"gone"\}\}\n\ndata: \[DONE\]\n\n$/s,
+    text: /"text":"one".*data: \{"error":\{"message":"gone",.*"code":500\}\}\n\ndata: \[DONE\]\n\n$/s,
   },
   {
     name: "an error after the first event of a chat",

@@ -1,13 +1,16 @@
 import { describe, expect, test } from "vitest";
 import {
   CapacityError,
+  ContextLengthError,
   DeviceError,
   InvalidRequestError,
+  TransferError,
   UnsupportedError,
 } from "../../src/errors.ts";
 import {
+  errorBody,
   errorStatus,
-  flatErrorBody,
+  flatError,
   generateErrorResponse,
   HttpError,
 } from "../../src/http/error_response.ts";
@@ -29,12 +32,12 @@ describe("errorStatus", () => {
     [new CapacityError("requests", 8), 503],
   ])("of %s is %i", (error, status) => {
     expect(errorStatus(error)).toBe(status);
-    expect(flatErrorBody(error).code).toBe(status);
+    expect(flatError(error).code).toBe(status);
   });
 });
 
-test("flatErrorBody keeps the message of an unexpected error to itself", () => {
-  expect(flatErrorBody(new TypeError("secret of /home"))).toEqual({
+test("flatError keeps the message of an unexpected error to itself", () => {
+  expect(flatError(new TypeError("secret of /home"))).toEqual({
     object: "error",
     message: "Internal server error",
     type: "InternalServerError",
@@ -43,15 +46,16 @@ test("flatErrorBody keeps the message of an unexpected error to itself", () => {
   });
 });
 
-test("flatErrorBody tells what a device error says", () => {
-  expect(flatErrorBody(new DeviceError("Cannot allocate 4 GiB: out of memory")).message).toBe(
+test("flatError tells what a device error says", () => {
+  expect(flatError(new DeviceError("Cannot allocate 4 GiB: out of memory")).message).toBe(
     "Cannot allocate 4 GiB: out of memory",
   );
 });
 
 test("generateErrorResponse nests refusals only", async () => {
   const body = async (error: unknown) => generateErrorResponse(error).json();
-  expect(await body(new InvalidRequestError("no"))).toEqual({ error: { message: "no" } });
+  const refused = { message: "no", type: "invalid_request_error", param: "text", code: 400 };
+  expect(await body(new InvalidRequestError("no", "text"))).toEqual({ error: refused });
   expect(await body(new HttpError("malformed_body", "no"))).toMatchObject({
     object: "error",
     message: "no",
@@ -59,4 +63,30 @@ test("generateErrorResponse nests refusals only", async () => {
     code: 400,
   });
   expect(await body(new CapacityError("requests", 8))).toMatchObject({ type: "503", code: 503 });
+});
+
+test.each([
+  new InvalidRequestError("no", "top_p"),
+  new ContextLengthError("no", "top_p"),
+  new UnsupportedError("top_p", "no", { field: "top_p" }),
+  new HttpError("malformed_body", "no", { field: "top_p" }),
+])("errorBody names the field of %s in both forms", (error) => {
+  expect(errorBody(error)).toMatchObject({ param: "top_p", error: { param: "top_p" } });
+});
+
+test("errorBody blames no field for what no field is to blame", () => {
+  const error = new TransferError("a page", "checksum", "it is another");
+  expect(errorBody(error)).toMatchObject({ param: null, error: { param: null } });
+});
+
+test.each([
+  [new InvalidRequestError("no"), "invalid_request_error", null],
+  [new ContextLengthError("no"), "invalid_request_error", "context_length_exceeded"],
+  [new HttpError("not_found", "no"), "invalid_request_error", "unknown_url"],
+  [new HttpError("model_not_found", "no"), "invalid_request_error", "model_not_found"],
+  [new HttpError("unauthorized", "no"), "invalid_request_error", "invalid_api_key"],
+  [new CapacityError("requests", 8), "server_error", null],
+  [new DeviceError("no"), "server_error", null],
+])("errorBody has OpenAI's type and code of %s", (error, type, code) => {
+  expect(errorBody(error).error).toMatchObject({ type, code });
 });

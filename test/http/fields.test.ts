@@ -5,7 +5,9 @@ import { Fields, present, requireIds } from "../../src/http/fields.ts";
 
 describe("Fields", () => {
   test.each([null, 1, "x", [], undefined])("refuses %j as an object", (value) => {
-    expect(() => new Fields(value)).toThrow(/^The request body must be an object, got/);
+    const read = () => new Fields(value);
+    expect(read).toThrow(/^The request body must be an object, got/);
+    expect(read).toThrow(expect.objectContaining({ field: undefined }));
   });
 
   test("reads values of the right type, and null as absent", () => {
@@ -36,7 +38,9 @@ describe("Fields", () => {
     ["object", [1], "a.f must be an object, got a list"],
   ] as const)("%s refuses %j by its path", (kind, value, message) => {
     const fields = new Fields({ f: value }, { path: "a" });
-    expect(() => fields[kind]("f")).toThrow(new HttpError("malformed_body", message));
+    expect(() => fields[kind]("f")).toThrow(
+      new HttpError("malformed_body", message, { field: "a.f" }),
+    );
   });
 
   test("names the range that a value misses", () => {
@@ -82,7 +86,8 @@ describe("Fields", () => {
       expect(() => fields.end()).not.toThrow();
       expect(idle).toEqual(Object.values(body).includes(1) ? ["n", "tools"] : []);
     }
-    const refusal = (field: string) => new UnsupportedError(field, "it is not supported yet");
+    const refusal = (field: string) =>
+      new UnsupportedError(field, "it is not supported yet", { field });
     expect(() => new Fields({ n: 2 }).takeIdle(table)).toThrow(refusal("n"));
     const inner = new Fields({ tools: [{}] }, { path: "x" });
     expect(() => inner.takeIdle(table)).toThrow(refusal("x.tools"));

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/server/app.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../../src/server/unsupported_endpoints.ts";
+import { bothForms } from "../support/error_bodies.ts";
 import { answer, post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
@@ -56,14 +57,15 @@ describe("/v1/models", () => {
   test("answers 404 for another id, in the shape that OpenAI's clients read", async () => {
     const response = await app.request("/v1/models/gpt-9");
     expect(response.status).toBe(404);
-    expect(await response.json()).toEqual({
-      error: {
+    expect(await response.json()).toEqual(
+      bothForms({
         message: 'Cannot find the model "gpt-9": it is not served here',
-        type: "invalid_request_error",
+        type: "NotFoundError",
+        status: 404,
         param: "model",
-        code: "model_not_found",
-      },
-    });
+        word: "model_not_found",
+      }),
+    );
   });
 
   test.each(["/v1/models/%E0%A4%A", "/v1/models/..%2f..%2fx", "/%", "//", "/generate/"])(

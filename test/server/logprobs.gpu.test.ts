@@ -91,7 +91,7 @@ test.each([
   [{ logprob_start_len: 5 }, "logprob_start_len must be -1 or a prompt position below 5, got 5"],
   [
     { sampling_params: { min_new_tokens: 5000, max_new_tokens: null } },
-    "sampling_params.min_new_tokens must be 0 or below max_new_tokens (2043), got 5000",
+    "sampling_params.min_new_tokens must be 0 or below sampling_params.max_new_tokens (2043), got 5000",
   ],
 ])("%j is refused by its own name", async (fields, message) => {
   const response = await post(app, "/generate", {

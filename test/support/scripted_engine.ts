@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { completionLimit, tooLong } from "../../src/engine/prompt.ts";
 import { CapacityError, InvalidRequestError } from "../../src/errors.ts";
 import type {
   DetokenizeOptions,
@@ -198,11 +199,10 @@ export class ScriptedEngine implements GenerationEngine {
     if (beyond !== undefined) {
       throw new InvalidRequestError(`Cannot use token ${beyond}: it is not in the vocabulary`);
     }
-    if (prompt.length >= this.model.contextLength) {
-      throw new InvalidRequestError(
-        `The input (${prompt.length} tokens) is longer than the model's context length (${this.model.contextLength} tokens)`,
-      );
-    }
+    const { contextLength } = this.model;
+    if (prompt.length >= contextLength) throw tooLong(prompt.length, contextLength);
+    const room = { contextLength, fallback: 128 };
+    completionLimit(prompt.length, request.sampling?.maxNewTokens, room);
     return prompt;
   }
 }

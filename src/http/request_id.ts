@@ -1,0 +1,16 @@
+/**
+ * The name of one exchange of a request and its answer, by which client and server speak of it.
+ *
+ * @module
+ */
+
+export const REQUEST_ID_HEADER = "x-request-id";
+
+/** What a header and a line of a log can carry as it is. */
+const SANE_ID = /^[\x21-\x7e]{1,200}$/;
+
+/** The client's own where it has a sane one, else a new one. */
+export function requestIdOf(headers: Headers): string {
+  const given = headers.get(REQUEST_ID_HEADER) ?? "";
+  return SANE_ID.test(given) ? given : crypto.randomUUID();
+}
