@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { deflateSync, gzipSync } from "node:zlib";
+import { describe, expect, test, vi } from "vitest";
 import { readJsonBody, requireJsonContentType } from "../../src/http/read_body.ts";
 
 function request(body: BodyInit | null, headers: Record<string, string> = {}): Request {
@@ -72,6 +73,90 @@ describe("readJsonBody", () => {
     await expect(readJsonBody(request(body), 10)).rejects.toThrow("it ended early");
   });
 });
+
+describe("a compressed body", () => {
+  const text = JSON.stringify({ text: "日本語 ".repeat(1000) });
+  const read = (bytes: Uint8Array, coding: string, maxBytes = 20_000) =>
+    readJsonBody(request(bytes as BodyInit, { "content-encoding": coding }), maxBytes);
+  const refused = (problem: string) => ({
+    code: "malformed_body",
+    message: expect.stringContaining(`Cannot read the request body: ${problem}`),
+  });
+
+  test.each([
+    ["gzip", gzipSync],
+    ["GZIP", gzipSync],
+    ["x-gzip", gzipSync],
+    ["deflate", deflateSync],
+    ["identity", Buffer.from],
+  ] as const)("of the coding %s is read", async (coding, code) => {
+    expect(await read(code(text), coding)).toEqual(JSON.parse(text));
+  });
+
+  test.each(["br", "zstd", "compress", "gzip, gzip", "gzip;q=1", "constructor"])(
+    "of the coding %s is refused by name, before it is read",
+    async (coding) => {
+      const { body, sent } = slowly("{}");
+      const coded = request(body, { "content-encoding": coding });
+      await expect(readJsonBody(coded, 100)).rejects.toMatchObject({
+        code: "unsupported_coding",
+        message:
+          `Cannot read the request body: its Content-Encoding is "${coding}", and only ` +
+          "gzip, deflate are read",
+      });
+      expect(sent()).toBeLessThanOrEqual(1);
+    },
+  );
+
+  test.each([
+    ["plain JSON", Buffer.from("{}")],
+    ["nothing", Buffer.from("")],
+    ["half of it", gzipSync(text).subarray(0, 40)],
+    ["another coding", deflateSync(text)],
+    ["more behind it", Buffer.concat([gzipSync(text), Buffer.from("more")])],
+    ["a wrong checksum", flipped(gzipSync(text))],
+  ])("that is %s is refused", async (_, bytes) => {
+    const problem = "it is not gzip, as its Content-Encoding says";
+    await expect(read(bytes, "gzip")).rejects.toMatchObject(refused(problem));
+  });
+
+  test("that breaks off says so", async () => {
+    const body = new ReadableStream({ pull: (controller) => controller.error(new Error("reset")) });
+    const broken = request(body, { "content-encoding": "gzip" });
+    await expect(readJsonBody(broken, 10)).rejects.toThrow("it ended early");
+  });
+
+  test("holds no more than the limit, to the byte", async () => {
+    const bytes = gzipSync(`"${"x".repeat(998)}"`);
+    expect(await read(bytes, "gzip", 1000)).toHaveLength(998);
+    await expect(read(bytes, "gzip", 999)).rejects.toMatchObject({ code: "body_too_large" });
+  });
+
+  test("of a few bytes that stand for a gigabyte is left at the limit", async () => {
+    const decoded = vi.spyOn(ReadableStreamDefaultReader.prototype, "read");
+    try {
+      const bomb = gzipSync(Buffer.alloc(256 * 2 ** 20), { level: 9 });
+      expect(bomb.length).toBeLessThan(2 ** 19);
+      await expect(read(bomb, "gzip", 2 ** 20)).rejects.toThrow("larger than 1048576 bytes");
+      // Pieces of some kilobytes: as many as fill the limit, not those of 256 MiB.
+      expect(decoded.mock.calls.length).toBeGreaterThan(10);
+      expect(decoded.mock.calls.length).toBeLessThan(200);
+    } finally {
+      decoded.mockRestore();
+    }
+  });
+
+  test("itself beyond the limit is refused too, whatever it stands for", async () => {
+    const empty = Buffer.concat(Array.from({ length: 100 }, () => gzipSync("")));
+    await expect(read(empty, "gzip", 1000)).rejects.toMatchObject({ code: "body_too_large" });
+  });
+});
+
+/** With one bit of the checksum changed. */
+function flipped(bytes: Buffer): Buffer {
+  bytes[bytes.length - 8]! ^= 1;
+  return bytes;
+}
 
 describe("requireJsonContentType", () => {
   test.each(["application/json", "application/json; charset=utf-8", "Application/JSON"])(
