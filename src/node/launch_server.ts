@@ -173,7 +173,7 @@ async function appOver(
         served_model_name: servedModelName,
         version: packageVersion(),
       },
-      reportError: (error) => log.error(error),
+      reportError: (error, requestId) => log.error(error, requestId),
       onIdleField: (name) =>
         log.event("info", `The server takes the field "${name}" and does nothing with it`),
       lifecycle,

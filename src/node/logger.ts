@@ -65,10 +65,16 @@ export class Logger {
     this.#write(level, this.#isJson ? json(level, fields) : `[${timeOfDay(new Date())}] ${text}`);
   }
 
-  /** An error that is nobody's request's fault, with where it comes from. */
-  error(error: unknown): void {
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.event("error", text);
+  /**
+   * An error that is nobody's request's fault, with where it comes from.
+   *
+   * @param requestId The `x-request-id` of the answer that it spoils, if it spoils one.
+   */
+  error(error: unknown, requestId?: string): void {
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    if (requestId === undefined) this.event("error", message);
+    else
+      this.event("error", `Request ${requestId}: ${message}`, { message, x_request_id: requestId });
   }
 
   #write(level: LogLevel, line: string): void {

@@ -35,7 +35,7 @@ import { allowOrigins } from "./origins.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
 import { handleStartProfile, handleStopProfile, type ProfileControl } from "./profile.ts";
 import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
-import { identifyAnswers } from "./request_ids.ts";
+import { answerIdOf, identifyAnswers } from "./request_ids.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
 import { handleDetokenize, handleTokenize } from "./tokenize.ts";
@@ -59,8 +59,11 @@ export interface AppOptions extends AuthOptions {
   readonly description?: Readonly<Record<string, unknown>>;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. Default false. */
   readonly cacheReport?: boolean;
-  /** Is told of every error that is not the client's; it must not throw. Default `console.error`. */
-  readonly reportError?: (error: unknown) => void;
+  /**
+   * Is told of every error that is not the client's, with the `x-request-id` of the answer to it; it
+   * must not throw. Default `console.error`.
+   */
+  readonly reportError?: (error: unknown, requestId: string) => void;
   /**
    * Is told the name of a field that requests bring and that changes no answer, the first time that
    * one brings it. Default: nobody.
@@ -114,7 +117,7 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
         if (req.method === "POST" && path.startsWith("/v1/")) requireJsonContentType(req.raw);
         return await handler(req.raw);
       } catch (error) {
-        context.reportError(error);
+        context.reportError(error, req.raw);
         return errorResponse(error);
       }
     });
@@ -161,8 +164,8 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   app.notFound(({ req }) =>
     errorResponse(new HttpError("not_found", `Cannot ${req.method} ${req.path}: no such endpoint`)),
   );
-  app.onError((error) => {
-    context.reportError(error);
+  app.onError((error, { req }) => {
+    context.reportError(error, req.raw);
     return errorResponse(error);
   });
   return app;
@@ -177,7 +180,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     reasoning: options.reasoningParser,
   });
   requireOneKind(forms);
-  const report = options.reportError ?? ((error) => console.error(error));
+  const report = options.reportError ?? ((error, id) => console.error(`Request ${id}:`, error));
   const rate = new GenerationRate();
   const observed = observe(engine, [rate.observer, ...(options.observers ?? [])]);
   return {
@@ -193,8 +196,8 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     maxBodyBytes,
     onIdle: onceAName(options.onIdleField),
     startedAt: Math.floor(Date.now() / 1000),
-    reportError: (error) => {
-      if (errorStatus(error) === 500) report(error);
+    reportError: (error, request) => {
+      if (errorStatus(error) === 500) report(error, answerIdOf(request));
     },
   };
 }

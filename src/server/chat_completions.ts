@@ -52,7 +52,7 @@ export async function handleChatCompletions(
       events: (item) => stream.events(item),
       last: () => stream.lastEvents(),
       failure: (error) => {
-        context.reportError(error);
+        context.reportError(error, request);
         return { error: flatError(error) };
       },
     });

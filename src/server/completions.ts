@@ -37,7 +37,7 @@ export async function handleCompletions(
       events: (item) => answer.events(item),
       last: () => answer.lastEvents(),
       failure: (error) => {
-        context.reportError(error);
+        context.reportError(error, request);
         return { error: flatError(error) };
       },
     });

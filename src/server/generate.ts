@@ -39,7 +39,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
         return [];
       },
       failure: (error) => {
-        context.reportError(error);
+        context.reportError(error, request);
         return generateErrorBody(error);
       },
     });

@@ -43,5 +43,5 @@ export interface ServerContext {
   /** Is told the name of each field that was taken and has no effect. */
   readonly onIdle: (name: string) => void;
   /** Is told of every error that is not the client's. */
-  readonly reportError: (error: unknown) => void;
+  readonly reportError: (error: unknown, request: Request) => void;
 }

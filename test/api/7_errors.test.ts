@@ -78,7 +78,7 @@ describe.each([false, true])("before the first chunk (stream: %s)", (stream) => 
     expect(await response.json()).toEqual(
       bothForms({ message: "Internal server error", type: "InternalServerError", status: 500 }),
     );
-    expect(reportError).toHaveBeenCalledExactlyOnceWith(fault);
+    expect(reportError).toHaveBeenCalledExactlyOnceWith(fault, expect.any(String));
   });
 
   test("one invalid item refuses the whole batch and stops the others", async () => {
@@ -109,7 +109,7 @@ describe("after the first chunk", () => {
     const chunks = await events(response);
     expect(chunks).toHaveLength(3);
     expect(chunks[2]).toEqual(generateForm({ message: "The device was lost", status: 500 }));
-    expect(reportError).toHaveBeenCalledExactlyOnceWith(fault);
+    expect(reportError).toHaveBeenCalledExactlyOnceWith(fault, expect.any(String));
   });
 
   test("a chat stream tells of the error and ends", async () => {

@@ -1,5 +1,6 @@
 /** The header x-request-id, which every answer has. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { DeviceError } from "../../src/errors.ts";
 import { type AppOptions, createApp } from "../../src/server/app.ts";
 import { post } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
@@ -74,6 +75,24 @@ describe("a client's id", () => {
     for (const response of await Promise.all(asked)) expect(response.status).toBe(200);
     expect(engine.requests.map(({ requestId }) => requestId)).toEqual([undefined, undefined]);
   });
+});
+
+test.each([
+  ["/generate", { text: "a", stream: true }, 1],
+  ["/generate", { text: "a" }, 0],
+  ["/v1/chat/completions", { messages, stream: true }, 1],
+  ["/v1/completions", { prompt: "a", stream: true }, 1],
+  ["/v1/completions", { prompt: "a" }, 1],
+])("a fault of %s with %j is reported with the id of its answer", async (path, body, at) => {
+  const error = new DeviceError("gone");
+  const reportError = vi.fn();
+  const script = () => ({ pieces: ["one", " two"], failure: { at, error } });
+  const app = createApp(new ScriptedEngine({ script }), { reportError });
+  const response = await post(app, path, body);
+  await response.text();
+  const id = response.headers.get(HEADER);
+  expect(id).toMatch(/^[\da-f-]{36}$/);
+  expect(reportError).toHaveBeenCalledExactlyOnceWith(error, id);
 });
 
 test.each([undefined, ["https://page.test"]])(

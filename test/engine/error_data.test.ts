@@ -3,6 +3,7 @@ import { errorData, errorOf } from "../../src/engine/error_data.ts";
 import {
   CapacityError,
   CheckpointError,
+  ContextLengthError,
   DeviceError,
   EngineError,
   GroupError,
@@ -20,10 +21,12 @@ const crossed = (thrown: unknown) => errorOf(structuredClone(errorData(thrown)))
 describe("an error on the other side", () => {
   test.each([
     new InvalidRequestError("Cannot use it", "top_p"),
+    new ContextLengthError("The input is too long", "prompt"),
     new GrammarError("Cannot read it", { position: 3 }),
     new CapacityError("requests", 3),
     new CheckpointError("config.json", "it is damaged", "layers"),
     new UnsupportedError("draft models"),
+    new UnsupportedError("top_q", "it is not known", { field: "top_q" }),
     new DeviceError("Cannot go on"),
     new KernelError("norm", "it is none"),
     new TransferError("a page", "checksum", "it differs"),

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { ContentIds } from "../../src/cache/content_id.ts";
 import { completionLimit, type PromptOptions, readPrompt } from "../../src/engine/prompt.ts";
 import { loadText } from "../../src/engine/text_model.ts";
+import { ContextLengthError } from "../../src/errors.ts";
 import { openFolder } from "../../src/node/files.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
 
@@ -35,6 +36,7 @@ describe("readPrompt()", () => {
     [{ inputEmbeds: new Array(8).fill([0.5, 0.25]) }],
   ])("refuses %j for a context of 8", (request) => {
     expect(() => readPrompt(request, options(false))).toThrow(TOO_LONG);
+    expect(() => readPrompt(request, options(false))).toThrow(ContextLengthError);
   });
 
   test("encodes no more of a long prompt than shows that it is too long", () => {
@@ -93,6 +95,7 @@ describe("completionLimit()", () => {
   test("refuses more than is left, or cuts it when it may", () => {
     expect(limit(3, false)).toBe(3);
     expect(() => limit(4, false)).toThrow("You requested a total of 9 tokens");
+    expect(() => limit(4, false)).toThrow(ContextLengthError);
     expect(limit(4, true)).toBe(3);
   });
 });

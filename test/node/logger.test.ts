@@ -46,4 +46,17 @@ describe("Logger", () => {
     expect(out).toEqual([]);
     expect(err[0]).toMatch(/\] Error: broken\n {4}at .*logger\.test\.ts/);
   });
+
+  test("names the request whose answer an error spoils, in both formats", () => {
+    const text = logTo();
+    text.log.error(new Error("broken"), "req-1");
+    expect(text.err[0]).toMatch(/\] Request req-1: Error: broken\n {4}at /);
+    const json = logTo({ format: "json" });
+    json.log.error(new Error("broken"), "req-1");
+    expect(JSON.parse(json.err[0]!)).toMatchObject({
+      level: "error",
+      message: expect.stringMatching(/^Error: broken\n/),
+      x_request_id: "req-1",
+    });
+  });
 });

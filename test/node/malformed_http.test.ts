@@ -36,6 +36,7 @@ test.each([
   expect(answered).toBe(status);
   const [head, body] = text.split("\r\n\r\n") as [string, string];
   expect(head).toContain("connection: close");
+  expect(head).toMatch(/\r\nx-request-id: [\da-f-]{36}\r\n/);
   expect(head).toContain(`content-length: ${body.length}`);
   expect(JSON.parse(body)).toEqual(
     bothForms({
