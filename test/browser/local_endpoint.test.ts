@@ -121,7 +121,8 @@ function request(from: Page, url: string, init: RequestInit = {}) {
   return from.evaluate(
     async ([url, init]) => {
       const response = await fetch(url, init);
-      return { status: response.status, body: await response.text() };
+      const hasId = response.headers.get("x-request-id") !== null;
+      return { status: response.status, body: await response.text(), hasId };
     },
     [url, init] as const,
   );
@@ -223,7 +224,7 @@ test("answers /generate, and 401 without the key", async (context) => {
     sampling_params: { temperature: 0, max_new_tokens: 4 },
   });
   const answered = await request(page, "./generate", withKey({ method: "POST", body }));
-  expect(answered.status).toBe(200);
+  expect(answered).toMatchObject({ status: 200, hasId: true });
   expect(JSON.parse(answered.body)).toMatchObject({ meta_info: { completion_tokens: 4 } });
   expect(await request(page, "./generate", { method: "POST", body })).toMatchObject({
     status: 401,
@@ -235,7 +236,11 @@ test("answers /generate, and 401 without the key", async (context) => {
 test("leaves everything else to the network, and tabs that go there", async (context) => {
   requireBrowser(context);
   for (const path of ["/v1/models", "./v2/models", "./metrics"]) {
-    expect(await request(page, path, withKey())).toEqual({ status: 404, body: "not found" });
+    expect(await request(page, path, withKey())).toEqual({
+      status: 404,
+      body: "not found",
+      hasId: false,
+    });
   }
   const tab = await openPage(address);
   const gone = await tab.goto(`${server.url}app/flush_cache`);
@@ -286,6 +291,7 @@ test("a second tab is answered by the first one's engine, until that is closed",
   expect(await request(tab, "./v1/models", withKey())).toEqual({
     status: 503,
     body: expect.stringContaining("Cannot GET /v1/models: no page that has an engine is open"),
+    hasId: true,
   });
   await tab.close();
 });
