@@ -63,17 +63,26 @@ export interface ClientRequest {
 /** The error for the client; others than those of its request stay as they are. */
 export function asClientWrote(error: unknown, { endpoint, body }: ClientRequest): unknown {
   if (!(error instanceof InvalidRequestError)) return error;
-  const fields = FIELDS[endpoint];
   const candidates = candidatesFor(error, endpoint);
   if (candidates.length === 0) return error;
-  let { message } = error;
-  for (const [name, paths] of Object.entries(fields)) {
-    message = message.replaceAll(name, given(paths, body));
-  }
   const path = given(candidates, body);
+  const message = renamed(error, { endpoint, body });
   return error instanceof ContextLengthError
     ? new ContextLengthError(message, path, { cause: error })
     : new InvalidRequestError(message, path, { cause: error });
+}
+
+/** Sentences about other things than fields may quote what the client wrote. */
+function renamed(
+  { message, field }: InvalidRequestError,
+  { endpoint, body }: ClientRequest,
+): string {
+  const fields = FIELDS[endpoint];
+  if (field === undefined || !Object.hasOwn(fields, field)) return message;
+  return Object.entries(fields).reduce(
+    (text, [name, paths]) => text.replaceAll(name, given(paths, body)),
+    message,
+  );
 }
 
 function candidatesFor(error: InvalidRequestError, endpoint: Endpoint): Candidates {

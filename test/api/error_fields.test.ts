@@ -118,6 +118,13 @@ describe("a field that only the engine checks", () => {
   });
 });
 
+test("what a sentence about a schema quotes stays as the client wrote it", async () => {
+  const message = "Cannot enforce the schema: it is too large (at /properties/maxNewTokens)";
+  const app = failing(new GrammarError(message));
+  const response = await post(app, CHAT, { messages, json_schema: "{}" });
+  expect(await response.json()).toMatchObject({ message, param: "json_schema" });
+});
+
 describe("more tokens than the context holds", () => {
   const app = createApp(new ScriptedEngine());
   const long = "x".repeat(5000);

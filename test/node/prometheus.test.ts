@@ -144,7 +144,7 @@ describe("PrometheusMetrics", () => {
     expect(await series(metrics)).toMatchObject({
       "wisp:num_requests_total": 6,
       "wisp:num_aborted_requests_total": 1,
-      'wisp:num_failed_requests_total{code="invalid_request"}': 1,
+      'wisp:num_failed_requests_total{code="context_length_exceeded"}': 1,
       "wisp:num_so_requests_total": 3,
       "wisp:e2e_request_latency_seconds_count": 4,
     });
