@@ -144,6 +144,14 @@ describe("the openai client", () => {
     const call = client.chat.completions.create({ model, messages, top_p: 7 }, { headers });
     expect(await thrownBy(call)).toMatchObject({ requestID: "mine-1" });
   });
+
+  test("knows a fault by the id that the server reports it with", async () => {
+    const reported: string[] = [];
+    const client = await open({ reportError: (_, id) => reported.push(id) });
+    const error = await thrownBy(client.chat.completions.create({ model, messages }));
+    expect(reported).toEqual([(error as OpenAI.APIError).requestID]);
+    expect(reported[0]).toMatch(/^[\da-f-]{36}$/);
+  });
 });
 
 describe("the ai SDK", () => {
