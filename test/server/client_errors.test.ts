@@ -3,7 +3,7 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
 import { APICallError, embed, generateText, streamText } from "ai";
-import OpenAI from "openai";
+import OpenAI, { type APIError } from "openai";
 import { afterEach, describe, expect, test } from "vitest";
 import { DeviceError } from "../../src/errors.ts";
 import { type RunningServer, serve } from "../../src/node/http.ts";
@@ -149,7 +149,7 @@ describe("the openai client", () => {
     const reported: string[] = [];
     const client = await open({ reportError: (_, id) => reported.push(id) });
     const error = await thrownBy(client.chat.completions.create({ model, messages }));
-    expect(reported).toEqual([(error as OpenAI.APIError).requestID]);
+    expect(reported).toEqual([(error as APIError).requestID]);
     expect(reported[0]).toMatch(/^[\da-f-]{36}$/);
   });
 });
