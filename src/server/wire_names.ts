@@ -22,13 +22,13 @@ const FIELDS: Readonly<Record<Endpoint, Readonly<Record<string, Candidates>>>> =
   },
   chat: {
     minNewTokens: ["min_tokens"],
-    maxNewTokens: ["max_completion_tokens", "max_tokens"],
+    maxNewTokens: ["max_completion_tokens", "n_predict", "max_tokens"],
     continueFinalMessage: ["continue_final_message"],
     templateVariables: ["chat_template_kwargs"],
   },
   completions: {
     minNewTokens: ["min_tokens"],
-    maxNewTokens: ["max_tokens"],
+    maxNewTokens: ["n_predict", "max_tokens"],
   },
   tokenize: {
     continueFinalMessage: ["continue_final_message"],
@@ -45,12 +45,20 @@ const PROMPTS: Readonly<Record<Endpoint, Candidates>> = {
 };
 
 const GRAMMARS = ["regex", "ebnf", "json_schema", "structural_tag"];
+/** Other servers' names for them. */
+const OTHER_GRAMMARS = [
+  "guided_json",
+  "guided_regex",
+  "guided_grammar",
+  "guided_choice",
+  "structured_outputs",
+];
 
 /** Where a grammar comes from. */
 const GRAMMAR_FIELDS: Readonly<Record<Endpoint, Candidates>> = {
   generate: GRAMMARS.map((name) => `sampling_params.${name}`),
-  chat: [...GRAMMARS, "response_format", "tools"],
-  completions: [...GRAMMARS, "response_format"],
+  chat: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format", "tools"],
+  completions: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format"],
   tokenize: [],
 };
 

@@ -112,6 +112,8 @@ describe("a field that only the engine checks", () => {
     [CHAT, { messages, ebnf: "x" }, "ebnf"],
     [CHAT, { messages, response_format: { type: "json_object" } }, "response_format"],
     [COMPLETIONS, { prompt: "a", regex: "(" }, "regex"],
+    [CHAT, { messages, guided_regex: "(" }, "guided_regex"],
+    [COMPLETIONS, { prompt: "a", structured_outputs: { grammar: "x" } }, "structured_outputs"],
   ])("%s with the grammar of %j names where it stands", async (path, body, param) => {
     const app = failing(new GrammarError("Cannot read the pattern: it ends early"));
     expect((await blamed(await post(app, path, body))).at(-1)).toBe(param);
