@@ -24,9 +24,9 @@
  * in texts and sets: `\n \t \r \b \f \v \a \e \0`, `\xHH`, `\uHHHH`, `\UHHHHHHHH`, and a backslash
  * before a character of the notation. A whole completion matches `root`.
  *
- * Refused, with the place: rules that are missing, defined twice or begin with themselves, a
- * repetition of a repetition without a group, lookahead `(=`, tokens `<...>`, macros, and anything
- * else that is not in the table.
+ * Refused, with the place: rules that are missing, defined twice, begin with themselves or have
+ * nothing behind `::=` (the empty text is `""`), a repetition of a repetition without a group,
+ * lookahead `(=`, tokens `<...>`, macros, and anything else that is not in the table.
  *
  * Works without recursion, so that deep nesting needs no deep stack.
  *
@@ -101,6 +101,8 @@ class EbnfParser {
   /** Where each rule is first referred to. */
   readonly #references = new Map<string, number>();
   #name: string | undefined;
+  /** Whether the rule has a part, in any of its options. */
+  #hasParts = false;
   readonly #groups: Group[] = [];
   #group = makeGroup(0);
 
@@ -187,6 +189,7 @@ class EbnfParser {
   #add(part: Expression): void {
     this.#group.parts.push(part);
     this.#group.repeatable = true;
+    this.#hasParts = true;
   }
 
   #finishOption(): void {
@@ -243,6 +246,7 @@ class EbnfParser {
     }
     this.#definitions.set(name, position);
     this.#name = name;
+    this.#hasParts = false;
     this.#group = makeGroup(position);
   }
 
@@ -250,6 +254,12 @@ class EbnfParser {
     if (this.#name === undefined) return;
     if (this.#groups.length > 0) {
       throw this.#scanner.malformed('a group begins and ")" is missing', this.#group.position);
+    }
+    if (!this.#hasParts) {
+      throw this.#scanner.malformed(
+        `rule "${this.#name}" has nothing behind "::=", and the empty text is written '""'`,
+        this.#group.position,
+      );
     }
     this.#rules.set(this.#name, this.#finishGroup());
   }
