@@ -14,7 +14,7 @@ import type { CaseAnalysis } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { BooleanFact, ContainsFact, NumberFact } from "./facts.ts";
 import { readNumber } from "./json_text.ts";
-import { canonicalText, type JsonValue } from "./json_value.ts";
+import { canonicalText, type JsonObject, keepSpelling } from "./json_value.ts";
 import type { Machine, Move } from "./machine.ts";
 import { listedNumbers, plainNumbers } from "./number_language.ts";
 import { caseLanguage } from "./string_keywords.ts";
@@ -46,12 +46,12 @@ export function distinctItems(options: DistinctOptions): DistinctMachine | undef
     0,
     Math.min(shape.max, shape.prefix.length + 1),
   );
-  const values = new Map<string, JsonValue>();
+  const values = new Map<string, JsonObject>();
   const allowed = places.map((place) => {
     const list = valuesOf(place, analysis) ?? refuse("the items are not a few known values");
-    for (const value of list) values.set(canonicalText(value), value);
+    for (const [text, value] of list) values.set(text, value);
     if (values.size > MAX_VALUES) refuse(`the items are more than ${MAX_VALUES} known values`);
-    return new Set(list.map(canonicalText));
+    return new Set(list.keys());
   });
   return new DistinctMachine(shape, { values, allowed, writer });
 }
@@ -65,17 +65,20 @@ function areApart({ prefix, max }: ArrayShape, analysis: CaseAnalysis): boolean 
   );
 }
 
-/** All values that fit, when they are few: null, booleans, listed numbers and strings. */
-function valuesOf(place: Conjunction, analysis: CaseAnalysis): JsonValue[] | undefined {
-  if (place.never) return [];
+/**
+ * All values that fit, when they are few: null, booleans, listed numbers and strings; each as a
+ * schema that nothing else fits, by its canonical text.
+ */
+function valuesOf(place: Conjunction, analysis: CaseAnalysis): Map<string, JsonObject> | undefined {
+  if (place.never) return new Map();
   const cases = (type: Parameters<CaseAnalysis["casesOfAll"]>[1]) =>
     analysis.casesOfAll(place, type);
   if (cases("array").length + cases("object").length > 0) return undefined;
-  const values: JsonValue[] = cases("null").length > 0 ? [null] : [];
+  const values: JsonObject[] = cases("null").length > 0 ? [{ const: null }] : [];
   for (const facts of cases("boolean")) {
     const isAllowed = (value: boolean) =>
       (facts as readonly BooleanFact[]).every((fact) => fact.values.includes(value));
-    values.push(...[true, false].filter(isAllowed));
+    values.push(...[true, false].filter(isAllowed).map((value) => ({ const: value })));
   }
   for (const facts of cases("number")) {
     const numbers = numbersOf(facts as readonly NumberFact[]);
@@ -85,20 +88,24 @@ function valuesOf(place: Conjunction, analysis: CaseAnalysis): JsonValue[] | und
   for (const facts of cases("string")) {
     const texts = facts.length === 0 ? undefined : textsOf(caseLanguage(facts), MAX_VALUES);
     if (texts === undefined) return undefined;
-    values.push(...texts);
+    values.push(...texts.map((text) => ({ const: text })));
   }
-  return [...new Map(values.map((value) => [canonicalText(value), value])).values()];
+  return new Map(values.map((value) => [canonicalText(value.const!), value]));
 }
 
-function numbersOf(facts: readonly NumberFact[]): JsonValue[] | undefined {
+function numbersOf(facts: readonly NumberFact[]): JsonObject[] | undefined {
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
   const texts =
     listed?.kind === "numbers"
-      ? listedNumbers(listed, facts)
+      ? listedNumbers(listed, facts).map(({ text }) => text)
       : facts.some((fact) => fact.kind === "integer" && fact.holds)
         ? textsOf(plainNumbers(facts), 2 * MAX_VALUES)
         : undefined;
-  return texts === undefined ? undefined : texts.map(readNumber);
+  return texts?.map((text) => {
+    const value = { const: readNumber(text) };
+    keepSpelling(value, "const", text);
+    return value;
+  });
 }
 
 interface State {
@@ -120,7 +127,7 @@ class DistinctMachine implements Machine<State> {
       allowed,
       writer: { analysis, refer },
     }: {
-      readonly values: ReadonlyMap<string, JsonValue>;
+      readonly values: ReadonlyMap<string, JsonObject>;
       readonly allowed: readonly ReadonlySet<string>[];
       readonly writer: CaseWriter;
     },
@@ -129,7 +136,7 @@ class DistinctMachine implements Machine<State> {
     this.#allowed = allowed;
     const { root } = analysis.tree;
     this.#items = [...values].map(([text, value]) => {
-      const node = analysis.derive(root, `value ${text}`, () => ({ const: value }));
+      const node = analysis.derive(root, `value ${text}`, () => value);
       return { text, item: refer(analysis.conjunction(node)) };
     });
   }

@@ -40,7 +40,19 @@ export type NumberFact =
       /** Of the keyword, for errors. */
       readonly path: string;
     }
-  | { readonly kind: "numbers"; readonly values: readonly Decimal[]; readonly holds: boolean };
+  | {
+      readonly kind: "numbers";
+      /** All different. */
+      readonly values: readonly ListedNumber[];
+      readonly holds: boolean;
+    };
+
+/** A number of `enum` or `const`. */
+export interface ListedNumber {
+  readonly value: Decimal;
+  /** As the schema writes it. */
+  readonly text: string;
+}
 
 export type StringFact =
   | { readonly kind: "length"; readonly min: number; readonly max: number }

@@ -9,7 +9,8 @@
  * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format or a list,
  *   letters and what else of ASCII needs no escape have none.
  * - Keys that the schema does not name may come twice, as in all of JSON; the last one counts.
- * - Numbers of which the schema says anything are spelled without exponent, or in the scientific
+ * - Numbers of `enum` and `const` are spelled as the schema spells them.
+ * - Other numbers of which the schema says anything are spelled without exponent, or in the scientific
  *   notation that JavaScript uses for very large and very small ones; whole numbers where the type
  *   is "integer" without a point.
  *
@@ -53,7 +54,7 @@ const MAX_RULES = 50_000;
  * The texts of values that fit a schema.
  *
  * @param schema As JSON text, which is the better way, or as `JSON.parse` reads it: that rounds
- * numbers to doubles and may change the order of keys.
+ * numbers to doubles, forgets how they were written and may change the order of keys.
  * @throws {GrammarError} naming the keyword and its place, for what is malformed, cannot be
  * enforced, contradicts itself or is beyond a limit.
  */

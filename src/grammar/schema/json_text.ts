@@ -1,5 +1,6 @@
 /**
- * JSON text -> values, losing nothing: numbers keep all their digits and keys their order.
+ * JSON text -> values, losing nothing: numbers keep all their digits and their spelling, keys their
+ * order.
  *
  * `JSON.parse` rounds 9223372036854775807 up and moves the key "10" in front of "a"; a schema read
  * like that would be enforced for other numbers and in another order than it says. A key that
@@ -13,7 +14,13 @@
 import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { compareDecimals, decimalOf, parseDecimal } from "./decimal.ts";
-import { ExactNumber, type JsonObject, type JsonValue, keepOrder } from "./json_value.ts";
+import {
+  ExactNumber,
+  type JsonObject,
+  type JsonValue,
+  keepOrder,
+  keepSpelling,
+} from "./json_value.ts";
 import { checkCount, checkDepth } from "./schema_size.ts";
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy;
@@ -69,6 +76,8 @@ class JsonReader {
   #position = 0;
   /** Values so far. */
   #count = 0;
+  /** Of the number that was read last, until it has its place. */
+  #spelling: string | undefined;
   readonly #open: Container[] = [];
 
   constructor(text: string) {
@@ -100,7 +109,11 @@ class JsonReader {
     const string = this.#readString();
     if (string !== undefined) return string;
     const number = this.#match(NUMBER);
-    if (number !== undefined) return readNumber(number);
+    if (number !== undefined) {
+      const value = readNumber(number);
+      if (number !== String(value)) this.#spelling = number;
+      return value;
+    }
     const name = this.#match(NAME);
     return name === undefined ? this.#refuse() : (JSON.parse(name) as JsonValue);
   }
@@ -151,8 +164,11 @@ class JsonReader {
   }
 
   #add({ value, keys }: Container, part: JsonValue): void {
-    if (Array.isArray(value)) value.push(part);
-    else value[keys.at(-1)!] = part;
+    const place = Array.isArray(value) ? value.length : keys.at(-1)!;
+    (value as { [place: string | number]: JsonValue })[place] = part;
+    if (this.#spelling === undefined) return;
+    keepSpelling(value, place, this.#spelling);
+    this.#spelling = undefined;
   }
 
   /** Behind a part: the container, when it ends here. */

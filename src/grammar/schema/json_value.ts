@@ -46,6 +46,34 @@ export function keysOf(object: JsonObject): readonly string[] {
   return orders.get(object) ?? Object.keys(object);
 }
 
+/** Texts of numbers that JavaScript would write otherwise, by what they stand in and where. */
+const spellings = new WeakMap<object, Map<string, string>>();
+
+/** What numbers stand in: at an index, or behind a key. */
+type Container = JsonObject | readonly JsonValue[];
+
+export function keepSpelling(container: Container, place: string | number, text: string): void {
+  const known = spellings.get(container);
+  if (known === undefined) spellings.set(container, new Map([[String(place), text]]));
+  else known.set(String(place), text);
+}
+
+/** A number as it was written or, where that is not known, as JavaScript writes it. */
+export function spellingOf(container: Container, place: string | number): string {
+  const known = spellings.get(container)?.get(String(place));
+  if (known !== undefined) return known;
+  const value = (container as JsonObject)[place]!;
+  return value instanceof ExactNumber ? decimalText(value.decimal) : JSON.stringify(value);
+}
+
+/** A schema that one part of a value fits, and nothing else; a number keeps its spelling. */
+export function constOf(container: Container, place: string | number): JsonObject {
+  const value = (container as JsonObject)[place]!;
+  const schema = { const: value };
+  if (isNumber(value)) keepSpelling(schema, "const", spellingOf(container, place));
+  return schema;
+}
+
 export function isNumber(value: unknown): value is number | ExactNumber {
   return typeof value === "number" || value instanceof ExactNumber;
 }

@@ -12,9 +12,11 @@ import {
   EVERY_CASE,
   NO_CASE,
 } from "./cases.ts";
+import { decimalText } from "./decimal.ts";
 import { isAtLeast } from "./dialect.ts";
-import type { Case } from "./facts.ts";
+import type { Case, ListedNumber } from "./facts.ts";
 import {
+  constOf,
   decimalValue,
   isArray,
   isNumber,
@@ -23,6 +25,7 @@ import {
   type JsonValue,
   keepOrder,
   keysOf,
+  spellingOf,
   typeOf,
 } from "./json_value.ts";
 import { languageOfTexts } from "./language.ts";
@@ -163,7 +166,7 @@ class LogicReader {
         };
       }
       case "number": {
-        const numbers = values.filter(isNumber).map(decimalValue);
+        const numbers = this.#numbers(keyword, all);
         const fact = (holds: boolean): Cases => [[{ kind: "numbers", values: numbers, holds }]];
         return { holds: () => fact(true), fails: () => fact(false) };
       }
@@ -175,6 +178,23 @@ class LogicReader {
       default:
         return this.#structures(keyword, all);
     }
+  }
+
+  /** Of those that are the same, the first. */
+  #numbers(keyword: string, all: readonly JsonValue[]): ListedNumber[] {
+    const numbers = new Map<string, ListedNumber>();
+    all.forEach((one, i) => {
+      if (!isNumber(one)) return;
+      const value = decimalValue(one);
+      const key = decimalText(value);
+      if (numbers.has(key)) return;
+      const text =
+        keyword === "enum"
+          ? spellingOf(all, i)
+          : spellingOf(this.#node.value as JsonObject, keyword);
+      numbers.set(key, { value, text });
+    });
+    return [...numbers.values()];
   }
 
   /** Arrays and objects: each is a schema that nothing else fits. */
@@ -306,12 +326,12 @@ function constant(fits: boolean): Constraint {
 function exactly(value: JsonValue): JsonObject {
   if (isArray(value)) {
     const size = value.length;
-    const prefix = size > 0 ? { prefixItems: value.map((item) => ({ const: item })) } : {};
+    const prefix = size > 0 ? { prefixItems: value.map((_, i) => constOf(value, i)) } : {};
     return { type: "array", ...prefix, minItems: size, maxItems: size };
   }
   const object = value as JsonObject;
   const keys = keysOf(object);
-  const properties = Object.fromEntries(keys.map((key) => [key, { const: object[key]! }]));
+  const properties = Object.fromEntries(keys.map((key) => [key, constOf(object, key)]));
   keepOrder(properties, keys);
   return { type: "object", properties, required: keys, additionalProperties: false };
 }

@@ -6,7 +6,10 @@
  * All spellings with an exponent cannot be had, for whether `100e-2` is 1 takes counting. Only where
  * a schema says nothing of a number is every spelling of JSON accepted.
  *
- * Each fact is turned into texts of values that fit it, and always into the shortest plain spelling
+ * Numbers that a schema lists are written as it writes them, and in no other way: a model that may
+ * write `1.000` for 1 may never come to the end of it.
+ *
+ * Each other fact is turned into texts of values that fit it, and always into the shortest plain spelling
  * of every such value, so that texts of several facts at once exist when values do.
  *
  * @module
@@ -35,7 +38,7 @@ import {
   DIGITS,
   type Relation,
 } from "./digit_order.ts";
-import type { NumberFact } from "./facts.ts";
+import type { ListedNumber, NumberFact } from "./facts.ts";
 import { intersectAll, type Spend } from "./language.ts";
 import { multiplesOf } from "./multiples.ts";
 
@@ -150,7 +153,7 @@ function spell(fact: NumberFact): Spelled {
       return fact.strict ? beyond : either(beyond, compare(fact.value, "equal"));
     }
     case "numbers": {
-      const members = either(NOTHING, ...fact.values.map((value) => compare(value, "equal")));
+      const members = either(NOTHING, ...fact.values.map(({ value }) => compare(value, "equal")));
       if (fact.holds) return members;
       const without = (all: Expression, some: Expression) =>
         regular(difference(automatonOf(all), automatonOf(some)));
@@ -217,6 +220,10 @@ let integers: Expression | undefined;
 
 /** The numbers that fit all facts. */
 export function numberExpression(facts: readonly NumberFact[]): Expression {
+  const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
+  if (listed?.kind === "numbers") {
+    return choice(...listedNumbers(listed, facts).map((one) => text(one.text)));
+  }
   const known = simplify(facts);
   if (known.length === 0) return JSON_NUMBER;
   const [first] = known;
@@ -245,11 +252,8 @@ function expressionOf(known: readonly NumberFact[]): Expression {
   const plain = regular(intersectAll(parts.map((part) => automatonOf(part.plain))));
   if (isSmallInteger(known)) return plain;
   const scientific = parts.map((part) => automatonOf(part.scientific));
-  // `1e-400` would be 0 to most readers, and so below its bound; listed numbers are as they are.
-  if (!known.some((fact) => fact.kind === "numbers" && fact.holds)) {
-    scientific.push(withinDoubles());
-  }
-  return choice(plain, regular(intersectAll(scientific)));
+  // `1e-400` would be 0 to most readers, and so below its bound.
+  return choice(plain, regular(intersectAll([...scientific, withinDoubles()])));
 }
 
 /** Whether no number fits all facts. */
@@ -260,17 +264,18 @@ export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolea
   return listedNumbers(listed, facts, spend).length === 0;
 }
 
-/** The shortest plain spellings of those listed numbers that fit all facts. */
+/** Those listed numbers that fit all facts. */
 export function listedNumbers(
   listed: NumberFact & { readonly kind: "numbers" },
   facts: readonly NumberFact[],
   spend?: Spend,
-): string[] {
+): ListedNumber[] {
   const others = simplify(facts)
     .filter((fact) => fact !== listed)
     .map((fact) => plainAutomaton(fact, spend));
-  const texts = listed.values.map(decimalText);
-  return texts.filter((text) => others.every((automaton) => accepts(automaton, text)));
+  return listed.values.filter(({ value }) =>
+    others.every((automaton) => accepts(automaton, decimalText(value))),
+  );
 }
 
 /** A state of a number goes on by ten digits. */
