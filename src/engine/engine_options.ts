@@ -177,7 +177,8 @@ export interface EngineOptions {
   readonly grammarService?: CreateGrammarService | undefined;
   /**
    * The most characters of white space between two tokens of JSON that a schema asks for; 0 is
-   * compact. Default 40.
+   * compact. Default: white space as models write it, which is none, one space, or a line break and
+   * indentation where a line of its own begins.
    */
   readonly jsonWhitespace?: number | undefined;
   /** Dialect of schemas without `$schema`: draft-04, -06, -07, 2019-09 or 2020-12, the default. */
@@ -300,7 +301,10 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     decodeBuckets: resolveBuckets(options),
     grammarBackend: requireBackend(options.grammarBackend),
     json: {
-      maxWhitespace: whole("jsonWhitespace", 40, { min: 0, max: 1000 }),
+      maxWhitespace:
+        options.jsonWhitespace === undefined
+          ? undefined
+          : whole("jsonWhitespace", 0, { min: 0, max: 1000 }),
       dialect: requireDialect(options.jsonDialect),
     },
     prefixCache,

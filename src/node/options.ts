@@ -164,7 +164,7 @@ export const ENGINE_OPTIONS = {
     kind: "integer",
     min: 0,
     max: 1000,
-    default: 40,
+    defaultText: "as models write it: one space, or a line break and indentation",
     help: "the most characters of white space between two tokens of JSON that a schema asks for; 0 is compact",
     group: MODEL,
   },

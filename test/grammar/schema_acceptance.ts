@@ -130,27 +130,32 @@ export function acceptorOfSchema(schema: unknown, options: JsonSchemaOptions = {
   return acceptorOf(jsonSchemaGrammar(schema, options));
 }
 
-/** JSON with white space wherever it may be inside of a value. */
+/** JSON with white space wherever it may be inside of a value, if there is a bound for it. */
 export function spacious(value: unknown): string {
-  return write(value, { open: " ", comma: " ,\n", colon: "\r: ", close: "\t" });
+  return write(value, { open: " ", comma: " ,\n", colon: "\r: ", close: "\t", hollow: "\n\t" });
+}
+
+/** JSON on several lines, as models write it. */
+export function indented(value: unknown): string {
+  return write(value, { open: "\n  ", comma: ",\n    ", colon: ": ", close: "\n", hollow: "" });
 }
 
 /** JSON without white space. */
 export function compact(value: unknown): string {
-  return write(value, { open: "", comma: ",", colon: ":", close: "" });
+  return write(value, { open: "", comma: ",", colon: ":", close: "", hollow: "" });
 }
 
-type Spacing = Readonly<Record<"open" | "comma" | "colon" | "close", string>>;
+type Spacing = Readonly<Record<"open" | "comma" | "colon" | "close" | "hollow", string>>;
 
 function write(value: unknown, spacing: Spacing): string {
-  const { open, comma, colon, close } = spacing;
-  if (Array.isArray(value)) {
-    return `[${open}${value.map((item) => write(item, spacing)).join(comma)}${close}]`;
-  }
+  const { open, comma, colon, close, hollow } = spacing;
+  const list = (parts: readonly string[]) =>
+    parts.length === 0 ? hollow : open + parts.join(comma) + close;
+  if (Array.isArray(value)) return `[${list(value.map((item) => write(item, spacing)))}]`;
   const entries = entriesOf(value);
   if (entries === undefined) return JSON.stringify(value);
   const members = entries.map(([k, v]) => JSON.stringify(k) + colon + write(v, spacing));
-  return `{${open}${members.join(comma)}${close}}`;
+  return `{${list(members)}}`;
 }
 
 /** An object in an order of its own, also for keys that look like numbers. */

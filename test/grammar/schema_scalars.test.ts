@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../src/grammar/compile_automaton.ts";
 import { jsonSchemaGrammar } from "../../src/grammar/schema/json_schema.ts";
-import { acceptorOf, acceptorOfSchema } from "./schema_acceptance.ts";
+import { acceptorOf, acceptorOfSchema, spacious } from "./schema_acceptance.ts";
 import { judge, refusal } from "./schema_judge.ts";
 
 describe("any JSON", () => {
@@ -13,7 +13,7 @@ describe("any JSON", () => {
       "null",
       "[]",
       "{}",
-      '{"a" : [1,\n2.5e-3, -0]}',
+      '{"a": [1,\n2.5e-3, -0]}',
       '"\\ud83d\\ude00"',
     ]) {
       expect(accept(yes), yes).toBe(true);
@@ -52,8 +52,69 @@ describe("any JSON", () => {
     const compact = acceptorOf(jsonSchemaGrammar(true, { maxWhitespace: 0 }));
     expect(compact('{"a":[1,2]}')).toBe(true);
     expect(compact('{"a": [1,2]}')).toBe(false);
-    expect(acceptorOf(jsonSchemaGrammar(true))(`[${" ".repeat(40)}1]`)).toBe(true);
-    expect(acceptorOf(jsonSchemaGrammar(true))(`[${" ".repeat(41)}1]`)).toBe(false);
+    const value = { a: [1, { b: [], c: {} }] };
+    expect(bounded(spacious(value))).toBe(true);
+    expect(compact(spacious(value))).toBe(false);
+  });
+
+  test.each<[string, (value: unknown) => string]>([
+    ["compact", (value) => JSON.stringify(value)],
+    ["with spaces", (value) => JSON.stringify(value).replace(/([,:])/g, "$1 ")],
+    [
+      "with spaces inside of brackets",
+      (value) =>
+        JSON.stringify(value)
+          .replace(/([,:])/g, "$1 ")
+          .replace(/([[{])(?![\]}])/g, "$1 ")
+          .replace(/(?<![[{])([\]}])/g, " $1"),
+    ],
+    ["indented by two", (value) => JSON.stringify(value, null, 2)],
+    ["indented by four", (value) => JSON.stringify(value, null, 4)],
+    ["indented by tabs", (value) => JSON.stringify(value, null, "\t")],
+    [
+      "on lines without indentation",
+      (value) => JSON.stringify(value, null, 1).replace(/\n +/g, "\n"),
+    ],
+  ])("white space is what models write: %s", (_, write) => {
+    const value = { a: [1, 2, { b: [], c: {}, d: [[true], "x"] }], e: null };
+    const text = write(value);
+    expect(acceptorOf(jsonSchemaGrammar(true))(text), text).toBe(true);
+    const properties = {
+      a: {
+        prefixItems: [{ type: "integer" }, {}],
+        items: { properties: { b: { maxItems: 0 }, c: { type: "object" } } },
+      },
+      e: { type: "null" },
+    };
+    expect(acceptorOfSchema({ properties, required: ["a"] })(text), text).toBe(true);
+  });
+
+  test.each([
+    "[\n\n1]",
+    "[ \n1]",
+    "[  1]",
+    "[1 ,2]",
+    "[1,  2]",
+    "[1,\r\n2]",
+    "[1\n,2]",
+    "[1, \n2]",
+    "[1\n\n]",
+    "[ ]",
+    "[\n]",
+    "{\n}",
+    '{"a" :1}',
+    '{"a":  1}',
+    '{"a":\n1}',
+    '{"a":\t1}',
+    `[\n${" ".repeat(33)}1]`,
+    `[\n${"\t".repeat(9)}1]`,
+    "[\n \t1]",
+    "[\t1]",
+  ])("white space that no model needs is not offered: %j", (text) => {
+    expect(JSON.parse(text)).toBeDefined();
+    expect(acceptorOf(jsonSchemaGrammar(true))(text)).toBe(false);
+    const listed = { items: { type: "integer" }, properties: { a: { type: "integer" } } };
+    expect(acceptorOfSchema(listed)(text)).toBe(false);
   });
 
   test("bytes that are no UTF-8 are not offered", () => {

@@ -164,7 +164,7 @@ describe("arrays", () => {
   test.each<[object, string[], string[]]>([
     [
       { type: "array", items: { type: "integer" }, minItems: 1, maxItems: 3 },
-      ["[1]", "[1,2,3]", "[ 1 , 2 ]"],
+      ["[1]", "[1,2,3]", "[ 1, 2 ]"],
       ["[]", "[1,2,3,4]", "[1,]", "[,1]", '["a"]'],
     ],
     [

@@ -11,6 +11,7 @@ import {
   acceptorOf,
   arrangements,
   compact,
+  indented,
   passesMasks,
   spacious,
 } from "./schema_acceptance.ts";
@@ -65,9 +66,13 @@ function expected(
 function judge(file: string, group: Group, dialect: Dialect): Outcome {
   let grammar: Grammar;
   let accept: Acceptor;
+  /** Of white space up to a bound. */
+  let acceptSpacious: Acceptor;
   try {
-    grammar = jsonSchemaGrammar(JSON.stringify(group.schema), { dialect });
+    const source = JSON.stringify(group.schema);
+    grammar = jsonSchemaGrammar(source, { dialect });
     accept = acceptorOf(grammar);
+    acceptSpacious = acceptorOf(jsonSchemaGrammar(source, { dialect, maxWhitespace: 2 }));
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     const wrong = group.tests.filter((one) => error.message === UNSATISFIABLE && one.valid);
@@ -83,11 +88,19 @@ function judge(file: string, group: Group, dialect: Dialect): Outcome {
     const wanted = expected(file, one);
     if (wanted === undefined) return false;
     const accepted = [...arrangements(one.data)].filter((value) => accept(compact(value)));
-    for (const text of [compact(one.data), compact(accepted[0] ?? one.data), spacious(one.data)]) {
+    for (const text of [
+      compact(one.data),
+      compact(accepted[0] ?? one.data),
+      indented(one.data),
+      spacious(one.data),
+    ]) {
       expect([text, passes(text)]).toEqual([text, accept(text)]);
     }
-    if (!wanted) return accepted.length > 0 || accept(spacious(one.data));
-    return accepted.length === 0 || !accept(spacious(accepted[0]));
+    const isOffered = (value: unknown) =>
+      accept(indented(value)) || acceptSpacious(spacious(value));
+    if (!wanted) return accepted.length > 0 || isOffered(one.data);
+    const [first] = accepted;
+    return accepted.length === 0 || !accept(indented(first)) || !acceptSpacious(spacious(first));
   });
   return { file, group, wrong: wrong.map(({ description }) => description) };
 }

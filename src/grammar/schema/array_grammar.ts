@@ -4,13 +4,13 @@
  * @module
  */
 
-import { EMPTY, type Expression, NEVER, optional, repeat, sequence } from "../expression.ts";
+import { choice, type Expression, NEVER, repeat, sequence } from "../expression.ts";
 import { type ArrayShape, mergeItems } from "./array_shape.ts";
 import type { CaseWriter } from "./case_writer.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import { distinctItems } from "./distinct_items.ts";
 import type { ArrayFact, ContainsFact } from "./facts.ts";
-import { COMMA, enclosed, SPACE } from "./json_grammar.ts";
+import { beforeClose, beforeItem, COMMA, enclosed } from "./json_grammar.ts";
 import type { Machine, Move } from "./machine.ts";
 
 export function arrayExpression(facts: readonly ArrayFact[], writer: CaseWriter): Expression {
@@ -32,28 +32,26 @@ export function arrayExpression(facts: readonly ArrayFact[], writer: CaseWriter)
 
 /** Items of which only the number matters. */
 function plainItems({ prefix, rest, min, max }: ArrayShape, { refer }: CaseWriter): Expression {
-  const item = (value: Conjunction) => sequence(refer(value), SPACE);
   const { length } = prefix;
   const left = max - length;
-  const other = item(rest);
-  let content: Expression = EMPTY;
-  if (left > 0) {
-    const bounds = { min: Math.max(min - length, 0), max: left };
-    const more = sequence(COMMA, other);
-    if (length > 0) return behind(length, repeat(more, bounds));
-    const inner = { min: Math.max(bounds.min - 1, 0), max: left - 1 };
-    content = sequence(other, repeat(more, inner));
-    return min > 0 ? content : optional(content);
+  if (left <= 0) {
+    const count = Math.min(length, max);
+    return behind(count, beforeClose(count > 0));
   }
-  return behind(Math.min(length, max), EMPTY);
+  const bounds = { min: Math.max(min - length, 0), max: left };
+  const more = sequence(COMMA, refer(rest));
+  if (length > 0) return behind(length, sequence(repeat(more, bounds), beforeClose(true)));
+  const inner = { min: Math.max(bounds.min - 1, 0), max: left - 1 };
+  const content = sequence(beforeItem(false), refer(rest), repeat(more, inner), beforeClose(true));
+  return min > 0 ? content : choice(content, beforeClose(false));
 
   /** The first items, from the last to the first, each with what may follow it. */
   function behind(count: number, tail: Expression): Expression {
     let all = tail;
     for (let i = count - 1; i >= 0; i--) {
-      const comma = i > 0 ? [COMMA] : [];
-      const one = sequence(...comma, item(prefix[i]!), all);
-      all = i < min ? one : optional(one);
+      const started = i > 0;
+      const one = sequence(beforeItem(started), refer(prefix[i]!), all);
+      all = i < min ? one : choice(one, beforeClose(started));
     }
     return all;
   }

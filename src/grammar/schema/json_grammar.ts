@@ -6,7 +6,13 @@
  * | `value` | any value |
  * | `object`, `array`, `string`, `number` | any value of that type |
  * | `character` | one character inside a string, in any spelling |
- * | `space` | white space between two tokens |
+ * | `comma`, `colon` | that, with the white space around it |
+ * | `open`, `close` | white space behind an opening bracket, and before a closing one |
+ * | `hollow` | white space between brackets that have nothing else in them |
+ *
+ * Without a bound of its own, white space is what models and programs write: none, one space, or a
+ * line break and indentation behind `{`, `[` and `,` and before `}` and `]`; none or one space behind
+ * `:`. Where a grammar leaves more room, a weak model fills it until its answer is cut off.
  *
  * A string means Unicode text: half a surrogate pair, which JSON can spell as an escape, is none.
  *
@@ -32,25 +38,31 @@ import { JSON_NUMBER } from "./number_language.ts";
 
 export interface WhitespaceOptions {
   /**
-   * The most characters of white space between two tokens; 0 is compact JSON. There is never any
+   * The most characters of any white space between two tokens; 0 is compact JSON. There is never any
    * before or after the whole value.
    *
-   * @default 40
+   * @default White space as models write it.
    */
   readonly maxWhitespace?: number | undefined;
 }
 
-/** Room for a line break and ten levels of indentation, yet no room to never come to an end. */
-const MAX_WHITESPACE = 40;
+/** Of the indentation of a line: sixteen levels of two spaces, or eight of four or of a tab. */
+const MAX_SPACES = 32;
+const MAX_TABS = 8;
 
-export const SPACE = rule("space");
 export const QUOTE = text('"');
-export const COMMA = sequence(text(","), SPACE);
-export const COLON = sequence(SPACE, text(":"), SPACE);
+export const COMMA = rule("comma");
+export const COLON = rule("colon");
 
 const CHARACTER = regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))));
 
 const WHITE = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
+const INDENTATION = choice(
+  repeat(text(" "), { max: MAX_SPACES }),
+  repeat(text("\t"), { min: 1, max: MAX_TABS }),
+);
+/** Before an item, and before the bracket that closes the last one. */
+const GAP = optional(choice(text(" "), sequence(text("\n"), INDENTATION)));
 const VALUE = rule("value");
 const MEMBER = sequence(rule("string"), COLON, VALUE);
 const SCALARS = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
@@ -64,24 +76,59 @@ const RULES: ReadonlyMap<string, Expression> = new Map([
   ["number", JSON_NUMBER],
 ]);
 
+const SPACE_RULES = ["comma", "colon", "open", "close", "hollow"] as const;
+
 /** Names of the rules. */
-export const JSON_RULES: ReadonlySet<string> = new Set(["space", ...RULES.keys()]);
+export const JSON_RULES: ReadonlySet<string> = new Set([...SPACE_RULES, ...RULES.keys()]);
 
 /** Rules that every grammar for JSON shares. */
-export function jsonRules({
-  maxWhitespace = MAX_WHITESPACE,
-}: WhitespaceOptions = {}): Map<string, Expression> {
-  const space = maxWhitespace === 0 ? EMPTY : repeat(WHITE, { max: maxWhitespace });
-  return new Map([["space", space], ...RULES]);
+export function jsonRules({ maxWhitespace }: WhitespaceOptions = {}): Map<string, Expression> {
+  const spaces = maxWhitespace === undefined ? usualSpaces() : boundedSpaces(maxWhitespace);
+  return new Map([...Object.entries(spaces), ...RULES]);
 }
 
-/** One or more, with commas. White space stands behind each. */
+type SpaceRules = Readonly<Record<(typeof SPACE_RULES)[number], Expression>>;
+
+function usualSpaces(): SpaceRules {
+  return {
+    comma: sequence(text(","), GAP),
+    colon: sequence(text(":"), optional(text(" "))),
+    open: GAP,
+    close: GAP,
+    hollow: EMPTY,
+  };
+}
+
+function boundedSpaces(max: number): SpaceRules {
+  const space = max === 0 ? EMPTY : repeat(WHITE, { max });
+  return {
+    comma: sequence(space, text(","), space),
+    colon: sequence(space, text(":"), space),
+    open: space,
+    close: space,
+    hollow: space,
+  };
+}
+
+/** One or more, with commas, or nothing. */
 function listOf(item: Expression): Expression {
-  const one = sequence(item, SPACE);
-  return optional(sequence(one, repeat(sequence(COMMA, one))));
+  return choice(
+    sequence(beforeItem(false), item, repeat(sequence(COMMA, item)), beforeClose(true)),
+    beforeClose(false),
+  );
 }
 
-/** @param content With white space at its end, unless it is empty. */
+/** @param started Whether an item stands before this one. */
+export function beforeItem(started: boolean): Expression {
+  return started ? COMMA : rule("open");
+}
+
+/** @param started Whether there is an item. */
+export function beforeClose(started: boolean): Expression {
+  return rule(started ? "close" : "hollow");
+}
+
+/** @param content With the white space around its items. */
 export function enclosed(open: string, content: Expression, close: string): Expression {
-  return sequence(text(open), SPACE, content, text(close));
+  return sequence(text(open), content, text(close));
 }

@@ -5,7 +5,8 @@
  * it matches at least one text, usually many:
  *
  * - Members stand in the order of the schema, those that it does not name behind them.
- * - Between tokens stands white space up to a bound, none before and after the value.
+ * - Between tokens stands white space as models write it or up to a bound, none before and after
+ *   the value.
  * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format or a list,
  *   letters and what else of ASCII needs no escape have none.
  * - Keys that the schema does not name may come twice, as in all of JSON; the last one counts.

@@ -9,9 +9,9 @@
  */
 
 import { spendEffort } from "../effort.ts";
-import { choice, EMPTY, type Expression, rule, sequence } from "../expression.ts";
+import { choice, type Expression, rule, sequence } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { COMMA, SPACE } from "./json_grammar.ts";
+import { beforeClose, beforeItem } from "./json_grammar.ts";
 
 export interface Move<State> {
   /** Item or member; nothing for a move that writes none. */
@@ -39,7 +39,7 @@ const MAX_MOVES = 60_000;
  * Adds a rule for each state.
  *
  * @param name What the names of the rules begin with.
- * @returns The list, with white space behind each item.
+ * @returns The list, with the white space around its items.
  * @throws {GrammarError} when there are too many states.
  */
 export function machineExpression<State>(
@@ -67,15 +67,16 @@ export function machineExpression<State>(
   const start = refer(machine.start);
   for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
     const { state } = entry;
-    const comma = machine.started(state) ? [COMMA] : [];
+    const started = machine.started(state);
     const moves = machine.moves(state);
     count += moves.length;
     spendEffort(MOVE_EFFORT * (1 + moves.length));
     if (count > MAX_MOVES) refuse(`${MAX_MOVES} moves between states`);
     const options = moves.map(({ item, next }) =>
-      item === undefined ? refer(next) : sequence(...comma, item, SPACE, refer(next)),
+      item === undefined ? refer(next) : sequence(beforeItem(started), item, refer(next)),
     );
-    rules.set(entry.name, choice(...options, ...(machine.accepts(state) ? [EMPTY] : [])));
+    const ends = machine.accepts(state) ? [beforeClose(started)] : [];
+    rules.set(entry.name, choice(...options, ...ends));
   }
   return start;
 }
