@@ -164,8 +164,10 @@ export const ENGINE_OPTIONS = {
     kind: "integer",
     min: 0,
     max: 1000,
-    defaultText: "as models write it: one space, or a line break and indentation",
-    help: "the most characters of white space between two tokens of JSON that a schema asks for; 0 is compact",
+    defaultText: "what models write",
+    help:
+      "the most characters of any white space between two tokens of JSON that a schema asks for; 0 is " +
+      "compact. Models write none, one space, or a line break and indentation where a new line makes sense",
     group: MODEL,
   },
   jsonDialect: {
