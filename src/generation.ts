@@ -55,11 +55,9 @@ export interface SamplingParams {
   readonly skipSpecialTokens?: boolean;
   /**
    * Special tokens that are in the text all the same, by their names: the marks of a form that is
-   * read from it. No space is put before them. Default none.
+   * read from it. Default none.
    */
   readonly shownSpecialTokens?: readonly string[];
-  /** Puts a space between special tokens that follow each other, where they are shown. Default true. */
-  readonly spacesBetweenSpecialTokens?: boolean;
   /**
    * JSON schema that the completion must fit, as JSON text, an object or a boolean; "$$ANY$$" is any
    * JSON value. At most one of this, `regex`, `ebnf`, `structuralTag` and `choice`, and "" is none. What

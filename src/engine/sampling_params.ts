@@ -31,7 +31,6 @@ export interface Sampling extends Required<RowSampling> {
   readonly noStopTrim: boolean;
   readonly skipSpecialTokens: boolean;
   readonly shownSpecialTokens: readonly string[];
-  readonly spacesBetweenSpecialTokens: boolean;
 }
 
 const isWhole = Number.isSafeInteger;
@@ -92,7 +91,6 @@ export function resolveSampling(
     noStopTrim: params.noStopTrim ?? false,
     skipSpecialTokens: params.skipSpecialTokens ?? true,
     shownSpecialTokens: params.shownSpecialTokens ?? [],
-    spacesBetweenSpecialTokens: params.spacesBetweenSpecialTokens ?? true,
     seed: chosenSeed,
   };
 }

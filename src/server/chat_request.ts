@@ -151,7 +151,7 @@ function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling
   const asked = readLimit(fields);
   const maxNewTokens = asked === undefined ? (defaults.maxNewTokens ?? null) : asked;
   return present<SamplingParams>({
-    ...(showsMarks && { skipSpecialTokens: false, spacesBetweenSpecialTokens: false }),
+    ...(showsMarks && { skipSpecialTokens: false }),
     ...shared,
     temperature: shared.temperature ?? defaults.temperature ?? 1,
     topP: shared.topP ?? defaults.topP ?? 1,

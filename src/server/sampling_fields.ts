@@ -59,6 +59,8 @@ export function readSamplingParams(fields: Fields, model: VocabularySize): Sampl
 
 /** The fields that `sampling_params` and requests under `/v1` spell the same. */
 export function readSharedSampling(fields: Fields, model: VocabularySize): SamplingParams {
+  // It changes the texts of tokenizers that have no fast form; every tokenizer that loads here has one.
+  fields.boolean("spaces_between_special_tokens");
   return present<SamplingParams>({
     temperature: fields.number("temperature", { min: 0 }),
     topP: fields.number("top_p", { above: 0, max: 1 }),
@@ -73,7 +75,6 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
     ignoreEos: fields.boolean("ignore_eos"),
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
-    spacesBetweenSpecialTokens: fields.boolean("spaces_between_special_tokens"),
   });
 }
 

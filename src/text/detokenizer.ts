@@ -12,10 +12,8 @@ import type { Vocabulary } from "./vocabulary.ts";
 export interface DetokenizerOptions {
   /** Default false. */
   readonly skipSpecialTokens?: boolean;
-  /** Special tokens that are shown all the same, with no space in front. Default none. */
+  /** Special tokens that are shown all the same. Default none. */
   readonly shownSpecialTokens?: readonly string[];
-  /** Puts a space between special tokens that follow each other, where shown. Default false. */
-  readonly spacesBetweenSpecialTokens?: boolean;
   /** Drops one space at the very start: for whole texts, not for completions. Default false. */
   readonly stripLeadingSpace?: boolean;
 }
@@ -25,16 +23,13 @@ export class Detokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecialTokens: boolean;
   readonly #shown: ReadonlySet<number | undefined>;
-  readonly #spacesBetween: boolean;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #stripLeadingSpace: boolean;
-  #afterSpecial = false;
 
   constructor(vocabulary: Vocabulary, options: DetokenizerOptions = {}) {
     this.#vocabulary = vocabulary;
     this.#skipSpecialTokens = options.skipSpecialTokens ?? false;
     this.#shown = new Set(options.shownSpecialTokens?.map((content) => vocabulary.id(content)));
-    this.#spacesBetween = options.spacesBetweenSpecialTokens ?? false;
     this.#stripLeadingSpace = options.stripLeadingSpace ?? false;
   }
 
@@ -46,14 +41,10 @@ export class Detokenizer {
   push(ids: Iterable<number>): string {
     let text = "";
     for (const id of ids) {
-      const special = this.#vocabulary.isSpecial(id);
-      if (special) {
+      if (this.#vocabulary.isSpecial(id)) {
         text += this.#decoder.decode();
-        const isShown = this.#shown.has(id);
-        if (this.#skipSpecialTokens && !isShown) continue;
-        if (this.#spacesBetween && this.#afterSpecial && !isShown) text += " ";
+        if (this.#skipSpecialTokens && !this.#shown.has(id)) continue;
       }
-      this.#afterSpecial = special;
       text += this.#decoder.decode(this.#vocabulary.bytes(id), { stream: true });
     }
     return this.#strip(text);

@@ -28,8 +28,6 @@ describe("sampling_params", () => {
     [{ stop_token_ids: [1, 2] }, { stopTokenIds: [1, 2] }],
     [{ ignore_eos: true }, { ignoreEos: true }],
     [{ skip_special_tokens: false }, { skipSpecialTokens: false }],
-    [{ spaces_between_special_tokens: true }, { spacesBetweenSpecialTokens: true }],
-    [{ spaces_between_special_tokens: false }, { spacesBetweenSpecialTokens: false }],
     [{ no_stop_trim: true }, { noStopTrim: true }],
     [{ min_p: 0 }, { minP: 0 }],
     [{ min_p: 1 }, { minP: 1 }],
@@ -69,6 +67,8 @@ describe("sampling_params", () => {
 
   test.each([
     { n: 1, stream_interval: 1 },
+    { spaces_between_special_tokens: true },
+    { spaces_between_special_tokens: false },
     { json_schema: null, regex: "", ebnf: null, logit_bias: null, custom_params: null },
   ])("takes the neutral %j", async (params) => {
     const engine = new ScriptedEngine();

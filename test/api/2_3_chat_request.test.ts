@@ -151,8 +151,8 @@ describe("sampling fields", () => {
       { logitBias: { 5: 1 }, minNewTokens: 3, noStopTrim: true },
     ],
     [
-      { spaces_between_special_tokens: false, max_tokens: 4, min_tokens: 0 },
-      { spacesBetweenSpecialTokens: false, maxNewTokens: 4, minNewTokens: 0 },
+      { max_tokens: 4, min_tokens: 0 },
+      { maxNewTokens: 4, minNewTokens: 0 },
     ],
     [
       { stop: ["a"], stop_token_ids: [7] },

@@ -216,7 +216,7 @@ describe("the request", () => {
 
   test("without a parser has all special tokens shown, unless it says otherwise", async () => {
     const { sampling } = await asked({ tools: TOOLS }, {});
-    expect(sampling).toMatchObject({ skipSpecialTokens: false, spacesBetweenSpecialTokens: false });
+    expect(sampling).toMatchObject({ skipSpecialTokens: false });
     const own = await asked({ tools: TOOLS, skip_special_tokens: true }, {});
     expect(own.sampling!.skipSpecialTokens).toBe(true);
     for (const body of [{}, { tools: TOOLS, tool_choice: "none" }]) {

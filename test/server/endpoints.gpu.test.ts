@@ -27,6 +27,24 @@ async function until(condition: () => boolean): Promise<void> {
   expect(condition()).toBe(true);
 }
 
+test("special tokens that follow each other have no space between, whatever spaces_between_special_tokens is", async () => {
+  const mark = "<｜Assistant｜>";
+  const [token] = await engine.tokenize({ prompt: mark, addSpecialTokens: false });
+  const texts = [undefined, true, false].map(async (spaces_between_special_tokens) => {
+    const sampling_params = {
+      max_new_tokens: 3,
+      ignore_eos: true,
+      logit_bias: { [token!]: 1e9 },
+      skip_special_tokens: false,
+      spaces_between_special_tokens,
+    };
+    return (
+      await answer<GenerateAnswer>(await post(app, "/generate", { text: "A", sampling_params }))
+    ).text;
+  });
+  expect(await Promise.all(texts)).toEqual(Array(3).fill(mark.repeat(3)));
+});
+
 describe("abort", () => {
   test("abort_all ends running and waiting requests, each with status 200", async () => {
     const sampling_params = { max_new_tokens: 1500, ignore_eos: true };

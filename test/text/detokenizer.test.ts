@@ -98,21 +98,19 @@ describe("Detokenizer", () => {
     expect(skipped.push([0xc3, BOS, 0xa9, TAG])).toBe("\ufffd\ufffd<tag>");
   });
 
-  test("push puts spaces between special tokens that follow each other, where asked and shown", () => {
-    const spaced = { spacesBetweenSpecialTokens: true };
-    const shown = new Detokenizer(vocabulary, spaced);
-    expect(shown.push([BOS]) + shown.push([BOS, 0x41, BOS, TAG])).toBe("<s> <s>A<s><tag>");
-    const skipped = new Detokenizer(vocabulary, { ...spaced, skipSpecialTokens: true });
+  test("push puts no space between special tokens that follow each other", () => {
+    const shown = new Detokenizer(vocabulary);
+    expect(shown.push([BOS]) + shown.push([BOS, 0x41, BOS, TAG])).toBe("<s><s>A<s><tag>");
+    const skipped = new Detokenizer(vocabulary, { skipSpecialTokens: true });
     expect(skipped.push([BOS, BOS, 0x41, BOS])).toBe("A");
-    expect(new Detokenizer(vocabulary).push([BOS, BOS])).toBe("<s><s>");
   });
 
-  test("push shows the special tokens it is told to, skipped or not, without a space", () => {
-    const options = { spacesBetweenSpecialTokens: true, shownSpecialTokens: ["</s>", "<nowhere>"] };
+  test("push shows the special tokens it is told to, skipped or not", () => {
+    const options = { shownSpecialTokens: ["</s>", "<nowhere>"] };
     const skipped = new Detokenizer(vocabulary, { ...options, skipSpecialTokens: true });
     expect(skipped.push([BOS, 257, 257, 0x41, BOS, 257])).toBe("</s></s>A</s>");
     const shown = new Detokenizer(vocabulary, options);
-    expect(shown.push([BOS, 257, BOS])).toBe("<s></s> <s>");
+    expect(shown.push([BOS, 257, BOS])).toBe("<s></s><s>");
   });
 
   test("push keeps a byte order mark and passes over ids without a token", () => {

@@ -113,7 +113,6 @@ test("the marks of gpt-oss come through a detokenizer that skips special tokens,
   const options = { toolCalls: "gpt-oss", reasoning: "gpt-oss", tools: ["f"] } as const;
   const detokenizer = new Detokenizer(tokenizer.vocabulary, {
     skipSpecialTokens: true,
-    spacesBetweenSpecialTokens: true,
     shownSpecialTokens: marksOf(options),
   });
   const parser = createMessageParser(options);
