@@ -28,7 +28,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 test("special tokens that follow each other have no space between, whatever spaces_between_special_tokens is", async () => {
-  const mark = "<｜Assistant｜>";
+  const mark = "<｜begin▁of▁sentence｜>";
   const [token] = await engine.tokenize({ prompt: mark, addSpecialTokens: false });
   const texts = [undefined, true, false].map(async (spaces_between_special_tokens) => {
     const sampling_params = {
