@@ -86,6 +86,14 @@ test("what cannot be enforced is refused with its place", () => {
   );
 });
 
+test("numbers too large for a double are refused in objects, and kept in JSON text", () => {
+  const text = '{"enum": [1e400]}';
+  expect(compileGrammar({ jsonSchema: text }).accepts("1e400")).toBe(true);
+  expect(() => compileGrammar({ jsonSchema: JSON.parse(text) })).toThrow(
+    "Cannot write jsonSchema as JSON: one of its numbers is too large",
+  );
+});
+
 test("values that no JSON text can be written of are refused", () => {
   let deep: object = {};
   for (let i = 0; i < 100_000; i++) deep = { not: deep };
