@@ -174,6 +174,39 @@ describe("numbers", () => {
     [{ type: "integer" }, ["0", "12", "1e21", "1.5e+300"], ["1.5", "1.0", "1e-3", "1e2"]],
   ])("%j", (schema, yes, no) => judge(schema, yes, no));
 
+  test.each([
+    {},
+    { type: "number" },
+    { type: "integer" },
+    { type: "number", minimum: 0 },
+    { type: "number", minimum: -1, exclusiveMaximum: 1.5 },
+    { type: "number", not: { multipleOf: 2 } },
+    { type: "integer", multipleOf: 3 },
+  ])("numbers come to an end: %j", (schema) => {
+    const accept = acceptorOfSchema(schema);
+    for (const digits of ["0", "1", "3", "9"]) {
+      for (const begin of ["", "-", "1", "1.", "0.", "1.5e", "1e+", "1e-"]) {
+        const text = begin + digits.repeat(41);
+        expect(accept(text), text).toBe(false);
+        if (begin.includes(".")) expect(accept(begin + digits.repeat(25)), text).toBe(false);
+      }
+    }
+  });
+
+  test("numbers that programs print are short enough", () => {
+    judge(
+      { type: "number", minimum: -1e40 },
+      ["123456789012345680000", "0.000001234567890123456", "-2.5e-300", "1.7976931348623157e+308"],
+      [],
+    );
+    const long = "9".repeat(39);
+    judge({ type: "integer" }, [long, `-${long}`, "18446744073709551615"], []);
+    judge({ type: "number" }, [long, `${long}.${"9".repeat(24)}`, "1E-0324"], []);
+    // Bounds may ask for more digits than that.
+    const [low, high] = [`0.${"1".repeat(59)}`, `0.${"1".repeat(58)}3`];
+    judge(`{"type": "number", "minimum": ${low}, "maximum": ${high}}`, [low, high], ["0.1"]);
+  });
+
   test("numbers of enum and const are written as in the schema, and never on and on", () => {
     judge('{"enum": ["x", 1]}', ['"x"', "1"], ["1e0", "1.0", "1.", "01", "1E00000"]);
     judge('{"enum": [1, 2]}', ["1", "2"], ["1.0", "1.000000000000000000", "2e0"]);

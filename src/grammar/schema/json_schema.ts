@@ -14,6 +14,8 @@
  * - Other numbers of which the schema says anything are spelled without exponent, or in the scientific
  *   notation that JavaScript uses for very large and very small ones; whole numbers where the type
  *   is "integer" without a point.
+ * - Numbers have up to 40 digits before the point, 24 behind it and 4 in the exponent. They have any
+ *   where no shorter one fits, and where `multipleOf` takes too many states to count them as well.
  *
  * What cannot be enforced is refused with the keyword and its place. Formats are enforced. A schema
  * that no value fits is refused too.

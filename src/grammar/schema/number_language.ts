@@ -28,7 +28,7 @@ import {
   sequence,
   text,
 } from "../expression.ts";
-import { accepts, difference, isEmpty } from "../regular.ts";
+import { accepts, difference, intersection, isEmpty } from "../regular.ts";
 import { compareDecimals, type Decimal, decimalOf, decimalText, digitsOf } from "./decimal.ts";
 import {
   compareExponent,
@@ -61,8 +61,22 @@ const SIGN = characters([
 const WHOLE = choice(text("0"), sequence(NONZERO, DIGITS));
 const FRACTION = optional(sequence(text("."), DIGIT, DIGITS));
 const EXPONENT = sequence(E, optional(SIGN), DIGIT, DIGITS);
-/** Every spelling that JSON has (RFC 8259, section 6). */
-export const JSON_NUMBER = sequence(optional(MINUS), WHOLE, FRACTION, optional(EXPONENT));
+
+/**
+ * Digits that an answer may have before the point, behind it and in the exponent: those of integers
+ * of 128 bits, and more than any double is printed with. Without an end a weak model finds none.
+ */
+const MAX_WHOLE = 40;
+const MAX_FRACTION = 24;
+const MAX_EXPONENT = 4;
+
+/** Every spelling that JSON has (RFC 8259, section 6), up to so many digits. */
+export const JSON_NUMBER = sequence(
+  optional(MINUS),
+  choice(text("0"), sequence(NONZERO, repeat(DIGIT, { max: MAX_WHOLE - 1 }))),
+  optional(sequence(text("."), repeat(DIGIT, { min: 1, max: MAX_FRACTION }))),
+  optional(sequence(E, optional(SIGN), repeat(DIGIT, { min: 1, max: MAX_EXPONENT }))),
+);
 
 /** Magnitudes, that is numbers without their sign. */
 const MAGNITUDES: Spelled = {
@@ -216,6 +230,22 @@ function withinDoubles(): CodePointAutomaton {
   return doubles;
 }
 
+let lengths: CodePointAutomaton | undefined;
+
+/** Automata of more states count as it is, as those of multiples do. */
+const MAX_COUNTED = 500;
+
+/**
+ * Those texts of a set of numbers that are not too long, or the whole set: if it has no others, or
+ * would become too large.
+ */
+function shortTexts(numbers: CodePointAutomaton): CodePointAutomaton {
+  if (numbers.states.length > MAX_COUNTED) return numbers;
+  lengths ??= automatonOf(JSON_NUMBER);
+  const short = intersection(numbers, lengths);
+  return isEmpty(short) ? numbers : short;
+}
+
 let integers: Expression | undefined;
 
 /** The numbers that fit all facts. */
@@ -249,11 +279,11 @@ function isSmallInteger(known: readonly NumberFact[]): boolean {
 
 function expressionOf(known: readonly NumberFact[]): Expression {
   const parts = known.map(spell);
-  const plain = regular(intersectAll(parts.map((part) => automatonOf(part.plain))));
+  const plain = regular(shortTexts(intersectAll(parts.map((part) => automatonOf(part.plain)))));
   if (isSmallInteger(known)) return plain;
   const scientific = parts.map((part) => automatonOf(part.scientific));
   // `1e-400` would be 0 to most readers, and so below its bound.
-  return choice(plain, regular(intersectAll([...scientific, withinDoubles()])));
+  return choice(plain, regular(shortTexts(intersectAll([...scientific, withinDoubles()]))));
 }
 
 /** Whether no number fits all facts. */
