@@ -77,6 +77,29 @@ test.skipIf(smallestCaseOnly)(
   },
 );
 
+test("white space is what models write, up to a bound where the engine has one", async () => {
+  const request = {
+    messages: chat("What is the weather in Paris?"),
+    sampling: {
+      jsonSchema: {
+        properties: { city: { enum: ["Paris"] }, unit: { enum: ["celsius"] } },
+        required: ["city", "unit"],
+        additionalProperties: false,
+        type: "object",
+      },
+      temperature: 0,
+    },
+  };
+  const usual = await complete(engine, request);
+  expect(usual.text).toBe('{"city": "Paris", "unit": "celsius"}');
+  const compact = await openEngine({ jsonWhitespace: 0 });
+  try {
+    expect((await complete(compact, request)).text).toBe('{"city":"Paris","unit":"celsius"}');
+  } finally {
+    await compact.close();
+  }
+});
+
 const FIELDS = {
   json_schema: "jsonSchema",
   regex: "regex",
