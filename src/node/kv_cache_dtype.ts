@@ -30,17 +30,19 @@ export type KvCacheDtype = (typeof KV_CACHE_DTYPES)[number];
 /**
  * The engine's option `cacheDtype`, which itself goes with any checkpoint.
  *
- * @throws {OptionError} when a type is asked for and the weights are FP8 already.
+ * @throws {OptionError} when the weights are FP8 already and a type is asked for that rounds; f32 keeps
+ * what was computed, which comparisons with other implementations need.
  */
 export async function kvCacheDtype(
   given: KvCacheDtype,
   source: WeightSource,
 ): Promise<CacheDtype | undefined> {
   if (given === "auto") return undefined;
+  if (DTYPES[given] === "f32") return "f32";
   const quantization = await detectQuantization(source, await readConfig(source));
   if (hasFp8Weights(quantization, await Checkpoint.open(source))) {
     throw new OptionError(
-      `Cannot use option --kv-cache-dtype ${given}: it must not be set for weights that are already FP8`,
+      `Cannot use option --kv-cache-dtype ${given}: for weights that are already FP8 it must be auto or f32`,
     );
   }
   return DTYPES[given];

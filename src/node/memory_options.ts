@@ -36,7 +36,7 @@ export const MEMORY_OPTIONS = {
     default: "auto",
     help:
       "element type of the KV cache; auto is bf16, FP8 halves it. Not to be set for weights that are " +
-      "already FP8",
+      "already FP8, but to f32",
     group: MEMORY,
   },
   maxTotalTokens: {

@@ -22,17 +22,17 @@ describe("--kv-cache-dtype", () => {
     expect(await kvCacheDtype(given, PLAIN)).toBe(dtype);
   });
 
-  test.each(KV_CACHE_DTYPES.filter((value) => value !== "auto"))(
-    "%s is refused for weights that are FP8",
-    async (given) => {
-      await expect(kvCacheDtype(given, FP8)).rejects.toThrow(
-        `Cannot use option --kv-cache-dtype ${given}: it must not be set for weights that are already FP8`,
-      );
-    },
-  );
+  const rounding = KV_CACHE_DTYPES.filter((value) => !["auto", "f32", "float32"].includes(value));
+  test.each(rounding)("%s is refused for weights that are FP8", async (given) => {
+    await expect(kvCacheDtype(given, FP8)).rejects.toThrow(
+      `Cannot use option --kv-cache-dtype ${given}: for weights that are already FP8 it must be auto or f32`,
+    );
+  });
 
-  test("auto goes with any weights", async () => {
+  test("auto and f32 go with any weights", async () => {
     expect(await kvCacheDtype("auto", FP8)).toBeUndefined();
+    expect(await kvCacheDtype("f32", FP8)).toBe("f32");
+    expect(await kvCacheDtype("float32", FP8)).toBe("f32");
   });
 });
 
@@ -47,7 +47,7 @@ test.skipIf(!existsSync(defaultModelPath()))(
     });
     expect(code).not.toBe(0);
     expect(stderr).toContain(
-      "Cannot use option --kv-cache-dtype fp8_e4m3: it must not be set for weights that are already FP8",
+      "Cannot use option --kv-cache-dtype fp8_e4m3: for weights that are already FP8 it must be auto or f32",
     );
   },
 );
