@@ -61,6 +61,11 @@ export class ConfigReader {
     return Object.hasOwn(this.#fields, field) && this.#fields[field] !== null;
   }
 
+  /** Whether the field is there and null, for the few that mean something else by that than by absence. */
+  isNull(field: string): boolean {
+    return Object.hasOwn(this.#fields, field) && this.#fields[field] === null;
+  }
+
   /** Names of the fields that are there and not null. */
   names(): string[] {
     return Object.keys(this.#fields).filter((field) => this.has(field));

@@ -28,15 +28,33 @@ export const HARMLESS_FIELDS: ReadonlyMap<string, Allowed> = new Map<string, All
   // Element type the weights were saved in; the weights' own headers say it better.
   ...any("dtype", "torch_dtype"),
   // Ids of special tokens; the tokenizer and the generation defaults decide.
-  ...any("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
+  ...any(
+    "bos_token_id",
+    "cls_token_id",
+    "decoder_start_token_id",
+    "eos_token_id",
+    "mask_token_id",
+    "pad_token_id",
+    "sep_token_id",
+  ),
   // OpenAI's own name for what rope_scaling repeats as original_max_position_embeddings.
   ...any("initial_context_length"),
+  // What the first Llama files call max_position_embeddings, which they have too.
+  ...any("max_sequence_length"),
   // Training only.
-  ...any("attention_dropout", "aux_loss_alpha", "dropout", "embd_pdrop", "hidden_dropout"),
+  ...any(
+    "attention_dropout",
+    "attn_pdrop",
+    "aux_loss_alpha",
+    "dropout",
+    "embd_pdrop",
+    "hidden_dropout",
+  ),
   ...any("hidden_dropout_prob", "initializer_range", "resid_pdrop", "router_aux_loss_coef"),
   ...any("router_jitter_noise", "router_z_loss_coef", "seq_aux", "gradient_checkpointing"),
   // How another engine runs the model: the numbers stay the same.
   ...any(
+    "attn_implementation",
     "chunk_size_feed_forward",
     "ep_size",
     "is_decoder",

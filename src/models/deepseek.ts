@@ -24,6 +24,11 @@ import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./deepseek_config.ts";
 import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
 
+/**
+ * Added to the mean squares of both latents: the published code makes their norms with its default
+ * and gives `rms_norm_eps` to all others.
+ */
+const LATENT_NORM_EPS = 1e-6;
 /** Heads times value width from which a split of keys is worth 2048: its partials are that large. */
 const WIDE_ATTENTION = 16384;
 
@@ -127,7 +132,7 @@ function mlaBlocks(
   const { nope, rope, ropeTheta, yarn: scaling } = config;
   const shape: MlaShape = {
     ...config,
-    eps: config.normEps,
+    eps: LATENT_NORM_EPS,
     softmaxScale: softmaxScale({ nope, rope, scaling }),
     splitLength,
   };

@@ -45,14 +45,35 @@ export interface ExpertConfig {
   readonly selection: "noaux_tc" | "group_limited_greedy" | "greedy";
   readonly groups: number;
   readonly groupsKept: number;
+  /** Whether the weights of a token's experts are divided by their sum. */
   readonly normalize: boolean;
+  /** Multiplies them, after that. */
   readonly scalingFactor: number;
 }
 
-/** What an absent field of the router means in each generation of the family. */
+/**
+ * What an absent field of the router means in each generation of the family; V2 has no default for
+ * the experts of a token.
+ */
 const ROUTER_DEFAULTS = {
-  v2: { scoring: ["softmax", "sigmoid"], selection: "greedy", normalize: false },
-  v3: { scoring: ["sigmoid", "softmax"], selection: "noaux_tc", normalize: true },
+  v2: {
+    scoring: ["softmax", "sigmoid"],
+    selection: "greedy",
+    normalize: false,
+    scalingFactor: 1,
+    perToken: undefined,
+    groups: 1,
+    groupsKept: 1,
+  },
+  v3: {
+    scoring: ["sigmoid", "softmax"],
+    selection: "noaux_tc",
+    normalize: true,
+    scalingFactor: 2.5,
+    perToken: 8,
+    groups: 8,
+    groupsKept: 4,
+  },
 } as const;
 
 /** Sizes from which on a kernel does not fit into a workgroup's memory. */
@@ -117,7 +138,9 @@ export function readDeepseekConfig(
     experts: readExperts(config, generation),
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
   };
-  config.finish({ ignored: ["num_nextn_predict_layers", "quantization_config"] });
+  config.finish({
+    ignored: ["num_nextn_predict_layers", "quantization_config", "compression_config"],
+  });
   return parsed;
 }
 
@@ -148,17 +171,17 @@ function readExperts(
     ...most(MAX_EXPERTS),
     fallback: undefined,
   });
+  const perToken = config.integer("num_experts_per_tok", {
+    ...most(MAX_EXPERTS_PER_TOKEN),
+    fallback: defaults.perToken,
+  });
   const numbers = {
     shared: config.integer("n_shared_experts", { min: 0, fallback: 0 }),
-    perToken: config.integer("num_experts_per_tok", {
-      ...most(MAX_EXPERTS_PER_TOKEN),
-      fallback: 1,
-    }),
     intermediate: config.integer("moe_intermediate_size", { min: 1, fallback: 1 }),
     firstLayer: config.integer("first_k_dense_replace", { min: 0, fallback: 0 }),
     layerPeriod: config.integer("moe_layer_freq", { min: 1, fallback: 1 }),
-    scalingFactor: config.number("routed_scaling_factor", { fallback: 1 }),
   };
+  const factor = config.number("routed_scaling_factor", { fallback: defaults.scalingFactor });
   const scoring = config.only("scoring_func", defaults.scoring);
   const selection = config.only("topk_method", [
     defaults.selection,
@@ -166,18 +189,24 @@ function readExperts(
     "group_limited_greedy",
     "noaux_tc",
   ]);
-  const normalize = config.boolean("norm_topk_prob", { fallback: defaults.normalize });
-  const groups = config.integer("n_group", { ...most(MAX_EXPERT_GROUPS), fallback: 1 });
-  const groupsKept = config.integer("topk_group", { min: 1, fallback: 1 });
+  const asked = config.boolean("norm_topk_prob", { fallback: defaults.normalize });
+  const groups = config.integer("n_group", {
+    ...most(MAX_EXPERT_GROUPS),
+    fallback: defaults.groups,
+  });
+  const groupsKept = config.integer("topk_group", { min: 1, fallback: defaults.groupsKept });
   if (routed === undefined) return undefined;
-  if (numbers.perToken > routed) {
+  if (perToken === undefined) {
+    throw config.error("num_experts_per_tok", "the field is missing, it must be a whole number");
+  }
+  if (perToken > routed) {
     throw config.error("num_experts_per_tok", `it is above n_routed_experts, ${routed}`);
   }
   const grouped = selection !== "greedy";
   if (grouped && (routed % groups !== 0 || groupsKept > groups)) {
     throw config.error("n_group", `${routed} experts in ${groups} groups, ${groupsKept} kept`);
   }
-  if (grouped && numbers.perToken > (routed / groups) * groupsKept) {
+  if (grouped && perToken > (routed / groups) * groupsKept) {
     throw config.error("topk_group", `the groups kept hold fewer experts than a token needs`);
   }
   if (selection === "noaux_tc" && groups > 1 && routed / groups < 2) {
@@ -186,5 +215,29 @@ function readExperts(
       "a group needs two experts: its score is the sum of its best two",
     );
   }
-  return { routed, ...numbers, scoring, selection, groups, groupsKept, normalize };
+  const weighting = expertWeighting(generation, { asked, perToken, selection, factor });
+  return { routed, perToken, ...numbers, scoring, selection, groups, groupsKept, ...weighting };
+}
+
+/**
+ * How the weights of a token's experts are made of their scores, as DeepSeek published it with each
+ * generation (the first ports of V2 elsewhere differ, and agree on the models that there are).
+ *
+ * V3 normalizes, then scales. V2 normalizes or scales, and a single expert's weight is only scaled;
+ * with "noaux_tc", which came with DeepSeek-VL2's edition of V2, it does both.
+ *
+ * @param options `asked`: the file's `norm_topk_prob`.
+ */
+function expertWeighting(
+  generation: keyof typeof ROUTER_DEFAULTS,
+  options: Pick<ExpertConfig, "perToken" | "selection"> & {
+    readonly asked: boolean;
+    readonly factor: number;
+  },
+): Pick<ExpertConfig, "normalize" | "scalingFactor"> {
+  const { asked, perToken, selection, factor } = options;
+  if (generation === "v3") return { normalize: asked, scalingFactor: factor };
+  const normalize = asked && perToken > 1;
+  const isScaled = !normalize || selection === "noaux_tc";
+  return { normalize, scalingFactor: isScaled ? factor : 1 };
 }

@@ -15,13 +15,19 @@ import type { GqaConfig } from "./gqa_config.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
 import type { ModelArchitecture } from "./model.ts";
 
-/** Steepness of the gate's sigmoid. */
+/** Steepness of the gate's sigmoid where the file does not say. */
 const GATE_ALPHA = 1.702;
 
 const decoder = gqaArchitecture({
   architecture: "GptOssForCausalLM",
   sinks: true,
-  defaults: { headDim: 64, ropeTheta: 150000, attentionBias: true },
+  defaults: {
+    headDim: 64,
+    ropeTheta: 150000,
+    attentionBias: true,
+    slidingWindow: 128,
+    normEps: 1e-5,
+  },
   slides: (_, layer) => layer % 2 === 0,
   experts: readExperts,
   expertsOnly: true,
@@ -36,6 +42,10 @@ export const gptOss: ModelArchitecture = {
         "its experts are read as OpenAI published them",
       );
     }
+    if (!config.has("rope_scaling") && !config.has("rope_parameters")) {
+      const problem = "the field is missing, and versions of the family differ in what that means";
+      throw config.error("rope_scaling", problem);
+    }
     return decoder.define(config, quantization, communicator);
   },
 };
@@ -49,6 +59,7 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
   if (perToken !== undefined && again !== undefined && perToken !== again) {
     throw config.error("experts_per_token", `num_experts_per_tok says ${perToken}`);
   }
+  const alpha = config.number("swiglu_alpha", { min: 0, fallback: GATE_ALPHA });
   const limit = config.number("swiglu_limit", { min: 0, fallback: 7 });
   return {
     ...SOFTMAX_ROUTER,
@@ -59,7 +70,7 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
     normalize: true,
     router: { name: "router", bias: true },
     stackedMxfp4: true,
-    activation: { kind: "clamped", alpha: GATE_ALPHA, limit },
+    activation: { kind: "clamped", alpha, limit },
     isSparse: () => true,
   };
 }

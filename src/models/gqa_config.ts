@@ -46,6 +46,9 @@ export interface GqaFamily {
     readonly ropeTheta?: number;
     readonly tiedEmbeddings?: boolean;
     readonly attentionBias?: boolean;
+    /** Of layers that slide. A `sliding_window` that is null says that none does. */
+    readonly slidingWindow?: number;
+    readonly normEps?: number;
   };
   /** Which layers slide where `layer_types` does not say. Default none. */
   slides?(config: ConfigReader, layer: number): boolean;
@@ -89,15 +92,15 @@ export function readGqaConfig(config: ConfigReader, family: GqaFamily): GqaConfi
     ...(defaults.ropeTheta !== undefined && { defaultTheta: defaults.ropeTheta }),
   });
   requireVectors(config, "partial_rotary_factor", rope.dim);
-  const attentionBias = projectionBias
-    ? false
-    : config.boolean("attention_bias", { fallback: defaults.attentionBias ?? false });
+  const biasField = config.boolean("attention_bias", { fallback: defaults.attentionBias ?? false });
+  // A family that fixes its biases has no such field: the published code ignores it.
+  const attentionBias = !projectionBias && biasField;
   return {
     architecture: family.architecture,
     hiddenSize,
     vocabularySize: size("vocab_size"),
     layers,
-    normEps: config.number("rms_norm_eps", { min: 0, fallback: 1e-6 }),
+    normEps: config.number("rms_norm_eps", { min: 0, fallback: defaults.normEps ?? 1e-6 }),
     heads,
     kvHeads,
     headDim,
@@ -129,10 +132,11 @@ function requireVectors(config: ConfigReader, field: string, elements: number): 
 /** `layer_types` where there is one, else the family's rule. */
 function readWindows(
   config: ConfigReader,
-  { slides }: GqaFamily,
+  { slides, defaults }: GqaFamily,
   layers: number,
 ): (number | undefined)[] {
-  const window = config.integer("sliding_window", { min: 1, fallback: undefined });
+  const fallback = config.isNull("sliding_window") ? undefined : defaults?.slidingWindow;
+  const window = config.integer("sliding_window", { min: 1, fallback });
   const types = config.strings("layer_types", { fallback: undefined });
   if (types !== undefined) {
     if (types.length !== layers) {

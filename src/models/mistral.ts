@@ -9,5 +9,6 @@ import { gqaArchitecture } from "./gqa_decoder.ts";
 
 export const mistral = gqaArchitecture({
   architecture: "MistralForCausalLM",
+  defaults: { slidingWindow: 4096 },
   slides: () => true,
 });

@@ -11,5 +11,6 @@ import { qwenSlides } from "./qwen_window.ts";
 export const qwen2 = gqaArchitecture({
   architecture: "Qwen2ForCausalLM",
   projectionBias: true,
+  defaults: { slidingWindow: 4096 },
   slides: qwenSlides,
 });

@@ -11,6 +11,6 @@ import { qwenSlides } from "./qwen_window.ts";
 export const qwen3 = gqaArchitecture({
   architecture: "Qwen3ForCausalLM",
   headNorms: true,
-  defaults: { headDim: 128 },
+  defaults: { headDim: 128, slidingWindow: 4096 },
   slides: qwenSlides,
 });

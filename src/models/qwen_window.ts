@@ -1,5 +1,5 @@
 /**
- * Which layers of the Qwen families slide, where config.json has no `layer_types`.
+ * Which layers of the dense Qwen families slide, where config.json has no `layer_types`.
  *
  * @module
  */

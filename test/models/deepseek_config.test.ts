@@ -137,6 +137,37 @@ describe("published configs", () => {
     expect(lite).toMatchObject({ queryLatent: null, experts: { selection: "greedy" } });
   });
 
+  const weighting = (config: object, generation: "v2" | "v3") => {
+    const { experts } = readDeepseekConfig(readerOf(config), generation);
+    const { normalize, scalingFactor } = experts!;
+    return { normalize, scalingFactor };
+  };
+
+  test("weights of V2's experts are normalized or scaled, V3's both", () => {
+    const normalized = { norm_topk_prob: true };
+    const plain = { normalize: false, scalingFactor: 16 };
+    const both = { normalize: true, scalingFactor: 16 };
+    expect(weighting(DEEPSEEK_V2, "v2")).toEqual(plain);
+    const v2 = { ...DEEPSEEK_V2, ...normalized };
+    expect(weighting(v2, "v2")).toEqual({ normalize: true, scalingFactor: 1 });
+    expect(weighting({ ...v2, num_experts_per_tok: 1 }, "v2")).toEqual(plain);
+    expect(weighting({ ...v2, topk_method: "noaux_tc" }, "v2")).toEqual(both);
+    expect(weighting({ ...DEEPSEEK_V3, routed_scaling_factor: 16 }, "v3")).toEqual(both);
+  });
+
+  test("numbers of V3's router that the file does not name are V3's own", () => {
+    const { experts } = readDeepseekConfig(readerOf(DEEPSEEK_V3), "v3");
+    const silent = {
+      ...DEEPSEEK_V3,
+      n_group: undefined,
+      num_experts_per_tok: undefined,
+      routed_scaling_factor: undefined,
+      topk_group: undefined,
+    };
+    const fields = JSON.parse(JSON.stringify(silent));
+    expect(readDeepseekConfig(readerOf(fields), "v3").experts).toEqual(experts);
+  });
+
   test("the memory plan of DeepSeek-V3 is its weights and two forms of kv_b_proj", async () => {
     const before = process.memoryUsage().arrayBuffers;
     const { memory, model } = create(await define(DEEPSEEK_V3), fp8ReleaseDtype);
@@ -181,6 +212,10 @@ describe("refused by name", () => {
     ["vocab_size", { vocab_size: undefined }],
     ["n_routed_experts", { n_routed_experts: 2048 }],
     ["num_experts_per_tok", { num_experts_per_tok: 300 }],
+    [
+      "num_experts_per_tok",
+      { architectures: ["DeepseekV2ForCausalLM"], num_experts_per_tok: undefined },
+    ],
     ["n_group", { n_group: 7 }],
     ["n_group", { n_group: 256 }],
     ["topk_group", { topk_group: 1, num_experts_per_tok: 33 }],

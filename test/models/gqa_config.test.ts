@@ -136,6 +136,53 @@ describe("published configs", () => {
     expect(windowsOf(LLAMA_31_8B)).toEqual(new Array(32).fill(undefined));
   });
 
+  test("a window that the file does not name is the family's own, and null is none", async () => {
+    const read = (config: object) =>
+      readGqaConfig(readerOf(config), {
+        architecture: "",
+        defaults: { slidingWindow: 4096, normEps: 1e-5 },
+        slides: () => true,
+      });
+    const { sliding_window: _, rms_norm_eps: __, ...silent } = MISTRAL_7B_V01;
+    expect(read(silent)).toMatchObject({ normEps: 1e-5, windows: new Array(32).fill(4096) });
+    expect(read(MISTRAL_7B_V03).windows).toEqual(new Array(32).fill(undefined));
+  });
+
+  test("attention_bias changes nothing in a family that fixes its biases", async () => {
+    for (const attention_bias of [false, true]) {
+      const { model } = await create({ ...QWEN25_05B, attention_bias });
+      const biases = model.specs.filter(({ name }) => /layers\.0\..*bias$/.test(name));
+      expect(biases.map(({ name }) => name.split(".").at(-2))).toEqual([
+        "q_proj",
+        "k_proj",
+        "v_proj",
+      ]);
+    }
+  });
+
+  test("fields of other programs and older files, which change nothing, are no reason to refuse", async () => {
+    const fields = {
+      attn_implementation: "sdpa",
+      attn_pdrop: 0,
+      cls_token_id: 1,
+      mask_token_id: 2,
+      max_sequence_length: 2048,
+    };
+    await expect(define({ ...LLAMA_31_8B, ...fields })).resolves.toBeDefined();
+  });
+
+  test("heads of Qwen3 with experts are as wide as the hidden size leaves them", async () => {
+    const { head_dim: _, ...moe } = QWEN3_30B_A3B;
+    const { definition } = await define(moe);
+    expect(definition.facts.attention).toMatchObject({ headDim: 2048 / 32 });
+  });
+
+  test("num_local_experts is what newer files call num_experts", async () => {
+    const { num_experts: num_local_experts, ...moe } = QWEN3_30B_A3B;
+    const { definition } = await define({ ...moe, num_local_experts });
+    expect(definition.facts.experts).toMatchObject({ routed: 128 });
+  });
+
   test("use_sliding_window may stand beside the layer_types that it follows from", async () => {
     const layer_types = QWEN3_8B_ROPE_PARAMETERS.layer_types.with(35, "sliding_attention");
     const config = { layer_types, use_sliding_window: true, sliding_window: 512 };
@@ -190,6 +237,7 @@ describe("refused by name", () => {
     ["use_mrope", { use_mrope: true }, R1_DISTILL_QWEN_15B],
     ["num_experts", { num_experts: undefined }, moe],
     ["num_experts", { num_experts: 5000 }, moe],
+    ["num_experts", { num_local_experts: 64 }, moe],
     ["num_experts_per_tok", { num_experts_per_tok: 129 }, moe],
     ["num_experts_per_tok", { num_experts_per_tok: undefined }, moe],
     ["moe_intermediate_size", { moe_intermediate_size: undefined }, moe],
@@ -203,6 +251,8 @@ describe("refused by name", () => {
     ["num_experts_per_tok", { num_experts_per_tok: 33 }, oss],
     ["experts_per_token", { experts_per_token: 2 }, oss],
     ["swiglu_limit", { swiglu_limit: -7 }, oss],
+    ["swiglu_alpha", { swiglu_alpha: "steep" }, oss],
+    ["rope_scaling", { rope_scaling: undefined }, oss],
     [
       'GptOssForCausalLM without quantization method "mxfp4"',
       { quantization_config: undefined },

@@ -57,6 +57,11 @@ const CASES: readonly Case[] = [
     },
   },
   { name: "eps 1e-2", config: { rms_norm_eps: 1e-2 } },
+  { name: "eps 1e-5", config: { rms_norm_eps: 1e-5 } },
+  {
+    name: "V2, eps 1e-2, no q_lora",
+    config: { ...V2_ROUTER, rms_norm_eps: 1e-2, q_lora_rank: null },
+  },
 
   { name: "all MoE", config: { first_k_dense_replace: 0 } },
   { name: "all dense", config: { first_k_dense_replace: 2 } },
@@ -108,7 +113,29 @@ const CASES: readonly Case[] = [
     name: "V3 router by default",
     config: { scoring_func: undefined, norm_topk_prob: undefined },
   },
+  {
+    name: "V3 router's numbers by default",
+    config: {
+      n_group: undefined,
+      num_experts_per_tok: undefined,
+      routed_scaling_factor: undefined,
+      topk_group: undefined,
+    },
+  },
   { name: "V2", config: V2_ROUTER },
+  { name: "V2 normalized, so not scaled", config: { ...V2_ROUTER, norm_topk_prob: true } },
+  {
+    name: "V2 normalized in groups, so not scaled",
+    config: { ...V2_ROUTER, norm_topk_prob: true, topk_method: "group_limited_greedy" },
+  },
+  {
+    name: "V2 normalized with noaux_tc, and scaled",
+    config: { ...V2_ROUTER, norm_topk_prob: true, topk_method: "noaux_tc" },
+  },
+  {
+    name: "V2 of one expert, so not normalized but scaled",
+    config: { ...V2_ROUTER, norm_topk_prob: true, num_experts_per_tok: 1 },
+  },
   { name: "V2 FP8", dtype: "FP8", config: V2_ROUTER },
   {
     name: "V2 router by default",

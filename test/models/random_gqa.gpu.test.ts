@@ -38,6 +38,17 @@ const PACKED = {
   intermediate_size: 160,
 };
 const PACKED_EXPERTS = { ...PACKED, moe_intermediate_size: 32 };
+/** Small enough for thousands of tokens. */
+const TINY = {
+  head_dim: 8,
+  hidden_size: 16,
+  intermediate_size: 16,
+  max_position_embeddings: 8192,
+  num_attention_heads: 1,
+  num_hidden_layers: 1,
+  num_key_value_heads: 1,
+  vocab_size: 17,
+};
 const WIDE_GROUP = { ...PACKED, hidden_size: 128, num_attention_heads: 4, intermediate_size: 256 };
 const packed = (family: string) => (family === "qwen3Moe" ? PACKED_EXPERTS : PACKED);
 /** Cuts blocks of 128 in both dimensions. */
@@ -75,6 +86,7 @@ const CASES: readonly Case[] = [
   { name: "one key head", config: { num_key_value_heads: 1 }, always: true },
   { name: "no num_key_value_heads", config: { num_key_value_heads: undefined } },
   { name: "no head_dim", config: { head_dim: undefined } },
+  { name: "qwen3Moe, no head_dim", family: "qwen3Moe", config: { head_dim: undefined } },
   ...[40, 130].map((hidden_size) => ({ name: `hidden ${hidden_size}`, config: { hidden_size } })),
   { name: "F32, hidden 131", storage: { kind: "F32" }, config: { hidden_size: 131 } },
   { name: "F16", storage: { kind: "F16" } },
@@ -104,6 +116,29 @@ const CASES: readonly Case[] = [
   },
   { name: "a window of one", family: "mistral", config: { sliding_window: 1 } },
   { name: "pages of 64", family: "gptOss", prompt: 70, options: { pageSize: 64 } },
+  {
+    name: "qwen3Moe, whose layers all slide",
+    family: "qwen3Moe",
+    config: { use_sliding_window: true, sliding_window: 5, max_window_layers: 1 },
+    always: true,
+  },
+  {
+    name: "gptOss, its own window",
+    family: "gptOss",
+    config: { sliding_window: undefined },
+    prompt: 170,
+  },
+  ...(["mistral", "qwen2"] as const).map((family) => ({
+    name: `${family}, its own window`,
+    family,
+    config: { ...TINY, sliding_window: undefined, max_window_layers: 0 },
+    prompt: 6000,
+    chunk: 128,
+    decode: 1,
+    options: { maxTotalTokens: 8192 },
+    positions: 8192,
+    ...(family === "mistral" && { always: true as const }),
+  })),
   {
     name: "layer_types",
     family: "qwen3",
@@ -227,6 +262,7 @@ const CASES: readonly Case[] = [
   { name: "stacked experts sorted", family: "gptOss", prompt: 150, chunk: 100 },
   { name: "every stacked expert", family: "gptOss", config: { num_experts_per_tok: 5 } },
   { name: "a wide limit", family: "gptOss", config: { swiglu_limit: 50 } },
+  { name: "a steep gate", family: "gptOss", config: { swiglu_alpha: 3 } },
   { name: "a narrow limit", family: "gptOss", config: { swiglu_limit: 0.25 } },
   { name: "no layer_types", family: "gptOss", config: { layer_types: undefined } },
   {

@@ -202,23 +202,28 @@ export class ReferenceDeepseek {
     if (method === "noaux_tc") {
       addTo(choice, this.#tensor(`${name}.e_score_correction_bias`).values, 1);
     }
-    const groups = config.n_group ?? 1;
+    const groups = config.n_group ?? (v3 ? 8 : 1);
     if (method !== "greedy" && groups > 1) {
       const size = routed / groups;
       const worth = Array.from({ length: groups }, (_, g) => {
         const best = [...choice.slice(g * size, (g + 1) * size)].sort((a, b) => b - a);
         return method === "noaux_tc" ? best[0]! + best[1]! : best[0]!;
       });
-      const kept = largest(worth, config.topk_group ?? 1);
+      const kept = largest(worth, config.topk_group ?? (v3 ? 4 : 1));
       choice = choice.map((x, e) =>
         kept.includes(Math.floor(e / size)) ? x : Number.NEGATIVE_INFINITY,
       );
     }
-    const picked = largest([...choice], config.num_experts_per_tok ?? 1);
+    const picked = largest([...choice], config.num_experts_per_tok ?? 8);
     const sum = picked.reduce((total, expert) => total + scores[expert]!, 0);
-    const divisor = (config.norm_topk_prob ?? v3) ? sum : 1;
-    const factor = config.routed_scaling_factor ?? 1;
-    return picked.map((expert) => ({ expert, weight: (scores[expert]! / divisor) * factor }));
+    const factor = config.routed_scaling_factor ?? (v3 ? 2.5 : 1);
+    const weightOf = (score: number) => {
+      if (v3) return ((config.norm_topk_prob ?? true) ? score / sum : score) * factor;
+      // V2's code has an "else" before the factor; the edition that knows noaux_tc has it in both.
+      if (!config.norm_topk_prob || picked.length === 1) return score * factor;
+      return method === "noaux_tc" ? (score / sum) * factor : score / sum;
+    };
+    return picked.map((expert) => ({ expert, weight: weightOf(scores[expert]!) }));
   }
 
   #tensor(name: string): ReferenceTensor {
@@ -236,7 +241,10 @@ export class ReferenceDeepseek {
   #norm(row: Row, name: string): Row {
     const { values } = this.#tensor(`${name}.weight`);
     const square = dot(row, row) / row.length;
-    const scale = 1 / Math.sqrt(square + (this.#config.rms_norm_eps ?? 1e-6));
+    // The norms of latents are made without the config's eps.
+    const isLatent = /_a_layernorm$/.test(name);
+    const eps = isLatent ? 1e-6 : (this.#config.rms_norm_eps ?? 1e-6);
+    const scale = 1 / Math.sqrt(square + eps);
     const { noise = 0 } = this.#options;
     return row.map((x, i) => x * scale * values[i]! * (1 + noise * this.#random()));
   }

@@ -56,13 +56,11 @@ interface Config {
   readonly norm_topk_prob?: boolean;
   readonly decoder_sparse_step?: number;
   readonly mlp_only_layers?: readonly number[];
+  readonly swiglu_alpha?: number;
   readonly swiglu_limit?: number;
 }
 
 type Weights = ReadonlyMap<string, ReferenceTensor>;
-
-/** Steepness of gpt-oss's gate. */
-const ALPHA = 1.702;
 
 export class ReferenceGqa {
   readonly #config: Config;
@@ -171,15 +169,18 @@ export class ReferenceGqa {
   #window(layer: number): number {
     const { architectures, layer_types: types, sliding_window: window } = this.#config;
     const [architecture] = architectures;
-    const qwen =
-      this.#config.use_sliding_window === true && layer >= (this.#config.max_window_layers ?? 28);
+    const { use_sliding_window: uses = false, max_window_layers: from = 28 } = this.#config;
+    const qwen = uses && (architecture === "Qwen3MoeForCausalLM" || layer >= from);
     const slides =
       types === undefined
         ? architecture === "MistralForCausalLM" ||
           (architecture === "GptOssForCausalLM" && layer % 2 === 0) ||
           (architecture!.startsWith("Qwen") && qwen)
         : types[layer] === "sliding_attention";
-    return slides ? (window ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY;
+    // Null is none; not a word of it is the default of the class.
+    const absent = architecture === "GptOssForCausalLM" ? 128 : 4096;
+    const width = window === undefined ? absent : window;
+    return slides && width !== null ? width : Number.POSITIVE_INFINITY;
   }
 
   #feedForward(input: Row, layer: number): Row {
@@ -210,6 +211,7 @@ export class ReferenceGqa {
   /** gpt-oss: a softmax over the chosen experts' logits, gates and ups in turns, biases. */
   #clampedExperts(input: Row, name: string): Row {
     const { num_experts_per_tok: chosen = 4, swiglu_limit: limit = 7 } = this.#config;
+    const { swiglu_alpha: alpha = 1.702 } = this.#config;
     const logits = [...this.#linear(input, `${name}.router`)];
     const picked = largest(logits, chosen);
     const weights = logSoftmax(Float64Array.from(picked, (e) => logits[e]!)).map(Math.exp);
@@ -219,7 +221,7 @@ export class ReferenceGqa {
       const product = Float64Array.from({ length: both.length / 2 }, (_, j) => {
         const gate = Math.min(both[2 * j]!, limit);
         const up = Math.min(Math.max(both[2 * j + 1]!, -limit), limit);
-        return (gate / (1 + Math.exp(-ALPHA * gate))) * (up + 1);
+        return (gate / (1 + Math.exp(-alpha * gate))) * (up + 1);
       });
       addTo(out, this.#stacked(product, `${name}.experts.down_proj`, expert), weights[i]!);
     });
