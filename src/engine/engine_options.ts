@@ -19,9 +19,9 @@ import {
 import type { NumericClass } from "../models/numeric_class.ts";
 import { resolveBuckets } from "./decode_buckets.ts";
 import type { CreateGrammarService } from "./grammar_service.ts";
-import type { MemoryPlan } from "./memory_plan.ts";
 import { type PrefixStoreOptions, requirePrefixStore } from "./prefix_options.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
+import type { StartPlan } from "./step_limit.ts";
 import type { StepReport } from "./step_report.ts";
 
 export interface LoadingProgress {
@@ -197,8 +197,8 @@ export interface EngineOptions {
   readonly allowAutoTruncate?: boolean | undefined;
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */
   readonly randomSeed?: number | undefined;
-  /** Called once it is known where the memory goes, before any weight is read. */
-  readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
+  /** Called once it is known where the memory goes and what a step takes, before any weight is read. */
+  readonly onPlan?: ((plan: StartPlan) => void) | undefined;
   /** Called while the adapter is tested, weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
   /**

@@ -99,7 +99,7 @@ async function load(
     oneForm,
   });
 
-  given.onPlan?.(memoryPlan);
+  given.onPlan?.({ ...memoryPlan, step: plan.stepLimit });
   const recorder = new Recorder(device);
   const memory = new DeviceMemory(limits, device);
   const owned: { destroy(): void }[] = [recorder, memory];

@@ -33,6 +33,7 @@ import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, planMemory } from "./memory_plan.ts";
 import { classLayout, matrixLayout } from "./numeric_class.ts";
+import { type StepLimit, stepLimit } from "./step_limit.ts";
 import { logitRowCount, type StepSizes } from "./step_plan.ts";
 
 export interface LoadOptions extends EngineOptions {
@@ -71,6 +72,7 @@ export interface LoadPlan {
   readonly measured: Model;
   readonly cacheShape: KvCacheShape;
   readonly memoryPlan: MemoryPlan;
+  readonly stepLimit: StepLimit;
   /** Of the tensors of a step. */
   readonly sizes: StepSizes;
   /** Lays the model out in memory. */
@@ -141,6 +143,7 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
   return {
     ...{ definition, device, limits, options, oneForm, promptsDiffer, uploadTo, measured },
     ...{ cacheShape, memoryPlan },
+    stepLimit: stepLimit(given, { wanted, fitted: options }),
     tuning: given.tuning === undefined && isSmall ? withoutStaged(tuning) : tuning,
     sizes: {
       ...{ shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },

@@ -69,7 +69,7 @@ export const MEMORY_OPTIONS = {
     kind: "integer",
     min: -1,
     default: -1,
-    help: "prompt tokens of one step at most; -1 is as many as a step takes",
+    help: "prompt tokens of one step at most; -1 is as many as a step takes, which the start says",
     group: MEMORY,
   },
   maxPrefillTokens: {

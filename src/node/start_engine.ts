@@ -9,13 +9,13 @@ import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type CompiledKernels, compileKernels } from "../engine/compile_kernels.ts";
 import { Engine } from "../engine/engine.ts";
-import { type MemoryPlan, megabytes } from "../engine/memory_plan.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { absentGroup } from "../parallel/communicator.ts";
 import { chooseAttention } from "./attention_backend.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
+import { describePlan } from "./describe_plan.ts";
 import { deviceFactory, type OpenedDevice, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
@@ -221,19 +221,6 @@ function decodeBuckets(options: EngineLaunchOptions): readonly number[] | false 
   if (sizes === undefined && maxDecodeBucket === undefined) return false;
   const { flags } = ENGINE_OPTIONS[sizes === undefined ? "maxDecodeBucket" : "decodeBuckets"];
   throw new OptionError(`Cannot use option ${flags[0]} together with --disable-cuda-graph`);
-}
-
-function describePlan(plan: MemoryPlan): readonly string[] {
-  const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
-  const { prefillCapacity, workspaceBytes } = plan;
-  const workspace =
-    prefillCapacity === 0
-      ? ""
-      : `, ${megabytes(workspaceBytes)} to expand ${prefillCapacity} tokens of prompts at once`;
-  return [
-    `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
-      `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
-  ];
 }
 
 /** Matrices named when not all of them are. */

@@ -55,7 +55,14 @@ describe.skipIf(!existsSync(defaultModelPath()))(
     };
 
     test("says model, adapter, memory, progress and address in this order", () => {
-      const wanted = ["Model", "Adapter", "Memory", "Loading weights", "Compiling kernels"];
+      const wanted = [
+        "Model",
+        "Adapter",
+        "Memory",
+        "Steps",
+        "Loading weights",
+        "Compiling kernels",
+      ];
       const heads = stdout.split("\n").map((line) => line.replace(/:.*| on .*/, ""));
       const order = [...wanted, "Listening"].map((head) => heads.indexOf(head));
       expect(order).not.toContain(-1);

@@ -1,0 +1,38 @@
+/**
+ * How many prompt tokens a step computes, and what keeps it from more.
+ *
+ * @module
+ */
+import type { EngineOptions, ResolvedOptions } from "./engine_options.ts";
+import type { MemoryPlan } from "./memory_plan.ts";
+
+export interface StepLimit {
+  /** Prompt tokens of one step at most. */
+  readonly promptTokens: number;
+  /** `chunkedPrefillSize`, where one is given. */
+  readonly asked: number | undefined;
+  /**
+   * What sets the number: what was asked for, the rows that one submit computes, or the bytes of the
+   * widest activations, which the adapter has to bind at once.
+   */
+  readonly bound: "asked" | "rows" | "binding";
+}
+
+/** What is decided before any weight is read. */
+export interface StartPlan extends MemoryPlan {
+  readonly step: StepLimit;
+}
+
+/**
+ * @param wanted Before rows were taken back to fit the adapter.
+ * @param fitted After that.
+ */
+export function stepLimit(
+  { chunkedPrefillSize }: Pick<EngineOptions, "chunkedPrefillSize">,
+  { wanted, fitted }: Readonly<Record<"wanted" | "fitted", ResolvedOptions>>,
+): StepLimit {
+  const promptTokens = fitted.maxPrefillRows;
+  const asked = chunkedPrefillSize === -1 ? undefined : chunkedPrefillSize;
+  if (asked === promptTokens) return { promptTokens, asked, bound: "asked" };
+  return { promptTokens, asked, bound: fitted.maxRows < wanted.maxRows ? "binding" : "rows" };
+}

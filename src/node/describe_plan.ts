@@ -1,0 +1,33 @@
+/**
+ * What a start says of its plan: where the memory goes, and what a step takes.
+ *
+ * @module
+ */
+import { megabytes } from "../engine/memory_plan.ts";
+import type { StartPlan, StepLimit } from "../engine/step_limit.ts";
+
+export function describePlan(plan: StartPlan): readonly string[] {
+  const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
+  const { prefillCapacity, workspaceBytes } = plan;
+  const workspace =
+    prefillCapacity === 0
+      ? ""
+      : `, ${megabytes(workspaceBytes)} to expand ${prefillCapacity} tokens of prompts at once`;
+  return [
+    `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
+      `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+    describeStep(plan.step),
+  ];
+}
+
+const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {
+  asked: "as --chunked-prefill-size says",
+  rows: "because one submit computes no more rows, so that it ends in good time",
+  binding: "because activations of more rows do not fit what this adapter binds at once",
+};
+
+function describeStep({ promptTokens, asked, bound }: StepLimit): string {
+  const instead =
+    asked === undefined || bound === "asked" ? "" : ` and not ${asked} (--chunked-prefill-size)`;
+  return `Steps: up to ${promptTokens} prompt tokens${instead}, ${BOUNDS[bound]}`;
+}

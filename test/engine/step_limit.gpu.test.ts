@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
+import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import type { StepLimit } from "../../src/engine/step_limit.ts";
+import { device } from "../support/gpu.ts";
+import { randomGqa } from "../support/random_gqa.ts";
+
+const stopped = new Error("stopped before anything is read");
+
+async function limit(options: Partial<LoadOptions>): Promise<StepLimit | undefined> {
+  let step: StepLimit | undefined;
+  const onPlan: LoadOptions["onPlan"] = (plan) => {
+    step = plan.step;
+    throw stopped;
+  };
+  const checkpoint = await Checkpoint.open(randomGqa());
+  await expect(loadModel(checkpoint, { device, ...options, onPlan })).rejects.toBe(stopped);
+  return step;
+}
+
+test("a plan says what a step takes of prompts, and what keeps it from more", async () => {
+  const rows = { promptTokens: 128, bound: "rows" };
+  expect(await limit({})).toEqual({ ...rows, asked: undefined });
+  expect(await limit({ chunkedPrefillSize: -1 })).toEqual({ ...rows, asked: undefined });
+  expect(await limit({ chunkedPrefillSize: 700 })).toEqual({ ...rows, asked: 700 });
+  const asked = { chunkedPrefillSize: 48 };
+  expect(await limit(asked)).toEqual({ promptTokens: 48, asked: 48, bound: "asked" });
+  const narrow = { maxBindingSize: 66_000, contextLength: 64, maxRunningRequests: 1 };
+  const fitted = await limit({ ...narrow, chunkedPrefillSize: 700, maxRowsPerStep: 4096 });
+  expect(fitted).toMatchObject({ asked: 700, bound: "binding" });
+  expect(fitted!.promptTokens).toBeLessThan(128);
+});
