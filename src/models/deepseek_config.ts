@@ -139,7 +139,7 @@ export function readDeepseekConfig(
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
   };
   config.finish({
-    ignored: ["num_nextn_predict_layers", "quantization_config", "compression_config"],
+    ignored: ["num_nextn_predict_layers", "quantization_config"],
   });
   return parsed;
 }
@@ -221,7 +221,8 @@ function readExperts(
 
 /**
  * How the weights of a token's experts are made of their scores, as DeepSeek published it with each
- * generation (the first ports of V2 elsewhere differ, and agree on the models that there are).
+ * generation. Ports of V2 differ in what a factor means beside normalizing, or leave the latter out;
+ * all of them agree on the models that there are.
  *
  * V3 normalizes, then scales. V2 normalizes or scales, and a single expert's weight is only scaled;
  * with "noaux_tc", which came with DeepSeek-VL2's edition of V2, it does both.
