@@ -9,10 +9,8 @@ import type { MemoryPlan } from "./memory_plan.ts";
 export interface StepLimit {
   /** Prompt tokens of one step at most. */
   readonly promptTokens: number;
-  /** `chunkedPrefillSize`, where one is given. */
-  readonly asked: number | undefined;
   /**
-   * What sets the number: what was asked for, the rows that one submit computes, or the bytes of the
+   * What sets the number: `chunkedPrefillSize`, the rows that one submit computes, or the bytes of the
    * widest activations, which the adapter has to bind at once.
    */
   readonly bound: "asked" | "rows" | "binding";
@@ -32,7 +30,6 @@ export function stepLimit(
   { wanted, fitted }: Readonly<Record<"wanted" | "fitted", ResolvedOptions>>,
 ): StepLimit {
   const promptTokens = fitted.maxPrefillRows;
-  const asked = chunkedPrefillSize === -1 ? undefined : chunkedPrefillSize;
-  if (asked === promptTokens) return { promptTokens, asked, bound: "asked" };
-  return { promptTokens, asked, bound: fitted.maxRows < wanted.maxRows ? "binding" : "rows" };
+  if (chunkedPrefillSize === promptTokens) return { promptTokens, bound: "asked" };
+  return { promptTokens, bound: fitted.maxRows < wanted.maxRows ? "binding" : "rows" };
 }

@@ -197,7 +197,7 @@ function readExperts(
   const groupsKept = config.integer("topk_group", { min: 1, fallback: defaults.groupsKept });
   if (routed === undefined) return undefined;
   if (perToken === undefined) {
-    throw config.error("num_experts_per_tok", "the field is missing, it must be a whole number");
+    throw config.error("num_experts_per_tok", "the field is missing");
   }
   if (perToken > routed) {
     throw config.error("num_experts_per_tok", `it is above n_routed_experts, ${routed}`);

@@ -10,6 +10,7 @@ import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Communicator } from "../parallel/communicator.ts";
+import { readEither } from "./either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./expert_limits.ts";
 import type { GqaConfig } from "./gqa_config.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
@@ -43,8 +44,8 @@ export const gptOss: ModelArchitecture = {
       );
     }
     if (!config.has("rope_scaling") && !config.has("rope_parameters")) {
-      const problem = "the field is missing, and versions of the family differ in what that means";
-      throw config.error("rope_scaling", problem);
+      // Versions of the published code differ in what it is then.
+      throw config.error("rope_scaling", "the field is missing");
     }
     return decoder.define(config, quantization, communicator);
   },
@@ -54,17 +55,13 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
   const routed = config.integer("num_local_experts", { min: 1, max: MAX_EXPERTS });
   const most = { min: 1, max: Math.min(MAX_EXPERTS_PER_TOKEN, routed) };
   // Older files repeat the number under the name that OpenAI's own code has for it.
-  const perToken = config.integer("num_experts_per_tok", { ...most, fallback: undefined });
-  const again = config.integer("experts_per_token", { ...most, fallback: undefined });
-  if (perToken !== undefined && again !== undefined && perToken !== again) {
-    throw config.error("experts_per_token", `num_experts_per_tok says ${perToken}`);
-  }
+  const perToken = readEither(config, ["num_experts_per_tok", "experts_per_token"], most);
   const alpha = config.number("swiglu_alpha", { min: 0, fallback: GATE_ALPHA });
   const limit = config.number("swiglu_limit", { min: 0, fallback: 7 });
   return {
     ...SOFTMAX_ROUTER,
     routed,
-    perToken: perToken ?? again ?? config.integer("num_experts_per_tok", most),
+    perToken,
     intermediate: config.integer("intermediate_size", { min: 1 }),
     // A softmax over the chosen logits is one over all of them, divided by the sum of the chosen.
     normalize: true,

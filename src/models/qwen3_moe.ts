@@ -6,6 +6,7 @@
  * @module
  */
 import type { ConfigReader } from "../checkpoint/config.ts";
+import { readEither } from "./either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./expert_limits.ts";
 import type { GqaConfig } from "./gqa_config.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
@@ -24,7 +25,10 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
   config.only("qkv_bias", [false]);
   config.only("use_qk_norm", [true]);
   config.only("shared_expert_intermediate_size", [0]);
-  const routed = expertCount(config);
+  const routed = readEither(config, ["num_experts", "num_local_experts"], {
+    min: 1,
+    max: MAX_EXPERTS,
+  });
   const period = config.integer("decoder_sparse_step", { min: 1, fallback: 1 });
   const dense = new Set(config.integers("mlp_only_layers", { fallback: [] }));
   return {
@@ -38,13 +42,4 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
     normalize: config.boolean("norm_topk_prob", { fallback: false }),
     isSparse: (layer) => !dense.has(layer) && (layer + 1) % period === 0,
   };
-}
-
-/** `num_experts`, which newer files call `num_local_experts`. */
-function expertCount(config: ConfigReader): number {
-  const range = { min: 1, max: MAX_EXPERTS };
-  const newer = config.integer("num_local_experts", { ...range, fallback: undefined });
-  if (newer === undefined) return config.integer("num_experts", range);
-  if (config.integer("num_experts", { ...range, fallback: newer }) === newer) return newer;
-  throw config.error("num_experts", `num_local_experts says ${newer}`);
 }

@@ -6,7 +6,8 @@
 import { megabytes } from "../engine/memory_plan.ts";
 import type { StartPlan, StepLimit } from "../engine/step_limit.ts";
 
-export function describePlan(plan: StartPlan): readonly string[] {
+/** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
+export function describePlan(plan: StartPlan, chunkedPrefillSize: number): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = plan;
   const { prefillCapacity, workspaceBytes } = plan;
   const workspace =
@@ -16,7 +17,7 @@ export function describePlan(plan: StartPlan): readonly string[] {
   return [
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
       `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
-    describeStep(plan.step),
+    describeStep(plan.step, chunkedPrefillSize),
   ];
 }
 
@@ -26,8 +27,8 @@ const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {
   binding: "because activations of more rows do not fit what this adapter binds at once",
 };
 
-function describeStep({ promptTokens, asked, bound }: StepLimit): string {
+function describeStep({ promptTokens, bound }: StepLimit, asked: number): string {
   const instead =
-    asked === undefined || bound === "asked" ? "" : ` and not ${asked} (--chunked-prefill-size)`;
+    asked === -1 || bound === "asked" ? "" : ` and not ${asked} (--chunked-prefill-size)`;
   return `Steps: up to ${promptTokens} prompt tokens${instead}, ${BOUNDS[bound]}`;
 }

@@ -97,7 +97,7 @@ export const startEngine: StartEngine = async (options, report) => {
       quantizeActivations: !options.disableActivationQuantization,
       allowAutoTruncate: options.allowAutoTruncate,
       randomSeed: options.randomSeed,
-      onPlan: (plan) => report.plan(describePlan(plan)),
+      onPlan: (plan) => report.plan(describePlan(plan, options.chunkedPrefillSize)),
       onProgress: (progress) => report.progress(progress),
       onRecovery: (event) => report.recovery(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),

@@ -15,24 +15,28 @@ const memory = {
 
 test.each([
   [
-    { promptTokens: 128, asked: undefined, bound: "rows" },
+    { promptTokens: 128, bound: "rows" },
+    -1,
     "Steps: up to 128 prompt tokens, because one submit computes no more rows, so that it ends in good time",
   ],
   [
-    { promptTokens: 128, asked: 700, bound: "rows" },
+    { promptTokens: 128, bound: "rows" },
+    700,
     "Steps: up to 128 prompt tokens and not 700 (--chunked-prefill-size), because one submit computes no more rows, so that it ends in good time",
   ],
   [
-    { promptTokens: 60, asked: 700, bound: "binding" },
+    { promptTokens: 60, bound: "binding" },
+    700,
     "Steps: up to 60 prompt tokens and not 700 (--chunked-prefill-size), because activations of more rows do not fit what this adapter binds at once",
   ],
   [
-    { promptTokens: 48, asked: 48, bound: "asked" },
+    { promptTokens: 48, bound: "asked" },
+    48,
     "Steps: up to 48 prompt tokens, as --chunked-prefill-size says",
   ],
-] as const satisfies readonly (readonly [StepLimit, string])[])(
-  "describePlan() says why a step takes no more: %o",
-  (step, line) => {
-    expect(describePlan({ ...memory, step }).at(-1)).toBe(line);
+] as const satisfies readonly (readonly [StepLimit, number, string])[])(
+  "describePlan() says why a step takes no more: %o, %i asked for",
+  (step, asked, line) => {
+    expect(describePlan({ ...memory, step }, asked).at(-1)).toBe(line);
   },
 );
