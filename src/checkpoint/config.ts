@@ -8,7 +8,7 @@
  */
 
 import { CheckpointError, UnsupportedError } from "../errors.ts";
-import { HARMLESS_FIELDS } from "./harmless_fields.ts";
+import { isHarmless } from "./harmless_fields.ts";
 import { isJsonObject, readJson } from "./json_file.ts";
 import type { WeightSource } from "./source.ts";
 
@@ -215,15 +215,6 @@ export class ConfigReader {
 /** A reader of the checkpoint's config.json. */
 export async function readConfig(source: WeightSource): Promise<ConfigReader> {
   return new ConfigReader(await readJson(source, "config.json"), { file: "config.json" });
-}
-
-function isHarmless(field: string, value: unknown): boolean {
-  // Names with an underscore in front are private to the library that wrote the file.
-  if (field.startsWith("_")) return true;
-  const allowed = HARMLESS_FIELDS.get(field);
-  if (allowed === undefined || allowed === "any") return allowed === "any";
-  const text = JSON.stringify(value);
-  return allowed.some((one) => JSON.stringify(one) === text);
 }
 
 function isString(value: unknown): value is string {

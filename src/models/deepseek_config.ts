@@ -237,8 +237,8 @@ function expertWeighting(
   },
 ): Pick<ExpertConfig, "normalize" | "scalingFactor"> {
   const { asked, perToken, selection, factor } = options;
-  if (generation === "v3") return { normalize: asked, scalingFactor: factor };
-  const normalize = asked && perToken > 1;
-  const isScaled = !normalize || selection === "noaux_tc";
+  const isV2 = generation === "v2";
+  const normalize = asked && !(isV2 && perToken === 1);
+  const isScaled = !(isV2 && normalize) || selection === "noaux_tc";
   return { normalize, scalingFactor: isScaled ? factor : 1 };
 }
