@@ -33,7 +33,7 @@ export { messagePort, type Port } from "./engine/port.ts";
 export type { PrefixStoreOptions } from "./engine/prefix_options.ts";
 export { type ConnectOptions, RemoteEngine } from "./engine/remote_engine.ts";
 export { serveEngine } from "./engine/serve_engine.ts";
-export type { StartPlan, StepLimit } from "./engine/step_limit.ts";
+export type { RequestLimit, StartPlan, StepLimit } from "./engine/step_limit.ts";
 export type { StepReport } from "./engine/step_report.ts";
 export {
   CapacityError,

@@ -40,6 +40,7 @@ export async function compileKernels(
 ): Promise<CompiledKernels> {
   const planned = await planLoad(checkpoint, given);
   const { device, limits, sizes, cacheShape } = planned;
+  given.onPlan?.(planned.startPlan);
   const recorder = new Recorder(device);
   const compiling = new Recorder(device, { pipelines: recorder.pipelines, compilesOnly: true });
   const cache = new KvCache(device, cacheShape, sizes.pageSize);

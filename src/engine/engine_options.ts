@@ -50,7 +50,10 @@ export interface EngineOptions {
   readonly device: DeviceSource;
   /** Tokens of one sequence. Default, and at most: what the model is defined for. */
   readonly contextLength?: number | undefined;
-  /** Sequences computed together. Default 32, fewer where the adapter's bindings are small. */
+  /**
+   * Sequences computed together: as many as `maxRowsPerStep` and the adapter's bindings allow, where
+   * more are asked for. Default 32, fewer where the adapter's bindings are small.
+   */
   readonly maxRunningRequests?: number | undefined;
   /** Sequences that may wait for a place. Default: no limit. */
   readonly maxQueuedRequests?: number | undefined;
@@ -217,7 +220,6 @@ export interface ResolvedOptions {
   readonly contextLength: number;
   readonly maxRunningRequests: number;
   /** Whether the caller asked for exactly this many. */
-  readonly maxRunningIsGiven: boolean;
   readonly maxQueuedRequests: number;
   readonly maxTotalTokens: number | undefined;
   readonly pageSize: number;
@@ -271,6 +273,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
   const maxRows = whole("maxRowsPerStep", 128, { min: 1, max: 8192 });
   const chunk =
     options.chunkedPrefillSize === -1 ? maxRows : whole("chunkedPrefillSize", maxRows, any);
+  const running = whole("maxRunningRequests", Math.min(32, maxRows), any);
   const fraction = options.memFractionStatic ?? 0.88;
   if (!(fraction > 0 && fraction <= 1)) {
     throw new InvalidRequestError(
@@ -312,11 +315,7 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
     chunkedPrefix: options.chunkedPrefix ?? true,
     chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),
     contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
-    maxRunningRequests: whole("maxRunningRequests", Math.min(32, maxRows), {
-      min: 1,
-      max: maxRows,
-    }),
-    maxRunningIsGiven: options.maxRunningRequests !== undefined,
+    maxRunningRequests: Math.min(running, maxRows),
     maxQueuedRequests: whole("maxQueuedRequests", Number.MAX_SAFE_INTEGER, { ...any, min: 0 }),
     maxTotalTokens:
       options.maxTotalTokens === undefined

@@ -99,7 +99,7 @@ async function load(
     oneForm,
   });
 
-  given.onPlan?.({ ...memoryPlan, step: plan.stepLimit });
+  given.onPlan?.(plan.startPlan);
   const recorder = new Recorder(device);
   const memory = new DeviceMemory(limits, device);
   const owned: { destroy(): void }[] = [recorder, memory];

@@ -10,7 +10,7 @@ import { type SelfTestReport, selfTest } from "../../kernels/self_test.ts";
 import type { KvCacheShape } from "../cache/kv_cache.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { UploadTarget } from "../checkpoint/quantization_option.ts";
-import { DeviceError, InvalidRequestError } from "../errors.ts";
+import { DeviceError } from "../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import { requireTuning } from "../gpu/require_tuning.ts";
@@ -33,7 +33,7 @@ import { defineModel } from "./define_model.ts";
 import { type EngineOptions, type ResolvedOptions, resolveOptions } from "./engine_options.ts";
 import { type MemoryPlan, planMemory } from "./memory_plan.ts";
 import { classLayout, matrixLayout } from "./numeric_class.ts";
-import { type StepLimit, stepLimit } from "./step_limit.ts";
+import { type StartPlan, stepLimit } from "./step_limit.ts";
 import { logitRowCount, type StepSizes } from "./step_plan.ts";
 
 export interface LoadOptions extends EngineOptions {
@@ -72,7 +72,8 @@ export interface LoadPlan {
   readonly measured: Model;
   readonly cacheShape: KvCacheShape;
   readonly memoryPlan: MemoryPlan;
-  readonly stepLimit: StepLimit;
+  /** What the caller is told of this. */
+  readonly startPlan: StartPlan;
   /** Of the tensors of a step. */
   readonly sizes: StepSizes;
   /** Lays the model out in memory. */
@@ -143,7 +144,14 @@ export async function planLoad(checkpoint: Checkpoint, given: LoadOptions): Prom
   return {
     ...{ definition, device, limits, options, oneForm, promptsDiffer, uploadTo, measured },
     ...{ cacheShape, memoryPlan },
-    stepLimit: stepLimit(given, { wanted, fitted: options }),
+    startPlan: {
+      ...memoryPlan,
+      step: stepLimit(given, { wanted, fitted: options }),
+      requests: {
+        running: maxSequences,
+        bound: maxSequences < wanted.maxRunningRequests ? "binding" : "rows",
+      },
+    },
     tuning: given.tuning === undefined && isSmall ? withoutStaged(tuning) : tuning,
     sizes: {
       ...{ shape, pageSize, contextLength, maxRows, maxLogitRows, maxSequences, prefillCapacity },
@@ -245,11 +253,9 @@ function fitRows(
   const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
   const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
   const running = Math.min(options.maxRunningRequests, maxRows, generated);
-  if (running < 1 || (options.maxRunningIsGiven && running < options.maxRunningRequests)) {
-    throw new InvalidRequestError(
-      `maxRunningRequests ${options.maxRunningRequests} is too many: with a context of ` +
-        `${options.contextLength} tokens this adapter's bindings of ${maxTensorBytes} bytes hold ${running}`,
-      "maxRunningRequests",
+  if (running < 1) {
+    throw new DeviceError(
+      `Cannot compute in a context of ${options.contextLength} tokens: this adapter binds ${maxTensorBytes} bytes`,
     );
   }
   return {

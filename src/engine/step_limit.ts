@@ -1,5 +1,5 @@
 /**
- * How many prompt tokens a step computes, and what keeps it from more.
+ * How many prompt tokens and requests a step computes, and what keeps it from more.
  *
  * @module
  */
@@ -16,9 +16,17 @@ export interface StepLimit {
   readonly bound: "asked" | "rows" | "binding";
 }
 
+export interface RequestLimit {
+  /** Requests computed together at most. */
+  readonly running: number;
+  /** What would keep them from more, where more were asked for. */
+  readonly bound: "rows" | "binding";
+}
+
 /** What is decided before any weight is read. */
 export interface StartPlan extends MemoryPlan {
   readonly step: StepLimit;
+  readonly requests: RequestLimit;
 }
 
 /**

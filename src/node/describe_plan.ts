@@ -4,7 +4,7 @@
  * @module
  */
 import { megabytes } from "../engine/memory_plan.ts";
-import type { StartPlan, StepLimit } from "../engine/step_limit.ts";
+import type { RequestLimit, StartPlan, StepLimit } from "../engine/step_limit.ts";
 
 /** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
 export function describePlan(plan: StartPlan, chunkedPrefillSize: number): readonly string[] {
@@ -18,6 +18,17 @@ export function describePlan(plan: StartPlan, chunkedPrefillSize: number): reado
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
       `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
     describeStep(plan.step, chunkedPrefillSize),
+  ];
+}
+
+/** A line where fewer requests run at once than are asked for. */
+export function describeRequests(
+  { running, bound }: RequestLimit,
+  asked: number | undefined,
+): readonly string[] {
+  if (asked === undefined || asked <= running) return [];
+  return [
+    `Requests: ${running} at once and not ${asked} (--max-running-requests), ${BOUNDS[bound]}`,
   ];
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StepLimit } from "../../src/engine/step_limit.ts";
-import { describePlan } from "../../src/node/describe_plan.ts";
+import { describePlan, describeRequests } from "../../src/node/describe_plan.ts";
 
 const memory = {
   deviceMemory: 1e9,
@@ -12,6 +12,19 @@ const memory = {
   cacheTokens: 1000,
   bytesPerToken: 1e5,
 };
+
+const requests = { running: 8, bound: "rows" } as const;
+
+test("describeRequests() says why fewer run at once than are asked for, and nothing else", () => {
+  expect(describeRequests(requests, 8)).toEqual([]);
+  expect(describeRequests(requests, undefined)).toEqual([]);
+  expect(describeRequests({ running: 128, bound: "rows" }, 2048)).toEqual([
+    "Requests: 128 at once and not 2048 (--max-running-requests), because one submit computes no more rows, so that it ends in good time",
+  ]);
+  expect(describeRequests({ running: 17, bound: "binding" }, 100)[0]).toContain(
+    "because activations of more rows do not fit what this adapter binds at once",
+  );
+});
 
 test.each([
   [
@@ -37,6 +50,6 @@ test.each([
 ] as const satisfies readonly (readonly [StepLimit, number, string])[])(
   "describePlan() says why a step takes no more: %o, %i asked for",
   (step, asked, line) => {
-    expect(describePlan({ ...memory, step }, asked).at(-1)).toBe(line);
+    expect(describePlan({ ...memory, step, requests }, asked).at(-1)).toBe(line);
   },
 );
