@@ -63,11 +63,11 @@ export function checkQuantizationOption(
 ): QuantizationChoice {
   if (given === undefined) return {};
   const { method } = quantization;
-  if (isFp8(quantization, storedDtype)) {
-    return refuse(given, "it must not be set for weights that are already FP8");
-  }
   if (!QUANTIZATION_VALUES.includes(given)) {
     return refuse(given, `known are ${QUANTIZATION_VALUES.join(", ")}`);
+  }
+  if (isFp8(quantization, storedDtype)) {
+    return refuse(given, "it must not be set for weights that are already FP8");
   }
   const uploadTo = UPLOAD_TARGETS.get(given);
   if (method === "none") {

@@ -5,6 +5,7 @@
  */
 import { readFile } from "node:fs/promises";
 import {
+  foreignProblem,
   isSupported,
   joinOr,
   nearFlags,
@@ -45,7 +46,12 @@ async function readConfigFile(
       throw new OptionError(`Cannot use ${path}: ${JSON.stringify(name)} ${problem}`);
     };
     const found = Object.entries(table).find(([, row]) => row.flags.includes(`--${name}`));
-    if (found === undefined) return refuse(`is no option${hint(table, name)}`);
+    if (found === undefined) {
+      const instead = foreignProblem(table, `--${name}`);
+      return refuse(
+        instead === undefined ? `is no option${hint(table, name)}` : `is no option: ${instead}`,
+      );
+    }
     const [key, row] = found;
     if (NOT_IN_FILES.has(key)) return refuse("can only be given on the command line");
     if (Object.hasOwn(values, key)) return refuse("is given twice, by two of its names");

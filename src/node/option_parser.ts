@@ -2,12 +2,14 @@
  * Reads command-line options out of tables, and prints the tables as help.
  *
  * A flag may be shortened to any prefix that leaves one row: `--model` and `--model-path` name the
- * same row, so `--mod` is clear.
+ * same row, so `--mod` is clear. A prefix that is another server's option in full is none: `--device`
+ * does not mean `--device-memory`.
  *
  * @module
  */
 
 import { EngineError } from "../errors.ts";
+import { insteadOf } from "./foreign_options.ts";
 
 /** The command line is wrong. The process ends with exit code 2. */
 export class OptionError extends EngineError {
@@ -102,6 +104,9 @@ function findRow(table: OptionTable, flag: string): string {
   const rows = Object.entries(table);
   const exact = rows.find(([, row]) => row.flags.includes(flag));
   if (exact !== undefined) return exact[0];
+  if (insteadOf(flag) !== undefined) {
+    throw new OptionError(`Cannot use option ${flag}: ${foreignProblem(table, flag)}`);
+  }
   const matches = rows.filter(([, row]) => row.flags.some((known) => known.startsWith(flag)));
   if (matches.length === 1) return matches[0]![0];
   if (matches.length > 1) {
@@ -111,6 +116,15 @@ function findRow(table: OptionTable, flag: string): string {
   const near = nearFlags(table, flag);
   const hint = near.length === 0 ? "" : ` (did you mean ${joinOr(near)}?)`;
   throw new OptionError(`Cannot use option ${flag}: there is no such option${hint}`);
+}
+
+/** What is wrong with another server's option, and what to use where the table has it. */
+export function foreignProblem(table: OptionTable, flag: string): string | undefined {
+  const instead = insteadOf(flag);
+  if (instead === undefined) return undefined;
+  const known = Object.values(table).flatMap(({ flags }) => flags);
+  const named = instead.match(/--[a-z-]+/g) ?? [];
+  return named.every((name) => known.includes(name)) ? instead : "there is no such option";
 }
 
 /** Flags that somebody may have meant, the nearest first. */

@@ -68,11 +68,6 @@ export const PLANNED_OPTIONS = planned({
     kind: "integer",
     help: "draft tokens verified at once",
   },
-  distTimeout: {
-    flags: ["--dist-timeout"],
-    kind: "integer",
-    help: "seconds until a silent rank fails the group",
-  },
   distInitAddr: {
     flags: ["--dist-init-addr"],
     kind: "string",

@@ -62,6 +62,7 @@ describe("readOptions()", () => {
   test.each([
     [{ prot: 1 }, `Cannot use ${path}: "prot" is no option (did you mean "port"?)`],
     [{ frobnicate: 1 }, `Cannot use ${path}: "frobnicate" is no option`],
+    [{ device: "cuda" }, `"device" is no option: use --adapter, which takes auto, gpu,`],
     [{ "--port": 1 }, `"--port" is no option`],
     [{ mod: "dir" }, `"mod" is no option`],
     [{ port: "8000" }, `"port" must be a whole number from 0 to 65535, got "8000"`],

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { FOREIGN_NAMES } from "../../src/node/foreign_options.ts";
 import { formatOptions, OptionError, parseOptions } from "../../src/node/option_parser.ts";
-import { GENERATE_OPTIONS, LAUNCH_OPTIONS } from "../../src/node/options.ts";
+import { DOWNLOAD_OPTIONS, GENERATE_OPTIONS, LAUNCH_OPTIONS } from "../../src/node/options.ts";
 
 const launch = (...args: string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
 
@@ -43,6 +44,7 @@ describe("parseOptions", () => {
     ["--kv-cache-dtype", "auto"],
     ["--disaggregation-mode", "null"],
     ["--ep-num-redundant-experts", "0"],
+    ["--dist-timeout", "3600"],
   ])("%s %s asks for nothing new and is accepted", (flag, value) => {
     expect(() => launch(flag, value)).not.toThrow();
   });
@@ -66,7 +68,7 @@ describe("parseOptions", () => {
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
     [["--frobnicate"], "Cannot use option --frobnicate: there is no such option"],
-    [["--di"], "Cannot use option --di: it may mean --disable-activation-quantization,"],
+    [["--disable"], "Cannot use option --disable: it may mean --disable-activation-quantization,"],
     [["--port"], "Cannot use option --port: it needs a value"],
     [["--port", "--host", "h"], "Cannot use option --port: it needs a value"],
     [["--port", "x"], "option --port x: it must be a whole number from 0 to 65535"],
@@ -74,6 +76,10 @@ describe("parseOptions", () => {
     [["--port", "65536"], "it must be a whole number from 0 to 65535"],
     [["--page-size", "0"], "it must be a whole number from 1 to 256"],
     [["--mem-fraction-static", "1.5"], "it must be a number from 0.01 to 1"],
+    [
+      ["--quantization", "bogus"],
+      "it must be int4, int4-g32, int4-g64, int4-g128, int8, fp8, awq,",
+    ],
     [["--adapter", "cuda"], "it must be auto, gpu, lavapipe or swiftshader"],
     [["--model-path="], "it must be a text that is not empty"],
     [["--disable-activation-quantization=no"], "it takes no value"],
@@ -109,6 +115,37 @@ describe("parseOptions", () => {
     expect(positionals).toEqual(["Hello", "--raw"]);
     expect(values.temperature).toBe(0);
     expect(values.raw).toBe(false);
+  });
+});
+
+describe("names of other servers' options", () => {
+  const flags = Object.values(LAUNCH_OPTIONS).flatMap((row) => row.flags);
+
+  test("none is an option here, and every option that their sentences name is one", () => {
+    expect(FOREIGN_NAMES.filter((name) => flags.includes(name as "--model"))).toEqual([]);
+    const named = FOREIGN_NAMES.flatMap((name) =>
+      refusal(name)
+        .match(/--[a-z-]+/g)!
+        .slice(1),
+    );
+    expect(named.filter((name) => !flags.includes(name as "--model"))).toEqual([]);
+  });
+
+  test.each([
+    [["--device", "cuda"], "Cannot use option --device: use --adapter, which takes auto, gpu,"],
+    [["--device=cuda"], "Cannot use option --device: use --adapter"],
+    [["--gpu-memory-utilization", "0.9"], "use --mem-fraction-static"],
+    [["--max-model-len", "4096"], "use --context-length"],
+    [["--dtype", "bfloat16"], "weights stay in the type that the checkpoint has"],
+    [["--context-size", "8"], "use --context-length"],
+  ])("%j is refused with what to use, not taken for the beginning of another", (args, message) => {
+    expect(refusal(...args)).toContain(message);
+  });
+
+  test("a command without the option in place of it does not name it", () => {
+    expect(() => parseOptions(DOWNLOAD_OPTIONS, ["--device", "cuda"])).toThrow(
+      /^Cannot use option --device: there is no such option$/,
+    );
   });
 });
 
