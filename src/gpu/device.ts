@@ -22,6 +22,9 @@ const WANTED_LIMITS: Readonly<Record<string, number>> = {
   maxComputeWorkgroupsPerDimension: 65535,
 };
 
+/** Limits of a device that decide what kernels and models it can run. */
+export const WANTED_LIMIT_NAMES: readonly string[] = Object.keys(WANTED_LIMITS);
+
 /** Products of small matrices by the invocations of a subgroup: an experiment of Dawn, no standard. */
 export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
 

@@ -30,6 +30,12 @@ export function packageVersion(): string {
   return readManifest(packageRoot())!.version;
 }
 
+/** The version in the nearest package.json above a file. */
+export function packageVersionOf(file: string): string {
+  const folder = dirname(file);
+  return readManifest(folder)?.version ?? packageVersionOf(folder);
+}
+
 /** The checkpoint that comes with the package. */
 export function defaultModelPath(): string {
   return join(packageRoot(), "examples", "tiny-deepseek-v3");

@@ -22,6 +22,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { brotliDecompressSync } from "node:zlib";
 import { DeviceError } from "../errors.ts";
+import { packageVersionOf } from "./package_root.ts";
 
 const PACKAGE = "@sparticuz/chromium";
 const LIBRARY = "libvk_swiftshader.so";
@@ -39,12 +40,14 @@ export function unpackSwiftShader(cache: string): string | undefined {
   const archive = archivePath();
   if (archive === undefined) return undefined;
   const dawn = join(dirname(require.resolve("webgpu")), "dist", "linux-x64", "dawn.node");
-  const folder = join(
-    cache,
-    `swiftshader-${archive.version}-dawn-${packageVersion(dirname(dawn))}`,
-  );
+  const folder = join(cache, `swiftshader-${archive.version}-dawn-${packageVersionOf(dawn)}`);
   if (!existsSync(folder)) fill(folder, archive.path, dawn);
   return join(folder, "dawn.node");
+}
+
+/** Whether the npm package with SwiftShader is there. */
+export function swiftShaderIsInstalled(): boolean {
+  return archivePath() !== undefined;
 }
 
 /** Writes beside the final place and renames, so that two processes starting at once agree. */
@@ -67,17 +70,9 @@ function archivePath(): { readonly path: string; readonly version: string } | un
   for (const root of require.resolve.paths(PACKAGE) ?? []) {
     const folder = join(root, PACKAGE);
     const path = join(folder, "bin", "swiftshader.tar.br");
-    if (existsSync(path)) return { path, version: packageVersion(folder) };
+    if (existsSync(path)) return { path, version: packageVersionOf(path) };
   }
   return undefined;
-}
-
-/** The version in the nearest package.json at or above `folder`. */
-function packageVersion(folder: string): string {
-  const path = join(folder, "package.json");
-  if (!existsSync(path)) return packageVersion(dirname(folder));
-  const manifest = JSON.parse(readFileSync(path, "utf8")) as { readonly version: string };
-  return manifest.version;
 }
 
 /**
