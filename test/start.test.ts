@@ -24,28 +24,27 @@ async function run(args: readonly string[], last: RegExp) {
   const child = spawn("npm", args, { cwd: root, env, detached: true });
   running.push(child);
   let output = "";
-  child.stderr.on("data", (data) => {
-    output += data;
-  });
   await new Promise<void>((resolve, reject) => {
-    child.stdout.on("data", (data) => {
-      output += data;
-      if (last.test(output)) resolve();
-    });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (data) => {
+        output += data;
+        if (last.test(output)) resolve();
+      });
+    }
     child.once("exit", () => reject(new Error(`npm ${args[0]} ended: ${output}`)));
   });
   return { child, output: () => output };
 }
 
 test("npm start tells what it does, takes options, and drains at SIGTERM", async () => {
-  const { child, output } = await start(["--port", "0", "--max-running", "4"], /ready to roll!/);
+  const { child, output } = await start(["--port", "0", "--max-running", "4"], /^Ready: /m);
   const order = [
     /^Model: .*tiny-deepseek-v3$/m,
     /^Adapter: .+$/m,
     /^Memory: .+ of weights, .+ of KV cache for 8192 tokens/m,
     /^Loading weights: 100%$/m,
     /^Listening on http:\/\/127\.0\.0\.1:\d+$/m,
-    /^The server is fired up and ready to roll!$/m,
+    /^Ready: .+$/m,
   ].map((line) => output().search(line));
   expect(order).not.toContain(-1);
   expect(order).toEqual([...order].sort((a, b) => a - b));
@@ -70,7 +69,7 @@ test("npm start tells what it does, takes options, and drains at SIGTERM", async
 }, 180_000);
 
 test("npm start refuses what comes while it drains, and ends at once at a second SIGTERM", async () => {
-  const { child, output } = await start(["--port", "0"], /ready to roll!/);
+  const { child, output } = await start(["--port", "0"], /^Ready: /m);
   const [, url] = /Listening on (\S+)/.exec(output())!;
   const body = JSON.stringify({
     text: "Hello",

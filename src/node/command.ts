@@ -5,16 +5,10 @@
  */
 
 import type { EventEmitter } from "node:events";
-import { benchServingCommand } from "./bench_serving_command.ts";
-import { compileCommand } from "./compile_command.ts";
-import { downloadCommand, StoppedError } from "./download_command.ts";
-import { generateCommand } from "./generate_command.ts";
-import { inspectCommand } from "./inspect_command.ts";
-import { type CommandContext, launchServer } from "./launch_server.ts";
+import type { CommandContext } from "./launch_server.ts";
 import { OptionError } from "./option_parser.ts";
 import { packageVersion } from "./package_root.ts";
-import { serveCommand } from "./serve_command.ts";
-import { tuneCommand } from "./tune_command.ts";
+import { StoppedError } from "./stopped_error.ts";
 
 const USAGE = `Usage: wisp COMMAND [options]
 
@@ -27,24 +21,29 @@ Commands:
   compile_kernels               compile what a model runs with ahead of its first start
   tune                          find the fastest form of the kernels on this adapter
   bench_serving                 put a load on a server that runs, and tell its speed
+  doctor                        tell what this machine has for serving models, and what it lacks
 
 Options:
   --help                        print this help, or that of a command
   --version                     print the version
 `;
 
-const COMMANDS: Readonly<
-  Record<string, (args: readonly string[], context: CommandContext) => Promise<void>>
-> = {
-  serve: serveCommand,
-  download: downloadCommand,
-  inspect: inspectCommand,
-  launch_server: launchServer,
-  generate: generateCommand,
-  compile_kernels: compileCommand,
-  compile_deep_gemm: compileCommand,
-  tune: tuneCommand,
-  bench_serving: benchServingCommand,
+type Command = (args: readonly string[], context: CommandContext) => Promise<void>;
+
+const compile = async () => (await import("./compile_command.ts")).compileCommand;
+
+/** Each is loaded when it is run: help and messages come at once. */
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  serve: async () => (await import("./serve_command.ts")).serveCommand,
+  download: async () => (await import("./download_command.ts")).downloadCommand,
+  inspect: async () => (await import("./inspect_command.ts")).inspectCommand,
+  launch_server: async () => (await import("./launch_server.ts")).launchServer,
+  generate: async () => (await import("./generate_command.ts")).generateCommand,
+  compile_kernels: compile,
+  compile_deep_gemm: compile,
+  tune: async () => (await import("./tune_command.ts")).tuneCommand,
+  bench_serving: async () => (await import("./bench_serving_command.ts")).benchServingCommand,
+  doctor: async () => (await import("./doctor_command.ts")).doctorCommand,
 };
 
 /**
@@ -86,9 +85,10 @@ async function run([name, ...args]: readonly string[], context: CommandContext):
   }
   const names = Object.keys(COMMANDS).join(", ");
   if (name === undefined) throw new OptionError(`Cannot start: name a command, one of ${names}`);
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (command === undefined) {
+  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (load === undefined) {
     throw new OptionError(`Cannot run "${name}": there is no such command, only ${names}`);
   }
+  const command = await load();
   await command(args, context);
 }

@@ -8,7 +8,6 @@ import type { CommandContext } from "./launch_server.ts";
 import { Logger } from "./logger.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
 import { COMPILE_OPTIONS } from "./options.ts";
-import { compileModel } from "./start_engine.ts";
 import { lineReport } from "./start_report.ts";
 
 const USAGE = `Usage: wisp compile_kernels [options]
@@ -36,16 +35,14 @@ export async function compileCommand(
   if (positionals.length > 0) {
     throw new OptionError(`Cannot use argument "${positionals[0]}": only options are expected`);
   }
-  const log = new Logger({ stdout, stderr });
+  const { compileModel } = await import("./start_engine.ts");
   const begun = performance.now();
-  const { pipelines } = await compileModel(options, lineReport(log));
+  const { pipelines } = await compileModel(options, lineReport(new Logger({ stderr })));
   const seconds = (milliseconds: number) => `${(milliseconds / 1000).toFixed(2)} s`;
-  log.line(
-    "info",
-    `Compiled ${pipelines.length} pipelines in ${seconds(performance.now() - begun)}`,
-  );
+  const total = seconds(performance.now() - begun);
+  stdout.write(`Compiled ${pipelines.length} pipelines in ${total}\n`);
   const slowest = [...pipelines].sort((a, b) => b.milliseconds - a.milliseconds).slice(0, SLOWEST);
   for (const { label, milliseconds } of slowest) {
-    log.line("info", `  ${seconds(milliseconds)} for ${label}`);
+    stdout.write(`  ${seconds(milliseconds)} for ${label}\n`);
   }
 }

@@ -12,22 +12,12 @@ import { join } from "node:path";
 import * as shippedDawn from "webgpu";
 import { DeviceError } from "../errors.ts";
 import { cpuDriverOf, deviceDescriptor } from "../gpu/device.ts";
+import { ADAPTER_PREFERENCES, type AdapterPreference } from "./adapter_preference.ts";
 import { cacheFolder } from "./cache_folder.ts";
+import { searchQuietly } from "./dawn_warnings.ts";
+import { joinOr, OptionError } from "./option_parser.ts";
 import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
-
-/**
- * `auto` takes the best there is, `gpu` the system's own GPU and nothing else; the other two force
- * one of the drivers for the CPU.
- */
-export type AdapterPreference = "auto" | "gpu" | "lavapipe" | "swiftshader";
-
-export const ADAPTER_PREFERENCES: readonly AdapterPreference[] = [
-  "auto",
-  "gpu",
-  "lavapipe",
-  "swiftshader",
-];
 
 export interface OpenDeviceOptions {
   /** Default: the environment variable `WISP_ADAPTER`, else `auto`. */
@@ -101,6 +91,7 @@ const NO_ADAPTER =
  * Opens a device on the best adapter of this machine.
  *
  * @throws {DeviceError} when there is no adapter, or when it refuses the device.
+ * @throws {OptionError} when `WISP_ADAPTER` names no adapter.
  */
 export async function openDevice(options: OpenDeviceOptions = {}): Promise<OpenedDevice> {
   const preference = options.adapter ?? preferenceFromEnvironment();
@@ -153,8 +144,8 @@ export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
 function preferenceFromEnvironment(): AdapterPreference {
   const value = process.env.WISP_ADAPTER || "auto";
   if (ADAPTER_PREFERENCES.includes(value as AdapterPreference)) return value as AdapterPreference;
-  throw new DeviceError(
-    `Cannot use adapter "${value}" of WISP_ADAPTER: it is none of ${ADAPTER_PREFERENCES.join(", ")}`,
+  throw new OptionError(
+    `Cannot use WISP_ADAPTER ${value}: it must be ${joinOr(ADAPTER_PREFERENCES)}`,
   );
 }
 
@@ -194,7 +185,7 @@ async function findAdapter(
 }
 
 function request(gpu: GPU): Promise<GPUAdapter | null> {
-  return gpu.requestAdapter({ powerPreference: "high-performance" });
+  return searchQuietly(() => gpu.requestAdapter({ powerPreference: "high-performance" }));
 }
 
 function candidates(preference: AdapterPreference): readonly Candidate[] {

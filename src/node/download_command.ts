@@ -4,13 +4,13 @@
  * @module
  */
 
-import { EngineError } from "../errors.ts";
-import { type DownloadedModel, downloadModel } from "./download_model.ts";
+import type { DownloadedModel } from "./download_model.ts";
 import { downloadReport } from "./download_progress.ts";
 import type { CommandContext } from "./launch_server.ts";
 import type { Output } from "./logger.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
 import { DOWNLOAD_OPTIONS } from "./options.ts";
+import { StoppedError } from "./stopped_error.ts";
 
 const USAGE = `Usage: wisp download [options] ID
 
@@ -22,17 +22,6 @@ have stored.
 `;
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
-
-/** A signal came. The process ends with the exit code that says so. */
-export class StoppedError extends EngineError {
-  readonly code = "stopped";
-  readonly exitCode: number;
-
-  constructor(message: string, exitCode: number) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
 
 export interface DownloadRequest {
   readonly model: string;
@@ -81,6 +70,7 @@ export async function downloadUntilSignal(
   };
   for (const name of Object.keys(SIGNALS)) process.once(name, stop);
   try {
+    const { downloadModel } = await import("./download_model.ts");
     const report = downloadReport(model, output);
     return await downloadModel(model, { revision, endpoint, report, signal: ending.signal });
   } catch (error) {

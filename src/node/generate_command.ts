@@ -5,14 +5,15 @@
  */
 
 import type { GenerationRequest, SamplingParams } from "../generation.ts";
-import type { CommandContext } from "./launch_server.ts";
+import type { CommandContext, Input } from "./launch_server.ts";
 import { formatOptions, OptionError, parseOptions } from "./option_parser.ts";
 import { GENERATE_OPTIONS, type GenerateOptions } from "./options.ts";
 import { quietReport } from "./start_report.ts";
 
 const USAGE = `Usage: wisp generate [options] "prompt"
 
-Streams the model's answer to the prompt.
+Streams the model's answer to the prompt, which is read from the standard input where it is left out and
+the input is no terminal.
 `;
 
 /**
@@ -23,20 +24,20 @@ Streams the model's answer to the prompt.
  */
 export async function generateCommand(
   args: readonly string[],
-  { startEngine, stdout, stderr }: CommandContext,
+  { startEngine, stdout, stderr, stdin }: CommandContext,
 ): Promise<void> {
   const { values: options, positionals } = parseOptions(GENERATE_OPTIONS, args);
   if (options.help) {
     stdout.write(`${USAGE}\n${formatOptions(GENERATE_OPTIONS)}\n`);
     return;
   }
-  const [prompt, surplus] = positionals;
-  if (prompt === undefined) throw new OptionError("Cannot generate: a prompt is missing");
+  const [given, surplus] = positionals;
   if (surplus !== undefined) {
     throw new OptionError(
       `Cannot use argument "${surplus}": the prompt is one argument, in quotes`,
     );
   }
+  const prompt = given ?? (await readPrompt(stdin));
   const engine = await startEngine(options, quietReport(stderr));
   try {
     const request = requestFor(prompt, options, engine.model.defaults);
@@ -45,6 +46,20 @@ export async function generateCommand(
   } finally {
     await engine.close();
   }
+}
+
+/** All of what is piped in, without the end of its last line. */
+async function readPrompt(stdin: Input | undefined): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  if (stdin !== undefined && stdin.isTTY !== true) {
+    for await (const piece of stdin) {
+      text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
+    }
+  }
+  const prompt = (text + decoder.decode()).replace(/\r?\n$/, "");
+  if (prompt === "") throw new OptionError("Cannot generate: a prompt is missing");
+  return prompt;
 }
 
 function requestFor(

@@ -5,9 +5,9 @@
  */
 
 export { DownloadError, type RetryPolicy } from "../http/retries.ts";
+export type { AdapterPreference } from "./adapter_preference.ts";
 export {
   type AdapterDescription,
-  type AdapterPreference,
   describeAdapter,
   deviceFactory,
   type OpenDeviceOptions,

@@ -4,11 +4,7 @@
  * @module
  */
 
-import {
-  type CheckpointReport,
-  type InspectOptions,
-  inspectCheckpoint,
-} from "../engine/inspect_checkpoint.ts";
+import type { CheckpointReport, InspectOptions } from "../engine/inspect_checkpoint.ts";
 import { EngineError } from "../errors.ts";
 import { openFolder } from "./files.ts";
 import { CachedModel } from "./hub_cache.ts";
@@ -75,6 +71,7 @@ async function inspect(
   options: InspectOptions,
 ): Promise<Inspected> {
   const { folder, missing } = await find(model, revision);
+  const { inspectCheckpoint } = await import("../engine/inspect_checkpoint.ts");
   const source = await openFolder(folder, model);
   try {
     const report = await inspectCheckpoint(source, options);

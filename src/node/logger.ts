@@ -6,10 +6,11 @@
 export const LOG_LEVELS = ["debug", "info", "warning", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-export const LOG_FORMATS = ["text", "json"] as const;
+/** `sglang` is text with the lines that scripts for such servers wait for. */
+export const LOG_FORMATS = ["text", "json", "sglang"] as const;
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
-/** The part of a stream that a log needs: `process.stdout`, or a list in a test. */
+/** The part of a stream that a log needs: `process.stderr`, or a list in a test. */
 export interface Output {
   write(text: string): unknown;
   readonly isTTY?: boolean;
@@ -18,10 +19,8 @@ export interface Output {
 }
 
 export interface LoggerOptions {
-  /** Takes errors. */
+  /** Takes all lines: the standard output is for what a command answers. */
   readonly stderr: Output;
-  /** Takes everything else. */
-  readonly stdout: Output;
   /** What is less than this is left out. Default info. */
   readonly level?: LogLevel;
   /** Default text. */
@@ -39,8 +38,8 @@ export class Logger {
 
   /** A terminal on which progress may be drawn. */
   get terminal(): Output | undefined {
-    const { stdout } = this.#options;
-    return stdout.isTTY && !this.#isJson && this.writes("info") ? stdout : undefined;
+    const { stderr } = this.#options;
+    return stderr.isTTY && !this.#isJson && this.writes("info") ? stderr : undefined;
   }
 
   /** Whether lines of that level are written: finding out what to say may take time. */
@@ -51,8 +50,7 @@ export class Logger {
 
   /** A line of the start, which in text has no time. */
   line(level: LogLevel, text: string): void {
-    if (this.writes(level))
-      this.#write(level, this.#isJson ? json(level, { message: text }) : text);
+    if (this.writes(level)) this.#write(this.#isJson ? json(level, { message: text }) : text);
   }
 
   /**
@@ -62,7 +60,7 @@ export class Logger {
    */
   event(level: LogLevel, text: string, fields: object = { message: text }): void {
     if (!this.writes(level)) return;
-    this.#write(level, this.#isJson ? json(level, fields) : `[${timeOfDay(new Date())}] ${text}`);
+    this.#write(this.#isJson ? json(level, fields) : `[${timeOfDay(new Date())}] ${text}`);
   }
 
   /**
@@ -77,9 +75,8 @@ export class Logger {
       this.event("error", `Request ${requestId}: ${message}`, { message, x_request_id: requestId });
   }
 
-  #write(level: LogLevel, line: string): void {
-    const { stdout, stderr } = this.#options;
-    (level === "error" ? stderr : stdout).write(`${line}\n`);
+  #write(line: string): void {
+    this.#options.stderr.write(`${line}\n`);
   }
 }
 

@@ -52,7 +52,7 @@ export const MEMORY_OPTIONS = {
     kind: "integer",
     min: 1,
     defaultText: "32, fewer on small adapters",
-    help: "sequences decoded together at most",
+    help: "sequences decoded together at most; more than the adapter does become what it does",
     group: MEMORY,
   },
   pageSize: {

@@ -5,12 +5,13 @@
  * @module
  */
 
+import { QUANTIZATION_VALUES } from "../checkpoint/quantization_option.ts";
 import { NUMERIC_CLASS_CHOICES } from "../engine/numeric_class.ts";
 import { GRAMMAR_BACKENDS } from "../grammar/backends.ts";
 import { DIALECTS } from "../grammar/schema/dialect.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
+import { ADAPTER_PREFERENCES } from "./adapter_preference.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
-import { ADAPTER_PREFERENCES } from "./device.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PARSER_OPTIONS } from "./parser_options.ts";
@@ -105,6 +106,7 @@ export const ENGINE_OPTIONS = {
   quantization: {
     flags: ["--quantization"],
     kind: "string",
+    choices: QUANTIZATION_VALUES,
     value: "METHOD",
     defaultText: "the checkpoint's",
     help:

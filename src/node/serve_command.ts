@@ -6,9 +6,8 @@
  */
 
 import { readOptions } from "./config_file.ts";
-import { downloadUntilSignal } from "./download_command.ts";
 import { hubSettings } from "./hub_settings.ts";
-import { type CommandContext, serveModel } from "./launch_server.ts";
+import type { CommandContext } from "./launch_server.ts";
 import { formatOptions, OptionError } from "./option_parser.ts";
 import { SERVE_OPTIONS } from "./options.ts";
 import { MissingModelError, resolveModel } from "./resolve_model.ts";
@@ -47,7 +46,9 @@ export async function serveCommand(
   const isOffline = options.offline || hubSettings(process.env, endpoint).offline;
   await resolveModel(model, { revision }).catch(async (error: unknown) => {
     if (isOffline || !(error instanceof MissingModelError)) throw error;
+    const { downloadUntilSignal } = await import("./download_command.ts");
     await downloadUntilSignal({ model, revision, endpoint }, context.stderr);
   });
+  const { serveModel } = await import("./serve_model.ts");
   await serveModel({ ...options, modelPath: model }, context);
 }

@@ -101,6 +101,14 @@ export const SERVER_OPTIONS = {
       "the exit code is 1",
     group: SERVER,
   },
+  distTimeout: {
+    flags: ["--dist-timeout"],
+    kind: "integer",
+    value: "SECONDS",
+    min: 1,
+    help: "how long ranks wait for each other: taken and never used, as one rank waits for none",
+    group: SERVER,
+  },
   logLevel: {
     flags: ["--log-level"],
     kind: "string",
@@ -114,7 +122,7 @@ export const SERVER_OPTIONS = {
     kind: "string",
     choices: LOG_FORMATS,
     default: "text",
-    help: "json is one object a line",
+    help: "text; json is one object a line; sglang adds the lines that scripts for such servers wait for",
     group: LOGS,
   },
   logRequests: {

@@ -15,7 +15,7 @@ import type { QuantizationError } from "../layers/quantizing_upload.ts";
 import { absentGroup } from "../parallel/communicator.ts";
 import { chooseAttention } from "./attention_backend.ts";
 import { chunkedPrefixThreshold } from "./chunked_prefix.ts";
-import { describePlan } from "./describe_plan.ts";
+import { describePlan, describeRequests } from "./describe_plan.ts";
 import { deviceFactory, type OpenedDevice, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
 import { driverThreadsFor } from "./driver_threads.ts";
@@ -97,7 +97,10 @@ export const startEngine: StartEngine = async (options, report) => {
       quantizeActivations: !options.disableActivationQuantization,
       allowAutoTruncate: options.allowAutoTruncate,
       randomSeed: options.randomSeed,
-      onPlan: (plan) => report.plan(describePlan(plan, options.chunkedPrefillSize)),
+      onPlan: (plan) => {
+        report.plan(describePlan(plan, options.chunkedPrefillSize));
+        report.plan(describeRequests(plan.requests, options.maxRunningRequests));
+      },
       onProgress: (progress) => report.progress(progress),
       onRecovery: (event) => report.recovery(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
@@ -154,6 +157,7 @@ export async function compileModel(
       matrixKernels,
       deterministicInference: options.deterministicInference,
       quantizeActivations: !options.disableActivationQuantization,
+      onPlan: ({ requests }) => report.plan(describeRequests(requests, options.maxRunningRequests)),
       onProgress: (progress) => report.progress(progress),
     });
     report.warnings(compiled.selfTest.failures);
@@ -210,7 +214,8 @@ function asOptionError(error: unknown): unknown {
   if (!(error instanceof InvalidRequestError) || error.field === undefined) return error;
   const row = Object.entries(ENGINE_OPTIONS).find(([key]) => key === error.field)?.[1];
   if (row === undefined) return error;
-  const message = error.message.replaceAll(error.field, row.flags[0]);
+  const why = error.field === "contextLength" ? ", as the model is defined for no more" : "";
+  const message = error.message.replaceAll(error.field, row.flags[0]) + why;
   return new OptionError(`Cannot start: ${message}`, { cause: error });
 }
 

@@ -5,11 +5,9 @@
  */
 import type { MeasuredForm, TunedMatrix, UploadTimes } from "../../kernels/tune.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
-import { type TuningDemand, tuningDemand } from "../engine/tuning_demand.ts";
+import type { TuningDemand } from "../engine/tuning_demand.ts";
 import type { AttentionTuning, Tuning } from "../gpu/tuning.ts";
-import { openDevice } from "./device.ts";
 import { openFolder } from "./files.ts";
-import { measureAndStore } from "./kernel_tuning.ts";
 import type { CommandContext } from "./launch_server.ts";
 import { formatOptions, OptionError, type OptionValues, parseOptions } from "./option_parser.ts";
 import { resolveModel } from "./resolve_model.ts";
@@ -49,6 +47,8 @@ export async function tuneCommand(
   }
   const demand = await demandOf(options);
   const path = options.output ?? tuningPath();
+  const { openDevice } = await import("./device.ts");
+  const { measureAndStore } = await import("./kernel_tuning.ts");
   const { device, adapter } = await openDevice(
     options.adapter === undefined ? {} : { adapter: options.adapter },
   );
@@ -76,6 +76,7 @@ async function demandOf(options: TuneValues): Promise<Partial<TuningDemand>> {
     throw new OptionError(`Cannot use option ${flag} together with --model, which has its own`);
   }
   const { name, folder } = await resolveModel(modelPath, { revision });
+  const { tuningDemand } = await import("../engine/tuning_demand.ts");
   const source = await openFolder(folder, name);
   try {
     return await tuningDemand(await Checkpoint.open(source), quantization);

@@ -6,10 +6,25 @@
  */
 
 import { exitOnBrokenPipe, runCommand } from "./command.ts";
-import { startEngine } from "./start_engine.ts";
+import { filterDawnWarnings } from "./dawn_warnings.ts";
+import type { StartEngine } from "./start_engine.ts";
+
+const startEngine: StartEngine = async (options, report) => {
+  const { startEngine: start } = await import("./start_engine.ts");
+  return start(options, report);
+};
 
 const { stdout, stderr } = process;
-exitOnBrokenPipe(stdout, process.exit);
-const code = await runCommand(process.argv.slice(2), { startEngine, stdout, stderr });
+for (const output of [stdout, stderr]) exitOnBrokenPipe(output, process.exit);
+filterDawnWarnings();
+const code = await runCommand(process.argv.slice(2), {
+  startEngine,
+  stdout,
+  stderr,
+  // Opened by the command that reads it.
+  get stdin() {
+    return process.stdin;
+  },
+});
 // Handles of the GPU and of idle connections must not keep a finished program alive.
 process.exit(code);

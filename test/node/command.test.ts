@@ -1,11 +1,14 @@
 import { EventEmitter } from "node:events";
+import { Readable } from "node:stream";
 import { describe, expect, test, vi } from "vitest";
 import { CheckpointError } from "../../src/errors.ts";
 import { exitOnBrokenPipe } from "../../src/node/command.ts";
 import { sendSignal, startCommand } from "../support/run_command.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
 
-const READY = "The server is fired up and ready to roll!";
+const READY = "Ready: ";
+
+const FIRED_UP = "The server is fired up and ready to roll!";
 
 describe("wisp launch_server", () => {
   test("prints its lines in order, serves, and ends with 0 on a signal", async () => {
@@ -24,9 +27,9 @@ describe("wisp launch_server", () => {
       "Loading weights: 100%",
       expect.stringMatching(/^Listening on http:\/\/127\.0\.0\.1:\d+$/),
       "No key is asked for; only this machine is served",
-      expect.stringMatching(/^Uvicorn running on http:\/\/127\.0\.0\.1:\d+ /),
-      READY,
+      expect.stringMatching(/^Ready: \S+ answers at http:\/\/127\.0\.0\.1:\d+$/),
     ]);
+    expect(command.stdout()).toBe("");
     expect((await fetch(`${url}/health`)).status).toBe(200);
     expect(command.engine.requests).toHaveLength(1);
 
@@ -34,6 +37,27 @@ describe("wisp launch_server", () => {
     expect(await command.code).toBe(0);
     await expect(fetch(`${url}/health`)).rejects.toThrow();
     expect(process.listeners("SIGTERM")).toHaveLength(process.listeners("SIGINT").length);
+  });
+
+  test.each([
+    ["text", []],
+    ["json", []],
+    ["sglang", ["Uvicorn running on URL (as scripts expect it; this is wisp)", FIRED_UP]],
+  ])("--log-format %s writes %j for scripts", async (format, wanted) => {
+    const command = startCommand(["launch_server", "--port", "0", "--log-format", format]);
+    await command.isReady;
+    sendSignal("SIGTERM");
+    expect(await command.code).toBe(0);
+    const scripts = command.lines().filter((line) => /Uvicorn|fired up/.test(line));
+    expect(scripts).toEqual(wanted.map((line) => line.replace("URL", command.url())));
+  });
+
+  test("--dist-timeout is taken and said to change nothing", async () => {
+    const command = startCommand(["launch_server", "--port", "0", "--dist-timeout", "3600"]);
+    await command.isReady;
+    sendSignal("SIGTERM");
+    expect(await command.code).toBe(0);
+    expect(command.lines()[0]).toMatch(/^Option --dist-timeout changes nothing: /);
   });
 
   test("lets a running request finish after a signal", async () => {
@@ -74,7 +98,7 @@ describe("wisp launch_server", () => {
     sendSignal("SIGTERM");
     release();
     expect(await command.code).toBe(0);
-    expect(command.stdout()).not.toContain(READY);
+    expect(command.stderr()).not.toContain(READY);
   });
 
   test("the first request fits into the shortest context", async () => {
@@ -86,8 +110,10 @@ describe("wisp launch_server", () => {
   });
 
   test("a start that fails prints one sentence and ends with 1", async () => {
-    const command = startCommand(["launch_server"], undefined, async () => {
-      throw new CheckpointError("config.json", "there is no such file");
+    const command = startCommand(["launch_server"], undefined, {
+      start: async () => {
+        throw new CheckpointError("config.json", "there is no such file");
+      },
     });
     expect(await command.code).toBe(1);
     expect(command.stderr()).toBe("Cannot load config.json: there is no such file\n");
@@ -98,7 +124,7 @@ describe("wisp launch_server", () => {
     const engine = new ScriptedEngine({ script: () => ({ failure: { at: 0, error } }) });
     const command = startCommand(["launch_server", "--port", "0"], engine);
     expect(await command.code).toBe(1);
-    expect(command.stderr()).toBe("kernel went wrong\n");
+    expect(command.lines().at(-1)).toBe("kernel went wrong");
   });
 
   test("a bad option ends with 2", async () => {
@@ -140,6 +166,32 @@ describe("wisp generate", () => {
     const command = startCommand(["generate", "--raw", "--temperature=0", "Once"], engine);
     expect(await command.code).toBe(0);
     expect(engine.requests[0]).toMatchObject({ prompt: "Once", sampling: { temperature: 0 } });
+  });
+
+  const piped = (...pieces: readonly (string | Uint8Array)[]) => Readable.from(pieces);
+
+  test("reads a prompt that is piped in, whole characters over the ends of pieces", async () => {
+    const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
+    const [first, ...rest] = new TextEncoder().encode("ä b\n\n");
+    const stdin = piped(Uint8Array.of(first!), Uint8Array.from(rest));
+    expect(await startCommand(["generate", "--raw"], engine, { stdin }).code).toBe(0);
+    expect(engine.requests[0]).toMatchObject({ prompt: "ä b\n" });
+  });
+
+  test("a prompt among the arguments wins over what is piped in", async () => {
+    const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
+    const stdin = piped("piped");
+    expect(await startCommand(["generate", "--raw", "given"], engine, { stdin }).code).toBe(0);
+    expect(engine.requests[0]).toMatchObject({ prompt: "given" });
+  });
+
+  test.each([
+    ["a terminal", Object.assign(piped("typed"), { isTTY: true })],
+    ["an empty pipe", piped("\n")],
+  ])("without a prompt and with %s ends with 2", async (_, stdin) => {
+    const command = startCommand(["generate"], undefined, { stdin });
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toBe("Cannot generate: a prompt is missing\n");
   });
 
   test.each([

@@ -14,8 +14,8 @@ afterEach(() => {
 test.skipIf(smallestCaseOnly)("a started engine outlives its first device", async () => {
   const opening = vi.spyOn(GPUAdapter.prototype, "requestDevice");
   const lines: string[] = [];
-  const stdout = { write: (line: string) => lines.push(line) };
-  const report = lineReport(new Logger({ stdout, stderr: stdout, format: "json" }));
+  const stderr = { write: (line: string) => lines.push(line) };
+  const report = lineReport(new Logger({ stderr, format: "json" }));
   const { values } = parseOptions(LAUNCH_OPTIONS, ["--max-total-tokens", "256"]);
   const engine = await startEngine(values, report);
   expect(opening).toHaveBeenCalledTimes(1);

@@ -41,12 +41,12 @@ function run(...args: readonly string[]) {
     stdout: {
       write: (text: string) => {
         stdout += text;
-        if (text.includes("ready to roll")) signal("SIGTERM");
       },
     },
     stderr: {
       write: (text: string) => {
         stderr += text;
+        if (text.startsWith("Ready: ")) signal("SIGTERM");
       },
     },
   });

@@ -35,17 +35,19 @@ const args = ["launch_server", "--port", "0", "--profile-kernels"];
 test("--profile-kernels writes a table of kernels when the server ends", async () => {
   const server = startCommand(args, new MeasuredEngine());
   await server.isReady;
-  expect(server.stdout()).not.toContain("norm/add_norm");
+  expect(server.stderr()).not.toContain("norm/add_norm");
   sendSignal("SIGTERM");
   expect(await server.code).toBe(0);
-  expect(server.stdout()).toContain("Kernels: 2 steps; the adapter: copy 1.00 GB/s");
-  expect(server.stdout()).toMatch(/norm\/add_norm +3 +12 +100\.0 % +0\.500 +0\.0250 +50\.0 %/);
+  expect(server.stderr()).toContain("Kernels: 2 steps; the adapter: copy 1.00 GB/s");
+  expect(server.stderr()).toMatch(/norm\/add_norm +3 +12 +100\.0 % +0\.500 +0\.0250 +50\.0 %/);
 });
 
 test("--profile-kernels is refused where nothing can be measured", async () => {
   const server = startCommand(args);
   expect(await server.code).toBe(1);
-  expect(server.stderr()).toBe("Cannot use --profile-kernels: this engine cannot be measured\n");
+  expect(server.lines().at(-1)).toBe(
+    "Cannot use --profile-kernels: this engine cannot be measured",
+  );
 });
 
 test("a profile that is being taken when the server ends is written", async () => {
@@ -60,7 +62,7 @@ test("a profile that is being taken when the server ends is written", async () =
   sendSignal("SIGTERM");
   expect(await server.code).toBe(0);
   expect(readdirSync(folder)).toEqual([expect.stringMatching(/^wisp-.*\.trace\.json$/)]);
-  expect(server.stdout()).toMatch(/Profile: \S+\.trace\.json\n2 steps; /);
+  expect(server.stderr()).toMatch(/Profile: \S+\.trace\.json\n2 steps; /);
   rmSync(folder, { recursive: true });
 });
 

@@ -13,7 +13,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
   "wisp launch_server with the default model",
   () => {
     let stdout = "";
-    let stderr = "";
+    let log = "";
     let code: Promise<number>;
     let url: string;
     const profiles = mkdtempSync(join(tmpdir(), "wisp-profiles-"));
@@ -24,17 +24,16 @@ describe.skipIf(!existsSync(defaultModelPath()))(
         ready = resolve;
       });
       const write = (text: string) => {
-        stdout += text;
-        if (stdout.endsWith("The server is fired up and ready to roll!\n")) ready();
+        log += text;
+        if (/^Ready: .*\n$/m.test(log)) ready();
       };
-      const failed = { write: (text: string) => (stderr += text) };
+      const answers = { write: (text: string) => (stdout += text) };
       const args = ["launch_server", "--port", "0", "--context-length", "512"];
       args.push("--enable-metrics", "--log-requests", "--decode-log-interval", "4");
       args.push("--profile-dir", profiles);
-      code = runCommand(args, { startEngine, stdout: { write }, stderr: failed });
+      code = runCommand(args, { startEngine, stdout: answers, stderr: { write } });
       await Promise.race([isReady, code]);
-      expect(stderr).toBe("");
-      url = /Listening on (\S+)/.exec(stdout)![1]!;
+      url = /Listening on (\S+)/.exec(log)![1]!;
     }, 120_000);
 
     afterAll(async () => {
@@ -43,6 +42,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
         15,
       );
       expect(await code).toBe(0);
+      expect(stdout).toBe("");
       rmSync(profiles, { recursive: true });
     });
 
@@ -63,7 +63,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
         "Loading weights",
         "Compiling kernels",
       ];
-      const heads = stdout.split("\n").map((line) => line.replace(/:.*| on .*/, ""));
+      const heads = log.split("\n").map((line) => line.replace(/:.*| on .*/, ""));
       const order = [...wanted, "Listening"].map((head) => heads.indexOf(head));
       expect(order).not.toContain(-1);
       expect(order).toEqual(order.toSorted((x, y) => x - y));
@@ -99,12 +99,12 @@ describe.skipIf(!existsSync(defaultModelPath()))(
     });
 
     test("logs its steps and the request, and counts both", async () => {
-      const before = stdout.length;
+      const before = log.length;
       const { usage } = await client().chat.completions.create(request);
-      const log = stdout.slice(before);
-      expect(log).toMatch(/Prefill batch\. #new-seq: 1, #new-token: \d+, #cached-token: \d+, /);
-      expect(log).toMatch(/Decode batch\. #running-req: 1, #token: \d+, token usage: /);
-      expect(log).toMatch(
+      const lines = log.slice(before);
+      expect(lines).toMatch(/Prefill batch\. #new-seq: 1, #new-token: \d+, #cached-token: \d+, /);
+      expect(lines).toMatch(/Decode batch\. #running-req: 1, #token: \d+, token usage: /);
+      expect(lines).toMatch(
         new RegExp(`Finish request\\. rid: \\w+, prompt_tokens: ${usage!.prompt_tokens}, `),
       );
       const metrics = await (await fetch(`${url}/metrics`)).text();
@@ -125,7 +125,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       const started = await fetch(`${url}/start_profile`, { method: "POST", headers, body });
       expect(await started.text()).toBe("Start profiling.\n");
       await client().chat.completions.create(request);
-      await vi.waitFor(() => expect(stdout).toMatch(/linear\/linear +\d+ +\d+ /));
+      await vi.waitFor(() => expect(log).toMatch(/linear\/linear +\d+ +\d+ /));
       const [file, ...others] = readdirSync(profiles);
       expect(others).toEqual([]);
       const text = readFileSync(join(profiles, file!), "utf8");

@@ -3,10 +3,8 @@ import { Logger, type LoggerOptions } from "../../src/node/logger.ts";
 
 function logTo(options: Partial<LoggerOptions> = {}) {
   const out: string[] = [];
-  const err: string[] = [];
-  const stdout = { write: (text: string) => out.push(text) };
-  const stderr = { write: (text: string) => err.push(text) };
-  return { log: new Logger({ stdout, stderr, ...options }), out, err };
+  const stderr = { write: (text: string) => out.push(text) };
+  return { log: new Logger({ stderr, ...options }), out };
 }
 
 describe("Logger", () => {
@@ -29,31 +27,29 @@ describe("Logger", () => {
   });
 
   test.each([
-    ["debug", ["debug", "info", "warning"]],
-    ["info", ["info", "warning"]],
-    ["warning", ["warning"]],
-    ["error", []],
-  ] as const)("of level %s writes %j beside errors", (level, written) => {
-    const { log, out, err } = logTo({ level });
+    ["debug", ["debug", "info", "warning", "error"]],
+    ["info", ["info", "warning", "error"]],
+    ["warning", ["warning", "error"]],
+    ["error", ["error"]],
+  ] as const)("of level %s writes %j", (level, written) => {
+    const { log, out } = logTo({ level });
     for (const one of ["debug", "info", "warning", "error"] as const) log.line(one, one);
     expect(out).toEqual(written.map((one) => `${one}\n`));
-    expect(err).toEqual(["error\n"]);
   });
 
-  test("writes errors with where they come from to the other stream", () => {
-    const { log, out, err } = logTo();
+  test("writes errors with where they come from", () => {
+    const { log, out } = logTo();
     log.error(new Error("broken"));
-    expect(out).toEqual([]);
-    expect(err[0]).toMatch(/\] Error: broken\n {4}at .*logger\.test\.ts/);
+    expect(out[0]).toMatch(/\] Error: broken\n {4}at .*logger\.test\.ts/);
   });
 
   test("names the request whose answer an error spoils, in both formats", () => {
     const text = logTo();
     text.log.error(new Error("broken"), "req-1");
-    expect(text.err[0]).toMatch(/\] Request req-1: Error: broken\n {4}at /);
+    expect(text.out[0]).toMatch(/\] Request req-1: Error: broken\n {4}at /);
     const json = logTo({ format: "json" });
     json.log.error(new Error("broken"), "req-1");
-    expect(JSON.parse(json.err[0]!)).toMatchObject({
+    expect(JSON.parse(json.out[0]!)).toMatchObject({
       level: "error",
       message: expect.stringMatching(/^Error: broken\n/),
       x_request_id: "req-1",

@@ -15,7 +15,7 @@ test("wisp launch_server serves chats with the parsers that it is told", async (
   await new Promise<void>((resolve) => {
     const write = (line: string) => {
       url ||= /Listening on (\S+)/.exec(line)?.[1] ?? "";
-      if (line.includes("ready to roll")) resolve();
+      if (line.startsWith("Ready: ")) resolve();
     };
     code = runCommand(["launch_server", "--port", "0", ...parsers], {
       startEngine: async () => engine,

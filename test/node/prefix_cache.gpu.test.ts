@@ -16,27 +16,26 @@ const input_ids = Array.from({ length: 150 }, (_, i) => 3 + ((i * 31) % 2000));
 /** Runs a server while somebody works with it. */
 async function serving<T>(work: (url: string) => Promise<T>): Promise<T> {
   let stdout = "";
-  let stderr = "";
+  let log = "";
   let ready = () => {};
   const isReady = new Promise<void>((resolve) => {
     ready = resolve;
   });
   const write = (text: string) => {
-    stdout += text;
-    if (stdout.endsWith("ready to roll!\n")) ready();
+    log += text;
+    if (/^Ready: .*\n$/m.test(log)) ready();
   };
-  const failed = { write: (text: string) => (stderr += text) };
+  const answers = { write: (text: string) => (stdout += text) };
   const args = ["launch_server", "--port", "0", ...OPTIONS];
-  const code = runCommand(args, { startEngine, stdout: { write }, stderr: failed });
+  const code = runCommand(args, { startEngine, stdout: answers, stderr: { write } });
   await Promise.race([isReady, code]);
-  expect(stderr).toBe("");
   try {
-    return await work(/Listening on (\S+)/.exec(stdout)![1]!);
+    return await work(/Listening on (\S+)/.exec(log)![1]!);
   } finally {
     const stop = process.listeners("SIGTERM").at(-1) as (name: string, number: number) => void;
     stop("SIGTERM", 15);
     expect(await code).toBe(0);
-    expect(stderr).toBe("");
+    expect(stdout).toBe("");
   }
 }
 

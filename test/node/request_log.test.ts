@@ -13,8 +13,8 @@ interface Wanted extends ScriptedEngineOptions {
 /** An engine whose requests are logged, and the lines. */
 function logged({ detail = 0, log = {}, ...scripted }: Wanted = {}) {
   const lines: string[] = [];
-  const stdout = { write: (text: string) => lines.push(text.trimEnd()) };
-  const logger = new Logger({ stdout, stderr: stdout, ...log });
+  const stderr = { write: (text: string) => lines.push(text.trimEnd()) };
+  const logger = new Logger({ stderr, ...log });
   const observer = requestLog(logger, { level: "info", detail });
   return { engine: observe(new ScriptedEngine(scripted), [observer]), lines };
 }

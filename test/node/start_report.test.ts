@@ -9,8 +9,8 @@ function output(isTTY: boolean) {
 }
 
 /** A report to one stream. */
-function reportTo(stdout: ReturnType<typeof output>, options: Partial<LoggerOptions> = {}) {
-  return lineReport(new Logger({ stdout, stderr: stdout, ...options }), 40);
+function reportTo(stderr: ReturnType<typeof output>, options: Partial<LoggerOptions> = {}) {
+  return lineReport(new Logger({ stderr, ...options }), 40);
 }
 
 const half = { phase: "weights", done: 5, total: 10 } as const;

@@ -23,7 +23,7 @@ const DECODE = { prompts: 0, promptTokens: 0, cachedTokens: 0, decodedTokens: 3,
 function stepLog(interval: number) {
   const lines: string[] = [];
   const output = { write: (text: string) => lines.push(text.replace(/^\[.*?\] /, "").trimEnd()) };
-  return { steps: new StepLog(new Logger({ stdout: output, stderr: output }), interval), lines };
+  return { steps: new StepLog(new Logger({ stderr: output }), interval), lines };
 }
 
 test("StepLog has a line for each step with prompts", () => {

@@ -18,7 +18,7 @@ test("startWatchdog() tells once that an engine is stuck, that it goes on, and t
     const until = looks + count;
     return vi.waitFor(() => expect(looks).toBeGreaterThanOrEqual(until), { interval: 1 });
   };
-  const log = new Logger({ stdout: output, stderr: output });
+  const log = new Logger({ stderr: output });
   const stop = startWatchdog(engine, log, { timeout: 5, period: 1 });
   try {
     stalledFor = 4.9;

@@ -87,6 +87,23 @@ describe("a server", () => {
   });
 });
 
+describe("wisp doctor", () => {
+  test("reports what works, as text and as JSON, and ends with 0", async () => {
+    const text = await wisp(["doctor"]);
+    expect([text.code, text.stdout], text.stderr).toEqual([0, expect.stringMatching(/Adapter/)]);
+    const json = await wisp(["doctor", "--json"]);
+    expect(json.code).toBe(0);
+    expect(JSON.parse(json.stdout)).toHaveProperty("adapter");
+  });
+
+  test("ends with 1 where no adapter works", async () => {
+    const { code, stdout } = await wisp(["doctor", "--adapter", "gpu"]);
+    // On a machine with a GPU that is the adapter, and all is well.
+    if (code === 0) expect(stdout).not.toContain("llvmpipe");
+    else expect([code, stdout]).toEqual([1, expect.stringContaining("No adapter works")]);
+  });
+});
+
 describe("other commands", () => {
   test("compile_kernels tells what it compiled", async () => {
     const { code, stdout, stderr } = await wisp(["compile_kernels", "--context-length", "512"]);

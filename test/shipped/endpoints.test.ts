@@ -83,6 +83,6 @@ describe("endpoints", () => {
   });
 
   test("others answer 404", async () => {
-    expect((await server.post("/generate_from_file", {})).status).toBe(404);
+    expect((await server.post("/generate_images", {})).status).toBe(404);
   });
 });

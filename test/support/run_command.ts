@@ -4,11 +4,12 @@
  * @module
  */
 import { runCommand } from "../../src/node/command.ts";
+import type { Input } from "../../src/node/launch_server.ts";
 import type { EngineLaunchOptions } from "../../src/node/options.ts";
 import type { StartEngine } from "../../src/node/start_engine.ts";
 import { ScriptedEngine } from "./scripted_engine.ts";
 
-const READY = "The server is fired up and ready to roll!";
+const READY = /^.*Ready: /m;
 const CPU = { name: "llvmpipe", driver: "Mesa 25", backend: "Vulkan", isCpu: true } as const;
 
 export interface CommandRun {
@@ -21,16 +22,19 @@ export interface CommandRun {
   /** Where the server listens. */
   url(): string;
   stdout(): string;
-  /** Of the standard output. */
+  /** Of the standard error, where the log goes. */
   lines(): readonly string[];
   stderr(): string;
 }
 
-/** @param start Starts another engine, or none. */
+/**
+ * @param start Starts another engine, or none.
+ * @param stdin What is piped in. Default: nothing can be.
+ */
 export function startCommand(
   args: readonly string[],
   engine: ScriptedEngine = new ScriptedEngine(),
-  start?: StartEngine,
+  { start, stdin }: { readonly start?: StartEngine; readonly stdin?: Input } = {},
 ): CommandRun {
   const started: EngineLaunchOptions[] = [];
   let stdout = "";
@@ -49,15 +53,16 @@ export function startCommand(
   };
   const code = runCommand(args, {
     startEngine: start ?? startEngine,
+    ...(stdin && { stdin }),
     stdout: {
       write: (text) => {
         stdout += text;
-        if (text.includes(READY)) ready();
       },
     },
     stderr: {
       write: (text) => {
         stderr += text;
+        if (READY.test(text)) ready();
       },
     },
   });
@@ -72,9 +77,9 @@ export function startCommand(
     isReady,
     engine,
     started,
-    url: () => /Listening on ([^\s"]+)/.exec(stdout)![1]!,
+    url: () => /Listening on ([^\s"]+)/.exec(stderr)![1]!,
     stdout: () => stdout,
-    lines: () => stdout.trimEnd().split("\n"),
+    lines: () => stderr.trimEnd().split("\n"),
     stderr: () => stderr,
   };
 }
