@@ -221,8 +221,8 @@ describe("the @anthropic-ai/sdk client", () => {
 
   test("shows an unknown path and an unknown model", async () => {
     const client = await open();
-    const count = await thrownBy(client.messages.countTokens({ model, messages }));
-    expect(count.message).toBe("404 Cannot POST /v1/messages/count_tokens: no such endpoint");
+    const unknown = await thrownBy(client.post("/v1/nothing", { body: {} }));
+    expect(unknown.message).toBe("404 Cannot POST /v1/nothing: no such endpoint");
     const error = await thrownBy(client.models.retrieve("other"));
     expect(error).toBeInstanceOf(Anthropic.NotFoundError);
     expect(error.message).toBe(`404 ${SENTENCES.other}`);
