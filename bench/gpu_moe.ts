@@ -173,11 +173,12 @@ async function measureRows(report: Report, layer: MoeCase, rows: number): Promis
   const memory = new NamedMemory(device.limits, device);
   const recorder = new Recorder(device, { maxLaunches: 512 });
   try {
-    const { scratch, x } = await allocating(device, `scratch of ${rows} rows`, async () => {
-      const scratch = allocateMoeScratch(memory, SHAPE, { maxRows: rows, hiddenStride: HIDDEN });
-      const normed = memory.allocate("activations", rows * HIDDEN * 4, "normed");
-      return { scratch, x: await madeIn(normed, [{ kind: WORDS.f32 }], 2) };
-    });
+    const allocated = await allocating(device, `scratch of ${rows} rows`, () => ({
+      scratch: allocateMoeScratch(memory, SHAPE, { maxRows: rows, hiddenStride: HIDDEN }),
+      inputs: memory.allocate("activations", rows * HIDDEN * 4, "normed"),
+    }));
+    const { scratch, inputs } = allocated;
+    const x = await madeIn(inputs, [{ kind: WORDS.f32 }], 2);
     for (const out of [scratch.intermediate, scratch.output]) {
       await fillTensor(out, [{ kind: WORDS.nan }], 0);
     }

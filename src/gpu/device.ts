@@ -84,32 +84,35 @@ export async function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | und
 /**
  * Runs `work` and waits for the device to say whether it could allocate all of it.
  *
+ * Error scopes are one stack of the device, and whatever else uses it pushes onto the same: another
+ * load, an engine that runs. So ours are there during `work` only, which must end before it returns.
+ *
  * @param what What is being allocated, for the message.
  * @throws {DeviceError} when the device is out of memory or rejects the work.
  */
 export async function allocating<T>(
   device: GPUDevice,
   what: string,
-  work: () => T | Promise<T>,
+  work: () => T extends PromiseLike<unknown> ? never : T,
 ): Promise<T> {
+  let scopes: readonly Promise<GPUError | null>[] = [];
+  let result: T;
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("validation");
-  let result: T;
-  let invalid: GPUError | null = null;
-  let exhausted: GPUError | null = null;
   try {
-    result = await work();
+    result = work();
   } finally {
-    invalid = await device.popErrorScope().catch(() => null);
-    exhausted = await device.popErrorScope().catch(() => null);
+    // Both now: what comes between two turns would have the outer one open.
+    const [validation, memory] = [device.popErrorScope(), device.popErrorScope()];
+    // They reject when the device is lost, which others tell of.
+    scopes = [validation, memory].map((scope) => scope.catch(() => null));
   }
-  if (exhausted !== null) {
+  const [invalid, exhausted] = await Promise.all(scopes);
+  if (exhausted) {
     throw new DeviceError(
       `Cannot allocate ${what}: the device is out of memory (${exhausted.message})`,
     );
   }
-  if (invalid !== null) {
-    throw new DeviceError(`Cannot allocate ${what}: ${invalid.message}`);
-  }
+  if (invalid) throw new DeviceError(`Cannot allocate ${what}: ${invalid.message}`);
   return result;
 }

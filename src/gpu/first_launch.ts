@@ -53,7 +53,7 @@ export class FirstLaunch {
    * Resolves when the launch has run.
    *
    * @throws {KernelError} when the device refuses it.
-   * @throws {DeviceError} when the device is lost.
+   * @throws {DeviceError} when the device is lost, where the queue tells that.
    */
   async run({ kernel, pipeline, layout, buffers }: Launchable): Promise<void> {
     const device = this.#device;
@@ -73,7 +73,7 @@ export class FirstLaunch {
     pass.dispatchWorkgroupsIndirect(this.#grid, 0);
     pass.end();
     device.queue.submit([encoder.finish()]);
-    // Rejects when the device is lost, which the queue tells too.
+    // Rejects when the device is lost, which the queue or whoever has all launches tells too.
     const scope = device.popErrorScope().catch(() => null);
     try {
       await finished(device, device.queue.onSubmittedWorkDone());

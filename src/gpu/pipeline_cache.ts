@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { KernelError } from "../errors.ts";
+import { DeviceError, KernelError } from "../errors.ts";
 import { FirstLaunch } from "./first_launch.ts";
 
 /** A pipeline that may still be compiling. */
@@ -89,6 +89,11 @@ export class PipelineCache {
   async launchAll(
     onProgress?: (done: number, total: number) => void,
   ): Promise<readonly CompiledPipeline[]> {
+    // What a lost device is given counts as done on some platforms: no launch fails then.
+    let loss: GPUDeviceLostInfo | undefined;
+    this.#device.lost.then((info) => {
+      loss = info;
+    });
     const first = new FirstLaunch(this.#device);
     const launched: CompiledPipeline[] = [];
     let before = performance.now();
@@ -106,6 +111,7 @@ export class PipelineCache {
     await this.ready();
     const failed = launches.find((one) => one.status === "rejected");
     if (failed !== undefined) throw failed.reason;
+    if (loss !== undefined) throw new DeviceError("Cannot launch pipelines: the device is lost");
     return launched;
   }
 

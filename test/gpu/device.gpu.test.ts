@@ -28,8 +28,30 @@ test("allocating() says what was asked when the device refuses it", async () => 
   await expect(failing).rejects.toThrow(/^Cannot allocate a cache: /);
 });
 
+test("allocating() tells of its own failures only, when another allocates at the same time", async () => {
+  const usage = GPUBufferUsage.STORAGE;
+  const allocate = (size: number) =>
+    allocating(device, `${size} bytes`, () => device.createBuffer({ size, usage }).destroy());
+  const tooMany = device.limits.maxBufferSize + 4;
+  const sizes = [4, tooMany, 8, 16, tooMany, 32];
+  const told = (await Promise.allSettled(sizes.map(allocate))).map((one) =>
+    one.status === "rejected" ? (one.reason as Error).message : "allocated",
+  );
+  const refused = expect.stringMatching(`^Cannot allocate ${tooMany} bytes: `);
+  expect(told).toEqual(sizes.map((size) => (size === tooMany ? refused : "allocated")));
+});
+
+test("allocating() leaves what comes after its work to whoever caused it", async () => {
+  device.pushErrorScope("validation");
+  const mine = allocating(device, "4 bytes", () => 1);
+  device.createBuffer({ size: 4, usage: 0 });
+  const scope = device.popErrorScope();
+  expect(await mine).toBe(1);
+  expect(await scope).not.toBeNull();
+});
+
 test("allocating() passes on what the work returns, and what it throws", async () => {
-  expect(await allocating(device, "nothing", async () => 7)).toBe(7);
+  expect(await allocating(device, "nothing", () => 7)).toBe(7);
   const failing = allocating(device, "nothing", () => {
     throw new RangeError("ours");
   });

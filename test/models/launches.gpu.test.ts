@@ -3,9 +3,11 @@ import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { ADAPTER_TUNINGS, PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
 import { EMBEDDED_MODEL } from "../support/engine.ts";
 import { folderSource } from "../support/folder_source.ts";
+import { device } from "../support/gpu.ts";
 import { ModelSession } from "../support/model_session.ts";
 import { randomDeepseek } from "../support/random_deepseek.ts";
 import { randomGqa } from "../support/random_gqa.ts";
+import { unsentDevice } from "../support/unsent_device.ts";
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
 
@@ -26,18 +28,23 @@ const LATENT = { v_head_dim: 32, num_hidden_layers: 3 };
 type Launches = ReadonlyMap<string, number>;
 
 /**
- * Launches of each part of the model in steps in which so many sequences decode, near and far. They
- * are recorded and not sent: drivers for the CPU compile a kernel when it first runs.
+ * Launches of each part of the model in steps in which so many sequences decode, near and far. Once
+ * the adapter is tested nothing is sent: drivers for the CPU compile a kernel when it first runs.
  */
 async function launchesOf(
   source: WeightSource,
   counts: readonly number[],
   tuning = FOLDED,
 ): Promise<ReadonlyMap<number, readonly [Launches, Launches]>> {
-  const maxRunningRequests = Math.max(...counts);
-  const session = await ModelSession.open(source, { tuning, maxRunningRequests });
-  const { queue } = session.loaded.device;
-  queue.submit = () => undefined;
+  const unsent = unsentDevice(device);
+  const session = await ModelSession.open(source, {
+    device: unsent.device,
+    tuning,
+    maxRunningRequests: Math.max(...counts),
+    onProgress: ({ phase }) => {
+      if (phase !== "adapter") unsent.stop();
+    },
+  });
   try {
     const all = new Map<number, [Launches, Launches]>();
     for (const count of counts) {
@@ -48,9 +55,7 @@ async function launchesOf(
     }
     return all;
   } finally {
-    // What it hides is the device's own.
-    Reflect.deleteProperty(queue, "submit");
-    await session.close();
+    session.close();
   }
 }
 
