@@ -48,8 +48,8 @@ export interface VerifyOptions {
 export interface StorageUsage {
   /** Bytes that this origin has stored, of everything. */
   readonly used: number;
-  /** Bytes that the browser grants it. */
-  readonly quota: number;
+  /** Bytes that the browser grants it; undefined where it does not say. */
+  readonly quota: number | undefined;
   /** Whether the browser keeps them also when the disk gets full. */
   readonly persisted: boolean;
 }

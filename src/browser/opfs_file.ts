@@ -70,13 +70,7 @@ export async function openWriter(file: StorageFile, kept: number): Promise<FileW
 async function writeInPlace(access: SyncAccess, kept: number): Promise<FileWriter> {
   await access.truncate(kept);
   return {
-    async write(bytes, position) {
-      for (let done = 0; done < bytes.length; ) {
-        const written = access.write(bytes.subarray(done), { at: position + done });
-        if (written === 0) throw new DOMException("Nothing was written", "QuotaExceededError");
-        done += written;
-      }
-    },
+    write: async (bytes, position) => writeAll(access, bytes, position),
     async close() {
       try {
         await access.flush();
@@ -85,6 +79,26 @@ async function writeInPlace(access: SyncAccess, kept: number): Promise<FileWrite
       }
     },
   };
+}
+
+/**
+ * Writes all of `bytes`, in as many pieces as the browser takes.
+ *
+ * @throws {DOMException} named QuotaExceededError where it takes no more.
+ */
+export function writeAll(
+  access: Pick<SyncAccess, "write">,
+  bytes: Uint8Array<ArrayBuffer>,
+  position: number,
+): void {
+  for (let done = 0; done < bytes.length; ) {
+    const rest = bytes.subarray(done);
+    const written = access.write(rest, { at: position + done });
+    // Chromium 156 gives the number of its error here, below 0 and read as one without a sign.
+    const isTaken = written > 0 && written <= rest.length;
+    if (!isTaken) throw new DOMException("The storage is full", "QuotaExceededError");
+    done += written;
+  }
 }
 
 /** Whether storage has no such file or folder. */

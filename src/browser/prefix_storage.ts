@@ -10,8 +10,9 @@
  */
 import { isBlobName, type PrefixStorage, type StoredBlob } from "../cache/prefix_storage.ts";
 import { UnsupportedError } from "../errors.ts";
-import { isNotFound } from "./opfs_file.ts";
+import { isNotFound, writeAll } from "./opfs_file.ts";
 import { browserLocks } from "./opfs_locks.ts";
+import { isQuotaError } from "./storage_error.ts";
 
 /** A file, with methods that not every browser has. */
 interface BlobFile extends Pick<FileSystemFileHandle, "getFile"> {
@@ -127,6 +128,10 @@ class BrowserPrefixes implements PrefixStorage {
     return Math.min(Math.floor(SHARE * quota), MOST);
   }
 
+  isFull(error: unknown): boolean {
+    return isQuotaError(error);
+  }
+
   /** What cannot be read is forgotten: blobs have the times of their files then. */
   async #times(): Promise<Readonly<Record<string, number>>> {
     const bytes = await this.read(TIMES);
@@ -164,10 +169,8 @@ async function writeWhole(
   try {
     let at = 0;
     for (const part of parts) {
-      const written = access.write(part, { at });
-      if (written < part.length)
-        throw new DOMException("the storage is full", "QuotaExceededError");
-      at += written;
+      writeAll(access, part, at);
+      at += part.length;
     }
     access.flush();
   } finally {

@@ -129,30 +129,41 @@ class BrowserModelStore implements ModelStore {
     if (await this.#tellComplete(name, opened, onProgress)) return;
     onProgress({ phase: "listing", done: 0, total: 0 });
     let needed = 0;
+    let model: ModelFolder | undefined;
     try {
+      model = await this.#begin(name, opened, (total) => {
+        needed = total;
+      });
       await downloadModel({
-        ...(await this.#begin(name, opened)),
+        ...model,
         origin: opened,
         policy: options.retryPolicy ?? DEFAULT_RETRY_POLICY,
         transfers,
         ending,
-        onProgress: (progress) => {
-          needed = progress.total - progress.done;
-          onProgress(progress);
-        },
+        onProgress,
         checkRoom: async (missing) => {
-          needed = missing;
-          const { used, quota } = await this.usage();
-          if (missing > quota - used) throw await this.#full(name, missing);
+          const free = freeBytes(await this.usage());
+          if (free !== undefined && missing > free) throw await this.#full(name, missing);
         },
       });
     } catch (error) {
-      throw isQuotaError(error) ? await this.#full(name, needed, error) : error;
+      if (!isQuotaError(error)) throw error;
+      // What came meanwhile stays.
+      if (model !== undefined) needed = await missingBytes(model);
+      throw await this.#full(name, needed, error);
     }
   }
 
-  /** The model's folder, with a manifest that says what belongs to it. */
-  async #begin(name: string, opened: OpenedOrigin): Promise<ModelFolder> {
+  /**
+   * The model's folder, with a manifest that says what belongs to it.
+   *
+   * @param onListed Told the bytes of a new model before any is written.
+   */
+  async #begin(
+    name: string,
+    opened: OpenedOrigin,
+    onListed: (total: number) => void,
+  ): Promise<ModelFolder> {
     const found = await this.#find(name);
     if (found !== undefined) return found;
     const { commit, files } = await opened.list();
@@ -163,6 +174,7 @@ class BrowserModelStore implements ModelStore {
       partBytes: this.#options.partBytes,
       files: files.map(({ name, size, digest }) => ({ name, size, digest, isComplete: false })),
     };
+    onListed(totalBytes(manifest));
     const options = { create: true };
     const folder = await this.#options.folder.getDirectoryHandle(folderName(name), options);
     await writeManifest(folder, manifest);
@@ -209,8 +221,9 @@ class BrowserModelStore implements ModelStore {
   }
 
   async usage(): Promise<StorageUsage> {
-    const { usage = 0, quota = 0 } = await this.#options.quota.estimate();
-    return { used: usage, quota, persisted: await this.#options.quota.persisted() };
+    const { usage: used = 0, quota: estimated } = await this.#options.quota.estimate();
+    const quota = isInvented(used, estimated) ? undefined : estimated;
+    return { used, quota, persisted: await this.#options.quota.persisted() };
   }
 
   persist(): Promise<boolean> {
@@ -270,14 +283,29 @@ class BrowserModelStore implements ModelStore {
   }
 
   async #full(name: string, needed: number, cause?: unknown): Promise<StorageFullError> {
-    const { used, quota } = await this.usage();
+    const estimated = freeBytes(await this.usage());
     const deletable = (await this.list())
       .map((model) => ({ name: model.name, bytes: model.size - model.missing }))
       .filter((model) => model.name !== name && model.bytes > 0)
       .sort((a, b) => b.bytes - a.bytes);
-    const room = { needed, free: Math.max(0, quota - used), deletable };
+    // An estimate with room for what could not be written is wrong.
+    const free = estimated === undefined || estimated >= needed ? undefined : estimated;
+    const room = { needed, free, deletable };
     return new StorageFullError(name, room, { cause });
   }
+}
+
+/** Undefined where the browser does not say. */
+function freeBytes({ used, quota }: StorageUsage): number | undefined {
+  return quota === undefined ? undefined : Math.max(0, quota - used);
+}
+
+/**
+ * Whether an estimate says nothing of what may be stored: so that no page learns how large the disk
+ * is, Chromium gives the bytes in use and 10 GiB, or the disk's size in whole GiB where that is less.
+ */
+function isInvented(used: number, quota: number | undefined): boolean {
+  return quota !== undefined && quota > used && (quota - used) % 2 ** 30 === 0;
 }
 
 async function isComplete(model: ModelFolder): Promise<boolean> {

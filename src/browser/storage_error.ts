@@ -25,8 +25,11 @@ export interface DeletableModel {
 export interface Room {
   /** Bytes that are still to come. */
   readonly needed: number;
-  /** Bytes that the browser still grants this origin. */
-  readonly free: number;
+  /**
+   * Bytes that the browser still grants this origin; undefined where it does not say, or where a write
+   * has failed that they were enough for.
+   */
+  readonly free: number | undefined;
   /** Other models in the store, the largest first. */
   readonly deletable: readonly DeletableModel[];
 }
@@ -35,11 +38,13 @@ export interface Room {
 export class StorageFullError extends StorageError {
   override readonly code = "storage_full";
   readonly needed: number;
-  readonly free: number;
+  /** Undefined where the browser does not say how much, or was wrong. */
+  readonly free: number | undefined;
   readonly deletable: readonly DeletableModel[];
 
   constructor(model: string, { needed, free, deletable }: Room, options?: ErrorOptions) {
-    const gap = `${megabytes(needed)} more are needed, ${megabytes(free)} are free`;
+    const refused = free === undefined ? "it takes no more" : `${megabytes(free)} are free`;
+    const gap = `${megabytes(needed)} more are needed, ${refused}`;
     const names = deletable.map(({ name, bytes }) => `${name} (${megabytes(bytes)})`);
     const hint = names.length > 0 ? `; could be deleted: ${names.join(", ")}` : "";
     super(`store ${model}`, `the browser has no room for it: ${gap}${hint}`, options);

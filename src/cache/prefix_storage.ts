@@ -28,6 +28,11 @@ export interface PrefixStorage {
   markUsed(names: readonly string[]): Promise<void>;
   /** Bytes that may be kept here when nobody says how many. Default 1 GiB. */
   capacity?(): Promise<number>;
+  /**
+   * Whether a write failed for want of room, which deleting blobs makes. Default: that cannot be
+   * told, and nothing is deleted for it.
+   */
+  isFull?(error: unknown): boolean;
 }
 
 /** Whether a platform's file of this name can be a blob. */

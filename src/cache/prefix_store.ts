@@ -148,7 +148,8 @@ export class PrefixStore {
   }
 
   /**
-   * Keeps a block's pages; makes room with those that were not used for longest.
+   * Keeps a block's pages; makes room with those that were not used for longest, also where a storage
+   * has less of it than it says.
    *
    * @param kept Blocks that must not make room: what this one belongs to.
    * @returns Whether it is stored now.
@@ -162,7 +163,7 @@ export class PrefixStore {
     const byteLength = head.length + pages.length;
     if (!this.mayWrite || !(await this.#makeRoom(byteLength, kept))) return false;
     const isWritten = await this.#try("write", async () => {
-      await this.#options.storage.write(block.name, [head, pages]);
+      await this.#put(block.name, [head, pages], kept);
       return true;
     });
     if (isWritten === undefined) {
@@ -198,8 +199,30 @@ export class PrefixStore {
     await this.#delete([...this.#index.keys()]);
   }
 
-  async #makeRoom(byteLength: number, kept: readonly PrefixBlock[]): Promise<boolean> {
-    let excess = this.#bytes + byteLength - this.#maxBytes;
+  /** A write that finds the storage full is tried again in the place of older blocks. */
+  async #put(
+    name: string,
+    parts: readonly Uint8Array<ArrayBuffer>[],
+    kept: readonly PrefixBlock[],
+  ): Promise<void> {
+    const { storage } = this.#options;
+    try {
+      await storage.write(name, parts);
+    } catch (error) {
+      if (storage.isFull?.(error) !== true) throw error;
+      const byteLength = parts.reduce((sum, part) => sum + part.length, 0);
+      // There is room for what is there, whatever the storage has said of its capacity.
+      if (!(await this.#makeRoom(byteLength, kept, this.#bytes))) throw error;
+      await storage.write(name, parts);
+    }
+  }
+
+  async #makeRoom(
+    byteLength: number,
+    kept: readonly PrefixBlock[],
+    most = this.#maxBytes,
+  ): Promise<boolean> {
+    let excess = this.#bytes + byteLength - most;
     if (excess <= 0) return true;
     const isKept = new Set(kept.map(({ name }) => name));
     const oldest = [...this.#index]

@@ -1,7 +1,7 @@
 import { createHash, webcrypto } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { digestFiles, FileDigest } from "../../src/browser/download_digest.ts";
-import { openWriter } from "../../src/browser/opfs_file.ts";
+import { openWriter, writeAll } from "../../src/browser/opfs_file.ts";
 import { holdLock, threadLocks } from "../../src/browser/opfs_locks.ts";
 import { type Manifest, readManifest, writeManifest } from "../../src/browser/opfs_manifest.ts";
 import { PartedFile } from "../../src/browser/opfs_parts.ts";
@@ -17,6 +17,22 @@ const MANIFEST: Manifest = {
 
 const bytesOf = async (parts: readonly Blob[]) =>
   new Uint8Array(await new Blob([...parts]).arrayBuffer());
+
+test.each([
+  ["nothing", 0],
+  ["the number of an error without its sign", 2 ** 32 - 8],
+  ["the number of an error", -8],
+])("a write in place of which a browser takes %s has no room", (_, answer) => {
+  const answers = [3, answer];
+  const places: number[] = [];
+  const write = (_: Uint8Array, { at }: { readonly at: number }) => {
+    places.push(at);
+    return answers.shift()!;
+  };
+  const failed = expect.objectContaining({ name: "QuotaExceededError" });
+  expect(() => writeAll({ write }, noise(10, 1), 5)).toThrow(failed);
+  expect(places).toEqual([5, 8]);
+});
 
 describe.each(["through a copy", "in place"] as const)("storage written %s", (writes) => {
   test("holds a file in parts, from any length on", async () => {

@@ -132,6 +132,32 @@ test("a storage that is full is left alone for a while; requests go on", async (
   }
 });
 
+test("a storage with less room than it says has new blocks in the place of old ones", async () => {
+  const storage = new MemoryBlobs();
+  storage.capacity = async () => 1e9;
+  storage.room = 3.5 * BYTES;
+  storage.isFull = (error) => (error as Error).message === "no room";
+  const onProblem = vi.fn();
+  let now = 1e12;
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => now);
+  try {
+    const one = await open(storage, { onProblem });
+    expect(await store(one, range(0, 12))).toEqual([true, true, true]);
+    now += 1e6;
+    expect(await store(one, range(100, 8))).toEqual([true, true]);
+    expect(await found(one, range(0, 12))).toBe(1);
+    expect(await found(one, range(100, 8))).toBe(2);
+    expect(one.byteLength).toBe(3 * BYTES);
+    expect(onProblem).not.toHaveBeenCalled();
+    // Where nothing may go it is left alone, and somebody hears of it.
+    expect(await store(one, range(200, 16))).toEqual([true, true, true, false]);
+    expect(onProblem.mock.calls).toEqual([["Cannot write stored prefixes: no room"]]);
+    expect(one.mayWrite).toBe(false);
+  } finally {
+    clock.mockRestore();
+  }
+});
+
 test("no fault of the storage is anybody's error", async () => {
   const storage = new MemoryBlobs();
   await store(await open(storage), range(0, 8));

@@ -41,15 +41,6 @@ test("allocating() tells of its own failures only, when another allocates at the
   expect(told).toEqual(sizes.map((size) => (size === tooMany ? refused : "allocated")));
 });
 
-test("allocating() leaves what comes after its work to whoever caused it", async () => {
-  device.pushErrorScope("validation");
-  const mine = allocating(device, "4 bytes", () => 1);
-  device.createBuffer({ size: 4, usage: 0 });
-  const scope = device.popErrorScope();
-  expect(await mine).toBe(1);
-  expect(await scope).not.toBeNull();
-});
-
 test("allocating() passes on what the work returns, and what it throws", async () => {
   expect(await allocating(device, "nothing", () => 7)).toBe(7);
   const failing = allocating(device, "nothing", () => {

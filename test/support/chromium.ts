@@ -1,6 +1,7 @@
 /**
- * Starts a headless Chromium with WebGPU: the machine's own, else the one in the npm package
- * `@sparticuz/chromium`, which brings its SwiftShader, its shared libraries and a font along.
+ * Starts a headless Chromium with WebGPU: the one in the npm package `@sparticuz/chromium`, which
+ * brings its SwiftShader, its shared libraries and a font along and is the same on every machine,
+ * else the machine's own. `WISP_TEST_CHROMIUM=installed` takes the machine's own first.
  *
  * @module
  */
@@ -26,31 +27,50 @@ const FLAGS = [
   "--enable-unsafe-webgpu",
 ];
 
-/** A running browser, or what happened to each Chromium that was tried. */
-export async function launchChromium(): Promise<Browser | string> {
+export type ChromiumKind = "packaged" | "installed";
+
+const installed = INSTALLED.filter((path) => existsSync(path));
+
+/** Those that are here: for tests of what browsers do otherwise from one version to the next. */
+export const CHROMIUMS: readonly ChromiumKind[] =
+  installed.length > 0 ? ["packaged", "installed"] : ["packaged"];
+
+/**
+ * A running browser, or what happened to each Chromium that was tried.
+ *
+ * @param only Default: any of them.
+ */
+export async function launchChromium(only?: ChromiumKind): Promise<Browser | string> {
+  const kinds: ChromiumKind[] = only === undefined ? ["packaged", "installed"] : [only];
+  if (process.env.WISP_TEST_CHROMIUM === "installed") kinds.reverse();
   const problems: string[] = [];
-  for (const executablePath of INSTALLED.filter((path) => existsSync(path))) {
-    try {
-      return await chromium.launch({ executablePath, args: FLAGS });
-    } catch (error) {
-      problems.push(problem(executablePath, error));
+  for (const kind of kinds) {
+    for (const path of kind === "packaged" ? [PACKAGE] : installed) {
+      try {
+        return await (kind === "packaged" ? launchPackaged() : launchInstalled(path));
+      } catch (error) {
+        problems.push(problem(path, error));
+      }
     }
   }
-  try {
-    const folder = unpackedChromium();
-    return await chromium.launch({
-      executablePath: join(folder, "chromium"),
-      args: FLAGS,
-      env: {
-        ...process.env,
-        LD_LIBRARY_PATH: `${folder}/lib:${folder}`,
-        FONTCONFIG_FILE: join(folder, "wisp_fonts.conf"),
-      },
-    });
-  } catch (error) {
-    problems.push(problem(PACKAGE, error));
-  }
   return `no Chromium can be started here: ${problems.join("; ")}`;
+}
+
+function launchInstalled(executablePath: string): Promise<Browser> {
+  return chromium.launch({ executablePath, args: FLAGS });
+}
+
+async function launchPackaged(): Promise<Browser> {
+  const folder = unpackedChromium();
+  return chromium.launch({
+    executablePath: join(folder, "chromium"),
+    args: FLAGS,
+    env: {
+      ...process.env,
+      LD_LIBRARY_PATH: `${folder}/lib:${folder}`,
+      FONTCONFIG_FILE: join(folder, "wisp_fonts.conf"),
+    },
+  });
 }
 
 /** The first lines are the reason, the rest is the browser's log. */

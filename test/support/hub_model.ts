@@ -19,7 +19,7 @@ export const SHARDS = [
 const text = (value: string) => new TextEncoder().encode(value);
 
 /** Bytes that no two positions share in order. */
-export function noise(length: number, seed: number): Uint8Array {
+export function noise(length: number, seed: number): Uint8Array<ArrayBuffer> {
   let state = seed;
   return Uint8Array.from({ length }, () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

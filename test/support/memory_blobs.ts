@@ -5,6 +5,8 @@
  */
 import type { PrefixStorage, StoredBlob } from "../../src/cache/prefix_storage.ts";
 
+type Method = Exclude<keyof PrefixStorage, "isFull">;
+
 interface Blob {
   bytes: Uint8Array<ArrayBuffer>;
   usedAt: number;
@@ -13,15 +15,18 @@ interface Blob {
 export class MemoryBlobs implements PrefixStorage {
   readonly blobs = new Map<string, Blob>();
   /** Calls so far, by method. */
-  readonly calls: Record<keyof PrefixStorage, number> = {
+  readonly calls: Record<Method, number> = {
     ...{ list: 0, read: 0, write: 0 },
     ...{ delete: 0, markUsed: 0, capacity: 0 },
   };
   /** What a method fails with. */
-  readonly faults: Partial<Record<keyof PrefixStorage, Error>> = {};
+  readonly faults: Partial<Record<Method, Error>> = {};
+  /** Bytes that there is room for, whatever `capacity` says. */
+  room = Number.POSITIVE_INFINITY;
   /** What every call waits for first. */
   delay: () => Promise<void> = async () => {};
   capacity?: () => Promise<number>;
+  isFull?: (error: unknown) => boolean;
 
   async list(): Promise<readonly StoredBlob[]> {
     await this.#enter("list");
@@ -43,6 +48,9 @@ export class MemoryBlobs implements PrefixStorage {
       bytes.set(part, at);
       at += part.length;
     }
+    const others = [...this.blobs].filter(([other]) => other !== name);
+    const used = others.reduce((sum, [, blob]) => sum + blob.bytes.length, 0);
+    if (used + bytes.length > this.room) throw new Error("no room");
     this.blobs.set(name, { bytes, usedAt: Date.now() });
   }
 
@@ -59,7 +67,7 @@ export class MemoryBlobs implements PrefixStorage {
     });
   }
 
-  async #enter(method: keyof PrefixStorage): Promise<void> {
+  async #enter(method: Method): Promise<void> {
     this.calls[method] += 1;
     await this.delay();
     const fault = this.faults[method];

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { build } from "vite";
-import { launchChromium } from "./chromium.ts";
+import { type ChromiumKind, launchChromium } from "./chromium.ts";
 import { EMBEDDED_MODEL } from "./embedded_model.ts";
 import { filesIn, serveFiles } from "./file_server.ts";
 
@@ -28,11 +28,17 @@ export interface ScriptedPage {
   close(): Promise<void>;
 }
 
-/** @param scripts By file name; the page runs `main.js`. The reason where no browser starts here. */
+/**
+ * The page, or the reason why no browser starts here.
+ *
+ * @param scripts By file name; the page runs `main.js`.
+ * @param kind Default any Chromium.
+ */
 export async function servePage(
   scripts: Readonly<Record<string, string>>,
+  kind?: ChromiumKind,
 ): Promise<ScriptedPage | string> {
-  const browser = await launchChromium();
+  const browser = await launchChromium(kind);
   if (typeof browser === "string") return browser;
   const folder = mkdtempSync(join(tmpdir(), "wisp-page-"));
   const [root, outDir] = [join(folder, "source"), join(folder, "built")];

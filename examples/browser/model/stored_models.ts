@@ -35,7 +35,8 @@ export class StoredModels {
     if (found === undefined) return;
     const { used, quota, persisted } = found.usage;
     const fate = persisted ? "" : "; the browser may delete them when the disk gets full";
-    this.#usage.textContent = `${formatBytes(used)} of ${formatBytes(quota)} are in use${fate}`;
+    const most = quota === undefined ? "" : ` of ${formatBytes(quota)}`;
+    this.#usage.textContent = `${formatBytes(used)}${most} are in use${fate}`;
     fill(this.#list, ...found.models.map((model) => this.#row(model)));
   }
 
