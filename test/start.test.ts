@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
+import { until } from "./support/until.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const running: ChildProcess[] = [];
@@ -82,7 +83,7 @@ test("npm start refuses what comes while it drains, and ends at once at a second
   const reader = answer.body!.getReader();
   await reader.read();
   child.kill("SIGTERM");
-  await vi.waitFor(() => expect(output()).toContain("Stopping: running requests have 300 seconds"));
+  await until(() => expect(output()).toContain("Stopping: running requests have 300 seconds"));
   expect((await fetch(`${url}/health`)).status).toBe(503);
   expect((await fetch(`${url}/generate`, init)).status).toBe(503);
   expect(child.exitCode).toBeNull();

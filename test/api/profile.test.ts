@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DeviceError, UnsupportedError } from "../../src/errors.ts";
 import { ProfileFiles } from "../../src/node/profile_files.ts";
 import {
@@ -14,6 +14,7 @@ import {
 import { type AppOptions, createApp } from "../../src/server/app.ts";
 import { errorMessage } from "../support/http_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 const PROFILE: Profile = {
   rates: { copy: 1e11, fma: 1e13 },
@@ -134,7 +135,7 @@ describe("a profile", () => {
     await post("/start_profile", { num_steps: 3, start_step: 7 });
     expect(engine.asked).toMatchObject([{ steps: 3, firstStep: 7 }]);
     engine.passSteps();
-    await vi.waitFor(() => expect(log).toContain("1 steps; the adapter"));
+    await until(() => expect(log).toContain("1 steps; the adapter"));
     expect(spans(trace())).toHaveLength(2);
     expect(await refused(await post("/stop_profile"))).toContain("has started none");
   });
@@ -240,7 +241,7 @@ test("a profile that nobody stops fails in the log, one that is stopped in the a
   };
   await post("/start_profile");
   fail();
-  await vi.waitFor(() => expect(log).toContain("Cannot read times of launches"));
+  await until(() => expect(log).toContain("Cannot read times of launches"));
   expect(reported).toEqual([]);
 
   log = "";

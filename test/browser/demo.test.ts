@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ask, type Demo, openDemo, serveDemo } from "../support/demo.ts";
+import { until } from "../support/until.ts";
 
 const QUESTION = "What is the capital of Japan?";
 const ANSWER = "The capital of Japan is Tokyo.";
@@ -61,7 +62,7 @@ test("a person with a keyboard alone loads the model and gets an answer", async 
   );
   await tabTo("Load tiny-deepseek-v3");
   await page.keyboard.press("Enter");
-  await button("Send").waitFor({ timeout: 110_000 });
+  await button("Send").waitFor();
   // The focus waits where the question is written.
   await page.keyboard.type("What is");
   await page.keyboard.press("Shift+Enter");
@@ -244,7 +245,7 @@ test("what was computed of a chat is written to the browser's storage", async ()
   await button("Tools").click();
   await ask(page, LASTING);
   expect(await text().textContent()).toBe("The capital of France is Paris.");
-  await expect.poll(storedPrefixes, { timeout: 20_000 }).toBeGreaterThan(0);
+  await until(async () => expect(await storedPrefixes()).toBeGreaterThan(0));
   await button("Tools").click();
 });
 
@@ -274,7 +275,7 @@ test("chats are there after a reload, and can be read without a model and delete
 
 test("a model of the address loads by itself, and the panel draws what its engine does", async () => {
   await page.goto(`${(demo as Demo).address}?model=embedded`);
-  await button("Send").waitFor({ timeout: 110_000 });
+  await button("Send").waitFor();
   await newChat();
   await button("Engine").click();
   const panel = page.locator(".panel");
@@ -297,7 +298,7 @@ test("a model of the address loads by itself, and the panel draws what its engin
     .filter({ hasText: /^[1-9]\d* of \d+, [\d.]+ %$/ })
     .waitFor();
   // The drawing follows in its own time.
-  await expect.poll(() => nodes.count(), { timeout: 20_000 }).toBeGreaterThan(2);
+  await until(async () => expect(await nodes.count()).toBeGreaterThan(2));
   await panel.locator('svg[aria-label*=" 0 of them in use"]').waitFor();
   const count = await nodes.count();
   expect(await panel.locator("table tbody tr").count()).toBe(count);
@@ -307,7 +308,7 @@ test("a model of the address loads by itself, and the panel draws what its engin
 
   await panel.locator("text=Measure").click();
   // Every browser that these tests start has timestamp queries.
-  await panel.locator("text=/steps, .* on the GPU/").waitFor({ timeout: 100_000 });
+  await panel.locator("text=/steps, .* on the GPU/").waitFor();
   expect(await panel.locator(".kernel-list li").count()).toBeGreaterThan(3);
   const downloading = page.waitForEvent("download");
   await panel.locator("text=Download trace").click();
@@ -337,7 +338,7 @@ test("an answer goes on when the browser's GPU process is gone, to the same text
   const session = await browser.newBrowserCDPSession();
   await session.send("Browser.crashGpuProcess");
   await page.getByText("The GPU was lost.").waitFor();
-  await lastAnswer().locator(".actions").waitFor({ timeout: 100_000 });
+  await lastAnswer().locator(".actions").waitFor();
   expect(await text().textContent()).toBe(whole);
   expect(await stats()).toMatch(/^60 tokens/);
   expect(await page.getByText("The GPU was lost.").count()).toBe(0);

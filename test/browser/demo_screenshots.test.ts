@@ -47,9 +47,9 @@ test.runIf(WANTED !== undefined)(
     await page.getByRole("button", { name: "Dismiss" }).click();
     await shootView("picker");
     await page.getByRole("button", { name: "Load tiny-deepseek-v3" }).click();
-    await page.getByText("Pipelines", { exact: true }).waitFor({ timeout: 60_000 });
+    await page.getByText("Pipelines", { exact: true }).waitFor();
     await shootView("loading");
-    await page.getByRole("button", { name: "Send" }).waitFor({ timeout: 110_000 });
+    await page.getByRole("button", { name: "Send" }).waitFor();
     await shootView("empty");
     await converse(page);
     const button = (name: string) => page.getByRole("button", { name, exact: true });

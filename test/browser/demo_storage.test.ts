@@ -68,7 +68,7 @@ test("a model of a hub is downloaded, cancelled, resumed, loaded after a reload 
   await page.getByRole("button", { name: "Dismiss" }).click();
   await row.getByRole("button", { name: `Load ${ID}` }).click();
   // Its weights are on the GPU then, and nobody was asked for them.
-  await page.getByText("Pipelines", { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText("Pipelines", { exact: true }).waitFor();
   expect(hub.hits).toHaveLength(asked);
   await page.getByRole("button", { name: "Cancel" }).click();
   page.once("dialog", (dialog) => void dialog.accept());

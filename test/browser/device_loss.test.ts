@@ -21,9 +21,7 @@ test.runIf(process.env.WISP_TEST_FULL === "1")(
     const page = await browser.newPage();
     await page.goto(server.address);
     const report = server.report<LostDevice>();
-    const answering = page.waitForFunction(() => document.title === "answering", undefined, {
-      timeout: 200_000,
-    });
+    const answering = page.waitForFunction(() => document.title === "answering");
     await Promise.race([answering, report]);
     const session = await browser.newBrowserCDPSession();
     await session.send("Browser.crashGpuProcess");

@@ -9,6 +9,7 @@ import { launchChromium } from "../support/chromium.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
 import { bundlePage, installPackage } from "../support/installed_package.ts";
+import { until } from "../support/until.ts";
 
 const PROGRAM = `
 import OpenAI from "openai";
@@ -83,7 +84,6 @@ afterAll(async () => {
 
 async function openPage(url: string): Promise<Page> {
   const opened = await context.newPage();
-  opened.setDefaultTimeout(100_000);
   await opened.goto(url);
   await opened.waitForFunction(() => "wisp" in globalThis);
   return opened;
@@ -277,7 +277,7 @@ test("works on after the browser has stopped the service worker", async (context
   });
   await session.send("ServiceWorker.enable");
   await session.send("ServiceWorker.stopAllWorkers");
-  await expect.poll(() => running).toContain("stopped");
+  await until(async () => expect(await running).toContain("stopped"));
   expect(await ask(page)).toBe(ANSWER);
   await session.detach();
 });

@@ -68,7 +68,6 @@ async function found(files: ReadonlyMap<string, Uint8Array>): Promise<unknown> {
   const server = await serveFiles(all);
   const page = await browser!.newPage();
   try {
-    page.setDefaultTimeout(100_000);
     await page.goto(`${server.url}index.html`);
     await page.waitForFunction(() => "run" in globalThis);
     return await page.evaluate(() => (globalThis as unknown as { run(): unknown }).run());

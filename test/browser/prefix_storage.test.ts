@@ -49,8 +49,6 @@ async function openTab(test: TestContext): Promise<Page> {
   if (typeof served === "string") return test.skip(served);
   context ??= await served.browser.newContext();
   const page = await context.newPage();
-  // Its waits end with the test.
-  page.setDefaultTimeout(0);
   await page.goto(served.address);
   await page.waitForFunction(() => "inWorker" in globalThis);
   return page;

@@ -2,13 +2,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { CHROMIUMS, launchChromium } from "../support/chromium.ts";
 import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
 import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
 import { ID, MODEL, WANTED } from "../support/hub_model.ts";
 import { serveHub, sha256 } from "../support/hub_server.ts";
-import { PATIENT } from "../support/patient.ts";
+import { until } from "../support/until.ts";
 import { buildProgram } from "../support/web_page.ts";
 import type { StorePage } from "./pages/model_store.ts";
 import type { StoreCalls } from "./pages/model_store_calls.ts";
@@ -65,8 +65,6 @@ afterAll(async () => {
 
 async function openTab(context: BrowserContext): Promise<Page> {
   const page = await context.newPage();
-  // Its waits end with the test.
-  page.setDefaultTimeout(0);
   page.on("pageerror", (error) => expect.unreachable(String(error)));
   await openStore(page);
   return page;
@@ -129,7 +127,7 @@ test.for(CHROMIUMS)(title, { timeout: 240_000 }, async (kind, test) => {
     void ask(tab, where, ["add", origin, where]).catch(() => {});
     const cut = files.get(SHARD)!.length - 3_500_000;
     const hasCome = (bytes: number) =>
-      vi.waitUntil(async () => (await ask(tab, where, ["done"])) === bytes, PATIENT);
+      until(async () => expect(await ask(tab, where, ["done"])).toBe(bytes));
     await hasCome(TOTAL - cut - files.get(OTHER)!.length + 1_500_000);
     silent.get(OTHER)!.destroy();
     await hasCome(TOTAL - cut);

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from "v
 import type * as browserApi from "../../src/browser/index.ts";
 import type * as api from "../../src/index.ts";
 import { type ScriptedPage, servePage } from "../support/scripted_page.ts";
+import { until } from "../support/until.ts";
 
 const PROGRAM = `
 import * as api from "wisp-llm";
@@ -40,7 +41,6 @@ async function openPage(context: TestContext, url?: string): Promise<Page> {
   if (typeof served === "string") return context.skip(served);
   const page = await served.browser.newPage();
   context.onTestFinished(() => page.close());
-  page.setDefaultTimeout(100_000);
   await page.goto(url ?? served.address);
   await page.waitForFunction(() => "wisp" in globalThis);
   return page;
@@ -310,7 +310,7 @@ test("says why a model cannot be loaded", async (context) => {
   expect(await failureOf(page, model, { onPlan: "a function" })).toMatchObject({
     message: "not mine",
   });
-  await expect.poll(() => workersOf(page), { timeout: 10_000 }).toEqual([]);
+  await until(async () => expect(await workersOf(page)).toEqual([]));
 }, 60_000);
 
 test("says so where the page is not secure, and where the worker is missing", async (context) => {

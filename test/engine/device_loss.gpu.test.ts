@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { DeviceError } from "../../src/errors.ts";
@@ -7,6 +7,7 @@ import { chat, complete, EMBEDDED_MODEL, openEngine } from "../support/engine.ts
 import { folderSource } from "../support/folder_source.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
 import { type LosingEngine, openLosingEngine } from "../support/losing_engine.ts";
+import { until } from "../support/until.ts";
 
 const prompt = (seed: number, length: number) =>
   Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * 31) % 2000));
@@ -66,8 +67,7 @@ async function answer(engine: Engine, request: LocalRequest) {
 const answers = (engine: Engine) => Promise.all(REQUESTS.map((request) => answer(engine, request)));
 
 /** Waits until the engine replaces its device. */
-const untilLost = (engine: Engine) =>
-  vi.waitFor(() => expect(engine.status().recovering).toBe(true), { interval: 1, timeout: 60_000 });
+const untilLost = (engine: Engine) => until(() => expect(engine.status().recovering).toBe(true));
 
 describe("a lost device that a factory replaces", () => {
   let losing: LosingEngine;
@@ -139,10 +139,8 @@ describe("a lost device that a factory replaces", () => {
       const { recoveries } = engine.status();
       expect(engine.status().cachedTokens).toBeGreaterThan(0);
       losing.lose();
-      await vi.waitFor(
-        () =>
-          expect(engine.status()).toMatchObject({ recoveries: recoveries + 1, cachedTokens: 0 }),
-        { timeout: 30_000 },
+      await until(() =>
+        expect(engine.status()).toMatchObject({ recoveries: recoveries + 1, cachedTokens: 0 }),
       );
       expect(await answer(engine, REQUESTS[1]!)).toEqual(want[1]);
     },
@@ -242,7 +240,7 @@ test.skipIf(smallestCaseOnly)(
       return bytes;
     };
     devices[0]!.destroy();
-    await vi.waitFor(() => expect(other.status().healthy).toBe(false), { timeout: 30_000 });
+    await until(() => expect(other.status().healthy).toBe(false));
     await expect(complete(other, STORY)).rejects.toThrow("the checkpoint changed from");
     expect(devices).toHaveLength(2);
     await devices[1]!.lost; // it is of no use to anybody

@@ -8,6 +8,7 @@ import { prefixFiles } from "../../src/node/prefix_files.ts";
 import { complete } from "../support/engine.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
 import { openLosingEngine } from "../support/losing_engine.ts";
+import { until } from "../support/until.ts";
 
 const PROMPT = Array.from({ length: 210 }, (_, i) => 3 + ((i * 31) % 2000));
 const REQUEST = {
@@ -38,7 +39,7 @@ test.skipIf(smallestCaseOnly)(
       prefixStore: { storage, maxWait: 60, onProblem },
     });
     const want = (await complete(engine, { ...REQUEST, storePrefix: true })).tokens;
-    await expect.poll(() => readdir(folder)).toHaveLength(3);
+    await until(async () => expect(await readdir(folder)).toHaveLength(3));
     await engine.flushCache();
 
     let reads = 0;

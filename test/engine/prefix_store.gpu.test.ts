@@ -2,7 +2,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
@@ -11,6 +11,7 @@ import { prefixFiles } from "../../src/node/prefix_files.ts";
 import { openEngine } from "../support/engine.ts";
 import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
 import { device } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 let folder: string;
 let problems: string[];
@@ -156,7 +157,7 @@ test("storePrefix and the options are checked; a flush can delete what is stored
     const inputEmbeds = [new Float32Array(engine.model.hiddenSize)];
     const embedded = engine.generate({ inputEmbeds, storePrefix: true });
     await expect(embedded.next()).rejects.toThrow("storePrefix cannot be used with inputEmbeds");
-    await vi.waitFor(() => expect(engine.status().prefixStore!.storedTokens).toBe(128), 60_000);
+    await until(() => expect(engine.status().prefixStore!.storedTokens).toBe(128));
     await engine.flushCache();
     expect(await ask(engine)).toEqual({ ...first, cachedTokens: 128 });
     expect(await engine.flushCache({ stored: true })).toBe(true);

@@ -6,6 +6,7 @@ import { MemoryBlobs } from "../support/memory_blobs.ts";
 import { scheduler, sequence, slotCarrier } from "../support/sequences.ts";
 import { SimulatedEngine, type SimulatedOptions } from "../support/simulated_engine.ts";
 import { othersTurn, slowCodec } from "../support/simulated_prefixes.ts";
+import { until } from "../support/until.ts";
 
 const FULL = process.env.WISP_TEST_FULL === "1";
 const EPISODES = FULL ? 600 : 30;
@@ -165,7 +166,7 @@ test("an engine that ends waits for what it stores, and not for what it restores
   });
   storage.delay = () => gate;
   second.add({ prompt: range(0, 40), maxNewTokens: 4 });
-  await vi.waitFor(() => expect(storage.calls.read).toBeGreaterThan(0));
+  await until(() => expect(storage.calls.read).toBeGreaterThan(0));
   const closed = second.prefixes!.close();
   go();
   await closed;
@@ -212,7 +213,7 @@ test.each([
 
 test("no page changes hands unless the engine is at rest, and none is about to be moved", async () => {
   const { pages, transfers, state } = await busy(false);
-  await vi.waitFor(() => expect(state.isAsked).toBe(true));
+  await until(() => expect(state.isAsked).toBe(true));
   await othersTurn();
   expect(pages.borrowerCount).toBe(0);
   // As while somebody is to get a copy of a page.
@@ -222,6 +223,6 @@ test("no page changes hands unless the engine is at rest, and none is about to b
   moving.mockRestore();
   transfers.rest();
   expect(pages.borrowerCount).toBe(1);
-  await vi.waitFor(() => expect(state.isRestored).toBe(true));
+  await until(() => expect(state.isRestored).toBe(true));
   expect(pages.borrowerCount).toBe(0);
 });

@@ -5,6 +5,7 @@ import { Recorder } from "../../src/gpu/recorder.ts";
 import { chromeTrace, formatProfile, type Profile } from "../../src/profile.ts";
 import { chat, complete, openEngine } from "../support/engine.ts";
 import { device } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 const TOKENS = 6;
 const sampling = { temperature: 0, maxNewTokens: TOKENS, ignoreEos: true };
@@ -141,7 +142,7 @@ test("as many steps are measured as were asked for, then no more", async () => {
   expect(isOver).toBe(false);
   expect(profile.kernels.map(({ kernel }) => kernel)).toContain("attention/mla_prefill");
   expect(profile.launches.filter(({ kernel }) => kernel === "embedding/embedding")).toHaveLength(2);
-  await vi.waitFor(() => expect(isOver).toBe(true));
+  await until(() => expect(isOver).toBe(true));
 });
 
 test("steps before the first that is wanted are left out", async () => {

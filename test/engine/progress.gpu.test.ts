@@ -4,6 +4,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import type { StepReport } from "../../src/engine/step_report.ts";
 import { complete, openEngine } from "../support/engine.ts";
 import { device } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 const steps: StepReport[] = [];
 let engine: Engine;
@@ -65,7 +66,7 @@ test("a GPU that does not answer shows in the status, and no longer once it does
   });
   try {
     const generated = complete(engine, { tokens: tokens(5), sampling: { maxNewTokens: 3 } });
-    await vi.waitFor(() => expect(engine.status().stalledFor).toBeGreaterThan(0.2), 5000);
+    await until(() => expect(engine.status().stalledFor).toBeGreaterThan(0.2));
     expect(engine.status()).toMatchObject({ healthy: true, runningRequests: 1 });
     answer();
     await generated;
@@ -73,5 +74,5 @@ test("a GPU that does not answer shows in the status, and no longer once it does
     answer();
     spy.mockRestore();
   }
-  await vi.waitFor(() => expect(engine.status().stalledFor).toBe(0));
+  await until(() => expect(engine.status().stalledFor).toBe(0));
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { messagePort } from "../../src/engine/port.ts";
 import { RemoteEngine } from "../../src/engine/remote_engine.ts";
@@ -7,6 +7,7 @@ import { CapacityError, InvalidRequestError, WorkerError } from "../../src/error
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../src/generation.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { chat, openEngine } from "../support/engine.ts";
+import { until } from "../support/until.ts";
 
 const GREEDY = { temperature: 0 };
 const LONG = { ...GREEDY, maxNewTokens: 60, ignoreEos: true };
@@ -40,7 +41,7 @@ describe("an engine behind a port", () => {
   });
   afterEach(async () => {
     // Nothing is left behind by any test.
-    await vi.waitFor(() =>
+    await until(() =>
       expect(engine.status()).toMatchObject({
         ...{ runningRequests: 0, queuedRequests: 0, usedTokens: 0 },
       }),
@@ -77,7 +78,7 @@ describe("an engine behind a port", () => {
     for await (const { completionTokens } of remote.generate({ prompt: "Hello", sampling: LONG })) {
       if (completionTokens > 2) break;
     }
-    await vi.waitFor(() => expect(engine.status().usedTokens).toBe(0));
+    await until(() => expect(engine.status().usedTokens).toBe(0));
     const controller = new AbortController();
     const { signal } = controller;
     const running = (async () => {
@@ -86,8 +87,8 @@ describe("an engine behind a port", () => {
       }
     })();
     await expect(running).rejects.toMatchObject({ name: "AbortError" });
-    await vi.waitFor(() => expect(engine.status().usedTokens).toBe(0));
-    await vi.waitFor(() => {
+    await until(() => expect(engine.status().usedTokens).toBe(0));
+    await until(() => {
       const { stalledFor: _, ...status } = remote.status();
       const { stalledFor: _here, ...here } = engine.status();
       expect(status).toEqual(here);
@@ -111,7 +112,7 @@ describe("an engine behind a port", () => {
     const grammar = await failure({ prompt: "a", sampling: { regex: "a(?=b)" } });
     expect(grammar).toBeInstanceOf(GrammarError);
     expect(grammar).toMatchObject({ position: 1, code: "invalid_request" });
-    await vi.waitFor(() => expect(engine.status().runningRequests).toBe(2));
+    await until(() => expect(engine.status().runningRequests).toBe(2));
     const waiting = chunksOf(remote, { prompt: "b", sampling: { ...GREEDY, maxNewTokens: 1 } });
     const full = await failure({ prompt: "c" });
     expect(full).toBeInstanceOf(CapacityError);
@@ -126,10 +127,10 @@ describe("an engine behind a port", () => {
     const [one, other] = [await connect(engine), await connect(engine)];
     const lost = chunksOf(one.remote, { prompt: "Hello", sampling: LONG }).catch((error) => error);
     const kept = chunksOf(other.remote, { prompt: "Hello", sampling: LONG });
-    await vi.waitFor(() => expect(engine.status().runningRequests).toBe(2));
+    await until(() => expect(engine.status().runningRequests).toBe(2));
     one.port.close();
     expect(await lost).toBeInstanceOf(WorkerError);
-    await vi.waitFor(() => expect(engine.status().runningRequests).toBe(1));
+    await until(() => expect(engine.status().runningRequests).toBe(1));
     expect((await kept).at(-1)!.completionTokens).toBe(LONG.maxNewTokens);
   });
 

@@ -14,6 +14,7 @@ import {
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../src/generation.ts";
 import type { Profile } from "../../src/profile.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 const opened: MessagePort[] = [];
 afterEach(() => {
@@ -86,7 +87,7 @@ describe("generate", () => {
     for await (const { text } of remote.generate({ prompt: "x", requestId: "left" })) {
       if (text === "b") break;
     }
-    await vi.waitFor(() => expect(engine.cutShort).toEqual(["left"]));
+    await until(() => expect(engine.cutShort).toEqual(["left"]));
     const controller = new AbortController();
     const { signal } = controller;
     const iterator = remote.generate({ prompt: "x", requestId: "aborted", signal });
@@ -95,7 +96,7 @@ describe("generate", () => {
     const next = reason(iterator.next());
     controller.abort();
     expect(await next).toMatchObject({ name: "AbortError", constructor: DOMException });
-    await vi.waitFor(() => expect(engine.cutShort).toEqual(["left", "aborted"]));
+    await until(() => expect(engine.cutShort).toEqual(["left", "aborted"]));
     expect(await reason(remote.generate({ prompt: "x", signal }).next())).toMatchObject({
       name: "AbortError",
     });
@@ -233,7 +234,7 @@ describe("what is asked once", () => {
     const profile = reason(remote.profile!(async () => {}));
     await remote.close();
     begin();
-    await vi.waitFor(() => expect(profiled).toHaveBeenCalled());
+    await until(() => expect(profiled).toHaveBeenCalled());
     expect(await profile).toBeInstanceOf(WorkerError);
   });
 });
@@ -247,7 +248,7 @@ describe("status", () => {
     await iterator.next();
     expect(remote.status().runningRequests).toBe(1);
     await iterator.return!();
-    await vi.waitFor(() => expect(remote.status()).toEqual(engine.status()), 500);
+    await until(() => expect(remote.status()).toEqual(engine.status()));
   });
 
   test("tells of changes while there is nothing to do, and counts the time of a stall", async () => {
@@ -256,9 +257,9 @@ describe("status", () => {
     engine.status = () => status;
     const { remote } = await connect(engine);
     status = { ...status, healthy: false };
-    await vi.waitFor(() => expect(remote.status().healthy).toBe(false), 3000);
+    await until(() => expect(remote.status().healthy).toBe(false));
     status = { ...status, runningRequests: 1, stalledFor: 5 };
-    await vi.waitFor(() => expect(remote.status().runningRequests).toBe(1), 3000);
+    await until(() => expect(remote.status().runningRequests).toBe(1));
     expect(remote.status().stalledFor).toBeGreaterThanOrEqual(5);
   });
 });
@@ -275,7 +276,7 @@ describe("ends", () => {
     one.port2.close();
     expect(await next).toBeInstanceOf(WorkerError);
     await asked;
-    await vi.waitFor(() => expect(engine.cutShort).toEqual(["lost"]));
+    await until(() => expect(engine.cutShort).toEqual(["lost"]));
     expect(engine.running).toEqual(["kept"]);
     expect(one.remote.status()).toMatchObject({ healthy: false, runningRequests: 0 });
     expect(await reason(one.remote.tokenize({ prompt: "x" }))).toBeInstanceOf(WorkerError);

@@ -6,6 +6,7 @@ import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
 import { startEngine } from "../../src/node/start_engine.ts";
 import { lineReport } from "../../src/node/start_report.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -22,7 +23,7 @@ test.skipIf(smallestCaseOnly)("a started engine outlives its first device", asyn
   lines.length = 0;
 
   (await opening.mock.results[0]!.value).destroy();
-  await expect.poll(() => engine.status().recoveries, { timeout: 60_000 }).toBe(1);
+  await until(async () => expect(await engine.status().recoveries).toBe(1));
   expect(opening).toHaveBeenCalledTimes(2);
   const sampling = { maxNewTokens: 3, ignoreEos: true };
   let completionTokens = 0;

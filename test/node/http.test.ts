@@ -1,5 +1,6 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { type RunningServer, serve } from "../../src/node/http.ts";
+import { until } from "../support/until.ts";
 
 const LOCAL = { host: "127.0.0.1", port: 0 };
 
@@ -127,10 +128,10 @@ test("settle waits for the requests that run when it is called, not for later on
   };
   await withServer(app, async ({ url, settle }) => {
     const first = fetch(url);
-    await vi.waitFor(() => expect(arrived).toBe(1));
+    await until(() => expect(arrived).toBe(1));
     const settled = settle(60_000);
     const second = fetch(url);
-    await vi.waitFor(() => expect(arrived).toBe(2));
+    await until(() => expect(arrived).toBe(2));
     expect(await settle(1)).toBe(false);
     answers[0]!.resolve();
     expect(await settled).toBe(true);

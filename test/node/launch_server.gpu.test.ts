@@ -2,11 +2,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runCommand } from "../../src/node/command.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
 import { startEngine } from "../../src/node/start_engine.ts";
 import type { ChromeTrace } from "../../src/profile.ts";
+import { until } from "../support/until.ts";
 
 /** The real program, from the command line to the GPU and back over a socket. */
 describe.skipIf(!existsSync(defaultModelPath()))(
@@ -125,7 +126,7 @@ describe.skipIf(!existsSync(defaultModelPath()))(
       const started = await fetch(`${url}/start_profile`, { method: "POST", headers, body });
       expect(await started.text()).toBe("Start profiling.\n");
       await client().chat.completions.create(request);
-      await vi.waitFor(() => expect(log).toMatch(/linear\/linear +\d+ +\d+ /));
+      await until(() => expect(log).toMatch(/linear\/linear +\d+ +\d+ /));
       const [file, ...others] = readdirSync(profiles);
       expect(others).toEqual([]);
       const text = readFileSync(join(profiles, file!), "utf8");

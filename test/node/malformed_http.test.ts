@@ -1,8 +1,9 @@
 /** What is no HTTP at all is answered in the form of all errors, and its connection closed. */
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { type RunningServer, serve } from "../../src/node/http.ts";
 import { bothForms } from "../support/error_bodies.ts";
 import { exchange, open } from "../support/raw_client.ts";
+import { until } from "../support/until.ts";
 
 let server: RunningServer;
 let port: number;
@@ -55,7 +56,7 @@ test("behind an answered request, on the same connection, too", async () => {
     text += data.toString("latin1");
   });
   socket.write(good);
-  await vi.waitFor(() => expect(text).toMatch(/\r\n\r\nok$/));
+  await until(() => expect(text).toMatch(/\r\n\r\nok$/));
   socket.write("hello\r\n\r\n");
   await new Promise((resolve) => socket.once("close", resolve));
   expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 400"]);

@@ -2,6 +2,7 @@ import { createServer } from "node:net";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type CommandRun, sendSignal, startCommand } from "../support/run_command.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 const open: CommandRun[] = [];
 
@@ -59,7 +60,7 @@ describe("a server at SIGTERM", () => {
     const { engine, release } = slowEngine();
     const server = await stoppable([], engine);
     const answer = slowAnswer(server);
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     sendSignal("SIGTERM");
     expect((await fetch(`${server.url()}/health`)).status).toBe(503);
     const refused = await generate(server.url(), { text: "late" });
@@ -85,7 +86,7 @@ describe("a server at SIGTERM", () => {
     const closed = vi.spyOn(engine, "close").mockImplementation(async () => engine.abort());
     const server = await stoppable(["--drain-timeout", "0.1"], engine);
     const answer = slowAnswer(server);
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     sendSignal("SIGTERM");
     const { meta_info } = (await (await answer).json()) as {
       meta_info: { finish_reason: { type: string } };
@@ -102,7 +103,7 @@ describe("a server at SIGTERM", () => {
     const { engine } = slowEngine();
     const server = await stoppable(["--drain-timeout", "0"], engine);
     const answer = slowAnswer(server);
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     sendSignal("SIGTERM");
     await expect(answer).rejects.toThrow();
     expect(await server.code).toBe(1);
@@ -112,7 +113,7 @@ describe("a server at SIGTERM", () => {
     const { engine, release } = slowEngine();
     const server = await stoppable([], engine);
     const answer = slowAnswer(server);
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     const exit = vi.spyOn(process, "exit").mockImplementation(() => undefined as never);
     try {
       sendSignal("SIGTERM");
@@ -137,7 +138,7 @@ describe("/health", () => {
     const engine = new ScriptedEngine({ script: () => ({ pieces: ["a"], gate: () => gate }) });
     const server = startCommand(["launch_server", "--port", "0"], engine);
     open.push(server);
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     expect((await fetch(`${server.url()}/health`)).status).toBe(503);
     release();
     await server.isReady;
@@ -148,12 +149,7 @@ describe("/health", () => {
     const engine = new ScriptedEngine({ stalledFor: 3 });
     const server = await served(["--watchdog-timeout", "2"], engine);
     expect((await fetch(`${server.url()}/health`)).status).toBe(503);
-    await vi.waitFor(
-      () => expect(server.stderr()).toContain("No step has finished for 2 seconds"),
-      {
-        timeout: 3000,
-      },
-    );
+    await until(() => expect(server.stderr()).toContain("No step has finished for 2 seconds"));
   });
 });
 
@@ -210,9 +206,9 @@ describe("wisp launch_server", () => {
     const client = new AbortController();
     const answer = generate(url(), { text: "slow" }, { signal: client.signal });
     answer.catch(() => {});
-    await vi.waitFor(() => expect(engine.running).toHaveLength(1));
+    await until(() => expect(engine.running).toHaveLength(1));
     client.abort();
-    await vi.waitFor(() => expect(stderr()).toContain("Abort request. rid:"));
+    await until(() => expect(stderr()).toContain("Abort request. rid:"));
     release();
   });
 
@@ -227,8 +223,8 @@ describe("wisp launch_server", () => {
 
   test("writes only errors with --log-level error", async () => {
     const server = startCommand(["launch_server", "--port", "0", "--log-level", "error"]);
-    await vi.waitFor(() => expect(server.engine.requests).toHaveLength(1));
-    await vi.waitFor(() => expect(server.engine.running).toHaveLength(0));
+    await until(() => expect(server.engine.requests).toHaveLength(1));
+    await until(() => expect(server.engine.running).toHaveLength(0));
     sendSignal("SIGTERM");
     expect(await server.code).toBe(0);
     expect(server.stdout() + server.stderr()).toBe("");

@@ -2,6 +2,7 @@ import { expect, test, vi } from "vitest";
 import { Logger } from "../../src/node/logger.ts";
 import { startWatchdog } from "../../src/node/watchdog.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 test("startWatchdog() tells once that an engine is stuck, that it goes on, and that it has failed", async () => {
   const lines: string[] = [];
@@ -15,8 +16,8 @@ test("startWatchdog() tells once that an engine is stuck, that it goes on, and t
     return { ...ScriptedEngine.prototype.status.call(engine), healthy, stalledFor };
   });
   const afterLooks = (count: number) => {
-    const until = looks + count;
-    return vi.waitFor(() => expect(looks).toBeGreaterThanOrEqual(until), { interval: 1 });
+    const wanted = looks + count;
+    return until(() => expect(looks).toBeGreaterThanOrEqual(wanted));
   };
   const log = new Logger({ stderr: output });
   const stop = startWatchdog(engine, log, { timeout: 5, period: 1 });

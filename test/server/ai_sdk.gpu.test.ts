@@ -6,6 +6,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { createApp } from "../../src/server/app.ts";
 import { openEngine } from "../support/engine.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 interface Place {
   readonly city: string;
@@ -148,6 +149,6 @@ describe.skipIf(smallestCaseOnly)("ai SDK", () => {
       abortSignal: controller.signal,
     });
     for await (const _ of textStream) controller.abort();
-    await vi.waitFor(() => expect(engine.status().usedTokens).toBe(0));
+    await until(() => expect(engine.status().usedTokens).toBe(0));
   });
 });

@@ -1,10 +1,11 @@
 /** What clients of a server see while its device is lost and replaced: a pause. */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { serve } from "../../src/node/http.ts";
 import { PrometheusMetrics } from "../../src/node/prometheus.ts";
 import { createApp } from "../../src/server/app.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
 import { openLosingEngine } from "../support/losing_engine.ts";
+import { until } from "../support/until.ts";
 
 test.skipIf(smallestCaseOnly)("a stream goes on, and health checks stay good", async () => {
   const { engine, lose } = await openLosingEngine({ maxTotalTokens: 512 });
@@ -24,7 +25,7 @@ test.skipIf(smallestCaseOnly)("a stream goes on, and health checks stay good", a
   const decoder = new TextDecoder();
   let stream = decoder.decode((await reader.read()).value, { stream: true });
   lose();
-  await vi.waitFor(() => expect(engine.status().recovering).toBe(true), { interval: 1 });
+  await until(() => expect(engine.status().recovering).toBe(true));
   expect((await fetch(`${server.url}/health`)).status).toBe(200);
   const late = post(request);
   expect((await fetch(`${server.url}/health_generate`)).status).toBe(200);

@@ -11,6 +11,7 @@ import { smallestCaseOnly } from "../support/gpu.ts";
 import { pick, randomSource } from "../support/hostile_requests.ts";
 import { eventLines } from "../support/http_client.ts";
 import { open } from "../support/raw_client.ts";
+import { until } from "../support/until.ts";
 
 const DROPPED = process.env.WISP_TEST_FULL === "1" ? 200 : 16;
 /** Of them at a time. */
@@ -108,9 +109,8 @@ describe.skipIf(smallestCaseOnly)("a server", () => {
     await Promise.all(steady);
     expect(compared).toBeGreaterThanOrEqual(STEADY.length);
 
-    await vi.waitFor(
-      () => expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0 }),
-      { timeout: 20_000 },
+    await until(() =>
+      expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0 }),
     );
     expect(engine.status()).toMatchObject({ healthy: true, usedTokens: 0, queuedTokens: 0 });
     expect(await engine.flushCache()).toBe(true);

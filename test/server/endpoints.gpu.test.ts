@@ -6,6 +6,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { createApp } from "../../src/server/app.ts";
 import { complete, openEngine } from "../support/engine.ts";
 import { answer, errorMessage, type GenerateAnswer, post } from "../support/http_client.ts";
+import { until } from "../support/until.ts";
 
 let engine: Engine;
 let app: Hono;
@@ -21,11 +22,6 @@ afterAll(() => engine.close());
 
 const QUESTION = [{ role: "user" as const, content: "What is the capital of Japan?" }];
 const ANSWER = "The capital of Japan is Tokyo.";
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 2000 && !condition(); i++) await new Promise((go) => setTimeout(go, 2));
-  expect(condition()).toBe(true);
-}
 
 test("special tokens that follow each other have no space between, whatever spaces_between_special_tokens is", async () => {
   const mark = "<｜begin▁of▁sentence｜>";
@@ -52,8 +48,8 @@ describe("abort", () => {
       post(app, "/generate", { text: `Number ${i}`, sampling_params }),
     );
     const { status } = engine;
-    await until(() => status.call(engine).runningRequests === 4);
-    await until(() => engine.status().usedTokens > 40);
+    await until(() => expect(status.call(engine).runningRequests === 4).toBe(true));
+    await until(() => expect(engine.status().usedTokens > 40).toBe(true));
     await post(app, "/abort_request", { abort_all: true });
     const answers = await Promise.all(
       responses.map(async (response) => {
@@ -65,7 +61,7 @@ describe("abort", () => {
     expect(answers.every(({ meta_info }) => meta_info.finish_reason!.type === "abort")).toBe(true);
     expect(messages.filter((message) => message === "Aborted")).toHaveLength(4);
     expect(messages.filter((message) => message === "Abort before prefill")).toHaveLength(28);
-    await until(() => engine.status().runningRequests === 0);
+    await until(() => expect(engine.status().runningRequests === 0).toBe(true));
     expect(engine.status()).toMatchObject({ queuedRequests: 0, queuedTokens: 0, usedTokens: 0 });
   });
 
@@ -74,7 +70,7 @@ describe("abort", () => {
     const alone = await complete(engine, { prompt: "Once upon a time", sampling });
     const kept = complete(engine, { prompt: "Once upon a time", sampling });
     const other = complete(engine, { prompt: "There was", requestId: "other", sampling });
-    await until(() => engine.status().runningRequests === 2);
+    await until(() => expect(engine.status().runningRequests === 2).toBe(true));
     engine.abort("other");
     expect((await other).last.finish).toMatchObject({ type: "abort" });
     expect((await kept).tokens).toEqual(alone.tokens);

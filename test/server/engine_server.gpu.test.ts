@@ -4,6 +4,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { type RunningServer, serve } from "../../src/node/http.ts";
 import { createApp } from "../../src/server/app.ts";
 import { openEngine } from "../support/engine.ts";
+import { until } from "../support/until.ts";
 
 let engine: Engine;
 let server: RunningServer;
@@ -29,10 +30,8 @@ const post = (path: string, body: unknown) =>
 
 /** Waits until the engine has nothing left to do. */
 async function idle() {
-  for (let i = 0; i < 200 && engine.status().runningRequests > 0; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  expect(engine.status()).toMatchObject({ healthy: true, runningRequests: 0, usedTokens: 0 });
+  const nothing = { healthy: true, runningRequests: 0, usedTokens: 0 };
+  await until(() => expect(engine.status()).toMatchObject(nothing));
 }
 
 test("the openai client completes and streams a chat", async () => {

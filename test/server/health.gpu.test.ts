@@ -7,6 +7,7 @@ import { createApp } from "../../src/server/app.ts";
 import { EMBEDDED_MODEL } from "../support/engine.ts";
 import { folderSource } from "../support/folder_source.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 /** Far more than run at a time. */
 const REQUESTS = 24;
@@ -29,7 +30,7 @@ test.skipIf(smallestCaseOnly)(
       return (await fetch(`${server.url}/generate`, { method: "POST", headers, body })).status;
     });
     const busy = () => engine.status().runningRequests + engine.status().queuedRequests;
-    await vi.waitFor(() => expect(busy()).toBe(REQUESTS), { timeout: 20_000 });
+    await until(() => expect(busy()).toBe(REQUESTS));
     const waits: number[] = [];
     for (let i = 0; i < 20; i++) {
       const start = performance.now();

@@ -1,9 +1,10 @@
 /** Clients that send or read more slowly than the server could, or stop at all. */
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { type RunningServer, serve } from "../../src/node/http.ts";
 import { createApp } from "../../src/server/app.ts";
 import { exchange, open } from "../support/raw_client.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 /** Each in one event. */
 const PIECE = "x".repeat(64 * 1024);
@@ -50,7 +51,7 @@ const pause = (milliseconds: number) => new Promise((go) => setTimeout(go, milli
 
 /** Waits until the server has stopped asking the engine for more. */
 async function untilFull(): Promise<void> {
-  await vi.waitFor(() => expect(asked).toBeGreaterThan(0));
+  await until(() => expect(asked).toBeGreaterThan(0));
   for (let before = -1; before !== asked; ) {
     before = asked;
     await pause(150);
@@ -107,7 +108,7 @@ test("a client that stops reading and leaves stops its request", async () => {
   await untilFull();
   expect(engine.running).toHaveLength(1);
   socket.destroy();
-  await vi.waitFor(() => expect(engine.running).toEqual([]));
+  await until(() => expect(engine.running).toEqual([]));
   expect(engine.cutShort).toHaveLength(1);
   expect(asked).toBeLessThan(PIECES / 2);
 });
@@ -121,7 +122,7 @@ test("a connection serves one request after another, and two at once in their or
     text += data.toString("latin1");
   });
   socket.write(kept);
-  await vi.waitFor(() => expect(text).toContain('"id":"first"'));
+  await until(() => expect(text).toContain('"id":"first"'));
   expect(text).toMatch(/\r\nkeep-alive: timeout=5\r\n/i);
   socket.write(kept.replace("first", "again") + first.replace("first", "other"));
   await new Promise((resolve) => socket.once("close", resolve));

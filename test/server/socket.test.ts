@@ -7,6 +7,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { createApp } from "../../src/server/app.ts";
 import { eventLines } from "../support/http_client.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 let closeServer = async () => {};
 afterEach(() => closeServer());
@@ -52,7 +53,7 @@ test("a closed connection ends a stream, without an error being reported", async
   const response = await fetch(`${url}/generate`, init(body, client.signal));
   await response.body!.getReader().read();
   client.abort();
-  await vi.waitFor(() => expect(engine.cutShort).toEqual(["r"]));
+  await until(() => expect(engine.cutShort).toEqual(["r"]));
   expect(engine.running).toEqual([]);
   expect(reportError).not.toHaveBeenCalled();
 });
@@ -62,10 +63,10 @@ test("a closed connection ends a batch that is not streamed", async () => {
   const client = new AbortController();
   const body = { text: ["abc", "def"], rid: "r", sampling_params: endless };
   const response = fetch(`${url}/generate`, init(body, client.signal));
-  await vi.waitFor(() => expect(engine.running).toHaveLength(2));
+  await until(() => expect(engine.running).toHaveLength(2));
   client.abort();
   await expect(response).rejects.toThrow();
-  await vi.waitFor(() => expect(engine.cutShort).toEqual(["r_0", "r_1"]));
+  await until(() => expect(engine.cutShort).toEqual(["r_0", "r_1"]));
   expect(reportError).not.toHaveBeenCalled();
 });
 

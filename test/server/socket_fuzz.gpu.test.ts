@@ -1,9 +1,10 @@
 /** Random requests to the real engine, beside one whose bits they must not change. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { openEngine } from "../support/engine.ts";
 import { fuzzServer } from "../support/fuzz_server.ts";
 import { smallestCaseOnly } from "../support/gpu.ts";
+import { until } from "../support/until.ts";
 
 const CASES = process.env.WISP_TEST_FULL === "1" ? 20_000 : 160;
 
@@ -30,7 +31,7 @@ describe.skipIf(smallestCaseOnly)("a server of the embedded model", () => {
       reasoningParser: "qwen3",
     });
     expect(statuses.get(200)).toBeGreaterThan(CASES / 20);
-    await vi.waitFor(() =>
+    await until(() =>
       expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0 }),
     );
     expect(engine.status()).toMatchObject({ healthy: true, usedTokens: 0, queuedTokens: 0 });

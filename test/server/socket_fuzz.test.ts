@@ -1,7 +1,8 @@
 /** Random bodies and headers over real connections, cut at random bytes: the server goes on. */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { fuzzServer } from "../support/fuzz_server.ts";
 import { ScriptedEngine } from "../support/scripted_engine.ts";
+import { until } from "../support/until.ts";
 
 const CASES = process.env.WISP_TEST_FULL === "1" ? 20_000 : 400;
 
@@ -14,7 +15,7 @@ test(`${CASES} random messages over sockets`, async () => {
     toolCallParser: "qwen25",
     reasoningParser: "qwen3",
   });
-  await vi.waitFor(() => expect(engine.running).toEqual([]));
+  await until(() => expect(engine.running).toEqual([]));
   expect(statuses.get(200)).toBeGreaterThan(CASES / 20);
   expect(statuses.get(400)).toBeGreaterThan(CASES / 20);
 });

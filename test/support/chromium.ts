@@ -47,13 +47,24 @@ export async function launchChromium(only?: ChromiumKind): Promise<Browser | str
   for (const kind of kinds) {
     for (const path of kind === "packaged" ? [PACKAGE] : installed) {
       try {
-        return await (kind === "packaged" ? launchPackaged() : launchInstalled(path));
+        return patient(await (kind === "packaged" ? launchPackaged() : launchInstalled(path)));
       } catch (error) {
         problems.push(problem(path, error));
       }
     }
   }
   return `no Chromium can be started here: ${problems.join("; ")}`;
+}
+
+/** Waits on its pages end with the test that waits: a busy machine takes many times what a free one does. */
+function patient(browser: Browser): Browser {
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(0);
+    return context;
+  };
+  return browser;
 }
 
 function launchInstalled(executablePath: string): Promise<Browser> {

@@ -58,7 +58,6 @@ export async function openDemo(
 ): Promise<DemoPage> {
   const profile = await browser.newContext(options);
   const page = await profile.newPage();
-  page.setDefaultTimeout(20_000);
   const problems: string[] = [];
   page.on("pageerror", (error) => problems.push(String(error)));
   page.on("console", (message) => {

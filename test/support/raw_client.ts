@@ -5,8 +5,8 @@
  */
 import { connect, type Socket } from "node:net";
 
-/** Milliseconds after which an answer does not come any more. */
-const PATIENCE = 20_000;
+/** Milliseconds after which an answer does not come any more: nearly all that a test has. */
+const PATIENCE = 100_000;
 
 export interface RawAnswer {
   /** Undefined where the connection was closed without a word. */
