@@ -205,6 +205,14 @@ describe("files", () => {
     expect(violations(all, ({ text }) => UNFINISHED.exec(text) ?? [])).toEqual([]);
   });
 
+  test("tests wait for what happens, as long as they have themselves", () => {
+    const own = /\bvi\.wait(For|Until)\(|\bexpect\.poll\(|\bsetDefault(Navigation)?Timeout\([^0]/;
+    const others = tests.filter(
+      ({ path }) => path.startsWith("test/") && !path.endsWith("/until.ts"),
+    );
+    expect(violations(others, ({ code }) => own.exec(code)?.slice(0, 1) ?? [])).toEqual([]);
+  });
+
   test("exports have names", () => {
     const files = product.filter(({ path }) => !/\.(check|d)\.ts$/.test(path));
     expect(violations(files, ({ code }) => /\bexport default\b/.exec(code) ?? [])).toEqual([]);

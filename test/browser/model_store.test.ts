@@ -4,11 +4,11 @@ import type { StoreProgress } from "../../src/browser/download_model.ts";
 import type { AddOptions, ModelStore } from "../../src/browser/model_store.ts";
 import { threadLocks } from "../../src/browser/opfs_locks.ts";
 import { openModelStore } from "../../src/browser/storage.ts";
-import { StorageError, StorageFullError } from "../../src/browser/storage_error.ts";
+import { StorageError } from "../../src/browser/storage_error.ts";
 import { CheckpointError } from "../../src/errors.ts";
 import { DownloadError } from "../../src/http/retries.ts";
 import { type FileServer, type FileServerOptions, serveFiles } from "../support/file_server.ts";
-import { noise, SHARDS, WANTED } from "../support/hub_model.ts";
+import { SHARDS, WANTED } from "../support/hub_model.ts";
 import { MemoryFolder, type MemoryStorageOptions } from "../support/memory_storage.ts";
 
 const FULL = process.env.WISP_TEST_FULL === "1";
@@ -257,102 +257,6 @@ describe("a server", () => {
       `Cannot download ${SHARDS[1]} of ${lost.url}: model.safetensors.index.json names it`,
     );
   });
-});
-
-test("a model that does not fit is refused by what is needed, free and could go", async () => {
-  const server = await serving();
-  const folder = new MemoryFolder(COPY);
-  const store = await tab(folder);
-  await store.add(server.origin, { ...QUICK, name: "old" });
-  folder.quota = folder.used + 200_000;
-  const adding = store.add(server.origin, { ...QUICK, name: "new" });
-  await expect(adding).rejects.toThrow(StorageFullError);
-  await expect(adding).rejects.toThrow(
-    /^Cannot store new: .* 0\.5 MB more are needed, 0\.2 MB are free; could be deleted: old \(0\.5 MB\)$/,
-  );
-  await store.delete("old");
-  await store.add(server.origin, { ...QUICK, name: "new" });
-  await expectStored(store, "new");
-});
-
-test("a quota that ends during a download leaves what came", async () => {
-  const server = await serving();
-  const folder = new MemoryFolder(COPY);
-  const quota = {
-    // What a browser estimates is no promise.
-    estimate: async () => ({ usage: 0, quota: 1e9 }),
-    persisted: async () => false,
-    persist: async () => true,
-  };
-  const store = await openModelStore({ folder, quota, locks: threadLocks(), partBytes: PART });
-  folder.quota = 250_000;
-  const adding = store.add(server.origin, { ...QUICK, name: "m", transfers: 1 });
-  await expect(adding).rejects.toThrow(StorageFullError);
-  expect(folder.used).toBeGreaterThan(150_000);
-  folder.quota = 1e9;
-  await store.add(server.origin, { ...QUICK, name: "m" });
-  await expectStored(store, "m");
-});
-
-/** What Chromium tells of a storage, so that no page learns how large the disk is. */
-function inventedQuota(folder: MemoryFolder, gibibytes: number) {
-  return {
-    estimate: async () => ({ usage: folder.used, quota: folder.used + gibibytes * 2 ** 30 }),
-    persisted: async () => false,
-    persist: async () => true,
-  };
-}
-
-test("a write that fails is believed, not an estimate with room for it", async () => {
-  const server = await serving();
-  for (const gibibytes of [1, 10]) {
-    const folder = new MemoryFolder(COPY);
-    const quota = inventedQuota(folder, gibibytes);
-    const store = await openModelStore({ folder, quota, locks: threadLocks(), partBytes: PART });
-    await store.add(server.origin, { ...QUICK, name: "old" });
-    expect(await store.usage()).toEqual({
-      ...{ used: folder.used, quota: undefined, persisted: false },
-    });
-    folder.quota = folder.used + 200_000;
-    const adding = store.add(server.origin, { ...QUICK, name: "new", transfers: 1 });
-    await expect(adding).rejects.toThrow(
-      /^Cannot store new: .* 0\.3 MB more are needed, it takes no more; could be deleted: old \(0\.5 MB\)$/,
-    );
-    await expect(adding).rejects.toMatchObject({ code: "storage_full", free: undefined });
-    await store.delete("old");
-    await store.add(server.origin, { ...QUICK, name: "new" });
-    await expectStored(store, "new");
-  }
-});
-
-test("a storage without room for a first byte says what the model needs", async () => {
-  const server = await serving();
-  const folder = new MemoryFolder(COPY);
-  folder.quota = 0;
-  const adding = (await tab(folder)).add(server.origin, { ...QUICK, name: "new" });
-  await expect(adding).rejects.toThrow(
-    "Cannot store new: the browser has no room for it: 0.5 MB more are needed, 0.0 MB are free",
-  );
-});
-
-test("a model larger than what a browser invents is not refused for it", async () => {
-  const folder = new MemoryFolder(COPY);
-  folder.quota = 200_000;
-  const quota = inventedQuota(folder, 10);
-  const store = await openModelStore({ folder, quota, locks: threadLocks(), partBytes: PART });
-  const text = [...WANTED].filter(([name]) => !name.endsWith(".safetensors"));
-  const large = new File([noise(400_000, 1)], "model.safetensors");
-  Object.defineProperty(large, "size", { value: 12 * 2 ** 30 });
-  const files = [
-    ...text.map(([name, bytes]) => new File([bytes as Uint8Array<ArrayBuffer>], name)),
-    large,
-  ];
-  const adding = store.add({ kind: "files", files }, { ...QUICK, name: "large", transfers: 1 });
-  await expect(adding).rejects.toThrow(
-    "Cannot store large: the browser has no room for it: 12885 MB more are needed, it takes no more",
-  );
-  // It has begun.
-  expect(folder.used).toBeGreaterThan(100_000);
 });
 
 describe("tabs", () => {
