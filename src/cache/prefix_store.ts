@@ -162,8 +162,17 @@ export class PrefixStore {
     const head = blockHead(block);
     const byteLength = head.length + pages.length;
     if (!this.mayWrite || !(await this.#makeRoom(byteLength, kept))) return false;
+    const { storage } = this.#options;
+    const put = () => storage.write(block.name, [head, pages]);
     const isWritten = await this.#try("write", async () => {
-      await this.#put(block.name, [head, pages], kept);
+      try {
+        await put();
+      } catch (error) {
+        // There is room for what is there, whatever the storage has said of its capacity.
+        const isFull = storage.isFull?.(error) ?? false;
+        if (!isFull || !(await this.#makeRoom(byteLength, kept, this.#bytes))) throw error;
+        await put();
+      }
       return true;
     });
     if (isWritten === undefined) {
@@ -197,24 +206,6 @@ export class PrefixStore {
   async clear(): Promise<void> {
     await this.refresh();
     await this.#delete([...this.#index.keys()]);
-  }
-
-  /** A write that finds the storage full is tried again in the place of older blocks. */
-  async #put(
-    name: string,
-    parts: readonly Uint8Array<ArrayBuffer>[],
-    kept: readonly PrefixBlock[],
-  ): Promise<void> {
-    const { storage } = this.#options;
-    try {
-      await storage.write(name, parts);
-    } catch (error) {
-      if (storage.isFull?.(error) !== true) throw error;
-      const byteLength = parts.reduce((sum, part) => sum + part.length, 0);
-      // There is room for what is there, whatever the storage has said of its capacity.
-      if (!(await this.#makeRoom(byteLength, kept, this.#bytes))) throw error;
-      await storage.write(name, parts);
-    }
   }
 
   async #makeRoom(

@@ -7,9 +7,10 @@
 
 /**
  * Whole families of names: private to the library that wrote the file, ids of special tokens (the
- * tokenizer and the generation defaults decide), what training drops, and one trainer's own.
+ * tokenizer and the generation defaults decide), what training drops, one trainer's own, penalties of
+ * generation, and in what form a library returns its outputs.
  */
-const FAMILIES = /^_|_token_id$|dropout|_pdrop$|^unsloth_/;
+const FAMILIES = /^_|_token_id$|dropout|_pdrop$|^unsloth_|_penalty$|return_dict/;
 
 const NAMES: ReadonlySet<string> = new Set([
   // Bookkeeping.
@@ -54,21 +55,16 @@ const NAMES: ReadonlySet<string> = new Set([
   "output_hidden_states",
   "output_router_logits",
   "pretraining_tp",
-  "return_dict",
   "tf_legacy_loss",
   "torchscript",
   "use_bfloat16",
   "use_cache",
-  "use_return_dict",
   // Generation defaults.
   "bad_words_ids",
   "begin_suppress_tokens",
-  "diversity_penalty",
   "do_sample",
   "early_stopping",
   "encoder_no_repeat_ngram_size",
-  "exponential_decay_length_penalty",
-  "length_penalty",
   "max_length",
   "min_length",
   "no_repeat_ngram_size",
@@ -77,8 +73,6 @@ const NAMES: ReadonlySet<string> = new Set([
   "num_return_sequences",
   "output_scores",
   "remove_invalid_values",
-  "repetition_penalty",
-  "return_dict_in_generate",
   "suppress_tokens",
   "temperature",
   "top_k",

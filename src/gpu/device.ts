@@ -12,7 +12,7 @@ import { DeviceError } from "../errors.ts";
 export type DeviceSource = GPUDevice | (() => Promise<GPUDevice>);
 
 // What kernels can use, at most: asking for more only costs portability between machines.
-const WANTED_LIMITS: Readonly<Record<string, number>> = {
+export const WANTED_LIMITS: Readonly<Record<string, number>> = {
   maxBufferSize: Number.POSITIVE_INFINITY,
   maxStorageBufferBindingSize: Number.POSITIVE_INFINITY,
   maxStorageBuffersPerShaderStage: 10,
@@ -21,9 +21,6 @@ const WANTED_LIMITS: Readonly<Record<string, number>> = {
   maxComputeWorkgroupSizeX: 1024,
   maxComputeWorkgroupsPerDimension: 65535,
 };
-
-/** Limits of a device that decide what kernels and models it can run. */
-export const WANTED_LIMIT_NAMES: readonly string[] = Object.keys(WANTED_LIMITS);
 
 /** Products of small matrices by the invocations of a subgroup: an experiment of Dawn, no standard. */
 export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFeatureName;

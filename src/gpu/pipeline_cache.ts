@@ -89,11 +89,6 @@ export class PipelineCache {
   async launchAll(
     onProgress?: (done: number, total: number) => void,
   ): Promise<readonly CompiledPipeline[]> {
-    // What a lost device is given counts as done on some platforms: no launch fails then.
-    let loss: GPUDeviceLostInfo | undefined;
-    this.#device.lost.then((info) => {
-      loss = info;
-    });
     const first = new FirstLaunch(this.#device);
     const launched: CompiledPipeline[] = [];
     let before = performance.now();
@@ -111,7 +106,10 @@ export class PipelineCache {
     await this.ready();
     const failed = launches.find((one) => one.status === "rejected");
     if (failed !== undefined) throw failed.reason;
-    if (loss !== undefined) throw new DeviceError("Cannot launch pipelines: the device is lost");
+    // What a lost device is given counts as done on some platforms: no launch fails then.
+    if (await Promise.race([this.#device.lost, undefined])) {
+      throw new DeviceError("Cannot launch pipelines: the device is lost");
+    }
     return launched;
   }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { EngineError } from "../errors.ts";
-import { WANTED_LIMIT_NAMES } from "../gpu/device.ts";
+import { WANTED_LIMITS } from "../gpu/device.ts";
 import type { AdapterPreference } from "./adapter_preference.ts";
 import { type AdapterDescription, openDevice } from "./device.ts";
 import { defaultDeviceMemory } from "./device_memory.ts";
@@ -45,7 +45,7 @@ export async function examineAdapter(adapter?: AdapterPreference): Promise<Adapt
     return {
       ...description,
       features: [...device.features].sort(),
-      limits: Object.fromEntries(WANTED_LIMIT_NAMES.map((name) => [name, limits[name]!])),
+      limits: Object.fromEntries(Object.keys(WANTED_LIMITS).map((name) => [name, limits[name]!])),
       assumedMemory: defaultDeviceMemory(description),
       tuned: (await storedTuning(device.adapterInfo).catch(() => undefined))?.measured,
     };

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withoutKnownWarnings } from "../../src/node/dawn_warnings.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
 import { PLANNED_OPTIONS } from "../../src/node/planned_options.ts";
+import { until } from "../support/until.ts";
 import {
   adapterName,
   type ServingWisp,
@@ -305,7 +306,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   prefixCacheDir: async () => {
     const body = { input_ids: ids(64, 11), store_prefix: true };
     await generate(first, { ...body, sampling_params: { ...GREEDY, max_new_tokens: 1 } });
-    await expect.poll(() => readdirSync(folders.prefixes, { recursive: true })).not.toEqual([]);
+    await until(() => expect(readdirSync(folders.prefixes)).not.toEqual([]));
   },
   prefixCacheSize: () => echoed(first, "prefix_cache_size", 10 * 2 ** 20),
   disableChunkedPrefixCache: () => echoed(second, "disable_chunked_prefix_cache", true),
