@@ -6,7 +6,16 @@
  * @module
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
@@ -46,11 +55,16 @@ function pack(folder: string): string {
   return tarball;
 }
 
-/** With the dependencies that npm finds for it, from its cache where it has them. */
+/**
+ * With the dependencies that npm finds for it, from its cache where it has them, and beside them the
+ * driver for machines without a GPU that developers have.
+ */
 function install(folder: string, tarball: string): void {
   writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }');
   const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
   npm(["install", ...quiet, tarball], folder);
+  const driver = join("node_modules", "@sparticuz");
+  if (existsSync(join(root, driver))) symlinkSync(join(root, driver), join(folder, driver));
 }
 
 function npm(args: readonly string[], cwd: string): void {
