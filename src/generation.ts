@@ -79,17 +79,25 @@ export interface SamplingParams {
   readonly seed?: number;
 }
 
-/** The sampling parameters that say what a completion must be, of which a request has at most one. */
-export const CONSTRAINTS = [
-  "jsonSchema",
-  "regex",
-  "ebnf",
-  "structuralTag",
-  "choice",
-] as const satisfies readonly (keyof SamplingParams)[];
+/**
+ * The sampling parameters that say what a completion must be, of which a request has at most one, and
+ * the kind of grammar that each is.
+ */
+export const CONSTRAINT_KINDS = {
+  jsonSchema: "json_schema",
+  regex: "regex",
+  ebnf: "ebnf",
+  structuralTag: "structural_tag",
+  choice: "choice",
+} as const satisfies Partial<Record<keyof SamplingParams, string>>;
+
+export type ConstraintName = keyof typeof CONSTRAINT_KINDS;
+
+/** The parameters alone. */
+export const CONSTRAINTS = Object.keys(CONSTRAINT_KINDS) as readonly ConstraintName[];
 
 /** Those of them that are set: an empty text is none. */
-export function constraintsIn(params: SamplingParams): readonly (typeof CONSTRAINTS)[number][] {
+export function constraintsIn(params: SamplingParams): readonly ConstraintName[] {
   return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
 }
 

@@ -4,18 +4,15 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import { constraintsIn, type GenerationRequest, type SamplingParams } from "../generation.ts";
+import {
+  CONSTRAINT_KINDS,
+  constraintsIn,
+  type GenerationRequest,
+  type SamplingParams,
+} from "../generation.ts";
 import { type GrammarBackend, requireSupported } from "../grammar/backends.ts";
 import type { Constraint } from "../grammar/grammar.ts";
 import { jsonSource } from "../grammar/json_source.ts";
-
-const KINDS = {
-  jsonSchema: "json_schema",
-  regex: "regex",
-  ebnf: "ebnf",
-  structuralTag: "structural_tag",
-  choice: "choice",
-} as const;
 
 /** Stands for the schema that every JSON value fits. */
 const ANY_JSON = "$$ANY$$";
@@ -55,7 +52,7 @@ function givenConstraint(params: SamplingParams): Constraint | undefined {
       given[1],
     );
   }
-  const kind = KINDS[name];
+  const kind = CONSTRAINT_KINDS[name];
   if (name === "jsonSchema") return { kind, source: schemaText(params[name]) };
   if (name === "choice") return { kind, source: jsonSource(params[name], name) };
   const value: unknown = params[name];

@@ -12,14 +12,10 @@
  */
 
 import { InvalidRequestError } from "../errors.ts";
+import { CONSTRAINT_KINDS, CONSTRAINTS } from "../generation.ts";
 import { frontEnds } from "./backends.ts";
 import { limitEffort, MAX_EFFORT } from "./effort.ts";
-import {
-  type CompiledGrammar,
-  type Constraint,
-  compileGrammar as compile,
-  type GrammarLimits,
-} from "./grammar.ts";
+import { type CompiledGrammar, compileGrammar as compile, type GrammarLimits } from "./grammar.ts";
 import { GrammarVocabulary, type TokenSource } from "./grammar_vocabulary.ts";
 import { jsonSource } from "./json_source.ts";
 import { MaskCache } from "./mask_cache.ts";
@@ -53,14 +49,6 @@ export interface CompileGrammarOptions {
   readonly maxMaskBytes?: number | undefined;
 }
 
-const KINDS = {
-  jsonSchema: "json_schema",
-  regex: "regex",
-  ebnf: "ebnf",
-  structuralTag: "structural_tag",
-  choice: "choice",
-} as const satisfies Readonly<Record<keyof GrammarSource, Constraint["kind"]>>;
-
 const BYTES: TokenSource = {
   size: 256,
   bytes: (id) => Uint8Array.of(id),
@@ -86,12 +74,13 @@ export function compileGrammar(
 }
 
 function readSource(source: GrammarSource) {
-  const names = Object.keys(KINDS) as (keyof GrammarSource)[];
-  const given = names.filter((name) => source[name] !== undefined);
+  const given = CONSTRAINTS.filter((name) => source[name] !== undefined);
   const [name] = given;
   if (name === undefined || given.length > 1) {
     const found = given.length === 0 ? "none" : given.join(" and ");
-    throw new InvalidRequestError(`a grammar has exactly one of ${names.join(", ")}, got ${found}`);
+    throw new InvalidRequestError(
+      `a grammar has exactly one of ${CONSTRAINTS.join(", ")}, got ${found}`,
+    );
   }
   const value = source[name];
   const isPattern = name === "regex" || name === "ebnf";
@@ -99,5 +88,5 @@ function readSource(source: GrammarSource) {
     throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
   }
   const isText = typeof value === "string" && name !== "choice";
-  return { kind: KINDS[name], text: isText ? value : jsonSource(value, name) };
+  return { kind: CONSTRAINT_KINDS[name], text: isText ? value : jsonSource(value, name) };
 }

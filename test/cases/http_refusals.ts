@@ -126,13 +126,17 @@ const ONCE: readonly HttpCase[] = [
     name: "a choice beside a grammar",
     path: CHAT,
     body: { messages, regex: "a", guided_choice: ["a"] },
-    ...flat(400, "BadRequestError", "Only one of regex, json_schema, or ebnf can be set"),
+    ...flat(400, "BadRequestError", "Only one of regex, json_schema, or ebnf can be set", {
+      param: "guided_choice",
+    }),
   },
   {
     name: "a penalty by two names",
     path: CHAT,
     body: { messages, repetition_penalty: 1, repeat_penalty: 2 },
-    ...flat(400, "BadRequestError", "repeat_penalty must be what repetition_penalty is"),
+    ...flat(400, "BadRequestError", "repeat_penalty must be what repetition_penalty is", {
+      param: "repeat_penalty",
+    }),
   },
   {
     name: "a file",

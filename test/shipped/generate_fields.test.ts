@@ -131,7 +131,7 @@ const SAMPLING_FIELDS: Readonly<Record<string, () => Promise<unknown>>> = {
     const free = await finished({ max_new_tokens: 100 });
     const { completion_tokens } = (await finished({ max_new_tokens: 100, ignore_eos: true }))
       .meta_info;
-    expect(free.meta_info.finish_reason.type).toBe("stop");
+    expect(free.meta_info.finish_reason!.type).toBe("stop");
     expect(completion_tokens).toBe(100);
   },
   skip_special_tokens: async () => {

@@ -10,6 +10,7 @@ import { withoutKnownWarnings } from "../../src/node/dawn_warnings.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
 import { PLANNED_OPTIONS } from "../../src/node/planned_options.ts";
 import { until } from "../support/until.ts";
+import type { Answer } from "./support/server.ts";
 import {
   adapterName,
   type ServingWisp,
@@ -26,17 +27,6 @@ const GREEDY = { temperature: 0, ignore_eos: true };
 let first: ServingWisp;
 let second: ServingWisp;
 const folders = { profiles: "", prefixes: "" };
-
-type Answer = {
-  readonly text: string;
-  readonly output_ids: readonly number[];
-  readonly meta_info: {
-    readonly prompt_tokens: number;
-    readonly completion_tokens: number;
-    readonly cached_tokens: number;
-    readonly output_token_logprobs?: readonly (readonly [number, number, null])[];
-  };
-};
 
 async function generate(server: ServingWisp, body: object): Promise<Answer> {
   const response = await server.post("/generate", body, KEY);

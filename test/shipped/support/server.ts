@@ -4,22 +4,16 @@
  * @module
  */
 import { afterAll, beforeAll, expect } from "vitest";
+import type { GenerateAnswer } from "../../support/http_client.ts";
 import { type ServingWisp, scratch, serveWisp, stopAll } from "./wisp.ts";
 
-export interface Meta {
-  readonly id: string;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly finish_reason: Readonly<Record<string, unknown>>;
-  readonly input_token_logprobs?: readonly (readonly [number | null, number, string | null])[];
-  readonly output_token_logprobs?: readonly (readonly [number, number, string | null])[];
-  readonly output_top_logprobs?: readonly (readonly unknown[])[];
-}
-
-export interface Answer {
-  readonly text: string;
-  readonly output_ids: readonly number[];
-  readonly meta_info: Meta;
+/** With what a request for log-probabilities adds. */
+export interface Answer extends GenerateAnswer {
+  readonly meta_info: GenerateAnswer["meta_info"] & {
+    readonly input_token_logprobs?: readonly (readonly [number | null, number, string | null])[];
+    readonly output_token_logprobs?: readonly (readonly [number, number, string | null])[];
+    readonly output_top_logprobs?: readonly (readonly unknown[])[];
+  };
 }
 
 export interface Chat {
