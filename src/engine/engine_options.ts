@@ -219,7 +219,6 @@ export interface EngineOptions {
 export interface ResolvedOptions {
   readonly contextLength: number;
   readonly maxRunningRequests: number;
-  /** Whether the caller asked for exactly this many. */
   readonly maxQueuedRequests: number;
   readonly maxTotalTokens: number | undefined;
   readonly pageSize: number;

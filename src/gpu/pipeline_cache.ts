@@ -9,6 +9,7 @@
  */
 import { DeviceError, KernelError } from "../errors.ts";
 import { FirstLaunch } from "./first_launch.ts";
+import { finished } from "./submit_poll.ts";
 
 /** A pipeline that may still be compiling. */
 export interface PipelineEntry {
@@ -106,8 +107,9 @@ export class PipelineCache {
     await this.ready();
     const failed = launches.find((one) => one.status === "rejected");
     if (failed !== undefined) throw failed.reason;
-    // What a lost device is given counts as done on some platforms: no launch fails then.
-    if (await Promise.race([this.#device.lost, undefined])) {
+    // What a lost device is given counts as done on some platforms, and the loss is told before that.
+    const { lost, queue } = this.#device;
+    if (await Promise.race([lost, finished(this.#device, queue.onSubmittedWorkDone())])) {
       throw new DeviceError("Cannot launch pipelines: the device is lost");
     }
     return launched;

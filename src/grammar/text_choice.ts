@@ -8,8 +8,8 @@ import { type CodePointAutomaton, type Grammar, grammarOf, regular } from "./exp
 import { GrammarError } from "./grammar_error.ts";
 
 /** Texts at most, and UTF-16 units of all of them: labels to choose from, not documents. */
-const MAX_TEXTS = 10_000;
-const MAX_UNITS = 100_000;
+export const MAX_TEXTS = 10_000;
+export const MAX_UNITS = 100_000;
 
 /**
  * @param source A list of texts, as JSON.

@@ -24,7 +24,9 @@ export async function readJsonBody(
   if (request.headers.has("content-type")) requireJsonContentType(request);
   const format = compressionOf(request);
   const sent = await readBytes(request, maxBytes);
-  const bytes = format === undefined ? sent : await decode(sent, format, maxBytes);
+  // Nothing is nothing, however it is said to be compressed.
+  const isPlain = format === undefined || sent.length === 0;
+  const bytes = isPlain ? sent : await decode(sent, format, maxBytes);
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
   let text: string;

@@ -32,6 +32,11 @@ export function filterDawnWarnings(): void {
   ownsTerminal = true;
 }
 
+/** Once an adapter is found, as other threads open files from then on. */
+export function leaveTerminal(): void {
+  ownsTerminal = false;
+}
+
 /** Everything but the two warnings. */
 export function withoutKnownWarnings(text: string): string {
   return text.replace(KNOWN, "");
@@ -53,7 +58,7 @@ export function searchQuietly<T>(search: () => T): T {
     }
   } finally {
     closeSync(terminal);
-    rmSync(folder, { recursive: true });
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -69,12 +74,15 @@ interface Aside {
 
 /** Undefined where this user may not open the terminal again, or write a file: a start goes on. */
 function prepare(): Aside | undefined {
+  let terminal: number | undefined;
   try {
+    terminal = openSync(pathOf(STDERR), "a");
     const folder = mkdtempSync(join(tmpdir(), "wisp-"));
     const file = join(folder, "stderr");
     writeFileSync(file, "");
-    return { terminal: openSync(pathOf(STDERR), "a"), folder, file };
+    return { terminal, folder, file };
   } catch {
+    if (terminal !== undefined) closeSync(terminal);
     return undefined;
   }
 }

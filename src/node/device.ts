@@ -14,7 +14,7 @@ import { DeviceError } from "../errors.ts";
 import { cpuDriverOf, deviceDescriptor } from "../gpu/device.ts";
 import { ADAPTER_PREFERENCES, type AdapterPreference } from "./adapter_preference.ts";
 import { cacheFolder } from "./cache_folder.ts";
-import { searchQuietly } from "./dawn_warnings.ts";
+import { leaveTerminal, searchQuietly } from "./dawn_warnings.ts";
 import { joinOr, OptionError } from "./option_parser.ts";
 import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
@@ -172,6 +172,7 @@ async function findAdapter(
         openGpus.set(key, gpu);
         installGlobals(dawn);
         tunePolling(describeAdapter(adapter));
+        leaveTerminal();
         return adapter;
       }
     }

@@ -83,11 +83,19 @@ function hasLoader(): boolean {
 
 /** GPUs that are there and that this user may not open. */
 function closedNodes(): readonly string[] {
-  if (!existsSync(RENDER_NODES)) return [];
-  return readdirSync(RENDER_NODES)
+  return namesIn(RENDER_NODES)
     .filter((name) => name.startsWith("renderD"))
     .map((name) => join(RENDER_NODES, name))
     .filter((path) => !isOpen(path));
+}
+
+/** None where there is no such folder, or it cannot be looked into. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }
 
 function isOpen(path: string): boolean {

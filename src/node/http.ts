@@ -6,8 +6,8 @@
 
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { createAdaptorServer } from "@hono/node-server";
-import { errorBody, HttpError } from "../http/error_response.ts";
+import { getRequestListener } from "@hono/node-server";
+import { errorBody, errorResponse, HttpError } from "../http/error_response.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "../http/request_id.ts";
 
 /** Anything with a `fetch`, such as a Hono app. */
@@ -50,10 +50,11 @@ export interface RunningServer {
  * @throws {Error} when the address cannot be used.
  */
 export async function serve(app: App, { host, port }: ServeOptions): Promise<RunningServer> {
-  const server = createAdaptorServer({
-    fetch: (request) => app.fetch(request),
+  const answer = getRequestListener((request) => app.fetch(request), {
     overrideGlobalObjects: false,
-  }) as Server;
+    errorHandler: unmadeRequest,
+  });
+  const server = createServer(answer);
   const connections = new Connections(server);
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
@@ -87,6 +88,15 @@ function refusal({ code, message }: NodeJS.ErrnoException): string {
     "",
     body,
   ].join("\r\n");
+}
+
+/** The answer to HTTP of which no `Request` can be made, such as a host with a space in it. */
+function unmadeRequest(cause: unknown): Response {
+  const isOfClient = cause instanceof Error && cause.name === "RequestError";
+  const error = isOfClient
+    ? new HttpError("malformed_request", `Cannot read the request: ${cause.message}`, { cause })
+    : cause;
+  return errorResponse(error, { [REQUEST_ID_HEADER]: requestIdOf(new Headers()) });
 }
 
 /**

@@ -33,7 +33,10 @@ export function packageVersion(): string {
 /** The version in the nearest package.json above a file. */
 export function packageVersionOf(file: string): string {
   const folder = dirname(file);
-  return readManifest(folder)?.version ?? packageVersionOf(folder);
+  const version = readManifest(folder)?.version;
+  if (version !== undefined) return version;
+  if (folder === file) throw new Error(`Cannot find the package of ${file}: it was moved`);
+  return packageVersionOf(folder);
 }
 
 /** The checkpoint that comes with the package. */

@@ -9,7 +9,8 @@
 import { InvalidRequestError } from "../errors.ts";
 import type { SamplingParams } from "../generation.ts";
 import { jsonSource } from "../grammar/json_source.ts";
-import { type Fields, isObject, requireString, wrongType } from "../http/fields.ts";
+import { MAX_TEXTS, MAX_UNITS } from "../grammar/text_choice.ts";
+import { type Fields, isObject, outOfRange, requireString, wrongType } from "../http/fields.ts";
 import { IDLE_STRUCTURED_OUTPUTS } from "./idle_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
 
@@ -80,7 +81,11 @@ function readOne(fields: Fields, readers: Readonly<Record<string, FormReader>>):
   const [first, second] = given;
   if (first === undefined) return {};
   if (second === undefined) return first.form;
-  const written = given.map(({ name, form }) => jsonSource(form, fields.path(name)));
+  const written = given.map(({ name, form }) => {
+    const { jsonSchema: schema } = form;
+    const isWritten = typeof schema === "string";
+    return jsonSource(isWritten ? { jsonSchema: readJson(schema) } : form, fields.path(name));
+  });
   const other = written.findIndex((text) => text !== written[0]);
   if (other < 0) return first.form;
   const names = given.map(({ name }) => name).join(" and ");
@@ -90,13 +95,22 @@ function readOne(fields: Fields, readers: Readonly<Record<string, FormReader>>):
   );
 }
 
+/** Of what is no JSON the text itself, which the grammar refuses. */
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 /** A schema, as an object, true or false, or JSON text. */
 function readSchema(fields: Fields, name: string): Form {
   const schema = fields.value(name);
   if (schema === undefined || schema === "") return {};
-  if (typeof schema === "string" || typeof schema === "boolean" || isObject(schema)) {
-    return { jsonSchema: schema };
-  }
+  if (typeof schema === "string" || typeof schema === "boolean") return { jsonSchema: schema };
+  // Written once, however many answers are asked for.
+  if (isObject(schema)) return { jsonSchema: jsonSource(schema, fields.path(name)) };
   throw wrongType(fields.path(name), "a schema or its JSON text", schema);
 }
 
@@ -105,7 +119,11 @@ function readChoice(fields: Fields, name: string): Form {
   if (list === undefined) return {};
   const path = fields.path(name);
   if (list.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
-  return { choice: list.map((item, i) => requireString(item, `${path}[${i}]`)) };
+  if (list.length > MAX_TEXTS) throw outOfRange(path, `at most ${MAX_TEXTS} texts`, list);
+  const choice = list.map((item, i) => requireString(item, `${path}[${i}]`));
+  const units = choice.reduce((sum, { length }) => sum + length, 0);
+  if (units > MAX_UNITS) throw outOfRange(path, `at most ${MAX_UNITS} characters`, list);
+  return { choice };
 }
 
 function readStructuredOutputs(fields: Fields, name: string): Form {

@@ -104,9 +104,9 @@ function given(candidates: Candidates, body: unknown): string {
   return candidates.find((path) => has(body, path.split("."))) ?? candidates.at(-1)!;
 }
 
-/** Whether there is such a field that is not null, in a batch of any of its items. */
+/** Whether there is such a field that says something, in a batch of any of its items. */
 function has(value: unknown, [name, ...rest]: readonly string[]): boolean {
-  if (name === undefined) return value !== undefined && value !== null;
+  if (name === undefined) return value !== undefined && value !== null && value !== "";
   if (Array.isArray(value)) return value.some((item) => has(item, [name, ...rest]));
   return isObject(value) && Object.hasOwn(value, name) && has(value[name], rest);
 }

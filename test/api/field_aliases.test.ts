@@ -36,13 +36,13 @@ const tag = '{"structures":[],"triggers":[]}';
 
 describe.each([CHAT, COMPLETIONS])("%s", (path) => {
   test.each([
-    [{ guided_json: schema }, { jsonSchema: schema }],
+    [{ guided_json: schema }, { jsonSchema: text }],
     [{ guided_json: text }, { jsonSchema: text }],
     [{ guided_json: true }, { jsonSchema: true }],
     [{ guided_regex: "a+" }, { regex: "a+" }],
     [{ guided_grammar: 'root ::= "a"' }, { ebnf: 'root ::= "a"' }],
     [{ guided_choice: ["yes", "no"] }, { choice: ["yes", "no"] }],
-    [{ structured_outputs: { json: schema } }, { jsonSchema: schema }],
+    [{ structured_outputs: { json: schema } }, { jsonSchema: text }],
     [{ structured_outputs: { json_object: true } }, { jsonSchema: { type: "object" } }],
     [{ structured_outputs: { regex: "a+", json: null } }, { regex: "a+" }],
     [{ structured_outputs: { choice: ["a", "b"] } }, { choice: ["a", "b"] }],
@@ -93,6 +93,8 @@ describe.each([CHAT, COMPLETIONS])("%s", (path) => {
     ],
     [{ guided_choice: [] }, "guided_choice cannot be empty"],
     [{ guided_choice: ["a", 1] }, "guided_choice[1] must be a string, got 1"],
+    [{ guided_choice: Array(10_001).fill("a") }, "guided_choice must be at most 10000 texts"],
+    [{ guided_choice: ["a".repeat(100_001)] }, "guided_choice must be at most 100000 characters"],
     [{ guided_choice: "a" }, 'guided_choice must be a list, got "a"'],
     [{ guided_json: [1] }, "guided_json must be a schema or its JSON text, got a list"],
     [{ guided_regex: 1 }, "guided_regex must be a string, got 1"],

@@ -110,7 +110,6 @@ describe("a compressed body", () => {
 
   test.each([
     ["plain JSON", Buffer.from("{}")],
-    ["nothing", Buffer.from("")],
     ["half of it", gzipSync(text).subarray(0, 40)],
     ["another coding", deflateSync(text)],
     ["more behind it", Buffer.concat([gzipSync(text), Buffer.from("more")])],
@@ -118,6 +117,14 @@ describe("a compressed body", () => {
   ])("that is %s is refused", async (_, bytes) => {
     const problem = "it is not gzip, as its Content-Encoding says";
     await expect(read(bytes, "gzip")).rejects.toMatchObject(refused(problem));
+  });
+
+  test("that is nothing is an empty one", async () => {
+    const whenEmpty = { none: true };
+    expect(await readJsonBody(request("", { "content-encoding": "gzip" }), 10, whenEmpty)).toBe(
+      whenEmpty,
+    );
+    await expect(read(Buffer.from(""), "gzip")).rejects.toMatchObject(refused("it is empty"));
   });
 
   test("that breaks off says so", async () => {

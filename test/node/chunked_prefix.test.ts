@@ -44,7 +44,7 @@ test.skipIf(!existsSync(defaultModelPath()))(
   async () => {
     vi.stubEnv(NAME, "8k");
     let stderr = "";
-    const code = await runCommand(["launch_server"], {
+    const code = await runCommand(["launch_server", "--port", "0"], {
       startEngine,
       stdout: { write: () => {} },
       stderr: { write: (text: string) => (stderr += text) },

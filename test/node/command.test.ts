@@ -110,7 +110,7 @@ describe("wisp launch_server", () => {
   });
 
   test("a start that fails prints one sentence and ends with 1", async () => {
-    const command = startCommand(["launch_server"], undefined, {
+    const command = startCommand(["launch_server", "--port", "0"], undefined, {
       start: async () => {
         throw new CheckpointError("config.json", "there is no such file");
       },

@@ -40,11 +40,14 @@ test.skipIf(!existsSync(defaultModelPath()))(
   "a start with weights that are FP8 and the option ends before a device is opened",
   async () => {
     let stderr = "";
-    const code = await runCommand(["launch_server", "--kv-cache-dtype", "fp8_e4m3"], {
-      startEngine,
-      stdout: { write: () => {} },
-      stderr: { write: (text: string) => (stderr += text) },
-    });
+    const code = await runCommand(
+      ["launch_server", "--port", "0", "--kv-cache-dtype", "fp8_e4m3"],
+      {
+        startEngine,
+        stdout: { write: () => {} },
+        stderr: { write: (text: string) => (stderr += text) },
+      },
+    );
     expect(code).not.toBe(0);
     expect(stderr).toContain(
       "Cannot use option --kv-cache-dtype fp8_e4m3: for weights that are already FP8 it must be auto or f32",

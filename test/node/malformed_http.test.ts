@@ -48,6 +48,18 @@ test.each([
   );
 });
 
+test.each([
+  ["a host with a space", "GET / HTTP/1.1\r\nhost: a b\r\n\r\n"],
+  ["a host with a path", "GET / HTTP/1.1\r\nhost: a/b\r\n\r\n"],
+  ["an address that is none", "GET http://[::bad/ HTTP/1.1\r\nhost: x\r\n\r\n"],
+])("%s", async (_, message) => {
+  const { status, text } = await send(message.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
+  expect(status).toBe(400);
+  const [head, body] = text.split("\r\n\r\n") as [string, string];
+  expect(head).toMatch(/\r\nx-request-id: [\da-f-]{36}(\r\n|$)/i);
+  expect(body).toContain('"message":"Cannot read the request: ');
+});
+
 test("behind an answered request, on the same connection, too", async () => {
   const good = Buffer.from("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
   const socket = await open(port);

@@ -3,8 +3,8 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { beforeAll, expect, test } from "vitest";
-import { program, scratch } from "./support/wisp.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { program, scratch, stopAll } from "./support/wisp.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let consumer: string;
@@ -49,6 +49,8 @@ beforeAll(() => {
   mkdirSync(join(consumer, "node_modules"));
   symlinkSync(join(root, "node_modules", "@types"), join(consumer, "node_modules", "@types"));
 });
+
+afterAll(stopAll);
 
 test.each(["nodenext", "bundler"])(
   "a strict consumer compiles with module resolution %s",

@@ -189,11 +189,25 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   trustRemoteCode: () => echoed(first, "trust_remote_code", true),
   modelPath: async () => {
     expect((await info(first)).model_path).toMatch(/wisp-llm\/examples\/tiny-deepseek-v3$/);
-    const { code, stderr } = await wisp(["launch_server", "--model", "/no/such/folder"]);
+    const { code, stderr } = await wisp([
+      "launch_server",
+      "--port",
+      "0",
+      "--model",
+      "/no/such/folder",
+    ]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("/no/such/folder")]);
   },
   revision: async () => {
-    const { code, stderr } = await wisp(["launch_server", "--model", "org/m", "--revision", "v2"]);
+    const { code, stderr } = await wisp([
+      "launch_server",
+      "--port",
+      "0",
+      "--model",
+      "org/m",
+      "--revision",
+      "v2",
+    ]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("wisp download org/m")]);
   },
   chatTemplate: async () => {
@@ -217,7 +231,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     expect(refused.status).toBe(400);
   },
   quantization: async () => {
-    const { code, stderr } = await wisp(["launch_server", "--quantization", "int4"]);
+    const { code, stderr } = await wisp(["launch_server", "--port", "0", "--quantization", "int4"]);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(/quantization|int4/);
   },

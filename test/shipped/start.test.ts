@@ -3,9 +3,14 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { withoutKnownWarnings } from "../../src/node/dawn_warnings.ts";
-import { scratch, shipped, wisp } from "./support/wisp.ts";
+import { environment, scratch, shipped, stopAll, wisp } from "./support/wisp.ts";
+
+afterAll(stopAll);
+
+/** A word of a shell's command. */
+const quoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`;
 
 const WARNING = (kind: string) =>
   `Warning: maxDynamic${kind}BuffersPerPipelineLayout artificially reduced from 1000000 to 16 to fit dynamic offset allocation limit.\n`;
@@ -15,8 +20,11 @@ test.skipIf(spawnSync("script", ["--version"]).status !== 0)(
   () => {
     const program = join(shipped(), "node_modules", "wisp-llm", "dist", "wisp.js");
     const options = "--port 0 --context-length 1000000";
-    const line = `${process.execPath} ${program} launch_server ${options}`;
-    const { stdout } = spawnSync("script", ["-qec", line, "/dev/null"], { encoding: "utf8" });
+    const line = `${quoted(process.execPath)} ${quoted(program)} launch_server ${options}`;
+    const { stdout } = spawnSync("script", ["-qec", line, "/dev/null"], {
+      encoding: "utf8",
+      env: environment(),
+    });
     expect(stdout).toMatch(/^Adapter: /m);
     expect(stdout).toContain("Cannot start: --context-length must be");
     expect(stdout).not.toContain("artificially reduced");

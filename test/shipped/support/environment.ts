@@ -81,7 +81,7 @@ const warns =
   (name: string, why: RegExp): VariableCheck =>
   async (folder) => {
     // The warnings come before the model is looked for.
-    const args = ["launch_server", "--model", "/no/such/folder"];
+    const args = ["launch_server", "--port", "0", "--model", "/no/such/folder"];
     const { stdout, stderr } = await wisp(args, { ...at(folder), env: { [name]: "1" } });
     expect(stdout + stderr).toMatch(
       new RegExp(`^Warning: the variable ${name} has no effect`, "m"),

@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { inject } from "vitest";
 import { cacheFolder } from "../../../src/node/cache_folder.ts";
@@ -59,17 +59,23 @@ export function adapterName(): "lavapipe" | "swiftshader" {
   return hasLavapipe() ? "lavapipe" : "swiftshader";
 }
 
-/** Whether Mesa's driver for the CPU is installed, which the start finds by this file. */
+/** Whether Mesa's driver for the CPU is installed; that of Mesa 22 is no adapter for Dawn. */
 function hasLavapipe(): boolean {
   const folder = "/usr/share/vulkan/icd.d";
-  return existsSync(folder) && readdirSync(folder).some((name) => /^lvp_icd.*\.json$/.test(name));
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return names
+    .filter((name) => /^lvp_icd.*\.json$/.test(name))
+    .some((name) => {
+      const { ICD } = JSON.parse(readFileSync(join(folder, name), "utf8"));
+      return Number(/^1\.(\d+)/.exec(ICD.api_version)?.[1]) >= 4;
+    });
 }
 
 /**
  * As little of this machine as a run can do with: no settings of the person who tests, an empty home,
  * and only the cache of compiled shaders shared, without which every start would compile again.
  */
-function environment(extra: WispOptions["env"] = {}): NodeJS.ProcessEnv {
+export function environment(extra: WispOptions["env"] = {}): NodeJS.ProcessEnv {
   const { PATH, VK_ICD_FILENAMES, VK_DRIVER_FILES, LD_LIBRARY_PATH } = process.env;
   const home = join(shipped(), "home");
   mkdirSync(home, { recursive: true });
@@ -79,15 +85,22 @@ function environment(extra: WispOptions["env"] = {}): NodeJS.ProcessEnv {
     VK_DRIVER_FILES,
     LD_LIBRARY_PATH,
     HOME: home,
+    // On a machine with a GPU too.
+    WISP_ADAPTER: adapterName(),
     MESA_SHADER_CACHE_DIR: process.env.MESA_SHADER_CACHE_DIR ?? join(cacheFolder(), "mesa"),
     ...extra,
   };
 }
 
+/** Processes that have not ended. */
+const running = new Set<ChildProcess>();
+
 /** Node itself, in the folder of an installation. */
 function node(args: readonly string[], options: WispOptions): ChildProcess {
   const { folder = shipped(), env, input = "" } = options;
   const child = spawn(process.execPath, args, { cwd: folder, env: environment(env) });
+  running.add(child);
+  child.once("close", () => running.delete(child));
   child.stdin!.on("error", () => {});
   child.stdin!.end(input);
   return child;
@@ -127,9 +140,6 @@ async function ended(child: ChildProcess): Promise<EndedWisp> {
   return { code, stdout: texts.stdout, stderr: texts.stderr };
 }
 
-/** Processes that were started to serve and have not ended. */
-const serving = new Set<ChildProcess>();
-
 /** Runs `wisp launch_server`, or another command that serves, until it listens and is healthy. */
 export async function serveWisp(
   args: readonly string[],
@@ -140,10 +150,8 @@ export async function serveWisp(
   const texts = collect(child);
   const closed = once(child, "close") as Promise<[number | null]>;
   let hasEnded = false;
-  serving.add(child);
   closed.then(() => {
     hasEnded = true;
-    serving.delete(child);
     child.emit("text");
   });
   const sees = async (text: RegExp) => {
@@ -182,7 +190,7 @@ export async function serveWisp(
 /** Ends what a file of tests has left running. */
 export async function stopAll(): Promise<void> {
   await Promise.all(
-    [...serving].map((child) => {
+    [...running].map((child) => {
       child.kill("SIGKILL");
       return once(child, "close");
     }),
