@@ -7,10 +7,11 @@
 
 /**
  * Whole families of names: private to the library that wrote the file, ids of special tokens (the
- * tokenizer and the generation defaults decide), what training drops, one trainer's own, penalties of
- * generation, and in what form a library returns its outputs.
+ * tokenizer and the generation defaults decide), what training drops, one trainer's own, penalties,
+ * beams and bans of generation, and in what form a library returns its outputs.
  */
-const FAMILIES = /^_|_token_id$|dropout|_pdrop$|^unsloth_|_penalty$|return_dict/;
+const FAMILIES =
+  /^_|_token_id$|dropout|_pdrop$|^unsloth_|_penalty$|return_dict|^num_(beam|return)|suppress_tokens$/;
 
 const NAMES: ReadonlySet<string> = new Set([
   // Bookkeeping.
@@ -61,19 +62,14 @@ const NAMES: ReadonlySet<string> = new Set([
   "use_cache",
   // Generation defaults.
   "bad_words_ids",
-  "begin_suppress_tokens",
   "do_sample",
   "early_stopping",
   "encoder_no_repeat_ngram_size",
   "max_length",
   "min_length",
   "no_repeat_ngram_size",
-  "num_beam_groups",
-  "num_beams",
-  "num_return_sequences",
   "output_scores",
   "remove_invalid_values",
-  "suppress_tokens",
   "temperature",
   "top_k",
   "top_p",

@@ -79,9 +79,10 @@ export class Fields {
       return;
     }
     const path = this.path(other);
-    throw new InvalidRequestError(
-      `${path} must be what ${this.path(name)} is, for which it is another name`,
+    throw outOfRange(
       path,
+      `what ${this.path(name)} is, for which it is another name: ${describe(own)}`,
+      given,
     );
   }
 

@@ -75,7 +75,7 @@ export function exitOnBrokenPipe(output: EventEmitter, exit: (code: number) => v
 }
 
 async function run([name, ...args]: readonly string[], context: CommandContext): Promise<void> {
-  if (name === "--help") {
+  if (name === "--help" || name === "help") {
     context.stdout.write(USAGE);
     return;
   }

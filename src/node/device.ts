@@ -83,6 +83,8 @@ const MANIFEST_FOLDERS = [
   "/etc/vulkan/icd.d",
   "/usr/local/share/vulkan/icd.d",
 ];
+/** Name of the file that tells a Vulkan loader of lavapipe. */
+const LAVAPIPE = /^lvp_icd.*\.json$/;
 const NO_ADAPTER =
   "Cannot find a GPU adapter: no Vulkan driver works here, install one with" +
   ' "apt-get install mesa-vulkan-drivers" (Mesa 25 or newer; on Debian 12 from bookworm-backports)';
@@ -192,7 +194,7 @@ function request(gpu: GPU): Promise<GPUAdapter | null> {
 function candidates(preference: AdapterPreference): readonly Candidate[] {
   const shipped = () => shippedDawn as unknown as Dawn;
   const system: Candidate = { dawn: shipped };
-  const lavapipe = manifestCandidates(MANIFEST_FOLDERS, /^lvp_icd.*\.json$/, shipped);
+  const lavapipe = manifestCandidates(MANIFEST_FOLDERS, LAVAPIPE, shipped);
   const packaged: Candidate = { dawn: packagedDawn };
   const chromium = manifestCandidates(
     foldersOf("/usr/lib", /^chromium/),
@@ -211,6 +213,11 @@ function candidates(preference: AdapterPreference): readonly Candidate[] {
     default:
       return preference satisfies never;
   }
+}
+
+/** Whether the system has lavapipe, of a version that works or not. */
+export function lavapipeIsInstalled(): boolean {
+  return MANIFEST_FOLDERS.some((folder) => foldersOf(folder, LAVAPIPE).length > 0);
 }
 
 function manifestCandidates(

@@ -5,6 +5,7 @@
  */
 import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { lavapipeIsInstalled } from "./device.ts";
 import type { AdapterFindings } from "./doctor_adapter.ts";
 import { swiftShaderIsInstalled } from "./swiftshader.ts";
 
@@ -60,7 +61,7 @@ function linuxAdvice(adapter: AdapterFindings | undefined): readonly Advice[] {
       remedy: "usermod --append --groups render USER, then log in again",
     });
   }
-  if (adapter === undefined || !/llvmpipe/i.test(adapter.name)) {
+  if (!lavapipeIsInstalled()) {
     advice.push({
       missing: "lavapipe, the fastest driver for the CPU",
       remedy:

@@ -14,7 +14,7 @@ const USAGE = `Usage: wisp doctor [options]
 Tells what this machine has for serving models, and what it lacks: versions, the adapter with its
 driver, features and limits, memory, folders, the server's address, variables that are set. The first
 thing to put into a report of a problem; secrets are left out. Nothing is downloaded. The exit code is
-0 when an adapter works, else 1.
+0 when an adapter works, 1 when none does, 2 when an option or WISP_ADAPTER names none.
 `;
 
 export const DOCTOR_OPTIONS = {

@@ -111,6 +111,10 @@ const FOREIGN_OPTIONS: readonly ForeignOption[] = [
     instead: NO_ENGINE_CHOICE,
   },
   { names: ["--guided-decoding-backend"], instead: "use --grammar-backend" },
+  {
+    names: ["--grammar", "--grammar-file", "--json-schema", "--json-schema-file"],
+    instead: "a request brings its own, as ebnf or json_schema",
+  },
   { names: ["--num-scheduler-steps", "--num-continuous-decode-steps"], instead: ALWAYS_BATCHED },
   {
     names: ["--enable-auto-tool-choice", "--jinja"],

@@ -91,7 +91,10 @@ export function parseOptions<const T extends OptionTable>(
       const flag = equals < 0 ? arg : arg.slice(0, equals);
       const key = findRow(table, flag);
       const given = equals < 0 ? undefined : arg.slice(equals + 1);
-      values[key] = readValue(table[key]!, flag, given, rest);
+      const row = table[key]!;
+      const whole = row.flags.find((known) => known.startsWith(flag));
+      const shown = whole === flag ? flag : `${flag} (${whole})`;
+      values[key] = readValue(row, shown, given, rest);
     } else {
       positionals.push(arg);
     }

@@ -90,6 +90,19 @@ describe("any JSON", () => {
   });
 
   test.each([
+    [{ items: { enum: [1] }, type: "array" }, "[\n    1,\n\t1\n]", "[\n     1\n]"],
+    [{ items: { enum: [1] }, type: "array" }, "[\n 1\n]", "[\n1\n ]"],
+    [{ items: { enum: [1] }, type: "array" }, "[\n\t1]", "[\n\t\t1]"],
+    [{ enum: [[[1]]] }, "[\n[\n        1\n    ]\n]", "[\n[\n         1]]"],
+    [{ enum: [[[1]]] }, "[\n\t[\n\t\t1\n\t]\n]", "[[1\n\t\t]]"],
+    [true, `[\n${" ".repeat(32)}1]`, `[\n${" ".repeat(33)}1]`],
+    [{ type: "array", items: { $ref: "#" } }, `[\n${" ".repeat(32)}[]]`, "[\n  1]"],
+  ])("lines are indented no further than values of %j nest", (schema, yes, no) => {
+    const accept = acceptorOfSchema(schema);
+    expect([accept(yes), accept(no)]).toEqual([true, false]);
+  });
+
+  test.each([
     "[\n\n1]",
     "[ \n1]",
     "[  1]",

@@ -116,7 +116,10 @@ describe("Fields", () => {
     expect([fields.integer("top_k"), fields.integer("a")]).toEqual([4, 1]);
     expect(() => fields.end()).not.toThrow();
     expect(() => new Fields({ top_k: 4, k: 5 }).alias("top_k", "k")).toThrow(
-      new InvalidRequestError("k must be what top_k is, for which it is another name", "k"),
+      new InvalidRequestError(
+        "k must be what top_k is, for which it is another name: 4, got 5",
+        "k",
+      ),
     );
   });
 

@@ -12,7 +12,8 @@
  *
  * Without a bound of its own, white space is what models and programs write: none, one space, or a
  * line break and indentation behind `{`, `[` and `,` and before `}` and `]`; none or one space behind
- * `:`. Where a grammar leaves more room, a weak model fills it until its answer is cut off.
+ * `:`. Lines are indented no further than values of the grammar nest. Where a grammar leaves more
+ * room, a weak model fills it until its answer is cut off.
  *
  * A string means Unicode text: half a surrogate pair, which JSON can spell as an escape, is none.
  *
@@ -46,9 +47,10 @@ export interface WhitespaceOptions {
   readonly maxWhitespace?: number | undefined;
 }
 
-/** Of the indentation of a line: sixteen levels of two spaces, or eight of four or of a tab. */
-const MAX_SPACES = 32;
-const MAX_TABS = 8;
+/** Levels that lines are indented by at most, where values nest deeper or without end. */
+export const MAX_LEVELS = 8;
+/** Of one level: four, two or fewer, or a tab. */
+const LEVEL_SPACES = 4;
 
 export const QUOTE = text('"');
 export const COMMA = rule("comma");
@@ -57,12 +59,6 @@ export const COLON = rule("colon");
 const CHARACTER = regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT))));
 
 const WHITE = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
-const INDENTATION = choice(
-  repeat(text(" "), { max: MAX_SPACES }),
-  repeat(text("\t"), { min: 1, max: MAX_TABS }),
-);
-/** Before an item, and before the bracket that closes the last one. */
-const GAP = optional(choice(text(" "), sequence(text("\n"), INDENTATION)));
 const VALUE = rule("value");
 const MEMBER = sequence(rule("string"), COLON, VALUE);
 const SCALARS = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
@@ -83,20 +79,37 @@ export const JSON_RULES: ReadonlySet<string> = new Set([...SPACE_RULES, ...RULES
 
 /** Rules that every grammar for JSON shares. */
 export function jsonRules({ maxWhitespace }: WhitespaceOptions = {}): Map<string, Expression> {
-  const spaces = maxWhitespace === undefined ? usualSpaces() : boundedSpaces(maxWhitespace);
+  const spaces =
+    maxWhitespace === undefined ? usualSpaces(MAX_LEVELS) : boundedSpaces(maxWhitespace);
   return new Map([...Object.entries(spaces), ...RULES]);
+}
+
+/** Takes from lines the indentation that no value of a grammar needs which nests so deep at most. */
+export function indentNoFurther(rules: Map<string, Expression>, levels: number): void {
+  for (const [name, expression] of Object.entries(usualSpaces(levels))) rules.set(name, expression);
 }
 
 type SpaceRules = Readonly<Record<(typeof SPACE_RULES)[number], Expression>>;
 
-function usualSpaces(): SpaceRules {
+function usualSpaces(levels: number): SpaceRules {
   return {
-    comma: sequence(text(","), GAP),
+    comma: sequence(text(","), gap(levels)),
     colon: sequence(text(":"), optional(text(" "))),
-    open: GAP,
-    close: GAP,
+    open: gap(levels),
+    // It stands where the line of its opening bracket begins.
+    close: gap(Math.max(0, levels - 1)),
     hollow: EMPTY,
   };
+}
+
+/** Before an item, or before the bracket that closes the last one. */
+function gap(levels: number): Expression {
+  const indentation = choice(
+    repeat(text(" "), { max: LEVEL_SPACES * levels }),
+    repeat(text("\t"), { min: 1, max: Math.max(1, levels) }),
+  );
+  const line = levels === 0 ? EMPTY : indentation;
+  return optional(choice(text(" "), sequence(text("\n"), line)));
 }
 
 function boundedSpaces(max: number): SpaceRules {

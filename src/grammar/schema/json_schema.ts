@@ -31,10 +31,11 @@ import { CaseAnalysis, placeErrors } from "./cases.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { Dialect } from "./dialect.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
-import { jsonRules, type WhitespaceOptions } from "./json_grammar.ts";
+import { indentNoFurther, jsonRules, MAX_LEVELS, type WhitespaceOptions } from "./json_grammar.ts";
 import { parseJson } from "./json_text.ts";
 import { JSON_TYPES, type JsonType, type JsonValue } from "./json_value.ts";
 import { machineExpression } from "./machine.ts";
+import { nestingOf } from "./nesting.ts";
 import { numberExpression } from "./number_language.ts";
 import { objectExpression } from "./object_grammar.ts";
 import { checkSize } from "./schema_size.ts";
@@ -89,6 +90,9 @@ class SchemaCompilation {
       const place = next.literals[0]?.node ?? tree.root;
       this.#rules.set(this.#nameOf(next), placeErrors(place, write));
     }
+    if (options.maxWhitespace !== undefined) return;
+    const { root: name } = this.grammar;
+    indentNoFurther(this.#rules, nestingOf(this.#rules, { root: name, most: MAX_LEVELS }));
   }
 
   #nameOf(value: Conjunction): string {
