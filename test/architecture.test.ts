@@ -1,10 +1,10 @@
 /**
- * Keeps the source as design and CONTRIBUTING.md draw it: floors, sizes, names, kernel trios.
+ * Keeps the source as docs/architecture.md draws it: floors, sizes, names, kernel trios.
  *
  * @module
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -21,8 +21,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/layers/"],
   ["src/models/"],
   ["src/engine/"],
-  ["src/disaggregation/"],
-  ["src/server/", "src/router/"],
+  ["src/server/"],
   ["src/node/", "src/browser/", "src/index.ts"],
 ];
 
@@ -33,7 +32,7 @@ const FORBIDDEN: readonly { readonly from: readonly string[]; readonly to: reado
     to: ["src/gpu/", "kernels/"],
   },
   {
-    from: ["src/server/", "src/router/"],
+    from: ["src/server/"],
     to: ["src/gpu/", "kernels/", "src/cache/", "src/layers/", "src/models/", "src/engine/"],
   },
 ];
@@ -112,6 +111,25 @@ function violations(
 }
 
 describe("floors", () => {
+  test("docs/architecture.md draws them", () => {
+    const page = readFileSync(posix.join(root, "docs/architecture.md"), "utf8");
+    const rows = [...page.matchAll(/^\| (\d+) \| (`.*?`) \| .+ \|$/gm)];
+    const drawn = rows.map(([, number, cell]) => ({
+      number: Number(number),
+      homes: [...cell!.matchAll(/`([^`]+)`/g)].map(([, home]) => home!),
+    }));
+    const wanted = FLOORS.map((homes, number) => ({
+      number,
+      homes: homes.map((home) => home.replace(/\/$/, "")).sort(),
+    }));
+    const sorted = drawn.map(({ number, homes }) => ({ number, homes: homes.sort() }));
+    expect(sorted).toEqual(wanted.reverse());
+  });
+
+  test("every floor is there", () => {
+    expect(FLOORS.flat().filter((home) => !existsSync(posix.join(root, home)))).toEqual([]);
+  });
+
   test("every file has a place", () => {
     const strays = product.filter(({ path }) => floor(path) < 0 && !path.endsWith(".d.ts"));
     expect(strays.map(({ path }) => path)).toEqual([]);

@@ -25,9 +25,8 @@ import {
 } from "./support/gqa_configs.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const readme = readFileSync(join(root, "README.md"), "utf8");
 
-/** The option table, as README shows it. */
+/** The option table, as docs/options.md shows it. */
 function optionTable(table: OptionTable): string {
   const rows = Object.values(table);
   const works = rows.filter(({ neutral }) => neutral === undefined);
@@ -43,7 +42,7 @@ function optionTable(table: OptionTable): string {
 |---|---|---|
 ${lines.join("\n")}
 
-Known and refused by name until their capability exists, except with a value that asks for what is done anyway: ${names}.
+The program knows these options too and refuses them, each with an error that names it, until their capability exists; it takes a value that asks for what is done anyway: ${names}.
 `;
 }
 
@@ -117,17 +116,20 @@ ${rows.join("\n")}
 `;
 }
 
-test("README's tables are what the code says (WISP_UPDATE_README=1 writes them)", async () => {
-  const tables = {
-    absent: absentTable(),
-    options: optionTable(LAUNCH_OPTIONS),
-    memory: await memoryTable(),
-  };
-  const wanted = Object.entries(tables).reduce((text, [name, table]) => {
+test.each([
+  ["docs/http.md", "absent", absentTable],
+  ["docs/options.md", "options", () => optionTable(LAUNCH_OPTIONS)],
+  ["docs/models.md", "memory", memoryTable],
+] as const)(
+  "%s: the table of %s is what the code says (WISP_UPDATE_README=1 writes it)",
+  async (path, name, makeTable) => {
+    const page = join(root, path);
+    const text = readFileSync(page, "utf8");
     const marked = new RegExp(`(<!-- ${name} -->\n).*?(<!-- /${name} -->)`, "s");
     expect(text).toMatch(marked);
-    return text.replace(marked, (_, begin, end) => begin + table + end);
-  }, readme);
-  if (process.env.WISP_UPDATE_README === "1") writeFileSync(join(root, "README.md"), wanted);
-  expect(readFileSync(join(root, "README.md"), "utf8")).toBe(wanted);
-});
+    const table = await makeTable();
+    const wanted = text.replace(marked, (_, begin, end) => begin + table + end);
+    if (process.env.WISP_UPDATE_README === "1") writeFileSync(page, wanted);
+    expect(readFileSync(page, "utf8")).toBe(wanted);
+  },
+);

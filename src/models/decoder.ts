@@ -121,7 +121,7 @@ export class Decoder implements Model {
 
   ignores(name: string): boolean {
     if (name === "lm_head.weight" && this.#shape.tiedEmbeddings) return true;
-    // Inputs are not rounded by scales that somebody measured: see the table of models in README.
+    // Inputs are not rounded by static scales: see the table of weights in docs/models.md.
     if (name.endsWith(".input_scale")) return true;
     if (this.#isOfOtherRank(name)) return true;
     // Layers beyond the last are the multi-token-prediction module.

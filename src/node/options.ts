@@ -1,6 +1,6 @@
 /**
- * Every option of the commands, one row each: the parser, the help and the README's table are made
- * from these rows.
+ * Every option of the commands, one row each: the parser, the help and the table of docs/options.md
+ * are made from these rows.
  *
  * @module
  */

@@ -114,7 +114,7 @@ describe("671 billion parameters of DeepSeek-V3", () => {
     ["awq", 80, 8, 1],
     ["int8", 80, 16, 2],
     ["int8", 40, 32, 4],
-    // The rest of README's table.
+    // The rest of the table in docs/models.md.
     ["int8", 141, 8, 1],
     ["fp8", 40, 32, 4],
     ["bf16", 40, 64, 8],

@@ -122,13 +122,13 @@ test("app.fetch is a function of Request", async () => {
   expect((await app.fetch(new Request("http://wisp.test/health"))).status).toBe(200);
 });
 
-test("README names every endpoint", () => {
-  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+test("docs/http.md names every endpoint", () => {
+  const page = readFileSync(new URL("../../docs/http.md", import.meta.url), "utf8");
   const metrics = { contentType: "text/plain", text: async () => "" };
   const { routes } = createApp(new ScriptedEngine(), { metrics });
   const paths = new Set(routes.map(({ path }) => path.replace(":id{.+}", "{id}")));
   const known = (path: string) => path === "/*" || UNSUPPORTED_ENDPOINTS.has(path);
-  const named = (path: string) => readme.includes(`${path.replace(/^\/v1(?=\/(de)?tok)/, "")}\``);
+  const named = (path: string) => page.includes(`${path.replace(/^\/v1(?=\/(de)?tok)/, "")}\``);
   expect(paths.size).toBeGreaterThan(15);
   expect([...paths].filter((path) => !known(path) && !named(path))).toEqual([]);
 });

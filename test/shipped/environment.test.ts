@@ -1,21 +1,21 @@
-/** Every variable of the README in the installed program. */
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+/** Every variable of README and docs in the installed program. */
 import { afterAll, describe, expect, test } from "vitest";
+import { PAGES, README } from "../support/documents.ts";
 import { OF_LAVAPIPE, VARIABLES, withoutEnvironment } from "./support/environment.ts";
 import { adapterName, shipped, stopAll } from "./support/wisp.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const isLavapipe = adapterName() === "lavapipe";
 
 afterAll(stopAll);
 
-test("every variable that the README names for servers has its test here", () => {
-  const readme = readFileSync(`${root}README.md`, "utf8");
-  const named = [...readme.matchAll(/`\$?([A-Z]+(?:_[A-Z]+)+(?:_\*)?)\b\*?[^`]*`/g)];
+/** Pages about the source: they name constants, and variables of tests and benches. */
+const OF_THE_SOURCE = ["architecture", "kernels", "performance"].map((name) => `docs/${name}.md`);
+
+test("every variable that README and docs name for servers has its test here", () => {
+  const pages = [README, ...PAGES].filter(({ path }) => !OF_THE_SOURCE.includes(path));
+  const text = pages.map((page) => page.text).join("\n");
+  const named = [...text.matchAll(/`\$?([A-Z]+(?:_[A-Z]+)+(?:_\*)?)\b\*?[^`]*`/g)];
   const names = new Set(named.map(([, name]) => name!));
-  // What the tests themselves are told.
-  for (const ours of ["WISP_TEST_FULL", "WISP_UPDATE_README"]) names.delete(ours);
   const tested = Object.keys(VARIABLES);
   const covers = (name: string) =>
     tested.some((known) => known === name || known.replace("_*", "") === name.replace(/_$/, ""));

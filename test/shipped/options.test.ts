@@ -1,5 +1,6 @@
 /**
- * Every option of the README's table with the installed program: it works, or it is refused by name.
+ * Every option of docs/options.md with the installed program: it works, or the parser refuses it and
+ * names it.
  *
  * Two servers take between them all options that work, and the checks of an option look for its effect.
  */

@@ -1,5 +1,5 @@
 /**
- * What each variable of the README does in an installed program, as checks that any installation can
+ * What each variable of the documents does in an installed program, as checks that any installation can
  * be put to.
  *
  * @module
