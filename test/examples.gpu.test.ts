@@ -1,5 +1,6 @@
 /**
- * Runs the examples and the README's one in processes of their own, against the built package.
+ * Runs the examples, and the programs of README and docs, in processes of their own, against the
+ * built package.
  *
  * @module
  */
@@ -10,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { transformWithOxc } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { buildPackage } from "./support/build_package.ts";
+import { DOCUMENTS, runsInNode, snippetsOf } from "./support/documents.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
@@ -53,12 +55,38 @@ async function run(name: string, source: string): Promise<Ended> {
   return { status, output, errors };
 }
 
-test("the README's library example runs and ends by itself", async () => {
-  const block = /## Library\s+```\w+\n(.*?)```/s.exec(read("README.md"));
-  const { status, output, errors } = await run("readme", block![1]!);
-  expect(status, errors).toBe(0);
-  expect(output.trim()).not.toBe("");
+/** Programs of README and docs, and what they print. */
+const PROGRAMS: Readonly<Record<string, RegExp>> = {
+  "README.md 1": /Tokyo/,
+  "docs/library.md 2": /^ http:\/\/127\.0\.0\.1:\d+$/m,
+  "docs/library.md 3": /./,
+  "docs/operation.md 1": /attention\/mla_decode/,
+  "docs/structured-output.md 1": /^true$/m,
+};
+
+/** It tries every form of the kernels, which takes minutes. */
+const TUNES = "docs/operation.md 2";
+
+const programs = new Map(
+  DOCUMENTS.flatMap((page) =>
+    snippetsOf(page)
+      .filter(runsInNode)
+      .map(({ code }, i) => [`${page.path} ${i + 1}`, code] as const),
+  ).filter(([, code], i, all) => all.findIndex(([, other]) => other === code) === i),
+);
+
+test("every program of README and docs for Node runs here", () => {
+  expect([...programs.keys()].sort()).toEqual([...Object.keys(PROGRAMS), TUNES].sort());
 });
+
+test.each(Object.entries(PROGRAMS))(
+  "the program of %s runs and ends by itself",
+  async (name, printed) => {
+    const { status, output, errors } = await run(name.replaceAll(/\W/g, "_"), programs.get(name)!);
+    expect(status, errors).toBe(0);
+    expect(output).toMatch(printed);
+  },
+);
 
 test("examples/library answers one, several, some with a shared prefix, and an aborted request", async () => {
   const { status, output, errors } = await run("library", read("examples/library/main.ts"));
