@@ -67,7 +67,7 @@ const PROGRAMS: Readonly<Record<string, RegExp>> = {
 /** It tries every form of the kernels, which takes minutes. */
 const TUNES = "docs/operation.md 2";
 
-const programs = new Map(
+const programs = new Map<string, string>(
   DOCUMENTS.flatMap((page) =>
     snippetsOf(page)
       .filter(runsInNode)

@@ -53,6 +53,29 @@ function missingPaths(document: Document): readonly string[] {
   });
 }
 
+/** Files that a sentence puts into a folder in which they are not: "`a.ts` and `b.ts` of `src/c`". */
+function misplacedFiles(document: Document): readonly string[] {
+  const files = "((?:`[\\w.]+\\.ts`(?: \\([^)]*\\))?(?:, | and )?)+)";
+  const folder = "`((?:src|kernels)[\\w/]*)`";
+  const behind = [...proseOf(document).matchAll(new RegExp(`${files} of ${folder}`, "g"))];
+  const before = [...proseOf(document).matchAll(new RegExp(`${folder}: ${files}`, "g"))];
+  const pairs = [
+    ...behind.map(([, list, home]) => ({ list: list!, home: home! })),
+    ...before.map(([, home, list]) => ({ list: list!, home: home! })),
+  ];
+  return pairs.flatMap(({ list, home }) =>
+    [...list.matchAll(/`([\w.]+\.ts)`/g)]
+      .map(([, name]) => name!)
+      .filter((name) => !isUnder(home, name))
+      .map((name) => `${home}/${name}`),
+  );
+}
+
+/** Whether a folder has a file of this name, in a folder of its own too. */
+function isUnder(folder: string, name: string): boolean {
+  return files.some((path) => path.startsWith(`${folder}/`) && posix.basename(path) === name);
+}
+
 /** `bench/gpu` is what `npm run bench` is told to run: files that begin so. */
 function isBench(span: string): boolean {
   return span.startsWith("bench/") && files.some((path) => path.startsWith(span));
@@ -78,14 +101,18 @@ test("README leads to every page of docs", () => {
 describe.each(DOCUMENTS.map((document) => [document.path, document] as const))("%s", (_, page) => {
   test("links resolve", () => expect(brokenLinks(page)).toEqual([]));
 
-  test("files and folders that it names exist", () => expect(missingPaths(page)).toEqual([]));
+  test("files and folders that it names exist", () => {
+    expect([...missingPaths(page), ...misplacedFiles(page)]).toEqual([]);
+  });
 });
 
 test("a link to a missing file or heading is found, and a missing folder", () => {
-  const text = "[a](http.md#no-such) [b](none.md) [c](http.md#errors) `src/none` `no_such.ts`";
+  const links = "[a](http.md#no-such) [b](none.md) [c](http.md#errors)";
+  const text = `${links} \`src/none\` \`no_such.ts\`, \`stop.ts\` and \`auth.ts\` of \`src/engine\``;
   const page = { path: "docs/page.md", text };
   expect(brokenLinks(page)).toEqual(["http.md#no-such", "none.md"]);
   expect(missingPaths(page)).toEqual(["src/none", "no_such.ts"]);
+  expect(misplacedFiles(page)).toEqual(["src/engine/no_such.ts", "src/engine/auth.ts"]);
 });
 
 describe("docs/architecture.md", () => {

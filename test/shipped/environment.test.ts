@@ -9,7 +9,9 @@ const isLavapipe = adapterName() === "lavapipe";
 afterAll(stopAll);
 
 /** Pages about the source: they name constants, and variables of tests and benches. */
-const OF_THE_SOURCE = ["architecture", "kernels", "performance"].map((name) => `docs/${name}.md`);
+const OF_THE_SOURCE = ["architecture", "kernels", "performance", "testing"].map(
+  (name) => `docs/${name}.md`,
+);
 
 test("every variable that README and docs name for servers has its test here", () => {
   const pages = [README, ...PAGES].filter(({ path }) => !OF_THE_SOURCE.includes(path));
