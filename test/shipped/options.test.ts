@@ -389,13 +389,3 @@ test("every option that works has its test here", () => {
 describe("options that work", () => {
   test.each(Object.keys(EFFECTS))("%s", (key) => EFFECTS[key]!());
 });
-
-describe.concurrent("options whose capability is missing are refused by name", () => {
-  test.for(Object.entries(PLANNED_OPTIONS))("%s", async ([, { flags, kind }], { expect }) => {
-    const value = kind === "integer" ? ["7"] : ["other"];
-    const args = ["launch_server", flags[0], ...(kind === "flag" ? [] : value)];
-    const { code, stdout, stderr } = await wisp(args);
-    expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(new RegExp(`^Cannot use option ${flags[0]}.*not supported yet\n$`));
-  });
-});
