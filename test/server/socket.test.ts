@@ -35,6 +35,10 @@ function init(body: unknown, signal: AbortSignal | null = null): RequestInit {
   return { method: "POST", headers, body: JSON.stringify(body), signal };
 }
 
+/** Goes on behind its first chunk only when it is ended. */
+const held = () => ({
+  gate: (chunk: number) => (chunk === 0 ? Promise.resolve() : new Promise<void>(() => {})),
+});
 const slowly = () => ({ gate: () => new Promise<void>((resolve) => setTimeout(resolve, 2)) });
 const endless = { max_new_tokens: null, ignore_eos: true };
 
@@ -47,7 +51,7 @@ test("a stream arrives piece by piece", async () => {
 });
 
 test("a closed connection ends a stream, without an error being reported", async () => {
-  const { url, engine, reportError } = await listen({ script: slowly });
+  const { url, engine, reportError } = await listen({ script: held });
   const client = new AbortController();
   const body = { text: "abc", stream: true, rid: "r", sampling_params: endless };
   const response = await fetch(`${url}/generate`, init(body, client.signal));
@@ -59,7 +63,7 @@ test("a closed connection ends a stream, without an error being reported", async
 });
 
 test("a closed connection ends a batch that is not streamed", async () => {
-  const { url, engine, reportError } = await listen({ script: slowly });
+  const { url, engine, reportError } = await listen({ script: held });
   const client = new AbortController();
   const body = { text: ["abc", "def"], rid: "r", sampling_params: endless };
   const response = fetch(`${url}/generate`, init(body, client.signal));
