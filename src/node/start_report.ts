@@ -141,15 +141,16 @@ function describe({ name, driver, backend }: AdapterDescription): string {
 }
 
 function barProgress(output: Output): StartReport["progress"] {
+  let shown = "";
   return (progress) => {
     const { phase, done, total } = progress;
     const share = total === 0 ? 1 : done / total;
     const filled = Math.round(share * BAR_WIDTH);
     const bar = "#".repeat(filled) + "-".repeat(BAR_WIDTH - filled);
     const end = done >= total ? "\n" : "";
-    output.write(
-      `\r${PHASES[phase].padEnd(18)}[${bar}] ${percent(share)}${counted(progress)}${end}`,
-    );
+    const text = `\r${PHASES[phase].padEnd(18)}[${bar}] ${percent(share)}${counted(progress)}${end}`;
+    if (text !== shown) output.write(text);
+    shown = text;
   };
 }
 

@@ -20,6 +20,8 @@ test("lineReport() draws progress as a bar on a terminal", () => {
   const terminal = output(true);
   const report = reportTo(terminal);
   report.progress(half);
+  // Looks the same, and is not drawn again.
+  report.progress({ phase: "weights", done: 501, total: 1000 });
   report.progress(all);
   expect(terminal.written).toEqual([
     `\rLoading weights   [${"#".repeat(15)}${"-".repeat(15)}] 50%`,
