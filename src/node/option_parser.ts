@@ -93,7 +93,7 @@ export function parseOptions<const T extends OptionTable>(
       const given = equals < 0 ? undefined : arg.slice(equals + 1);
       const row = table[key]!;
       const whole = row.flags.find((known) => known.startsWith(flag));
-      const shown = whole === flag ? flag : `${flag} (${whole})`;
+      const shown = row.flags.includes(flag) ? flag : `${flag} (${whole})`;
       values[key] = readValue(row, shown, given, rest);
     } else {
       positionals.push(arg);

@@ -118,6 +118,20 @@ describe("parseOptions", () => {
   });
 });
 
+test("the error of a shortened option names it whole, that of an alias does not", () => {
+  const problem = (...args: readonly string[]) => {
+    try {
+      parseOptions(LAUNCH_OPTIONS, args);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return "";
+  };
+  expect(problem("--devi", "cuda")).toMatch(/^Cannot use option --devi \(--device-memory\) cuda: /);
+  expect(problem("--model-path=")).toMatch(/^Cannot use option --model-path /);
+  expect(problem("--model=")).toMatch(/^Cannot use option --model /);
+});
+
 describe("names of other servers' options", () => {
   const flags = Object.values(LAUNCH_OPTIONS).flatMap((row) => row.flags);
 
