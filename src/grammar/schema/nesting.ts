@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Expression } from "../expression.ts";
+import { childrenOf, type Expression } from "../expression.ts";
 
 const BRACKETS: readonly (readonly [open: string, close: string])[] = [
   ["{", "}"],
@@ -40,7 +40,7 @@ export function nestingOf(
 function depthOf(expression: Expression, depths: ReadonlyMap<string, number>): number {
   if (expression.kind === "rule") return depths.get(expression.name) ?? 0;
   let inner = 0;
-  for (const part of partsOf(expression)) inner = Math.max(inner, depthOf(part, depths));
+  for (const part of childrenOf(expression)) inner = Math.max(inner, depthOf(part, depths));
   return isEnclosed(expression) ? inner + 1 : inner;
 }
 
@@ -49,19 +49,6 @@ function isEnclosed(expression: Expression): boolean {
   const [first, last] = [expression.parts[0], expression.parts.at(-1)];
   if (first?.kind !== "text" || last?.kind !== "text") return false;
   return BRACKETS.some(([open, close]) => first.text === open && last.text === close);
-}
-
-function partsOf(expression: Expression): readonly Expression[] {
-  switch (expression.kind) {
-    case "sequence":
-      return expression.parts;
-    case "choice":
-      return expression.options;
-    case "repeat":
-      return [expression.body];
-    default:
-      return [];
-  }
 }
 
 /** Names of the rules that a rule needs, each behind those that it refers to. No recursion over rules. */
@@ -84,6 +71,6 @@ function referredFirst(rules: ReadonlyMap<string, Expression>, root: string): re
 
 function namesIn(expression: Expression, names = new Set<string>()): ReadonlySet<string> {
   if (expression.kind === "rule") names.add(expression.name);
-  for (const part of partsOf(expression)) namesIn(part, names);
+  for (const part of childrenOf(expression)) namesIn(part, names);
   return names;
 }
