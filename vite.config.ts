@@ -30,12 +30,11 @@ const gpuTests = ["test/**/*.gpu.test.ts"];
 const shippedTests = "test/shipped/**/*.test.ts";
 /** Tests over sockets and of commands, which import nothing of a server but what the package exports. */
 const ofBuiltFiles = [
-  ...["access_options", "bench_serving", "command", "http", "kernel_profile"],
-  ...["malformed_http", "serving"],
-].map((name) => `test/node/${name}.test.ts`);
-ofBuiltFiles.push("test/api/4_4_disaggregated.test.ts", "test/api/http_cases.test.ts");
-ofBuiltFiles.push("test/server/{slow_clients,socket,socket_fuzz}.test.ts");
-ofBuiltFiles.push("test/server/openai_{client,tools}.test.ts");
+  "test/api/4_4_disaggregated.test.ts",
+  "test/api/http_cases.test.ts",
+  "test/node/{access_options,bench_serving,command,http,kernel_profile,malformed_http,serving}.test.ts",
+  "test/server/{openai_client,openai_tools,slow_clients,socket,socket_fuzz}.test.ts",
+];
 
 const UNOPTIMIZED = "lavapipe_unoptimized";
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */

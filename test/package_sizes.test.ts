@@ -83,7 +83,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 test.each([
   ["EngineError", 6_000],
   ["compileGrammar", 50_000],
-  ["createApp", 45_000],
+  ["createApp", 43_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
   sizes[`only ${name}`] = gzipped(code);
