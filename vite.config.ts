@@ -21,6 +21,7 @@ const shared = {
   // A model is loaded in a hook, which takes a while on SwiftShader.
   hookTimeout: timeout,
   setupFiles: ["test/support/setup.ts"],
+  globalSetup: ["test/support/package/shared_builds.ts"],
 };
 
 const allTests = ["test/**/*.test.ts"];
@@ -30,24 +31,72 @@ const gpuTests = ["test/**/*.gpu.test.ts"];
 const shippedTests = "test/shipped/**/*.test.ts";
 /** Tests over sockets and of commands, which import nothing of a server but what the package exports. */
 const ofBuiltFiles = [
-  "test/api/4_4_disaggregated.test.ts",
-  "test/api/http_cases.test.ts",
-  "test/node/{access_options,bench_serving,command,http,kernel_profile,malformed_http,serving}.test.ts",
-  "test/server/{openai_client,openai_tools,slow_clients,socket,socket_fuzz}.test.ts",
+  "test/api/service/disaggregated_options.test.ts",
+  "test/api/fields/http_cases.test.ts",
+  "test/node/**/{access_options,bench_serving,command,http,kernel_profile,malformed_http,serving}.test.ts",
+  "test/server/**/{openai_client,openai_tools,slow_clients,socket,socket_fuzz}.test.ts",
 ];
 
-const UNOPTIMIZED = "lavapipe_unoptimized";
+/** Tests of browsers, bundlers, processes and large models, which `npm run test:drivers` has. */
+const longTests = [
+  "test/browser/**/{demo,demo_screenshots,demo_storage,local_endpoint,package,storage}.test.ts",
+  "test/browser/worker_engine.test.ts",
+  "test/start.test.ts",
+  "test/browser/device/{device_page,firefox,firefox_readback,kernels}.test.ts",
+  "test/{load_memory,runtimes}.test.ts",
+];
+
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */
-const ofManyShapes = ["test/kernels/**/*.gpu.test.ts", "test/models/random_*.gpu.test.ts"];
+const ofManyShapes = ["test/kernels/**/*.gpu.test.ts", "test/models/random/*.gpu.test.ts"];
+/** Kernels beside their references: each case in one tuning in `npm test`, else in every one. */
+const kernelChecks = "test/kernels/checks/*.gpu.test.ts";
+
+/** Of them those that cost much and tell of few changes, which `npm run test:drivers` has. */
+const longOfManyShapes = [
+  // A kernel to compile for each fault, a model for each case.
+  "test/kernels/planted_faults/*.gpu.test.ts",
+  "test/models/random/*.gpu.test.ts",
+  // Forms of kernels that tuning finds and that GPUs take.
+  "test/kernels/{tune,tune_faults}.gpu.test.ts",
+  "test/kernels/attention/{attention_tunings,gqa_forms,gqa_write_decode}.gpu.test.ts",
+  "test/kernels/linear/matrix_self_test.gpu.test.ts",
+  // Chi-square of a hundred thousand draws.
+  "test/kernels/sampling.gpu.test.ts",
+];
+/** The same of the other tests on a GPU. */
+const longGpuTests = [
+  // Many models.
+  "test/models/{gpu_rows,oracle}.gpu.test.ts",
+  "test/parallel/ranks.gpu.test.ts",
+  "test/server/routes/any_weights.gpu.test.ts",
+  // Numeric classes that are asked for by name, and forms that GPUs take.
+  "test/models/classes/*.gpu.test.ts",
+  "test/engine/**/{pipelines,staged_forms}.gpu.test.ts",
+  "test/node/device/kernel_tuning.gpu.test.ts",
+  // Devices of the least limits, ranks that cannot be, kernels of a whole command, several engines.
+  "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
+  "test/parallel/refusals.gpu.test.ts",
+  "test/server/wire/embedded_tools.gpu.test.ts",
+  "test/examples.gpu.test.ts",
+  // An engine whose device is lost compiles everything again; the server's own test stays.
+  "test/engine/load/device_loss.gpu.test.ts",
+];
+
+/** What begins, so that no worker ends with one of them alone: by what a path contains. */
+const FIRST = [
+  ...["/kernels/checks/", "/kernels/planted_faults/", "/firefox.test", "/demo.test"],
+  ...["/random_checkpoints.", "/ranks.", "/matrix_class.", "/golden.", "/commands.", "/start.test"],
+];
 
 /**
  * Without durations of an earlier run, files go by their size, which says nothing of the checks:
- * three lines that find a hundred kernels. They begin, so that no worker ends with them alone.
+ * three lines that find a hundred kernels.
  */
-class ChecksFirst extends BaseSequencer {
+class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification) =>
-      (project.name === UNOPTIMIZED ? 0 : 2) + (moduleId.includes("/kernels/checks/") ? 0 : 1);
+      (project.name.endsWith("_unoptimized") ? 0 : 2) +
+      (FIRST.some((part) => moduleId.includes(part)) ? 0 : 1);
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }
 }
@@ -68,58 +117,92 @@ function lavapipeWorks(): boolean {
   return spawnSync(process.execPath, args, { cwd: root, env, stdio: "ignore" }).status === 0;
 }
 
-/**
- * All tests with the code that users run; where the command line asks for it, as `npm test` does,
- * those of many shapes in a project without LLVM's optimizations, which take more time there than
- * they save. The long campaign tests the optimized code everywhere.
- */
-function lavapipeProjects() {
-  // A plain build and the quick runs have no use for the answer.
-  if (process.env.VITEST === undefined || !process.argv.includes("lavapipe")) return [];
-  if (!lavapipeWorks()) {
-    console.log(
-      "Project lavapipe is left out: it needs Mesa 25 or newer, on Debian 12" +
-        ' "apt-get install -t bookworm-backports mesa-vulkan-drivers"',
-    );
-    return [];
-  }
-  const env = { WISP_ADAPTER: "lavapipe" };
-  const sequence = { groupOrder: 1 };
-  const two = process.argv.includes(UNOPTIMIZED) && !fullTest;
-  const exclude = two ? ofManyShapes : [];
-  const all = { ...shared, name: "lavapipe", include: gpuTests, exclude, env, sequence };
-  if (!two) return [{ extends: true as const, test: all }];
-  // Mesa's own variable; its cache of shaders tells the two kinds of code apart.
-  const unoptimized = { ...env, GALLIVM_PERF: "nopt" };
-  const some = { ...all, name: UNOPTIMIZED, include: ofManyShapes, exclude: [], env: unoptimized };
-  return [all, some].map((test) => ({ extends: true as const, test }));
+/** Whether the command line names a project of a driver. */
+const asksForDriver = process.argv.some((word) =>
+  /^(core|long|lavapipe|swiftshader)(_unoptimized)?$/.test(word),
+);
+
+/** Undefined where no project asks: a plain build and the quick runs have no use for the answer. */
+const hasLavapipe = process.env.VITEST !== undefined && asksForDriver ? lavapipeWorks() : undefined;
+if (hasLavapipe === false) {
+  console.log(
+    "Tests on lavapipe are left out: they need Mesa 25 or newer, on Debian 12" +
+      ' "apt-get install -t bookworm-backports mesa-vulkan-drivers"',
+  );
 }
 
-const smallest = fullTest ? "" : "1";
-const lavapipe = lavapipeProjects();
 /** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
 const ofAnyDriver = [
   ...[
     ...["decode_buckets", "device_loss", "engine", "flush_cache", "grammar", "grammar_worker"],
-    ...["input_embeds", "overlap", "pipelines", "prefix_store", "remote_engine"],
+    ...["input_embeds", "loads_at_once", "overlap", "pipelines", "prefix_store", "remote_engine"],
     ...["retraction_memory", "structured_output"],
-  ].map((name) => `test/engine/${name}.gpu.test.ts`),
+  ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
     ...["start_engine", "tuning_at_start"],
-  ].map((name) => `test/node/${name}.gpu.test.ts`),
-  ...["test/server/*.gpu.test.ts", "test/examples.gpu.test.ts"],
+  ].map((name) => `test/node/**/${name}.gpu.test.ts`),
+  ...["test/server/**/*.gpu.test.ts", "test/examples.gpu.test.ts"],
+  "test/kernels/print/*.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
   ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
 ];
+
+interface Files {
+  readonly include: string[];
+  readonly exclude?: string[];
+}
+
+function onLavapipe(name: string, files: Files, env: Readonly<Record<string, string>> = {}) {
+  const sequence = { groupOrder: 1 };
+  return { ...shared, ...files, name, env: { WISP_ADAPTER: "lavapipe", ...env }, sequence };
+}
+
+/**
+ * Those named `unoptimized` are without LLVM's optimizations, which take tests of many shapes more
+ * time than they save. The long campaign tests the code that users run everywhere.
+ */
+function driverProjects() {
+  if (hasLavapipe === undefined) return [];
+  const env = { WISP_ADAPTER: "swiftshader", WISP_TEST_SMALLEST: fullTest ? "" : "1" };
+  const onSwiftShader = { ...shared, env, sequence: { groupOrder: 2 } };
+  const long = [...longOfManyShapes, ...longGpuTests];
+  // Each test once, on the one driver that there is.
+  if (!hasLavapipe) {
+    return [
+      { ...onSwiftShader, name: "core", include: gpuTests, exclude: long },
+      { ...onSwiftShader, name: "swiftshader", include: fullTest ? gpuTests : long },
+    ];
+  }
+  // Mesa's own variable; its cache of shaders tells the two kinds of code apart.
+  const unoptimized = { GALLIVM_PERF: "nopt" };
+  const firstTuning = { WISP_TEST_FIRST_TUNING: "1" };
+  return [
+    onLavapipe("core", { include: gpuTests, exclude: [...ofManyShapes, ...longGpuTests] }),
+    onLavapipe(
+      "core_unoptimized",
+      { include: ofManyShapes, exclude: longOfManyShapes },
+      { ...unoptimized, ...firstTuning },
+    ),
+    onLavapipe("long", { include: longGpuTests }),
+    onLavapipe("long_unoptimized", { include: [...longOfManyShapes, kernelChecks] }, unoptimized),
+    onLavapipe("lavapipe", { include: gpuTests }),
+    {
+      ...onSwiftShader,
+      name: "swiftshader",
+      include: gpuTests,
+      exclude: fullTest ? [] : ofAnyDriver,
+    },
+  ];
+}
 
 export default defineConfig({
   ...packageBuild(),
   // The examples import this package by its name; tsconfig.json says where that is.
   resolve: { tsconfigPaths: true },
   test: {
-    sequence: { sequencer: ChecksFirst },
+    sequence: { sequencer: LongestFirst },
     projects: [
       // The one for work in progress: everything, on the best adapter of the machine.
       {
@@ -132,9 +215,10 @@ export default defineConfig({
           ...shared,
           name: "unit",
           include: allTests,
-          exclude: [...gpuTests, shippedTests, ...ofBuiltFiles],
+          exclude: [...gpuTests, shippedTests, ...ofBuiltFiles, ...longTests],
         },
       },
+      { extends: true, test: { ...shared, name: "browsers", include: longTests } },
       {
         extends: true,
         plugins: [builtFiles(root)],
@@ -142,21 +226,10 @@ export default defineConfig({
           ...shared,
           name: "shipped",
           include: [shippedTests, ...ofBuiltFiles],
-          globalSetup: "test/shipped/support/tarball.ts",
+          globalSetup: [...shared.globalSetup, "test/shipped/support/tarball.ts"],
         },
       },
-      ...lavapipe,
-      {
-        extends: true,
-        test: {
-          ...shared,
-          name: "swiftshader",
-          include: gpuTests,
-          exclude: smallest === "1" && lavapipe.length > 0 ? ofAnyDriver : [],
-          env: { WISP_ADAPTER: "swiftshader", WISP_TEST_SMALLEST: smallest },
-          sequence: { groupOrder: 2 },
-        },
-      },
+      ...driverProjects().map((test) => ({ extends: true as const, test })),
       {
         extends: true,
         // One file after another, as two at once would take each other's time, and each in a process

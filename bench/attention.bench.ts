@@ -5,21 +5,25 @@
  * @module
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import gqaDecodeCheck from "../kernels/attention/gqa_decode.check.ts";
-import gqaPrefillCheck from "../kernels/attention/gqa_prefill.check.ts";
-import gqaWriteDecodeCheck from "../kernels/attention/gqa_write_decode.check.ts";
-import mlaDecodeCheck from "../kernels/attention/mla_decode.check.ts";
-import mlaPrefillCheck from "../kernels/attention/mla_prefill.check.ts";
+import gqaDecodeCheck from "../kernels/attention/gqa/gqa_decode.check.ts";
+import gqaPrefillCheck from "../kernels/attention/gqa/gqa_prefill.check.ts";
+import gqaWriteDecodeCheck from "../kernels/attention/gqa/gqa_write_decode.check.ts";
+import mlaDecodeCheck from "../kernels/attention/mla/mla_decode.check.ts";
+import mlaPrefillCheck from "../kernels/attention/mla/mla_prefill.check.ts";
 import type { KernelCheck } from "../kernels/check.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
-import { device, seeded } from "../test/support/gpu.ts";
-import { gqaApart } from "../test/support/gqa_apart.ts";
-import { compareTensors, destroyTensors, uploadArrays } from "../test/support/kernel_outcome.ts";
-import { type AdapterRates, measureAdapter } from "./adapter_rates.ts";
-import { catchLaunches } from "./launch_profile.ts";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
-import { measureLaunch } from "./timing.ts";
+import { device, seeded } from "../test/support/devices/gpu.ts";
+import {
+  compareTensors,
+  destroyTensors,
+  uploadArrays,
+} from "../test/support/devices/kernel_outcome.ts";
+import { gqaApart } from "../test/support/reference/gqa_apart.ts";
+import { type AdapterRates, measureAdapter } from "./gpu/adapter_rates.ts";
+import { catchLaunches } from "./support/launch_profile.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
+import { measureLaunch } from "./support/timing.ts";
 
 type Tuning = Readonly<Record<string, number>>;
 

@@ -5,12 +5,12 @@
  * @module
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildPackage } from "../test/support/build_package.ts";
-import { table } from "./table.ts";
+import { builtPackage } from "../test/support/package/built_package.ts";
+import { table } from "./support/table.ts";
 
 const RUNS = 15;
 /** Milliseconds in which a person sees the help come at once. */
@@ -22,7 +22,7 @@ let folder: string;
 // Inside the project, so that the program finds its package and its dependencies.
 beforeAll(async () => {
   folder = mkdtempSync(join(root, "node_modules", ".wisp-command-"));
-  await buildPackage(folder);
+  cpSync(await builtPackage(), folder, { recursive: true });
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

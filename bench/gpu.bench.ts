@@ -7,14 +7,14 @@
  *
  * @module
  */
-import "./subgroup_matrices.ts";
-import { gqaSection } from "./gpu_gqa.ts";
-import { manyRowsSection, oneRowSection } from "./gpu_linear.ts";
-import { ratesSection } from "./gpu_machine.ts";
-import { mlaSections } from "./gpu_mla.ts";
-import { modelSection } from "./gpu_model.ts";
-import { moeSection } from "./gpu_moe.ts";
-import { samplingSection } from "./gpu_sampling.ts";
+import "./gpu/subgroup_matrices.ts";
+import { gqaSection } from "./gpu/gpu_gqa.ts";
+import { manyRowsSection, oneRowSection } from "./gpu/gpu_linear.ts";
+import { ratesSection } from "./gpu/gpu_machine.ts";
+import { mlaSections } from "./gpu/gpu_mla.ts";
+import { modelSection } from "./gpu/gpu_model.ts";
+import { moeSection } from "./gpu/gpu_moe.ts";
+import { samplingSection } from "./gpu/gpu_sampling.ts";
 
 ratesSection();
 oneRowSection();

@@ -5,18 +5,18 @@
  *
  * @module
  */
-import "./cold_shaders.ts";
+import "./support/cold_shaders.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, describe, expect, test } from "vitest";
 import { Checkpoint } from "../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../src/checkpoint/source.ts";
-import { compileKernels } from "../src/engine/compile_kernels.ts";
-import { EMBEDDED_MODEL } from "../test/support/embedded_model.ts";
-import { folderSource } from "../test/support/folder_source.ts";
-import { device } from "../test/support/gpu.ts";
+import { compileKernels } from "../src/engine/load/compile_kernels.ts";
+import { EMBEDDED_MODEL } from "../test/support/checkpoints/embedded_model.ts";
+import { folderSource } from "../test/support/checkpoints/folder_source.ts";
+import { device } from "../test/support/devices/gpu.ts";
 import { deepseekV3 } from "../test/support/synthetic/deepseek_v3.ts";
 import { syntheticSource } from "../test/support/synthetic/source.ts";
-import { Report, scaled, TIMEOUT } from "./gpu_bench.ts";
+import { Report, scaled, TIMEOUT } from "./gpu/gpu_bench.ts";
 
 /** Three dense layers and one of experts: the others have the same kernels. */
 const LAYERS = 4;

@@ -10,13 +10,17 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { KernelCheck } from "../kernels/check.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
-import { device, seeded } from "../test/support/gpu.ts";
-import { compareTensors, destroyTensors, uploadArrays } from "../test/support/kernel_outcome.ts";
-import { type AdapterRates, measureAdapter } from "./adapter_rates.ts";
-import { catchLaunches } from "./launch_profile.ts";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
-import { timeLaunch } from "./timing.ts";
+import { device, seeded } from "../test/support/devices/gpu.ts";
+import {
+  compareTensors,
+  destroyTensors,
+  uploadArrays,
+} from "../test/support/devices/kernel_outcome.ts";
+import { type AdapterRates, measureAdapter } from "./gpu/adapter_rates.ts";
+import { catchLaunches } from "./support/launch_profile.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
+import { timeLaunch } from "./support/timing.ts";
 
 type Shape = Readonly<Record<string, unknown>>;
 

@@ -10,8 +10,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
 
 /** What load_child.mjs prints; milliseconds. */
 interface Start {

@@ -6,18 +6,18 @@
  */
 import { afterAll, expect, test } from "vitest";
 import { mergeSplits } from "../kernels/attention/merge_splits.ts";
-import { outputsByColumns, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor } from "../kernels/linear/layout.ts";
+import { outputsByColumns, randomWeight } from "../kernels/linear/checks/check_weights.ts";
 import { linear } from "../kernels/linear/linear.ts";
 import { mergingLinear } from "../kernels/linear/merging_linear.ts";
-import { paddedRows } from "../kernels/linear/weight_order.ts";
+import { layoutFor } from "../kernels/linear/weights/layout.ts";
+import { paddedRows } from "../kernels/linear/weights/weight_order.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, whole } from "../src/gpu/tensor.ts";
-import { device, download, seeded, upload } from "../test/support/gpu.ts";
-import { type CaughtLaunch, catchLaunches } from "./launch_profile.ts";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
-import { measureLaunch } from "./timing.ts";
+import { device, download, seeded, upload } from "../test/support/devices/gpu.ts";
+import { type CaughtLaunch, catchLaunches } from "./support/launch_profile.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
+import { measureLaunch } from "./support/timing.ts";
 
 const SPLIT_LENGTH = 256;
 const ROUNDS = 5;

@@ -13,18 +13,18 @@
 import { afterAll, expect, test } from "vitest";
 import { mlaProject } from "../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../kernels/cache/mla_write.ts";
-import { randomRows, randomWeight } from "../kernels/linear/check_weights.ts";
-import { layoutFor, type WeightDtype } from "../kernels/linear/layout.ts";
+import { randomRows, randomWeight } from "../kernels/linear/checks/check_weights.ts";
 import { linear } from "../kernels/linear/linear.ts";
-import { paddedRows } from "../kernels/linear/weight_order.ts";
+import { layoutFor, type WeightDtype } from "../kernels/linear/weights/layout.ts";
+import { paddedRows } from "../kernels/linear/weights/weight_order.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { type Tensor, whole } from "../src/gpu/tensor.ts";
 import { formsFor, PLAIN_TUNING } from "../src/gpu/tuning.ts";
-import { device, download, seeded, upload } from "../test/support/gpu.ts";
-import { catchLaunches } from "./launch_profile.ts";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
-import { type Encode, measureLaunch } from "./timing.ts";
+import { device, download, seeded, upload } from "../test/support/devices/gpu.ts";
+import { catchLaunches } from "./support/launch_profile.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
+import { type Encode, measureLaunch } from "./support/timing.ts";
 
 const list = (name: string, fallback: readonly string[]) =>
   process.env[name]?.split(",") ?? fallback;

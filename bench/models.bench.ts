@@ -32,11 +32,11 @@ import {
   residentBesideBuffers,
   runQwen3,
   type Speed,
-} from "../test/support/qwen3_process.ts";
-import { benchedModels, writeCheckpoint, writePeerModel } from "./benched_models.ts";
-import { machine } from "./machine.ts";
-import { withoutAmx } from "./peers/without_amx.ts";
-import { table } from "./table.ts";
+} from "../test/support/checkpoints/qwen3_process.ts";
+import { withoutAmx } from "./peers/llama_cpp/without_amx.ts";
+import { benchedModels, writeCheckpoint, writePeerModel } from "./support/benched_models.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
 
 const TIMEOUT = 1_800_000;
 const list = (name: string, otherwise: string) => (process.env[name] ?? otherwise).split(",");

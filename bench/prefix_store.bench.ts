@@ -11,7 +11,7 @@ import { performance } from "node:perf_hooks";
 import { expect, test } from "vitest";
 import type { Engine } from "../src/engine/engine.ts";
 import { prefixFiles } from "../src/node/prefix_files.ts";
-import { openEngine } from "../test/support/engine.ts";
+import { openEngine } from "../test/support/engines/engine.ts";
 
 const LENGTHS = [129, 513, 1025];
 const ROUNDS = 5;

@@ -10,24 +10,24 @@
  *
  * @module
  */
-import "./driver_threads.ts";
+import "./support/driver_threads.ts";
 import { Agent } from "node:http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type LoadBackendName, loadBackend } from "../src/node/serving_load/backends.ts";
-import { type LoadSummary, summarize } from "../src/node/serving_load/load_report.ts";
-import { randomNumbers, randomTokens } from "../src/node/serving_load/random_prompts.ts";
-import { runLoad } from "../src/node/serving_load/run_load.ts";
-import { streamedRequest } from "../src/node/serving_load/streamed_request.ts";
-import { EMBEDDED_MODEL } from "../test/support/embedded_model.ts";
-import { nullToken } from "./null_token.ts";
+import { type TrafficBackendName, trafficBackend } from "../src/node/traffic/backends.ts";
+import { randomNumbers, randomTokens } from "../src/node/traffic/random_prompts.ts";
+import { runTraffic } from "../src/node/traffic/run_traffic.ts";
+import { streamedRequest } from "../src/node/traffic/streamed_request.ts";
+import { summarize, type TrafficSummary } from "../src/node/traffic/traffic_report.ts";
+import { EMBEDDED_MODEL } from "../test/support/checkpoints/embedded_model.ts";
+import { nullToken } from "./serving/null_token.ts";
 import {
   buildServer,
   type MeasuredProcess,
   removeServers,
   type ServedModel,
   startServer,
-} from "./serve_process.ts";
-import { table } from "./table.ts";
+} from "./serving/serve_process.ts";
+import { table } from "./support/table.ts";
 
 const STREAMS = [1, 8, 32, 128];
 const MOST = Math.max(...STREAMS);
@@ -58,14 +58,14 @@ async function start(...started: Parameters<typeof startServer>): Promise<Measur
   return server;
 }
 
-interface Measured extends LoadSummary {
+interface Measured extends TrafficSummary {
   readonly cpuSeconds: number;
 }
 
 interface Client {
   /** Tokens of an answer. */
   readonly length: number;
-  readonly backend: LoadBackendName;
+  readonly backend: TrafficBackendName;
   /** Further fields of each request. */
   readonly extra?: Readonly<Record<string, unknown>>;
 }
@@ -74,7 +74,7 @@ interface Client {
 type Send = (number: number) => ReturnType<typeof streamedRequest>;
 
 function client(server: MeasuredProcess, { length, backend: name, extra }: Client): Send {
-  const backend = loadBackend(name);
+  const backend = trafficBackend(name);
   const agent = new Agent({ keepAlive: true });
   const contents = backend.takesTokens ? prompts : chats;
   const bodies = contents.map((content) =>
@@ -97,7 +97,7 @@ async function measure(
   const numbers = Array.from({ length: count }, (_, i) => i);
   const before = await server.cpuSeconds();
   const load = { requestRate: Number.POSITIVE_INFINITY, maxConcurrency: streams, random };
-  const result = await runLoad(numbers, send, load);
+  const result = await runTraffic(numbers, send, load);
   const cpuSeconds = (await server.cpuSeconds()) - before;
   expect(result.failures).toEqual([]);
   result.records.forEach(({ text }, i) => {

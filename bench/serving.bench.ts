@@ -4,21 +4,21 @@
  *
  * @module
  */
-import "./driver_threads.ts";
+import "./support/driver_threads.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Engine } from "../src/engine/engine.ts";
-import { MOST_IN_FLIGHT } from "../src/engine/step_pipeline.ts";
-import { complete, EMBEDDED_MODEL, openEngine } from "../test/support/engine.ts";
-import { folderSource } from "../test/support/folder_source.ts";
-import { device } from "../test/support/gpu.ts";
-import { ModelSession } from "../test/support/model_session.ts";
-import { machine } from "./machine.ts";
-import { nullServer } from "./null_model.ts";
-import { table } from "./table.ts";
-import { fastest } from "./timing.ts";
+import { MOST_IN_FLIGHT } from "../src/engine/schedule/lookahead.ts";
+import { folderSource } from "../test/support/checkpoints/folder_source.ts";
+import { device } from "../test/support/devices/gpu.ts";
+import { complete, EMBEDDED_MODEL, openEngine } from "../test/support/engines/engine.ts";
+import { ModelSession } from "../test/support/engines/model_session.ts";
+import { nullServer } from "./serving/null_model.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
+import { fastest } from "./support/timing.ts";
 
 setFlagsFromString("--expose_gc");
 const collect = runInNewContext("gc") as () => void;

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import "./driver_threads.ts";
+import "./support/driver_threads.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Engine } from "../src/engine/engine.ts";
-import { chat, complete, EMBEDDED_MODEL, openEngine } from "../test/support/engine.ts";
-import { folderSource } from "../test/support/folder_source.ts";
-import { best, ModelSession } from "../test/support/model_session.ts";
-import { machine } from "./machine.ts";
-import { fastest } from "./timing.ts";
+import { folderSource } from "../test/support/checkpoints/folder_source.ts";
+import { chat, complete, EMBEDDED_MODEL, openEngine } from "../test/support/engines/engine.ts";
+import { best, ModelSession } from "../test/support/engines/model_session.ts";
+import { machine } from "./support/machine.ts";
+import { fastest } from "./support/timing.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true };
 const DECODED = 200;

@@ -9,10 +9,10 @@
  * @module
  */
 import { afterAll, beforeAll, describe, test } from "vitest";
-import { qwen3Sized } from "../test/support/qwen3_process.ts";
+import { qwen3Sized } from "../test/support/checkpoints/qwen3_process.ts";
 import { DEEPSEEK_6_LAYERS, deepseekV3 } from "../test/support/synthetic/deepseek_v3.ts";
 import { syntheticSource } from "../test/support/synthetic/source.ts";
-import { BATCHES, CONTEXTS, StepBench } from "./step_bound.ts";
+import { BATCHES, CONTEXTS, StepBench } from "./support/step_bound.ts";
 
 const SEED = 7;
 const TIMEOUT = 1_200_000;

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import "./driver_threads.ts";
+import "./support/driver_threads.ts";
 import { afterAll, beforeAll, test } from "vitest";
-import { EMBEDDED_MODEL } from "../test/support/embedded_model.ts";
-import { folderSource } from "../test/support/folder_source.ts";
-import { BATCHES, CONTEXTS, StepBench } from "./step_bound.ts";
+import { EMBEDDED_MODEL } from "../test/support/checkpoints/embedded_model.ts";
+import { folderSource } from "../test/support/checkpoints/folder_source.ts";
+import { BATCHES, CONTEXTS, StepBench } from "./support/step_bound.ts";
 
 /** The model's own limit, and a page less. */
 const CONTEXT = 2048;

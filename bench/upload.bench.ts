@@ -9,17 +9,17 @@
  */
 import { performance } from "node:perf_hooks";
 import { afterAll, expect, test } from "vitest";
-import { layoutFor, WEIGHT_BYTES, type WeightDtype } from "../kernels/linear/layout.ts";
-import { orderOf } from "../kernels/linear/weight_order.ts";
+import { layoutFor, WEIGHT_BYTES, type WeightDtype } from "../kernels/linear/weights/layout.ts";
+import { orderOf } from "../kernels/linear/weights/weight_order.ts";
 import type { Destination } from "../src/checkpoint/weight_spec.ts";
 import { DeviceMemory } from "../src/gpu/memory.ts";
-import { allocateMatrix } from "../src/layers/matrix_place.ts";
-import { packRows } from "../src/layers/matrix_specs.ts";
-import { RepackingUpload } from "../src/layers/repacking_upload.ts";
-import { StagedUpload } from "../src/layers/staged_upload.ts";
-import { device, download } from "../test/support/gpu.ts";
-import { machine } from "./machine.ts";
-import { table } from "./table.ts";
+import { packRows } from "../src/layers/weights/host_rows.ts";
+import { allocateMatrix } from "../src/layers/weights/matrix_place.ts";
+import { RepackingUpload } from "../src/layers/weights/repacking_upload.ts";
+import { StagedUpload } from "../src/layers/weights/staged_upload.ts";
+import { device, download } from "../test/support/devices/gpu.ts";
+import { machine } from "./support/machine.ts";
+import { table } from "./support/table.ts";
 
 const [ROWS, COLUMNS, TURNS] = [4096, 4096, 6];
 /** Of a piece of a checkpoint, as the loader reads them. */
@@ -41,7 +41,7 @@ test.each(["bf16", "fp8"] as const)("%s", async (dtype) => {
   const shape = shapeOf(dtype);
   const onHost = allocateMatrix(memory, "host", shape).place;
   const onGpu = allocateMatrix(memory, "GPU", shape).place;
-  const ways = [() => packRows(onHost, 0, {}), () => repacking.rows(onGpu, 0, {})!];
+  const ways = [() => packRows(onHost, 0, {}), () => repacking.rows(onGpu, 0, {})];
   const [host, gpu] = await times(ways, bytesOf(dtype), ROWS);
   const [want, got] = [
     await download(onHost.at.words.buffer),

@@ -10,12 +10,12 @@
 import { cpus } from "node:os";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { messagePort } from "../src/engine/port.ts";
-import { RemoteEngine } from "../src/engine/remote_engine.ts";
-import { serveEngine } from "../src/engine/serve_engine.ts";
+import { messagePort } from "../src/engine/remote/port.ts";
+import { RemoteEngine } from "../src/engine/remote/remote_engine.ts";
+import { serveEngine } from "../src/engine/remote/serve_engine.ts";
 import type { GenerationEngine } from "../src/generation.ts";
-import { ScriptedEngine } from "../test/support/scripted_engine.ts";
-import { table } from "./table.ts";
+import { ScriptedEngine } from "../test/support/engines/scripted_engine.ts";
+import { table } from "./support/table.ts";
 
 const STEPS = 400;
 const ROUNDS = 5;

@@ -1,7 +1,7 @@
 /**
  * The promise every kernel makes: a reference in f64, the cases it must match it on, how close,
- * what one launch costs, and planted faults that the cases must catch. `test/support/kernel_checks.ts`
- * and `bench/kernels.bench.ts` run every `*.check.ts` there is.
+ * what one launch costs, and planted faults that the cases must catch. `test/support/devices/kernel_checks.ts`,
+ * `test/support/devices/planted_faults.ts` and `bench/kernels.bench.ts` run every `*.check.ts` there is.
  *
  * @module
  */
@@ -32,7 +32,7 @@ export interface Mutant {
 
 export interface KernelCheck<C> {
   readonly name: string;
-  /** What a device must have: on others there is nothing to check. */
+  /** What a device must have: on other devices there is nothing to check. */
   readonly feature?: GPUFeatureName;
   /** Storage buffers of a launch, where they are more than default limits allow. */
   readonly storageBuffers?: number;
@@ -65,8 +65,6 @@ export interface KernelCheck<C> {
   /** Floating-point operations (a fused multiply-add is two), for GFLOP/s; as `cost` has them. */
   flops(shape: C): number;
   readonly mutants: readonly Mutant[];
-  /** Whether it takes so long to compile that all but two mutants are left to the long campaign. */
-  readonly compilesSlowly?: boolean;
 }
 
 export const defineCheck = <C>(check: KernelCheck<C>): KernelCheck<C> => check;

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { mlaDecodeMatrix } from "./attention/mla_decode_matrix.ts";
-import { matrixGateUp } from "./linear/matrix_gate_up.ts";
-import { matrixLinear } from "./linear/matrix_linear.ts";
-import { matrixExperts } from "./moe/matrix_experts.ts";
+import { mlaDecodeMatrix } from "./attention/mla/mla_decode_matrix.ts";
+import { matrixGateUp } from "./linear/matrix/matrix_gate_up.ts";
+import { matrixLinear } from "./linear/matrix/matrix_linear.ts";
+import { matrixExperts } from "./moe/matrix/matrix_experts.ts";
 
 export const MATRIX_KERNELS = {
   linear: matrixLinear,

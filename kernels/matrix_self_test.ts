@@ -11,13 +11,14 @@
 import { DeviceError } from "../src/errors.ts";
 import type { Recorder } from "../src/gpu/recorder.ts";
 import { KEY_TILE } from "./attention/exchange.ts";
-import { mlaDecodeMatrix } from "./attention/mla_decode_matrix.ts";
-import { packWeight } from "./linear/check_weights.ts";
-import { DEFAULT_LAYOUT } from "./linear/layout.ts";
-import { listedConfigs, matrixConfigs, matrixTiles } from "./linear/matrix_configs.ts";
-import { matrixLinear } from "./linear/matrix_linear.ts";
-import type { LatentSizes, MatrixKernels, MatrixTiles, MatrixUse } from "./linear/matrix_tiles.ts";
-import { paddedRows } from "./linear/weight_order.ts";
+import { mlaDecodeMatrix } from "./attention/mla/mla_decode_matrix.ts";
+import { packWeight } from "./linear/checks/check_weights.ts";
+import { listedConfigs, matrixConfigs, matrixTiles } from "./linear/matrix/matrix_configs.ts";
+import { matrixLinear } from "./linear/matrix/matrix_linear.ts";
+import type { MatrixTiles } from "./linear/matrix/matrix_tiles.ts";
+import type { LatentSizes, MatrixClass, MatrixKernels, MatrixUse } from "./linear/matrix_class.ts";
+import { DEFAULT_LAYOUT } from "./linear/weights/layout.ts";
+import { paddedRows } from "./linear/weights/weight_order.ts";
 import { Bench, steady } from "./self_test.ts";
 
 /** Two tiles of rows and two of outputs; two groups of columns, the second a short one. */
@@ -53,7 +54,7 @@ export const matrixKernels: MatrixKernels = { workingTiles };
 async function workingTiles(
   recorder: Recorder,
   { decode, latents }: MatrixUse,
-): Promise<MatrixTiles | undefined> {
+): Promise<MatrixClass | undefined> {
   const { device } = recorder;
   const { subgroupMaxSize } = device.adapterInfo;
   for (const config of matrixConfigs(listedConfigs(device))) {
@@ -96,7 +97,12 @@ async function multipliesRight(bench: Bench, tiles: MatrixTiles): Promise<boolea
   const outs = [ROWS, FEW_ROWS].map((rows) => ({ rows, out: bench.results(rows * OUTPUTS) }));
   const launches = outs.map(({ rows, out }) => {
     const launch = matrixLinear(recorder, {
-      ...{ x, xStride: STRIDE, weight, tiles, out, outStride: OUTPUTS },
+      x,
+      xStride: STRIDE,
+      weight,
+      tiles,
+      out,
+      outStride: OUTPUTS,
     });
     return () => launch(0, rows);
   });
@@ -121,7 +127,13 @@ async function attendsRight(
   const inputs = attentionInputs(sizes);
   const { latent, rope } = sizes;
   const common = {
-    ...{ tiles, heads: HEADS, nope: NOPE, latent, rope, pageSize: KEYS, splitLength: KEY_TILE },
+    tiles,
+    heads: HEADS,
+    nope: NOPE,
+    latent,
+    rope,
+    pageSize: KEYS,
+    splitLength: KEY_TILE,
     queryAbsorbed: bench.tensor(inputs.absorbed),
     query: bench.tensor(inputs.query),
     queryStride: HEADS * (NOPE + rope),

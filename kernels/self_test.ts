@@ -5,7 +5,7 @@
  * kind of weight that the model has run in each form that its tuning has for them: these must give
  * the same bits, and the first of them the numbers of an f64 reference. Whether all of a model's
  * kernels keep the promise of batch invariance is tried out on the model once it is loaded
- * (src/engine/invariance.ts).
+ * (src/engine/load/invariance.ts).
  *
  * @module
  */
@@ -13,17 +13,17 @@ import { DeviceError } from "../src/errors.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { dot, randomWeight, unpackWeight } from "./linear/check_weights.ts";
-import { type LaunchForm, launchForms } from "./linear/launch_form.ts";
+import { dot, randomWeight, unpackWeight } from "./linear/checks/check_weights.ts";
+import { linear } from "./linear/linear.ts";
+import type { LinearLayout } from "./linear/linear_layout.ts";
+import { type LaunchForm, launchForms } from "./linear/weights/launch_form.ts";
 import {
   type Fp8Decode,
   type GroupColumns,
-  type LinearLayout,
   layoutFor,
   type WeightDtype,
-} from "./linear/layout.ts";
-import { linear } from "./linear/linear.ts";
-import { paddedRows } from "./linear/weight_order.ts";
+} from "./linear/weights/layout.ts";
+import { paddedRows } from "./linear/weights/weight_order.ts";
 import {
   compilesPackedDots,
   packedDots,
@@ -88,7 +88,9 @@ export async function selfTest(
     const packedDots = wantsDots && (await packedDotsWork(bench));
     tell(1);
     const weights = dtypes.map((dtype) => ({
-      ...{ ...plain, dtype, fp8Decode },
+      ...plain,
+      dtype,
+      fp8Decode,
       ...(groupColumns && { groupColumns }),
     }));
     const found = { fp8Decode, packedDots, failures };
@@ -306,7 +308,9 @@ async function packedDotsWork(bench: Bench): Promise<boolean> {
   const sums = bench.results(want.length);
   const { left, right } = inputs;
   const launch = packedDots(bench.recorder, {
-    ...{ left: bench.tensor(left), right: bench.tensor(right), sums },
+    left: bench.tensor(left),
+    right: bench.tensor(right),
+    sums,
   });
   const [bytes] = await bench.run([launch], [sums]);
   const got = new Int32Array(bytes!);

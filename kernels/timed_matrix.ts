@@ -7,15 +7,11 @@ import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
 import { PLAIN_TUNING, type RowForm, TUNING_CHOICES } from "../src/gpu/tuning.ts";
-import { randomRows, randomWeight } from "./linear/check_weights.ts";
-import {
-  type GroupColumns,
-  type LinearWeight,
-  layoutFor,
-  type WeightDtype,
-} from "./linear/layout.ts";
+import { randomRows, randomWeight } from "./linear/checks/check_weights.ts";
 import { linear } from "./linear/linear.ts";
-import { orderOf, paddedRows, type WeightOrder } from "./linear/weight_order.ts";
+import type { LinearWeight } from "./linear/linear_layout.ts";
+import { type GroupColumns, layoutFor, type WeightDtype } from "./linear/weights/layout.ts";
+import { orderOf, paddedRows, type WeightOrder } from "./linear/weights/weight_order.ts";
 import { leastSeconds } from "./timed_launches.ts";
 
 /** Activation rows whose bits are compared: as many as the largest form takes together. */
@@ -136,7 +132,12 @@ export class TimedMatrix {
     const xStride = Math.ceil(this.#columns / 4) * 4;
     const outStride = weight.rows;
     return linear(recorder, {
-      ...{ x: this.#x, xStride, weight, out: this.#out, outStride, forms: [form] },
+      x: this.#x,
+      xStride,
+      weight,
+      out: this.#out,
+      outStride,
+      forms: [form],
     });
   }
 

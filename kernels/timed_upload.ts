@@ -7,9 +7,9 @@
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor } from "../src/gpu/tensor.ts";
-import { repackWeight } from "./linear/repack_weight.ts";
-import { RowPacker } from "./linear/row_packer.ts";
-import { orderOf, runRows, type WeightOrder } from "./linear/weight_order.ts";
+import { repackWeight } from "./linear/upload/repack_weight.ts";
+import { RowPacker } from "./linear/upload/row_packer.ts";
+import { orderOf, runRows, type WeightOrder } from "./linear/weights/weight_order.ts";
 
 /** 4 MiB of BF16, as staging takes them at once. */
 const [ROWS, COLUMNS] = [512, 4096];

@@ -16,8 +16,13 @@ import {
   TUNING_CHOICES,
   type Tuning,
 } from "../src/gpu/tuning.ts";
-import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./linear/layout.ts";
-import { orderOf, type WeightOrder } from "./linear/weight_order.ts";
+import {
+  type GroupColumns,
+  layoutFor,
+  scaleWords,
+  type WeightDtype,
+} from "./linear/weights/layout.ts";
+import { orderOf, type WeightOrder } from "./linear/weights/weight_order.ts";
 import { selfTest } from "./self_test.ts";
 import { TimedMatrix, type TunedMatrix } from "./timed_matrix.ts";
 import { timeUpload, type UploadTimes } from "./timed_upload.ts";
@@ -145,7 +150,10 @@ export async function tuneKernels(
 ): Promise<TuneResult> {
   const { matrices = defaultMatrices(), lanes: layouts = TUNING_CHOICES.lanes } = options;
   if (matrices.length === 0 || layouts.length === 0) {
-    throw new InvalidRequestError("there is nothing to tune", "matrices");
+    throw new InvalidRequestError(
+      "Cannot tune kernels: the options name no matrices or no lanes",
+      "matrices",
+    );
   }
   const { orders = otherOrders(matrices) } = options;
   const total = (layouts.length + orders.length) * matrices.length;
@@ -279,7 +287,9 @@ function formsOf({ order, winners }: Tried): Tuning {
   for (const dtype of new Set(winners.map((winner) => winner.dtype))) {
     const own = winners.filter((winner) => winner.dtype === dtype);
     const forms = own.map(({ tokens, split, workgroup, staged, seconds }) => ({
-      ...{ tokens, split, workgroup },
+      tokens,
+      split,
+      workgroup,
       ...(staged && { staged }),
       cost: Math.max(Math.round((100 * seconds) / own[0]!.seconds) / 100, 0.01),
     }));

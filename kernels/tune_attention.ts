@@ -12,14 +12,14 @@ import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
 import { type AttentionTuning, attentionTuning, TUNING_CHOICES } from "../src/gpu/tuning.ts";
 import { FEWEST_LANES } from "./attention/exchange.ts";
-import { gqaDecode } from "./attention/gqa_decode.ts";
-import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./attention/gqa_prefill.ts";
-import { gqaWriteDecode } from "./attention/gqa_write_decode.ts";
-import { mlaDecode } from "./attention/mla_decode.ts";
-import { mlaPrefill, PREFILL_ROW_TILE } from "./attention/mla_prefill.ts";
+import { gqaDecode } from "./attention/gqa/gqa_decode.ts";
+import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./attention/gqa/gqa_prefill.ts";
+import { gqaWriteDecode } from "./attention/gqa/gqa_write_decode.ts";
+import { mlaDecode } from "./attention/mla/mla_decode.ts";
+import { mlaPrefill, PREFILL_ROW_TILE } from "./attention/mla/mla_prefill.ts";
 import { SHARED_ROWS } from "./attention/split_launch.ts";
 import { bf16Words } from "./cache/host_cache.ts";
-import { layoutFor } from "./linear/layout.ts";
+import { layoutFor } from "./linear/weights/layout.ts";
 import { leastSeconds } from "./timed_launches.ts";
 
 export interface TuneAttentionOptions {
@@ -38,7 +38,11 @@ type Rows = keyof typeof CHOICES | "apart" | "expanded";
 /** Another way must be faster by this much: less is noise. */
 const CLEARLY = 0.95;
 const PLAIN: AttentionTuning = {
-  ...{ rowHeads: 1, groupHeads: 1, promptHeads: 1, lanes: 8, subgroups: false },
+  rowHeads: 1,
+  groupHeads: 1,
+  promptHeads: 1,
+  lanes: 8,
+  subgroups: false,
 };
 
 const ROWS = 64;
@@ -201,12 +205,20 @@ class TimedAttention {
       rows === "row"
         ? // Four heads of a key head have room on every adapter.
           gqaWriteDecode(recorder, {
-            ...{ ...gqa, ...VECTORS, partials, ropeTable },
-            ...{ projected: query, cache: writtenCache },
+            ...gqa,
+            ...VECTORS,
+            partials,
+            ropeTable,
+            projected: query,
+            cache: writtenCache,
           })!
         : gqaDecode(recorder, { ...gqa, ...shared, cache: gqaCache }),
       mlaDecode(recorder, {
-        ...{ ...mla, ...shared, cache: mlaCache, out: mlaOut, queryAbsorbed: query },
+        ...mla,
+        ...shared,
+        cache: mlaCache,
+        out: mlaOut,
+        queryAbsorbed: query,
       }),
     ];
     const count = rows === "row" ? 1 : SHARED_ROWS;
@@ -237,7 +249,7 @@ function randomTensors(device: GPUDevice, keys: number, splits: number) {
   return {
     query: upload(random(ROWS * widest), "tuned queries"),
     gqaCache: cache(2 * GQA.kvHeads * GQA.headDim),
-    // Others do not read what a faulty kernel may have left.
+    // Later launches do not read what a faulty kernel may have left.
     writtenCache: cache(2 * GQA.kvHeads * GQA.headDim),
     mlaCache: cache(MLA.latent + MLA.rope),
     rows: upload(each(ROWS, row), "tuned rows"),

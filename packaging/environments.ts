@@ -21,7 +21,7 @@ type Output = NonNullable<BuildEnvironmentOptions["rolldownOptions"]>["output"];
 /** Dependencies and Node's own modules stay imports; only our files are bundled. */
 const isForeign = (id: string) => !/^(\.|\/|\0|[A-Za-z]:)/.test(id) && !id.startsWith("src/");
 
-/** Node's files stay readable, as nobody downloads them for each page. */
+/** Node's files stay readable, as no page downloads them. */
 const node: BuildEnvironmentOptions = {
   target: "es2022",
   minify: false,

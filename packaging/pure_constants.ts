@@ -14,7 +14,7 @@ import { type Plugin, parseAst } from "vite";
 const MODULE = "\0made";
 const MADE = "export function made(make) { return make(); }";
 
-/** What bundlers take for a possible side effect: it may run somebody's code. */
+/** What bundlers take for a possible side effect: it may run a caller's code. */
 const MAY_ACT: ReadonlySet<string> = new Set([
   "CallExpression",
   "NewExpression",

@@ -8,8 +8,8 @@ import type { Plugin } from "vite";
 
 /** Source files that workers run, and the files of the package they become. */
 const WORKERS = {
-  "./grammar_worker.ts": "./browser_grammar_worker.js",
-  "./worker.ts": "./browser_worker.js",
+  "../grammar_worker.ts": "./browser_grammar_worker.js",
+  "../worker.ts": "./browser_worker.js",
 };
 
 const address = (path: string) => `new URL("${path}", import.meta.url)`;

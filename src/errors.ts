@@ -32,13 +32,19 @@ export class ContextLengthError extends InvalidRequestError {
   override readonly code = "context_length_exceeded";
 }
 
+/** What has a fixed size and can be full. */
+export type LimitedResource = "pages of the KV cache" | "places in the request queue";
+
 /** A fixed-size resource is full. The same request may succeed later. */
 export class CapacityError extends EngineError {
   readonly code = "capacity_exceeded";
+  readonly resource: LimitedResource;
   readonly limit: number;
 
-  constructor(resource: string, limit: number, options?: ErrorOptions) {
-    super(`Cannot reserve more ${resource}: all ${limit} are in use`, options);
+  /** @param state How full it is, and what frees some of it. */
+  constructor(resource: LimitedResource, limit: number, state: string, options?: ErrorOptions) {
+    super(`Cannot reserve ${resource}: ${state}`, options);
+    this.resource = resource;
     this.limit = limit;
   }
 }

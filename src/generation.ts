@@ -299,7 +299,9 @@ export interface EngineStatus {
   /** Slots of the KV cache, and those in use. */
   readonly totalTokens: number;
   readonly usedTokens: number;
-  /** Slots whose contents nobody uses and a prompt may find again; they are free when needed. */
+  /**
+   * Slots whose contents no sequence uses and a prompt may find again; they are free when needed.
+   */
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;
@@ -342,7 +344,7 @@ export interface GenerationEngine {
 
   /**
    * Ends requests early: their last chunk has the text so far and the finish reason "abort".
-   * A request that has ended, or that nobody knows, is none to end.
+   * A request that has ended, or that the engine does not know, is none to end.
    *
    * @param requestId Default: all requests.
    */

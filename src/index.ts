@@ -4,7 +4,7 @@
  * @module
  */
 
-export type { MatrixKernels } from "../kernels/linear/matrix_tiles.ts";
+export type { MatrixKernels } from "../kernels/linear/matrix_class.ts";
 export { matrixKernels } from "../kernels/matrix_self_test.ts";
 export type { SelfTestReport } from "../kernels/self_test.ts";
 export {
@@ -20,21 +20,25 @@ export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
-export type { CreateGrammarService } from "./engine/grammar_service.ts";
+export type { CreateGrammarService } from "./engine/grammar/grammar_service.ts";
 export {
   type CheckpointReport,
   type InspectOptions,
   inspectCheckpoint,
   type WeightsReport,
-} from "./engine/inspect_checkpoint.ts";
-export type { LogitProcessor, LogitRow } from "./engine/logit_processor.ts";
-export type { MemoryPlan } from "./engine/memory_plan.ts";
-export { messagePort, type Port } from "./engine/port.ts";
-export type { PrefixStoreOptions } from "./engine/prefix_options.ts";
-export { type ConnectOptions, RemoteEngine } from "./engine/remote_engine.ts";
-export { serveEngine } from "./engine/serve_engine.ts";
-export type { RequestLimit, StartPlan, StepLimit } from "./engine/step_limit.ts";
-export type { StepReport } from "./engine/step_report.ts";
+} from "./engine/load/inspect_checkpoint.ts";
+export type { MemoryBudget as MemoryPlan } from "./engine/load/memory_budget.ts";
+export type {
+  RequestLimit,
+  StartSizes as StartPlan,
+  StepLimit,
+} from "./engine/load/start_sizes.ts";
+export type { PrefixStoreOptions } from "./engine/prefix/prefix_options.ts";
+export { messagePort, type Port } from "./engine/remote/port.ts";
+export { type ConnectOptions, RemoteEngine } from "./engine/remote/remote_engine.ts";
+export { serveEngine } from "./engine/remote/serve_engine.ts";
+export type { LogitProcessor, LogitRow } from "./engine/sample/logit_processor.ts";
+export type { StepReport } from "./engine/step/step_report.ts";
 export {
   CapacityError,
   CheckpointError,
@@ -66,12 +70,12 @@ export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
 export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
 export { GrammarError } from "./grammar/grammar_error.ts";
-export type { TokenSource } from "./grammar/grammar_vocabulary.ts";
 export {
   type CompileGrammarOptions,
   compileGrammar,
   type GrammarSource,
 } from "./grammar/library.ts";
+export type { TokenSource } from "./grammar/masks/grammar_vocabulary.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
 export type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "./logprobs.ts";
 export type {
@@ -95,11 +99,11 @@ export {
   type TraceOptions,
 } from "./profile.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
-export type { Lifecycle } from "./server/lifecycle.ts";
-export type { MetricsPage } from "./server/metrics.ts";
-export type { EngineObserver, Outcome, RequestObserver } from "./server/observe.ts";
-export type { ProfileControl, ProfileRequest } from "./server/profile.ts";
-export type { RequestDefaults } from "./server/request_defaults.ts";
+export type { RequestDefaults } from "./server/fields/request_defaults.ts";
+export type { Lifecycle } from "./server/guard/lifecycle.ts";
+export type { MetricsPage } from "./server/observe/metrics_page.ts";
+export type { EngineObserver, Outcome, RequestObserver } from "./server/observe/observe.ts";
+export type { ProfileControl, ProfileRequest } from "./server/observe/profile_control.ts";
 export { type FamilyParsers, parsersOf } from "./text/family_parsers.ts";
 export {
   createMessageParser,

@@ -89,8 +89,12 @@ export function formatProfile({ rates, steps, kernels }: Profile): string {
       boundMicroseconds: sum.boundMicroseconds + one.boundMicroseconds,
     }),
     {
-      ...{ kernel: "all", launches: 0, microseconds: 0 },
-      ...{ bytes: 0, flops: 0, boundMicroseconds: 0 },
+      kernel: "all",
+      launches: 0,
+      microseconds: 0,
+      bytes: 0,
+      flops: 0,
+      boundMicroseconds: 0,
     },
   );
   const line = (one: KernelProfile) => {
@@ -162,7 +166,9 @@ export function chromeTrace(profile: Profile, options: TraceOptions = {}): Chrom
   const { rates, steps, host, launches, omittedSpans } = profile;
   const place = (track: keyof typeof TRACKS) => ({ pid: PROCESS, tid: TRACKS[track] });
   const names = activities.map((track) => ({
-    ...{ name: "thread_name", ph: "M" as const, ts: 0 },
+    name: "thread_name",
+    ph: "M" as const,
+    ts: 0,
     ...place(track),
     args: { name: TRACK_NAMES[track] },
   }));

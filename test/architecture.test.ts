@@ -1,5 +1,5 @@
 /**
- * Keeps the source as docs/architecture.md draws it: floors, sizes, names, kernel trios.
+ * Keeps the source as docs/architecture.md draws it: floors, circles, sizes, names, kernel trios.
  *
  * @module
  */
@@ -8,6 +8,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { importCircles } from "./support/import_circles.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -37,10 +38,36 @@ const FORBIDDEN: readonly { readonly from: readonly string[]; readonly to: reado
   },
 ];
 
+/** Fields in braces of their own, only to have several of them on one line. */
+const CROWDED_LINES = /\.\.\.\{/;
+
+/** Names that users of the library know. */
+const LIBRARY_NAMES = ["MemoryPlan", "StartPlan", "memoryPlan", "onPlan"];
+
+/**
+ * Words that names in src no longer have, as docs/architecture.md gives them one meaning: each with
+ * the names that have that meaning, and what is said instead of the others.
+ */
+const RETIRED: readonly {
+  readonly words: string;
+  readonly instead: string;
+  readonly keeps?: readonly string[];
+}[] = [
+  { words: "plan", instead: "sizes", keeps: ["plan", "Plan", "PlanTensors", ...LIBRARY_NAMES] },
+  { words: "planned", instead: "reserved" },
+  { words: "step pipeline", instead: "steps in flight" },
+  { words: "step sizes", instead: "batch limits" },
+  { words: "serving load", instead: "traffic" },
+  { words: "run load", instead: "run traffic" },
+  { words: "load backend", instead: "traffic backend" },
+];
+
 const NODE_ONLY = /^(node:|webgpu$|koffi$|ws$|sharp$|@hono\/node-server)/;
 const NODE_GLOBALS = /\b(process|Buffer|__dirname|require)\b\s*[.(]/;
 const BROWSER_GLOBALS = /\b(window|document|navigator|localStorage)\b\s*\./;
 const LINES = { ".ts": 400, ".wgsl": 200 } as const;
+/** Beside each other in a folder, as many as one looks through. */
+const MOST_FILES = 20;
 const VAGUE_NAMES = /^(utils?|helpers?|common|types|misc|constants)\./;
 const UNFINISHED = new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|"));
 
@@ -152,9 +179,21 @@ describe("floors", () => {
     expect(wrong).toEqual([]);
   });
 
+  test("no files import each other in a circle, be it for types or to start a worker", () => {
+    const files = [...product, ...tests];
+    expect(importCircles(new Map(files.map((file) => [file.path, imports(file)])))).toEqual([]);
+  });
+
+  test("the checker finds a circle, and says how it goes", () => {
+    const planted = { "a.ts": ["b.ts", "d.ts"], "b.ts": ["c.ts"], "c.ts": ["d.ts", "b.ts"] };
+    expect(importCircles(new Map(Object.entries(planted)))).toEqual(["b.ts > c.ts > b.ts"]);
+    expect(importCircles(new Map([["own.ts", ["own.ts"]]]))).toEqual(["own.ts > own.ts"]);
+  });
+
   test("the checker sees every form of import", () => {
     const code = `
       import { a } from "../gpu/a.ts";
+      import type { F } from "./f.ts";
       import "./b.ts";
       const c = await import("./c.ts");
       new Worker(new URL("./d.ts", import.meta.url));
@@ -166,6 +205,7 @@ describe("floors", () => {
       "src/node/b.ts",
       "src/node/c.ts",
       "src/node/d.ts",
+      "src/node/f.ts",
     ]);
   });
 });
@@ -209,6 +249,15 @@ describe("files", () => {
     expect(long).toEqual([]);
   });
 
+  test(`no folder has more than ${MOST_FILES} files beside each other`, () => {
+    const folders = new Map<string, number>();
+    for (const { path } of all) {
+      const folder = posix.dirname(path);
+      folders.set(folder, (folders.get(folder) ?? 0) + 1);
+    }
+    expect([...folders].filter(([, files]) => files > MOST_FILES)).toEqual([]);
+  });
+
   test("names are snake_case and say something", () => {
     const wrong = all
       .map(({ path }) => path)
@@ -231,6 +280,10 @@ describe("files", () => {
     expect(violations(others, ({ code }) => own.exec(code)?.slice(0, 1) ?? [])).toEqual([]);
   });
 
+  test("fields stand on lines of their own, not in a spread of a literal", () => {
+    expect(violations(product, ({ code }) => CROWDED_LINES.exec(code) ?? [])).toEqual([]);
+  });
+
   test("exports have names", () => {
     const files = product.filter(({ path }) => !/\.(check|d)\.ts$/.test(path));
     expect(violations(files, ({ code }) => /\bexport default\b/.exec(code) ?? [])).toEqual([]);
@@ -242,6 +295,41 @@ describe("files", () => {
     expect(silent.map(({ path }) => path)).toEqual([]);
   });
 });
+
+describe("words", () => {
+  test("no name in src has a word that was retired", () => {
+    const files = product.filter(({ path }) => path.startsWith("src/"));
+    expect(violations(files, ({ path, code }) => retiredNames(path, code))).toEqual([]);
+  });
+
+  test("the checker sees every form of a name", () => {
+    const code = "const loadPlan = LOAD_PLAN(plan, explanation);";
+    expect(retiredNames("src/engine/step/step_pipeline.ts", code)).toEqual([
+      "step_pipeline: say steps in flight",
+      "loadPlan: say sizes",
+      "LOAD_PLAN: say sizes",
+    ]);
+  });
+
+  test("docs/architecture.md says each of them", () => {
+    const page = readFileSync(posix.join(root, "docs/architecture.md"), "utf8");
+    const words = page.slice(page.indexOf("## Words"));
+    for (const word of ["plan", "step", "load", "traffic", "reserved"]) {
+      expect(words).toMatch(new RegExp(`^\\| ${word} \\|`, "m"));
+    }
+  });
+});
+
+/** Each name of a file's path and code that has retired words. */
+function retiredNames(path: string, code: string): string[] {
+  const names = new Set(`${path} ${code}`.match(/\w+/g));
+  return [...names].flatMap((name) => {
+    const spelled = ` ${name.replace(/([a-z0-9])(?=[A-Z])/g, "$1 ").replaceAll("_", " ")} `;
+    return RETIRED.filter(({ words, keeps = [] }) => {
+      return spelled.toLowerCase().includes(` ${words} `) && !keeps.includes(name);
+    }).map(({ instead }) => `${name}: say ${instead}`);
+  });
+}
 
 describe("kernels", () => {
   const kernels = shaders.filter(({ path }) => !path.startsWith("kernels/common/"));

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { LAUNCH_OPTIONS } from "../src/node/options.ts";
-import { PLANNED_OPTIONS } from "../src/node/planned_options.ts";
-import { ENDPOINT_PATHS } from "../src/server/endpoint_paths.ts";
-import { UNSUPPORTED_ENDPOINTS } from "../src/server/unsupported_endpoints.ts";
+import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
+import { RESERVED_OPTIONS } from "../src/node/options/reserved_options.ts";
+import { ENDPOINT_PATHS } from "../src/server/routes/endpoint_paths.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
 
 const read = (path: string) =>
   readFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), "utf8");
@@ -24,11 +24,11 @@ test("each option has a row with its state and its test", () => {
   const tests = read("test/shipped/options.test.ts");
   for (const [key, { flags }] of Object.entries(LAUNCH_OPTIONS)) {
     const row = rows.find(({ names }) => names.some((name) => flags.some((flag) => flag === name)));
-    const isPlanned = Object.hasOwn(PLANNED_OPTIONS, key);
-    const state = isPlanned ? "refused" : "works";
+    const isReserved = Object.hasOwn(RESERVED_OPTIONS, key);
+    const state = isReserved ? "refused" : "works";
     expect(row, flags[0]).toMatchObject({ state, test: key });
-    // Planned options are gone through by their table.
-    if (!isPlanned) expect(tests).toContain(`\n  ${key}: `);
+    // Reserved options are gone through by their table.
+    if (!isReserved) expect(tests).toContain(`\n  ${key}: `);
   }
 });
 

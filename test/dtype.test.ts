@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { decodeBf16, decodeE4m3, decodeF16, encodeBf16, encodeE4m3 } from "../src/dtype.ts";
-import { SHARED_MODELS } from "./support/folder_source.ts";
+import { SHARED_MODELS } from "./support/checkpoints/folder_source.ts";
 
 interface Recorded {
   readonly b64: string;

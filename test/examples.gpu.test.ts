@@ -10,8 +10,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { transformWithOxc } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildPackage } from "./support/build_package.ts";
-import { DOCUMENTS, runsInNode, snippetsOf } from "./support/documents.ts";
+import { builtPackage } from "./support/package/built_package.ts";
+import { DOCUMENTS, runsInNode, snippetsOf } from "./support/package/documents.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
@@ -29,7 +29,7 @@ beforeAll(async () => {
   for (const path of ["package.json", "examples/tiny-deepseek-v3"]) {
     cpSync(join(root, path), join(installed, path), { recursive: true });
   }
-  await buildPackage(join(installed, "dist"));
+  cpSync(await builtPackage(), join(installed, "dist"), { recursive: true });
 });
 
 afterAll(() => rmSync(consumer, { recursive: true, force: true }));

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
-  buildInto,
   MOST_HEAP_BYTES,
   MOST_RESIDENT_BYTES,
   QWEN3_LAYERS,
   qwen3Sized,
   residentBesideBuffers,
   runQwen3,
-} from "./support/qwen3_process.ts";
+} from "./support/checkpoints/qwen3_process.ts";
+import { builtPackage } from "./support/package/built_package.ts";
 import { syntheticSource, writeFolder } from "./support/synthetic/source.ts";
 
 const full = process.env.WISP_TEST_FULL === "1";
@@ -23,7 +23,7 @@ let dist: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "wisp-load-"));
-  dist = await buildInto(join(folder, "library"));
+  dist = await builtPackage();
 });
 
 afterAll(() => rm(folder, { recursive: true, force: true }));

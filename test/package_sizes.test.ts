@@ -12,7 +12,7 @@ import { gzipSync } from "node:zlib";
 import { build, type InlineConfig, type Rolldown } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { wgslText } from "../packaging/wgsl_text.ts";
-import { installPackage } from "./support/installed_package.ts";
+import { installPackage } from "./support/package/installed_package.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "wisp-sizes-"));
@@ -59,7 +59,7 @@ afterAll(() => {
 });
 
 test.each([
-  ["index.js", 250_000],
+  ["index.js", 252_000],
   ["browser.js", 30_000],
   ["shared.js", 8_000],
   ["browser_worker.js", 230_000],
@@ -91,7 +91,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 120,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 123,500 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -101,7 +101,7 @@ test("the engine without tokenizers, templates and grammars is less than 120,000
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(120_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(123_500);
 });
 
 test("npm packs what is built, and nothing else", () => {
@@ -111,7 +111,8 @@ test("npm packs what is built, and nothing else", () => {
   // A list of packages, or one by its name: npm's versions differ.
   const packed = Object.values(JSON.parse(stdout || stderr))[0] as { files: { path: string }[] };
   const paths = packed.files.map(({ path }) => path);
-  const expected = /^(package\.json|dist\/THIRD_PARTY_LICENSES|dist\/.*\.js(\.map)?)$/;
+  const expected =
+    /^(package\.json|dist\/THIRD_PARTY_LICENSES|dist\/.*\.js(\.map)?|dist\/types\/.*\.d\.ts)$/;
   expect(paths.filter((path) => !expected.test(path))).toEqual([]);
   expect(paths.filter((path) => /^dist\/tokenizers\/.*\.map$/.test(path))).toEqual([]);
   expect(paths).toContain("dist/browser_service_worker.js");

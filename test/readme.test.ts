@@ -5,13 +5,14 @@ import { expect, test } from "vitest";
 import { bytesPerToken } from "../src/cache/kv_cache.ts";
 import { ConfigReader } from "../src/checkpoint/config.ts";
 import { memorySource } from "../src/checkpoint/memory_source.ts";
-import { detectQuantization } from "../src/checkpoint/quantization.ts";
-import { configFormats, layOut } from "../src/engine/sizing.ts";
-import { architectureOf, kvCacheShape } from "../src/models/model.ts";
-import type { OptionTable } from "../src/node/option_parser.ts";
-import { LAUNCH_OPTIONS } from "../src/node/options.ts";
-import { UNSUPPORTED_ENDPOINTS } from "../src/server/unsupported_endpoints.ts";
-import { DEEPSEEK_V2_LITE, DEEPSEEK_V3, KIMI_K2 } from "./support/deepseek_configs.ts";
+import { detectQuantization } from "../src/checkpoint/quantization_config/detect_quantization.ts";
+import { configFormats, layOut } from "../src/engine/load/sizing.ts";
+import { architectureOf } from "../src/models/architectures.ts";
+import { kvCacheShape } from "../src/models/model.ts";
+import type { OptionTable } from "../src/node/options/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
+import { DEEPSEEK_V2_LITE, DEEPSEEK_V3, KIMI_K2 } from "./support/checkpoints/deepseek_configs.ts";
 import {
   GPT_OSS_20B,
   GPT_OSS_120B,
@@ -22,7 +23,7 @@ import {
   QWEN3_06B,
   QWEN3_30B_A3B,
   QWEN25_7B,
-} from "./support/gqa_configs.ts";
+} from "./support/checkpoints/gqa_configs.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -30,13 +31,13 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 function optionTable(table: OptionTable): string {
   const rows = Object.values(table);
   const works = rows.filter(({ neutral }) => neutral === undefined);
-  const planned = rows.filter(({ neutral }) => neutral !== undefined);
+  const reserved = rows.filter(({ neutral }) => neutral !== undefined);
   const lines = works.map(({ flags, value, choices, kind, help, defaultText, ...row }) => {
     const shown = kind === "flag" ? "" : ` ${value ?? choices?.join("\\|") ?? "N"}`;
     const fallback = defaultText ?? (kind === "flag" ? "" : (row.default ?? ""));
     return `| \`${flags.join("`, `")}\`${shown} | ${fallback} | ${help} |`;
   });
-  const names = planned.map(({ flags }) => `\`${flags[0]}\``).join(", ");
+  const names = reserved.map(({ flags }) => `\`${flags[0]}\``).join(", ");
   return `
 | option | default | |
 |---|---|---|

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { DOCUMENTS, type Document, PAGES, proseOf, README } from "./support/documents.ts";
+import { DOCUMENTS, type Document, PAGES, proseOf, README } from "./support/package/documents.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 

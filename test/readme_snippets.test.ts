@@ -7,12 +7,14 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { chooseTuning } from "../kernels/print/named_tuning.ts";
+import { KERNEL_CHECKS, readQuestion } from "../kernels/print/print_kernel.ts";
 import manifest from "../package.json" with { type: "json" };
 import { runCommand } from "../src/node/command.ts";
-import { readOptions } from "../src/node/config_file.ts";
-import { LAUNCH_OPTIONS } from "../src/node/options.ts";
-import { ENDPOINT_PATHS } from "../src/server/endpoint_paths.ts";
-import { DOCUMENTS, type Document, proseOf, snippetsOf } from "./support/documents.ts";
+import { readOptions } from "../src/node/options/config_file.ts";
+import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
+import { ENDPOINT_PATHS } from "../src/server/routes/endpoint_paths.ts";
+import { DOCUMENTS, type Document, proseOf, snippetsOf } from "./support/package/documents.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = join(root, ".cache", `snippets-${process.pid}`);
@@ -66,11 +68,21 @@ function npmProblem([verb = "", ...rest]: readonly string[]): string | undefined
   const [dashes, filter] = more;
   if (dashes === undefined) return;
   if (dashes !== "--") return `${dashes} does not reach the script`;
+  if (script === "kernel") return kernelProblem(more.slice(1));
   const isFound =
     script === "bench:peers"
       ? existsSync(join(root, "bench", "peers", `${filter}.ts`))
       : filter?.startsWith("-") || files.some((path) => path.includes(filter!));
   return isFound ? undefined : `${filter} is no file`;
+}
+
+/** @returns What is wrong with what a kernel is asked for. */
+function kernelProblem(words: readonly string[]): string | undefined {
+  const { name, case: index = "0", tuning } = readQuestion(words)!;
+  const check = KERNEL_CHECKS.get(name);
+  const shape = check?.cases[Number(index)];
+  const isFound = shape !== undefined && chooseTuning(check!, shape, tuning) !== undefined;
+  return isFound ? undefined : `${words.join(" ")} names no text`;
 }
 
 /** @returns What the program says against a command line. */

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { installPackage } from "./support/installed_package.ts";
+import { installPackage } from "./support/package/installed_package.ts";
 
 const bin = fileURLToPath(new URL("bundlers/node_modules/.bin/", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "wisp-runtimes-"));

@@ -1,9 +1,9 @@
 /** Kernels as the package carries them: shortened, and what they were. */
 import { expect, test } from "vitest";
 import type { KernelCheck } from "../kernels/check.ts";
-import { device, fullTest, smallestCaseOnly } from "./support/gpu.ts";
-import { runCase } from "./support/kernel_outcome.ts";
-import { loadShortKernels } from "./support/short_kernels.ts";
+import { device, fullTest, smallestCaseOnly } from "./support/devices/gpu.ts";
+import { runCase } from "./support/devices/kernel_outcome.ts";
+import { loadShortKernels } from "./support/devices/short_kernels.ts";
 
 const wholeChecks = import.meta.glob<{ default: KernelCheck<object> }>("../kernels/**/*.check.ts", {
   eager: true,

@@ -3,10 +3,10 @@ import { beforeAll, expect, test } from "vitest";
 import type { KernelCheck } from "../kernels/check.ts";
 import { shortenKernels, unlisted } from "../packaging/wgsl_text.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
-import { destroyTensors, uploadArrays } from "./support/kernel_outcome.ts";
-import { openNullDevice } from "./support/null_device.ts";
+import { destroyTensors, uploadArrays } from "./support/devices/kernel_outcome.ts";
+import { openNullDevice } from "./support/devices/null_device.ts";
+import { loadShortKernels } from "./support/devices/short_kernels.ts";
 import { seeded } from "./support/seeded.ts";
-import { loadShortKernels } from "./support/short_kernels.ts";
 
 const kernel = `// A kernel.
 const SIZE = 8u;

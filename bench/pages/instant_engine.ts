@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ScriptedEngine } from "../../test/support/scripted_engine.ts";
+import { ScriptedEngine } from "../../test/support/engines/scripted_engine.ts";
 
 export const CHUNKS = 2000;
 

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { messagePort } from "../../src/engine/port.ts";
-import { RemoteEngine } from "../../src/engine/remote_engine.ts";
+import { messagePort } from "../../src/engine/remote/port.ts";
+import { RemoteEngine } from "../../src/engine/remote/remote_engine.ts";
 import type { GenerationEngine } from "../../src/generation.ts";
 import { reporting } from "../../test/browser/pages/report.ts";
 import { CHUNKS, instantEngine } from "./instant_engine.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { messagePort } from "../../src/engine/port.ts";
-import { serveEngine } from "../../src/engine/serve_engine.ts";
+import { messagePort } from "../../src/engine/remote/port.ts";
+import { serveEngine } from "../../src/engine/remote/serve_engine.ts";
 import { instantEngine } from "./instant_engine.ts";
 
 const engine = instantEngine();

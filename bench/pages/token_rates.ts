@@ -4,11 +4,11 @@
  * @module
  */
 import { openDevice } from "../../src/browser/device.ts";
-import { urlSource } from "../../src/browser/url_source.ts";
-import { loadWorkerEngine } from "../../src/browser/worker_engine.ts";
+import { urlSource } from "../../src/browser/download/url_source.ts";
+import { loadWorkerEngine } from "../../src/browser/worker/worker_engine.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { reporting } from "../../test/browser/pages/report.ts";
-import { RATE_OPTIONS, type TokenRate, tokenRate } from "../token_rate.ts";
+import { RATE_OPTIONS, type TokenRate, tokenRate } from "../serving/token_rate.ts";
 
 export type EngineRates = Readonly<Record<"page" | "worker", TokenRate>>;
 

@@ -15,12 +15,12 @@ import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
-import { launchChromium } from "../../test/support/chromium.ts";
-import { EMBEDDED_MODEL } from "../../test/support/embedded_model.ts";
-import { filesIn } from "../../test/support/file_server.ts";
-import { buildProgram, serveProgram, type Transfer } from "../../test/support/web_page.ts";
-import { table } from "../table.ts";
-import { onnxDecoder } from "./onnx_decoder.ts";
+import { launchChromium } from "../../test/support/browser/chromium.ts";
+import { buildProgram, serveProgram, type Transfer } from "../../test/support/browser/web_page.ts";
+import { EMBEDDED_MODEL } from "../../test/support/checkpoints/embedded_model.ts";
+import { filesIn } from "../../test/support/server/file_server.ts";
+import { table } from "../support/table.ts";
+import { onnxDecoder } from "./onnx/onnx_decoder.ts";
 
 const TOKENS = 8;
 const ENGINES = { wisp: "wisp", "transformers.js": "transformers_js", "web-llm": "web_llm" };

@@ -13,7 +13,7 @@ import {
 } from "../../test/support/synthetic/oracle_cases.ts";
 import { syntheticSource } from "../../test/support/synthetic/source.ts";
 import { CheckpointRows } from "./checkpoint_rows.ts";
-import type { ModelConfig } from "./gguf_metadata.ts";
+import type { ModelConfig } from "./gguf/gguf_metadata.ts";
 import { referenceLogProbabilities } from "./reference.ts";
 
 /** @param names Of cases; the small ones when none is given. */

@@ -6,8 +6,8 @@
  */
 import { loadavg } from "node:os";
 import { performance } from "node:perf_hooks";
-import { GrammarVocabulary } from "../../src/grammar/grammar_vocabulary.ts";
-import { ourFigures } from "../grammar_figures.ts";
+import { GrammarVocabulary } from "../../src/grammar/masks/grammar_vocabulary.ts";
+import { ourFigures } from "../support/grammar_figures.ts";
 import {
   FIGURE_NAMES,
   figureCells,
@@ -18,8 +18,8 @@ import {
   type SizedTokenizer,
   sampleTokenizers,
   timed,
-} from "../grammar_samples.ts";
-import { table } from "../table.ts";
+} from "../support/grammar_samples.ts";
+import { table } from "../support/table.ts";
 import { loadXGrammar, XGRAMMAR, type XGrammar } from "./web_xgrammar.ts";
 
 const COMPILE_ROUNDS = 3;

@@ -10,19 +10,23 @@
  * @module
  */
 import { availableParallelism, loadavg } from "node:os";
-import gqaDecode from "../../kernels/attention/gqa_decode.check.ts";
-import { type GqaShape, gqaCacheBytes, gqaInputs } from "../../kernels/attention/gqa_reference.ts";
-import mlaDecode from "../../kernels/attention/mla_decode.check.ts";
-import { adapter, seeded } from "../../test/support/gpu.ts";
-import { table } from "../table.ts";
-import { groupQueryAttention, type MatrixShape, matMul, matMulNBits } from "./onnx_graphs.ts";
+import gqaDecode from "../../kernels/attention/gqa/gqa_decode.check.ts";
+import {
+  type GqaShape,
+  gqaCacheBytes,
+  gqaInputs,
+} from "../../kernels/attention/gqa/gqa_reference.ts";
+import mlaDecode from "../../kernels/attention/mla/mla_decode.check.ts";
+import { adapter, seeded } from "../../test/support/devices/gpu.ts";
+import { table } from "../support/table.ts";
+import { ourCheckedKernel, ourLinear, type WeightForm } from "./llama_cpp/our_calls.ts";
+import { groupQueryAttention, type MatrixShape, matMul, matMulNBits } from "./onnx/onnx_graphs.ts";
 import {
   type CallTime,
   type Contestant,
   ONNX_RUNTIME,
   OnnxRuntime,
-} from "./onnx_runtime_process.ts";
-import { ourCheckedKernel, ourLinear, type WeightForm } from "./our_calls.ts";
+} from "./onnx/onnx_runtime_process.ts";
 
 const ROUNDS = Number(process.env.WISP_ROUNDS ?? 5);
 /** Of one contestant in a round. */
@@ -70,7 +74,7 @@ interface Measured extends CallTime {
   readonly launches: number;
 }
 
-/** Everybody in turn, several rounds; the least of each. */
+/** Every engine in turn, several rounds; the least of each. */
 async function race(contestants: readonly Contestant[]): Promise<Measured[]> {
   const counts: number[] = [];
   for (const one of contestants) {

@@ -21,10 +21,10 @@ import {
 } from "../../test/support/synthetic/oracle_cases.ts";
 import { type SyntheticModel, syntheticSource } from "../../test/support/synthetic/source.ts";
 import { CheckpointRows } from "./checkpoint_rows.ts";
-import type { ModelConfig } from "./gguf_metadata.ts";
-import { ggufModel } from "./gguf_model.ts";
-import { writeGguf } from "./gguf_writer.ts";
-import { ENGINE, logProbabilities } from "./llama_cpp.ts";
+import type { ModelConfig } from "./gguf/gguf_metadata.ts";
+import { ggufModel } from "./gguf/gguf_model.ts";
+import { writeGguf } from "./gguf/gguf_writer.ts";
+import { ENGINE, logProbabilities } from "./llama_cpp/llama_cpp.ts";
 import { REFERENCE, referenceLogProbabilities } from "./reference.ts";
 
 const FOLDER = fileURLToPath(new URL("../../test/models/oracle", import.meta.url));

@@ -6,7 +6,7 @@
  * @module
  */
 import type { CheckpointRows } from "./checkpoint_rows.ts";
-import type { ModelConfig } from "./gguf_metadata.ts";
+import type { ModelConfig } from "./gguf/gguf_metadata.ts";
 import { type Frequencies, rotaryFrequencies } from "./reference_rope.ts";
 
 export const REFERENCE = "f64 reference of bench/peers/reference.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { ModelConfig } from "./gguf_metadata.ts";
+import type { ModelConfig } from "./gguf/gguf_metadata.ts";
 
 export interface Frequencies {
   /** Radians per position, one for each pair of a head. */

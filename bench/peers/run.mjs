@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { createServer } from "vite";
+import { runModule } from "../../packaging/run_module.mjs";
 
 const [name = "oracle", ...rest] = process.argv.slice(2);
 const folder = fileURLToPath(new URL(".", import.meta.url));
@@ -13,16 +13,4 @@ if (Object.keys(dependencies).some((peer) => !existsSync(`${folder}node_modules/
   const install = ["install", "--ignore-scripts", "--no-save"];
   execFileSync("npm", install, { cwd: folder, stdio: "inherit" });
 }
-const server = await createServer({
-  configFile: false,
-  logLevel: "error",
-  server: { middlewareMode: true, watch: null, ws: false },
-  // Nothing is served, so no page's dependencies are looked for.
-  optimizeDeps: { noDiscovery: true },
-});
-try {
-  const { main } = await server.ssrLoadModule(`${folder}${name}.ts`);
-  await main(rest);
-} finally {
-  await server.close();
-}
+await runModule(`${folder}${name}.ts`, rest);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionTuning } from "../../src/gpu/tuning.ts";
-import { layoutFor } from "../linear/layout.ts";
+import { layoutFor } from "../linear/weights/layout.ts";
 import type { ExchangeOptions } from "./exchange.ts";
 
 type Numbers = Readonly<Record<string, number>>;

@@ -6,10 +6,10 @@
  * @module
  */
 import { type AttentionTuning, attentionTuning } from "../../src/gpu/tuning.ts";
-import split from "../common/attention_split.wgsl?raw";
-import memory from "../common/exchange_memory.wgsl?raw";
-import subgroup from "../common/exchange_subgroup.wgsl?raw";
-import softmax from "../common/online_softmax.wgsl?raw";
+import split from "../common/attention/attention_split.wgsl?raw";
+import memory from "../common/attention/exchange_memory.wgsl?raw";
+import subgroup from "../common/attention/exchange_subgroup.wgsl?raw";
+import softmax from "../common/attention/online_softmax.wgsl?raw";
 
 /** Invocations of a workgroup, and so of a subgroup that is one, at least. */
 export const FEWEST_LANES = 8;

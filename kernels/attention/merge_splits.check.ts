@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { quantizeRow } from "../linear/check_weights.ts";
+import { quantizeRow } from "../linear/checks/check_weights.ts";
 import { mergeSplits } from "./merge_splits.ts";
 
 interface Shape {
@@ -43,7 +43,12 @@ export default defineCheck<Shape>({
     { lengths: [33, 32, 31, 30, 4], heads: 2, headDim: 8, splitLength: 8, window: 7, sinks: false },
     // Groups of 128 columns: a whole one, which are of two heads and a half, and a short one.
     {
-      ...{ lengths: [20, 3], heads: 3, headDim: 52, splitLength: 8, window: 0, sinks: true },
+      lengths: [20, 3],
+      heads: 3,
+      headDim: 52,
+      splitLength: 8,
+      window: 0,
+      sinks: true,
       rounded: true,
     },
     { lengths: [8192], heads: 16, headDim: 128, splitLength: 256, window: 0, sinks: false },

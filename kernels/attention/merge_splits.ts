@@ -1,10 +1,10 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import sink from "../common/attention_sink.wgsl?raw";
-import mergedSplits from "../common/merged_splits.wgsl?raw";
-import softmax from "../common/online_softmax.wgsl?raw";
-import quantize from "../common/quantize_e4m3.wgsl?raw";
+import sink from "../common/attention/attention_sink.wgsl?raw";
+import mergedSplits from "../common/attention/merged_splits.wgsl?raw";
+import softmax from "../common/attention/online_softmax.wgsl?raw";
+import quantize from "../common/numbers/quantize_e4m3.wgsl?raw";
 import source from "./merge_splits.wgsl?raw";
 
 const LANES = 64;

@@ -1,5 +1,5 @@
 // merge_splits: merges the splits that attention/gqa_decode or mla_decode left, in the order of
-// common/merged_splits.wgsl
+// merged_splits.wgsl
 //
 //   partials  [rows, max_splits, heads]  f32    read   records m, l, acc[head_dim]
 //   rows      [rows]                     vec4u  read   y = position: it says which splits there are

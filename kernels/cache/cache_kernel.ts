@@ -5,10 +5,10 @@
  */
 import { KernelError } from "../../src/errors.ts";
 import { Kernel, type KernelDefinition, specialize } from "../../src/gpu/kernel.ts";
-import bf16Numbers from "../common/bf16.wgsl?raw";
-import bf16 from "../common/cache_bf16.wgsl?raw";
-import f32 from "../common/cache_f32.wgsl?raw";
-import e4m3 from "../common/cache_fp8.wgsl?raw";
+import bf16 from "../common/cache/cache_bf16.wgsl?raw";
+import f32 from "../common/cache/cache_f32.wgsl?raw";
+import e4m3 from "../common/cache/cache_fp8.wgsl?raw";
+import bf16Numbers from "../common/numbers/bf16.wgsl?raw";
 
 export type CacheDtype = "bf16" | "f32" | "fp8_e4m3" | "fp8_e5m2";
 

@@ -1,12 +1,12 @@
 /**
  * Queries, keys and values as a fused projection leaves them, for kernels that norm, rotate and store
- * them: `kernels/common/gqa_vectors.wgsl`.
+ * them: `gqa_vectors.wgsl`.
  *
  * @module
  */
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import vectors from "../common/gqa_vectors.wgsl?raw";
-import rotate from "../common/rotate.wgsl?raw";
+import rotate from "../common/attention/rotate.wgsl?raw";
+import vectors from "../common/cache/gqa_vectors.wgsl?raw";
 import { type CacheDtype, requireMultiples } from "./cache_kernel.ts";
 
 export interface GqaVectorOptions {

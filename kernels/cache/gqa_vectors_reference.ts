@@ -25,7 +25,7 @@ export interface VectorShape {
 
 const PAD = 4;
 
-/** Values, queries, keys, with columns of nobody between them. */
+/** Values, queries, keys, with columns of no tensor between them. */
 export function columns({ heads, kvHeads, headDim }: VectorShape) {
   const value = 2;
   const query = value + kvHeads * headDim + PAD;
@@ -33,7 +33,7 @@ export function columns({ heads, kvHeads, headDim }: VectorShape) {
   return { value, query, key, stride: key + kvHeads * headDim + PAD };
 }
 
-/** Where the weights of keys begin: behind those of queries, and some of nobody. */
+/** Where the weights of keys begin: behind those of queries, and some of no tensor. */
 const keyNorm = ({ headDim }: VectorShape) => headDim + PAD;
 
 /** True where the error of a rotation in f32 could round to the other neighbour. */

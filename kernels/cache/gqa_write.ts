@@ -1,9 +1,9 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import direct from "../common/vector_store.wgsl?raw";
-import codes from "../common/vector_write_fp8.wgsl?raw";
-import pairs from "../common/vector_write_pairs.wgsl?raw";
+import codes from "../common/cache/vector_write_fp8.wgsl?raw";
+import pairs from "../common/cache/vector_write_pairs.wgsl?raw";
+import direct from "../common/outputs/vector_store.wgsl?raw";
 import { type CacheDtype, cacheKernels, isFp8, requireMultiples } from "./cache_kernel.ts";
 import {
   type GqaVectorOptions,
@@ -15,7 +15,7 @@ import {
 import source from "./gqa_write.wgsl?raw";
 
 const NAME = "cache/gqa_write";
-/** Queries and keys of a row at most, as in common/gqa_vectors.wgsl. */
+/** Queries and keys of a row at most, as in gqa_vectors.wgsl. */
 const MOST_HEADS = 512;
 
 const definition = {

@@ -10,7 +10,7 @@
 //   query       [rows, query_stride]            vec2f  write  the first heads * HEAD_DIM of a row
 //   cache       [slots, 2, kv_heads, vector]    pairs  write  see the joined vector_write_*.wgsl
 //
-// One workgroup per row. Orders and units: see common/gqa_vectors.wgsl.
+// One workgroup per row. Orders and units: see gqa_vectors.wgsl.
 
 const HEAD_DIM = 128u;
 const LANES = 64u;

@@ -1,7 +1,7 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import latentFp8 from "../common/latent_read_fp8.wgsl?raw";
-import latentPlain from "../common/latent_read_plain.wgsl?raw";
+import latentFp8 from "../common/cache/latent_read_fp8.wgsl?raw";
+import latentPlain from "../common/cache/latent_read_plain.wgsl?raw";
 import { type CacheDtype, cacheKernels, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_gather.wgsl?raw";
 import { mlaEntryBytes } from "./mla_write.ts";

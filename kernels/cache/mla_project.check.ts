@@ -1,7 +1,8 @@
-import { allocateTensor } from "../../src/gpu/tensor.ts";
+import type { Recorder } from "../../src/gpu/recorder.ts";
+import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { defineCheck } from "../check.ts";
-import { formsOf, UNSTAGED_FORMS } from "../linear/check_forms.ts";
+import { formsOf, UNSTAGED_FORMS } from "../linear/checks/check_forms.ts";
 import {
   type CheckOrder,
   dot,
@@ -10,11 +11,12 @@ import {
   randomRows,
   randomWeight,
   unpackWeight,
-} from "../linear/check_weights.ts";
-import { layoutFor, type WeightDtype } from "../linear/layout.ts";
+} from "../linear/checks/check_weights.ts";
 import { linear } from "../linear/linear.ts";
-import { storedBytes } from "../linear/weight_cost.ts";
-import { paddedRows } from "../linear/weight_order.ts";
+import type { LinearWeight } from "../linear/linear_layout.ts";
+import { layoutFor, type WeightDtype } from "../linear/weights/layout.ts";
+import { storedBytes } from "../linear/weights/weight_cost.ts";
+import { paddedRows } from "../linear/weights/weight_order.ts";
 import { quantizeGroups } from "../norm/reference.ts";
 import type { CacheDtype } from "./cache_kernel.ts";
 import { mlaGather } from "./mla_gather.ts";
@@ -37,6 +39,7 @@ interface Shape extends CheckOrder {
 /** A row behind the last, which is to be left alone, has a slot and a position too. */
 const slotsOf = ({ rows }: Shape) => Array.from({ length: rows + 1 }, (_, r) => 2 * (rows - r) + 1);
 const positionOf = (row: number) => 3 + 5 * row;
+const WORD_BYTES = 4;
 const FORMS = UNSTAGED_FORMS.filter(({ tokens }) => tokens <= 4);
 /** Two rows in a workgroup: the least in which they can be mixed up. */
 const TWO = FORMS.findIndex(({ tokens }) => tokens === 2);
@@ -64,17 +67,39 @@ export default defineCheck<Shape>({
   cases: [
     // Two groups of the rounding, the second a short one that ends inside a vector.
     {
-      ...{ rows: 5, dtype: "bf16", columns: 205, outputs: 44, latent: 20, rope: 12 },
-      ...{ rounded: true, eps: 0.02, cacheDtype: "f32" },
+      rows: 5,
+      dtype: "bf16",
+      columns: 205,
+      outputs: 44,
+      latent: 20,
+      rope: 12,
+      rounded: true,
+      eps: 0.02,
+      cacheDtype: "f32",
     },
     // A latent wider than the query latent.
     {
-      ...{ rows: 2, dtype: "fp8", columns: 130, outputs: 37, latent: 132, rope: 8 },
-      ...{ rounded: false, eps: 0.02, cacheDtype: "f32", ...IN_RUNS },
+      rows: 2,
+      dtype: "fp8",
+      columns: 130,
+      outputs: 37,
+      latent: 132,
+      rope: 8,
+      rounded: false,
+      eps: 0.02,
+      cacheDtype: "f32",
+      ...IN_RUNS,
     },
     {
-      ...{ rows: 1, dtype: "fp8", columns: 1536, outputs: 1536, latent: 512, rope: 64 },
-      ...{ rounded: true, eps: 1e-6, cacheDtype: "f32" },
+      rows: 1,
+      dtype: "fp8",
+      columns: 1536,
+      outputs: 1536,
+      latent: 512,
+      rope: 64,
+      rounded: true,
+      eps: 1e-6,
+      cacheDtype: "f32",
     },
   ],
   tunings: [
@@ -91,7 +116,6 @@ export default defineCheck<Shape>({
   },
   flops: ({ rows, columns, outputs, latent, rope }) =>
     rows * (2 * columns * outputs + 4 * latent + 3 * rope),
-  compilesSlowly: true,
   mutants: [
     { name: "eps is 0", replace: "f32(columns) + params.eps", with: "f32(columns)" },
     { name: "nothing is rounded", replace: "if ROUNDED {", with: "if false {" },
@@ -253,64 +277,114 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...form }) {
-    const { rows: count, columns, outputs, latent, rope, rounded, eps, cacheDtype } = shape;
+    const { rows: count, outputs, latent, rope, cacheDtype } = shape;
     const { device } = recorder;
-    const { latentOffset, ropeOffset, aStride } = offsets(shape);
-    const { a, words, scales, norms, rows, rope_table, key_slots, out, latents, ropes } = tensors;
     const slots = 1 + Math.max(...slotsOf(shape));
-    const cache = allocateTensor(device, slots * (latent + rope) * 4, "cache");
+    const cache = allocateTensor(device, slots * (latent + rope) * WORD_BYTES, "cache");
     const weight = {
       ...(subgroups === 1 && layoutFor(device)),
       tuning: { ...PLAIN_TUNING, rowForms: formsOf(form) },
       ...outputsByColumns(shape),
       rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
-      words: words!,
-      ...(scales && { scales }),
-    };
-    const entry = {
-      ...{ a: a!, aStride, latentOffset, latent, ropeOffset, rope, rows: rows! },
-      ...{ ropeTable: rope_table!, cache, cacheDtype, eps },
+      words: tensors.words!,
+      ...(tensors.scales && { scales: tensors.scales }),
     };
     const gather = mlaGather(recorder, {
-      ...{ keySlots: key_slots!, cache, cacheDtype, latents: latents!, latentStride: latent },
-      ...{ ropes: ropes!, latent, rope },
+      keySlots: tensors.key_slots!,
+      cache,
+      cacheDtype,
+      latents: tensors.latents!,
+      latentStride: latent,
+      ropes: tensors.ropes!,
+      latent,
+      rope,
     });
-    if (folded === 1) {
-      const project = mlaProject(recorder, {
-        ...{ ...entry, weight, norms: norms!, latentNorm: latentNormOf(shape) },
-        ...{ rounded, query: out!, queryStride: outStride(shape) },
-      });
-      return () => {
-        project.record(count);
-        gather(count + 1);
-      };
-    }
-    const stride = padTo(columns, 4);
-    const query = allocateTensor(device, count * stride * 4, "query latent");
-    // A binding starts at a multiple of 256 bytes, so the weights get buffers of their own.
-    const own = (first: number, length: number) => {
-      const tensor = allocateTensor(device, length * 4, "norm");
-      const encoder = device.createCommandEncoder();
-      encoder.copyBufferToBuffer(norms!.buffer, first * 4, tensor.buffer, 0, length * 4);
-      device.queue.submit([encoder.finish()]);
-      return tensor;
-    };
-    const write = mlaWrite(recorder, {
-      ...entry,
-      latentWeight: own(latentNormOf(shape), latent),
-      query: {
-        ...{ offset: 0, width: columns, weight: own(0, columns) },
-        ...{ out: query, outStride: stride, quantize: rounded },
-      },
-    });
-    const project = linear(recorder, {
-      ...{ x: query, xStride: stride, weight },
-      ...{ out: out!, outStride: outStride(shape) },
-    });
+    const bindProject = folded === 1 ? bindFolded : bindApart;
+    const project = bindProject(recorder, { shape, tensors, cache, weight });
     return () => {
-      write(count);
       project(count);
       gather(count + 1);
     };
   },
 });
+
+interface ProjectTensors {
+  readonly shape: Shape;
+  readonly tensors: Readonly<Record<string, Tensor>>;
+  readonly cache: Tensor;
+  readonly weight: LinearWeight;
+}
+
+/** What the kernel and the launches that it stands for are both told of rows and entries. */
+function entryOf({ shape, tensors, cache }: ProjectTensors) {
+  const { latent, rope, eps, cacheDtype } = shape;
+  const { latentOffset, ropeOffset, aStride } = offsets(shape);
+  return {
+    a: tensors.a!,
+    aStride,
+    latentOffset,
+    latent,
+    ropeOffset,
+    rope,
+    rows: tensors.rows!,
+    ropeTable: tensors.rope_table!,
+    cache,
+    cacheDtype,
+    eps,
+  };
+}
+
+/** The kernel that is checked. */
+function bindFolded(recorder: Recorder, given: ProjectTensors): (rows: number) => void {
+  const { shape, tensors, weight } = given;
+  const { record } = mlaProject(recorder, {
+    ...entryOf(given),
+    weight,
+    norms: tensors.norms!,
+    latentNorm: latentNormOf(shape),
+    rounded: shape.rounded,
+    query: tensors.out!,
+    queryStride: outStride(shape),
+  });
+  return record;
+}
+
+/** The launches whose bits it has. */
+function bindApart(recorder: Recorder, given: ProjectTensors): (rows: number) => void {
+  const { shape, tensors, weight } = given;
+  const { rows: count, columns, latent, rounded } = shape;
+  const stride = padTo(columns, 4);
+  const allocate = (length: number, label: string) =>
+    allocateTensor(recorder.device, length * WORD_BYTES, label);
+  const query = allocate(count * stride, "query latent");
+  // A binding starts at a multiple of 256 bytes, so the weights get buffers of their own.
+  const queryNorm = allocate(columns, "norm");
+  const latentNorm = allocate(latent, "norm");
+  const write = mlaWrite(recorder, {
+    ...entryOf(given),
+    latentWeight: latentNorm,
+    query: {
+      offset: 0,
+      width: columns,
+      weight: queryNorm,
+      out: query,
+      outStride: stride,
+      quantize: rounded,
+    },
+  });
+  const project = linear(recorder, {
+    x: query,
+    xStride: stride,
+    weight,
+    out: tensors.out!,
+    outStride: outStride(shape),
+  });
+  return (rows) => {
+    const norms = tensors.norms!;
+    const ofLatent = { ...norms, offset: latentNormOf(shape) * WORD_BYTES };
+    recorder.copy(norms, queryNorm, columns * WORD_BYTES);
+    recorder.copy(ofLatent, latentNorm, latent * WORD_BYTES);
+    write(rows);
+    project(rows);
+  };
+}

@@ -3,11 +3,12 @@ import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
-import latentFp8 from "../common/latent_write_fp8.wgsl?raw";
-import latentPlain from "../common/latent_write_plain.wgsl?raw";
-import quantize from "../common/quantize_e4m3.wgsl?raw";
-import rotate from "../common/rotate.wgsl?raw";
-import xNormed from "../common/x_normed.wgsl?raw";
+import rotate from "../common/attention/rotate.wgsl?raw";
+import latentFp8 from "../common/cache/latent_write_fp8.wgsl?raw";
+import latentPlain from "../common/cache/latent_write_plain.wgsl?raw";
+import xNormed from "../common/inputs/x_normed.wgsl?raw";
+import quantize from "../common/numbers/quantize_e4m3.wgsl?raw";
+import type { LinearWeight } from "../linear/linear_layout.ts";
 import {
   type LaunchForm,
   type RecordRows,
@@ -15,15 +16,15 @@ import {
   rowLanes,
   rowsOf,
   takenForms,
-} from "../linear/launch_form.ts";
-import { BLOCK_COLUMNS, type LinearWeight } from "../linear/layout.ts";
-import { weightCost } from "../linear/weight_cost.ts";
+} from "../linear/weights/launch_form.ts";
+import { BLOCK_COLUMNS } from "../linear/weights/layout.ts";
+import { weightCost } from "../linear/weights/weight_cost.ts";
 import {
   type WeightKernels,
   weightConstants,
   weightKernels,
   weightTensors,
-} from "../linear/weight_kernel.ts";
+} from "../linear/weights/weight_kernel.ts";
 import { type CacheDtype, cacheTexts, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_project.wgsl?raw";
 import { type MlaWriteOptions, mlaEntryBytes } from "./mla_write.ts";
@@ -32,7 +33,7 @@ const NAME = "cache/mla_project";
 const ROWS_PER_LANE = 4;
 const VECTOR_BYTES = 16;
 const BLOCK_VECTORS = BLOCK_COLUMNS / 4;
-/** Sums of squares of a row, by NORM_LANES of common/x_normed.wgsl. */
+/** Sums of squares of a row, by NORM_LANES of x_normed.wgsl. */
 const SQUARES_BYTES = 16 * VECTOR_BYTES;
 /** Of a long entry in FP8, largest magnitudes of its runs; and what is lost between variables. */
 const ENTRY_BYTES = 512;
@@ -92,8 +93,11 @@ function kernelsFor(dtype: CacheDtype): Kernels {
   const known = made.get(dtype);
   if (known !== undefined) return known;
   const kernels = weightKernels({
-    ...{ name: NAME, source: texts[dtype], xVector: xNormed },
-    ...{ buffers: BUFFERS, params: PARAMS },
+    name: NAME,
+    source: texts[dtype],
+    xVector: xNormed,
+    buffers: BUFFERS,
+    params: PARAMS,
   });
   made.set(dtype, kernels);
   return kernels;
@@ -219,13 +223,20 @@ function bindProject(
   return kernelsFor(cacheDtype)(weight, form).bind(
     recorder,
     {
-      ...{ x: a, weights, scales, norm_weight: norms },
-      ...{ rows, rope_table: ropeTable, out: query, cache },
+      x: a,
+      weights,
+      scales,
+      norm_weight: norms,
+      rows,
+      rope_table: ropeTable,
+      out: query,
+      cache,
     },
     {
       constants: {
         ...weightConstants(weight, form, { segments: 1, bias: false }),
-        ...{ ROUNDED: rounded, ROW_VECTORS: rowVectors(weight.columns) },
+        ROUNDED: rounded,
+        ROW_VECTORS: rowVectors(weight.columns),
       },
       params: {
         outputs: weight.rows,

@@ -4,7 +4,7 @@
 //   cache[slot(r)] = RMSNorm(latent part) * its weight, then the rotated rope part
 //
 //   x            [rows, x_stride]      f32      read   query latent, then the latent and the rope part
-//   weights      [rows_padded, columns padded]  granules read  as common/weight_order.wgsl has them
+//   weights      [rows_padded, columns padded]  granules read  as weight_order.wgsl has them
 //   scales       [rows_padded, groups]  words   read   of dtypes with scales, else unused
 //   norm_weight  [...]                 f32      read   of the query, and from latent_norm on of the latent
 //   rows         [rows]                vec4u    read   y = position, z = cache slot
@@ -14,7 +14,7 @@
 //
 // A workgroup computes four outputs of TOKENS rows in each of its first invocations; of the
 // workgroups of TOKENS rows, the last TOKENS write an entry each. Bits are those of the two kernels:
-// norms of common/x_normed.wgsl, order of additions of common/dot_rows.wgsl. The latent begins and
+// norms of x_normed.wgsl, order of additions of dot_rows.wgsl. The latent begins and
 // ends at a multiple of four, and so do rows.
 
 const WORKGROUP_SIZE = 8u;

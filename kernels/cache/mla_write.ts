@@ -1,10 +1,10 @@
 import { KernelError } from "../../src/errors.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
-import latentFp8 from "../common/latent_write_fp8.wgsl?raw";
-import latentPlain from "../common/latent_write_plain.wgsl?raw";
-import quantize from "../common/quantize_e4m3.wgsl?raw";
-import rotate from "../common/rotate.wgsl?raw";
+import rotate from "../common/attention/rotate.wgsl?raw";
+import latentFp8 from "../common/cache/latent_write_fp8.wgsl?raw";
+import latentPlain from "../common/cache/latent_write_plain.wgsl?raw";
+import quantize from "../common/numbers/quantize_e4m3.wgsl?raw";
 import { type CacheDtype, cacheKernels, isFp8, requireMultiples } from "./cache_kernel.ts";
 import source from "./mla_write.wgsl?raw";
 

@@ -1,4 +1,4 @@
-// mla_write: what a layer does between its first projections and its attention.
+// mla_write: what a layer does between its first projections and its attention
 //
 //   q_out[r, :]    = RMSNorm(query part of a[r, :]) * q_weight, rounded to E4M3 when QUANTIZE
 //   cache[slot(r)] = RMSNorm(latent part) * kv_weight, then the rotated rope part
@@ -12,8 +12,8 @@
 //   cache       [slots, latent + rope]    pairs  write  see the joined latent_write_*.wgsl
 //
 // One workgroup per row: its first half norms the query, its second half the latent. The squares
-// meet in the order of common/x_normed.wgsl, so that both give the same bits.
-// Groups of activations are GROUP columns, the last one may be shorter.
+// meet in the order of x_normed.wgsl, so that both give the same bits. Groups of
+// activations are GROUP columns, the last one may be shorter.
 //
 // Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Su et al., "RoFormer" (2021).
 

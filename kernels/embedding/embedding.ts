@@ -63,7 +63,7 @@ export function embedding(recorder: Recorder, options: EmbeddingOptions): (rows:
       {
         constants: { DTYPE: FORMS[dtype] },
         params: { cols, stride, first_row: firstRow, row_count: rowCount },
-        // Nobody knows beforehand which slab has how many of the rows.
+        // The host does not know beforehand which slab has how many of the rows.
         cost: ({ grid: [count] }) => ({
           bytes: (count * cols * (dtype === "F32" ? 8 : 6)) / slabs.length,
           flops: 0,

@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
-import { FORMS_OF_ROWS, formsOf } from "./check_forms.ts";
-import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "./check_squares.ts";
+import { FORMS_OF_ROWS, formsOf } from "./checks/check_forms.ts";
+import { randomSquaredRows, scaleOf, squaredStride, squaresOf } from "./checks/check_squares.ts";
 import {
   type CheckOrder,
   checkOrder,
@@ -13,12 +13,12 @@ import {
   randomRows,
   randomWeight,
   unpackWeight,
-} from "./check_weights.ts";
+} from "./checks/check_weights.ts";
 import { gateUp } from "./gate_up.ts";
 import type { GatedActivation } from "./gated_activation.ts";
-import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./layout.ts";
-import { storedBytes } from "./weight_cost.ts";
-import { gateUpRows } from "./weight_order.ts";
+import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./weights/layout.ts";
+import { storedBytes } from "./weights/weight_cost.ts";
+import { gateUpRows } from "./weights/weight_order.ts";
 
 interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
@@ -53,24 +53,56 @@ export default defineCheck<Shape>({
     { dtype: "bf16", rows: 3, columns: 64, intermediate: 131, quantize: true, scale: 0.002 },
     { dtype: "f32", rows: 5, columns: 7, intermediate: 21, quantize: false, scale: 1 },
     {
-      ...{ dtype: "int4", groupColumns: 32, rows: 5, columns: 141, intermediate: 133 },
-      ...{ quantize: true, scale: 0.1, bias: true, activation: clamped },
+      dtype: "int4",
+      groupColumns: 32,
+      rows: 5,
+      columns: 141,
+      intermediate: 133,
+      quantize: true,
+      scale: 0.1,
+      bias: true,
+      activation: clamped,
     },
     {
-      ...{ dtype: "mxfp4", rows: 2, columns: 141, intermediate: 21, quantize: false, scale: 0.1 },
-      ...{ bias: true, rowsPerLane: 2, scaleOrder: "byRun" },
+      dtype: "mxfp4",
+      rows: 2,
+      columns: 141,
+      intermediate: 21,
+      quantize: false,
+      scale: 0.1,
+      bias: true,
+      rowsPerLane: 2,
+      scaleOrder: "byRun",
     },
     {
-      ...{ dtype: "int8", rows: 3, columns: 130, intermediate: 21, quantize: false, scale: 0.1 },
-      ...{ activation: clamped, ...IN_RUNS },
+      dtype: "int8",
+      rows: 3,
+      columns: 130,
+      intermediate: 21,
+      quantize: false,
+      scale: 0.1,
+      activation: clamped,
+      ...IN_RUNS,
     },
     {
-      ...{ dtype: "fp8", rows: 9, columns: 141, intermediate: 133, quantize: true, scale: 1 },
+      dtype: "fp8",
+      rows: 9,
+      columns: 141,
+      intermediate: 133,
+      quantize: true,
+      scale: 1,
       squares: true,
     },
     {
-      ...{ dtype: "int4", groupColumns: 32, rows: 3, columns: 128, intermediate: 21 },
-      ...{ quantize: false, scale: 1, bias: true, squares: true },
+      dtype: "int4",
+      groupColumns: 32,
+      rows: 3,
+      columns: 128,
+      intermediate: 21,
+      quantize: false,
+      scale: 1,
+      bias: true,
+      squares: true,
     },
     { dtype: "fp8", rows: 1, columns: 1024, intermediate: 2048, quantize: false, scale: 0.1 },
   ],
@@ -83,7 +115,6 @@ export default defineCheck<Shape>({
   // A group of the rounding leaves less room to share columns out.
   tunedCases: [0, 5, 6],
   exactAcrossTunings: true,
-  compilesSlowly: true,
   tolerance: 1e-5,
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, intermediate }) => 4 * rows * columns * intermediate,

@@ -1,11 +1,13 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
-import gated from "../common/gated.wgsl?raw";
-import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
+import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
+import gated from "../common/outputs/gated.wgsl?raw";
 import { quantize as quantizeRows } from "../norm/quantize.ts";
 import source from "./gate_up.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "./gated_activation.ts";
+import type { LinearWeight } from "./linear_layout.ts";
+import { tilesOf } from "./matrix_class.ts";
 import {
   type FormDemand,
   fewForms,
@@ -17,10 +19,8 @@ import {
   rowLanes,
   rowsOf,
   stageBytes,
-} from "./launch_form.ts";
-import type { LinearWeight } from "./layout.ts";
-import { tilesOf } from "./matrix_tiles.ts";
-import { weightCost } from "./weight_cost.ts";
+} from "./weights/launch_form.ts";
+import { weightCost } from "./weights/weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
@@ -29,8 +29,8 @@ import {
   weightConstants,
   weightKernels,
   weightTensors,
-} from "./weight_kernel.ts";
-import { gateUpRows } from "./weight_order.ts";
+} from "./weights/weight_kernel.ts";
+import { gateUpRows } from "./weights/weight_order.ts";
 
 const NAME = "linear/gate_up";
 const OUTPUTS_PER_LANE = 2;

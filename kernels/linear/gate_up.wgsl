@@ -1,5 +1,5 @@
 // gate_up: out[r, i] = activation(s * gate_i . x_r + bias, s * up_i . x_r + bias): silu(gate) * up, or
-// the one of common/gated.wgsl with CLAMPED, s as common/row_scale.wgsl has it; with QUANTIZE each
+// the one of gated.wgsl with CLAMPED, s as row_scale.wgsl has it; with QUANTIZE each
 // group of 128 outputs of a row is rounded to E4M3 with a scale of its own.
 //
 //   x        [rows, x_stride]                   f32      read
@@ -9,7 +9,7 @@
 //   out      [rows, out_stride]                 f32      write
 //
 // One invocation computes two outputs of TOKENS rows, LANES apart, from four weight rows. Order of
-// additions: common/dot_rows.wgsl.
+// additions: dot_rows.wgsl.
 //
 // Source: Shazeer, "GLU Variants Improve Transformer" (2020).
 

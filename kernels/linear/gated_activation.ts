@@ -14,7 +14,7 @@ export type GatedActivation =
 
 export const SILU: GatedActivation = { kind: "silu" };
 
-/** The fields of `Params` that common/gated.wgsl reads. */
+/** The fields of `Params` that gated.wgsl reads. */
 export function activationParams(activation: GatedActivation): {
   readonly alpha: number;
   readonly limit: number;

@@ -106,7 +106,10 @@ export default defineCheck<Shape>({
     const { rows, outColumn, bias: _, ...sizes } = shape;
     const launch = joinSums(recorder, {
       ...sizes,
-      ...{ sums: sums!, bias, out: out!, outColumn },
+      sums: sums!,
+      bias,
+      out: out!,
+      outColumn,
       outStride: outStrideOf(shape),
     });
     return () => launch(rows);

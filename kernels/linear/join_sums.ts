@@ -42,8 +42,12 @@ export function joinSums(recorder: Recorder, options: JoinSumsOptions): (rows: n
     {
       constants: { BIAS: bias !== undefined },
       params: {
-        ...{ ranks, parts, outputs, stride },
-        ...{ out_stride: outStride, out_column: outColumn },
+        ranks,
+        parts,
+        outputs,
+        stride,
+        out_stride: outStride,
+        out_column: outColumn,
       },
       cost: ({ param }) => ({
         bytes: (ranks * parts + 1) * param("rows") * outputs * 4,

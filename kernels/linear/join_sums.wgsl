@@ -5,7 +5,7 @@
 //   out   [rows, out_stride]            f32  write
 //
 // Part i of rank k is leaf k * parts + i. The tree is the upper end of the one that
-// common/dot_rows.wgsl adds segments by: the next power of two of leaves, zeros where there is no
+// dot_rows.wgsl adds segments by: the next power of two of leaves, zeros where there is no
 // part. One invocation per output.
 
 const WORKGROUP_SIZE = 64u;

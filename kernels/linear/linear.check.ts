@@ -1,5 +1,5 @@
-import { linearCheck } from "./check_linear.ts";
-import { IN_RUNS } from "./check_weights.ts";
+import { linearCheck } from "./checks/check_linear.ts";
+import { IN_RUNS } from "./checks/check_weights.ts";
 
 const typical = { outColumn: 0, segmented: false, lanes: 8 };
 
@@ -8,26 +8,49 @@ export default linearCheck({
   cases: [
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
-      ...{ dtype: "fp8", rows: 5, columns: 269, outputs: 44, outColumn: 5, segmented: true },
-      ...{ groupRows: 32, ...IN_RUNS },
+      dtype: "fp8",
+      rows: 5,
+      columns: 269,
+      outputs: 44,
+      outColumn: 5,
+      segmented: true,
+      groupRows: 32,
+      ...IN_RUNS,
     },
     { ...typical, dtype: "bf16", rows: 5, columns: 269, outputs: 37, groupRows: 37 },
     { ...typical, dtype: "f32", rows: 5, columns: 130, outputs: 33, groupRows: 33 },
     {
-      ...{ ...typical, dtype: "f16", rows: 9, columns: 135, outputs: 33, groupRows: 33 },
+      ...typical,
+      dtype: "f16",
+      rows: 9,
+      columns: 135,
+      outputs: 33,
+      groupRows: 33,
       rowsPerLane: 4,
     },
     // Groups of fewer outputs than a workgroup computes.
     { ...typical, dtype: "fp8", rows: 3, columns: 64, outputs: 40, groupRows: 12 },
     { ...typical, dtype: "bf16", rows: 1, columns: 1, outputs: 1, groupRows: 1 },
     {
-      ...{ ...typical, dtype: "f32", rows: 2, columns: 4, outputs: 70, groupRows: 70 },
-      ...{ lanes: 32, rowsPerLane: 2 },
+      ...typical,
+      dtype: "f32",
+      rows: 2,
+      columns: 4,
+      outputs: 70,
+      groupRows: 70,
+      lanes: 32,
+      rowsPerLane: 2,
     },
     // More blocks than segments, and segments of unequal length.
     {
-      ...{ dtype: "bf16", rows: 2, columns: 128 * 45, outputs: 8, outColumn: 0, segmented: true },
-      ...{ groupRows: 8, lanes: 8 },
+      dtype: "bf16",
+      rows: 2,
+      columns: 128 * 45,
+      outputs: 8,
+      outColumn: 0,
+      segmented: true,
+      groupRows: 8,
+      lanes: 8,
     },
     { ...typical, dtype: "fp8", rows: 1, columns: 2048, outputs: 2048, groupRows: 2048 },
   ],

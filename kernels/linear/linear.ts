@@ -3,10 +3,13 @@ import type { BindOptions, BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import type { RowForm } from "../../src/gpu/tuning.ts";
-import outputsPlain from "../common/outputs_plain.wgsl?raw";
-import outputsRounded from "../common/outputs_rounded.wgsl?raw";
-import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import writeSums from "../common/write_sums.wgsl?raw";
+import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
+import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
+import outputsRounded from "../common/outputs/outputs_rounded.wgsl?raw";
+import writeSums from "../common/outputs/write_sums.wgsl?raw";
+import source from "./linear.wgsl?raw";
+import type { LinearWeight } from "./linear_layout.ts";
+import { tilesOf } from "./matrix_class.ts";
 import {
   type LaunchForm,
   launchForms,
@@ -14,11 +17,9 @@ import {
   recordRows,
   rowLanes,
   rowsOf,
-} from "./launch_form.ts";
-import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
-import source from "./linear.wgsl?raw";
-import { tilesOf } from "./matrix_tiles.ts";
-import { weightCost } from "./weight_cost.ts";
+} from "./weights/launch_form.ts";
+import { BLOCK_COLUMNS } from "./weights/layout.ts";
+import { weightCost } from "./weights/weight_cost.ts";
 import {
   type InputForm,
   requireMultiplesOf4,
@@ -28,7 +29,7 @@ import {
   weightConstants,
   weightKernels,
   weightTensors,
-} from "./weight_kernel.ts";
+} from "./weights/weight_kernel.ts";
 
 const NAME = "linear/linear";
 /** Outputs of an invocation. */
@@ -59,7 +60,7 @@ const definition = {
   ],
 } as const;
 
-/** The kernel's text with `parts`, among them one of the files common/write_*.wgsl. */
+/** The kernel's text with `parts`, among them one of the files write_*.wgsl. */
 export const linearText = (...parts: readonly string[]) => ({
   ...definition,
   source: [source, ...parts].join("\n"),

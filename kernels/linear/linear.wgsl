@@ -1,17 +1,17 @@
 // linear: out[r, out_column + n] = scale(r) * sum over k < columns of x[r, slice(n) + k] * W[n, k],
 //         + bias[n]
-//         slice(n) = n / group_rows * group_stride; scale(r) as common/row_scale.wgsl has it
+//         slice(n) = n / group_rows * group_stride; scale(r) as row_scale.wgsl has it
 //         with ROUND_OUTPUTS each 128 outputs of a row are rounded to E4M3 with a scale of their own
 //
-//   x        [rows, x_stride]                   XVector  read   as common/x_*.wgsl has it
-//   weights  [rows_padded, columns padded]      granules read   as common/weight_order.wgsl has them
+//   x        [rows, x_stride]                   XVector  read   as x_*.wgsl has it
+//   weights  [rows_padded, columns padded]      granules read   as weight_order.wgsl has them
 //   scales   [rows_padded, groups]              words    read   of dtypes with scales, else unused
 //   bias     [rows_padded]                      f32      read   if BIAS, else any buffer
-//   ...                                                  write  as common/write_*.wgsl has it
+//   ...                                                  write  as write_*.wgsl has it
 //
 // One invocation computes four outputs of TOKENS rows. Its weight rows lie LANES apart, so that
 // neighbouring invocations read neighbouring granules. A workgroup stays within one group of
-// outputs, so its invocations share their x. Order of additions: common/dot_rows.wgsl.
+// outputs, so its invocations share their x. Order of additions: dot_rows.wgsl.
 
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * ROW_LANES;

@@ -7,13 +7,13 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
-import orderedBits from "../common/ordered_bits.wgsl?raw";
-import outputsPlain from "../common/outputs_plain.wgsl?raw";
-import writeBest from "../common/write_best.wgsl?raw";
-import { launchForms, rowsOf } from "./launch_form.ts";
-import type { LinearWeight } from "./layout.ts";
+import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
+import writeBest from "../common/outputs/write_best.wgsl?raw";
+import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
 import { bindLinear, linearText, linearWidth } from "./linear.ts";
-import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weight_kernel.ts";
+import type { LinearWeight } from "./linear_layout.ts";
+import { launchForms, rowsOf } from "./weights/launch_form.ts";
+import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weights/weight_kernel.ts";
 
 const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest, SCALED_ROWS));
 

@@ -1,7 +1,7 @@
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { mergeSplits } from "../attention/merge_splits.ts";
 import { defineCheck } from "../check.ts";
-import { FORMS_OF_ROWS, formsOf } from "./check_forms.ts";
+import { FORMS_OF_ROWS, formsOf } from "./checks/check_forms.ts";
 import {
   type CheckOrder,
   dot,
@@ -10,12 +10,12 @@ import {
   quantizeRow,
   randomWeight,
   unpackWeight,
-} from "./check_weights.ts";
-import { layoutFor, scaleWords, type WeightDtype } from "./layout.ts";
+} from "./checks/check_weights.ts";
 import { linear } from "./linear.ts";
 import { mergingLinear } from "./merging_linear.ts";
-import { storedBytes } from "./weight_cost.ts";
-import { paddedRows } from "./weight_order.ts";
+import { layoutFor, scaleWords, type WeightDtype } from "./weights/layout.ts";
+import { storedBytes } from "./weights/weight_cost.ts";
+import { paddedRows } from "./weights/weight_order.ts";
 
 interface Shape extends CheckOrder {
   readonly dtype: WeightDtype;
@@ -49,25 +49,46 @@ export default defineCheck<Shape>({
     // A slice has two workgroups, the second one with outputs for one lane. Rows end at the first key
     // of a split, at the last one and between; they are no whole workgroups.
     {
-      ...{ dtype: "fp8", columns: 140, outputs: 260, groupRows: 130, rounded: false },
-      ...{ positions: [20, 7, 8, 23, 3], ...IN_RUNS },
+      dtype: "fp8",
+      columns: 140,
+      outputs: 260,
+      groupRows: 130,
+      rounded: false,
+      positions: [20, 7, 8, 23, 3],
+      ...IN_RUNS,
     },
     // A workgroup has four slices, the last one two. Columns end inside a piece of the weights.
     {
-      ...{ dtype: "fp8", columns: 76, outputs: 192, groupRows: 32, rounded: true },
+      dtype: "fp8",
+      columns: 76,
+      outputs: 192,
+      groupRows: 32,
+      rounded: true,
       positions: [15, 21, 2],
     },
     {
-      ...{ dtype: "f32", columns: 256, outputs: 512, groupRows: 256, rounded: true },
+      dtype: "f32",
+      columns: 256,
+      outputs: 512,
+      groupRows: 256,
+      rounded: true,
       positions: [5],
     },
     // Fewer outputs of a slice than a run of lanes has.
     {
-      ...{ dtype: "bf16", columns: 20, outputs: 18, groupRows: 6, rounded: false },
+      dtype: "bf16",
+      columns: 20,
+      outputs: 18,
+      groupRows: 6,
+      rounded: false,
       positions: [31, 12],
     },
     {
-      ...{ dtype: "fp8", columns: 512, outputs: 2048, groupRows: 128, rounded: false },
+      dtype: "fp8",
+      columns: 512,
+      outputs: 2048,
+      groupRows: 128,
+      rounded: false,
       positions: [125, 40, 64],
     },
   ],
@@ -84,7 +105,6 @@ export default defineCheck<Shape>({
   flops: (shape) =>
     2 * shape.positions.length * shape.columns * shape.outputs +
     4 * splitCount(shape) * splitWords(shape),
-  compilesSlowly: true,
   mutants: [
     { name: "one split is left out", replace: "split < splits;", with: "split + 1u < splits;" },
     { name: "one split too many", replace: "split < splits;", with: "split <= splits;" },
@@ -180,7 +200,8 @@ export default defineCheck<Shape>({
     const { positions, columns, dtype } = shape;
     const words = splitWords(shape);
     const most = mostSplits(shape);
-    // Splits that a row does not have hold what others left there, and one more what nobody did.
+    // Splits that a row does not have hold what earlier rows left there, and one more what no row
+    // did.
     const partials = new Float32Array((positions.length * most + 1) * words).fill(Number.NaN);
     positions.forEach((position, row) => {
       const end = row * most + splitsOf(position);
@@ -213,7 +234,7 @@ export default defineCheck<Shape>({
       if (rounded) quantizeRow(out);
       return [...out, ...new Array(PAD).fill(Number.NaN)];
     });
-    // A row more, which nobody writes.
+    // A row more, which the kernel does not write.
     return { out: Float64Array.from([...rows.flat(), ...new Array(outputs).fill(Number.NaN)]) };
   },
 
@@ -229,7 +250,9 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
       },
-      ...{ out: out!, outStride, forms: formsOf(tuning) },
+      out: out!,
+      outStride,
+      forms: formsOf(tuning),
     };
     const count = positions.length;
     const splits = { partials: partials!, rows: rows!, splitLength: SPLIT_LENGTH };
@@ -242,10 +265,16 @@ export default defineCheck<Shape>({
     const xStride = heads * columns;
     const merged = allocateTensor(recorder.device, count * xStride * 4, "merged");
     const merge = mergeSplits(recorder, {
-      ...{ ...splits, out: merged, outStride: xStride, heads, headDim: columns },
+      ...splits,
+      out: merged,
+      outStride: xStride,
+      heads,
+      headDim: columns,
     });
     const launch = linear(recorder, {
-      ...{ ...common, x: merged, xStride },
+      ...common,
+      x: merged,
+      xStride,
       groups: { rows: groupRows, xStride: columns },
       roundOutputs: rounded,
     });

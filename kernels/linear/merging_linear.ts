@@ -9,23 +9,24 @@ import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
-import mergedSplits from "../common/merged_splits.wgsl?raw";
-import softmax from "../common/online_softmax.wgsl?raw";
-import outputsPlain from "../common/outputs_plain.wgsl?raw";
-import outputsRounded from "../common/outputs_rounded.wgsl?raw";
-import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import xMerged from "../common/x_merged.wgsl?raw";
-import { type LaunchForm, launchForms, rowLanes } from "./launch_form.ts";
-import { BLOCK_COLUMNS, type LinearWeight } from "./layout.ts";
+import mergedSplits from "../common/attention/merged_splits.wgsl?raw";
+import softmax from "../common/attention/online_softmax.wgsl?raw";
+import xMerged from "../common/inputs/x_merged.wgsl?raw";
+import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
+import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
+import outputsRounded from "../common/outputs/outputs_rounded.wgsl?raw";
 import { lanesOf, ROUNDING_LANES, ROWS_PER_LANE } from "./linear.ts";
+import type { LinearWeight } from "./linear_layout.ts";
 import source from "./merging_linear.wgsl?raw";
-import { weightCost } from "./weight_cost.ts";
+import { type LaunchForm, launchForms, rowLanes } from "./weights/launch_form.ts";
+import { BLOCK_COLUMNS } from "./weights/layout.ts";
+import { weightCost } from "./weights/weight_cost.ts";
 import {
   requireMultiplesOf4,
   weightConstants,
   weightKernels,
   weightTensors,
-} from "./weight_kernel.ts";
+} from "./weights/weight_kernel.ts";
 
 const NAME = "linear/merging_linear";
 const FLOAT_BYTES = 4;
@@ -162,7 +163,8 @@ function bindMerging(
     {
       constants: {
         ...weightConstants(weight, form, { segments: 1, bias: false }),
-        ...{ SLICES: slices, SLICE_VECTORS: columns / 4 },
+        SLICES: slices,
+        SLICE_VECTORS: columns / 4,
       },
       params: {
         outputs: weight.rows,

@@ -4,14 +4,14 @@
 //                 with a scale of their own
 //
 //   partials  [rows, max_splits, slices]  f32    read   records m, l, acc[columns]
-//   weights   [rows_padded, columns padded]  granules  read  as common/weight_order.wgsl has them
+//   weights   [rows_padded, columns padded]  granules  read  as weight_order.wgsl has them
 //   scales    [rows_padded, groups]       words  read   of dtypes with scales, else unused
 //   rows      [rows]                      vec4u  read   y = position: it says which splits there are
 //   out       [rows, out_stride]          f32    write
 //
 // Grid (workgroups along the outputs, TOKENS rows). A workgroup stays within SLICES slices, which it
-// merges for each of its rows into its own memory: common/x_merged.wgsl. Order of additions:
-// common/dot_rows.wgsl.
+// merges for each of its rows into its own memory: x_merged.wgsl. Order of additions:
+// dot_rows.wgsl.
 
 const WORKGROUP_SIZE = 8u;
 const WORKGROUP_OUTPUTS = 4u * ROW_LANES;

@@ -1,26 +1,16 @@
 /**
  * A linear whose outputs are added to the residual stream, and that writes what the next norm makes
- * of it: `kernels/common/write_normed.wgsl`.
+ * of it: `write_normed.wgsl`.
  *
  * @module
  */
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { formOf } from "../../src/gpu/tuning.ts";
-import outputsPlain from "../common/outputs_plain.wgsl?raw";
-import quantizeE4m3 from "../common/quantize_e4m3.wgsl?raw";
-import writeNormed from "../common/write_normed.wgsl?raw";
+import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
+import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
+import writeNormed from "../common/outputs/write_normed.wgsl?raw";
 import { type NormedRows, normedParams } from "../norm/normed_rows.ts";
-import {
-  fewForms,
-  type LaunchForm,
-  launchForms,
-  type RecordRows,
-  recordRows,
-  rowLanes,
-  rowsOf,
-  stageBytes,
-} from "./launch_form.ts";
 import {
   bindLinear,
   type LinearOptions,
@@ -30,7 +20,22 @@ import {
   ROWS_PER_LANE,
 } from "./linear.ts";
 import bindings from "./residual_linear.wgsl?raw";
-import { requireMultiplesOf4, SCALED_ROWS, TREE_LEVELS, weightKernels } from "./weight_kernel.ts";
+import {
+  fewForms,
+  type LaunchForm,
+  launchForms,
+  type RecordRows,
+  recordRows,
+  rowLanes,
+  rowsOf,
+  stageBytes,
+} from "./weights/launch_form.ts";
+import {
+  requireMultiplesOf4,
+  SCALED_ROWS,
+  TREE_LEVELS,
+  weightKernels,
+} from "./weights/weight_kernel.ts";
 
 const text = linearText(bindings, outputsPlain, writeNormed, SCALED_ROWS, quantizeE4m3);
 const kernels = weightKernels({
@@ -94,7 +99,10 @@ export function residualLinear(
           recorder,
           kernels,
           {
-            ...{ ...options, form, out: hidden, outStride: stride },
+            ...options,
+            form,
+            out: hidden,
+            outStride: stride,
             constants: {
               ROUNDED: rounds,
               // One pipeline for any number of segments.

@@ -2,9 +2,9 @@ import { UnsupportedError } from "../../src/errors.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import addendSource from "../common/addend.wgsl?raw";
-import quantizeSource from "../common/quantize_e4m3.wgsl?raw";
-import rowSum from "../common/row_sum.wgsl?raw";
+import rowSum from "../common/dot/row_sum.wgsl?raw";
+import addendSource from "../common/inputs/addend.wgsl?raw";
+import quantizeSource from "../common/numbers/quantize_e4m3.wgsl?raw";
 import source from "./add_norm.wgsl?raw";
 import { type Addend, bindAddend } from "./addend.ts";
 import { type NormedRows, normedParams } from "./normed_rows.ts";
@@ -68,7 +68,11 @@ export function addNorm(
     {
       constants: { QUANTIZE: rounds },
       params: {
-        ...{ cols, stride, slots: addend.slots, eps, addend_form: addend.form },
+        cols,
+        stride,
+        slots: addend.slots,
+        eps,
+        addend_form: addend.form,
         ...normedParams(normed),
       },
       cost: ({ grid: [rows] }) => {

@@ -9,7 +9,7 @@
 //                                                    when QUANTIZE; from `normed_squares` on the sum
 //                                                    of squares of each SQUARES_COLUMNS columns
 //
-// The first `unscaled` rows have a scale of 1: common/row_scale.wgsl does the rest. The others are
+// The first `unscaled` rows have a scale of 1: row_scale.wgsl does the rest. The others are
 // scaled by 1 / rms(x), and their first sum is -1.
 //
 // One workgroup per row. An invocation adds up its own runs of SQUARES_COLUMNS columns; what it writes
@@ -81,7 +81,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
 }
 
 // Adds the addend to a run of columns; the sum of their squares, in the order of
-// common/write_normed.wgsl.
+// write_normed.wgsl.
 fn run_squares(row: u32, run: u32) -> f32 {
   var squares = vec4f();
   for (var c = run * SQUARES_COLUMNS; c < (run + 1u) * SQUARES_COLUMNS; c += 4u) {

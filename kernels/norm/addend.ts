@@ -20,7 +20,7 @@ export type Addend =
       readonly slots: number;
     };
 
-/** What `kernels/common/addend.wgsl` needs of it. */
+/** What `addend.wgsl` needs of it. */
 export interface BoundAddend {
   readonly tensors: { readonly addend: Tensor; readonly slot_weights: Tensor };
   readonly form: number;

@@ -1,8 +1,8 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import addendSource from "../common/addend.wgsl?raw";
-import rowSum from "../common/row_sum.wgsl?raw";
+import rowSum from "../common/dot/row_sum.wgsl?raw";
+import addendSource from "../common/inputs/addend.wgsl?raw";
 import { type Addend, bindAddend } from "./addend.ts";
 import source from "./final_norm.wgsl?raw";
 

@@ -8,7 +8,7 @@
 //   weight        [cols]                 f32  read
 //   out           [count, stride]        f32  write
 //
-// One workgroup per wanted row: rows that nobody asked for cost nothing. Each invocation keeps to
+// One workgroup per wanted row: rows that are not wanted cost nothing. Each invocation keeps to
 // its own columns and parks v in `out` between the two passes.
 //
 // Source: Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019).

@@ -1,9 +1,9 @@
 /**
  * Rows of the residual stream as the blocks of a layer multiply them.
  *
- * A row's scale, 1 / rms, is known when the whole row is, but whoever writes a part of it need not
- * wait for that: it writes `x * weight`, what that is rounded to, and the sums of squares of what it
- * has. Who multiplies the row scales its own sums at the end: `kernels/common/row_scale.wgsl`.
+ * A row's scale, 1 / rms, is known when the whole row is, but a kernel that writes a part of it
+ * need not wait for that: it writes `x * weight`, what that is rounded to, and the sums of squares
+ * of what it has. The kernel that multiplies the row scales its sums at the end: `row_scale.wgsl`.
  *
  * @module
  */

@@ -1,10 +1,10 @@
 import { type BindOptions, type BoundKernel, Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import apartBindings from "../common/quantize_apart.wgsl?raw";
-import e4m3 from "../common/quantize_e4m3.wgsl?raw";
-import inPlaceBindings from "../common/quantize_in_place.wgsl?raw";
-import int8 from "../common/quantize_int8.wgsl?raw";
+import apartBindings from "../common/numbers/quantize_apart.wgsl?raw";
+import e4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
+import inPlaceBindings from "../common/numbers/quantize_in_place.wgsl?raw";
+import int8 from "../common/numbers/quantize_int8.wgsl?raw";
 import source from "./quantize.wgsl?raw";
 
 const NAME = "norm/quantize";

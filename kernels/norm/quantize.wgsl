@@ -1,7 +1,7 @@
 // quantize: x[r, :] goes through E4M3, or int8 with INT8, and back, for rows from first_row on; one
 // scale per group, which is a run of group_columns columns of a row
 //
-// Bindings: common/quantize_in_place.wgsl or common/quantize_apart.wgsl.
+// Bindings: quantize_in_place.wgsl or quantize_apart.wgsl.
 //
 // One workgroup per (group, row). Each invocation holds every WORKGROUP_SIZE-th column of its
 // group; a value's scale is the largest magnitude of its group, so no order matters.

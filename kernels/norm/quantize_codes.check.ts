@@ -11,7 +11,7 @@ interface Shape {
 const BLOCK = 128;
 const groupOf = ({ group }: Shape, column: number) =>
   group === "row" ? 0 : Math.floor(column / BLOCK);
-/** The scale of a group is a power of two, so that nobody rounds it. */
+/** The scale of a group is a power of two, so that no format rounds it. */
 const scaleOf = (shape: Shape, row: number, column: number) =>
   2 ** (((3 * row + 5 * groupOf(shape, column)) % 7) - 3);
 /** Codes that reach the largest in every group. */
@@ -93,7 +93,11 @@ export default defineCheck<Shape>({
 
   bind(recorder, { rows, cols, padding, group }, { x, out }) {
     const launch = quantizeCodes(recorder, {
-      ...{ x: x!, cols, stride: cols + padding, out: out!, group },
+      x: x!,
+      cols,
+      stride: cols + padding,
+      out: out!,
+      group,
     });
     return () => launch(rows);
   },

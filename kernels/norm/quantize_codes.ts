@@ -1,7 +1,7 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import int8 from "../common/quantize_int8.wgsl?raw";
+import int8 from "../common/numbers/quantize_int8.wgsl?raw";
 import type { ActivationRounding } from "./quantize.ts";
 import source from "./quantize_codes.wgsl?raw";
 

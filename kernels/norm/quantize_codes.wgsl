@@ -6,7 +6,7 @@
 //                                         multiple of 128 columns; behind them the f32 scales
 //
 // One workgroup per row, or per (128 columns, row). Codes and scales are those of norm/quantize:
-// common/quantize_int8.wgsl. Columns beyond the last have codes of 0. A NaN makes its scale one.
+// quantize_int8.wgsl. Columns beyond the last have codes of 0. A NaN makes its scale one.
 
 const WORKGROUP_SIZE = 32u;
 const BY_ROW = false;

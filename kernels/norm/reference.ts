@@ -33,9 +33,11 @@ export function addendOf(form: number, inputs: HostArrays, r: number, c: number,
   return sum;
 }
 
-/** The least magnitude that a scale of E4M3 stands for, in rows that nobody is still to scale. */
+/**
+ * The least magnitude that a scale of E4M3 stands for, in rows that no kernel is still to scale.
+ */
 const LEAST_E4M3 = 1e-4;
-/** The same in rows that somebody is. */
+/** The same in rows that a kernel is. */
 const LEAST_UNSCALED = 1e-30;
 
 interface ReferenceRounding extends ActivationRounding {

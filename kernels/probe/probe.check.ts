@@ -38,7 +38,7 @@ export default defineCheck({
 
   inputs: () => {
     const inputs = probeInputs();
-    // What becomes of a NaN code is nobody's business: 0 in its place.
+    // What becomes of a NaN code does not matter: 0 in its place.
     inputs.codes[31] = inputs.codes[31]! & 0x00ffffff;
     inputs.codes[63] = inputs.codes[63]! & 0x00ffffff;
     return inputs;

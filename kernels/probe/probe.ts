@@ -1,8 +1,8 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import fp8 from "../common/weights_fp8.wgsl?raw";
-import type { Fp8Decode } from "../linear/layout.ts";
+import fp8 from "../common/weights/weights_fp8.wgsl?raw";
+import type { Fp8Decode } from "../linear/weights/layout.ts";
 import source from "./probe.wgsl?raw";
 
 const kernel = new Kernel({

@@ -10,7 +10,7 @@
 //   sums      [2]    f32    write  sum of left * right: by a tree with barriers, and from atomics
 //
 // Eight storage buffers, 256 invocations: the portable envelope. Integers below 2^24 make every
-// sum exact. Uses common/weights_fp8.wgsl.
+// sum exact. Uses weights_fp8.wgsl.
 
 const WORKGROUP_SIZE = 256u;
 

@@ -29,9 +29,9 @@ struct Params {
 
 struct Item {
   row: u32,
-  /// of `counts`, or NONE
+  // Of `counts`, or NONE.
   slot: u32,
-  /// of `masks`, or NONE
+  // Of `masks`, or NONE.
   mask: u32,
   first_bias: u32,
   bias_count: u32,
@@ -63,7 +63,7 @@ fn is_masked(token: u32, item: Item) -> bool {
   return ((word >> (token % MASK_BITS)) & 1u) == 0u;
 }
 
-/// Compares bits: a compiler may take it that there are no infinities.
+// Compares bits: a compiler may take it that there are no infinities.
 fn biased(logit: f32, bias: u32) -> f32 {
   let forbidden = bias == NEGATIVE_INFINITY_BITS || bitcast<u32>(logit) == NEGATIVE_INFINITY_BITS;
   if forbidden { return params.forbidden; }

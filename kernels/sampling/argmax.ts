@@ -1,9 +1,9 @@
 import { type Constants, Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import bestOfRow from "../common/best_of_row.wgsl?raw";
-import orderedBits from "../common/ordered_bits.wgsl?raw";
-import workgroupBest from "../common/workgroup_best.wgsl?raw";
+import bestOfRow from "../common/sampling/best_of_row.wgsl?raw";
+import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
+import workgroupBest from "../common/sampling/workgroup_best.wgsl?raw";
 import source from "./argmax.wgsl?raw";
 
 export const argmaxKernel = new Kernel({

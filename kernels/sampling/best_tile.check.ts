@@ -56,7 +56,10 @@ export default defineCheck<Shape>({
 
   bind(recorder, { rows, count, padding }, { tiles, ids }, tuning) {
     const launch = bestTile(recorder, {
-      ...{ tiles: tiles!, stride: count + padding, ids: ids!, ...tuning },
+      tiles: tiles!,
+      stride: count + padding,
+      ids: ids!,
+      ...tuning,
     });
     return () => launch(rows, count);
   },

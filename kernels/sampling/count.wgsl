@@ -14,7 +14,7 @@ struct Params {
   vocabulary: u32,
 }
 
-/// The item of adjust.wgsl, of which this needs two words.
+// The item of adjust.wgsl, of which this needs two words.
 struct Item {
   row: u32,
   slot: u32,

@@ -1,9 +1,9 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import orderedBits from "../common/ordered_bits.wgsl?raw";
-import rowSum from "../common/row_sum.wgsl?raw";
-import workgroupBest from "../common/workgroup_best.wgsl?raw";
+import rowSum from "../common/dot/row_sum.wgsl?raw";
+import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
+import workgroupBest from "../common/sampling/workgroup_best.wgsl?raw";
 import { rowWorkgroupSize } from "./argmax.ts";
 import source from "./logprobs.wgsl?raw";
 

@@ -12,7 +12,7 @@
 // index), the wanted ones. NaN counts as -inf, and -inf is written as the least finite number.
 //
 // One workgroup per item. Each invocation offers the best of its own tokens that has not been taken;
-// whoever is taken from looks for its next one.
+// the invocation whose token is taken looks for its next one.
 
 const WORKGROUP_SIZE = 256u;
 const BEST_BLOCK = 16u;
@@ -28,7 +28,7 @@ struct Params {
 
 struct Item {
   row: u32,
-  /// the token, or SAMPLED | row of `ids`
+  // The token, or SAMPLED | row of `ids`.
   token: u32,
   temperature: f32,
   top: u32,
@@ -47,7 +47,7 @@ struct Item {
 
 const_assert BEST_BLOCK * BEST_BLOCK == WORKGROUP_SIZE;
 
-/// (logit - largest) / temperature.
+// (logit - largest) / temperature.
 fn scaled(logit: f32, largest: f32, temperature: f32) -> f32 {
   return select((logit - largest) / temperature, 0.0, logit == largest);
 }
@@ -61,7 +61,7 @@ fn write_result(at: u32, token: u32, item: Item, largest: f32, log_sum: f32) {
   values[at] = select(NEGATIVE_MAX, value, least_key > KEY_NEGATIVE_INFINITY);
 }
 
-/// The best of an invocation's tokens that comes after `last`: (key, token).
+// The best of an invocation's tokens that comes after `last`: (key, token).
 fn best_after(invocation: u32, row: u32, last: vec2u) -> vec2u {
   var best = vec2u(0u, NOBODY);
   for (var t = invocation; t < params.vocabulary; t += WORKGROUP_SIZE) {

@@ -1,12 +1,12 @@
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import bestOfRow from "../common/best_of_row.wgsl?raw";
-import orderedBits from "../common/ordered_bits.wgsl?raw";
-import philox from "../common/philox.wgsl?raw";
-import softmaxWeight from "../common/softmax_weight.wgsl?raw";
-import u64 from "../common/u64.wgsl?raw";
-import workgroupBest from "../common/workgroup_best.wgsl?raw";
+import softmaxWeight from "../common/attention/softmax_weight.wgsl?raw";
+import bestOfRow from "../common/sampling/best_of_row.wgsl?raw";
+import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
+import philox from "../common/sampling/philox.wgsl?raw";
+import u64 from "../common/sampling/u64.wgsl?raw";
+import workgroupBest from "../common/sampling/workgroup_best.wgsl?raw";
 import { rowWorkgroupSize } from "./argmax.ts";
 import source from "./sample.wgsl?raw";
 

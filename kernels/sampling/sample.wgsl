@@ -33,7 +33,7 @@ struct Draw {
   temperature: f32,
   top_p: f32,
   top_k: u32,
-  /// log(min_p), or less than any logit can be
+  // The logarithm of min_p, or less than any logit can be.
   log_min_p: f32,
   seed: u32,
   position: u32,
@@ -49,7 +49,7 @@ const_assert BEST_BLOCK * BEST_BLOCK == WORKGROUP_SIZE;
 var<workgroup> digit_counts: array<atomic<u32>, DIGITS>;
 var<workgroup> digit_low: array<atomic<u32>, DIGITS>;
 var<workgroup> digit_high: array<atomic<u32>, DIGITS>;
-// What invocation 0 decides for everybody: of the last kept token, its key (the digits found so
+// What invocation 0 decides for all of them: of the last kept token, its key (the digits found so
 // far) and the number and mass of the tokens before it; `limit` is the mass that top_p allows.
 var<workgroup> key: u32;
 var<workgroup> count_before: u32;
@@ -62,7 +62,7 @@ var<workgroup> owner: u32;
 var<workgroup> owner_target: vec2u;
 var<workgroup> owner_ties: u32;
 
-/// The digit in which the last kept token lies, and what lies before it. Invocation 0 only.
+// The digit in which the last kept token lies, and what lies before it. Invocation 0 only.
 fn choose_digit(pass_index: u32, draw: Draw) {
   if pass_index == 0u {
     var total = vec2u(0u);
@@ -89,7 +89,7 @@ fn choose_digit(pass_index: u32, draw: Draw) {
   key = (key << DIGIT_BITS) | found;
 }
 
-/// How many of `ties` tokens of weight `weight` are kept: the last one's mass before is allowed.
+// How many of `ties` tokens of weight `weight` are kept: the last one's mass before is allowed.
 fn kept_ties(ties: u32, weight: u32, draw: Draw) -> u32 {
   var kept = min(ties, draw.top_k - count_before);
   let room = sub64(limit, mass_before);
@@ -102,7 +102,7 @@ fn kept_ties(ties: u32, weight: u32, draw: Draw) -> u32 {
   return kept;
 }
 
-/// Finds the run in which the draw falls. Invocation 0 only.
+// Finds the run in which the draw falls. Invocation 0 only.
 fn choose_run(weight: u32, draw: Draw) {
   var ties = 0u;
   for (var i = 0u; i < WORKGROUP_SIZE; i++) { ties += run_ties[i]; }

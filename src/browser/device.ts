@@ -25,7 +25,7 @@ export interface AdapterDescription {
   readonly isCpu: boolean;
   readonly features: readonly string[];
   readonly limits: Readonly<Record<string, number>>;
-  /** What to tell whoever sits in front of it: that it will be slow, and why. */
+  /** What to tell the person who sits in front of it: that it will be slow, and why. */
   readonly warning: string | undefined;
 }
 
@@ -72,7 +72,10 @@ export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
   const names: string[] = [];
   for (const limit in limits) if (typeof limits[limit] === "number") names.push(limit);
   return {
-    ...{ name, vendor, architecture, isCpu },
+    name,
+    vendor,
+    architecture,
+    isCpu,
     driver: description,
     features: [...adapter.features].sort(),
     limits: Object.fromEntries(names.sort().map((limit) => [limit, limits[limit] as number])),
@@ -90,11 +93,11 @@ function slowness(name: string): string {
 async function findAdapter(options: OpenDeviceOptions): Promise<GPUAdapter> {
   const { powerPreference = "high-performance", ...unknown } = options;
   for (const name of Object.keys(unknown)) {
-    throw new InvalidRequestError(`A device has no option ${name}`, name);
+    throw new InvalidRequestError(`Cannot use option ${name}: a device has no such option`, name);
   }
   if (!POWER_PREFERENCES.includes(powerPreference)) {
     throw new InvalidRequestError(
-      `powerPreference must be one of ${POWER_PREFERENCES.join(", ")}, got ${powerPreference}`,
+      `Cannot use powerPreference ${powerPreference}: it must be one of ${POWER_PREFERENCES.join(", ")}`,
       "powerPreference",
     );
   }

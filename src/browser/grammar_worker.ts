@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { GrammarCall } from "../engine/grammar_messages.ts";
-import { serveGrammars } from "../engine/serve_grammars.ts";
+import type { GrammarCall } from "../engine/grammar/grammar_messages.ts";
+import { serveGrammars } from "../engine/grammar/serve_grammars.ts";
 
 /** Who waits for a turn, which comes as a message: timers wait for 4 ms. */
 const turns: (() => void)[] = [];

@@ -13,31 +13,31 @@ export {
   type OpenDeviceOptions,
   openDevice,
 } from "./device.ts";
-export type { StoreProgress } from "./download_model.ts";
-export type { ModelOrigin } from "./download_origin.ts";
-export { filesSource, folderSource } from "./file_source.ts";
+export type { ModelOrigin } from "./download/download_origin.ts";
+export { filesSource, folderSource } from "./download/file_source.ts";
+export { type UrlSourceOptions, urlSource } from "./download/url_source.ts";
 export {
   type Connectable,
   type LocalEndpoint,
   type LocalEndpointOptions,
   startLocalEndpoint,
-} from "./local_endpoint.ts";
-export { type ModelAddress, openModel } from "./model_address.ts";
+} from "./endpoint/local_endpoint.ts";
 export type {
   AddOptions,
   ModelStore,
   StorageUsage,
   StoredModel,
+  StoreProgress,
   VerifyOptions,
-} from "./model_store.ts";
-export type { StoredOrigin } from "./opfs_manifest.ts";
-export { openPrefixStorage } from "./prefix_storage.ts";
-export { type ModelStoreOptions, openModelStore } from "./storage.ts";
-export { type DeletableModel, StorageError, StorageFullError } from "./storage_error.ts";
-export { type UrlSourceOptions, urlSource } from "./url_source.ts";
+} from "./storage/model_store.ts";
+export type { StoredOrigin } from "./storage/opfs_manifest.ts";
+export { openPrefixStorage } from "./storage/prefix_storage.ts";
+export { type ModelStoreOptions, openModelStore } from "./storage/storage.ts";
+export { type DeletableModel, StorageError, StorageFullError } from "./storage/storage_error.ts";
+export { type ModelAddress, openModel } from "./worker/model_address.ts";
 export {
   loadWorkerEngine,
   type WorkerEngine,
   type WorkerEngineOptions,
-} from "./worker_engine.ts";
-export { workerGrammarService } from "./worker_grammar_service.ts";
+} from "./worker/worker_engine.ts";
+export { workerGrammarService } from "./worker/worker_grammar_service.ts";

@@ -7,20 +7,20 @@
  *
  * @module
  */
-import { errorData } from "../engine/error_data.ts";
-import { messagePort } from "../engine/port.ts";
-import { RemoteEngine } from "../engine/remote_engine.ts";
+import { errorData } from "../engine/remote/error_data.ts";
+import { messagePort } from "../engine/remote/port.ts";
+import { RemoteEngine } from "../engine/remote/remote_engine.ts";
 import { errorResponse, HttpError } from "../http/error_response.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "../http/request_id.ts";
 import { createApp } from "../server/app.ts";
-import { isEndpointPath } from "../server/endpoint_paths.ts";
+import { isEndpointPath } from "../server/routes/endpoint_paths.ts";
 import {
   type EndpointCall,
   type EndpointNews,
   type EndpointOptions,
   isEndpointMessage,
-} from "./endpoint_messages.ts";
-import { EndpointOffers, type Offer } from "./endpoint_offers.ts";
+} from "./endpoint/endpoint_messages.ts";
+import { EndpointOffers, type Offer } from "./endpoint/endpoint_offers.ts";
 
 /** What is used of the scope of a service worker, which TypeScript has no types of beside a page's. */
 interface ServiceWorkerScope {

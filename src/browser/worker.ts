@@ -4,14 +4,14 @@
  * @module
  */
 import { Engine } from "../engine/engine.ts";
-import { errorData } from "../engine/error_data.ts";
-import { messagePort } from "../engine/port.ts";
-import { serveEngine } from "../engine/serve_engine.ts";
+import { errorData } from "../engine/remote/error_data.ts";
+import { messagePort } from "../engine/remote/port.ts";
+import { serveEngine } from "../engine/remote/serve_engine.ts";
 import { deviceFactory, inspectAdapter } from "./device.ts";
-import { openModel } from "./model_address.ts";
-import { openPrefixStorage } from "./prefix_storage.ts";
-import { workerGrammarService } from "./worker_grammar_service.ts";
-import type { Listeners, WorkerCall, WorkerNews } from "./worker_messages.ts";
+import { openPrefixStorage } from "./storage/prefix_storage.ts";
+import { openModel } from "./worker/model_address.ts";
+import { workerGrammarService } from "./worker/worker_grammar_service.ts";
+import type { Listeners, WorkerCall, WorkerNews } from "./worker/worker_messages.ts";
 
 type LoadCall = Extract<WorkerCall, { type: "load" }>;
 

@@ -1,9 +1,9 @@
 /**
  * Ids of contents that are no tokens, such as embeddings, by which the radix cache knows them again.
  *
- * An id is a keyed hash (HalfSipHash-2-4 with 64 bits, of which it keeps 52): without the key nobody
- * can make a content whose id is another's, and so be given what the cache has of that. Ids lie in
- * `[2^52, 2^53)`: each is exact as a number, and none is a token's.
+ * An id is a keyed hash (HalfSipHash-2-4 with 64 bits, of which it keeps 52): without the key no
+ * client can make a content whose id is another's, and so be given what the cache has of that. Ids
+ * lie in `[2^52, 2^53)`: each is exact as a number, and none is a token's.
  *
  * Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012), with the 32-bit words
  * of the authors' HalfSipHash.

@@ -2,7 +2,7 @@
  * Carries pages of the KV cache between the GPU and bytes on the host, by range of layers.
  *
  * Pages are copied in the order of their numbers, so that neighbours travel in one piece; the host
- * puts them into the caller's order. Nobody here knows what a page is for.
+ * puts them into the caller's order. This module does not know what a page is for.
  *
  * @module
  */

@@ -37,7 +37,10 @@ export class PagePool {
    * @throws {CapacityError} when fewer than `count` pages are free.
    */
   allocate(count: number): number[] {
-    if (count > this.#free.length) throw new CapacityError("cache pages", this.pageCount);
+    if (count > this.freeCount) {
+      const state = `${count} are wanted and ${this.freeCount} of ${this.pageCount} are free; a sequence that ends frees its own`;
+      throw new CapacityError("pages of the KV cache", this.pageCount, state);
+    }
     const pages = this.#free.splice(this.#free.length - count, count);
     for (const page of pages) this.#taken[page] = 1;
     return pages;
@@ -46,7 +49,7 @@ export class PagePool {
   /**
    * Gives pages back.
    *
-   * @throws {KernelError} when one is free already: somebody else may own it by now.
+   * @throws {KernelError} when one is free already: another sequence may own it by now.
    */
   release(pages: readonly number[]): void {
     for (const page of pages) {

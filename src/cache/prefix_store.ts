@@ -1,5 +1,6 @@
 /**
- * The blocks of prefixes that a storage holds: which there are, and which have to go for others.
+ * The blocks of prefixes that a storage holds: which there are, and which it deletes to make room
+ * for new ones.
  *
  * What is stored is a copy of what can be computed, so nothing here fails: a block that cannot be
  * read, or is not what it should be, is one that is not there. Who looks after the machine is told
@@ -47,7 +48,7 @@ export class PrefixStore {
   #index = new Map<string, IndexEntry>();
   #maxBytes = DEFAULT_MAX_BYTES;
   #bytes = 0;
-  /** Whether somebody was told of a failure since the storage has last worked. */
+  /** Whether the store has reported a failure since the storage has last worked. */
   #isReported = false;
   #pausedUntil = 0;
 
@@ -83,7 +84,7 @@ export class PrefixStore {
     return performance.now() >= this.#pausedUntil;
   }
 
-  /** Looks again: others may have added or deleted blocks. */
+  /** Looks again: other processes may have added or deleted blocks. */
   async refresh(): Promise<void> {
     const blobs = await this.#try("list", () => this.#options.storage.list());
     if (blobs === undefined) return;
@@ -186,7 +187,10 @@ export class PrefixStore {
     return true;
   }
 
-  /** Takes note that a prefix is used. Its end goes before its beginning, which others may share. */
+  /**
+   * Takes note that a prefix is used. Its end goes before its beginning, which other prefixes may
+   * share.
+   */
   async markUsed(blocks: readonly PrefixBlock[]): Promise<void> {
     const now = Date.now();
     const names = blocks.filter((block) => this.has(block)).map(({ name }) => name);

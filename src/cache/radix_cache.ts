@@ -4,7 +4,7 @@
  * A tree over token ids. It owns the pages in it; a sequence that uses some of them holds a lock on
  * the node where its use ends. A token's keys and values depend on all tokens before it, so a page
  * is found only by its whole prefix, and only whole pages are cached. The cache never takes pages
- * from the pool nor gives them back: whoever calls it does.
+ * from the pool nor gives them back: its caller does.
  *
  * Nodes without locks stand in a list in the order of their last use, descendants always before
  * their ancestors, as every use of a node is one of its ancestors too. So the first of the list is
@@ -147,8 +147,8 @@ export class RadixCache {
    * Adds tokens and their pages. That is a use of all of them.
    *
    * The cache has pages of its own for the first `present` tokens and keeps them; `match` tells
-   * which. Where the caller's are others, they are duplicates and stay the caller's to give back.
-   * The pages of all other tokens belong to the cache from now on.
+   * which. Where the caller's are other pages, they are duplicates and stay the caller's to give
+   * back. The pages of all other tokens belong to the cache from now on.
    *
    * @param tokens Whole pages of them.
    * @param pages The pages that hold them, in order.
@@ -212,7 +212,7 @@ export class RadixCache {
     }
   }
 
-  /** Tokens up to the end of the node that somebody holds. */
+  /** Tokens up to the end of the node that a sequence holds. */
   lockedTokens(node: RadixNode): number {
     let pages = 0;
     for (let at: RadixNode | null = node; at !== null; at = at.parent) {
@@ -247,8 +247,8 @@ export class RadixCache {
   }
 
   /**
-   * The nodes that hold pages, each behind its parent: first those that somebody holds, then those
-   * that were used last. Nothing may change meanwhile.
+   * The nodes that hold pages, each behind its parent: first those that a sequence holds, then
+   * those that were used last. Nothing may change meanwhile.
    */
   *nodes(): Generator<RadixNode, void> {
     const held: RadixNode[] = [...this.#roots.values()];

@@ -13,7 +13,7 @@ const MIXER = 0x9e3779b1;
 /** Keys stay small integers in every JavaScript engine. */
 const KEY_MASK = 0x3fffffff;
 
-/** A place in the tree. For everyone but the cache itself a handle without contents. */
+/** A place in the tree. For every module but the cache itself a handle without contents. */
 export class RadixNode {
   /** `null` for a root. */
   parent: RadixNode | null = null;

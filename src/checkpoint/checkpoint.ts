@@ -27,16 +27,16 @@ export interface CheckOptions {
   readonly ignored?: (name: string) => boolean;
 }
 
-export interface LoadProgress {
+export interface WeightProgress {
   /** Tensor whose bytes came last. */
   readonly tensor: string;
   readonly loadedBytes: number;
   readonly totalBytes: number;
 }
 
-export interface LoadOptions {
+export interface WeightLoadOptions {
   /** Called after each chunk has been written. */
-  readonly onProgress?: (progress: LoadProgress) => void;
+  readonly onProgress?: (progress: WeightProgress) => void;
   /** Looked at between chunks; `load` then rejects with its reason. */
   readonly signal?: AbortSignal;
   /**
@@ -82,7 +82,7 @@ export class Checkpoint {
    * Compares the checkpoint with what a model wants, before a byte of it is loaded.
    *
    * @throws {CheckpointError} naming tensors that are missing, that have another shape or dtype, or
-   * that nobody wants.
+   * that the model does not want.
    */
   check(specs: readonly WeightSpec[], options: CheckOptions = {}): void {
     const missing = specs.filter(({ name, optional }) => !optional && !this.tensors.has(name));
@@ -111,7 +111,7 @@ export class Checkpoint {
    * @throws {CheckpointError} before the first write when a tensor is missing or has another shape
    * or dtype; what the source or a destination throws passes through.
    */
-  async load(specs: readonly WeightSpec[], options: LoadOptions = {}): Promise<void> {
+  async load(specs: readonly WeightSpec[], options: WeightLoadOptions = {}): Promise<void> {
     const { onProgress, signal, chunkBytes = DEFAULT_CHUNK_BYTES } = options;
     if (!(chunkBytes > 0)) throw new RangeError(`Cannot load weights: chunkBytes is ${chunkBytes}`);
     const transfers = specs.map((spec) => this.#transfer(spec)).filter((one) => one !== undefined);
@@ -126,7 +126,8 @@ export class Checkpoint {
       const bytes = await reading;
       signal?.throwIfAborted();
       ahead = this.#readNext(pieces);
-      // When the write below fails nobody awaits this read any more; its failure is not news then.
+      // When the write below fails no caller awaits this read any more; its failure is not news
+      // then.
       ahead?.reading.catch(() => {});
       const { spec, dtype, rowStart, rows } = piece;
       if (rows > 0) await spec.destination.write({ dtype, rowStart, rows, bytes });

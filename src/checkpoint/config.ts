@@ -1,8 +1,9 @@
 /**
  * Field by field reading of config.json and its like.
  *
- * A model reads what it knows; `finish` then refuses by name whatever is left, so that no field is
- * accepted and ignored. A field that is null counts as absent, as writers of these files mean it.
+ * A model reads what it knows; `finish` then refuses and names whatever is left, so that no field
+ * is accepted and ignored. A field that is null counts as absent, as writers of these files mean
+ * it.
  *
  * @module
  */
@@ -190,7 +191,10 @@ export class ConfigReader {
     );
     if (left.length > 0) {
       const named = left.map((field) => `${this.#path}${field} ${show(this.#fields[field])}`);
-      throw new UnsupportedError(`${named.join(", ")} of ${this.file}`, "nothing here knows it");
+      throw new UnsupportedError(
+        `${named.join(", ")} of ${this.file}`,
+        "the engine does not know it",
+      );
     }
     for (const section of this.#sections) section.finish();
   }

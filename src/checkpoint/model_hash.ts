@@ -17,7 +17,7 @@ const DIGITS = 32;
 /**
  * The hash of config.json, of every tensor's name, dtype and shape, and of the first bytes of some
  * tensors. It does not depend on how tensors are spread over files. Weights that differ only where
- * nobody looked have the same hash: it guards against mistakes, not against forgery.
+ * the hash does not look have the same hash: it guards against mistakes, not against forgery.
  *
  * @returns Hexadecimal digits.
  */

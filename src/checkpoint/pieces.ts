@@ -61,7 +61,10 @@ export function* cut(transfers: readonly Transfer[], chunkBytes: number): Genera
       const rows = Math.min(rowsPerChunk, rowCount - rowStart);
       yield {
         ...transfer,
-        ...{ rowStart, rows, stride, rowBytes },
+        rowStart,
+        rows,
+        stride,
+        rowBytes,
         offset: offset + rowStart * stride,
         last: rowStart + rows === rowCount,
       };

@@ -105,5 +105,5 @@ function isFp8({ method }: Quantization, storedDtype: string | undefined): boole
 }
 
 function refuse(given: string, reason: string): never {
-  throw new InvalidRequestError(`quantization cannot be ${given}: ${reason}`, "quantization");
+  throw new InvalidRequestError(`Cannot use quantization ${given}: ${reason}`, "quantization");
 }

@@ -28,7 +28,7 @@ const LENGTH_BYTES = 8;
 /** The format's own limit. */
 const MAX_HEADER_BYTES = 100_000_000;
 
-/** Bits of an element. Tensors nobody asks for may have any of these. */
+/** Bits of an element. Tensors that no model asks for may have any of these. */
 const ELEMENT_BITS: ReadonlyMap<string, number> = new Map([
   ["BOOL", 8],
   ["U8", 8],

@@ -6,18 +6,22 @@
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
-import { type ChunkStream, requireInterval } from "./chunk_stream.ts";
-import type { LogitProcessor } from "./logit_processor.ts";
-import { requireStorable } from "./prefix_options.ts";
-import { ProfiledDetokenizer } from "./profiled_detokenizer.ts";
-import type { Profiler } from "./profiler.ts";
+import { SequenceGrammar } from "./grammar/sequence_grammar.ts";
+import type { TextModel } from "./load/text_model.ts";
+import { requireStorable } from "./prefix/prefix_options.ts";
 import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
-import { DEFAULT_MAX_NEW_TOKENS, requireFewerAtLeast, resolveSampling } from "./sampling_params.ts";
-import { requirePriority } from "./schedule_policy.ts";
-import { Sequence } from "./sequence.ts";
-import { SequenceGrammar } from "./sequence_grammar.ts";
-import { SequenceLogprobs } from "./sequence_logprobs.ts";
-import type { TextModel } from "./text_model.ts";
+import type { LogitProcessor } from "./sample/logit_processor.ts";
+import {
+  DEFAULT_MAX_NEW_TOKENS,
+  requireFewerAtLeast,
+  resolveSampling,
+} from "./sample/sampling_params.ts";
+import { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
+import { type ChunkStream, requireInterval } from "./schedule/chunk_stream.ts";
+import { requirePriority } from "./schedule/schedule_policy.ts";
+import { Sequence } from "./schedule/sequence.ts";
+import { ProfiledDetokenizer } from "./step/profiled_detokenizer.ts";
+import type { Profiler } from "./step/profiler.ts";
 
 /** What only the engine itself takes, as it cannot cross a worker or a socket. */
 export interface LocalRequest extends GenerationRequest {

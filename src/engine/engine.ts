@@ -20,38 +20,39 @@ import type {
   TokenizeRequest,
 } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
-import type { QuantizationError } from "../layers/quantizing_upload.ts";
+import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
-import { drawCacheTree } from "./cache_tree.ts";
-import { abortError, ChunkStream } from "./chunk_stream.ts";
-import { constraintOf } from "./constraint.ts";
 import { createSequence, type LocalRequest, type SequenceSetting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
-import type { GrammarService } from "./grammar_service.ts";
-import { type LoadedModel, loadModel } from "./load.ts";
-import { localGrammarService } from "./local_grammar_service.ts";
-import type { MemoryPlan } from "./memory_plan.ts";
-import { maxPrefillKeys } from "./prefill_workspace.ts";
-import { openPrefixStore } from "./prefix_options.ts";
-import { PrefixTransfers } from "./prefix_transfers.ts";
-import { Profiler } from "./profiler.ts";
+import { constraintOf } from "./grammar/constraint.ts";
+import type { GrammarService } from "./grammar/grammar_service.ts";
+import { localGrammarService } from "./grammar/local_grammar_service.ts";
+import { type LoadedModel, loadModel } from "./load/load.ts";
+import type { MemoryBudget } from "./load/memory_budget.ts";
+import { maxPrefillKeys } from "./load/prefill_workspace.ts";
+import { RecoverableModel, requireWaits } from "./load/recovery.ts";
+import { loadText, type TextModel } from "./load/text_model.ts";
+import { drawCacheTree } from "./prefix/cache_tree.ts";
+import { openPrefixStore } from "./prefix/prefix_options.ts";
+import { PrefixTransfers } from "./prefix/prefix_transfers.ts";
 import { type PromptOptions, requireTokens, tokenize } from "./prompt.ts";
-import { RecoverableModel, requireWaits } from "./recovery.ts";
-import { RetractionMemory } from "./retraction_memory.ts";
-import { Scheduler } from "./scheduler.ts";
-import { seeds } from "./seeds.ts";
-import type { Sequence } from "./sequence.ts";
-import { SequencePages } from "./sequence_pages.ts";
-import { StepLoop } from "./step_loop.ts";
-import { loadText, type TextModel } from "./text_model.ts";
+import type { ResolvedOptions } from "./resolve_options.ts";
+import { seeds } from "./sample/seeds.ts";
+import { abortError, ChunkStream } from "./schedule/chunk_stream.ts";
+import { RetractionMemory } from "./schedule/retraction_memory.ts";
+import { Scheduler } from "./schedule/scheduler.ts";
+import type { Sequence } from "./schedule/sequence.ts";
+import { SequencePages } from "./schedule/sequence_pages.ts";
+import { Profiler } from "./step/profiler.ts";
+import { StepLoop } from "./step/step_loop.ts";
 
 export type { LocalRequest };
 
 export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
   /** Where the memory went. */
-  readonly memoryPlan: MemoryPlan;
+  readonly memoryPlan: MemoryBudget;
   readonly #loaded: RecoverableModel;
   readonly #text: TextModel;
   readonly #pages: SequencePages;
@@ -75,60 +76,45 @@ export class Engine implements GenerationEngine {
     text: TextModel,
     { store, ...options }: EngineOptions & { readonly store: PrefixStore | undefined },
   ) {
-    const { definition, options: resolved, memoryPlan } = loaded;
-    const { pageSize, maxRows, schedulePolicy, scheduleConservativeness } = resolved;
-    const contextLength = Math.min(resolved.contextLength, memoryPlan.cacheTokens);
+    const { options: resolved, memoryBudget } = loaded;
     const onLost = (loss: Error) => this.#onLost(loss);
     this.#loaded = new RecoverableModel(loaded, { source, options, onLost });
     this.#text = text;
-    this.memoryPlan = memoryPlan;
-    this.model = {
-      path: source.name,
-      architecture: definition.architecture,
-      ...text.description,
-      contextLength,
-      vocabularySize: definition.shape.vocabularySize,
-      hiddenSize: definition.shape.hiddenSize,
-      storesPrefixes: store !== undefined,
-    };
-    this.#grammars = (options.grammarService ?? localGrammarService)({
-      tokens: text.tokenizer.vocabulary,
-      endTokens: [...text.eosTokenIds].filter((id) => id < this.model.vocabularySize),
-      vocabularySize: this.model.vocabularySize,
-      json: resolved.json,
-    });
+    this.memoryPlan = memoryBudget;
+    this.model = describeModel(source, loaded, text);
+    this.#grammars = openGrammars(options, resolved, { text, model: this.model });
     const { allowAutoTruncate } = options;
     this.#prompt = { ...text, ...this.model, contentIds: new ContentIds(), allowAutoTruncate };
     const { carrier } = this.#loaded;
     const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
-    this.#pages = new SequencePages(new PagePool(memoryPlan.cacheTokens / pageSize, pageSize), {
-      radix: resolved.prefixCache ? new RadixCache({ pageSize }) : undefined,
-      promptsDiffer: loaded.promptsDiffer,
-      retractionMemory,
-    });
-    this.#scheduler = new Scheduler(this.#pages, {
-      ...resolved,
-      policy: schedulePolicy,
-      conservativeness: scheduleConservativeness,
-      maxPrefillKeys: maxPrefillKeys(contextLength, maxRows),
-      maxScoredRows: loaded.runner.maxScoredRows,
-    });
+    this.#pages = openPages(loaded, retractionMemory);
+    this.#scheduler = openScheduler(loaded, this.#pages, this.model);
     this.#prefixes =
       store &&
       new PrefixTransfers({
-        ...{ ...resolved.prefixStore!, store, codec: carrier!, pages: this.#pages },
+        ...resolved.prefixStore!,
+        store,
+        codec: carrier!,
+        pages: this.#pages,
         isIdle: () => !this.#loop.isRunning,
         wake: () => this.#loop.wake(),
       });
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
-      ...{ text, model: this.model, prompt: this.#prompt, profiler: this.#profiler },
+      text,
+      model: this.model,
+      prompt: this.#prompt,
+      profiler: this.#profiler,
       nextSeed: seeds(options.randomSeed),
       onMaskKnown: () => this.#loop.wake(),
     };
     this.#loop = new StepLoop({
-      ...{ model: this.#loaded, scheduler: this.#scheduler, pages: this.#pages },
-      ...{ profiler: this.#profiler, retractionMemory, prefixes: this.#prefixes },
+      model: this.#loaded,
+      scheduler: this.#scheduler,
+      pages: this.#pages,
+      profiler: this.#profiler,
+      retractionMemory,
+      prefixes: this.#prefixes,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });
@@ -304,7 +290,65 @@ export class Engine implements GenerationEngine {
   #fail(error: Error): void {
     this.#failure ??= error;
     this.#loaded.close();
-    // Everybody hears of it, whatever state the scheduler is in; the stream's end removes it there.
+    // Every request gets the error, whatever state the scheduler is in; its stream's end removes it
+    // there.
     for (const sequence of this.#scheduler.all()) sequence.fail(error);
   }
+}
+
+function describeModel(
+  source: WeightSource,
+  { definition, options, memoryBudget }: LoadedModel,
+  text: TextModel,
+): ModelDescription {
+  const { architecture, shape } = definition;
+  return {
+    path: source.name,
+    architecture,
+    ...text.description,
+    contextLength: Math.min(options.contextLength, memoryBudget.cacheTokens),
+    vocabularySize: shape.vocabularySize,
+    hiddenSize: shape.hiddenSize,
+    storesPrefixes: options.prefixStore !== undefined,
+  };
+}
+
+function openGrammars(
+  { grammarService }: EngineOptions,
+  { json }: ResolvedOptions,
+  { text, model }: { readonly text: TextModel; readonly model: ModelDescription },
+): GrammarService {
+  const { vocabularySize } = model;
+  return (grammarService ?? localGrammarService)({
+    tokens: text.tokenizer.vocabulary,
+    endTokens: [...text.eosTokenIds].filter((id) => id < vocabularySize),
+    vocabularySize,
+    json,
+  });
+}
+
+function openPages(
+  { options, memoryBudget, promptsDiffer }: LoadedModel,
+  retractionMemory: RetractionMemory | undefined,
+): SequencePages {
+  const { pageSize, prefixCache } = options;
+  return new SequencePages(new PagePool(memoryBudget.cacheTokens / pageSize, pageSize), {
+    radix: prefixCache ? new RadixCache({ pageSize }) : undefined,
+    promptsDiffer,
+    retractionMemory,
+  });
+}
+
+function openScheduler(
+  { options, runner }: LoadedModel,
+  pages: SequencePages,
+  { contextLength }: ModelDescription,
+): Scheduler {
+  return new Scheduler(pages, {
+    ...options,
+    policy: options.schedulePolicy,
+    conservativeness: options.scheduleConservativeness,
+    maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
+    maxScoredRows: runner.maxScoredRows,
+  });
 }

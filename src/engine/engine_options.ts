@@ -1,28 +1,21 @@
 /**
- * What an engine can be told, with defaults.
+ * What an engine can be told.
  *
  * @module
  */
-import type { MatrixKernels } from "../../kernels/linear/matrix_tiles.ts";
+import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
-import { InvalidRequestError } from "../errors.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
-import { type GrammarBackend, requireBackend } from "../grammar/backends.ts";
-import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
-import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
-import {
-  ATTENTION_BACKENDS,
-  type AttentionBackend,
-  type AttentionBackends,
-} from "../layers/attention_backend.ts";
+import type { GrammarBackend } from "../grammar/constraints/backends.ts";
+import type { Dialect } from "../grammar/schema/dialect.ts";
+import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";
-import { resolveBuckets } from "./decode_buckets.ts";
-import type { CreateGrammarService } from "./grammar_service.ts";
-import { type PrefixStoreOptions, requirePrefixStore } from "./prefix_options.ts";
-import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule_policy.ts";
-import type { StartPlan } from "./step_limit.ts";
-import type { StepReport } from "./step_report.ts";
+import type { CreateGrammarService } from "./grammar/grammar_service.ts";
+import type { StartSizes } from "./load/start_sizes.ts";
+import type { PrefixStoreOptions } from "./prefix/prefix_options.ts";
+import type { SchedulePolicy } from "./schedule/schedule_policy.ts";
+import type { StepReport } from "./step/step_report.ts";
 
 export interface LoadingProgress {
   readonly phase: "adapter" | "weights" | "pipelines";
@@ -39,7 +32,7 @@ export type RecoveryEvent =
   | { readonly kind: "retrying"; readonly reason: string; readonly seconds: number }
   /** Requests go on. */
   | { readonly kind: "finished"; readonly seconds: number }
-  /** It is given up: requests end with an error, and no others are served. */
+  /** It is given up: requests end with an error, and the engine serves no new ones. */
   | { readonly kind: "failed"; readonly reason: string };
 
 export interface EngineOptions {
@@ -69,13 +62,14 @@ export interface EngineOptions {
   readonly mixedChunks?: boolean | undefined;
   /**
    * Whether a step is prepared and submitted while the GPU runs the one before. A request whose end
-   * nobody could foresee has then cost a row too many. Never changes a token. Default true.
+   * the scheduler could not foresee has then cost a row too many. Never changes a token. Default
+   * true.
    */
   readonly overlapSchedule?: boolean | undefined;
   /**
    * Rows of decode steps whose launches are recorded once and replayed; a step is filled up with
    * rows of padding to the smallest that has room, and recorded anew beyond the largest. false keeps
-   * none. Never changes a token. Default: all up to 8, then in growing steps up to 160.
+   * none. Never changes a token. Default: all up to 8, then at growing distances up to 160.
    */
   readonly decodeBuckets?: readonly number[] | false | undefined;
   /** The largest of them; the default ones go up to it. */
@@ -136,8 +130,8 @@ export interface EngineOptions {
   /**
    * Runs prompts in the form of attention that generated tokens have, so that an answer reused as
    * part of a prompt has the bits that computing it as a prompt gives. Slower prompts for models with
-   * latent attention; others have one form anyway. Refused on adapters that fail the self-test.
-   * Default false.
+   * latent attention; other models have one form anyway. Refused on adapters that fail the
+   * self-test. Default false.
    */
   readonly deterministicInference?: boolean | undefined;
   /**
@@ -155,7 +149,10 @@ export interface EngineOptions {
    * Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;
-  /** The kernels of class mma128: `matrixKernels` of this package, which others need not load. */
+  /**
+   * The kernels of class mma128: `matrixKernels` of this package, which a page without them need
+   * not load.
+   */
   readonly matrixKernels?: MatrixKernels | undefined;
   /**
    * How attention kernels share what they read, for prompts and for generated tokens: `subgroup`,
@@ -175,7 +172,8 @@ export interface EngineOptions {
   readonly grammarBackend?: GrammarBackend | undefined;
   /**
    * Where constraints are compiled and followed: `workerGrammarService` of wisp-llm/node or
-   * wisp-llm/browser. Default: in this thread, in slices of 2 ms between which others have turns.
+   * wisp-llm/browser. Default: in this thread, in slices of 2 ms between which other work has its
+   * turns.
    */
   readonly grammarService?: CreateGrammarService | undefined;
   /**
@@ -201,7 +199,7 @@ export interface EngineOptions {
   /** Seeds the requests that bring no seed. Default: from the platform's random source. */
   readonly randomSeed?: number | undefined;
   /** Called once it is known where the memory goes and what a step takes, before any weight is read. */
-  readonly onPlan?: ((plan: StartPlan) => void) | undefined;
+  readonly onPlan?: ((sizes: StartSizes) => void) | undefined;
   /** Called while the adapter is tested, weights are read and pipelines compiled. */
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
   /**
@@ -213,142 +211,4 @@ export interface EngineOptions {
   readonly onRecovery?: ((event: RecoveryEvent) => void) | undefined;
   /** Called after every step; what it throws ends the engine. */
   readonly onStep?: ((step: StepReport) => void) | undefined;
-}
-
-/** Every option but those that only concern loading, decided. */
-export interface ResolvedOptions {
-  readonly contextLength: number;
-  readonly maxRunningRequests: number;
-  readonly maxQueuedRequests: number;
-  readonly maxTotalTokens: number | undefined;
-  readonly pageSize: number;
-  readonly maxPrefillRows: number;
-  readonly maxPrefillTokens: number;
-  readonly mixedChunks: boolean;
-  readonly overlapSchedule: boolean;
-  /** Ascending; empty for none. */
-  readonly decodeBuckets: readonly number[];
-  readonly grammarBackend: GrammarBackend;
-  readonly json: JsonSchemaOptions;
-  readonly prefixCache: boolean;
-  readonly prefixStore: ReturnType<typeof requirePrefixStore> | undefined;
-  readonly chunkedPrefix: boolean;
-  readonly chunkedPrefixThreshold: number;
-  readonly schedulePolicy: SchedulePolicy;
-  readonly scheduleConservativeness: number;
-  readonly retractionMemory: number;
-  readonly maxRows: number;
-  readonly deviceMemory: number;
-  readonly memFractionStatic: number;
-  readonly cacheDtype: CacheDtype;
-  readonly quantizeActivations: boolean;
-  readonly deterministicInference: boolean;
-  readonly attention: AttentionBackends;
-}
-
-const GIB = 2 ** 30;
-const MAX_PAGE_SIZE = 256;
-/** Tokens of the shortest sequence: one of a prompt and one of a completion. */
-export const MIN_CONTEXT = 2;
-
-/**
- * @param modelContext Positions the model is defined for.
- * @throws {InvalidRequestError} naming the option that is out of range.
- */
-export function resolveOptions(options: EngineOptions, modelContext: number): ResolvedOptions {
-  const whole = (
-    name: keyof EngineOptions,
-    fallback: number,
-    { min, max }: { readonly min: number; readonly max: number },
-  ) => {
-    const value = options[name] ?? fallback;
-    if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) {
-      return value;
-    }
-    const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-    throw new InvalidRequestError(`${name} must be a whole number ${range}, got ${value}`, name);
-  };
-  const any = { min: 1, max: Number.MAX_SAFE_INTEGER };
-  const maxRows = whole("maxRowsPerStep", 128, { min: 1, max: 8192 });
-  const chunk =
-    options.chunkedPrefillSize === -1 ? maxRows : whole("chunkedPrefillSize", maxRows, any);
-  const running = whole("maxRunningRequests", Math.min(32, maxRows), any);
-  const fraction = options.memFractionStatic ?? 0.88;
-  if (!(fraction > 0 && fraction <= 1)) {
-    throw new InvalidRequestError(
-      `memFractionStatic must be above 0 and at most 1, got ${fraction}`,
-      "memFractionStatic",
-    );
-  }
-  const { prefixCache = true, schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
-  if (!SCHEDULE_POLICIES.includes(schedulePolicy)) {
-    throw new InvalidRequestError(
-      `schedulePolicy must be one of ${SCHEDULE_POLICIES.join(", ")}, got ${schedulePolicy}`,
-      "schedulePolicy",
-    );
-  }
-  if (!(scheduleConservativeness >= 0 && Number.isFinite(scheduleConservativeness))) {
-    throw new InvalidRequestError(
-      `scheduleConservativeness must be at least 0, got ${scheduleConservativeness}`,
-      "scheduleConservativeness",
-    );
-  }
-  return {
-    schedulePolicy,
-    scheduleConservativeness,
-    retractionMemory: whole("retractionMemory", 0, { ...any, min: 0 }),
-    maxPrefillTokens: whole("maxPrefillTokens", 16384, any),
-    mixedChunks: options.mixedChunks ?? false,
-    overlapSchedule: options.overlapSchedule ?? true,
-    decodeBuckets: resolveBuckets(options),
-    grammarBackend: requireBackend(options.grammarBackend),
-    json: {
-      maxWhitespace:
-        options.jsonWhitespace === undefined
-          ? undefined
-          : whole("jsonWhitespace", 0, { min: 0, max: 1000 }),
-      dialect: requireDialect(options.jsonDialect),
-    },
-    prefixCache,
-    prefixStore: options.prefixStore && requirePrefixStore(options.prefixStore, { prefixCache }),
-    chunkedPrefix: options.chunkedPrefix ?? true,
-    chunkedPrefixThreshold: whole("chunkedPrefixThreshold", 8192, { ...any, min: 0 }),
-    contextLength: whole("contextLength", modelContext, { min: MIN_CONTEXT, max: modelContext }),
-    maxRunningRequests: Math.min(running, maxRows),
-    maxQueuedRequests: whole("maxQueuedRequests", Number.MAX_SAFE_INTEGER, { ...any, min: 0 }),
-    maxTotalTokens:
-      options.maxTotalTokens === undefined
-        ? undefined
-        : whole("maxTotalTokens", MIN_CONTEXT, { ...any, min: MIN_CONTEXT }),
-    pageSize: whole("pageSize", 1, { min: 1, max: MAX_PAGE_SIZE }),
-    maxPrefillRows: Math.min(chunk, maxRows),
-    maxRows,
-    deviceMemory: whole("deviceMemory", 4 * GIB, any),
-    memFractionStatic: fraction,
-    cacheDtype: options.cacheDtype ?? "bf16",
-    quantizeActivations: options.quantizeActivations ?? true,
-    deterministicInference: options.deterministicInference ?? false,
-    attention: {
-      prefill: requireAttentionBackend("prefillAttentionBackend", options),
-      decode: requireAttentionBackend("decodeAttentionBackend", options),
-    },
-  };
-}
-
-function requireAttentionBackend(
-  field: "prefillAttentionBackend" | "decodeAttentionBackend",
-  { [field]: name = "auto" }: EngineOptions,
-): AttentionBackend {
-  if (ATTENTION_BACKENDS.includes(name)) return name;
-  const known = ATTENTION_BACKENDS.join(", ");
-  throw new InvalidRequestError(`${field} must be one of ${known}, got ${name}`, field);
-}
-
-function requireDialect(name: string = "2020-12"): Dialect {
-  const dialect = DIALECTS.find((known) => known === name);
-  if (dialect !== undefined) return dialect;
-  throw new InvalidRequestError(
-    `jsonDialect must be one of ${DIALECTS.join(", ")}, got ${name}`,
-    "jsonDialect",
-  );
 }

@@ -36,7 +36,7 @@ export function readPrompt(request: GenerationRequest, options: PromptOptions): 
   const given = [prompt, messages, tokens, inputEmbeds].filter((form) => form !== undefined);
   if (given.length !== 1) {
     throw new InvalidRequestError(
-      `a request needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
+      `Cannot read the request: it needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
     );
   }
   refuseWithoutMessages(request);
@@ -56,7 +56,7 @@ function fittingLength(
   { length }: ArrayLike<unknown>,
   { contextLength, allowAutoTruncate }: PromptOptions,
 ): number {
-  if (length === 0) throw new InvalidRequestError("the prompt is empty", "prompt");
+  if (length === 0) throw new InvalidRequestError("Cannot use the prompt: it is empty", "prompt");
   if (length < contextLength) return length;
   if (allowAutoTruncate) return contextLength - 1;
   throw tooLong(length, contextLength);
@@ -70,7 +70,7 @@ export function requireTokens(
   const wrong = ids.find((id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize));
   if (wrong !== undefined) {
     throw new InvalidRequestError(
-      `token id ${wrong} is not in the vocabulary of ${vocabularySize}`,
+      `Cannot use token id ${wrong}: it is not in the vocabulary of ${vocabularySize}`,
       "tokens",
     );
   }
@@ -80,7 +80,7 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
   if (request.messages !== undefined) return;
   for (const field of ["tools", "templateVariables", "continueFinalMessage"] as const) {
     if (request[field] === undefined) continue;
-    throw new InvalidRequestError(`${field} needs messages`, field);
+    throw new InvalidRequestError(`Cannot use ${field}: the request has no messages`, field);
   }
 }
 
@@ -116,7 +116,9 @@ export function tokenize(
 ): number[] {
   const { prompt, messages, addSpecialTokens = true } = request;
   if ((prompt === undefined) === (messages === undefined)) {
-    throw new InvalidRequestError("tokenize needs exactly one of prompt and messages");
+    throw new InvalidRequestError(
+      "Cannot tokenize: the request needs exactly one of prompt and messages",
+    );
   }
   refuseWithoutMessages(request);
   if (prompt === undefined) return tokenizer.encode(renderChat(request, chat));
@@ -141,7 +143,7 @@ function finalText(messages: readonly ChatMessage[]): string {
   const isText = last?.role === "assistant" && last.content !== null && !last.tool_calls?.length;
   if (isText && messages.length > 1) return last.content;
   throw new InvalidRequestError(
-    "continueFinalMessage needs an assistant's text as the last of several messages",
+    "Cannot use continueFinalMessage: the last of several messages must be an assistant's text",
     "continueFinalMessage",
   );
 }

@@ -13,7 +13,7 @@ import type { GenerationRequest } from "../generation.ts";
 export class PromptEmbeddings {
   /** One for each row, none of them a token's. */
   readonly ids: readonly number[];
-  /** Shared with whoever gave them in f32: the samples of one prompt have the same. */
+  /** Shared with the caller that gave them in f32: the samples of one prompt have the same. */
   #rows: readonly Float32Array[];
 
   /**
@@ -37,7 +37,7 @@ export class PromptEmbeddings {
     return this.#rows[index]!;
   }
 
-  /** Forgets the rows: nobody asks for them any more. */
+  /** Forgets the rows: no step asks for them any more. */
   release(): void {
     this.#rows = [];
   }

@@ -101,7 +101,7 @@ export async function allocating<T>(
   } finally {
     // Both now: what comes between two turns would have the outer one open.
     const [validation, memory] = [device.popErrorScope(), device.popErrorScope()];
-    // They reject when the device is lost, which others tell of.
+    // They reject when the device is lost, which `device.lost` tells of.
     scopes = [validation, memory].map((scope) => scope.catch(() => null));
   }
   const [invalid, exhausted] = await Promise.all(scopes);

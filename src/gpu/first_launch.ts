@@ -73,7 +73,7 @@ export class FirstLaunch {
     pass.dispatchWorkgroupsIndirect(this.#grid, 0);
     pass.end();
     device.queue.submit([encoder.finish()]);
-    // Rejects when the device is lost, which the queue or whoever has all launches tells too.
+    // Rejects when the device is lost, which the queue or the pipeline cache tells too.
     const scope = device.popErrorScope().catch(() => null);
     try {
       await finished(device, device.queue.onSubmittedWorkDone());

@@ -1,15 +1,18 @@
 /**
- * A kernel: one WGSL file, specialised by constants, bound to tensors once and recorded every step.
+ * A kernel: a WGSL file and the parts that its wrapper joins with it, specialised by constants, bound
+ * to tensors once and recorded every step.
  *
- * Specialising only replaces the right-hand side of top-level `const` and `alias` declarations, so
- * a kernel file is plain WGSL with working defaults. Spare spaces do not matter.
+ * Specialising only replaces the right-hand side of top-level `const` and `alias` declarations: files
+ * are WGSL, with a value for each. `npm run kernel` prints what a device is given. Spare spaces do not
+ * matter.
  *
  * @module
  */
 import { KernelError } from "../errors.ts";
 import type { CostOf, LaunchCost, LaunchedKernel, StepArrays } from "./launch_cost.ts";
 import type { PipelineEntry } from "./pipeline_cache.ts";
-import type { IndirectGrid, RecordedLaunch, Recorder, UniformBlock } from "./recorder.ts";
+import type { IndirectGrid, RecordedLaunch, UniformBlock } from "./recorded_launch.ts";
+import type { Recorder } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Values for `const` and `alias` declarations; a whole number becomes a `u32`. */
@@ -110,7 +113,7 @@ export class Kernel<B extends string, P extends string> {
     const specialized = specialize(this.name, this.#source, constants);
     const entry = recorder.pipelines.get({
       kernel: this.name,
-      label: `${this.name} ${JSON.stringify(constants)}`,
+      constants,
       code: recorder.rewrite?.(this.name, specialized) ?? specialized,
       buffers: [
         ...this.interface.buffers.map(({ access }) =>
@@ -127,8 +130,12 @@ export class Kernel<B extends string, P extends string> {
     entries.push({ binding: entries.length, resource: uniforms.binding });
     const group = recorder.bindGroup({ label: this.name, layout: entry.layout, entries });
     const bound = new BoundKernel<P>(recorder, {
-      ...{ name: this.name, params: this.interface.params },
-      ...{ entry, group, uniforms, cost },
+      name: this.name,
+      params: this.interface.params,
+      entry,
+      group,
+      uniforms,
+      cost,
     });
     for (const [name, value] of Object.entries(params ?? {})) bound.set(name as P, value as number);
     return bound;

@@ -41,6 +41,6 @@ export type CostOf<P extends string> = (size: LaunchSize<P>) => LaunchCost;
 /** What the recorder knows of the kernel of a launch. */
 export interface LaunchedKernel {
   readonly name: string;
-  /** Undefined where nobody has said what it costs. */
+  /** Undefined where its kernel does not say what it costs. */
   cost(grid: LaunchSize<string>["grid"], step: StepArrays): LaunchCost | undefined;
 }

@@ -1,8 +1,8 @@
 /**
  * Times launches on the GPU: a pass for each, with a timestamp at its beginning and its end.
  *
- * Nothing is allocated and nobody waits while launches are recorded: the queries of a submit come
- * from a pool that grows with the submits in flight, and are read once the GPU has got there.
+ * Nothing is allocated and no caller waits while launches are recorded: the queries of a submit
+ * come from a pool that grows with the submits in flight, and are read once the GPU has got there.
  *
  * Dawn and browsers may round timestamps, browsers to 100 microseconds: sums over many launches
  * stay true, single ones do not.
@@ -11,7 +11,7 @@
  */
 import { DeviceError, UnsupportedError } from "../errors.ts";
 import type { LaunchCost, LaunchSize, StepArrays } from "./launch_cost.ts";
-import type { RecordedLaunch } from "./recorder.ts";
+import type { RecordedLaunch } from "./recorded_launch.ts";
 import { finished } from "./submit_poll.ts";
 
 /** The feature of the device that timing takes. */
@@ -120,7 +120,7 @@ export class LaunchTimer {
       await before;
       this.#onSubmit({ submitted, returned, launches: parts.flat() });
     });
-    // Whoever waits in `settled` hears of it.
+    // The caller that waits in `settled` gets the error.
     this.#told.catch(() => {});
   }
 

@@ -32,7 +32,8 @@ interface Entry extends PipelineEntry, Pick<PipelineRequest, "kernel" | "buffers
 
 export interface PipelineRequest {
   readonly kernel: string;
-  readonly label: string;
+  /** What the code was specialised by. */
+  readonly constants: Readonly<Record<string, number | boolean | string>>;
   readonly code: string;
   /** In the order of the bindings. */
   readonly buffers: readonly GPUBufferBindingType[];
@@ -59,7 +60,8 @@ export class PipelineCache {
   get(request: PipelineRequest): PipelineEntry {
     const known = this.#entries.get(request.code);
     if (known !== undefined) return known;
-    const { kernel, label, buffers } = request;
+    const { kernel, constants, buffers } = request;
+    const label = `${kernel} ${JSON.stringify(constants)}`;
     const layout = this.#layout(buffers);
     const compiled = Promise.resolve(undefined);
     const entry: Entry = { kernel, label, buffers, layout, pipeline: undefined, compiled };
@@ -115,8 +117,9 @@ export class PipelineCache {
     return launched;
   }
 
-  async #compile({ kernel, label, code }: PipelineRequest, entry: PipelineEntry) {
+  async #compile({ kernel, code }: PipelineRequest, entry: PipelineEntry) {
     const device = this.#device;
+    const { label } = entry;
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ label: kernel, code });
     // Rejects when the device is lost, which says nothing about the code.

@@ -1,7 +1,7 @@
 /**
  * What a model compiles to: segments of launches, with exchanges between them.
  *
- * A segment is recorded and submitted as one. An exchange is a host step between two segments
+ * A segment is recorded and submitted as one. An exchange is work of the host between two segments
  * (an all-reduce, an expert all-to-all, reading experts from disk). A plan without exchanges is one
  * segment and one submit a step. Layers add launches and exchanges; they never touch a queue.
  *
@@ -10,7 +10,8 @@
  *
  * @module
  */
-import type { KeptLaunch, Recorder } from "./recorder.ts";
+import type { KeptLaunch } from "./recorded_launch.ts";
+import type { Recorder } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Records a layer's launches for a step; records none when the step has no work for it. */

@@ -34,7 +34,7 @@ type Check<T> = (value: unknown, name: string) => T;
 type Checks<T> = { readonly [K in keyof T]-?: Check<T[K] | undefined> };
 
 function refuse(problem: string): never {
-  throw new InvalidRequestError(`tuning: ${problem}`, "tuning");
+  throw new InvalidRequestError(`Cannot use the tuning: ${problem}`, "tuning");
 }
 
 /** An object's fields, each as its check returns it. */

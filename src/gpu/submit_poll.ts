@@ -3,7 +3,7 @@
  *
  * Firefox sees that a buffer can be mapped when it is told to submit something, and else every
  * 100 ms (https://bugzilla.mozilla.org/show_bug.cgi?id=1870699). Submitting nothing, over and over
- * while somebody waits, makes it look at once.
+ * while a caller waits, makes it look at once.
  *
  * @module
  */

@@ -76,8 +76,8 @@ export interface Tuning {
    */
   readonly foldsNorms?: boolean;
   /**
-   * Whether the output head finds the best logit of each row itself where nobody wants the others:
-   * no logits to memory and back, for pipelines of its own. Default false.
+   * Whether the output head finds the best logit of each row itself where no request wants the
+   * other logits: no logits to memory and back, for pipelines of its own. Default false.
    */
   readonly findsBest?: boolean;
   /**
@@ -116,8 +116,11 @@ function alone(...costs: readonly number[]): RowForm[] {
  * compiles twice as long as that of rows alone, a tenth of the embedded model's cold start.
  */
 const FEW_LANES: AttentionTuning = {
-  ...{ rowHeads: 8, groupHeads: 4, promptHeads: 2 },
-  ...{ lanes: 8, subgroups: true },
+  rowHeads: 8,
+  groupHeads: 4,
+  promptHeads: 2,
+  lanes: 8,
+  subgroups: true,
 };
 
 /** Of GPUs, where pipelines compile soon. */
@@ -165,7 +168,7 @@ const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 const IN_RUNS = { lanes: 8, rowsPerLane: 4, scaleOrder: "byRun" } as const;
 
 /**
- * Nobody has measured it: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
+ * It was not measured: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
  * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
  * of four rows. `wisp tune` measures.
  *
@@ -311,7 +314,7 @@ type StagedForm = Pick<RowForm, "tokens" | "workgroup">;
 const stagedRowLanes = ({ tokens, workgroup }: StagedForm) => (workgroup * STAGED_TOKENS) / tokens;
 
 /**
- * Bytes of workgroup memory that a staged form needs: of the least step, 16 columns in f32, of four
+ * Bytes of workgroup memory that a staged form needs: of the fewest columns staged at once, 16 in f32, of four
  * weight rows a lane and of the activation rows.
  */
 export function leastStageBytes(form: StagedForm): number {

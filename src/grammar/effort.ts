@@ -2,7 +2,7 @@
  * Bounds the work that one constraint causes until it is compiled, whatever it consists of.
  *
  * A single automaton, pattern or schema has limits of its own; that many of them together do not
- * take long either is seen to here. Whoever works counts the work where it is done, in units of
+ * take long either is seen to here. Each function counts its work where it does it, in units of
  * about a microsecond. Compiling is one synchronous call, so one counter will do.
  *
  * @module

@@ -33,7 +33,7 @@
  * @module
  */
 
-import { type CodePointRange, type CodePoints, codePoints } from "./code_points.ts";
+import { type CodePointRange, type CodePoints, codePoints } from "./automaton/code_points.ts";
 
 export type Expression =
   | TextExpression

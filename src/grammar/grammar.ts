@@ -5,17 +5,21 @@
  */
 
 import type { Constraint, ConstraintKind } from "../generation.ts";
-import { compileAutomaton } from "./compile_automaton.ts";
-import { type Configuration, type ConfigurationLimits, Configurations } from "./configurations.ts";
+import { compileAutomaton } from "./automaton/compile_automaton.ts";
+import {
+  type Configuration,
+  type ConfigurationLimits,
+  Configurations,
+} from "./automaton/configurations.ts";
+import type { Marks } from "./constraints/marks.ts";
+import { afterThinking } from "./constraints/thinking.ts";
 import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
-import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
-import type { Marks } from "./marks.ts";
-import { MaskCache } from "./mask_cache.ts";
+import type { GrammarVocabulary } from "./masks/grammar_vocabulary.ts";
+import { MaskCache } from "./masks/mask_cache.ts";
+import { TokenMasks } from "./masks/token_masks.ts";
 import { GrammarMatcher } from "./matcher.ts";
-import { afterThinking } from "./thinking.ts";
-import { TokenMasks } from "./token_masks.ts";
 
 export type { Constraint, ConstraintKind };
 

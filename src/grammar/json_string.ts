@@ -16,10 +16,10 @@ import {
   intersectSets,
   invert,
   rangesKey,
-} from "./code_points.ts";
+} from "./automaton/code_points.ts";
+import { AutomatonBuilder } from "./automaton/regular.ts";
 import { spendEffort } from "./effort.ts";
 import type { CodePointAutomaton } from "./expression.ts";
-import { AutomatonBuilder } from "./regular.ts";
 
 const RAW = codePoints([
   [0x20, 0x21],
@@ -52,7 +52,7 @@ const HEXADECIMAL: readonly (readonly [digit: number, characters: string])[] = [
 /** Ranges of 16-bit numbers that are to be written with four hexadecimal digits. */
 type Units = readonly CodePointRange[];
 
-/** Characters of ASCII that nobody escapes. */
+/** Characters of ASCII that programs do not escape. */
 export const PLAIN_ASCII = intersectSets(RAW, [[0x20, 0x7e]]);
 
 /**

@@ -13,12 +13,12 @@
 
 import { InvalidRequestError } from "../errors.ts";
 import { CONSTRAINT_KINDS, CONSTRAINTS } from "../generation.ts";
-import { frontEnds } from "./backends.ts";
+import { frontEnds } from "./constraints/backends.ts";
+import { jsonSource } from "./constraints/json_source.ts";
 import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import { type CompiledGrammar, compileGrammar as compile, type GrammarLimits } from "./grammar.ts";
-import { GrammarVocabulary, type TokenSource } from "./grammar_vocabulary.ts";
-import { jsonSource } from "./json_source.ts";
-import { MaskCache } from "./mask_cache.ts";
+import { GrammarVocabulary, type TokenSource } from "./masks/grammar_vocabulary.ts";
+import { MaskCache } from "./masks/mask_cache.ts";
 import type { JsonSchemaOptions } from "./schema/json_schema.ts";
 
 /** Exactly one of these. */
@@ -79,7 +79,7 @@ function readSource(source: GrammarSource) {
   if (name === undefined || given.length > 1) {
     const found = given.length === 0 ? "none" : given.join(" and ");
     throw new InvalidRequestError(
-      `a grammar has exactly one of ${CONSTRAINTS.join(", ")}, got ${found}`,
+      `Cannot compile the grammar: it must have exactly one of ${CONSTRAINTS.join(", ")}, got ${found}`,
     );
   }
   const value = source[name];

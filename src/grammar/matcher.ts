@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Configuration, Configurations } from "./configurations.ts";
-import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
-import { MARK_BYTE } from "./marks.ts";
-import type { TokenMasks } from "./token_masks.ts";
+import type { Configuration, Configurations } from "./automaton/configurations.ts";
+import { MARK_BYTE } from "./constraints/marks.ts";
+import type { GrammarVocabulary } from "./masks/grammar_vocabulary.ts";
+import type { TokenMasks } from "./masks/token_masks.ts";
 
 /** Bytes that `forcedText` looks ahead. */
 const MAX_FORCED = 4096;
@@ -18,7 +18,7 @@ export interface MatcherParts {
   readonly vocabulary: GrammarVocabulary;
 }
 
-/** State of one sequence. Its work is shared with all others of the same grammar. */
+/** State of one sequence. Its work is shared with all other sequences of the same grammar. */
 export class GrammarMatcher {
   readonly #parts: MatcherParts;
   /** Where the text stood before each token, and where it stands now. */

@@ -20,7 +20,7 @@ export class TextScanner {
   /** @throws {GrammarError} when it is too long. */
   constructor(source: string) {
     if (source.length > MAX_LENGTH) {
-      throw new GrammarError(`Cannot read a pattern or grammar that is longer than ${MAX_LENGTH}`);
+      throw new GrammarError(`Cannot read the pattern or grammar: it is longer than ${MAX_LENGTH}`);
     }
     this.source = source;
   }

@@ -82,7 +82,7 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["unavailable", { status: 503, type: "503" }],
 ]);
 
-/** The client left before its answer; nobody reads this status, but logs do. */
+/** The client left before its answer; only logs show this status. */
 const CLIENT_LEFT: WireError = { status: 499, type: "ClientClosedRequest" };
 
 const INTERNAL: WireError = { status: 500, type: "InternalServerError" };
@@ -100,8 +100,9 @@ export function errorStatus(error: unknown): number {
 
 /** Only messages written for clients leave the process; those of unexpected errors do not. */
 function publicMessage(error: unknown): string {
+  const isFull = error instanceof CapacityError && error.resource === "places in the request queue";
   // The words that clients wait for before they try again.
-  if (error instanceof CapacityError) return "The request queue is full.";
+  if (isFull) return "The request queue is full.";
   if (error instanceof EngineError) return error.message;
   return wireError(error) === CLIENT_LEFT ? "The client left" : "Internal server error";
 }

@@ -1,6 +1,6 @@
 /**
  * Typed reading of a JSON object that a stranger wrote: every error names the field by its path,
- * and a field that nobody read is an error too.
+ * and a field that no reader took is an error too.
  *
  * A null counts as absent. Wrong types are `HttpError`s ("malformed_body"), values of the right type
  * that are out of range are `InvalidRequestError`s.
@@ -28,7 +28,7 @@ export type IdleFields = Readonly<Record<string, IdleValues>>;
 export interface FieldsOptions {
   /** Where the object stands in the body. Default "", the body itself. */
   readonly path?: string;
-  /** Is told the name of each field that was taken and has no effect. Default: nobody. */
+  /** Is told the name of each field that was taken and has no effect. Default: none. */
   readonly onIdle?: ((name: string) => void) | undefined;
 }
 
@@ -155,7 +155,7 @@ export class Fields {
     this.#onIdle?.(name);
   }
 
-  /** @throws {InvalidRequestError} naming a field that nobody asked for; a null asks for nothing. */
+  /** @throws {InvalidRequestError} naming a field that no reader took; a null asks for nothing. */
   end(): void {
     const unknown = this.names().find((name) => !this.#known.has(name));
     if (unknown === undefined) return;

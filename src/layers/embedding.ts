@@ -4,7 +4,7 @@
  * @module
  */
 import { type EmbeddingSlab, embedding } from "../../kernels/embedding/embedding.ts";
-import { WEIGHT_BYTES } from "../../kernels/linear/layout.ts";
+import { WEIGHT_BYTES } from "../../kernels/linear/weights/layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";

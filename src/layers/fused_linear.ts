@@ -4,19 +4,20 @@
  *
  * @module
  */
-import type { RecordRows } from "../../kernels/linear/launch_form.ts";
+
 import { linear } from "../../kernels/linear/linear.ts";
-import { runRows } from "../../kernels/linear/weight_order.ts";
+import type { RecordRows } from "../../kernels/linear/weights/launch_form.ts";
+import { runRows } from "../../kernels/linear/weights/weight_order.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { type BlockRows, rowsFor } from "./block_rows.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear, type LinearShape, rowsThatFit } from "./linear.ts";
-import { sameStorage } from "./matrix_format.ts";
-import { allocateMatrix, fusedColumns } from "./matrix_place.ts";
-import { matrixSpecs } from "./matrix_specs.ts";
-import { checkShare } from "./rank_specs.ts";
+import { checkShare } from "./ranks/rank_specs.ts";
+import { sameStorage } from "./weights/matrix_format.ts";
+import { allocateMatrix, fusedColumns } from "./weights/matrix_place.ts";
+import { matrixSpecs } from "./weights/matrix_specs.ts";
 
 export interface FusedOutput {
   /** `[rows, outStride]` f32 */

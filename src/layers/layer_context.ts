@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Communicator } from "../parallel/communicator.ts";
-import type { AttentionBackends } from "./attention_backend.ts";
-import type { MatrixFormats } from "./matrix_format.ts";
-import type { QuantizingUpload } from "./quantizing_upload.ts";
-import type { RepackingUpload } from "./repacking_upload.ts";
+import type { AttentionBackends } from "./attention/attention_backend.ts";
+import type { MatrixFormats } from "./weights/matrix_format.ts";
+import type { QuantizingUpload } from "./weights/quantizing_upload.ts";
+import type { RepackingUpload } from "./weights/repacking_upload.ts";
 
 /** What matrices go through on the GPU on their way to their places; not while memory is only counted. */
 export interface WeightUploads {

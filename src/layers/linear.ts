@@ -3,22 +3,25 @@
  *
  * @module
  */
-import type { RecordRows } from "../../kernels/linear/launch_form.ts";
-import type { LinearWeight, WeightDtype } from "../../kernels/linear/layout.ts";
+
 import { type LinearOptions, linear } from "../../kernels/linear/linear.ts";
 import { linearBest } from "../../kernels/linear/linear_best.ts";
-import { runRows } from "../../kernels/linear/weight_order.ts";
+import type { LinearWeight } from "../../kernels/linear/linear_layout.ts";
+import type { RecordRows } from "../../kernels/linear/weights/launch_form.ts";
+import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
+import { runRows } from "../../kernels/linear/weights/weight_order.ts";
 import { bestTile } from "../../kernels/sampling/best_tile.ts";
 import type { WeightSpec, WeightSplit } from "../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { mergeSpecs } from "./destinations.ts";
 import type { LayerContext } from "./layer_context.ts";
-import type { MatrixFormat } from "./matrix_format.ts";
-import { allocateMatrix, type MatrixShape, placeBytes } from "./matrix_place.ts";
-import { type MatrixSource, matrixSpecs } from "./matrix_specs.ts";
-import { checkShare } from "./rank_specs.ts";
+import { checkShare } from "./ranks/rank_specs.ts";
+import { mergeSpecs } from "./weights/destinations.ts";
+import type { MatrixFormat } from "./weights/matrix_format.ts";
+import { allocateMatrix, type MatrixShape, placeBytes } from "./weights/matrix_place.ts";
+import type { MatrixSource } from "./weights/matrix_source.ts";
+import { matrixSpecs } from "./weights/matrix_specs.ts";
 
 export interface LinearShape {
   /** Tensor name without ".weight". */
@@ -56,8 +59,11 @@ export class Linear {
       const label = `${name} from row ${firstRow}`;
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts });
       const source: MatrixSource = {
-        ...{ name, split, shape: [rows, of.columns] },
-        ...{ sourceRow: firstRow, sourceColumn: of.firstColumn },
+        name,
+        split,
+        shape: [rows, of.columns],
+        sourceRow: firstRow,
+        sourceColumn: of.firstColumn,
         firstColumn: split === "columns" ? communicator.rank * of.columns : 0,
       };
       slabs.push({ weight, firstRow });

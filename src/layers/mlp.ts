@@ -4,23 +4,26 @@
  * @module
  */
 import { gateUp } from "../../kernels/linear/gate_up.ts";
-import type { LinearWeight } from "../../kernels/linear/layout.ts";
+import type { LinearWeight } from "../../kernels/linear/linear_layout.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { Plan } from "../gpu/plan.ts";
+import type { Plan, RecordLaunches } from "../gpu/plan.ts";
+import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import { shareOf } from "../parallel/share.ts";
 import type { Step } from "./batch.ts";
-import { type AddsRows, type BlockRows, isFused, rowsFor, takesRounded } from "./block_rows.ts";
-import { mergeSpecs } from "./destinations.ts";
+import { type AddsRows, type BlockRows, inputRounding, rowsFor } from "./block_rows.ts";
+import { addLaunches } from "./launches/launch_list.ts";
+import { mlpLaunches } from "./launches/mlp_launches.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { rowsThatFit } from "./linear.ts";
-import { type MatrixFormat, type MatrixFormats, sameStorage } from "./matrix_format.ts";
-import { allocateMatrix } from "./matrix_place.ts";
-import { matrixSpecs } from "./matrix_specs.ts";
-import { checkShare } from "./rank_specs.ts";
-import { type LinearInput, roundedRows } from "./rounded_rows.ts";
-import { RowParallel } from "./row_parallel.ts";
+import { checkShare } from "./ranks/rank_specs.ts";
+import { RowParallel } from "./ranks/row_parallel.ts";
+import { type InnerRows, innerInput, roundRows } from "./rounded_rows.ts";
+import { mergeSpecs } from "./weights/destinations.ts";
+import { type MatrixFormat, type MatrixFormats, sameStorage } from "./weights/matrix_format.ts";
+import { allocateMatrix } from "./weights/matrix_place.ts";
+import { matrixSpecs } from "./weights/matrix_specs.ts";
 
 /** Outputs that are quantized together. */
 const QUANTIZED_GROUP = 128;
@@ -62,7 +65,9 @@ export class Mlp {
     const { name, hiddenSize, bias = false } = options;
     const { format, encodings } = gateUpFormat(formats, name);
     const intermediate = shareOf(communicator, {
-      ...{ tensor: `${name}.gate_proj`, dimension: "rows", count: options.intermediate },
+      tensor: `${name}.gate_proj`,
+      dimension: "rows",
+      count: options.intermediate,
     });
     for (const half of encodings) {
       const share = { rows: intermediate, columns: hiddenSize, split: "rows" } as const;
@@ -108,32 +113,23 @@ export class Mlp {
    */
   compile(plan: Plan<Step>, binding: MlpBinding): AddsRows {
     const { recorder } = plan;
-    const { hiddenStride, intermediate, intermediateStride, output } = binding;
+    const { hiddenStride, output } = binding;
     const { outputStride = hiddenStride, outputColumn = 0 } = binding;
-    const rounding = takesRounded(this.#down) ? binding.rounding : undefined;
-    const { buffer, offset, size } = intermediate;
-    for (const { weight, first, count } of this.#gateUp) {
-      const out = { buffer, offset: offset + first * 4, size: size - first * 4 };
-      const halves = gateUp(recorder, {
-        ...rowsFor(binding, weight),
-        weight,
-        intermediate: count,
-        out,
-        outStride: intermediateStride,
-        quantize: isFused(rounding),
-      });
-      plan.add((step) => halves(step.rows, step.decodeRows));
-    }
-    let input: LinearInput = { x: intermediate, xStride: intermediateStride };
-    if (rounding !== undefined && !isFused(rounding)) {
-      const columns = this.#intermediate;
-      const codes = binding.codes?.input("intermediates", columns);
-      const rounded = roundedRows(recorder, {
-        ...{ x: intermediate, stride: intermediateStride, columns, rounding, codes },
-      });
-      plan.add((step) => rounded.round(step.rows));
-      input = rounded.input;
-    }
+    const rounding = inputRounding(binding.rounding, this.#down);
+    const inner: InnerRows = {
+      x: binding.intermediate,
+      xStride: binding.intermediateStride,
+      columns: this.#intermediate,
+      label: "intermediates",
+    };
+    const input = innerInput(inner, rounding, binding.codes);
+    addLaunches(plan, mlpLaunches({ rounding }), {
+      gateUp: () => this.#bindGateUp(recorder, binding, rounding === "inKernel"),
+      round: () => {
+        const round = roundRows(recorder, inner, binding.rounding!, input);
+        return ({ rows }) => round(rows);
+      },
+    });
     return this.#down.compile(plan, {
       ...input,
       out: output,
@@ -142,6 +138,25 @@ export class Mlp {
       residual: binding.residual,
       sums: binding.sums,
     });
+  }
+
+  /** One launch a slab. */
+  #bindGateUp(recorder: Recorder, binding: MlpBinding, quantize: boolean): RecordLaunches<Step> {
+    const { intermediate, intermediateStride } = binding;
+    const { buffer, offset, size } = intermediate;
+    const launches = this.#gateUp.map(({ weight, first, count }) =>
+      gateUp(recorder, {
+        ...rowsFor(binding, weight),
+        weight,
+        intermediate: count,
+        out: { buffer, offset: offset + first * 4, size: size - first * 4 },
+        outStride: intermediateStride,
+        quantize,
+      }),
+    );
+    return ({ rows, decodeRows }) => {
+      for (const launch of launches) launch(rows, decodeRows);
+    };
   }
 }
 

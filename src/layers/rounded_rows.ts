@@ -44,29 +44,41 @@ export class RowCodes {
   }
 }
 
-export interface RoundedRowsOptions {
-  /** `[rows, stride]` f32 */
+/**
+ * How the inputs of a linear are rounded: not at all, by the kernels that make them, or by a launch
+ * of its own.
+ */
+export type InputRounding = "none" | "inKernel" | "apart";
+
+/** Rows that a block makes for its next linear. */
+export interface InnerRows {
+  /** `[rows * perRow, xStride]` f32 */
   readonly x: Tensor;
-  readonly stride: number;
+  readonly xStride: number;
   readonly columns: number;
-  readonly rounding: ActivationRounding;
-  /** Where codes go; without it rows are rounded in place. */
-  readonly codes: LinearInput | undefined;
+  /** Of their codes: see `RowCodes`. */
+  readonly label: string;
+  /** Rows of them that a row of the step has. Default 1. */
+  readonly perRow?: number;
 }
 
-/**
- * Binds the launch that rounds rows, in place from row `first` on; says what of them is to be multiplied.
- */
-export function roundedRows(
+/** What of them the linear multiplies: codes where their rounding makes some, else the same rows. */
+export function innerInput(
+  { x, xStride, columns, label, perRow }: InnerRows,
+  rounding: InputRounding,
+  codes: RowCodes | undefined,
+): LinearInput {
+  const coded = rounding === "none" ? undefined : codes?.input(label, columns, perRow);
+  return coded ?? { x, xStride };
+}
+
+/** Binds the launch that rounds rows from row `first` on, in place or to codes. */
+export function roundRows(
   recorder: Recorder,
-  { x, stride, columns: cols, rounding, codes }: RoundedRowsOptions,
-): { readonly input: LinearInput; readonly round: (rows: number, first?: number) => void } {
-  if (codes === undefined) {
-    return {
-      input: { x, xStride: stride },
-      round: quantize(recorder, { x, cols, stride, rounding }),
-    };
-  }
-  const { group } = rounding;
-  return { input: codes, round: quantizeCodes(recorder, { x, cols, stride, out: codes.x, group }) };
+  { x, xStride: stride, columns: cols }: InnerRows,
+  rounding: ActivationRounding,
+  input: LinearInput,
+): (rows: number, first?: number) => void {
+  if (input.coded !== true) return quantize(recorder, { x, cols, stride, rounding });
+  return quantizeCodes(recorder, { x, cols, stride, out: input.x, group: rounding.group });
 }

@@ -6,9 +6,14 @@
 import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import {
+  ITEM_WORDS,
+  maxPasses,
+  type PassGeometry,
+  PrefillPasses,
+} from "./attention/prefill_passes.ts";
+import { fillRowGroups, GROUP_WORDS } from "./attention/row_groups.ts";
 import type { Batch, Step } from "./batch.ts";
-import { ITEM_WORDS, maxPasses, type PassGeometry, PrefillPasses } from "./prefill_passes.ts";
-import { fillRowGroups, GROUP_WORDS } from "./row_groups.ts";
 
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
 const ROW_WORDS = 4;

@@ -10,8 +10,8 @@ import type { ModelOptions } from "./model.ts";
 
 /**
  * Undefined where inputs stay as they are: a scheme that quantizes weights only, and one with
- * scales that somebody measured beforehand, whose rounding was made for kernels that cannot do
- * without it.
+ * scales that the checkpoint's authors measured beforehand, whose rounding was made for kernels
+ * that cannot do without it.
  */
 export function activationRounding(quantization: Quantization): ActivationRounding | undefined {
   switch (quantization.method) {

@@ -5,36 +5,47 @@
  *
  * @module
  */
-import type { WeightDtype } from "../../kernels/linear/layout.ts";
+
 import type { Residual } from "../../kernels/linear/residual_linear.ts";
-import { addNorm } from "../../kernels/norm/add_norm.ts";
+import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
 import type { Addend } from "../../kernels/norm/addend.ts";
 import { finalNorm } from "../../kernels/norm/final_norm.ts";
-import { type NormedRows, normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
-import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
-import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
+import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
-import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import { type AddsRows, type BlockRows, isFused } from "../layers/block_rows.ts";
-import { mergeSpecs } from "../layers/destinations.ts";
+import type { AddsRows, BlockRows } from "../layers/block_rows.ts";
 import { Embedding } from "../layers/embedding.ts";
-import { expertRun } from "../layers/experts.ts";
+import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
-import { LogitGather } from "../layers/logit_gather.ts";
-import type { MatrixFormat } from "../layers/matrix_format.ts";
 import { Mlp } from "../layers/mlp.ts";
-import { Moe } from "../layers/moe.ts";
-import { allocateMoeScratch, type MoeShape } from "../layers/moe_scratch.ts";
-import { specOnRank } from "../layers/rank_specs.ts";
-import { RankSums } from "../layers/rank_sums.ts";
-import { type LinearInput, RowCodes } from "../layers/rounded_rows.ts";
-import { SlotExchange } from "../layers/slot_exchange.ts";
-import { type VectorWeight, vectorWeight } from "../layers/vector_weight.ts";
+import type { MoeBinding } from "../layers/moe/expert_halves.ts";
+import { expertRun } from "../layers/moe/experts.ts";
+import { Moe } from "../layers/moe/moe.ts";
+import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
+import { LogitGather } from "../layers/ranks/logit_gather.ts";
+import { specOnRank } from "../layers/ranks/rank_specs.ts";
+import { RankSums } from "../layers/ranks/rank_sums.ts";
+import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
+import { mergeSpecs } from "../layers/weights/destinations.ts";
+import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
+import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
 import { checkRounding } from "./activation_rounding.ts";
+import {
+  type DecoderForms,
+  decoderForms,
+  finalNormLaunches,
+  headLaunches,
+} from "./decoder_launches.ts";
+import {
+  allocateRows,
+  compileNorm,
+  type DecoderRows,
+  type Pending,
+  residualOf,
+} from "./decoder_rows.ts";
 import type { Model, ModelOptions, PlanTensors } from "./model.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
@@ -63,20 +74,6 @@ export interface DecoderShape {
   readonly rounding: ActivationRounding | undefined;
 }
 
-/** Rows of a step, as the blocks of all layers have them. */
-interface DecoderRows extends BlockRows {
-  /** `[maxRows, hiddenStride]` f32: the residual stream */
-  readonly hidden: Tensor;
-  /** What norms write; rounded rows of other schemes than theirs are apart. */
-  readonly normedRows: NormedRows;
-}
-
-/** What a block has made, and where nobody has to add it any more. */
-interface Pending {
-  readonly addend: Addend;
-  readonly isAdded: AddsRows;
-}
-
 interface Layer {
   readonly attentionNorm: VectorWeight;
   readonly attention: { readonly specs: readonly WeightSpec[] };
@@ -88,6 +85,9 @@ export class Decoder implements Model {
   readonly specs: readonly WeightSpec[];
   readonly #shape: DecoderShape;
   readonly #options: ModelOptions;
+  /** How the inputs of quantized linears are rounded, where they are. */
+  readonly #rounding: ActivationRounding | undefined;
+  readonly #forms: DecoderForms;
   readonly #attention: AttentionBlocks;
   readonly #embedding: Embedding;
   readonly #layers: readonly Layer[];
@@ -101,6 +101,9 @@ export class Decoder implements Model {
     checkRounding(shape, options);
     this.#shape = shape;
     this.#options = options;
+    this.#rounding = options.quantizeActivations ? shape.rounding : undefined;
+    const { size: ranks } = options.communicator;
+    this.#forms = decoderForms(options.layout, { rounding: this.#rounding, ranks });
     this.#attention = attention;
     const table = "model.embed_tokens";
     this.#embedding = new Embedding(options, { name: table, vocabularySize, hiddenSize });
@@ -143,22 +146,11 @@ export class Decoder implements Model {
   }
 
   get numericClasses(): NumericClasses {
-    return classesOf(this.#options.layout, this.#takesCodes);
+    return classesOf(this.#options.layout, this.#forms.takesCodes);
   }
 
-  /** Ranks have parts of rows, whose codes would not be those of whole ones. */
-  get #takesCodes(): boolean {
-    const { layout, communicator, quantizeActivations } = this.#options;
-    const isInt8 = quantizeActivations && this.#shape.rounding?.format === "int8";
-    return isInt8 && layout.packedDots === true && communicator.size === 1;
-  }
-
-  /** Several ranks bring the parts of their logits together first; matrices have no such launch. */
   get findsBest(): boolean {
-    const { tuning, matrix } = this.#options.layout;
-    return (
-      tuning?.findsBest === true && matrix?.decode !== true && this.#options.communicator.size === 1
-    );
+    return this.#forms.findsBest;
   }
 
   #embeddingSpecs(): WeightSpec[] {
@@ -186,124 +178,118 @@ export class Decoder implements Model {
   }
 
   compile(plan: Plan<Step>, tensors: PlanTensors): void {
-    const { recorder } = plan;
-    const { device } = recorder;
-    const { hiddenSize, normEps: eps, experts: moeShape } = this.#shape;
+    const { device } = plan.recorder;
     const { memory, maxRows, communicator } = this.#options;
-    const stride = Math.ceil(hiddenSize / 4) * 4;
+    const stride = Math.ceil(this.#shape.hiddenSize / 4) * 4;
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
-    const rows = { ...this.#allocateRows(stride), sums };
-    const { hidden, output } = rows;
-    const attend = this.#attention.bind(tensors, rows);
-    const dense = this.#denseBinding(rows);
-    const moe = moeShape && this.#moeBinding(moeShape, rows, device);
-
-    plan.group("embedding");
-    this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
-    plan.tap("embedding", hidden);
-    const addend: Addend = { kind: "row", tensor: output };
-    let pending: Pending | undefined;
-    this.#layers.forEach((layer, i) => {
-      // That of the first layer is no layer's own: nobody before it can have it done.
-      if (i > 0) plan.group(`layer ${i}`);
-      this.#addNorm(plan, rows, layer.attentionNorm, pending);
-      if (i === 0) plan.group(`layer ${i}`);
-      if (i > 0) plan.tap(`layer${i - 1}.out`, hidden);
-      const attended = attend(plan, i, this.#residual(rows, layer.feedForwardNorm));
-      plan.tap(`layer${i}.attn_out`, output);
-      this.#addNorm(plan, rows, layer.feedForwardNorm, { addend, isAdded: attended });
-      plan.tap(`layer${i}.after_attn`, hidden);
-      const residual = this.#residual(rows, this.#layers[i + 1]?.attentionNorm ?? this.#norm);
-      if ("dense" in layer.feedForward) {
-        const isAdded = layer.feedForward.dense.compile(plan, { ...dense, residual });
-        pending = { addend, isAdded };
-        return;
-      }
-      const { scratch } = moe!;
-      const { experts } = layer.feedForward;
-      const isAdded = experts.compile(plan, { ...moe!, residual });
-      plan.tap(`layer${i}.router_logits`, scratch.routerLogits);
-      plan.tap(`layer${i}.experts`, scratch.experts);
-      plan.tap(`layer${i}.expert_weights`, scratch.weights);
-      const { output: y, weights } = scratch;
-      pending = {
-        addend: { kind: "combine", y, weights, slots: experts.slots },
-        isAdded,
-      };
-    });
-
+    const own = { maxRows, stride, rounding: this.#rounding, forms: this.#forms };
+    const rows = { ...allocateRows(memory, this.#shape, own), sums };
+    const last = this.#compileLayers(plan, tensors, rows);
     plan.group("output head");
-    const { logitRows } = tensors.inputs;
-    // A model has a layer at least, whose result is the last that is pending.
-    const last = pending as Pending | undefined;
-    // Nobody reads normed rows any more.
-    const normed = rows.normedRows.tensor;
-    const shape = {
-      x: hidden,
-      weight: this.#norm.tensor,
-      out: normed,
-      cols: hiddenSize,
-      stride,
-      eps,
-    };
-    const bare = finalNorm(recorder, { ...shape, rowIndices: logitRows });
-    const adding = finalNorm(recorder, { ...shape, rowIndices: logitRows, addend: last!.addend });
-    plan.add((step) => (last!.isAdded(step) ? bare : adding)(step.logitRows));
+    const normed = this.#compileFinalNorm(plan, tensors, rows, last);
     plan.tap("final_norm", normed);
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
   }
 
-  /** Whether norms leave their scale to who multiplies the rows: f16 has no room for such numbers. */
-  get #leavesScale(): boolean {
-    const { quantizeActivations, layout } = this.#options;
-    const { rounding } = this.#shape;
-    const roundsApart = quantizeActivations && rounding !== undefined && !isFused(rounding);
-    return !roundsApart && layout.halfProducts !== true && layout.matrix?.decode !== true;
+  /** From tokens to what the last layer has made: a model has a layer at least. */
+  #compileLayers(plan: Plan<Step>, tensors: PlanTensors, rows: DecoderRows): Pending {
+    const { experts: moeShape } = this.#shape;
+    const { hidden, output, hiddenStride: stride } = rows;
+    const forms = this.#forms;
+    const attend = this.#attention.bind(tensors, rows);
+    const dense = this.#denseBinding(rows);
+    const moe = moeShape && this.#moeBinding(moeShape, rows, plan.recorder.device);
+    plan.group("embedding");
+    this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
+    plan.tap("embedding", hidden);
+    const addend: Addend = { kind: "row", tensor: output };
+    let pending: Pending | undefined;
+    const norm = (weight: VectorWeight) =>
+      compileNorm(plan, this.#shape, { rows, weight, pending, forms });
+    this.#layers.forEach((layer, i) => {
+      // That of the first layer is no layer's own: no block before it can have done its work.
+      if (i > 0) plan.group(`layer ${i}`);
+      norm(layer.attentionNorm);
+      if (i === 0) plan.group(`layer ${i}`);
+      if (i > 0) plan.tap(`layer${i - 1}.out`, hidden);
+      const isAttended = attend(plan, i, residualOf(rows, layer.feedForwardNorm, forms));
+      plan.tap(`layer${i}.attn_out`, output);
+      pending = { addend, isAdded: isAttended };
+      norm(layer.feedForwardNorm);
+      plan.tap(`layer${i}.after_attn`, hidden);
+      const next = this.#layers[i + 1]?.attentionNorm ?? this.#norm;
+      const residual = residualOf(rows, next, forms);
+      pending =
+        "dense" in layer.feedForward
+          ? { addend, isAdded: layer.feedForward.dense.compile(plan, { ...dense, residual }) }
+          : compileExperts(plan, layer.feedForward.experts, { ...moe!, residual }, `layer${i}`);
+    });
+    return pending!;
   }
 
-  /** Rows of a step whose norms do: not those that matrices multiply. */
-  #unscaledRows({ rows, decodeRows }: Step): number {
-    if (!this.#leavesScale) return 0;
-    return this.#options.layout.matrix === undefined ? rows : decodeRows;
-  }
-
-  /** What blocks add to themselves in front of such a norm, where that pays. */
-  #residual(
-    { hidden, hiddenStride: stride, normedRows: normed }: DecoderRows,
-    { tensor: weight }: VectorWeight,
-  ): Residual | undefined {
-    const { layout, communicator } = this.#options;
-    const folds = layout.tuning?.foldsNorms === true && communicator.size === 1;
-    return folds && this.#leavesScale ? { hidden, stride, weight, normed } : undefined;
+  /** @returns The normed rows whose logits are wanted. */
+  #compileFinalNorm(
+    plan: Plan<Step>,
+    { inputs }: PlanTensors,
+    { hidden, hiddenStride: stride, normedRows }: DecoderRows,
+    { addend, isAdded }: Pending,
+  ): Tensor {
+    const { recorder } = plan;
+    const { hiddenSize: cols, normEps: eps } = this.#shape;
+    // The blocks have read it for the last time.
+    const out = normedRows.tensor;
+    const rowIndices = inputs.logitRows;
+    const shape = { x: hidden, weight: this.#norm.tensor, out, cols, stride, eps, rowIndices };
+    addLaunches(plan, finalNormLaunches(isAdded), {
+      finalNorm: () => {
+        const norm = finalNorm(recorder, shape);
+        return ({ logitRows }) => norm(logitRows);
+      },
+      addAndFinalNorm: () => {
+        const norm = finalNorm(recorder, { ...shape, addend });
+        return ({ logitRows }) => norm(logitRows);
+      },
+    });
+    return out;
   }
 
   /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */
   #compileHead(
     plan: Plan<Step>,
-    tensors: PlanTensors,
+    { inputs, logits, logitsStride: stride }: PlanTensors,
     rows: { readonly x: Tensor; readonly xStride: number },
   ): void {
+    const { recorder } = plan;
     const { memory, communicator } = this.#options;
     // Whose token is drawn next has the class of generated ones, a prompt's last row too.
     const input = { ...rows, phase: "decode" } as const;
-    const { recorder } = plan;
-    const { logits, logitsStride: stride } = tensors;
-    if (communicator.size === 1) {
-      const head = this.#head.bind(recorder, { ...input, out: logits, outStride: stride });
-      const { sampled: ids } = tensors.inputs;
-      const own = { ...input, work: logits, workStride: stride, ids };
-      const best = this.findsBest ? this.#head.bindBest(recorder, own) : undefined;
-      plan.add((step) => (step.onlyBest ? best! : head)(step.logitRows));
-      return;
-    }
     const width = this.#headRows;
-    const { device } = recorder;
-    const gather = new LogitGather({ device, memory, communicator, logits, stride, width });
-    const head = this.#head.bind(recorder, { ...input, out: gather.own, outStride: width });
-    plan.add((step) => head(step.logitRows));
-    gather.compile(plan);
+    const gather =
+      communicator.size === 1
+        ? undefined
+        : new LogitGather({
+            device: recorder.device,
+            memory,
+            communicator,
+            logits,
+            stride,
+            width,
+          });
+    addLaunches(plan, headLaunches(this.#forms), {
+      logits: () => {
+        const output = { out: gather?.own ?? logits, outStride: gather ? width : stride };
+        const head = this.#head.bind(recorder, { ...input, ...output });
+        return ({ logitRows }) => head(logitRows);
+      },
+      findBest: () => {
+        const found = { work: logits, workStride: stride, ids: inputs.sampled };
+        const find = this.#head.bindBest(recorder, { ...input, ...found });
+        return ({ logitRows }) => find(logitRows);
+      },
+    });
+    gather?.compile(plan);
   }
 
   #moeBinding(shape: MoeShape, rows: BlockRows, device: GPUDevice) {
@@ -318,70 +304,6 @@ export class Decoder implements Model {
     return { ...rows, scratch, exchange };
   }
 
-  #allocateRows(stride: number): DecoderRows {
-    const { memory, maxRows, quantizeActivations } = this.#options;
-    const { hiddenSize, normEps: eps } = this.#shape;
-    const rounding = quantizeActivations ? this.#shape.rounding : undefined;
-    const codes = this.#takesCodes ? new RowCodes(memory, maxRows) : undefined;
-    const allocate = (label: string, width = stride) =>
-      memory.allocate("activations", maxRows * width * 4, label);
-    const shape = normedShape(hiddenSize, isFused(rounding));
-    const normedRows = { ...shape, tensor: allocate("normed rows", shape.stride) };
-    const quantized = (): LinearInput => {
-      if (codes !== undefined) return codes.input("normed rows", hiddenSize);
-      if (shape.rounded !== undefined) return partOf(normedRows, shape.rounded, eps);
-      return { x: allocate("quantized rows"), xStride: stride };
-    };
-    return {
-      hidden: allocate("hidden rows"),
-      normedRows,
-      normed: partOf(normedRows, 0, eps),
-      quantized: rounding && quantized(),
-      rounding,
-      codes,
-      output: allocate("block output"),
-      hiddenStride: stride,
-    };
-  }
-
-  /**
-   * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: where
-   * the block before has not done so itself.
-   */
-  #addNorm(
-    plan: Plan<Step>,
-    rows: DecoderRows,
-    { tensor: weight }: VectorWeight,
-    pending: Pending | undefined,
-  ): void {
-    const { recorder } = plan;
-    const { hidden: x, normedRows: normed, rounding, hiddenStride: stride } = rows;
-    const { hiddenSize: cols, normEps: eps } = this.#shape;
-    const addend = pending?.addend;
-    const norm = addNorm(recorder, { ...{ x, addend, weight, normed, cols, stride, eps } });
-    const round =
-      rounding === undefined || isFused(rounding)
-        ? undefined
-        : this.#round(recorder, rows, rounding);
-    plan.add((step) => {
-      if (pending?.isAdded(step)) return;
-      norm(step.rows, this.#unscaledRows(step));
-      round?.(step.rows);
-    });
-  }
-
-  #round(
-    recorder: Recorder,
-    { normed, quantized }: DecoderRows,
-    rounding: ActivationRounding,
-  ): (rows: number) => void {
-    const { x: out, xStride: outStride, coded } = quantized!;
-    const shape = { x: normed.x, cols: this.#shape.hiddenSize, stride: normed.xStride, out };
-    return coded === true
-      ? quantizeCodes(recorder, { ...shape, group: rounding.group })
-      : quantize(recorder, { ...shape, outStride, rounding });
-  }
-
   #denseBinding(rows: BlockRows) {
     const { memory, maxRows, communicator } = this.#options;
     const own = Math.ceil(this.#shape.mlp.intermediate / communicator.size);
@@ -390,6 +312,20 @@ export class Decoder implements Model {
     const intermediate = memory.allocate("activations", bytes, "dense intermediates");
     return { ...rows, intermediate, intermediateStride };
   }
+}
+
+function compileExperts(
+  plan: Plan<Step>,
+  experts: Moe,
+  binding: MoeBinding,
+  name: string,
+): Pending {
+  const isAdded = experts.compile(plan, binding);
+  const { routerLogits, experts: chosen, weights, output: y } = binding.scratch;
+  plan.tap(`${name}.router_logits`, routerLogits);
+  plan.tap(`${name}.experts`, chosen);
+  plan.tap(`${name}.expert_weights`, weights);
+  return { addend: { kind: "combine", y, weights, slots: experts.slots }, isAdded };
 }
 
 function layerSpecs({ attentionNorm, attention, feedForwardNorm, feedForward }: Layer) {

@@ -7,21 +7,25 @@
  * @module
  */
 
-import { PREFILL_ROW_TILE } from "../../kernels/attention/mla_prefill.ts";
+import { PREFILL_ROW_TILE } from "../../kernels/attention/mla/mla_prefill.ts";
 import { mlaFp8EntryBytes } from "../../kernels/cache/mla_write.ts";
 import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
+import { MlaAttention } from "../layers/attention/mla_attention.ts";
+import {
+  allocateMlaScratch,
+  expandedEntry,
+  type MlaShape,
+} from "../layers/attention/mla_scratch.ts";
+import { ropeTable, softmaxScale } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
-import { MlaAttention } from "../layers/mla_attention.ts";
-import { allocateMlaScratch, expandedEntry, type MlaShape } from "../layers/mla_scratch.ts";
-import { gatheredWidth } from "../layers/rank_sums.ts";
-import { ropeTable, softmaxScale } from "../layers/rope_table.ts";
+import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
 import type { Communicator } from "../parallel/communicator.ts";
 import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
+import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
 import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
-import { type DeepseekConfig, readDeepseekConfig } from "./deepseek_config.ts";
 import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
 
 /**

@@ -4,20 +4,24 @@
  *
  * @module
  */
-import { GQA_PREFILL_ROW_TILE } from "../../kernels/attention/gqa_prefill.ts";
+import { GQA_PREFILL_ROW_TILE } from "../../kernels/attention/gqa/gqa_prefill.ts";
 import { gqaFp8EntryBytes } from "../../kernels/cache/gqa_write.ts";
 import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
+import {
+  allocateGqaScratch,
+  GqaAttention,
+  type GqaShape,
+} from "../layers/attention/gqa_attention.ts";
+import { ropeTable } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
-import { allocateGqaScratch, GqaAttention, type GqaShape } from "../layers/gqa_attention.ts";
-import { gatheredWidth } from "../layers/rank_sums.ts";
-import { ropeTable } from "../layers/rope_table.ts";
+import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
 import { type Communicator, ONE_RANK, type RankOf } from "../parallel/communicator.ts";
 import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
+import { type GqaConfig, type GqaFamily, readGqaConfig } from "./config/gqa_config.ts";
 import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
-import { type GqaConfig, type GqaFamily, readGqaConfig } from "./gqa_config.ts";
 import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
 
 /** Keys of a split: its partials are small, and a long context gives many workgroups work. */

@@ -1,34 +1,23 @@
 /**
  * What an architecture is to the engine: a config it understands, weights it wants, and a plan.
  *
- * Adding one: a file beside this one that exports a `ModelArchitecture`, and a line in the list.
- *
  * @module
  */
 
 import { isFp8 } from "../../kernels/cache/cache_kernel.ts";
-import type { WeightDtype } from "../../kernels/linear/layout.ts";
+import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
 import type { CacheDtype, KvCache, KvCacheShape } from "../cache/kv_cache.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../errors.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
-import type { MatrixFormat } from "../layers/matrix_format.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
+import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import type { Communicator } from "../parallel/communicator.ts";
-import { deepseekV2 } from "./deepseek_v2.ts";
-import { deepseekV3 } from "./deepseek_v3.ts";
-import { gptOss } from "./gpt_oss.ts";
-import { llama } from "./llama.ts";
-import { mistral } from "./mistral.ts";
 import type { NumericClasses } from "./numeric_class.ts";
-import { qwen2 } from "./qwen2.ts";
-import { qwen3 } from "./qwen3.ts";
-import { qwen3Moe } from "./qwen3_moe.ts";
 
 /** Numbers that the engine plans with; of the cache and of activations, those of one rank. */
 export interface ModelShape {
@@ -152,36 +141,6 @@ export interface ModelArchitecture {
     quantization: Quantization,
     communicator?: Communicator,
   ): ModelDefinition;
-}
-
-const ARCHITECTURES: readonly ModelArchitecture[] = [
-  deepseekV2,
-  deepseekV3,
-  gptOss,
-  llama,
-  mistral,
-  qwen2,
-  qwen3,
-  qwen3Moe,
-];
-
-/**
- * The architecture that config.json names.
- *
- * @throws {UnsupportedError} naming it and the known ones.
- */
-export function architectureOf(config: ConfigReader): ModelArchitecture {
-  const names = config.strings("architectures");
-  const known = ARCHITECTURES.find((one) => names.some((name) => one.names.includes(name)));
-  if (known !== undefined) return known;
-  const list = ARCHITECTURES.flatMap((one) => one.names).join(", ");
-  const code = config.has("auto_map")
-    ? "it needs code of its own, and no remote code is ever run; "
-    : "";
-  throw new UnsupportedError(
-    `architecture ${names.join(", ") || "none"}`,
-    `${code}known are ${list}`,
-  );
 }
 
 export function kvCacheShape(shape: ModelShape, dtype: CacheDtype): KvCacheShape {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LinearLayout } from "../../kernels/linear/layout.ts";
+import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
 
 /**
  * | class | products and sums |

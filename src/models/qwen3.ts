@@ -5,8 +5,9 @@
  *
  * @module
  */
+
+import { qwenSlides } from "./config/qwen_window.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
-import { qwenSlides } from "./qwen_window.ts";
 
 export const qwen3 = gqaArchitecture({
   architecture: "Qwen3ForCausalLM",

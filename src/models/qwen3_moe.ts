@@ -6,9 +6,9 @@
  * @module
  */
 import type { ConfigReader } from "../checkpoint/config.ts";
-import { readEither } from "./either_field.ts";
-import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./expert_limits.ts";
-import type { GqaConfig } from "./gqa_config.ts";
+import { readEither } from "./config/either_field.ts";
+import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./config/expert_limits.ts";
+import type { GqaConfig } from "./config/gqa_config.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
 
 export const qwen3Moe = gqaArchitecture({

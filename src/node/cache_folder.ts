@@ -19,7 +19,7 @@ export function cacheFolder(): string {
   const base = configured && isAbsolute(configured) ? configured : join(homedir(), ".cache");
   const preferred = writableFolder(join(base, "wisp"));
   if (preferred !== undefined) return preferred;
-  // Drivers are loaded from here, so a folder that somebody else prepared must not be trusted.
+  // Drivers are loaded from here, so a folder that another user prepared must not be trusted.
   const shared = writableFolder(join(tmpdir(), `wisp-${userInfo().uid}`));
   return shared ?? mkdtempSync(join(tmpdir(), "wisp-"));
 }

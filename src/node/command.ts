@@ -5,10 +5,10 @@
  */
 
 import type { EventEmitter } from "node:events";
-import type { CommandContext } from "./launch_server.ts";
-import { OptionError } from "./option_parser.ts";
+import type { CommandContext } from "./commands/command_context.ts";
+import { StoppedError } from "./commands/stopped_error.ts";
+import { OptionError } from "./options/option_parser.ts";
 import { packageVersion } from "./package_root.ts";
-import { StoppedError } from "./stopped_error.ts";
 
 const USAGE = `Usage: wisp COMMAND [options]
 
@@ -30,20 +30,21 @@ Options:
 
 type Command = (args: readonly string[], context: CommandContext) => Promise<void>;
 
-const compile = async () => (await import("./compile_command.ts")).compileCommand;
+const compile = async () => (await import("./commands/compile_command.ts")).compileCommand;
 
 /** Each is loaded when it is run: help and messages come at once. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  serve: async () => (await import("./serve_command.ts")).serveCommand,
-  download: async () => (await import("./download_command.ts")).downloadCommand,
-  inspect: async () => (await import("./inspect_command.ts")).inspectCommand,
-  launch_server: async () => (await import("./launch_server.ts")).launchServer,
-  generate: async () => (await import("./generate_command.ts")).generateCommand,
+  serve: async () => (await import("./commands/serve_command.ts")).serveCommand,
+  download: async () => (await import("./commands/download_command.ts")).downloadCommand,
+  inspect: async () => (await import("./commands/inspect_command.ts")).inspectCommand,
+  launch_server: async () => (await import("./commands/launch_server.ts")).launchServer,
+  generate: async () => (await import("./commands/generate_command.ts")).generateCommand,
   compile_kernels: compile,
   compile_deep_gemm: compile,
-  tune: async () => (await import("./tune_command.ts")).tuneCommand,
-  bench_serving: async () => (await import("./bench_serving_command.ts")).benchServingCommand,
-  doctor: async () => (await import("./doctor_command.ts")).doctorCommand,
+  tune: async () => (await import("./commands/tune_command.ts")).tuneCommand,
+  bench_serving: async () =>
+    (await import("./commands/bench_serving_command.ts")).benchServingCommand,
+  doctor: async () => (await import("./doctor/doctor_command.ts")).doctorCommand,
 };
 
 /**
@@ -66,7 +67,10 @@ export async function runCommand(
   }
 }
 
-/** Ends the program once nobody reads its output any more, as after `wisp generate ... | head`. */
+/**
+ * Ends the program once the program that reads its output has ended, as after `wisp generate ... |
+ * head`.
+ */
 export function exitOnBrokenPipe(output: EventEmitter, exit: (code: number) => void): void {
   output.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

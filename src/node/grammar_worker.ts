@@ -5,7 +5,7 @@
  */
 import { setImmediate } from "node:timers/promises";
 import { parentPort } from "node:worker_threads";
-import { serveGrammars } from "../engine/serve_grammars.ts";
+import { serveGrammars } from "../engine/grammar/serve_grammars.ts";
 
 const port = parentPort!;
 const take = serveGrammars({

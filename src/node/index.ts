@@ -5,7 +5,7 @@
  */
 
 export { DownloadError, type RetryPolicy } from "../http/retries.ts";
-export type { AdapterPreference } from "./adapter_preference.ts";
+export type { AdapterPreference } from "./device/adapter_preference.ts";
 export {
   type AdapterDescription,
   describeAdapter,
@@ -13,24 +13,24 @@ export {
   type OpenDeviceOptions,
   type OpenedDevice,
   openDevice,
-} from "./device.ts";
+} from "./device/device.ts";
+export { driverThreadsFor } from "./device/driver_threads.ts";
+export { type FolderSource, openFolder } from "./files.ts";
 export {
   type DownloadedModel,
   type DownloadOptions,
   type DownloadReport,
   downloadModel,
-} from "./download_model.ts";
-export { driverThreadsFor } from "./driver_threads.ts";
-export { type FolderSource, openFolder } from "./files.ts";
-export { type App, type RunningServer, type ServeOptions, serve } from "./http.ts";
-export type { Environment } from "./hub_settings.ts";
-export { defaultModelPath } from "./package_root.ts";
-export { prefixFiles } from "./prefix_files.ts";
-export { ProfileFiles, type ProfileFilesOptions } from "./profile_files.ts";
+} from "./hub/download_model.ts";
+export type { Environment } from "./hub/hub_settings.ts";
 export {
   MissingModelError,
   type ResolvedModel,
   type ResolveOptions,
   resolveModel,
-} from "./resolve_model.ts";
+} from "./hub/resolve_model.ts";
+export { ProfileFiles, type ProfileFilesOptions } from "./observe/profile_files.ts";
+export { defaultModelPath } from "./package_root.ts";
+export { prefixFiles } from "./prefix_files.ts";
+export { type App, type RunningServer, type ServeOptions, serve } from "./serve/http.ts";
 export { workerGrammarService } from "./worker_grammar_service.ts";

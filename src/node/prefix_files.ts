@@ -2,7 +2,7 @@
  * Stored prefixes as files of a folder.
  *
  * Several processes may share the folder: a file appears whole, under its name, or not at all, and
- * everybody sees when somebody has used it by its time of change.
+ * every process sees by its time of change when it was last used.
  *
  * @module
  */
@@ -15,12 +15,12 @@ import { isBlobName, type PrefixStorage, type StoredBlob } from "../cache/prefix
 const SUFFIX = ".wisp-prefix";
 /** Of files that are being written. */
 const UNFINISHED = ".wisp-unfinished";
-/** Milliseconds after which nobody goes on writing a file. */
+/** Milliseconds after which no process goes on writing a file. */
 const ABANDONED = 3_600_000;
 
 /**
- * A folder for `EngineOptions.prefixStore`, made when something is written. Whoever can write there
- * decides what models continue: it should be the user's own.
+ * A folder for `EngineOptions.prefixStore`, made when something is written. A process that can
+ * write there decides what models continue: it should be the user's own.
  */
 export function prefixFiles(path: string): PrefixStorage {
   return new PrefixFiles(resolve(path));
@@ -51,7 +51,7 @@ class PrefixFiles implements PrefixStorage {
 
   read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return unlessMissing(async () => {
-      // A buffer of Node's own may be a part of one that others have.
+      // A buffer of Node's own may be a part of one that other readers have.
       const bytes = await readFile(this.#path(name));
       return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
     }, undefined);

@@ -6,11 +6,11 @@
  */
 
 import { exitOnBrokenPipe, runCommand } from "./command.ts";
-import { filterDawnWarnings } from "./dawn_warnings.ts";
-import type { StartEngine } from "./start_engine.ts";
+import { filterDawnWarnings } from "./device/dawn_warnings.ts";
+import type { StartEngine } from "./serve/start_engine.ts";
 
 const startEngine: StartEngine = async (options, report) => {
-  const { startEngine: start } = await import("./start_engine.ts");
+  const { startEngine: start } = await import("./serve/start_engine.ts");
   return start(options, report);
 };
 

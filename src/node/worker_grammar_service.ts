@@ -6,10 +6,13 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import type { GrammarAnswer } from "../engine/grammar_messages.ts";
-import type { CreateGrammarService } from "../engine/grammar_service.ts";
-import { localGrammarService } from "../engine/local_grammar_service.ts";
-import { RemoteGrammarService, type StartGrammarThread } from "../engine/remote_grammar_service.ts";
+import type { GrammarAnswer } from "../engine/grammar/grammar_messages.ts";
+import type { CreateGrammarService } from "../engine/grammar/grammar_service.ts";
+import { localGrammarService } from "../engine/grammar/local_grammar_service.ts";
+import {
+  RemoteGrammarService,
+  type StartGrammarThread,
+} from "../engine/grammar/remote_grammar_service.ts";
 
 /** Where the built worker lies, seen from the package's entries and from the files they share. */
 const PLACES = ["./grammar_worker.js", "../grammar_worker.js"];

@@ -38,7 +38,7 @@ function compare(name: string, first: Facts, other: Facts, rank: number): void {
   for (const fact of new Set([...Object.keys(first), ...Object.keys(other)])) {
     if (first[fact] === other[fact]) continue;
     throw new GroupError(
-      `Ranks disagree about ${name}: ${fact} is ${first[fact]} on rank 0, ${other[fact]} on rank ${rank}`,
+      `Cannot go on with ranks that disagree about ${name}: ${fact} is ${first[fact]} on rank 0, ${other[fact]} on rank ${rank}`,
     );
   }
 }

@@ -2,7 +2,7 @@
  * What the ranks of one group say to each other. A rank is one process, or a part of one, with one
  * device.
  *
- * Bytes only: whoever adds numbers up does it afterwards, in an order of its own.
+ * Bytes only: the caller adds numbers up afterwards, in an order of its own.
  *
  * @module
  */
@@ -33,17 +33,18 @@ export interface Communicator extends RankOf {
    * @throws {GroupError} when a rank has left, or has come for something else.
    */
   allGather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void>;
-  /** Leaves the group: whoever waits for this rank, now or later, fails with the reason. */
+  /** Leaves the group: ranks that wait for this one, now or later, fail with the reason. */
   abort(reason: string): void;
 }
 
 /** The first rank of a group that never meets: of what ranks allocate and compile alike. */
 export function absentGroup(size: number): Communicator {
-  const allGather = () => Promise.reject(new GroupError("its ranks never meet"));
+  const allGather = () =>
+    Promise.reject(new GroupError("Cannot gather from all ranks: those of this group never meet"));
   return { rank: 0, size, allGather, abort() {} };
 }
 
-/** The group of a model that is on one device: nobody to talk to. */
+/** The group of a model that is on one device: no other rank to talk to. */
 export const ONE_RANK: Communicator = {
   rank: 0,
   size: 1,

@@ -22,7 +22,10 @@ export function localGroup(size: number): readonly Communicator[] {
     rank,
     size,
     allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
-    abort: (reason) => meeting.fail(new GroupError(`Rank ${rank} has left its group: ${reason}`)),
+    abort: (reason) =>
+      meeting.fail(
+        new GroupError(`Cannot go on without rank ${rank}, which has left its group: ${reason}`),
+      ),
   }));
 }
 
@@ -38,7 +41,8 @@ class Meeting {
 
   join(rank: number, coming: Pick<Arrival, "part" | "into" | "exchange">): Promise<void> {
     const problem = this.#problemOf(rank, coming);
-    if (problem !== undefined) this.fail(new GroupError(problem));
+    if (problem !== undefined)
+      this.fail(new GroupError(`Cannot gather from all ranks: ${problem}`));
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
       this.#arrivals.set(rank, { ...coming, resolve, reject });
@@ -46,7 +50,7 @@ class Meeting {
     });
   }
 
-  /** Ends the group. The first reason is the one that everybody hears. */
+  /** Ends the group. All ranks get the first reason. */
   fail(error: GroupError): void {
     this.#failure ??= error;
     for (const { reject } of this.#arrivals.values()) reject(this.#failure);
@@ -61,14 +65,14 @@ class Meeting {
     const total = counts.reduce((sum, count) => sum + count, 0);
     if (counts.length !== this.#size || counts[rank] !== part.length || total !== into.length) {
       const brought = `${part.length} bytes and room for ${into.length}`;
-      return `Rank ${rank} came to ${described(exchange)} with ${brought}`;
+      return `rank ${rank} came to ${described(exchange)} with ${brought}`;
     }
     if (this.#arrivals.has(rank))
-      return `Rank ${rank} came to "${name}" before its last exchange ended`;
+      return `rank ${rank} came to "${name}" before its last exchange ended`;
     const [first] = this.#arrivals;
     if (first === undefined || alike(first[1].exchange, exchange)) return undefined;
     const [other, { exchange: others }] = first;
-    return `Rank ${other} is at ${described(others)}, rank ${rank} at ${described(exchange)}`;
+    return `rank ${other} is at ${described(others)}, rank ${rank} at ${described(exchange)}`;
   }
 
   #deliver(): void {

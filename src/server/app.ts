@@ -6,40 +6,26 @@
 import { Hono } from "hono";
 import { UnsupportedError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
-import {
-  errorResponse,
-  errorStatus,
-  generateErrorResponse,
-  HttpError,
-} from "../http/error_response.ts";
+import { errorResponse, errorStatus, HttpError } from "../http/error_response.ts";
 import { present } from "../http/fields.ts";
 import { requireJsonContentType } from "../http/read_body.ts";
 import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
-import { handleAbortRequest } from "./abort_request.ts";
-import { type AuthOptions, requireKey } from "./auth.ts";
-import { handleChatCompletions } from "./chat_completions.ts";
-import { handleCompletions } from "./completions.ts";
-import { handleFlushCache } from "./flush_cache.ts";
-import { handleGenerate } from "./generate.ts";
-import { GenerationRate } from "./generation_rate.ts";
-import { handleHealthGenerate } from "./health_generate.ts";
-import { handleHealth, type Lifecycle, refuseWhileDraining } from "./lifecycle.ts";
+import { ENDPOINTS, type Endpoint, pathsOf } from "./endpoints.ts";
+import { type RequestDefaults, withDefaults } from "./fields/request_defaults.ts";
+import { type AuthOptions, requireKey } from "./guard/auth.ts";
+import { type Lifecycle, refuseWhileDraining } from "./guard/lifecycle.ts";
+import { allowOrigins } from "./guard/origins.ts";
+import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
 import { LiveRequests } from "./live_requests.ts";
-import { handleMetrics, type MetricsPage } from "./metrics.ts";
 import { modelNameOf } from "./model_name.ts";
-import { listModels, retrieveModel } from "./models.ts";
-import { type EngineObserver, observe } from "./observe.ts";
-import { allowOrigins } from "./origins.ts";
-import { handleParseFunctionCall, handleSeparateReasoning } from "./parse_text.ts";
-import { handleStartProfile, handleStopProfile, type ProfileControl } from "./profile.ts";
-import { type RequestDefaults, withDefaults } from "./request_defaults.ts";
-import { answerIdOf, identifyAnswers } from "./request_ids.ts";
+import { GenerationRate } from "./observe/generation_rate.ts";
+import type { MetricsPage } from "./observe/metrics_page.ts";
+import { type EngineObserver, observe } from "./observe/observe.ts";
+import type { ProfileControl } from "./observe/profile_control.ts";
+import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
-import { loadInfo, modelInfo, serverInfo } from "./server_info.ts";
-import { handleDetokenize, handleTokenize } from "./tokenize.ts";
-import { UNSUPPORTED_ENDPOINTS } from "./unsupported_endpoints.ts";
 
 export interface AppOptions extends AuthOptions {
   /**
@@ -66,12 +52,12 @@ export interface AppOptions extends AuthOptions {
   readonly reportError?: (error: unknown, requestId: string) => void;
   /**
    * Is told the name of a field that requests bring and that changes no answer, the first time that
-   * one brings it. Default: nobody.
+   * one brings it. Default: none.
    */
   readonly onIdleField?: (name: string) => void;
   /** What requests that do not say are given. Default: nothing but the documented defaults. */
   readonly requestDefaults?: RequestDefaults;
-  /** Are told of every request that reaches the engine, but health checks. Default: nobody. */
+  /** Are told of every request that reaches the engine, but health checks. Default: none. */
   readonly observers?: readonly EngineObserver[];
   /** Whether the server starts or stops, which health checks tell. Default: it is ready. */
   readonly lifecycle?: () => Lifecycle;
@@ -85,8 +71,6 @@ export interface AppOptions extends AuthOptions {
   readonly metrics?: MetricsPage | undefined;
 }
 
-type Handler = (request: Request) => Response | Promise<Response>;
-
 /**
  * The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`.
  *
@@ -96,68 +80,11 @@ type Handler = (request: Request) => Response | Promise<Response>;
 export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
   const context = createContext(engine, options);
   const app = new Hono();
-  const flat = (error: unknown) => errorResponse(error);
-
-  const { lifecycle } = context;
-  const { watchdogTimeout = 300, healthCheckTimeout = 20, metrics } = options;
-  app.use(identifyAnswers);
-  for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
-  app.use(requireKey(options));
-  app.use(refuseWhileDraining(lifecycle));
-
-  const route = (
-    methods: readonly string[],
-    path: string,
-    handler: Handler,
-    errorResponse: (error: unknown) => Response = flat,
-  ): void => {
-    app.on([...methods], path, async ({ req }) => {
-      try {
-        // OpenAI's endpoints want the header, the others only no other one.
-        if (req.method === "POST" && path.startsWith("/v1/")) requireJsonContentType(req.raw);
-        return await handler(req.raw);
-      } catch (error) {
-        context.reportError(error, req.raw);
-        return errorResponse(error);
-      }
-    });
-    app.all(path, ({ req }) => wrongMethod(req.method, req.path, methods));
-  };
-
-  const generate: Handler = (request) => handleGenerate(context, request);
-  route(["POST", "PUT"], "/generate", generate, generateErrorResponse);
-  route(["POST"], "/v1/chat/completions", (request) => handleChatCompletions(context, request));
-  route(["POST"], "/v1/completions", (request) => handleCompletions(context, request));
-  const parseCalls: Handler = (request) => handleParseFunctionCall(context, request);
-  route(["POST"], "/parse_function_call", parseCalls);
-  route(["POST"], "/separate_reasoning", (request) => handleSeparateReasoning(context, request));
-  route(["GET", "POST"], "/flush_cache", (request) => handleFlushCache(context, request));
-  route(["POST"], "/abort_request", (request) => handleAbortRequest(context, request));
-  route(["GET", "POST"], "/start_profile", (request) => handleStartProfile(context, request));
-  route(["GET", "POST"], "/stop_profile", (request) => handleStopProfile(context, request));
-  for (const prefix of ["", "/v1"]) {
-    route(["POST"], `${prefix}/tokenize`, (request) => handleTokenize(context, request));
-    route(["POST"], `${prefix}/detokenize`, (request) => handleDetokenize(context, request));
+  addGuards(app, context, options);
+  for (const endpoint of ENDPOINTS) {
+    if (endpoint.isOffered?.(context) === false) continue;
+    for (const path of endpoint.paths) addRoute(app, path, endpoint, context);
   }
-  const health = () => handleHealth(engine, { lifecycle, watchdogTimeout });
-  const healthGenerate: Handler = ({ signal }) => {
-    const now = health();
-    return now.ok ? handleHealthGenerate(engine, { seconds: healthCheckTimeout, signal }) : now;
-  };
-  route(["GET"], "/health", health);
-  route(["GET"], "/health_generate", healthGenerate, () => new Response(null, { status: 503 }));
-  for (const path of ["/get_model_info", "/model_info"]) {
-    route(["GET"], path, () => modelInfo(context));
-  }
-  for (const path of ["/get_server_info", "/server_info"]) {
-    route(["GET"], path, () => serverInfo(context));
-  }
-  route(["GET"], "/get_load", () => loadInfo(context));
-  if (metrics !== undefined) route(["GET"], "/metrics", () => handleMetrics(metrics));
-  route(["GET"], "/v1/models", () => listModels(context));
-  app.get("/v1/models/:id{.+}", ({ req }) => retrieveModel(context, req.param("id")));
-  app.all("/v1/models/:id{.+}", ({ req }) => wrongMethod(req.method, req.path, ["GET"]));
-
   for (const [path, reason] of UNSUPPORTED_ENDPOINTS) {
     app.all(path, ({ req }) => errorResponse(new UnsupportedError(req.path, reason)));
   }
@@ -171,10 +98,42 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
   return app;
 }
 
+/** What every request goes through before its endpoint, in this order. */
+function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions): void {
+  app.use(identifyAnswers);
+  for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
+  const keyPaths = {
+    open: pathsOf(({ key }) => key === "none"),
+    admin: pathsOf(({ key }) => key === "admin"),
+  };
+  app.use(requireKey(options, keyPaths));
+  const drainingPaths = {
+    served: pathsOf(({ draining }) => draining === "serves"),
+    byStatus: pathsOf(({ draining }) => draining === "refuses by status"),
+  };
+  app.use(refuseWhileDraining(lifecycle, drainingPaths));
+}
+
+function addRoute(app: Hono, path: string, endpoint: Endpoint, context: ServerContext): void {
+  const { methods, handle, errorResponse: answerError = errorResponse } = endpoint;
+  app.on([...methods], path, async ({ req }) => {
+    try {
+      // OpenAI's endpoints want the header, the others only no other one.
+      if (req.method === "POST" && path.startsWith("/v1/")) requireJsonContentType(req.raw);
+      return await handle(context, req.raw, req.param("id") ?? "");
+    } catch (error) {
+      context.reportError(error, req.raw);
+      return answerError(error);
+    }
+  });
+  app.all(path, ({ req }) => wrongMethod(req.method, req.path, methods));
+}
+
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
   const { servedModelName = modelNameOf(engine.model.path), maxBodyBytes = 64 * 1024 * 1024 } =
     options;
   const { cacheReport = false, lifecycle = () => "ready", description = {} } = options;
+  const { watchdogTimeout = 300, healthCheckTimeout: checkTimeout = 20 } = options;
   const forms = present<MessageForms>({
     toolCalls: options.toolCallParser,
     reasoning: options.reasoningParser,
@@ -188,6 +147,8 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     rate,
     live: new LiveRequests(),
     lifecycle,
+    health: { engine, watchdogTimeout, checkTimeout },
+    metrics: options.metrics,
     profiles: options.profiles,
     description,
     cacheReport,

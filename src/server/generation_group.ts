@@ -71,7 +71,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   /**
    * Starts one generation for each request and waits until each has been accepted, which its first
-   * chunk tells. All or nothing: when one is refused, the others are stopped.
+   * chunk tells. All or nothing: when the engine refuses one, the group stops the rest.
    *
    * @param clientSignal Stops everything, as leaving the iteration does.
    * @param onEnd Called once, when every generation has ended.

@@ -53,7 +53,7 @@ export class LiveRequests {
     for (const [id, generations] of ids) this.#ids.set(id, generations);
     const leave = () => {
       for (const id of ids.keys()) this.#ids.delete(id);
-      // Somebody else may have one of them by the second time.
+      // Another request may have one of them by the second time.
       ids.clear();
     };
     return { requests: identified, leave };

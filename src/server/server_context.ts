@@ -6,10 +6,11 @@
 import type { GenerationEngine } from "../generation.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
-import type { GenerationRate } from "./generation_rate.ts";
-import type { Lifecycle } from "./lifecycle.ts";
+import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
-import type { ProfileControl } from "./profile.ts";
+import type { GenerationRate } from "./observe/generation_rate.ts";
+import type { MetricsPage } from "./observe/metrics_page.ts";
+import type { ProfileControl } from "./observe/profile_control.ts";
 
 /** How the model writes what is no plain text. */
 export interface MessageForms {
@@ -17,6 +18,16 @@ export interface MessageForms {
   readonly toolCalls?: ToolCallParserName;
   /** Absent: its reasoning stays content. */
   readonly reasoning?: ReasoningParserName;
+}
+
+/** What health checks look at. */
+export interface HealthOptions {
+  /** As it is, so that no observer is told of a health check. */
+  readonly engine: GenerationEngine;
+  /** Seconds without a finished step, while there is work, after which an engine counts as stuck. */
+  readonly watchdogTimeout: number;
+  /** Seconds within which a token must have come. */
+  readonly checkTimeout: number;
 }
 
 export interface ServerContext {
@@ -30,6 +41,9 @@ export interface ServerContext {
   /** The forms in which answers of a chat are parsed. */
   readonly forms: MessageForms;
   readonly lifecycle: () => Lifecycle;
+  readonly health: HealthOptions;
+  /** Absent: nothing is counted. */
+  readonly metrics: MetricsPage | undefined;
   /** Absent: none are taken. */
   readonly profiles: ProfileControl | undefined;
   /** How the server was started, for those who ask; by the names of the wire. */

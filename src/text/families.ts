@@ -323,7 +323,10 @@ export function familyNamed(name: string): ModelFamily {
   // A family has several rows where it is recognised in several ways; all make the same choices.
   if (rows.length > 0) return Object.assign({}, ...rows) as ModelFamily;
   const known = [...new Set([...FAMILIES, UNKNOWN].map((row) => row.name))].join(", ");
-  throw new InvalidRequestError(`chatFamily ${name} is unknown, known are ${known}`, "chatFamily");
+  throw new InvalidRequestError(
+    `Cannot use chatFamily ${name}: it must be one of ${known}`,
+    "chatFamily",
+  );
 }
 
 function configNames(config: unknown): unknown[] {

@@ -7,7 +7,7 @@
  *
  * Analysis is reasoning, messages to a function are calls, and the text of all others is content. The
  * next message on from a text of the same sort begins a line. What is no message, and messages to
- * somebody unknown, are content as they stand.
+ * a recipient that is not known, are content as they stand.
  *
  * @module
  */

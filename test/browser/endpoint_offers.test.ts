@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EndpointOffers, type Offer } from "../../src/browser/endpoint_offers.ts";
+import { EndpointOffers, type Offer } from "../../src/browser/endpoint/endpoint_offers.ts";
 
 const offer = (id: string, clientId = `page of ${id}`): Offer => ({
   ...{ id, clientId },

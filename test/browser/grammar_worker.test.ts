@@ -1,13 +1,13 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { build } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { workerGrammarService } from "../../src/browser/worker_grammar_service.ts";
-import { buildPackage } from "../support/build_package.ts";
-import { launchChromium } from "../support/chromium.ts";
-import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
+import type { workerGrammarService } from "../../src/browser/worker/worker_grammar_service.ts";
+import { launchChromium } from "../support/browser/chromium.ts";
+import { builtPackage } from "../support/package/built_package.ts";
+import { type FileServer, filesIn, serveFiles } from "../support/server/file_server.ts";
 
 const PAGE =
   '<!doctype html><link rel="icon" href="data:,"><script type="module" src="./main.js"></script>';
@@ -33,7 +33,7 @@ beforeAll(async () => {
   mkdirSync(written);
   writeFileSync(join(written, "index.html"), PAGE);
   writeFileSync(join(written, "main.js"), PROGRAM);
-  await buildPackage(join(written, "dist"));
+  cpSync(await builtPackage(), join(written, "dist"), { recursive: true });
   await build({
     root: written,
     configFile: false,

@@ -5,10 +5,10 @@ import type OpenAI from "openai";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import type * as browserApi from "../../src/browser/index.ts";
-import { launchChromium } from "../support/chromium.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { type FileServer, filesIn, serveFiles } from "../support/file_server.ts";
-import { bundlePage, installPackage } from "../support/installed_package.ts";
+import { launchChromium } from "../support/browser/chromium.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { bundlePage, installPackage } from "../support/package/installed_package.ts";
+import { type FileServer, filesIn, serveFiles } from "../support/server/file_server.ts";
 import { until } from "../support/until.ts";
 
 const PROGRAM = `
@@ -31,7 +31,7 @@ interface PageScope {
   steps: number;
 }
 
-/** Tokens of an answer that somebody leaves. */
+/** Tokens of an answer that its client leaves. */
 const LONG = 480;
 
 const folder = mkdtempSync(join(tmpdir(), "wisp-page-"));

@@ -12,10 +12,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { launchChromium } from "../support/chromium.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { filesIn, serveFiles } from "../support/file_server.ts";
-import { installPackage, PAGE, plainPage } from "../support/installed_package.ts";
+import { launchChromium } from "../support/browser/chromium.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { installPackage, PAGE, plainPage } from "../support/package/installed_package.ts";
+import { filesIn, serveFiles } from "../support/server/file_server.ts";
 
 /** Says what it got: an answer, one that a grammar shapes, and whether errors are those of both entries. */
 const PROGRAM = (main: string, browser: string, options = "{}") => `

@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import type * as browserApi from "../../src/browser/index.ts";
 import type * as api from "../../src/index.ts";
-import { type ScriptedPage, servePage } from "../support/scripted_page.ts";
+import { type ScriptedPage, servePage } from "../support/browser/scripted_page.ts";
 import { until } from "../support/until.ts";
 
 const PROGRAM = `
@@ -289,8 +289,8 @@ test("says why a model cannot be loaded", async (context) => {
     ...{ name: "CheckpointError", isEngineError: true },
     message: expect.stringMatching(/^Cannot load config\.json/),
   });
-  expect(await failureOf(page, { kind: "store", name: "nobody/nothing" })).toMatchObject({
-    ...{ name: "CheckpointError", message: expect.stringContaining("nobody/nothing") },
+  expect(await failureOf(page, { kind: "store", name: "org/nothing" })).toMatchObject({
+    ...{ name: "CheckpointError", message: expect.stringContaining("org/nothing") },
   });
   expect(await failureOf(page, { kind: "files", files: [] })).toMatchObject({
     ...{ name: "CheckpointError", message: expect.stringContaining("picked files") },

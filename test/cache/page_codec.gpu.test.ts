@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { entryBytes, KvCache, type KvCacheShape } from "../../src/cache/kv_cache.ts";
 import { PageCodec } from "../../src/cache/page_codec.ts";
 import { KernelError, TransferError } from "../../src/errors.ts";
-import { device, download, seeded } from "../support/gpu.ts";
+import { device, download, seeded } from "../support/devices/gpu.ts";
 
 const SHAPE: KvCacheShape = { layers: 3, entryWidth: 6, dtype: "bf16" };
 const SLOTS = 40;

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "vitest";
 import { type CacheDtype, entryBytes, KvCache } from "../../src/cache/kv_cache.ts";
 import { PageCopier } from "../../src/cache/page_copier.ts";
-import { device, download, seeded } from "../support/gpu.ts";
+import { device, download, seeded } from "../support/devices/gpu.ts";
 
 const SLOTS = 40;
 

@@ -1,14 +1,14 @@
 import { expect, test, vi } from "vitest";
 import { rootKey } from "../../src/cache/prefix_block.ts";
 import { PrefixStore, type PrefixStoreOptions } from "../../src/cache/prefix_store.ts";
-import { MemoryBlobs } from "../support/memory_blobs.ts";
+import { MemoryBlobs } from "../support/engines/memory_blobs.ts";
 
 const BLOCK = 4;
 const PAGES = 100;
 /** Head and pages. */
 const BYTES = 48 + 4 * BLOCK + PAGES;
 const range = (first: number, count: number) => Array.from({ length: count }, (_, i) => first + i);
-const everybody = { partition: undefined };
+const shared = { partition: undefined };
 
 function open(storage: MemoryBlobs, options: Partial<PrefixStoreOptions> = {}) {
   return PrefixStore.open({
@@ -46,12 +46,12 @@ test("a store finds the longest prefix that any store has put there", async () =
     expect(await found(one, [...range(0, 8), ...range(50, 9)])).toBe(3);
     expect(await found(one, range(1, 14))).toBe(0);
     expect(await found(one, range(0, 14), "salt")).toBe(0);
-    expect(await one.find(range(0, 14), { ...everybody, limit: 9 })).toHaveLength(2);
+    expect(await one.find(range(0, 14), { ...shared, limit: 9 })).toHaveLength(2);
     expect([one.blockCount, one.byteLength]).toEqual([4, 4 * BYTES]);
   }
   // Nothing is read to find it.
   expect(storage.calls.read).toBe(read);
-  const [, second] = await first.find(range(0, 14), everybody);
+  const [, second] = await first.find(range(0, 14), shared);
   expect(await first.read(second!)).toEqual(pages(1));
 });
 
@@ -60,7 +60,7 @@ test("a block that is gone or damaged is forgotten, and told of once", async () 
   const onProblem = vi.fn();
   const one = await open(storage, { onProblem });
   await store(one, range(0, 12));
-  const blocks = await one.find(range(0, 12), everybody);
+  const blocks = await one.find(range(0, 12), shared);
   storage.blobs.delete(blocks[2]!.name);
   expect(await one.read(blocks[2]!)).toBeUndefined();
   expect(onProblem).not.toHaveBeenCalled();
@@ -85,7 +85,7 @@ test("room is made by what was not used for longest, the ends of prefixes first"
       await store(one, range(first, 8));
       now += 1e6;
     }
-    await one.markUsed(await one.find(range(0, 8), everybody));
+    await one.markUsed(await one.find(range(0, 8), shared));
     now += 1e6;
     expect(await store(one, range(200, 8))).toEqual([true, true]);
     for (const any of [one, await open(storage)]) {
@@ -149,7 +149,7 @@ test("a storage with less room than it says has new blocks in the place of old o
     expect(await found(one, range(100, 8))).toBe(2);
     expect(one.byteLength).toBe(3 * BYTES);
     expect(onProblem).not.toHaveBeenCalled();
-    // Where nothing may go it is left alone, and somebody hears of it.
+    // Where nothing may go it is left alone, and `onProblem` hears of it.
     expect(await store(one, range(200, 16))).toEqual([true, true, true, false]);
     expect(onProblem.mock.calls).toEqual([["Cannot write stored prefixes: no room"]]);
     expect(one.mayWrite).toBe(false);
@@ -158,7 +158,7 @@ test("a storage with less room than it says has new blocks in the place of old o
   }
 });
 
-test("no fault of the storage is anybody's error", async () => {
+test("no fault of the storage is a request's error", async () => {
   const storage = new MemoryBlobs();
   await store(await open(storage), range(0, 8));
   const blind = new MemoryBlobs();
@@ -174,7 +174,7 @@ test("no fault of the storage is anybody's error", async () => {
   expect(onProblem.mock.calls).toEqual([["Cannot ask for room for stored prefixes: no"]]);
   delete storage.faults.list;
   const seen = await open(storage);
-  const [block] = await seen.find(range(0, 8), everybody);
+  const [block] = await seen.find(range(0, 8), shared);
   expect(await seen.read(block!)).toBeUndefined();
   await seen.markUsed([block!]);
   await seen.clear();
@@ -188,7 +188,7 @@ test("the storage says how much room there is, unless the caller does", async ()
   expect(await store(await open(storage, { maxBytes: 3 * BYTES }), range(0, 12))).toEqual([true]);
 });
 
-test("refresh() sees what others have stored; clear() deletes everybody's", async () => {
+test("refresh() sees what other stores have stored; clear() deletes that too", async () => {
   const storage = new MemoryBlobs();
   const [one, other] = [await open(storage), await open(storage)];
   await store(other, range(0, 8));
@@ -205,7 +205,7 @@ test("a prefix that is used again and again is marked once a minute", async () =
   const storage = new MemoryBlobs();
   const one = await open(storage);
   await store(one, range(0, 12));
-  const blocks = await one.find(range(0, 12), everybody);
+  const blocks = await one.find(range(0, 12), shared);
   const { markUsed } = storage.calls;
   for (let i = 0; i < 5; i++) await one.markUsed(blocks);
   expect(storage.calls.markUsed).toBe(markUsed);

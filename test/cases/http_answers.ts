@@ -139,7 +139,7 @@ export const ANSWERS: readonly HttpCase[] = [
   {
     name: "an abort of nothing",
     path: "/abort_request",
-    body: { rid: "nobody" },
+    body: { rid: "unknown" },
     status: 200,
     text: /^$/,
   },

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AppOptions } from "../../src/server/app.ts";
-import type { ScriptedEngineOptions } from "../support/scripted_engine.ts";
+import type { ScriptedEngineOptions } from "../support/engines/scripted_engine.ts";
 
 export interface HttpCase {
   readonly name: string;

@@ -6,7 +6,7 @@
  */
 import { expect } from "vitest";
 import { CapacityError, DeviceError, InvalidRequestError } from "../../src/errors.ts";
-import { bothForms, type ExpectedError, generateForm } from "../support/error_bodies.ts";
+import { bothForms, type ExpectedError, generateForm } from "../support/server/error_bodies.ts";
 import { CHAT, type HttpCase, messages } from "./http_case.ts";
 
 const failing = (error: Error, at = 0) => ({
@@ -29,13 +29,13 @@ const ONCE: readonly HttpCase[] = [
     name: "no prompt",
     path: "/generate",
     body: {},
-    ...nested("Either text, input_ids or input_embeds must be given", "text"),
+    ...nested("Cannot generate: text, input_ids and input_embeds are all missing", "text"),
   },
   {
     name: "two prompts",
     path: "/generate",
     body: { text: "a", input_ids: [1] },
-    ...nested("text and input_ids cannot both be given", "input_ids"),
+    ...nested("Cannot use text and input_ids together: a request has one of them", "input_ids"),
   },
   {
     name: "an empty list of ids",
@@ -94,7 +94,7 @@ const ONCE: readonly HttpCase[] = [
     name: "a chat of no messages",
     path: CHAT,
     body: {},
-    ...flat(400, "BadRequestError", "messages must be given", { param: "messages" }),
+    ...flat(400, "BadRequestError", "Cannot chat: messages is missing", { param: "messages" }),
   },
   {
     name: "a field of another type",
@@ -106,15 +106,25 @@ const ONCE: readonly HttpCase[] = [
     name: "required tools without tools",
     path: CHAT,
     body: { messages, tool_choice: "required" },
-    ...flat(400, "BadRequestError", "there are no tools", { param: "tool_choice" }),
+    ...flat(
+      400,
+      "BadRequestError",
+      "Cannot use tool_choice: it asks for a call, but the request has no tools",
+      { param: "tool_choice" },
+    ),
   },
   {
     name: "a schema without a schema",
     path: CHAT,
     body: { messages, response_format: { type: "json_schema" } },
-    ...flat(400, "BadRequestError", "must be given", {
-      param: "response_format.json_schema.schema",
-    }),
+    ...flat(
+      400,
+      "BadRequestError",
+      "Cannot read response_format: response_format.json_schema.schema is missing",
+      {
+        param: "response_format.json_schema.schema",
+      },
+    ),
   },
   {
     name: "an adapter",
@@ -179,7 +189,7 @@ const ONCE: readonly HttpCase[] = [
     }),
   },
   {
-    name: "metrics that nobody counts",
+    name: "metrics that the server does not count",
     path: "/metrics",
     ...flat(404, "NotFoundError", "no such endpoint", { word: "unknown_url" }),
   },
@@ -315,7 +325,7 @@ const STATUSES: readonly HttpCase[] = [false, true].flatMap((stream) =>
       name: `a full queue, ${path}, stream ${stream}`,
       path,
       body,
-      options: failing(new CapacityError("places", 1)),
+      options: failing(new CapacityError("places in the request queue", 1, "it is taken")),
       ...flat(503, "503", "The request queue is full."),
     },
     {

@@ -3,14 +3,14 @@ import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { layerIndex, type WeightSpec } from "../../src/checkpoint/weight_spec.ts";
 import { CheckpointError } from "../../src/errors.ts";
-import { checkpointFailure } from "../support/checkpoint_failure.ts";
-import { type Collector, spec, TENSORS } from "../support/collect_weights.ts";
+import { checkpointFailure } from "../support/checkpoints/checkpoint_failure.ts";
+import { type Collector, spec, TENSORS } from "../support/checkpoints/collect_weights.ts";
 import {
   checkpointFiles,
   joinFile,
   jsonFile,
   safetensorsFile,
-} from "../support/write_checkpoint.ts";
+} from "../support/checkpoints/write_checkpoint.ts";
 
 const INDEX = "model.safetensors.index.json";
 
@@ -81,7 +81,7 @@ describe("Checkpoint.check", () => {
     checkpoint.check([], { ignored: (name) => name === "odd" });
   });
 
-  test("names tensors that nobody wants, but for ignored ones", async () => {
+  test("names tensors that the model does not want, but for ignored ones", async () => {
     const more = { shape: [1], dtype: "F32" as const, values: [1] };
     const checkpoint = await open(
       checkpointFiles({

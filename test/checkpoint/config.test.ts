@@ -3,7 +3,7 @@ import { ConfigReader, readConfig } from "../../src/checkpoint/config.ts";
 import { readOptionalText, readText } from "../../src/checkpoint/json_file.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { CheckpointError, UnsupportedError } from "../../src/errors.ts";
-import { jsonFile } from "../support/write_checkpoint.ts";
+import { jsonFile } from "../support/checkpoints/write_checkpoint.ts";
 
 function reader(value: unknown): ConfigReader {
   return new ConfigReader(value, { file: "config.json" });
@@ -110,7 +110,7 @@ describe("ConfigReader", () => {
     expect(thrown(() => config.finish()).message).toContain("Cannot use c [] of config.json");
   });
 
-  test("finish refuses what nobody read, by name, in sections too", () => {
+  test("finish refuses what no reader took, and names it, in sections too", () => {
     const config = reader({ a: 1, b: 2, c: null, rope: { x: 1, type: "yarn" } });
     config.integer("a");
     const error = thrown(() => config.finish());

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { Checkpoint, type LoadProgress } from "../../src/checkpoint/checkpoint.ts";
+import { Checkpoint, type WeightProgress } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { WeightChunk } from "../../src/checkpoint/weight_spec.ts";
-import { checkpointFailure } from "../support/checkpoint_failure.ts";
-import { Collector, decode, spec, TENSORS } from "../support/collect_weights.ts";
+import { checkpointFailure } from "../support/checkpoints/checkpoint_failure.ts";
+import { Collector, decode, spec, TENSORS } from "../support/checkpoints/collect_weights.ts";
 import {
   checkpointFiles,
   encodeTensor,
   fp8BlockTensors,
   joinFile,
-} from "../support/write_checkpoint.ts";
+} from "../support/checkpoints/write_checkpoint.ts";
 
 async function open(files: Record<string, Uint8Array>): Promise<Checkpoint> {
   return Checkpoint.open(memorySource(files));
@@ -123,7 +123,7 @@ describe("Checkpoint.load", () => {
 
   test("reports progress up to the last byte", async () => {
     const checkpoint = await open(checkpointFiles({ tensors: TENSORS }));
-    const seen: LoadProgress[] = [];
+    const seen: WeightProgress[] = [];
     await checkpoint.load(
       TENSORS.slice(0, 2).map((tensor) => spec(tensor)),
       { chunkBytes: 24, onProgress: (progress) => seen.push(progress) },

@@ -1,10 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { ConfigReader } from "../../src/checkpoint/config.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
-import { detectQuantization, type Quantization } from "../../src/checkpoint/quantization.ts";
+import type { Quantization } from "../../src/checkpoint/quantization.ts";
+import { detectQuantization } from "../../src/checkpoint/quantization_config/detect_quantization.ts";
 import { CheckpointError, UnsupportedError } from "../../src/errors.ts";
-import { FP8_DYNAMIC, GPTQ, INT8_TOKEN, PUBLISHED } from "../support/published_quantizations.ts";
-import { jsonFile } from "../support/write_checkpoint.ts";
+import {
+  FP8_DYNAMIC,
+  GPTQ,
+  INT8_TOKEN,
+  PUBLISHED,
+} from "../support/checkpoints/published_quantizations.ts";
+import { jsonFile } from "../support/checkpoints/write_checkpoint.ts";
 
 const FP8 = {
   quant_method: "fp8",

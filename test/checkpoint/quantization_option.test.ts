@@ -95,7 +95,7 @@ describe("checkQuantizationOption", () => {
   ] as const)("refuses %s for %o with %s weights", (given, quantization, dtype, say) => {
     const run = () => checkQuantizationOption(given, quantization, dtype);
     expect(run).toThrow(InvalidRequestError);
-    expect(run).toThrow(`quantization cannot be ${given}: `);
+    expect(run).toThrow(`Cannot use quantization ${given}: `);
     expect(run).toThrow(say);
   });
 

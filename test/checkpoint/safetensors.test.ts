@@ -3,8 +3,8 @@ import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { readSafetensorsHeader, type TensorEntry } from "../../src/checkpoint/safetensors.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { CheckpointError } from "../../src/errors.ts";
-import { checkpointFailure } from "../support/checkpoint_failure.ts";
-import { joinFile, safetensorsFile } from "../support/write_checkpoint.ts";
+import { checkpointFailure } from "../support/checkpoints/checkpoint_failure.ts";
+import { joinFile, safetensorsFile } from "../support/checkpoints/write_checkpoint.ts";
 
 const FILE = "model.safetensors";
 

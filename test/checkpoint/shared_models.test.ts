@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { readConfig } from "../../src/checkpoint/config.ts";
-import { detectQuantization } from "../../src/checkpoint/quantization.ts";
+import { detectQuantization } from "../../src/checkpoint/quantization_config/detect_quantization.ts";
 import type { WeightChunk, WeightSpec } from "../../src/checkpoint/weight_spec.ts";
 import { DTYPE_BYTES, type Dtype } from "../../src/dtype.ts";
-import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
+import { folderSource, SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
 
 const MODELS =
   SHARED_MODELS === undefined

@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import type { WeightSlice } from "../../src/checkpoint/weight_spec.ts";
-import { type Collector, decode, spec } from "../support/collect_weights.ts";
-import { checkpointFiles, type TensorInput } from "../support/write_checkpoint.ts";
+import { type Collector, decode, spec } from "../support/checkpoints/collect_weights.ts";
+import { checkpointFiles, type TensorInput } from "../support/checkpoints/write_checkpoint.ts";
 
 const ROWS = 150;
 const COLUMNS = 6;

@@ -1,6 +1,6 @@
 /**
  * The real loop, whose requests leave wherever it waits and whose parts fail: nothing is left behind,
- * and everybody else has the answer that was to come.
+ * and every other request has the answer that was to come.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { afterEach, expect, test, vi } from "vitest";
 import { PageCodec } from "../../src/cache/page_codec.ts";
 import { PagePool } from "../../src/cache/page_pool.ts";
 import type { Engine } from "../../src/engine/engine.ts";
-import { ModelRunner } from "../../src/engine/model_runner.ts";
-import { NewTokenEstimate } from "../../src/engine/new_token_estimate.ts";
-import { StepPipeline } from "../../src/engine/step_pipeline.ts";
+import { NewTokenEstimate } from "../../src/engine/schedule/new_token_estimate.ts";
+import { ModelRunner } from "../../src/engine/step/model_runner.ts";
+import { StepsInFlight } from "../../src/engine/step/steps_in_flight.ts";
 import { CapacityError, TransferError } from "../../src/errors.ts";
 import { Plan } from "../../src/gpu/plan.ts";
-import { openEngine } from "../support/engine.ts";
-import { fullTest, smallestCaseOnly } from "../support/gpu.ts";
+import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { openEngine } from "../support/engines/engine.ts";
 
 const LENGTH = 12;
 const prompt = (first: number) => Array.from({ length: 9 }, (_, i) => first + 31 * i);
@@ -52,7 +52,7 @@ function watchAwaits(onWait: () => void): void {
       });
     });
   };
-  watch(StepPipeline.prototype, "finish");
+  watch(StepsInFlight.prototype, "finish");
   watch(ModelRunner.prototype, "submit");
   watch(Plan.prototype, "run");
   watch(PageCodec.prototype, "readPages");
@@ -139,7 +139,7 @@ test.skipIf(smallestCaseOnly)("requests may leave wherever the loop waits", asyn
 });
 
 test.skipIf(smallestCaseOnly)(
-  "pages that cannot be had or moved are one request's problem, or nobody's",
+  "pages that cannot be had or moved are one request's problem, or no one request's",
   async () => {
     const engine = await openEngine(OPTIONS);
     const want = await run(engine);
@@ -148,7 +148,8 @@ test.skipIf(smallestCaseOnly)(
         const { allocate } = PagePool.prototype;
         const spy = vi.spyOn(PagePool.prototype, "allocate");
         spy.mockImplementation(function (this: PagePool, count) {
-          if (spy.mock.calls.length === 5) throw new CapacityError("cache pages", 0);
+          if (spy.mock.calls.length === 5)
+            throw new CapacityError("pages of the KV cache", 0, "none is free");
           return allocate.call(this, count);
         });
       },

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import type { TokenLogprobs } from "../../src/logprobs.ts";
-import { openEngine } from "../support/engine.ts";
+import { openEngine } from "../support/engines/engine.ts";
 
 const PROMPT = Array.from({ length: 21 }, (_, i) => 3 + ((i * 37) % 2000));
 const NEXT = [5, 9, 700, 41, 1200, 8];

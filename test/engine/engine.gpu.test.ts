@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { CapacityError, DeviceError, InvalidRequestError } from "../../src/errors.ts";
 import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
-import { chat, complete, openEngine } from "../support/engine.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { chat, complete, openEngine } from "../support/engines/engine.ts";
 
 const GREEDY = { temperature: 0 };
 
@@ -239,7 +239,9 @@ describe("Engine with little room", () => {
   test("the start fails with figures when weights do not fit, or more is asked than there is", async () => {
     await expect(openEngine({ deviceMemory: 2 ** 20 })).rejects.toThrow(/weights take .* MiB/);
     await expect(openEngine({ maxTotalTokens: 2 ** 40 })).rejects.toThrow(/Cannot cache/);
-    await expect(openEngine({ maxTotalTokens: 0 })).rejects.toThrow(/of at least 2, got 0/);
+    await expect(openEngine({ maxTotalTokens: 0 })).rejects.toThrow(
+      "Cannot use maxTotalTokens 0: it must be a whole number of at least 2",
+    );
     await expect(openEngine({ contextLength: 4096 })).rejects.toThrow(/contextLength/);
   });
 });

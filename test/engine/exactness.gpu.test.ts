@@ -5,6 +5,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import {
   EXACT_MODELS,
   type ExactModel,
@@ -14,8 +15,7 @@ import {
   type Run,
   SHORT,
   TOKENS,
-} from "../support/exactness.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
+} from "../support/engines/exactness.ts";
 
 interface Variant extends Run {
   readonly name: string;

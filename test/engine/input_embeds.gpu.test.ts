@@ -4,12 +4,12 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import type { GenerationChunk, GenerationRequest } from "../../src/generation.ts";
 import type { TokenLogprobs } from "../../src/logprobs.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { folderSource } from "../support/folder_source.ts";
-import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { readTokenTable } from "../support/engines/token_table.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
-import { readTokenTable } from "../support/token_table.ts";
 
 /** Grouped queries, and rows whose width the GPU pads. */
 const NARROW = syntheticSource(
@@ -144,14 +144,14 @@ test("a request of embeddings names what is wrong with it", async () => {
   const rowOf = await open(SOURCE, { contextLength: 512 });
   const inputEmbeds = [rowOf(5), rowOf(6)];
   const refused: readonly (readonly [GenerationRequest, string])[] = [
-    [{ inputEmbeds: [] }, "the prompt is empty"],
+    [{ inputEmbeds: [] }, "Cannot use the prompt: it is empty"],
     [{ inputEmbeds: [[1, 2]] }, `inputEmbeds[0] must have ${WIDTH} numbers`],
     [{ inputEmbeds: [rowOf(5), rowOf(6).fill(Number.NaN)] }, "inputEmbeds[1][0] must be a number"],
     [
       { inputEmbeds, tokens: [1] },
       "exactly one of prompt, messages, tokens and inputEmbeds, got 2",
     ],
-    [{ inputEmbeds, tools: [] }, "tools needs messages"],
+    [{ inputEmbeds, tools: [] }, "Cannot use tools: the request has no messages"],
     [{ inputEmbeds: new Array(512).fill(rowOf(5)) }, "The input (512 tokens) is longer than"],
     [{ inputEmbeds, logprobs: { promptStart: 2 } }, "logprobs.promptStart must be -1 or a prompt"],
   ];

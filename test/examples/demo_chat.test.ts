@@ -10,7 +10,7 @@ import {
 import { loadSettings, samplingParams } from "../../examples/browser/chat/settings.ts";
 import { TOOLS } from "../../examples/browser/chat/tools.ts";
 import { explainError } from "../../examples/browser/model/explain_error.ts";
-import { type Script, ScriptedEngine } from "../support/scripted_engine.ts";
+import { type Script, ScriptedEngine } from "../support/engines/scripted_engine.ts";
 
 test("messagesOf gives the model instructions, rounds, calls and their results", () => {
   const chat: Chat = {

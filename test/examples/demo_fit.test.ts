@@ -3,7 +3,7 @@ import { chooseFit, type Form, sizesOf } from "../../examples/browser/model/fit.
 import { PUBLISHED } from "../../examples/browser/model/published_models.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import { inspectCheckpoint } from "../../src/index.ts";
-import { QWEN3_06B, QWEN25_7B } from "../support/gqa_configs.ts";
+import { QWEN3_06B, QWEN25_7B } from "../support/checkpoints/gqa_configs.ts";
 
 const SIZES = { weights: { published: 3e9, int8: 1.6e9, int4: 0.9e9 }, cacheBytesPerToken: 1e5 };
 const TOKENS = 1000;

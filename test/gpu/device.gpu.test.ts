@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { DeviceError } from "../../src/errors.ts";
 import { allocating, deviceDescriptor } from "../../src/gpu/device.ts";
-import { device } from "../support/gpu.ts";
+import { device } from "../support/devices/gpu.ts";
 
 /** A device whose memory is used up: what real ones do not do on request. */
 function exhausted(): GPUDevice {

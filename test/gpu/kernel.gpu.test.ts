@@ -5,7 +5,7 @@ import { Plan } from "../../src/gpu/plan.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor, GRID_USAGE, GRID_WORDS } from "../../src/gpu/tensor.ts";
-import { device } from "../support/gpu.ts";
+import { device } from "../support/devices/gpu.ts";
 
 const source = `
 const SCALE = 2u;

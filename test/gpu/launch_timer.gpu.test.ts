@@ -5,7 +5,7 @@ import { LaunchTimer, type TimedSubmit } from "../../src/gpu/launch_timer.ts";
 import { Plan, Recording } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
-import { device, download } from "../support/gpu.ts";
+import { device, download } from "../support/devices/gpu.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
-import { device, download } from "../support/gpu.ts";
+import { device, download } from "../support/devices/gpu.ts";
 
 // Would never end on one workgroup: nothing steps on while `step` is zero.
 const source = `

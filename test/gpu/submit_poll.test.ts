@@ -9,7 +9,7 @@ function countingDevice() {
   return { submit, device: { createCommandEncoder, queue: { submit } } as unknown as GPUDevice };
 }
 
-test("submits nothing over and over while somebody waits, and then stops", async () => {
+test("submits nothing over and over while a caller waits, and then stops", async () => {
   const { device, submit } = countingDevice();
   pollBySubmits(device);
   const [first, second] = [sleep(30, "first"), sleep(60, "second")];

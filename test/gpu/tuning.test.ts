@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import mlaProject from "../../kernels/cache/mla_project.check.ts";
 import type { KernelCheck } from "../../kernels/check.ts";
-import { CHECK_LANES } from "../../kernels/linear/check_weights.ts";
+import { CHECK_LANES } from "../../kernels/linear/checks/check_weights.ts";
+import linearBest from "../../kernels/linear/checks/linear_best.check.ts";
+import linearCodes from "../../kernels/linear/checks/linear_codes.check.ts";
+import linearForms from "../../kernels/linear/checks/linear_forms.check.ts";
+import roundedOutputs from "../../kernels/linear/checks/rounded_outputs.check.ts";
+import scaledRows from "../../kernels/linear/checks/scaled_rows.check.ts";
 import gateUp from "../../kernels/linear/gate_up.check.ts";
-import linearBest from "../../kernels/linear/linear_best.check.ts";
-import linearCodes from "../../kernels/linear/linear_codes.check.ts";
-import linearForms from "../../kernels/linear/linear_forms.check.ts";
 import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
 import residualLinear from "../../kernels/linear/residual_linear.check.ts";
-import roundedOutputs from "../../kernels/linear/rounded_outputs.check.ts";
-import scaledRows from "../../kernels/linear/scaled_rows.check.ts";
-import expertCombine from "../../kernels/moe/expert_combine.check.ts";
-import expertDown from "../../kernels/moe/expert_down.check.ts";
-import expertGateUp from "../../kernels/moe/expert_gate_up.check.ts";
-import { PAIR_TILE } from "../../kernels/moe/expert_tiles.ts";
+import expertCombine from "../../kernels/moe/experts/expert_combine.check.ts";
+import expertDown from "../../kernels/moe/experts/expert_down.check.ts";
+import expertGateUp from "../../kernels/moe/experts/expert_gate_up.check.ts";
+import { PAIR_TILE } from "../../kernels/moe/experts/expert_tiles.ts";
 import { requireTuning } from "../../src/gpu/require_tuning.ts";
 import {
   ADAPTER_TUNINGS,
@@ -27,7 +27,7 @@ import {
   withoutStaged,
 } from "../../src/gpu/tuning.ts";
 
-const NOBODY = { vendor: "", architecture: "", device: "", description: "" };
+const UNKNOWN = { vendor: "", architecture: "", device: "", description: "" };
 const named = (name: string) => ADAPTER_TUNINGS.find((row) => row.name === name)!.tuning;
 const every: readonly (readonly [string, Tuning])[] = [
   ["plain", PLAIN_TUNING],
@@ -93,13 +93,13 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
 });
 
 test.each([
-  [{ ...NOBODY, vendor: "mesa", description: "llvmpipe: Mesa 25.0.7 (LLVM 15.0.6)" }, "llvmpipe"],
-  [{ ...NOBODY, vendor: "google", architecture: "swiftshader" }, "SwiftShader"],
-  [{ ...NOBODY, vendor: "nvidia", architecture: "hopper" }, "NVIDIA"],
-  [{ ...NOBODY, vendor: "apple", architecture: "metal-3" }, "Apple"],
-  [{ ...NOBODY, vendor: "intel", architecture: "xe-2lpg" }, "Intel"],
-  [{ ...NOBODY, vendor: "qualcomm", architecture: "adreno-7xx" }, "Qualcomm"],
-  [{ ...NOBODY, vendor: "arm", architecture: "valhall" }, "ARM"],
+  [{ ...UNKNOWN, vendor: "mesa", description: "llvmpipe: Mesa 25.0.7 (LLVM 15.0.6)" }, "llvmpipe"],
+  [{ ...UNKNOWN, vendor: "google", architecture: "swiftshader" }, "SwiftShader"],
+  [{ ...UNKNOWN, vendor: "nvidia", architecture: "hopper" }, "NVIDIA"],
+  [{ ...UNKNOWN, vendor: "apple", architecture: "metal-3" }, "Apple"],
+  [{ ...UNKNOWN, vendor: "intel", architecture: "xe-2lpg" }, "Intel"],
+  [{ ...UNKNOWN, vendor: "qualcomm", architecture: "adreno-7xx" }, "Qualcomm"],
+  [{ ...UNKNOWN, vendor: "arm", architecture: "valhall" }, "ARM"],
 ])("an adapter is known by its words: %o", (info, name) => {
   expect(tuningFor(info)).toBe(named(name));
 });
@@ -115,8 +115,8 @@ test("adapters that are a CPU have no staged forms, all others have", () => {
 });
 
 test("words are whole ones, and other adapters have the default", () => {
-  expect(tuningFor({ ...NOBODY, description: "charming camdriver" })).toBe(DEFAULT_TUNING);
-  expect(tuningFor(NOBODY)).toBe(DEFAULT_TUNING);
+  expect(tuningFor({ ...UNKNOWN, description: "charming camdriver" })).toBe(DEFAULT_TUNING);
+  expect(tuningFor(UNKNOWN)).toBe(DEFAULT_TUNING);
 });
 
 describe("the form of a number of rows", () => {

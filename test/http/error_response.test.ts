@@ -29,7 +29,7 @@ describe("errorStatus", () => {
     [new TypeError("x"), 500],
     ["a string", 500],
     [undefined, 500],
-    [new CapacityError("requests", 8), 503],
+    [new CapacityError("places in the request queue", 8, "all 8 are taken"), 503],
   ])("of %s is %i", (error, status) => {
     expect(errorStatus(error)).toBe(status);
     expect(flatError(error).code).toBe(status);
@@ -62,7 +62,9 @@ test("generateErrorResponse nests refusals only", async () => {
     type: "Bad Request",
     code: 400,
   });
-  expect(await body(new CapacityError("requests", 8))).toMatchObject({ type: "503", code: 503 });
+  expect(
+    await body(new CapacityError("places in the request queue", 8, "all 8 are taken")),
+  ).toMatchObject({ type: "503", code: 503 });
 });
 
 test.each([
@@ -85,7 +87,7 @@ test.each([
   [new HttpError("not_found", "no"), "invalid_request_error", "unknown_url"],
   [new HttpError("model_not_found", "no"), "invalid_request_error", "model_not_found"],
   [new HttpError("unauthorized", "no"), "invalid_request_error", "invalid_api_key"],
-  [new CapacityError("requests", 8), "server_error", null],
+  [new CapacityError("places in the request queue", 8, "all 8 are taken"), "server_error", null],
   [new DeviceError("no"), "server_error", null],
 ])("errorBody has OpenAI's type and code of %s", (error, type, code) => {
   expect(errorBody(error).error).toMatchObject({ type, code });

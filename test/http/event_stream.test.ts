@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { eventStream, JsonText } from "../../src/http/event_stream.ts";
-import { eventLines } from "../support/http_client.ts";
+import { eventLines } from "../support/server/http_client.ts";
 
 async function* numbers(count: number, onEnd = () => {}): AsyncGenerator<number> {
   try {

@@ -56,7 +56,7 @@ describe("Fields", () => {
     expect(() => fields.number("t", { min: 0 })).toThrow(error("t must be at least 0, got -1"));
   });
 
-  test("end() names the first field that nobody read", () => {
+  test("end() names the first field that no reader took", () => {
     const fields = new Fields({ known: 1, wrong: 2 }, { path: "params" });
     fields.integer("known");
     expect(() => fields.end()).toThrow(

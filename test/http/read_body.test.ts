@@ -94,7 +94,7 @@ describe("a compressed body", () => {
   });
 
   test.each(["br", "zstd", "compress", "gzip, gzip", "gzip;q=1", "constructor"])(
-    "of the coding %s is refused by name, before it is read",
+    "of the coding %s is refused and named, before it is read",
     async (coding) => {
       const { body, sent } = slowly("{}");
       const coded = request(body, { "content-encoding": coding });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { measureRates } from "../../kernels/adapter_rates.ts";
-import { device } from "../support/gpu.ts";
+import { device } from "../support/devices/gpu.ts";
 
 test("finds rates that an adapter can have", async () => {
   const { copy, fma } = await measureRates(device);

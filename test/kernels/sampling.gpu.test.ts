@@ -8,11 +8,11 @@ import {
 } from "../../kernels/sampling/adjust.ts";
 import { argmax } from "../../kernels/sampling/argmax.ts";
 import { distribution, penalized, philox } from "../../kernels/sampling/reference.ts";
-import { writeCounts } from "../../src/engine/penalty_slots.ts";
+import { writeCounts } from "../../src/engine/sample/penalty_slots.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { whole } from "../../src/gpu/tensor.ts";
-import { DRAWS, draw, expectDistribution, histogram } from "../support/drawing.ts";
-import { device, download, seeded, upload } from "../support/gpu.ts";
+import { DRAWS, draw, expectDistribution, histogram } from "../support/browser/drawing.ts";
+import { device, download, seeded, upload } from "../support/devices/gpu.ts";
 
 const GOLDEN = "../shared/data/golden/sampling.json";
 

@@ -1,10 +1,10 @@
 import { expect, test, vi } from "vitest";
-import { DEFAULT_LAYOUT, layoutFor } from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT, layoutFor } from "../../kernels/linear/weights/layout.ts";
 import { selfTest } from "../../kernels/self_test.ts";
 import { DeviceError } from "../../src/errors.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { device } from "../support/gpu.ts";
+import { device } from "../support/devices/gpu.ts";
 
 const createShaderModule = device.createShaderModule.bind(device);
 

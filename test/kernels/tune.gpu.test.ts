@@ -6,7 +6,7 @@ import { InvalidRequestError } from "../../src/errors.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { requireTuning } from "../../src/gpu/require_tuning.ts";
 import { formOf, PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
 
 const quick = { lanes: [8], orders: [], milliseconds: 1 };
 

@@ -4,7 +4,7 @@ import { TimedMatrix } from "../../kernels/timed_matrix.ts";
 import { tuneKernels } from "../../kernels/tune.ts";
 import { tuneAttention } from "../../kernels/tune_attention.ts";
 import { DeviceError } from "../../src/errors.ts";
-import { device, smallestCaseOnly } from "../support/gpu.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
 
 const createShaderModule = device.createShaderModule.bind(device);
 let planted = false;

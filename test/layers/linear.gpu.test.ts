@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT } from "../../kernels/linear/weights/layout.ts";
 import { E4M3_BLOCKS } from "../../kernels/norm/quantize.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
@@ -10,9 +10,13 @@ import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
 import { Mlp } from "../../src/layers/mlp.ts";
 import { ONE_RANK } from "../../src/parallel/communicator.ts";
-import { formatsOf } from "../support/formats.ts";
-import { device, download, seeded } from "../support/gpu.ts";
-import { checkpointFiles, fp8BlockTensors, type TensorInput } from "../support/write_checkpoint.ts";
+import { formatsOf } from "../support/checkpoints/formats.ts";
+import {
+  checkpointFiles,
+  fp8BlockTensors,
+  type TensorInput,
+} from "../support/checkpoints/write_checkpoint.ts";
+import { device, download, seeded } from "../support/devices/gpu.ts";
 
 const HIDDEN = 200;
 const INTERMEDIATE = 400;

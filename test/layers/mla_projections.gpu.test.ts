@@ -1,10 +1,10 @@
 /** What launches latent attention makes of a step's rows in front of its attention. */
 import { afterEach, expect, test, vi } from "vitest";
 import { Recorder } from "../../src/gpu/recorder.ts";
-import { EMBEDDED_MODEL } from "../support/embedded_model.ts";
-import { folderSource } from "../support/folder_source.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
-import { ModelSession, type Rows, type SessionSequence } from "../support/model_session.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { ModelSession, type Rows, type SessionSequence } from "../support/engines/model_session.ts";
 
 const LENGTHS = [3, 21, 9, 14, 6];
 

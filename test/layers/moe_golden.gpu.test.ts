@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { DEFAULT_LAYOUT } from "../../kernels/linear/layout.ts";
+import { DEFAULT_LAYOUT } from "../../kernels/linear/weights/layout.ts";
 import { addNorm } from "../../kernels/norm/add_norm.ts";
 import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
@@ -11,15 +11,15 @@ import { Plan } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
 import { EMPTY_STEP, type Step } from "../../src/layers/batch.ts";
-import { Moe } from "../../src/layers/moe.ts";
-import { allocateMoeScratch, type MoeShape } from "../../src/layers/moe_scratch.ts";
+import { Moe } from "../../src/layers/moe/moe.ts";
+import { allocateMoeScratch, type MoeShape } from "../../src/layers/moe/moe_scratch.ts";
 import { ONE_RANK } from "../../src/parallel/communicator.ts";
-import { openDefaultDevice } from "../support/default_device.ts";
-import { downloadFrom } from "../support/device_buffers.ts";
-import { SHARED_MODELS } from "../support/folder_source.ts";
-import { formatsOf } from "../support/formats.ts";
-import { device as wholeDevice } from "../support/gpu.ts";
-import { checkpointFiles } from "../support/write_checkpoint.ts";
+import { SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { formatsOf } from "../support/checkpoints/formats.ts";
+import { checkpointFiles } from "../support/checkpoints/write_checkpoint.ts";
+import { openDefaultDevice } from "../support/devices/default_device.ts";
+import { downloadFrom } from "../support/devices/device_buffers.ts";
+import { device as wholeDevice } from "../support/devices/gpu.ts";
 
 interface Recorded {
   readonly shape: readonly number[];

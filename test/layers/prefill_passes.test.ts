@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { ITEM_WORDS, maxPasses, PrefillPasses } from "../../src/layers/attention/prefill_passes.ts";
 import type { BatchSequence } from "../../src/layers/batch.ts";
-import { ITEM_WORDS, maxPasses, PrefillPasses } from "../../src/layers/prefill_passes.ts";
 
 const geometry = {
   pageSize: 4,

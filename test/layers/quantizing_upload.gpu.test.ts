@@ -1,13 +1,13 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { quantizeRows } from "../../kernels/linear/quantize_reference.ts";
+import { quantizeRows } from "../../kernels/linear/upload/quantize_reference.ts";
 import type { WeightChunk } from "../../src/checkpoint/weight_spec.ts";
 import { type Dtype, decodeBf16, encodeBf16 } from "../../src/dtype.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
-import type { MatrixFormat } from "../../src/layers/matrix_format.ts";
-import { allocateMatrix, type MatrixPlace } from "../../src/layers/matrix_place.ts";
-import { QuantizingUpload } from "../../src/layers/quantizing_upload.ts";
-import { StagedUpload } from "../../src/layers/staged_upload.ts";
-import { device, download, seeded } from "../support/gpu.ts";
+import type { MatrixFormat } from "../../src/layers/weights/matrix_format.ts";
+import { allocateMatrix, type MatrixPlace } from "../../src/layers/weights/matrix_place.ts";
+import { QuantizingUpload } from "../../src/layers/weights/quantizing_upload.ts";
+import { StagedUpload } from "../../src/layers/weights/staged_upload.ts";
+import { device, download, seeded } from "../support/devices/gpu.ts";
 
 const layout = { lanes: 8, rowsPerLane: 2, scaleOrder: "byRun" } as const;
 const memory = new DeviceMemory(device.limits, device);

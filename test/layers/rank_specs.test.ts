@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { WeightSpec } from "../../src/checkpoint/weight_spec.ts";
-import type { MatrixEncoding } from "../../src/layers/matrix_format.ts";
-import { checkShare, specOnRank } from "../../src/layers/rank_specs.ts";
-import { spec } from "../support/collect_weights.ts";
+import { checkShare, specOnRank } from "../../src/layers/ranks/rank_specs.ts";
+import type { MatrixEncoding } from "../../src/layers/weights/matrix_format.ts";
+import { spec } from "../support/checkpoints/collect_weights.ts";
 
 const SECOND_OF_THREE = { rank: 1, size: 3 };
 const weight = (split: WeightSpec["split"], shape = [256, 128]) =>

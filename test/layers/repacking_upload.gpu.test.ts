@@ -1,17 +1,21 @@
 import { existsSync, readFileSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
-import { packColumnScales } from "../../kernels/linear/column_scales.ts";
-import { WEIGHT_BYTES, type WeightDtype } from "../../kernels/linear/layout.ts";
-import { orderOf, scalePlace, type WeightOrder } from "../../kernels/linear/weight_order.ts";
+import { packColumnScales } from "../../kernels/linear/weights/column_scales.ts";
+import { WEIGHT_BYTES, type WeightDtype } from "../../kernels/linear/weights/layout.ts";
+import {
+  orderOf,
+  scalePlace,
+  type WeightOrder,
+} from "../../kernels/linear/weights/weight_order.ts";
 import type { Destination, WeightChunk } from "../../src/checkpoint/weight_spec.ts";
 import { DeviceMemory } from "../../src/gpu/memory.ts";
-import { allocateMatrix, type MatrixPlace } from "../../src/layers/matrix_place.ts";
-import { packRows } from "../../src/layers/matrix_specs.ts";
-import { RepackingUpload } from "../../src/layers/repacking_upload.ts";
-import type { RowSlice } from "../../src/layers/staged_rows.ts";
-import { StagedUpload } from "../../src/layers/staged_upload.ts";
-import { device, download, seeded } from "../support/gpu.ts";
-import { codeAt, packFile } from "../support/packed_columns.ts";
+import { packRows } from "../../src/layers/weights/host_rows.ts";
+import { allocateMatrix, type MatrixPlace } from "../../src/layers/weights/matrix_place.ts";
+import { RepackingUpload } from "../../src/layers/weights/repacking_upload.ts";
+import type { RowSlice } from "../../src/layers/weights/staged_rows.ts";
+import { StagedUpload } from "../../src/layers/weights/staged_upload.ts";
+import { codeAt, packFile } from "../support/checkpoints/packed_columns.ts";
+import { device, download, seeded } from "../support/devices/gpu.ts";
 
 const FILE = "../shared/data/golden/kernels.json";
 const absent = !existsSync(FILE);
@@ -107,7 +111,7 @@ describe("RepackingUpload", () => {
       const [sourceRows, sourceColumns] = source.shape ?? [rows, size.columns];
       const bytes = randomBytes(sourceRows * sourceColumns * (own / size.columns), part + 1);
       const destination = repacking.rows(onGpu, part, source);
-      await deliver(bytes, sourceRows, [packRows(onHost, part, source), destination!]);
+      await deliver(bytes, sourceRows, [packRows(onHost, part, source), destination]);
     }
     const want = await wordsOf(onHost);
     expect(want.some((word) => word !== 0)).toBe(true);
@@ -122,7 +126,7 @@ describe("RepackingUpload", () => {
     ] as const) {
       const [onHost, onGpu] = places({ dtype: "f32", columns, parts: [rows], lanes: 8 });
       const bytes = randomBytes(rows * columns * 4, 3);
-      const both = [packRows(onHost, 0, {}), repacking.rows(onGpu, 0, {})!];
+      const both = [packRows(onHost, 0, {}), repacking.rows(onGpu, 0, {})];
       await deliver(bytes, rows, both, rows);
       expect(Buffer.compare(bufferOf(await wordsOf(onGpu)), bufferOf(await wordsOf(onHost)))).toBe(
         0,
@@ -132,12 +136,12 @@ describe("RepackingUpload", () => {
 
   test("leaves rows to the host of which a group does not fit", () => {
     const [place] = places({ dtype: "fp8", columns: 2 ** 19 + 1, parts: [1], lanes: 8 });
-    expect(repacking.rows(place, 0, {})).toBeUndefined();
+    expect(repacking.takesRows(place)).toBe(false);
   });
 
   test("leaves rows to the host where the GPU is not to take them", () => {
     const [place] = places({ dtype: "fp8", columns: 16, parts: [1], lanes: 8 });
-    expect(new RepackingUpload(staged, false).rows(place, 0, {})).toBeUndefined();
+    expect(new RepackingUpload(staged, false).takesRows(place)).toBe(false);
   });
 
   describe.each(["awq", "gptq"] as const)("of %s", (packing) => {

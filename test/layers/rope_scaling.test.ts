@@ -4,8 +4,8 @@ import {
   type RopeScaling,
   ropeMagnitude,
   type YarnScaling,
-} from "../../src/layers/rope_scaling.ts";
-import { ropeTable } from "../../src/layers/rope_table.ts";
+} from "../../src/layers/attention/rope_scaling.ts";
+import { ropeTable } from "../../src/layers/attention/rope_table.ts";
 
 const DIM = 64;
 const THETA = 10000;

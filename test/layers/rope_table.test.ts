@@ -4,8 +4,8 @@ import {
   inverseFrequencies,
   type RopeScaling,
   type YarnScaling,
-} from "../../src/layers/rope_scaling.ts";
-import { ropeTable, softmaxScale } from "../../src/layers/rope_table.ts";
+} from "../../src/layers/attention/rope_scaling.ts";
+import { ropeTable, softmaxScale } from "../../src/layers/attention/rope_table.ts";
 
 const GOLDEN = "../shared/data/golden/kernels.json";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { fillRowGroups, GROUP_WORDS } from "../../src/layers/attention/row_groups.ts";
 import type { BatchSequence, Phase } from "../../src/layers/batch.ts";
-import { fillRowGroups, GROUP_WORDS } from "../../src/layers/row_groups.ts";
 
 function groupsOf(...sequences: readonly (readonly [Phase, number])[]): number[][] {
   let queryStart = 0;

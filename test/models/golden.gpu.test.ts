@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
-import { SHARED_MODELS } from "../support/folder_source.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
-import { best, logSoftmax, ModelSession } from "../support/model_session.ts";
+import { SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { best, logSoftmax, ModelSession } from "../support/engines/model_session.ts";
 
 interface TopTokens {
   readonly ids: readonly (readonly number[])[];

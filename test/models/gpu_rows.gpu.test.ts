@@ -1,10 +1,10 @@
 /** Whole models as the table of tunings launches them on GPUs: the bits of what every adapter can do. */
 import { describe, expect, test } from "vitest";
 import { PLAIN_TUNING, type Tuning, tuningFor, withoutStaged } from "../../src/gpu/tuning.ts";
-import { smallestCaseOnly } from "../support/gpu.ts";
-import { best, ModelSession } from "../support/model_session.ts";
-import { randomDeepseek } from "../support/random_deepseek.ts";
-import { randomGqa } from "../support/random_gqa.ts";
+import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { best, ModelSession } from "../support/engines/model_session.ts";
 
 const MODELS = [
   { name: "Llama, BF16", source: () => randomGqa() },

@@ -1,9 +1,14 @@
 import { describe, expect, test } from "vitest";
-import type { LoadOptions } from "../../src/engine/load.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { best, ModelSession, type Rows, type SessionSequence } from "../support/model_session.ts";
-import { configOf, type RandomGqa, randomGqa } from "../support/random_gqa.ts";
+import { configOf, type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { fullTest, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import {
+  best,
+  ModelSession,
+  type Rows,
+  type SessionSequence,
+} from "../support/engines/model_session.ts";
 
 interface Case extends RandomGqa {
   readonly name: string;

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tuningFor } from "../../src/gpu/tuning.ts";
-import { SHARED_MODELS } from "../support/folder_source.ts";
-import { device, download, smallestCaseOnly } from "../support/gpu.ts";
-import { ModelSession } from "../support/model_session.ts";
+import { SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { device, download, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { ModelSession } from "../support/engines/model_session.ts";
 
 interface Recorded {
   readonly model: string;

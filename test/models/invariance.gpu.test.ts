@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { SHARED_MODELS } from "../support/folder_source.ts";
-import { seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { best, ModelSession, type Rows, type SessionSequence } from "../support/model_session.ts";
+import { SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import {
+  best,
+  ModelSession,
+  type Rows,
+  type SessionSequence,
+} from "../support/engines/model_session.ts";
 
 const random = seeded(7);
 const tokens = (count: number) =>

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
 import { ADAPTER_TUNINGS, PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
-import { EMBEDDED_MODEL } from "../support/engine.ts";
-import { folderSource } from "../support/folder_source.ts";
-import { device } from "../support/gpu.ts";
-import { ModelSession } from "../support/model_session.ts";
-import { randomDeepseek } from "../support/random_deepseek.ts";
-import { randomGqa } from "../support/random_gqa.ts";
-import { unsentDevice } from "../support/unsent_device.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { device } from "../support/devices/gpu.ts";
+import { unsentDevice } from "../support/devices/unsent_device.ts";
+import { EMBEDDED_MODEL } from "../support/engines/engine.ts";
+import { ModelSession } from "../support/engines/model_session.ts";
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
 
@@ -64,7 +64,7 @@ function launchesAt({ loaded }: ModelSession, count: number, position: number): 
     {
       sequences: Array.from({ length: count }, (_, i) => ({
         ...{ phase: "decode" as const, queryStart: i, queryLength: 1, position },
-        // As long as it must be: nobody looks at what is computed.
+        // As long as it must be: the test does not look at what is computed.
         pageTable: Array.from({ length: FAR }, () => 0),
       })),
       sources: Uint32Array.from({ length: count }, () => 6),

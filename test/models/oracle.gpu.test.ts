@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { fullTest, smallestCaseOnly } from "../support/gpu.ts";
-import { best, logSoftmax, ModelSession } from "../support/model_session.ts";
+import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { best, logSoftmax, ModelSession } from "../support/engines/model_session.ts";
 import {
   FIXED_TOKENS,
   ORACLE_CASES,

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { folderSource, SHARED_MODELS } from "../support/folder_source.ts";
-import { ReferenceDeepseek } from "../support/reference_deepseek.ts";
-import { ReferenceGqa } from "../support/reference_gqa.ts";
+import { folderSource, SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { ReferenceDeepseek } from "../support/reference/reference_deepseek.ts";
+import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
 
 interface GoldenCase {
   readonly input_ids: readonly number[];

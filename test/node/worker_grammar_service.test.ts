@@ -1,14 +1,28 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { GrammarModel, GrammarService, NextTokens } from "../../src/engine/grammar_service.ts";
-import { localGrammarService } from "../../src/engine/local_grammar_service.ts";
-import { RemoteGrammarService } from "../../src/engine/remote_grammar_service.ts";
+import type {
+  GrammarModel,
+  GrammarService,
+  NextTokens,
+} from "../../src/engine/grammar/grammar_service.ts";
+import { localGrammarService } from "../../src/engine/grammar/local_grammar_service.ts";
+import { RemoteGrammarService } from "../../src/engine/grammar/remote_grammar_service.ts";
 import { WorkerError } from "../../src/errors.ts";
 import type { Constraint } from "../../src/grammar/grammar.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { grammarThread, workerGrammarService } from "../../src/node/worker_grammar_service.ts";
-import { tokensOf } from "../grammar/small_vocabulary.ts";
-import { type BuiltWorker, buildGrammarWorker, watchedThreads } from "../support/grammar_worker.ts";
-import { byteToken, byteTokens, END, heavyPattern, heavyTokens } from "../support/heavy_grammar.ts";
+import { tokensOf } from "../grammar/samples/small_vocabulary.ts";
+import {
+  type BuiltWorker,
+  buildGrammarWorker,
+  watchedThreads,
+} from "../support/engines/grammar_worker.ts";
+import {
+  byteToken,
+  byteTokens,
+  END,
+  heavyPattern,
+  heavyTokens,
+} from "../support/engines/heavy_grammar.ts";
 
 const tokens = heavyTokens();
 const model: GrammarModel = { tokens, endTokens: [END], vocabularySize: tokens.size + 50 };
@@ -138,7 +152,7 @@ describe("grammars in a worker thread", () => {
 });
 
 describe("a worker thread that is gone", () => {
-  test("fails what waits for it and whoever comes later", async () => {
+  test("fails the calls that wait for it and those that come later", async () => {
     const { start, threads } = watchedThreads(worker.url);
     const service = new RemoteGrammarService(model, start);
     const quick = await service.open(regex("a*"));

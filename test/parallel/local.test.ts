@@ -73,10 +73,10 @@ describe("localGroup", () => {
     const group = localGroup(3);
     const results = [gather(group[1]!, [2, 2, 0]), gather(group[0]!, [...counts, 0], { name })];
     const [waiting, late] = messages(await Promise.allSettled(results));
-    expect(waiting).toContain("Rank 1 is at");
+    expect(waiting).toContain("rank 1 is at");
     expect(waiting?.replaceAll(" + 0 bytes", " bytes")).toContain(message);
     expect(late).toBe(waiting);
-    await expect(gather(group[2]!, [2, 2, 0])).rejects.toThrow("Rank 1 is at");
+    await expect(gather(group[2]!, [2, 2, 0])).rejects.toThrow("rank 1 is at");
   });
 
   test("a rank that leaves fails those that wait and those that come", async () => {
@@ -86,14 +86,15 @@ describe("localGroup", () => {
     group[2]!.abort("another reason");
     const later = [gather(group[2]!, [1, 1, 1]), gather(group[1]!, [1, 1, 1])];
     expect(messages(await Promise.allSettled([waiting, ...later]))).toEqual(
-      Array(3).fill("Rank 1 has left its group: it is out of memory"),
+      Array(3).fill("Cannot go on without rank 1, which has left its group: it is out of memory"),
     );
   });
 
   test("a rank that comes twice, or with other bytes than it says, ends the group", async () => {
     const twice = localGroup(2);
     const results = [gather(twice[0]!, [1, 1]), gather(twice[0]!, [1, 1])];
-    const expected = 'Rank 0 came to "rows" before its last exchange ended';
+    const expected =
+      'Cannot gather from all ranks: rank 0 came to "rows" before its last exchange ended';
     expect(messages(await Promise.allSettled(results))).toEqual([expected, expected]);
 
     for (const [bytes, room, counts] of [
@@ -133,7 +134,7 @@ describe("agree", () => {
   test("all of them hear what two of them have differently", async () => {
     const said = "pageSize is 16 on rank 0, 8 on rank 2";
     expect(await outcomes([facts, facts, { ...facts, pageSize: 8, model: "a" }])).toEqual(
-      Array(3).fill(`Ranks disagree about what they load: ${said}`),
+      Array(3).fill(`Cannot go on with ranks that disagree about what they load: ${said}`),
     );
     const [more] = await outcomes([{ model: "a" }, { model: "a", rows: 3 }]);
     expect(more).toContain("rows is undefined on rank 0, 3 on rank 1");
@@ -141,7 +142,7 @@ describe("agree", () => {
 });
 
 describe("shareOf", () => {
-  test("is the same for every rank, or refused by name", () => {
+  test("is the same for every rank, or refused and named", () => {
     const heads = { tensor: "self_attn.o_proj", dimension: "heads", count: 6 };
     expect(shareOf({ size: 1 }, heads)).toBe(6);
     expect(shareOf({ size: 3 }, heads)).toBe(2);

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
+import { MATRIX_CONFIGS } from "../../kernels/linear/checks/check_matrix.ts";
 import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import type { LoadOptions } from "../../src/engine/load.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
-import { device, fullTest, seeded, smallestCaseOnly } from "../support/gpu.ts";
-import { best, ModelSession, type SessionSequence } from "../support/model_session.ts";
-import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
-import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
-import { openRanks, type RankSession } from "../support/rank_sessions.ts";
+import { type RandomDeepseek, randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { device, fullTest, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { best, ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
+import { openRanks, type RankSession } from "../support/engines/rank_sessions.ts";
+import { openEmulatedMatrices } from "../support/reference/emulated_matrices.ts";
 
 const VOCABULARY = 512;
 const OPTIONS = { maxRowsPerStep: 32, maxTotalTokens: 512, pageSize: 4 };
@@ -79,7 +79,7 @@ async function answers(session: ModelSession): Promise<Uint32Array[]> {
 async function answersOfOne(source: WeightSource, options: Partial<LoadOptions> = {}) {
   const session = await ModelSession.open(source, { ...OPTIONS, ...options });
   const bits = await answers(session);
-  const { weightBytes } = session.loaded.memoryPlan;
+  const { weightBytes } = session.loaded.memoryBudget;
   session.close();
   return { bits, weightBytes };
 }
@@ -166,7 +166,7 @@ describe("DeepSeek", () => {
       for (const { session, exchanged, readBytes } of ranks) {
         expect(exchanged.names).toEqual(Array(STEPS).fill(EXCHANGES).flat());
         // Most of it is shared out; the embedding, first projections and shared experts are not.
-        const { weightBytes } = session.loaded.memoryPlan;
+        const { weightBytes } = session.loaded.memoryBudget;
         const most = 1 / size + 0.15;
         expect(weightBytes / want.weightBytes).toBeLessThan(most);
         expect(readBytes / files).toBeLessThan(most);
@@ -270,10 +270,10 @@ describe.skipIf(smallestCaseOnly)("grouped-query attention", () => {
       for (const { exchanged, session } of ranks) {
         // Two layers, in each attention and what follows it.
         expect(exchanged.names).toHaveLength(STEPS * (2 * 2 + 1));
-        const { memoryPlan, definition } = session.loaded;
+        const { memoryBudget, definition } = session.loaded;
         // Keys and values of half the heads.
         expect(definition.shape.cacheEntryWidth).toBe(2 * 2 * 64);
-        expect(memoryPlan.weightBytes / want.weightBytes).toBeLessThan(0.7);
+        expect(memoryBudget.weightBytes / want.weightBytes).toBeLessThan(0.7);
       }
       close(ranks);
     },

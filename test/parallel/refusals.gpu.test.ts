@@ -1,16 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { MATRIX_CONFIGS } from "../../kernels/linear/check_matrix.ts";
+import { MATRIX_CONFIGS } from "../../kernels/linear/checks/check_matrix.ts";
 import { matrixKernels } from "../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { type LoadOptions, loadModel } from "../../src/engine/load.ts";
+import { loadModel } from "../../src/engine/load/load.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { GroupError, UnsupportedError } from "../../src/errors.ts";
 import { localGroup } from "../../src/parallel/local.ts";
-import { openEmulatedMatrices } from "../support/emulated_matrices.ts";
-import { device, smallestCaseOnly } from "../support/gpu.ts";
-import { ModelSession } from "../support/model_session.ts";
-import { type RandomDeepseek, randomDeepseek } from "../support/random_deepseek.ts";
-import { type RandomGqa, randomGqa } from "../support/random_gqa.ts";
+import { type RandomDeepseek, randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { ModelSession } from "../support/engines/model_session.ts";
+import { openEmulatedMatrices } from "../support/reference/emulated_matrices.ts";
 
 /** What one of `size` ranks says; the others do not come. */
 async function refusal(source: WeightSource, size: number, options: Partial<LoadOptions> = {}) {
@@ -37,7 +38,7 @@ const DEEPSEEK = {
 const SMALL_GQA = { head_dim: 64, hidden_size: 32, intermediate_size: 256, vocab_size: 264 };
 const LLAMA = { ...SMALL_GQA, num_attention_heads: 8, num_key_value_heads: 4 };
 
-describe("ranks that a model cannot be shared by are refused by name", () => {
+describe("ranks that a model cannot be shared by are refused and named", () => {
   const deepseek: [string, number, RandomDeepseek, string][] = [
     ["heads", 3, {}, "self_attn.kv_b_proj on 3 ranks: its 4 heads cannot be shared out evenly"],
     [
@@ -149,7 +150,7 @@ describe("a group ends together", () => {
     for (const error of errors) {
       expect(error).toBeInstanceOf(GroupError);
       expect(error?.message).toBe(
-        "Ranks disagree about what they load: pageSize is 1 on rank 0, 2 on rank 1",
+        "Cannot go on with ranks that disagree about what they load: pageSize is 1 on rank 0, 2 on rank 1",
       );
     }
   });
@@ -157,7 +158,7 @@ describe("a group ends together", () => {
   test("when ranks compute in different classes", async () => {
     for (const error of reasons(await open([{ numericClass: "fma128" }, {}]))) {
       expect(error?.message).toBe(
-        "Ranks disagree about what they load: numericClass is fma128 on rank 0, auto on rank 1",
+        "Cannot go on with ranks that disagree about what they load: numericClass is fma128 on rank 0, auto on rank 1",
       );
     }
   });
@@ -170,7 +171,7 @@ describe("a group ends together", () => {
     }));
     for (const error of reasons(await open(opened))) {
       expect(error?.message).toBe(
-        "Ranks disagree about what they multiply by: matrices is f16 16x16x16 on rank 0, " +
+        "Cannot go on with ranks that disagree about what they multiply by: matrices is f16 16x16x16 on rank 0, " +
           "f16 8x8x8 on rank 1",
       );
     }
@@ -187,7 +188,9 @@ describe("a group ends together", () => {
     const part = () => ({ phase: "prefill" as const, count: 2 });
     const step = first!.run([{ sequence: first!.sequence([1, 2]), ...part() }]);
     second!.close();
-    await expect(step).rejects.toThrow("Rank 1 has left its group: its model is not loaded");
+    await expect(step).rejects.toThrow(
+      "Cannot go on without rank 1, which has left its group: its model is not loaded",
+    );
     const next = first!.run([{ sequence: first!.sequence([1, 2]), ...part() }]);
     await expect(next).rejects.toBeInstanceOf(GroupError);
     first!.close();
@@ -207,7 +210,9 @@ describe("a group ends together", () => {
     );
     expect(failed?.message).toBe("a wire came loose");
     expect(waiting).toBeInstanceOf(GroupError);
-    expect(waiting?.message).toBe("Rank 1 has left its group: its step failed: a wire came loose");
+    expect(waiting?.message).toBe(
+      "Cannot go on without rank 1, which has left its group: its step failed: a wire came loose",
+    );
     for (const session of [first!, second!]) session.close();
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rankSegments, segments } from "../../kernels/linear/layout.ts";
+import { rankSegments, segments } from "../../kernels/linear/weights/layout.ts";
 
 const f32 = Math.fround;
 
@@ -16,7 +16,7 @@ function tree(leaves: readonly number[]): number {
   return level[0]!;
 }
 
-/** What a linear of these blocks adds up in so many segments (common/dot_rows.wgsl). */
+/** What a linear of these blocks adds up in so many segments (dot_rows.wgsl). */
 function linearSum(blocks: readonly number[], count: number): number {
   const first = (segment: number) => Math.floor((segment * blocks.length) / count);
   return tree(

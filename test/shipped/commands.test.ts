@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { serveHub } from "../support/hub_server.ts";
+import { serveHub } from "../support/server/hub_server.ts";
 import { embeddedOnHub } from "./support/environment.ts";
 import { program, scratch, serveWisp, shipped, stopAll, wisp } from "./support/wisp.ts";
 

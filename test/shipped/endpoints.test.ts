@@ -1,7 +1,7 @@
 /** Every endpoint of the installed server: that it answers, or 400 and why. */
 import { describe, expect, test } from "vitest";
-import { ENDPOINT_PATHS } from "../../src/server/endpoint_paths.ts";
-import { UNSUPPORTED_ENDPOINTS } from "../../src/server/unsupported_endpoints.ts";
+import { ENDPOINT_PATHS } from "../../src/server/routes/endpoint_paths.ts";
+import { UNSUPPORTED_ENDPOINTS } from "../../src/server/routes/unsupported_endpoints.ts";
 import {
   ask,
   type Chat,

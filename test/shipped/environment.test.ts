@@ -1,6 +1,6 @@
 /** Every variable of README and docs in the installed program. */
 import { afterAll, describe, expect, test } from "vitest";
-import { PAGES, README } from "../support/documents.ts";
+import { PAGES, README } from "../support/package/documents.ts";
 import { OF_LAVAPIPE, VARIABLES, withoutEnvironment } from "./support/environment.ts";
 import { adapterName, shipped, stopAll } from "./support/wisp.ts";
 

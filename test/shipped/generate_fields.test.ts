@@ -1,6 +1,6 @@
 /**
  * Every field of `/generate` with the installed server and the embedded model: its effect on an
- * answer, or that it is refused by name.
+ * answer, or that it is refused and named.
  */
 import { describe, expect, test } from "vitest";
 import {

@@ -7,9 +7,9 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { withoutKnownWarnings } from "../../src/node/dawn_warnings.ts";
-import { LAUNCH_OPTIONS } from "../../src/node/options.ts";
-import { PLANNED_OPTIONS } from "../../src/node/planned_options.ts";
+import { withoutKnownWarnings } from "../../src/node/device/dawn_warnings.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options/options.ts";
+import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { until } from "../support/until.ts";
 import type { Answer } from "./support/server.ts";
 import {
@@ -379,8 +379,8 @@ async function echoed(server: ServingWisp, name: string, value: unknown): Promis
   expect((await info(server))[name]).toEqual(value);
 }
 
-const isPlanned = (key: string) => Object.hasOwn(PLANNED_OPTIONS, key);
-const existing = Object.keys(LAUNCH_OPTIONS).filter((key) => !isPlanned(key));
+const isReserved = (key: string) => Object.hasOwn(RESERVED_OPTIONS, key);
+const existing = Object.keys(LAUNCH_OPTIONS).filter((key) => !isReserved(key));
 
 test("every option that works has its test here", () => {
   expect(Object.keys(EFFECTS).sort()).toEqual([...existing].sort());

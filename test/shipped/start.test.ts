@@ -4,7 +4,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { withoutKnownWarnings } from "../../src/node/dawn_warnings.ts";
+import { withoutKnownWarnings } from "../../src/node/device/dawn_warnings.ts";
 import { environment, scratch, shipped, stopAll, wisp } from "./support/wisp.ts";
 
 afterAll(stopAll);
@@ -26,7 +26,7 @@ test.skipIf(spawnSync("script", ["--version"]).status !== 0)(
       env: environment(),
     });
     expect(stdout).toMatch(/^Adapter: /m);
-    expect(stdout).toContain("Cannot start: --context-length must be");
+    expect(stdout).toContain("Cannot use option --context-length ");
     expect(stdout).not.toContain("artificially reduced");
   },
 );

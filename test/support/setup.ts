@@ -5,7 +5,7 @@
  */
 
 import { afterEach, beforeEach, expect } from "vitest";
-import { gpuErrors } from "./gpu_errors.ts";
+import { gpuErrors } from "./devices/gpu_errors.ts";
 
 beforeEach(() => {
   gpuErrors.messages.length = 0;

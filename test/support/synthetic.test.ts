@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { decodeBf16 } from "../../src/dtype.ts";
 import { createTokenizer } from "../../src/text/tokenizer.ts";
-import { folderSource } from "./folder_source.ts";
+import { folderSource } from "./checkpoints/folder_source.ts";
 import { EOS_TOKEN_ID } from "./synthetic/byte_tokenizer.ts";
 import { fillOf } from "./synthetic/random_words.ts";
 import { type SyntheticModel, syntheticSource, writeFolder } from "./synthetic/source.ts";

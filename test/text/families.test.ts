@@ -238,5 +238,7 @@ describe("ids of calls", () => {
 test("a family can be named, and an unknown name lists the known ones", () => {
   expect(familyNamed("qwen3").toolCalls).toBe("qwen25");
   expect(familyNamed("unknown")).toEqual({ name: "unknown" });
-  expect(() => familyNamed("qwen9")).toThrow(/qwen9 is unknown, known are .*qwen3.*unknown/);
+  expect(() => familyNamed("qwen9")).toThrow(
+    /^Cannot use chatFamily qwen9: it must be one of .*qwen3.*unknown/,
+  );
 });

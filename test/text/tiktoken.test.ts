@@ -77,7 +77,7 @@ describe("createTiktokenTokenizer", () => {
     expect(tokenizer.decode(tokenizer.encode(text))).toBe(text);
   });
 
-  test("an unknown encoding or token is refused by name", async () => {
+  test("an unknown encoding or token is refused and named", async () => {
     await expect(createTiktokenTokenizer("p50k")).rejects.toThrow(
       'Cannot use encoding "p50k": known are cl100k_base, o200k_base, o200k_harmony',
     );

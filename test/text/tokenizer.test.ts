@@ -154,7 +154,7 @@ describe("createTokenizer, malformed files", () => {
       /token 1 has no content/,
     ],
     ["an unknown splitter", { ...json, pre_tokenizer: { type: "Oracle" } }, /Oracle/],
-  ])("a tokenizer.json with %s is refused by name", (_, tokenizerJson, message) => {
+  ])("a tokenizer.json with %s is refused and named", (_, tokenizerJson, message) => {
     expect(() => createTokenizer(tokenizerJson)).toThrow(message);
     expect(() => createTokenizer(tokenizerJson)).toThrow(
       expect.objectContaining({ code: "invalid_checkpoint", file: "tokenizer.json" }),
@@ -168,7 +168,7 @@ describe("createTokenizer, malformed files", () => {
     ["an unknown BOS", { bos_token: "<bos>" }, /\(bos_token\): "<bos>" is not in the vocabulary/],
     ["add_bos_token without a BOS", { add_bos_token: true }, /there is no bos_token/],
     ["an id taken", { added_tokens_decoder: { 256: { content: "x" } } }, /contradicts "<s>"/],
-  ])("a tokenizer_config.json with %s is refused by name", (_, config, message) => {
+  ])("a tokenizer_config.json with %s is refused and named", (_, config, message) => {
     expect(() => createTokenizer(json, config)).toThrow(message);
     expect(() => createTokenizer(json, config)).toThrow(
       expect.objectContaining({ code: "invalid_checkpoint", file: "tokenizer_config.json" }),

@@ -1,8 +1,8 @@
 // A page that generates an answer with an engine in a worker, from the model that lies beside it:
 // stored in the browser first, as transformers.js does with its files.
 
-import { openModelStore } from "../../../src/browser/storage.ts";
-import { loadWorkerEngine } from "../../../src/browser/worker_engine.ts";
+import { openModelStore } from "../../../src/browser/storage/storage.ts";
+import { loadWorkerEngine } from "../../../src/browser/worker/worker_engine.ts";
 import { reporting } from "../../../test/browser/pages/report.ts";
 
 await reporting(async () => {

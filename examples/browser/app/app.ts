@@ -7,7 +7,7 @@ import { inspectAdapter } from "wisp-llm/browser";
 import { ChatView } from "../chat/chat_view.ts";
 import { loadSettings } from "../chat/settings.ts";
 import { type LoadedModel, loadModel } from "../model/load_model.ts";
-import { loadOptions } from "../model/load_options.ts";
+import { keptWishes } from "../model/load_wishes.ts";
 import { choiceOfQuery, type ModelChoice, nameOf } from "../model/model_choice.ts";
 import { Picker } from "../model/picker.ts";
 import { ProgressView } from "../model/progress_view.ts";
@@ -20,7 +20,7 @@ import { EndpointSwitch } from "./endpoint.ts";
 import { startTheme } from "./theme.ts";
 
 export class App {
-  readonly #options = loadOptions();
+  readonly #options = keptWishes();
   readonly #picker: Picker;
   readonly #chat: ChatView;
   readonly #endpoint = new EndpointSwitch();

@@ -28,7 +28,7 @@ export function showBanner({ text, advice }: Explanation, weight: Weight = "erro
   );
 }
 
-/** An abort is nobody's error. */
+/** An abort is no error. */
 export function showError(error: unknown): void {
   if (error instanceof Error && error.name === "AbortError") return;
   showBanner(explainError(error));

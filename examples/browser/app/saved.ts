@@ -12,7 +12,7 @@ export function load(name: string): unknown {
     const text = localStorage.getItem(PREFIX + name);
     return text === null ? undefined : (JSON.parse(text) as unknown);
   } catch {
-    // Storage is switched off, or somebody else wrote there: it is as if there were nothing.
+    // Storage is switched off, or another program wrote there: it is as if there were nothing.
     return undefined;
   }
 }

@@ -59,7 +59,7 @@ const RULES: readonly Rule[] = [
   },
   {
     message: /401|403|gated/i,
-    advice: "The model is not open to everybody, or there is none of this name.",
+    advice: "The model is not open to every account, or there is none of this name.",
   },
   { message: /device (was|is) lost/i, advice: "Load the model again." },
   {

@@ -18,7 +18,7 @@ import {
   type WorkerEngine,
 } from "wisp-llm/browser";
 import { chooseFit, type Fit, sizesOf } from "./fit.ts";
-import type { LoadOptions } from "./load_options.ts";
+import type { LoadWishes } from "./load_wishes.ts";
 import { type ModelChoice, nameOf } from "./model_choice.ts";
 
 export type Phase = StoreProgress["phase"] | "headers" | LoadingProgress["phase"];
@@ -40,7 +40,7 @@ export interface LoadedModel {
 }
 
 export interface LoadModelOptions {
-  readonly options: LoadOptions;
+  readonly options: LoadWishes;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly onFit: (fit: Fit) => void;

@@ -6,8 +6,8 @@
 import { element, fill } from "../app/dom.ts";
 import { formatBytes } from "../app/format.ts";
 import { chooseFit, type Fit } from "./fit.ts";
-import { keepLoadOptions, type LoadOptions } from "./load_options.ts";
-import { optionsForm } from "./load_options_view.ts";
+import { keepWishes, type LoadWishes } from "./load_wishes.ts";
+import { wishesForm } from "./load_wishes_view.ts";
 import { choiceOfUrl, EMBEDDED } from "./model_choice.ts";
 import { filesForm, textForm } from "./picker_forms.ts";
 import { modelRow, type PickerActions, partTitle } from "./picker_parts.ts";
@@ -19,11 +19,11 @@ const EMBEDDED_BYTES = 10.4e6;
 export class Picker {
   readonly element: HTMLElement;
   readonly #actions: PickerActions;
-  readonly #options: LoadOptions;
+  readonly #options: LoadWishes;
   readonly #published = element("ul", { class: "models" });
   readonly #stored: StoredModels;
 
-  constructor(options: LoadOptions, actions: PickerActions) {
+  constructor(options: LoadWishes, actions: PickerActions) {
     this.#options = options;
     this.#actions = actions;
     this.#stored = new StoredModels(actions);
@@ -54,8 +54,8 @@ export class Picker {
         }),
         filesForm((files, name) => actions.pick({ kind: "files", files, name })),
       ),
-      optionsForm(options, () => {
-        keepLoadOptions(options);
+      wishesForm(options, () => {
+        keepWishes(options);
         this.#showPublished();
       }),
     );

@@ -1,5 +1,6 @@
 /**
- * Small chat models that are published under licences which let everybody have them (Apache-2.0).
+ * Small chat models that are published under licences which let every visitor have them
+ * (Apache-2.0).
  *
  * Sizes stand here so that the list can be shown without asking any hub; a test holds them to what
  * `inspectCheckpoint` says.

@@ -1,5 +1,5 @@
 /**
- * Which kernels take the GPU's time, measured when somebody asks for it.
+ * Which kernels take the GPU's time, measured when the visitor asks for it.
  *
  * @module
  */

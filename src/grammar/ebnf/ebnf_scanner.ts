@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type CodePoints, codePoints, invert } from "../code_points.ts";
+import { type CodePoints, codePoints, invert } from "../automaton/code_points.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { MAX_REPETITIONS, TextScanner } from "../text_scanner.ts";
 
@@ -79,7 +79,10 @@ export class EbnfScanner extends TextScanner {
     const max = comma === undefined ? min : most === "" ? Number.POSITIVE_INFINITY : Number(most);
     if (min > max) throw this.malformed("the bounds are out of order", position);
     if (min > MAX_REPETITIONS || (Number.isFinite(max) && max > MAX_REPETITIONS)) {
-      throw this.error(`Cannot use more than ${MAX_REPETITIONS} repetitions`, position);
+      throw this.error(
+        `Cannot use the bounds: more than ${MAX_REPETITIONS} repetitions are too many`,
+        position,
+      );
     }
     return { min, max };
   }
@@ -151,7 +154,10 @@ export class EbnfScanner extends TextScanner {
     const control = CONTROLS[character];
     if (control !== undefined) return control;
     if (character !== "" && self.test(character)) return character.codePointAt(0)!;
-    throw this.error(`Cannot use the escape "\\${character}"`, position);
+    throw this.error(
+      `Cannot use the escape "\\${character}": the dialect does not have it`,
+      position,
+    );
   }
 
   #readHex(letter: string, length: number): number {

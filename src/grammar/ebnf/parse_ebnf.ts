@@ -33,7 +33,7 @@
  * @module
  */
 
-import { ANY_CODE_POINT } from "../code_points.ts";
+import { ANY_CODE_POINT } from "../automaton/code_points.ts";
 import { spendEffort } from "../effort.ts";
 import { type Expression, type Grammar, repeat, rule, text } from "../expression.ts";
 import { describeLeftRecursion, findLeftRecursion } from "../grammar_check.ts";
@@ -182,7 +182,10 @@ class EbnfParser {
   #refuseDialects(position: number): void {
     const found = REFUSED.find(([begin]) => this.#scanner.sees(begin));
     if (found !== undefined) {
-      throw this.#scanner.error(`Cannot use ${found[1]} "${found[0]}"`, position);
+      throw this.#scanner.error(
+        `Cannot use ${found[1]} "${found[0]}": the dialect does not have it`,
+        position,
+      );
     }
   }
 
@@ -229,7 +232,7 @@ class EbnfParser {
       throw scanner.malformed(`"::=" is missing behind "${name}"`, position);
     }
     if (MACROS.has(name) && scanner.source[position + name.length] === "(") {
-      throw scanner.error(`Cannot use the macro "${name}"`, position);
+      throw scanner.error(`Cannot use the macro "${name}": the dialect has no macros`, position);
     }
     if (!this.#references.has(name)) this.#references.set(name, position);
     this.#add(rule(name));

@@ -1,5 +1,5 @@
 /**
- * Parts of a regular expression, sorted by where their texts must stand.
+ * Parts of a regular expression, put together: one after another, any of them, again and again.
  *
  * `^` and `$` say something about a place in the whole text, which an `Expression` cannot. So each
  * part is kept as up to four languages: texts that may stand anywhere, texts that must begin where
@@ -10,64 +10,15 @@
  * @module
  */
 
-import type { CodePoints } from "../code_points.ts";
 import { EMPTY, type Expression, repeat } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { checkCommitments } from "./commitment.ts";
-import type { Effort } from "./effort.ts";
-
-/** An expression, and what has to be known of it. */
-export interface Texts {
-  readonly expression: Expression;
-  /** Whether it matches the empty text. */
-  readonly nullable: boolean;
-  /** Of its parts those that can stand at the very beginning; a text and a class have no parts. */
-  readonly leftmost?: readonly Texts[];
-}
-
-/** What is absent has no text. */
-export interface Anchored {
-  readonly free?: Texts | undefined;
-  /** Texts that must begin where the whole text begins. */
-  readonly start?: Texts | undefined;
-  /** Texts that must end where the whole text ends. */
-  readonly end?: Texts | undefined;
-  readonly both?: Texts | undefined;
-  /** Possessive repeats at the right edge, which forbid what may follow. */
-  readonly commitments?: readonly Commitment[] | undefined;
-  /** Position of a `^` at the left edge that would also match behind a line break. */
-  readonly lineStart?: number | undefined;
-  /** Position of a `$` at the right edge that would also match before a line break. */
-  readonly lineEnd?: number | undefined;
-  /** What a greedy quantifier repeats, when the part is nothing else. */
-  readonly repeated?: Repeated | undefined;
-}
-
-export interface Repeated {
-  readonly body: Texts | undefined;
-  /** Whether the number of rounds is given. */
-  readonly isFixed: boolean;
-}
-
-/** What stands at `position` takes all it can, so what follows must not begin with `points`. */
-export interface Commitment {
-  readonly points: CodePoints;
-  readonly position: number;
-  /** Of the pattern. */
-  readonly effort: Effort;
-}
+import { type Anchored, ONLY_EMPTY, type Texts, textsOf } from "./regex_part.ts";
 
 export interface RepeatBounds {
   readonly min: number;
   /** May be Infinity. */
   readonly max: number;
-}
-
-/** The empty text alone. */
-export const ONLY_EMPTY: Texts = { expression: EMPTY, nullable: true };
-
-export function textsOf(parts: Anchored): (Texts | undefined)[] {
-  return [parts.free, parts.start, parts.end, parts.both];
 }
 
 function isAnchored({ start, end, both }: Anchored): boolean {

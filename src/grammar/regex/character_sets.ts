@@ -2,7 +2,7 @@
  * Named sets of characters of regular expressions, and letters without regard to case.
  *
  * What a Unicode property holds and which letters differ only in case, the JavaScript engine itself
- * is asked, once for each property or letter that somebody uses.
+ * is asked, once for each property or letter that a pattern uses.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import {
   MAX_CODE_POINT,
   subtractSet,
   unite,
-} from "../code_points.ts";
+} from "../automaton/code_points.ts";
 
 const DIGITS = codePoints([[0x30, 0x39]]);
 const WORD_CHARACTERS = codePoints([

@@ -9,12 +9,17 @@
  * @module
  */
 
-import { automatonOf } from "../code_point_automaton.ts";
-import { type CodePointRange, type CodePoints, codePoints, intersectSets } from "../code_points.ts";
+import { automatonOf } from "../automaton/code_point_automaton.ts";
+import {
+  type CodePointRange,
+  type CodePoints,
+  codePoints,
+  intersectSets,
+} from "../automaton/code_points.ts";
 import type { Expression } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import type { Anchored, Commitment, Texts } from "./anchored.ts";
 import type { Effort } from "./effort.ts";
+import type { Anchored, Commitment, Texts } from "./regex_part.ts";
 
 /** Of building an automaton, and of each of its states. */
 const AUTOMATON_EFFORT = 20_000;

@@ -1,5 +1,5 @@
 /**
- * Bounds the work that a pattern causes beyond reading it, so that none holds up the others.
+ * Bounds the work that a pattern causes beyond reading it, so that no request holds up another.
  *
  * @module
  */

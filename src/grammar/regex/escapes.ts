@@ -5,13 +5,19 @@
  * @module
  */
 
-import { type CodePointRange, type CodePoints, codePoints, invert, unite } from "../code_points.ts";
+import {
+  type CodePointRange,
+  type CodePoints,
+  codePoints,
+  invert,
+  unite,
+} from "../automaton/code_points.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { TextScanner } from "../text_scanner.ts";
 import { propertySet, shorthandSet, withOtherCases } from "./character_sets.ts";
 import { Effort } from "./effort.ts";
 
-/** Of a property that nobody has used before, and of finding the other cases of a class. */
+/** Of a property that no pattern has used before, and of finding the other cases of a class. */
 const PROPERTY_EFFORT = 50_000;
 const CASES_EFFORT = 200;
 
@@ -26,7 +32,7 @@ export class RegexScanner extends TextScanner {
     return new GrammarError(`Cannot read the regular expression: ${what}`, { position });
   }
 
-  /** @param what Completes "Cannot use ". */
+  /** @param what Completes "Cannot use ": what it is, a colon, and why or what to write instead. */
   unsupported(what: string, position: number): GrammarError {
     return new GrammarError(`Cannot use ${what}`, { position });
   }
@@ -68,10 +74,16 @@ export function readEscape(scanner: RegexScanner, ignoreCase: boolean): Escape {
       throw scanner.unsupported('octal escapes: write "\\xHH"', position);
     case "k":
     case "g":
-      throw scanner.unsupported(`the backreference "\\${character}"`, position);
+      throw scanner.unsupported(
+        `the backreference "\\${character}": what it repeats is known only once it is written`,
+        position,
+      );
     default:
       if (/[1-9]/.test(character)) {
-        throw scanner.unsupported(`the backreference "\\${character}"`, position);
+        throw scanner.unsupported(
+          `the backreference "\\${character}": what it repeats is known only once it is written`,
+          position,
+        );
       }
       throw scanner.unsupported(`the escape "\\${character}": it has no one meaning`, position);
   }
@@ -124,7 +136,10 @@ function readProperty(
   scanner.effort.spend(PROPERTY_EFFORT, position);
   const set = propertySet(name);
   if (set === undefined) {
-    throw scanner.unsupported(`the Unicode property "${name}": nobody knows it`, position);
+    throw scanner.unsupported(
+      `the Unicode property "${name}": Unicode has none of this name`,
+      position,
+    );
   }
   const chosen = negated ? invert(set) : set;
   const whole = ignoreCase ? withOtherCases(chosen) : chosen;
@@ -187,7 +202,10 @@ function readMember(scanner: RegexScanner, ignoreCase: boolean): Escape {
   }
   const operator = scanner.match(/(?:&&|--|~~|\|\|)\[/y)?.[0].slice(0, 2);
   if (operator !== undefined) {
-    throw scanner.unsupported(`the set operation "${operator}" inside a class`, position);
+    throw scanner.unsupported(
+      `the set operation "${operator}" inside a class: write the characters`,
+      position,
+    );
   }
   const character = scanner.next();
   if (character !== "\\") return character === "" ? [] : character.codePointAt(0)!;

@@ -27,8 +27,8 @@
  *
  * Lazy quantifiers have the language of greedy ones, and case is ignored by simple folding, as the
  * flags `iu` do. Anchors may stand anywhere and mean what they say, only those of the flag `m` must
- * be at the edges. Refused by name: lookahead and lookbehind, backreferences, `\b` and `\B`,
- * recursion, conditions, POSIX classes, other letters behind a backslash.
+ * be at the edges. The parser refuses, and names: lookahead and lookbehind, backreferences, `\b`
+ * and `\B`, recursion, conditions, POSIX classes, other letters behind a backslash.
  *
  * Works without recursion, so that deep nesting needs no deep stack, and refuses what would take
  * long: more than 20 properties, thousands of classes with properties or without regard to case.
@@ -36,24 +36,22 @@
  * @module
  */
 
-import { ANY_CODE_POINT, type CodePoints } from "../code_points.ts";
+import { ANY_CODE_POINT, type CodePoints } from "../automaton/code_points.ts";
 import { spendEffort } from "../effort.ts";
 import { type Expression, NEVER, repeat } from "../expression.ts";
 import { MAX_REPETITIONS } from "../text_scanner.ts";
 import {
-  type Anchored,
   alternate,
   concatenate,
   either,
   literal,
-  ONLY_EMPTY,
   type RepeatBounds,
   repeatAnchored,
-  textsOf,
 } from "./anchored.ts";
 import { NOT_LINE_BREAKS, withOtherCases } from "./character_sets.ts";
 import { commit } from "./commitment.ts";
 import { RegexScanner, readClass, readEscape } from "./escapes.ts";
+import { type Anchored, ONLY_EMPTY, textsOf } from "./regex_part.ts";
 
 export interface RegexOptions {
   /** Whether the whole text must match, which is the default, or some part of it. */
@@ -276,7 +274,10 @@ class RegexParser {
     if (scanner.match(/[Zz]/y) !== undefined) return { end: ONLY_EMPTY };
     const boundary = scanner.match(/[bB]/y)?.[0];
     if (boundary !== undefined) {
-      throw scanner.unsupported(`the word boundary "\\${boundary}"`, position);
+      throw scanner.unsupported(
+        `the word boundary "\\${boundary}": it depends on the character beside it`,
+        position,
+      );
     }
     const value = readEscape(scanner, this.#flags.ignoreCase);
     return typeof value === "number" ? this.#literal(value) : oneOf(value);
@@ -324,7 +325,11 @@ class RegexParser {
     ] as const) {
       for (const letter of letters) {
         const name = FLAG_NAMES[letter];
-        if (name === undefined) throw this.#scanner.unsupported(`the flag "${letter}"`, position);
+        if (name === undefined)
+          throw this.#scanner.unsupported(
+            `the flag "${letter}": only ${Object.keys(FLAG_NAMES).join(", ")} are known`,
+            position,
+          );
         changes[name] = value;
       }
     }
@@ -337,7 +342,11 @@ class RegexParser {
   #refuseGroup(position: number): void {
     for (const [expression, name] of REFUSED_GROUPS) {
       const begin = this.#scanner.match(expression)?.[0];
-      if (begin !== undefined) throw this.#scanner.unsupported(`${name} "(?${begin}"`, position);
+      if (begin !== undefined)
+        throw this.#scanner.unsupported(
+          `${name} "(?${begin}": a constraint cannot enforce it`,
+          position,
+        );
     }
   }
 
@@ -351,7 +360,10 @@ class RegexParser {
     const min = Number(least);
     const max = comma === "" ? min : most === "" ? Number.POSITIVE_INFINITY : Number(most);
     if (Math.max(min, Number.isFinite(max) ? max : 0) > MAX_REPETITIONS) {
-      throw this.#scanner.unsupported(`more than ${MAX_REPETITIONS} repetitions`, position);
+      throw this.#scanner.unsupported(
+        `the bounds of the repetition: more than ${MAX_REPETITIONS} repetitions are too many`,
+        position,
+      );
     }
     if (min > max) throw this.#scanner.malformed("the bounds are out of order", position);
     this.#quantify({ min, max }, position);

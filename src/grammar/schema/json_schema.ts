@@ -25,22 +25,27 @@
 
 import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { arrayExpression } from "./array_grammar.ts";
-import type { CaseWriter } from "./case_writer.ts";
-import { CaseAnalysis, placeErrors } from "./cases.ts";
-import type { Conjunction } from "./conjunctions.ts";
+import { CaseAnalysis, placeErrors } from "./cases/cases.ts";
+import type { Conjunction } from "./cases/conjunctions.ts";
+import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./cases/facts.ts";
 import type { Dialect } from "./dialect.ts";
-import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./facts.ts";
-import { indentNoFurther, jsonRules, MAX_LEVELS, type WhitespaceOptions } from "./json_grammar.ts";
 import { parseJson } from "./json_text.ts";
 import { JSON_TYPES, type JsonType, type JsonValue } from "./json_value.ts";
-import { machineExpression } from "./machine.ts";
-import { nestingOf } from "./nesting.ts";
-import { numberExpression } from "./number_language.ts";
-import { objectExpression } from "./object_grammar.ts";
+import { numberExpression } from "./numbers/number_language.ts";
+import { arrayExpression } from "./rules/array_grammar.ts";
+import type { CaseWriter } from "./rules/case_writer.ts";
+import {
+  indentNoFurther,
+  jsonRules,
+  MAX_LEVELS,
+  type WhitespaceOptions,
+} from "./rules/json_grammar.ts";
+import { machineExpression } from "./rules/machine.ts";
+import { nestingOf } from "./rules/nesting.ts";
+import { objectExpression } from "./rules/object_grammar.ts";
+import { stringExpression } from "./rules/string_grammar.ts";
 import { checkSize } from "./schema_size.ts";
 import { SchemaTree } from "./schema_tree.ts";
-import { stringExpression } from "./string_grammar.ts";
 
 export interface JsonSchemaOptions extends WhitespaceOptions {
   /**

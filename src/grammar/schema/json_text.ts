@@ -13,7 +13,6 @@
 
 import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { compareDecimals, decimalOf, parseDecimal } from "./decimal.ts";
 import {
   ExactNumber,
   type JsonObject,
@@ -21,6 +20,7 @@ import {
   keepOrder,
   keepSpelling,
 } from "./json_value.ts";
+import { compareDecimals, decimalOf, parseDecimal } from "./numbers/decimal.ts";
 import { checkCount, checkDepth } from "./schema_size.ts";
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy;

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { type Decimal, decimalOf, decimalText } from "./decimal.ts";
+import { type Decimal, decimalOf, decimalText } from "./numbers/decimal.ts";
 
 export type JsonValue =
   | null

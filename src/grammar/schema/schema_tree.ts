@@ -2,7 +2,7 @@
  * A JSON schema as a tree: its parts with their places, its dialects, and what its references
  * point to.
  *
- * Nothing is ever fetched: a reference leads to a part of it, or is refused by name.
+ * Nothing is ever fetched: a reference leads to a part of it, or the error names it.
  *
  * @module
  */

@@ -37,7 +37,9 @@ export class ThinkTagParser {
     this.#transducer = new Transducer(
       (reader, emit) =>
         parse(reader, {
-          ...{ isOpen, keepTags, setThinking },
+          isOpen,
+          keepTags,
+          setThinking,
           write: (type, text) => text && emit({ type, text }),
         }),
       (last, next) =>

@@ -39,7 +39,7 @@ export interface CallSink {
   readonly isFirst: boolean;
   /** Whether the request has a tool of that name. */
   knows(name: string): boolean;
-  /** The header is complete. A call of an unknown tool is read to its end, and told to nobody. */
+  /** The header is complete. A call of an unknown tool is read to its end, and makes no event. */
   begin(name: string): void;
   /** More of the arguments. */
   write(text: string): void;

@@ -5,9 +5,9 @@
  * @module
  */
 import { openDevice } from "../../../src/browser/device.ts";
-import { openModelStore } from "../../../src/browser/storage.ts";
-import { urlSource } from "../../../src/browser/url_source.ts";
-import { loadWorkerEngine } from "../../../src/browser/worker_engine.ts";
+import { urlSource } from "../../../src/browser/download/url_source.ts";
+import { openModelStore } from "../../../src/browser/storage/storage.ts";
+import { loadWorkerEngine } from "../../../src/browser/worker/worker_engine.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { GenerationEngine } from "../../../src/generation.ts";
 import { reporting } from "./report.ts";

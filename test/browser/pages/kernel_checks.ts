@@ -6,7 +6,7 @@
  */
 import type { KernelCheck } from "../../../kernels/check.ts";
 import { openDevice } from "../../../src/browser/device.ts";
-import { runCase } from "../../support/kernel_outcome.ts";
+import { runCase } from "../../support/devices/kernel_outcome.ts";
 import { reporting } from "./report.ts";
 
 const checks = import.meta.glob<{ default: KernelCheck<object> }>(
@@ -28,7 +28,7 @@ export interface CheckedKernels {
   /** Checks of kernels that need a feature the device does not have. */
   readonly left: readonly string[];
   readonly features: readonly string[];
-  /** WebGPU errors that nobody waited for. */
+  /** WebGPU errors that no scope has caught. */
   readonly errors: readonly string[];
 }
 

@@ -1,10 +1,11 @@
 /**
  * A page whose engine answers the same request twice, in a worker: once in peace, and once while
- * whoever has opened the page ends the browser's GPU process, as soon as the title says "answering".
+ * the test that has opened the page ends the browser's GPU process, as soon as the title says
+ * "answering".
  *
  * @module
  */
-import { loadWorkerEngine } from "../../../src/browser/worker_engine.ts";
+import { loadWorkerEngine } from "../../../src/browser/worker/worker_engine.ts";
 import type { RecoveryEvent } from "../../../src/engine/engine_options.ts";
 import { reporting } from "./report.ts";
 

@@ -4,12 +4,16 @@
  *
  * @module
  */
-import type { StoreProgress } from "../../../src/browser/download_model.ts";
-import type { ModelOrigin } from "../../../src/browser/download_origin.ts";
-import { filesSource } from "../../../src/browser/file_source.ts";
-import type { StorageUsage, StoredModel } from "../../../src/browser/model_store.ts";
-import { openModelStore } from "../../../src/browser/storage.ts";
-import { StorageFullError } from "../../../src/browser/storage_error.ts";
+
+import type { ModelOrigin } from "../../../src/browser/download/download_origin.ts";
+import { filesSource } from "../../../src/browser/download/file_source.ts";
+import type {
+  StorageUsage,
+  StoredModel,
+  StoreProgress,
+} from "../../../src/browser/storage/model_store.ts";
+import { openModelStore } from "../../../src/browser/storage/storage.ts";
+import { StorageFullError } from "../../../src/browser/storage/storage_error.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 
 export interface Added {

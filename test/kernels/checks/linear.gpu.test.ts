@@ -1,3 +1,3 @@
-import { testKernels } from "../../support/kernel_checks.ts";
+import { testKernels } from "../../support/devices/kernel_checks.ts";
 
-testKernels(import.meta.glob("../../../kernels/linear/*.check.ts", { eager: true }));
+testKernels(import.meta.glob("../../../kernels/linear/**/*.check.ts", { eager: true }));

@@ -1,4 +1,4 @@
-import { testKernels } from "../../support/kernel_checks.ts";
+import { testKernels } from "../../support/devices/kernel_checks.ts";
 
 testKernels(
   import.meta.glob(

@@ -12,7 +12,7 @@ import type { Plugin } from "vite";
 const BUILT: Readonly<Record<string, string>> = {
   "src/errors.ts": "node_index.js",
   "src/server/app.ts": "node_index.js",
-  "src/node/http.ts": "node.js",
+  "src/node/serve/http.ts": "node.js",
   "src/node/command.ts": "command.js",
 };
 

@@ -18,8 +18,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { EMBEDDED_MODEL } from "../../support/embedded_model.ts";
-import { type HubModel, serveHub } from "../../support/hub_server.ts";
+import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
+import { type HubModel, serveHub } from "../../support/server/hub_server.ts";
 import { program, scratch, serveWisp, wisp } from "./wisp.ts";
 
 /** @param folder The installation, or that of the tarball. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { afterAll, beforeAll, expect } from "vitest";
-import type { GenerateAnswer } from "../../support/http_client.ts";
+import type { GenerateAnswer } from "../../support/server/http_client.ts";
 import { type ServingWisp, scratch, serveWisp, stopAll } from "./wisp.ts";
 
 /** With what a request for log-probabilities adds. */

@@ -7,12 +7,9 @@
  */
 import { spawnSync } from "node:child_process";
 import {
-  cpSync,
   existsSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -21,6 +18,7 @@ import {
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
+import { sharedBuild } from "../../support/package/shared_builds.ts";
 import { shippedFolder } from "./built_files.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -32,12 +30,13 @@ declare module "vitest" {
   }
 }
 
-export default function setup(project: TestProject): () => void {
+export default async function setup(project: TestProject): Promise<() => void> {
   const folder = shippedFolder();
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   try {
-    const tarball = pack(folder);
+    const { builds } = project.getProvidedContext();
+    const tarball = join(await sharedBuild(builds, "package"), "wisp.tgz");
     install(folder, tarball);
     project.provide("shipped", { folder, tarballBytes: statSync(tarball).size });
   } catch (error) {
@@ -45,25 +44,6 @@ export default function setup(project: TestProject): () => void {
     throw error;
   }
   return () => rmSync(folder, { recursive: true, force: true });
-}
-
-/**
- * `npm pack`, which builds first: in a copy, as another run or a server may be using what is built.
- */
-function pack(folder: string): string {
-  const source = join(folder, "source");
-  const isBuilt = (name: string) => ["node_modules", "dist", ".git"].includes(name);
-  for (const name of readdirSync(root).filter((entry) => !isBuilt(entry))) {
-    cpSync(join(root, name), join(source, name), { recursive: true, verbatimSymlinks: true });
-  }
-  symlinkSync(join(root, "node_modules"), join(source, "node_modules"));
-  npm(["pack", "--pack-destination", folder], source);
-  rmSync(source, { recursive: true, force: true });
-  const name = readdirSync(folder).find((file) => file.endsWith(".tgz"));
-  if (name === undefined) throw new Error("Cannot install the package: npm packed none");
-  const tarball = join(folder, "wisp.tgz");
-  renameSync(join(folder, name), tarball);
-  return tarball;
 }
 
 /**

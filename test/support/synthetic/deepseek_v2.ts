@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { DEEPSEEK_V2_LITE } from "../deepseek_configs.ts";
+import { DEEPSEEK_V2_LITE } from "../checkpoints/deepseek_configs.ts";
 import type { SyntheticModel } from "./source.ts";
 import { SMALL_FIELDS, TensorList } from "./tensor_list.ts";
 

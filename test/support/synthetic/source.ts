@@ -8,7 +8,7 @@ import { mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { CheckpointError } from "../../../src/errors.ts";
-import { jsonFile } from "../write_checkpoint.ts";
+import { jsonFile } from "../checkpoints/write_checkpoint.ts";
 import { byteTokenizer } from "./byte_tokenizer.ts";
 import { type Fill, fillOf, type Values } from "./random_words.ts";
 

@@ -1,9 +1,0 @@
-// Entries of common/gqa_entries.wgsl that all lie in the cache.
-
-fn entries_of_row(key: vec4u, places: vec4u) -> vec4u {
-  return places;
-}
-
-fn entry_quad(place: u32) -> CacheQuad {
-  return cache[place];
-}

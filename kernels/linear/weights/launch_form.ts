@@ -1,0 +1,203 @@
+/**
+ * The forms of a launch over weights: those of the adapter's tuning, cut down to what fits, and the
+ * one that a number of rows takes. All give the same bits.
+ *
+ * @module
+ */
+import type { BoundKernel } from "../../../src/gpu/kernel.ts";
+import type { Tensor } from "../../../src/gpu/tensor.ts";
+import {
+  formOf,
+  formsFor,
+  leastStageBytes,
+  PLAIN_TUNING,
+  type RowForm,
+  STAGED_TOKENS,
+  stagedFits,
+} from "../../../src/gpu/tuning.ts";
+import type { WeightDtype, WeightLayout } from "./layout.ts";
+
+/** A form as it is compiled; `workgroup` is a multiple of `split` times the weight's lanes. */
+export type LaunchForm = RowForm;
+
+/** WebGPU's default limits, of which something is left to the kernels themselves. */
+const MOST_INVOCATIONS = 256;
+const SHARED_BYTES = 16384 - 512;
+const VECTOR_BYTES = 16;
+const WORD_BYTES = 4;
+/** Of workgroup memory: what kernels have beside what is counted. */
+const OTHER_BYTES = 512;
+/** Rows of a staged form, at least. */
+const LEAST_STAGED = 16;
+
+export interface FormRoom {
+  readonly lanes: number;
+  /** Invocations with weight rows of their own, where the kernel says how many. */
+  readonly rowLanes?: number | undefined;
+  /** Bytes of workgroup memory that the kernel needs for itself. Default 0. */
+  readonly ownBytes?: number;
+}
+
+/** The form with as few invocations to a weight row as there is room for. */
+export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRoom): LaunchForm {
+  const across = rowLanes ?? Math.max(form.workgroup / form.split, lanes);
+  const fits = (split: number) =>
+    across * split <= MOST_INVOCATIONS &&
+    across * split * (form.tokens + 1) * VECTOR_BYTES <= SHARED_BYTES - ownBytes;
+  let split = form.split;
+  while (split > 1 && !fits(split)) split /= 2;
+  return { ...form, split, workgroup: across * split };
+}
+
+/** Of half as many rows a staged form takes so much of the time. */
+const HALF_STAGED = 0.6;
+
+/**
+ * The staged form with whole runs of lanes; undefined where there is no room for them. With
+ * `staging` it may be one of fewer rows.
+ */
+function fitStaged(
+  form: RowForm,
+  { lanes, rowLanes: wanted }: FormRoom,
+  staging?: Staging,
+): LaunchForm | undefined {
+  const across = (staging && wanted) ?? Math.max(rowLanes(form), lanes);
+  const fitted = { ...form, workgroup: across * tokenLanes(form) };
+  if (stagedFits(fitted, lanes, staging && roomToStage(staging, fitted))) return fitted;
+  const tokens = form.tokens / 2;
+  if (staging === undefined || tokens < LEAST_STAGED) return;
+  const half = { ...form, tokens, workgroup: form.workgroup / 2, cost: form.cost * HALF_STAGED };
+  return fitStaged(half, { lanes, rowLanes: wanted }, staging);
+}
+
+const roomToStage = ({ bytes, ownBytes }: Staging, form: LaunchForm) =>
+  bytes - OTHER_BYTES - ownBytes(form);
+
+/** Bytes of workgroup memory that such a form stages in, at most: a GPU runs few workgroups of more. */
+export function stageBytes(staging: Staging, form: LaunchForm): number {
+  return Math.max(leastStageBytes(form), Math.min(SHARED_BYTES, roomToStage(staging, form)));
+}
+
+/** Invocations of a workgroup with the same weight rows and activation rows of their own. */
+export function tokenLanes({ tokens, staged }: LaunchForm): number {
+  return staged === true ? tokens / STAGED_TOKENS : 1;
+}
+
+/** Invocations of a workgroup with weight rows of their own. */
+export function rowLanes(form: LaunchForm): number {
+  return form.workgroup / (form.split * tokenLanes(form));
+}
+
+/** What staged forms need of a kernel that keeps results of theirs in workgroup memory. */
+export interface Staging {
+  /** Of workgroup memory, on this device. */
+  readonly bytes: number;
+  /** For the results. */
+  readonly ownBytes: (form: LaunchForm) => number;
+}
+
+/** What a launch over weights asks of its forms beside room. */
+export interface FormDemand extends Omit<FormRoom, "lanes"> {
+  /** Whether the kernel has staged forms. Default true. */
+  readonly stages?: boolean;
+  /** Staged forms have `rowLanes` too then, and what room there is on the device. */
+  readonly staging?: Staging | undefined;
+  /** Rows of a launch, at most: forms that none would take are left out. Default: any number. */
+  readonly mostRows?: number;
+}
+
+type FormWeight = WeightLayout & { readonly dtype: WeightDtype };
+
+const alike = (one: LaunchForm | undefined, other: LaunchForm) =>
+  one?.tokens === other.tokens && one.staged === other.staged;
+
+/** The forms that weights of this layout and dtype are launched in. */
+export function launchForms(
+  weight: FormWeight,
+  { stages = true, mostRows, staging, ...room }: FormDemand = {},
+  forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
+): LaunchForm[] {
+  const { lanes } = weight;
+  const fitted = forms.map((form) => {
+    if (form.staged !== true) return fitForm(form, { lanes, ...room });
+    return stages ? fitStaged(form, { lanes, ...room }, staging) : undefined;
+  });
+  const different = fitted.filter(
+    (form, i) => form !== undefined && !fitted.slice(0, i).some((one) => alike(one, form)),
+  );
+  return different.length === 0 ? [] : takenForms(different as LaunchForm[], mostRows);
+}
+
+/** Rows of so many words that a tensor has room for; the last need not be whole, as in parts of rows. */
+export function rowsOf({ size }: Tensor, stride: number): number {
+  return Math.max(Math.ceil(size / (WORD_BYTES * stride)), 1);
+}
+
+/** Rows from which on a further row takes the largest form, whatever it is. */
+const MANY_ROWS = 256;
+
+/** The first form, and those that some number of rows takes. */
+export function takenForms<F extends Pick<RowForm, "tokens" | "cost">>(
+  forms: readonly F[],
+  mostRows = MANY_ROWS,
+): F[] {
+  const counts = Array.from({ length: Math.min(mostRows, MANY_ROWS) }, (_, i) => i + 1);
+  const taken = new Set(counts.map((count) => formOf(forms, count)));
+  return forms.filter((form, i) => i === 0 || taken.has(form));
+}
+
+/** Numbers of a matrix that is read so soon that few forms do. */
+const FEW_WEIGHTS = 2 ** 18;
+
+/**
+ * Of a small matrix the first of the forms that are not staged, and the last: to compile the others
+ * takes longer than they ever save.
+ */
+export function fewForms<F extends Pick<RowForm, "staged">>(
+  { rows, columns }: { readonly rows: number; readonly columns: number },
+  forms: readonly F[],
+): readonly F[] {
+  if (rows * columns > FEW_WEIGHTS) return forms;
+  const last = forms.findLast(({ staged }) => staged !== true);
+  return forms.filter((form, i) => i === 0 || form === last || form.staged === true);
+}
+
+/** Invocations whose outputs are one group of the rounding to E4M3: 128, two of each. */
+export const QUANTIZING_LANES = 64;
+
+/** What a launch over rows needs to know. */
+export interface RowLaunch<P extends string> {
+  readonly forms: readonly LaunchForm[];
+  readonly bind: (form: LaunchForm) => BoundKernel<P>;
+  /** Workgroups along the outputs. */
+  readonly width: (form: LaunchForm) => number;
+  /** Called when a launch over several rows was recorded in this form. */
+  readonly after?: (form: LaunchForm, rows: number) => void;
+  /** Records prompt rows, where those are of a numeric class of their own. */
+  readonly prompts?: RecordRange | undefined;
+}
+
+/** Records launches over rows `[first, end)`. */
+export type RecordRange = (first: number, end: number) => void;
+
+/**
+ * Records launches over `rows` rows, of which the first `decodeRows`, by default all, are of
+ * generated tokens and the others of prompts.
+ */
+export type RecordRows = (rows: number, decodeRows?: number) => void;
+
+/** Binds every form; the returned function records the one that so many rows take. */
+export function recordRows<P extends string>(launch: RowLaunch<P | "rows">): RecordRows {
+  const { forms, bind, width, after, prompts } = launch;
+  const bound = forms.map((form) => ({ ...form, kernel: bind(form) }));
+  return (rows, decodeRows = rows) => {
+    const own = prompts === undefined ? rows : decodeRows;
+    if (own > 0) {
+      const taken = formOf(bound, own);
+      taken.kernel.set("rows", own);
+      taken.kernel.record(width(taken), Math.ceil(own / taken.tokens));
+      after?.(taken, own);
+    }
+    if (own < rows) prompts!(own, rows);
+  };
+}

@@ -1,0 +1,72 @@
+/**
+ * What a request's sampling parameters say about the text of its completion.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../../errors.ts";
+import {
+  CONSTRAINT_KINDS,
+  constraintsIn,
+  type GenerationRequest,
+  type SamplingParams,
+} from "../../generation.ts";
+import { type GrammarBackend, requireSupported } from "../../grammar/constraints/backends.ts";
+import { jsonSource } from "../../grammar/constraints/json_source.ts";
+import type { Constraint } from "../../grammar/grammar.ts";
+
+/** Stands for the schema that every JSON value fits. */
+const ANY_JSON = "$$ANY$$";
+
+/**
+ * @returns `undefined` when any text will do.
+ * @throws {InvalidRequestError} when more than one constraint is given, or one of another type or
+ * that the backend does not support.
+ */
+export function constraintOf(
+  {
+    sampling = {},
+    constraint,
+    thinking,
+  }: Pick<GenerationRequest, "sampling" | "constraint" | "thinking">,
+  backend: GrammarBackend,
+): Constraint | undefined {
+  const given = givenConstraint(sampling);
+  if (given === undefined) return constraint && { thinking, ...constraint };
+  if (constraint !== undefined) {
+    throw new InvalidRequestError(
+      `Cannot use constraint: the request sets ${given.kind} too`,
+      "constraint",
+    );
+  }
+  requireSupported(given.kind, backend);
+  return { ...given, thinking };
+}
+
+function givenConstraint(params: SamplingParams): Constraint | undefined {
+  const given = constraintsIn(params);
+  const [name] = given;
+  if (name === undefined) return undefined;
+  if (given.length > 1) {
+    throw new InvalidRequestError(
+      `Cannot use ${given.join(" and ")} together: a request has one of regex, jsonSchema, ebnf, structuralTag and choice`,
+      given[1],
+    );
+  }
+  const kind = CONSTRAINT_KINDS[name];
+  if (name === "jsonSchema") return { kind, source: schemaText(params[name]) };
+  if (name === "choice") return { kind, source: jsonSource(params[name], name) };
+  const value: unknown = params[name];
+  if (typeof value === "string") return { kind, source: value };
+  throw new InvalidRequestError(`${name} must be a string, got ${typeof value}`, name);
+}
+
+function schemaText(schema: unknown): string {
+  if (schema === ANY_JSON) return "true";
+  if (typeof schema === "string") return schema;
+  const isSchema = typeof schema === "boolean" || (typeof schema === "object" && schema !== null);
+  if (isSchema && !Array.isArray(schema)) return jsonSource(schema, "jsonSchema");
+  throw new InvalidRequestError(
+    `jsonSchema must be a schema, as an object, a boolean or JSON text, got ${Array.isArray(schema) ? "a list" : String(schema)}`,
+    "jsonSchema",
+  );
+}

@@ -1,0 +1,122 @@
+/**
+ * Grammars followed in the engine's own thread, in short slices of time.
+ *
+ * @module
+ */
+import type { GrammarCompilation } from "../../generation.ts";
+import { frontEnds } from "../../grammar/constraints/backends.ts";
+import { type CompiledGrammar, type Constraint, GrammarCompiler } from "../../grammar/grammar.ts";
+import { GrammarError } from "../../grammar/grammar_error.ts";
+import { GrammarVocabulary } from "../../grammar/masks/grammar_vocabulary.ts";
+import type { GrammarMatcher } from "../../grammar/matcher.ts";
+import type {
+  GrammarModel,
+  GrammarService,
+  GrammarSession,
+  NextTokens,
+} from "./grammar_service.ts";
+
+/** Milliseconds of work before other work of the thread gets a turn. */
+export const SLICE_MS = 2;
+
+export interface LocalGrammarOptions {
+  /**
+   * Resolves when other work of this thread had a turn. Default: timers, sockets and the GPU's
+   * answers.
+   */
+  readonly othersTurn?: () => Promise<void>;
+}
+
+const timersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
+
+export class LocalGrammarService implements GrammarService {
+  readonly #createCompiler: () => GrammarCompiler;
+  readonly #othersTurn: () => Promise<void>;
+  #compiler: GrammarCompiler | undefined;
+  /** Grammars that there is a session of, or was. */
+  readonly #known = new WeakSet<CompiledGrammar>();
+
+  /** @param createCompiler Called for the first constraint: preparing a vocabulary takes a while. */
+  constructor(
+    createCompiler: () => GrammarCompiler,
+    { othersTurn = timersTurn }: LocalGrammarOptions = {},
+  ) {
+    this.#createCompiler = createCompiler;
+    this.#othersTurn = othersTurn;
+  }
+
+  async open(constraint: Constraint): Promise<GrammarSession> {
+    const startedAt = performance.now();
+    this.#compiler ??= this.#createCompiler();
+    const grammar = this.#compiler.compile(constraint);
+    const isCached = this.#known.has(grammar);
+    this.#known.add(grammar);
+    return new LocalGrammarSession(grammar.createMatcher(), {
+      compilation: { isCached, seconds: (performance.now() - startedAt) / 1000 },
+      words: this.#compiler.words,
+      othersTurn: this.#othersTurn,
+    });
+  }
+
+  close(): void {
+    this.#compiler = undefined;
+  }
+}
+
+interface LocalSessionOptions extends Required<LocalGrammarOptions> {
+  readonly compilation: GrammarCompilation;
+  /** 32-bit words of a mask. */
+  readonly words: number;
+}
+
+class LocalGrammarSession implements GrammarSession {
+  readonly compilation: GrammarCompilation;
+  readonly #matcher: GrammarMatcher;
+  readonly #options: LocalSessionOptions;
+  #isClosed = false;
+
+  constructor(matcher: GrammarMatcher, options: LocalSessionOptions) {
+    this.#matcher = matcher;
+    this.#options = options;
+    this.compilation = options.compilation;
+  }
+
+  advance(tokens: readonly number[]): NextTokens | Promise<NextTokens> {
+    for (const token of tokens) {
+      if (this.#matcher.accept(token)) continue;
+      throw new GrammarError(`Cannot go on: the grammar does not allow token ${token} here`);
+    }
+    const isReady = this.#matcher.prepareMask(performance.now() + SLICE_MS);
+    return isReady ? this.#next() : this.#prepare();
+  }
+
+  async #prepare(): Promise<NextTokens> {
+    do {
+      await this.#options.othersTurn();
+      if (this.#isClosed) throw new Error("Cannot go on: the sequence has left");
+    } while (!this.#matcher.prepareMask(performance.now() + SLICE_MS));
+    return this.#next();
+  }
+
+  #next(): NextTokens {
+    const mask = new Uint32Array(this.#options.words);
+    this.#matcher.mask(mask);
+    const { mustEnd } = this.#matcher;
+    return { mask, mustEnd, forcedText: this.#matcher.forcedText() };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+}
+
+/** The service of a model. */
+export function localGrammarService(
+  { tokens, endTokens, vocabularySize, json }: GrammarModel,
+  options?: LocalGrammarOptions,
+): GrammarService {
+  return new LocalGrammarService(() => {
+    const vocabulary = new GrammarVocabulary(tokens, { endTokens, size: vocabularySize });
+    return new GrammarCompiler({ vocabulary, frontEnds: frontEnds(json) });
+  }, options);
+}

@@ -1,0 +1,129 @@
+/**
+ * The grammar that a sequence's text must match: which tokens may come next, as soon as that is
+ * known.
+ *
+ * Text that must follow is not left to the model: where it is spelled by the same tokens in front of
+ * what is there already, those are taken without a step.
+ *
+ * @module
+ */
+import type { GrammarCompilation } from "../../generation.ts";
+import type { Constraint } from "../../grammar/grammar.ts";
+import { GrammarError } from "../../grammar/grammar_error.ts";
+import type { GrammarService, GrammarSession, NextTokens } from "./grammar_service.ts";
+
+/** Completion tokens that forced text is spelled together with. */
+export const SPELLED_TOGETHER = 8;
+
+export interface Spelling {
+  encode(text: string): readonly number[];
+  decode(tokens: readonly number[]): string;
+  /** Whether a token is a mark for the model, not text. */
+  isSpecial(token: number): boolean;
+}
+
+export interface SequenceGrammarOptions {
+  /** Tokens whose bits a mask has; a service may know of more. */
+  readonly vocabularySize: number;
+  /** Spells text as tokens, and back. Absent where every token has to be sampled. */
+  readonly spelling?: Spelling | undefined;
+  /** Called when more is known, unless `advance` has returned it. */
+  readonly onKnown: () => void;
+}
+
+/** What follows from the tokens that a grammar was told. */
+export interface GrammarState {
+  /** Tokens that come next without a step. */
+  readonly forced: readonly number[];
+  /** Nothing but an end token may follow. */
+  readonly mustEnd: boolean;
+}
+
+export interface Advance {
+  /** All completion tokens so far, or the last of them. */
+  readonly completion: readonly number[];
+  /** Called at once, or later and then before `onKnown`. */
+  readonly take: (state: GrammarState) => void;
+  /** Called instead of it with what went wrong. */
+  readonly fail: (error: unknown) => void;
+}
+
+export class SequenceGrammar {
+  readonly #options: SequenceGrammarOptions;
+  #session: GrammarSession | undefined;
+  #compilation: GrammarCompilation | undefined;
+  #mask: Uint32Array | undefined;
+  #isClosed = false;
+
+  constructor(options: SequenceGrammarOptions) {
+    this.#options = options;
+  }
+
+  /** Which tokens may come next; undefined while that is not known. */
+  get mask(): Uint32Array | undefined {
+    return this.#mask;
+  }
+
+  /** How the constraint was compiled, once it is. */
+  get compilation(): GrammarCompilation | undefined {
+    return this.#compilation;
+  }
+
+  /**
+   * Compiles the constraint.
+   *
+   * @throws {GrammarError} as a rejection.
+   */
+  async open(service: GrammarService, constraint: Constraint): Promise<void> {
+    const session = await service.open(constraint);
+    this.#compilation = session.compilation;
+    if (this.#isClosed) session.close();
+    else this.#session = session;
+  }
+
+  /** Tells the grammar the sequence's next tokens; at the beginning none. */
+  advance(tokens: readonly number[], { completion, take, fail }: Advance): void {
+    this.#mask = undefined;
+    const accept = (next: NextTokens) => {
+      if (this.#isClosed) return;
+      const mask = next.mask.subarray(0, Math.ceil(this.#options.vocabularySize / 32));
+      if (!next.mustEnd && mask.every((word) => word === 0)) {
+        fail(new GrammarError("Cannot go on: no token of the vocabulary spells what must follow"));
+        return;
+      }
+      this.#mask = mask;
+      take({ forced: this.#spell(completion, next), mustEnd: next.mustEnd });
+    };
+    try {
+      const next = this.#session!.advance(tokens);
+      if (!(next instanceof Promise)) {
+        accept(next);
+        return;
+      }
+      next
+        .then(accept)
+        .catch((error: unknown) => this.#isClosed || fail(error))
+        .finally(this.#options.onKnown);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#mask = undefined;
+    this.#session?.close();
+    this.#session = undefined;
+  }
+
+  /** Tokens of the forced text but its last one, which may be joined with what comes behind it. */
+  #spell(completion: readonly number[], { forcedText }: NextTokens): readonly number[] {
+    const { spelling } = this.#options;
+    if (spelling === undefined || forcedText === "") return [];
+    const before = completion.slice(-SPELLED_TOGETHER);
+    const tokens = spelling.encode(spelling.decode(before) + forcedText);
+    if (before.some((token, i) => tokens[i] !== token)) return [];
+    const forced = tokens.slice(before.length, -1);
+    return forced.some((token) => spelling.isSpecial(token)) ? [] : forced;
+  }
+}

@@ -1,0 +1,339 @@
+/**
+ * What a checkpoint's headers and config tell about its model: sizes, and how many devices hold it.
+ *
+ * No weight is read and no device is asked for. Of a checkpoint that is not all there, what
+ * config.json alone can tell.
+ *
+ * @module
+ */
+import { bytesPerToken, type CacheDtype } from "../../cache/kv_cache.ts";
+import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { type ConfigReader, readConfig } from "../../checkpoint/config.ts";
+import { isJsonObject, readOptionalJson } from "../../checkpoint/json_file.ts";
+import type { Quantization } from "../../checkpoint/quantization.ts";
+import { detectQuantization } from "../../checkpoint/quantization_config/detect_quantization.ts";
+import {
+  checkQuantizationOption,
+  type UploadTarget,
+} from "../../checkpoint/quantization_option.ts";
+import type { WeightSource } from "../../checkpoint/source.ts";
+import type { Dtype } from "../../dtype.ts";
+import { CheckpointError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
+import { architectureOf } from "../../models/architectures.ts";
+import {
+  type AttentionFacts,
+  kvCacheShape,
+  type ModelDefinition,
+  type ModelFacts,
+} from "../../models/model.ts";
+import { MIN_CONTEXT } from "./memory_budget.ts";
+import {
+  configFormats,
+  countParameters,
+  devicesFor,
+  type Fit,
+  layOut,
+  type ParameterCount,
+  WEIGHT_TYPES,
+  weightTypeBytes,
+} from "./sizing.ts";
+
+export interface InspectOptions {
+  /** Bytes of one device, each to be answered for. Default 8, 24, 80 and 141 GiB. */
+  readonly deviceMemory?: readonly number[] | undefined;
+  /** Share of it for weights and KV cache. Default 0.88. */
+  readonly memFractionStatic?: number | undefined;
+  /** Tokens of one sequence. Default, and at most: what the model is defined for. */
+  readonly contextLength?: number | undefined;
+  /** Sequences of that length to be cached at once. Default 1. */
+  readonly concurrency?: number | undefined;
+}
+
+export interface CheckpointReport {
+  /** Path or address. */
+  readonly name: string;
+  readonly architecture: string;
+  readonly layers: number;
+  readonly hiddenSize: number;
+  readonly attention: AttentionFacts;
+  /** Positions that the model is defined for. */
+  readonly contextLength: number;
+  readonly vocabularySize: number;
+  readonly experts: ModelFacts["experts"];
+  readonly tiedEmbeddings: boolean;
+  /** As published; `method` is "none" for plain weights. */
+  readonly quantization: Quantization;
+  readonly parameters: ParameterCount;
+  /** What the files hold; undefined while some are missing. */
+  readonly stored: StoredBytes | undefined;
+  /** Files of weights that are not there. */
+  readonly missing: readonly string[];
+  /** Why it cannot be loaded as it is. */
+  readonly problem: string | undefined;
+  /** Bytes of one token's keys and values, by how the cache stores them. */
+  readonly cacheBytesPerToken: {
+    readonly bf16: number;
+    readonly f32: number;
+    readonly fp8: number;
+  };
+  /** What the devices are asked to hold beside the weights. */
+  readonly demand: Demand;
+  readonly weights: readonly WeightsReport[];
+}
+
+export interface StoredBytes {
+  readonly total: number;
+  /** By element type, as the files spell it. */
+  readonly byDtype: Readonly<Record<string, number>>;
+  /** Of tensors that nothing reads, as those of multi-token prediction. */
+  readonly unused: number;
+}
+
+export interface Demand {
+  readonly contextLength: number;
+  readonly concurrency: number;
+  /** BF16 keys and values of so many tokens. */
+  readonly cacheBytes: number;
+  readonly memFractionStatic: number;
+}
+
+/** The same weights in one form. */
+export interface WeightsReport {
+  /**
+   * "published", a value of the option `quantization` that applies, or the weight type that a
+   * checkpoint of this shape could have: "fp8", "bf16", "awq", "int8".
+   */
+  readonly form: string;
+  readonly kind: "published" | "upload" | "shape";
+  /** Undefined where the shape does not come in this form, as `problem` says. */
+  readonly gpuBytes: number | undefined;
+  readonly problem: string | undefined;
+  /** One for each `deviceMemory`; without `fit` it does not fit on any number of them. */
+  readonly devices: readonly { readonly deviceMemory: number; readonly fit: Fit | undefined }[];
+}
+
+const GIB = 2 ** 30;
+const DEVICE_MEMORIES = [8 * GIB, 24 * GIB, 80 * GIB, 141 * GIB] as const;
+const UPLOAD_VALUES = ["fp8", "int8", "int4"] as const;
+const SINGLE_FILE = "model.safetensors";
+const INDEX_FILE = "model.safetensors.index.json";
+/** `torch_dtype` of config.json. */
+const PLAIN_DTYPES: ReadonlyMap<string, Dtype> = new Map([
+  ["float32", "F32"],
+  ["float16", "F16"],
+  ["bfloat16", "BF16"],
+]);
+
+/**
+ * @throws {CheckpointError | UnsupportedError} when config.json is missing, wrong or of a model that
+ * is not supported. Missing or damaged weights are told in the report.
+ * @throws {InvalidRequestError} naming an option that is out of range.
+ */
+export async function inspectCheckpoint(
+  source: WeightSource,
+  options: InspectOptions = {},
+): Promise<CheckpointReport> {
+  const config = await readConfig(source);
+  const plain = PLAIN_DTYPES.get(torchDtype(config) ?? "") ?? "BF16";
+  const quantization = await detectQuantization(source, config);
+  const definition = architectureOf(config).define(config, quantization);
+  const { facts, shape } = definition;
+  const { attention, experts, tiedEmbeddings } = facts;
+  const perToken = (dtype: CacheDtype) => bytesPerToken(kvCacheShape(shape, dtype));
+  const demand = demandOf(options, shape.contextLength, perToken("bf16"));
+  const opened = await open(source);
+  const held = opened instanceof Checkpoint ? opened : undefined;
+  const published = publish(definition, held, { quantization, plain });
+  return {
+    name: source.name,
+    architecture: definition.architecture,
+    layers: shape.layers,
+    hiddenSize: shape.hiddenSize,
+    attention,
+    contextLength: shape.contextLength,
+    vocabularySize: shape.vocabularySize,
+    experts: experts && pick(experts),
+    tiedEmbeddings,
+    quantization,
+    parameters: countParameters(definition),
+    stored: held && storedBytes(held, published.wanted),
+    missing: held ? [] : await missingFiles(source),
+    problem: opened instanceof CheckpointError ? opened.message : published.problem,
+    cacheBytesPerToken: {
+      bf16: perToken("bf16"),
+      f32: perToken("f32"),
+      fp8: perToken("fp8_e4m3"),
+    },
+    demand,
+    weights: weightsOf(published, definition, { demand, options }),
+  };
+}
+
+/** Not a field of its own: every reader of the config may pass it over. */
+function torchDtype(config: ConfigReader): string | undefined {
+  const older = config.string("torch_dtype", { fallback: undefined });
+  return config.string("dtype", { fallback: older });
+}
+
+/** Without what an architecture keeps beside the numbers. */
+function pick({ routed, perToken, shared }: NonNullable<ModelFacts["experts"]>) {
+  return { routed, perToken, shared };
+}
+
+function demandOf(options: InspectOptions, modelContext: number, bytesPerToken: number): Demand {
+  const { contextLength = modelContext, concurrency = 1, memFractionStatic = 0.88 } = options;
+  const refuse = (field: keyof InspectOptions, rule: string) => {
+    throw new InvalidRequestError(
+      `Cannot use ${field} ${options[field]}: it must be ${rule}`,
+      field,
+    );
+  };
+  const isWhole = Number.isSafeInteger;
+  if (!isWhole(contextLength) || contextLength < MIN_CONTEXT || contextLength > modelContext) {
+    refuse("contextLength", `a whole number from ${MIN_CONTEXT} to ${modelContext}`);
+  }
+  if (!isWhole(concurrency) || concurrency < 1) {
+    refuse("concurrency", "a whole number of at least 1");
+  }
+  if (!(memFractionStatic > 0 && memFractionStatic <= 1)) {
+    refuse("memFractionStatic", "above 0 and at most 1");
+  }
+  if (options.deviceMemory?.some((bytes) => !isWhole(bytes) || bytes < 1)) {
+    refuse("deviceMemory", "whole numbers of at least 1");
+  }
+  const cacheBytes = contextLength * concurrency * bytesPerToken;
+  return { contextLength, concurrency, cacheBytes, memFractionStatic };
+}
+
+async function open(source: WeightSource): Promise<Checkpoint | CheckpointError> {
+  try {
+    return await Checkpoint.open(source);
+  } catch (error) {
+    if (error instanceof CheckpointError) return error;
+    throw error;
+  }
+}
+
+interface Published {
+  readonly gpuBytes: number | undefined;
+  readonly problem: string | undefined;
+  /** Names of the tensors that the model reads. */
+  readonly wanted: ReadonlySet<string>;
+  readonly formats: (uploadTo?: UploadTarget) => MatrixFormats;
+  /** Values of `--quantization` that make less of the weights. */
+  readonly uploads: ReadonlyMap<string, UploadTarget>;
+}
+
+function publish(
+  definition: ModelDefinition,
+  checkpoint: Checkpoint | undefined,
+  given: { readonly quantization: Quantization; readonly plain: Dtype },
+): Published {
+  const { quantization, plain } = given;
+  const tensors = checkpoint?.tensors;
+  const formats = (uploadTo?: UploadTarget) =>
+    tensors === undefined
+      ? configFormats(quantization, { plain, uploadTo })
+      : new MatrixFormats({ tensor: (name) => tensors.get(name), quantization, uploadTo });
+  const matrix = [...(tensors ?? [])].find(([name]) => name.endsWith("_proj.weight"))?.[1];
+  const uploads = uploadTargets(quantization, matrix?.dtype ?? plain);
+  let gpuBytes: number | undefined;
+  let wanted: ReadonlySet<string> = new Set();
+  try {
+    const { model, weightBytes } = layOut(definition, formats());
+    gpuBytes = weightBytes;
+    wanted = new Set(model.specs.map(({ name }) => name));
+    checkpoint?.check(model.specs, { ignored: (name) => model.ignores(name) });
+    return { gpuBytes, problem: undefined, wanted, formats, uploads };
+  } catch (error) {
+    return { gpuBytes, problem: problemOf(error), wanted, formats, uploads };
+  }
+}
+
+function uploadTargets(quantization: Quantization, dtype: string): Map<string, UploadTarget> {
+  const targets = new Map<string, UploadTarget>();
+  // Weights in FP8 may lack a method, and nothing is quantized twice.
+  if (quantization.method !== "none" || ![...PLAIN_DTYPES.values()].some((one) => one === dtype)) {
+    return targets;
+  }
+  for (const value of UPLOAD_VALUES) {
+    const { uploadTo } = checkQuantizationOption(value, quantization, dtype);
+    if (uploadTo !== undefined) targets.set(value, uploadTo);
+  }
+  return targets;
+}
+
+/** The sentence of an error that belongs into the report; any other is thrown on. */
+function problemOf(error: unknown): string {
+  if (error instanceof UnsupportedError || error instanceof CheckpointError) return error.message;
+  throw error;
+}
+
+function storedBytes({ tensors }: Checkpoint, wanted: ReadonlySet<string>): StoredBytes {
+  const byDtype: Record<string, number> = {};
+  let total = 0;
+  let unused = 0;
+  for (const [name, { dtype, byteLength }] of tensors) {
+    byDtype[dtype] = (byDtype[dtype] ?? 0) + byteLength;
+    total += byteLength;
+    if (!wanted.has(name)) unused += byteLength;
+  }
+  return { total, byDtype, unused };
+}
+
+/** The weights that are named somewhere and are not there. */
+async function missingFiles(source: WeightSource): Promise<readonly string[]> {
+  const present = new Set((await source.list()).map(({ name }) => name));
+  if (present.has(SINGLE_FILE)) return [];
+  // An index that is no JSON is what opening has failed at.
+  const index = await readOptionalJson(source, INDEX_FILE).catch(() => ({}));
+  if (index === undefined) return [SINGLE_FILE];
+  const map = isJsonObject(index) && isJsonObject(index.weight_map) ? index.weight_map : {};
+  const shards = new Set(Object.values(map).filter((name) => typeof name === "string"));
+  return [...shards].filter((name) => !present.has(name)).sort();
+}
+
+function weightsOf(
+  { gpuBytes, problem, formats, uploads }: Published,
+  definition: ModelDefinition,
+  { demand, options }: { readonly demand: Demand; readonly options: InspectOptions },
+): WeightsReport[] {
+  const { facts, shape } = definition;
+  const { contextLength, concurrency, memFractionStatic } = demand;
+  const memories = options.deviceMemory ?? DEVICE_MEMORIES;
+  const devices = (weightBytes: number) =>
+    memories.map((deviceMemory) => ({
+      deviceMemory,
+      fit: devicesFor({
+        weightBytes,
+        bytesPerToken: bytesPerToken(kvCacheShape(shape, "bf16")),
+        tokens: contextLength * concurrency,
+        deviceMemory,
+        memFractionStatic,
+        attention: facts.attention,
+      }),
+    }));
+  const measured = (form: string, kind: WeightsReport["kind"], measure: () => number) => {
+    try {
+      const gpuBytes = measure();
+      return { form, kind, gpuBytes, problem: undefined, devices: devices(gpuBytes) };
+    } catch (error) {
+      return { form, kind, gpuBytes: undefined, problem: problemOf(error), devices: [] };
+    }
+  };
+  const published: WeightsReport = {
+    form: "published",
+    kind: "published",
+    gpuBytes,
+    problem: gpuBytes === undefined ? problem : undefined,
+    devices: gpuBytes === undefined ? [] : devices(gpuBytes),
+  };
+  const uploaded = [...uploads].map(([value, uploadTo]) =>
+    measured(value, "upload", () => layOut(definition, formats(uploadTo)).weightBytes),
+  );
+  const shaped = WEIGHT_TYPES.map((type) =>
+    measured(type, "shape", () => weightTypeBytes(definition, type)),
+  );
+  return [published, ...uploaded, ...shaped];
+}

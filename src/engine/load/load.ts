@@ -1,0 +1,342 @@
+/**
+ * From an opened checkpoint to a model that can run.
+ *
+ * | phase | what is done |
+ * |---|---|
+ * | `prepareLoad` | everything is decided: definition, sizes, memory |
+ * | `agreeOnSizes` | ranks find that they load the same |
+ * | `tryAdapter` | the self-test runs; how the adapter multiplies is decided |
+ * | `allocate` | the model, its cache and its plan are on the device, empty |
+ * | `readWeights` | weights are streamed to their places, while the driver compiles |
+ * | `openCodec` | pages can be carried to the host, where an option asks for it |
+ * | `compilePipelines` | every pipeline has been launched once |
+ * | `tryModel` | the model shows that it is batch invariant |
+ *
+ * @module
+ */
+import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
+import type { SelfTestReport } from "../../../kernels/self_test.ts";
+import { KvCache } from "../../cache/kv_cache.ts";
+import { PageCodec } from "../../cache/page_codec.ts";
+import { PageCopier } from "../../cache/page_copier.ts";
+import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { modelHash } from "../../checkpoint/model_hash.ts";
+import { DeviceError } from "../../errors.ts";
+import type { EngineStatus } from "../../generation.ts";
+import { adapterName, allocating, lossOf } from "../../gpu/device.ts";
+import { DeviceMemory } from "../../gpu/memory.ts";
+import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
+import { Recorder } from "../../gpu/recorder.ts";
+import {
+  type QuantizationError,
+  QuantizingUpload,
+} from "../../layers/weights/quantizing_upload.ts";
+import { RepackingUpload } from "../../layers/weights/repacking_upload.ts";
+import { StagedUpload } from "../../layers/weights/staged_upload.ts";
+import type { Model, ModelDefinition } from "../../models/model.ts";
+import { agree } from "../../parallel/agree.ts";
+import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
+import type { ResolvedOptions } from "../resolve_options.ts";
+import { ModelRunner } from "../step/model_runner.ts";
+import { matricesOf } from "./class_layout.ts";
+import { invarianceFailures } from "./invariance.ts";
+import type { LoadOptions } from "./load_options.ts";
+import { type MemoryBudget, megabytes } from "./memory_budget.ts";
+import { type PreparedLoad, prepareLoad } from "./prepare_load.ts";
+import { requirePromise, testAdapter } from "./test_adapter.ts";
+
+export interface LoadedModel {
+  readonly device: GPUDevice;
+  readonly definition: ModelDefinition;
+  readonly options: ResolvedOptions;
+  /** Whether a token has other bits as part of a prompt than as one that was generated. */
+  readonly promptsDiffer: boolean;
+  /** Operands and sizes of the matrices of class mma128; absent without them. */
+  readonly matrices: string | undefined;
+  readonly memoryBudget: MemoryBudget;
+  readonly runner: ModelRunner;
+  /** Of the checkpoint; absent where nothing has to be told from another. */
+  readonly hash: string | undefined;
+  /** Carries pages to host memory; absent where no option asks for it. */
+  readonly codec: PageCodec | undefined;
+  /** Copies pages that requests share in part; absent where they share nothing. */
+  readonly copier: PageCopier | undefined;
+  /** What the start-up self-test found on this adapter. */
+  readonly selfTest: SelfTestReport;
+  /** The part of the engine's status that never changes. */
+  readonly figures: Pick<
+    EngineStatus,
+    "maxRunningRequests" | "weightBytes" | "cacheBytes" | "batchInvariant" | "numericClasses"
+  >;
+  /** How far each matrix that was quantized while it was uploaded is from its numbers. */
+  readonly quantizationErrors: readonly QuantizationError[];
+  /** What was compiled, and how long each took. */
+  readonly pipelines: readonly CompiledPipeline[];
+  destroy(): void;
+}
+
+/**
+ * Checks everything that can be checked before the device is touched, then loads.
+ *
+ * @throws {UnsupportedError} naming the tensor that so many ranks cannot share.
+ * @throws {GroupError} when another rank fails, or loads with other options.
+ */
+export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadedModel> {
+  const { communicator = ONE_RANK } = given;
+  try {
+    return await load(checkpoint, given, communicator);
+  } catch (error) {
+    communicator.abort(`it could not load the model: ${(error as Error).message}`);
+    throw error;
+  }
+}
+
+/** What the phases of a load share. */
+interface Loading {
+  readonly checkpoint: Checkpoint;
+  readonly given: LoadOptions;
+  readonly communicator: Communicator;
+  readonly prepared: PreparedLoad;
+  readonly recorder: Recorder;
+  readonly memory: DeviceMemory;
+  /** What goes with the model, or when the load fails. */
+  readonly owned: { destroy(): void }[];
+}
+
+async function load(
+  checkpoint: Checkpoint,
+  given: LoadOptions,
+  communicator: Communicator,
+): Promise<LoadedModel> {
+  const prepared = await prepareLoad(checkpoint, given);
+  await agreeOnSizes(communicator, prepared, given);
+  given.onPlan?.(prepared.startSizes);
+  const { device, limits } = prepared;
+  const recorder = new Recorder(device);
+  const memory = new DeviceMemory(limits, device);
+  const owned: Loading["owned"] = [recorder, memory];
+  const destroy = () => {
+    communicator.abort("its model is not loaded any more");
+    for (const one of owned) one.destroy();
+  };
+  try {
+    const loading = { checkpoint, given, communicator, prepared, recorder, memory, owned };
+    return { ...(await loadPrepared(loading)), destroy };
+  } catch (error) {
+    destroy();
+    const loss = await lossOf(device);
+    if (loss === undefined) throw error;
+    const cause = { cause: error };
+    throw new DeviceError(`Cannot load the model: the device is lost (${loss.message})`, cause);
+  }
+}
+
+/** Every phase that touches the device, in order. */
+async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destroy">> {
+  const { device, definition, options, promptsDiffer, memoryBudget } = loading.prepared;
+  const { report, layout, matrices } = await tryAdapter(loading);
+  const uploads = openUploads(loading, layout);
+  const allocated = await allocate(loading, layout, uploads);
+  const { model, runner, copier } = allocated;
+  // Meanwhile the driver compiles what was bound.
+  const quantizationErrors = await readWeights(loading, model, uploads);
+  const hash = await hashIfNeeded(loading);
+  const codec = openCodec(loading, { ...allocated, matrices, hash });
+  const pipelines = await compilePipelines(loading);
+  const selfTest = await tryModel(loading, { model, runner, report });
+  return {
+    device,
+    definition,
+    options,
+    promptsDiffer,
+    matrices,
+    memoryBudget,
+    runner,
+    hash,
+    codec,
+    copier,
+    selfTest,
+    figures: {
+      maxRunningRequests: options.maxRunningRequests,
+      weightBytes: memoryBudget.weightBytes,
+      cacheBytes: memoryBudget.cacheBytes,
+      batchInvariant: selfTest.batchInvariant,
+      numericClasses: model.numericClasses,
+    },
+    quantizationErrors,
+    pipelines,
+  };
+}
+
+/** @throws {GroupError} on every rank, when one of them is about to load something else. */
+function agreeOnSizes(
+  communicator: Communicator,
+  { definition, options, oneForm, memoryBudget }: PreparedLoad,
+  { quantization = "as published", numericClass = "auto" }: LoadOptions,
+): Promise<void> {
+  return agree(communicator, "what they load", {
+    architecture: definition.architecture,
+    quantization,
+    contextLength: options.contextLength,
+    cacheTokens: memoryBudget.cacheTokens,
+    cacheDtype: options.cacheDtype,
+    pageSize: options.pageSize,
+    maxRowsPerStep: options.maxRows,
+    maxRunningRequests: options.maxRunningRequests,
+    decodeBuckets: options.decodeBuckets.join(),
+    quantizeActivations: options.quantizeActivations,
+    numericClass,
+    oneForm,
+  });
+}
+
+/** What the adapter's self-test found, and how the adapter is to multiply. */
+async function tryAdapter({ prepared, given, recorder, communicator }: Loading) {
+  const { report, layout } = await testAdapter(prepared, { ...given, recorder });
+  const matrices = matricesOf(layout);
+  if (matrices !== undefined) {
+    // How an adapter adds products up is its own affair, and what every rank has whole must be the same.
+    const adapter = adapterName(prepared.device);
+    await agree(communicator, "what they multiply by", { matrices, adapter });
+  }
+  return { report, layout, matrices };
+}
+
+interface Uploads {
+  readonly staged: StagedUpload;
+  readonly quantizing: QuantizingUpload | undefined;
+  readonly repacking: RepackingUpload;
+}
+
+/** The ways of weights to the GPU that pass through a kernel. */
+function openUploads({ prepared, owned }: Loading, layout: LinearLayout): Uploads {
+  const staged = new StagedUpload(prepared.device);
+  const quantizing = prepared.uploadTo && new QuantizingUpload(staged);
+  const repacking = new RepackingUpload(staged, layout.tuning?.repacks === true);
+  owned.push(staged);
+  if (quantizing !== undefined) owned.push(quantizing);
+  return { staged, quantizing, repacking };
+}
+
+/** Everything that the model has on the device, empty. */
+async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads) {
+  const { prepared, recorder, memory, communicator, owned } = loading;
+  const { device, options, oneForm, memoryBudget } = prepared;
+  const weights = `${megabytes(memoryBudget.weightBytes)} of weights`;
+  const model = await allocating(device, weights, () =>
+    prepared.create({ memory, layout, uploads }),
+  );
+  const rest = `${megabytes(memoryBudget.cacheBytes)} of KV cache, and activations`;
+  return allocating(device, rest, () => {
+    const cache = new KvCache(device, prepared.cacheShape, memoryBudget.cacheTokens);
+    owned.push(cache);
+    const { prefixCache, pageSize } = options;
+    const copier = prefixCache ? new PageCopier(device, cache, pageSize) : undefined;
+    if (copier !== undefined) owned.push(copier);
+    const runner = new ModelRunner({
+      ...prepared.sizes,
+      recorder,
+      memory,
+      model,
+      cache,
+      oneForm,
+      communicator,
+      buckets: options.decodeBuckets,
+    });
+    owned.push(runner);
+    return { model, runner, cache, copier };
+  });
+}
+
+/** Streams the weights to their places; how far those are off that were quantized on the way. */
+async function readWeights(
+  { checkpoint, given }: Loading,
+  model: Model,
+  { quantizing, staged }: Uploads,
+): Promise<readonly QuantizationError[]> {
+  await checkpoint.load(model.specs, {
+    ...(given.signal && { signal: given.signal }),
+    onProgress: ({ loadedBytes, totalBytes }) =>
+      given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
+  });
+  const errors = (await quantizing?.report()) ?? [];
+  quantizing?.destroy();
+  staged.destroy();
+  return errors;
+}
+
+function movesPages({ options }: PreparedLoad): boolean {
+  return options.retractionMemory > 0 || options.prefixStore !== undefined;
+}
+
+/** Where the model, or what it has computed, may have to be told from another's. */
+async function hashIfNeeded({ checkpoint, given, prepared }: Loading): Promise<string | undefined> {
+  const mayBeReadAgain = typeof given.device === "function";
+  return movesPages(prepared) || mayBeReadAgain ? modelHash(checkpoint) : undefined;
+}
+
+function openCodec(
+  { prepared, communicator, owned }: Loading,
+  made: {
+    readonly model: Model;
+    readonly cache: KvCache;
+    readonly matrices: string | undefined;
+    readonly hash: string | undefined;
+  },
+): PageCodec | undefined {
+  if (!movesPages(prepared)) return undefined;
+  const { model, cache, matrices, hash } = made;
+  const { device, options, uploadTo, oneForm } = prepared;
+  const { pageSize, quantizeActivations } = options;
+  const codec = new PageCodec(device, {
+    cache,
+    pageSize,
+    modelHash: hash!,
+    numerics: JSON.stringify({
+      classes: model.numericClasses,
+      matrices,
+      uploadTo,
+      quantizeActivations,
+      oneForm,
+      // Each rank has pages of its own heads.
+      ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
+    }),
+  });
+  owned.push(codec);
+  return codec;
+}
+
+/** Waits for what the driver compiles, and launches each pipeline once. */
+function compilePipelines({ recorder, given }: Loading): Promise<readonly CompiledPipeline[]> {
+  return recorder.pipelines.launchAll((done, total) =>
+    given.onProgress?.({ phase: "pipelines", done, total }),
+  );
+}
+
+/**
+ * The adapter's report with what the model itself has shown.
+ *
+ * @throws {DeviceError} when an option promises what the adapter does not keep.
+ */
+async function tryModel(
+  { prepared, given }: Loading,
+  made: {
+    readonly model: Model;
+    readonly runner: ModelRunner;
+    readonly report: SelfTestReport;
+  },
+): Promise<SelfTestReport> {
+  const { model, runner, report } = made;
+  const { triesInvariance = true } = given;
+  const dtypes = [...model.weightFormats.keys()];
+  const trial = { ...prepared, runner, dtypes, findsBest: model.findsBest };
+  const unequal = triesInvariance ? await invarianceFailures(trial) : [];
+  const selfTest = withFailures(report, unequal);
+  requirePromise(prepared.options, selfTest);
+  return selfTest;
+}
+
+function withFailures(report: SelfTestReport, unequal: readonly string[]): SelfTestReport {
+  if (unequal.length === 0) return report;
+  return { ...report, batchInvariant: false, failures: [...report.failures, ...unequal] };
+}

@@ -1,0 +1,26 @@
+/**
+ * What a model is loaded with: the engine's options, and what only a load on its own can be told.
+ *
+ * @module
+ */
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { EngineOptions } from "../engine_options.ts";
+
+export interface LoadOptions extends EngineOptions {
+  /** Rows of a batch whose logits may be wanted. Default `logitRowCount`. */
+  readonly maxLogitRows?: number;
+  /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
+  readonly maxBindingSize?: number;
+  /**
+   * Whether the loaded model is tried for batch invariance. Default true; tests that load many models
+   * go without.
+   */
+  readonly triesInvariance?: boolean;
+  /**
+   * The ranks that share the model: each loads its part, and all run the same batches. A rank that
+   * fails, or whose model is destroyed, leaves the group. Default: one rank.
+   */
+  readonly communicator?: Communicator;
+  /** Ends the reading of weights; the load then rejects with its reason. */
+  readonly signal?: AbortSignal;
+}

@@ -1,0 +1,256 @@
+/**
+ * What is decided before anything of a model is allocated: its definition, its sizes, where the
+ * memory goes, and how kernels run on the adapter.
+ *
+ * @module
+ */
+import { orderOf } from "../../../kernels/linear/weights/weight_order.ts";
+import type { KvCacheShape } from "../../cache/kv_cache.ts";
+import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import type { UploadTarget } from "../../checkpoint/quantization_option.ts";
+import { DeviceError } from "../../errors.ts";
+import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
+import { requireTuning } from "../../gpu/require_tuning.ts";
+import {
+  attentionTuning,
+  PLAIN_TUNING,
+  type Tuning,
+  tuningFor,
+  withoutStaged,
+} from "../../gpu/tuning.ts";
+import type { LayerContext } from "../../layers/layer_context.ts";
+import {
+  type CreateOptions,
+  kvCacheShape,
+  type Model,
+  type ModelDefinition,
+  type ModelShape,
+} from "../../models/model.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
+import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
+import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
+import { defineModel } from "./define_model.ts";
+import type { LoadOptions } from "./load_options.ts";
+import { budgetMemory, type MemoryBudget } from "./memory_budget.ts";
+import { type StartSizes, startSizes } from "./start_sizes.ts";
+
+export interface PreparedLoad {
+  readonly definition: ModelDefinition;
+  readonly device: GPUDevice;
+  readonly limits: MemoryLimits;
+  readonly options: ResolvedOptions;
+  /** How launches over weights are shared out. */
+  readonly tuning: Tuning;
+  /** Whether prompts run in the form that generated tokens have. */
+  readonly oneForm: boolean;
+  /** Whether a token has other bits as part of a prompt than as one that was generated. */
+  readonly promptsDiffer: boolean;
+  /** What plain weights are quantized to on their way to the GPU. */
+  readonly uploadTo: UploadTarget | undefined;
+  /** The model in a ledger. */
+  readonly measured: Model;
+  readonly cacheShape: KvCacheShape;
+  readonly memoryBudget: MemoryBudget;
+  /** What the caller is told of this. */
+  readonly startSizes: StartSizes;
+  /** Of the tensors of a step. */
+  readonly sizes: BatchLimits;
+  /** Lays the model out in memory. */
+  create(context: Omit<LayerContext, "formats" | "communicator">): Model;
+}
+
+/**
+ * Reads no weight and allocates nothing.
+ *
+ * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
+ * @throws {InvalidRequestError} naming an option that is out of range.
+ * @throws {DeviceError} with figures when the model does not fit.
+ */
+export async function prepareLoad(
+  checkpoint: Checkpoint,
+  given: LoadOptions,
+): Promise<PreparedLoad> {
+  const { communicator = ONE_RANK } = given;
+  const defined = await defineModel(checkpoint, given.quantization, communicator);
+  const { definition, uploadTo, formats } = defined;
+  const { shape } = definition;
+  const wanted = resolveOptions(given, shape.contextLength);
+
+  const device = typeof given.device === "function" ? await given.device() : given.device;
+  const limits = limitsOf(device, given);
+  const tuning = chooseTuning(device, given);
+  const counting = new DeviceMemory(limits);
+  const { maxTensorBytes } = counting;
+  const forms = promptForms(wanted, shape, given);
+  const { oneForm } = forms;
+  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes });
+
+  const modelOptions = {
+    ...options,
+    maxDecodeRows: oneForm ? options.maxRows : options.maxRunningRequests,
+  };
+  const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
+  const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
+  const weightBytes = counting.bytes("weights");
+
+  const cacheShape = kvCacheShape(shape, options.cacheDtype);
+  const fitted = { shape, options, oneForm, maxTensorBytes };
+  const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
+  const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
+  const { maxLogitRows } = given;
+  const sizes = batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows });
+  const { contextLength, prefillCapacity } = sizes;
+  const isPlain = given.tuning === undefined && weightBytes < STAGED_WEIGHT_BYTES;
+  return {
+    definition,
+    device,
+    limits,
+    options,
+    ...forms,
+    uploadTo,
+    measured,
+    cacheShape,
+    memoryBudget,
+    startSizes: startSizes(memoryBudget, { given, wanted, fitted: options }),
+    tuning: isPlain ? withoutStaged(tuning) : tuning,
+    sizes,
+    create: (context) =>
+      definition.create({
+        ...modelOptions,
+        ...context,
+        formats: formats(),
+        contextLength,
+        prefillCapacity,
+      }),
+  };
+}
+
+/** The model in a ledger, whose weights the checkpoint has. */
+function measureModel(
+  checkpoint: Checkpoint,
+  definition: ModelDefinition,
+  options: Omit<CreateOptions, "prefillCapacity">,
+): Model {
+  // Nothing that is counted depends on the capacity.
+  const measured = definition.create({ ...options, prefillCapacity: 0 });
+  checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
+  return measured;
+}
+
+/** Of one buffer and one binding, as the adapter has them or as it is taken to have them. */
+function limitsOf(
+  { limits }: GPUDevice,
+  { maxBindingSize = Number.POSITIVE_INFINITY }: Pick<LoadOptions, "maxBindingSize">,
+): MemoryLimits {
+  const { maxBufferSize, maxStorageBufferBindingSize } = limits;
+  return {
+    maxBufferSize,
+    maxStorageBufferBindingSize: Math.min(maxStorageBufferBindingSize, maxBindingSize),
+  };
+}
+
+/**
+ * Weights that staged forms are for, unless a caller asks for them: of fewer, launches take longer
+ * than what they do, and pipelines longer to compile than prompts to run.
+ */
+const STAGED_WEIGHT_BYTES = 64 * 2 ** 20;
+
+/** @throws {InvalidRequestError} when the caller's tuning is none that kernels can have. */
+function chooseTuning(
+  { adapterInfo }: GPUDevice,
+  { tunedKernels = true, tuning }: Pick<LoadOptions, "tunedKernels" | "tuning">,
+): Tuning {
+  const wanted = tuning === undefined ? tuningFor(adapterInfo) : requireTuning(tuning);
+  return tunedKernels ? wanted : PLAIN_TUNING;
+}
+
+/** Whether prompts run as generated tokens do, and whether their bits are others. */
+function promptForms(
+  { deterministicInference }: ResolvedOptions,
+  shape: ModelShape,
+  { numericClass }: Pick<LoadOptions, "numericClass">,
+): Pick<PreparedLoad, "oneForm" | "promptsDiffer"> {
+  const classesDiffer = numericClass === "mma128";
+  return {
+    oneForm: deterministicInference && shape.promptsDiffer,
+    promptsDiffer: !deterministicInference && (shape.promptsDiffer || classesDiffer),
+  };
+}
+
+/** Takes back rows and sequences until the widest activations fit one binding. */
+function fitRows(
+  options: ResolvedOptions,
+  { maxRowBytes }: Pick<ModelShape, "maxRowBytes">,
+  { oneForm, maxTensorBytes }: { readonly oneForm: boolean; readonly maxTensorBytes: number },
+): ResolvedOptions {
+  const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
+  const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
+  const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
+  const running = Math.min(options.maxRunningRequests, maxRows, generated);
+  if (running < 1) {
+    throw new DeviceError(
+      `Cannot compute in a context of ${options.contextLength} tokens: this adapter binds ${maxTensorBytes} bytes`,
+    );
+  }
+  return {
+    ...options,
+    maxRows,
+    maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
+    maxRunningRequests: running,
+  };
+}
+
+/** A model as it fits the adapter. */
+interface FittedModel {
+  readonly shape: ModelShape;
+  readonly options: ResolvedOptions;
+  readonly oneForm: boolean;
+  /** Bytes of one binding. */
+  readonly maxTensorBytes: number;
+}
+
+/** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
+function budgetModel(
+  { shape, options, oneForm, maxTensorBytes }: FittedModel,
+  counted: { readonly weightBytes: number; readonly cache: KvCacheShape },
+): MemoryBudget {
+  const { maxTotalTokens, maxRunningRequests, contextLength } = options;
+  return budgetMemory({
+    ...options,
+    ...counted,
+    workspace: {
+      ...options,
+      splitLength: shape.splitLength,
+      expandedEntry: oneForm ? undefined : shape.expandedEntry,
+    },
+    wantedTokens: maxTotalTokens ?? maxRunningRequests * contextLength,
+    wantedIsGiven: maxTotalTokens !== undefined,
+    maxTensorBytes,
+  });
+}
+
+/** The largest batch that tensors of a step are made for. */
+function batchLimits(
+  { shape, options, oneForm, maxTensorBytes }: FittedModel,
+  decided: {
+    readonly memoryBudget: MemoryBudget;
+    /** Whether attention shares reads wherever it can. */
+    readonly sharesReads: boolean;
+    readonly maxLogitRows: number | undefined;
+  },
+): BatchLimits {
+  const { maxRows, pageSize, maxRunningRequests: maxSequences } = options;
+  const { cacheTokens, prefillCapacity } = decided.memoryBudget;
+  return {
+    shape,
+    pageSize,
+    contextLength: Math.min(options.contextLength, cacheTokens),
+    maxRows,
+    maxLogitRows:
+      decided.maxLogitRows ??
+      logitRowCount(shape.vocabularySize, { maxSequences, maxRows, maxTensorBytes }),
+    maxSequences,
+    prefillCapacity,
+    sharesReads: oneForm || decided.sharesReads,
+  };
+}

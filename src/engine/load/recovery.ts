@@ -1,0 +1,279 @@
+/**
+ * The model that an engine runs, and how it comes onto another device when its own is lost.
+ *
+ * Devices go without notice: a driver starts again, a browser ends its GPU process, a machine sleeps.
+ * Where a factory opens devices, the checkpoint is read again onto the next one and laid out as it was.
+ * What the GPU held is gone; the step loop has to compute it again.
+ *
+ * Tries are numbered since the last token that a step sampled, or since a device has lasted a minute:
+ * what loses every device again, such as a step that a driver takes for stuck, ends with an error.
+ *
+ * @module
+ */
+import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import type { WeightSource } from "../../checkpoint/source.ts";
+import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { adapterName, lossOf } from "../../gpu/device.ts";
+import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
+import type { PageCarrier } from "../schedule/retraction_memory.ts";
+import { type LoadedModel, loadModel } from "./load.ts";
+import type { LoadOptions } from "./load_options.ts";
+
+/** Seconds before each try. */
+const WAITS: readonly number[] = [0, 1, 2, 4, 8];
+/** A device that lasts so many milliseconds is not lost again for the same reason. */
+const STEADY_MS = 60_000;
+
+export interface RecoverableModelOptions {
+  /** What the model was loaded from, and is read from again. */
+  readonly source: WeightSource;
+  /** What it was loaded with. */
+  readonly options: LoadOptions;
+  /** Called when its device is lost, unless the model is closed. */
+  readonly onLost: (loss: DeviceError) => void;
+}
+
+export class RecoverableModel {
+  readonly #options: RecoverableModelOptions;
+  readonly #waits: readonly number[];
+  readonly #closing = new AbortController();
+  #current: LoadedModel;
+  #loadedAt = performance.now();
+  /** Why its device is gone. */
+  #reason: string | undefined;
+  #recoveries = 0;
+  /** Waits that are used up. */
+  #tries = 0;
+
+  /** @param loaded From `source`, with `options`. */
+  constructor(loaded: LoadedModel, given: RecoverableModelOptions) {
+    this.#options = given;
+    this.#waits = given.options.recoveryWaits ?? WAITS;
+    this.#current = loaded;
+    this.#watch(loaded);
+  }
+
+  /** The model on the device it is on now; of no use while there is a `loss`. */
+  get current(): LoadedModel {
+    return this.#current;
+  }
+
+  /** Carries pages of the device that is there; absent where no option asks for it. */
+  get carrier(): PageCarrier | undefined {
+    if (this.#current.codec === undefined) return undefined;
+    const codec = () => this.#current.codec!;
+    return {
+      packedBytes: (pageCount) => codec().packedBytes(pageCount),
+      readPages: (pages) => codec().readPages(pages),
+      writePages: (bytes, pages, options) => codec().writePages(bytes, pages, options),
+    };
+  }
+
+  /** That its device is gone; undefined while it is there. */
+  get loss(): DeviceError | undefined {
+    if (this.#reason === undefined) return undefined;
+    return new DeviceError(`Cannot go on: the device is lost (${this.#reason})`);
+  }
+
+  /** Whether its device is gone, and another one is to take its place. */
+  get isRecovering(): boolean {
+    return this.#reason !== undefined && this.#isReplaceable;
+  }
+
+  get #isReplaceable(): boolean {
+    const hasFactory = typeof this.#options.options.device === "function";
+    return hasFactory && this.#waits.length > 0 && !this.#closing.signal.aborted;
+  }
+
+  /** How often there was another device. */
+  get recoveries(): number {
+    return this.#recoveries;
+  }
+
+  /** Whether something has failed because the device is gone, and another one is to take its place. */
+  async isLost(): Promise<boolean> {
+    if (this.#isReplaceable) await lossOf(this.#current.device);
+    return this.isRecovering;
+  }
+
+  /** Takes note that a step has sampled a token: devices that are lost from now on count anew. */
+  progressed(): void {
+    this.#tries = 0;
+  }
+
+  /**
+   * Replaces the device that is lost. To be called while nothing uses the model.
+   *
+   * @param isBusy Whether there are requests, whose answers must go on with the same bits.
+   * @throws {DeviceError} when every try has failed, or the next device is not like the last.
+   */
+  async recover(isBusy: () => boolean): Promise<void> {
+    const begun = performance.now();
+    if (begun - this.#loadedAt > STEADY_MS) this.#tries = 0;
+    const { signal } = this.#closing;
+    try {
+      this.#tell({ kind: "started", reason: this.#reason! });
+      // What its driver still holds is wanted for the next one.
+      discard(this.#current);
+      this.#current = await this.#replacement(isBusy);
+    } catch (error) {
+      if (!signal.aborted) this.#tell({ kind: "failed", reason: (error as Error).message });
+      throw error;
+    }
+    this.#reason = undefined;
+    this.#loadedAt = performance.now();
+    this.#recoveries += 1;
+    this.#watch(this.#current);
+    this.#tell({ kind: "finished", seconds: (this.#loadedAt - begun) / 1000 });
+  }
+
+  /** Devices that are lost from now on are not replaced, and none that is awaited. */
+  close(): void {
+    this.#closing.abort(new DeviceError("Cannot go on: the engine is closed"));
+  }
+
+  /** Frees the model on its device. */
+  destroy(): void {
+    this.#current.destroy();
+  }
+
+  #watch({ device }: LoadedModel): void {
+    device.lost.then(({ message, reason }) => {
+      if (this.#closing.signal.aborted) return;
+      this.#reason = message || reason;
+      this.#options.onLost(this.loss!);
+    });
+  }
+
+  async #replacement(isBusy: () => boolean): Promise<LoadedModel> {
+    const { signal } = this.#closing;
+    let cause: Error = this.loss!;
+    for (let isFirst = true; ; isFirst = false) {
+      const seconds = this.#waits[this.#tries];
+      if (seconds === undefined) {
+        const tries = `${this.#tries} ${this.#tries === 1 ? "try" : "tries"}`;
+        throw new DeviceError(`Cannot replace a lost device after ${tries}: ${cause.message}`, {
+          cause,
+        });
+      }
+      if (!isFirst) this.#tell({ kind: "retrying", reason: cause.message, seconds });
+      this.#tries += 1;
+      await orAborted(signal, pause(seconds, signal));
+      let loaded: LoadedModel;
+      try {
+        loaded = await orAborted(signal, this.#load());
+      } catch (error) {
+        if (signal.aborted) throw error;
+        cause = error instanceof Error ? error : new Error(String(error));
+        continue;
+      }
+      const difference = differenceOf(this.#current, loaded, isBusy());
+      if (difference === undefined) return loaded;
+      discard(loaded);
+      throw new DeviceError(`Cannot go on with another device than the lost one: ${difference}`);
+    }
+  }
+
+  /** Reads everything again; frees it, and its device, where it fails or no caller waits for it any more. */
+  async #load(): Promise<LoadedModel> {
+    const { source, options } = this.#options;
+    const { signal } = this.#closing;
+    let opened: GPUDevice | undefined;
+    const device = async () => {
+      opened = await (options.device as () => Promise<GPUDevice>)();
+      return opened;
+    };
+    try {
+      const loaded = await loadModel(await Checkpoint.open(source), {
+        ...options,
+        device,
+        signal,
+        onPlan: undefined,
+        onProgress: (progress) => this.#tell({ kind: "progress", ...progress }),
+      });
+      if (signal.aborted) discard(loaded);
+      return loaded;
+    } catch (error) {
+      opened?.destroy();
+      throw error;
+    } finally {
+      await source.close?.();
+    }
+  }
+
+  #tell(event: RecoveryEvent): void {
+    this.#options.options.onRecovery?.(event);
+  }
+}
+
+/** Frees a model with its device, which no other model uses. */
+function discard(model: LoadedModel): void {
+  model.destroy();
+  model.device.destroy();
+}
+
+/** @throws {InvalidRequestError} when one is no time to wait for. */
+export function requireWaits({ recoveryWaits = [] }: Pick<EngineOptions, "recoveryWaits">): void {
+  const wrong = recoveryWaits.find((seconds) => !(seconds >= 0 && Number.isFinite(seconds)));
+  if (wrong === undefined) return;
+  throw new InvalidRequestError(
+    `Cannot use recoveryWaits [${recoveryWaits}]: they must be seconds of at least 0`,
+    "recoveryWaits",
+  );
+}
+
+/** What of a model on its device has to stay as it is, by what it is called in messages. */
+function sizesOf({ device, options, memoryBudget, runner, hash }: LoadedModel) {
+  return {
+    // The bits of another device may be other ones, and what is stored says whose they are.
+    ...(options.prefixStore && { "the adapter": adapterName(device) }),
+    "the checkpoint": hash,
+    "slots of the cache": memoryBudget.cacheTokens,
+    "rows of a step": options.maxRows,
+    "prompt rows of a step": options.maxPrefillRows,
+    "scored rows of a step": runner.maxScoredRows,
+    "requests at once": options.maxRunningRequests,
+  };
+}
+
+/** The same for what answers depend on. */
+function numericsOf({ figures, matrices, selfTest }: LoadedModel) {
+  return {
+    "numeric classes": Object.values(figures.numericClasses).join(),
+    "subgroup matrices": matrices ?? "none",
+    "batch invariance": figures.batchInvariant,
+    "the adapter's self-test": selfTest.failures.join("; ") || "passed",
+  };
+}
+
+/** What has changed from one device to the next and must not; undefined when nothing has. */
+function differenceOf(lost: LoadedModel, next: LoadedModel, isBusy: boolean): string | undefined {
+  const factsOf = (model: LoadedModel): Readonly<Record<string, unknown>> => {
+    return { ...sizesOf(model), ...(isBusy && numericsOf(model)) };
+  };
+  const [before, after] = [factsOf(lost), factsOf(next)];
+  const name = Object.keys(before).find((key) => before[key] !== after[key]);
+  return name && `${name} changed from ${before[name]} to ${after[name]}`;
+}
+
+/** What `work` comes to, unless the signal is aborted before. */
+async function orAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, 1000 * seconds);
+    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  });
+}

@@ -1,0 +1,57 @@
+/**
+ * The sizes that a model starts with: where the memory goes, how many prompt tokens and requests a
+ * step computes, and what keeps it from more.
+ *
+ * @module
+ */
+import type { MemoryBudget } from "./memory_budget.ts";
+
+export interface StepLimit {
+  /** Prompt tokens of one step at most. */
+  readonly promptTokens: number;
+  /**
+   * What sets the number: `chunkedPrefillSize`, the rows that one submit computes, or the bytes of the
+   * widest activations, which the adapter has to bind at once.
+   */
+  readonly bound: "asked" | "rows" | "binding";
+}
+
+export interface RequestLimit {
+  /** Requests computed together at most. */
+  readonly running: number;
+  /** What would keep them from more, where more were asked for. */
+  readonly bound: "rows" | "binding";
+}
+
+/** What is decided before any weight is read; users of the library know it as `StartPlan`. */
+export interface StartSizes extends MemoryBudget {
+  readonly step: StepLimit;
+  readonly requests: RequestLimit;
+}
+
+/** Rows of a step and requests, as they were asked for or as they fit. */
+interface RowLimits {
+  readonly maxRows: number;
+  readonly maxPrefillRows: number;
+  readonly maxRunningRequests: number;
+}
+
+export interface SizedOptions {
+  readonly given: { readonly chunkedPrefillSize?: number | undefined };
+  /** Before rows were taken back to fit the adapter, and after that. */
+  readonly wanted: RowLimits;
+  readonly fitted: RowLimits;
+}
+
+export function startSizes(memory: MemoryBudget, options: SizedOptions): StartSizes {
+  const { wanted, fitted } = options;
+  const running = fitted.maxRunningRequests;
+  const bound = running < wanted.maxRunningRequests ? "binding" : "rows";
+  return { ...memory, step: stepLimit(options), requests: { running, bound } };
+}
+
+function stepLimit({ given, wanted, fitted }: SizedOptions): StepLimit {
+  const promptTokens = fitted.maxPrefillRows;
+  if (given.chunkedPrefillSize === promptTokens) return { promptTokens, bound: "asked" };
+  return { promptTokens, bound: fitted.maxRows < wanted.maxRows ? "binding" : "rows" };
+}

@@ -1,0 +1,60 @@
+/**
+ * Notices that the other end of a port is gone where no event tells, as after a crash.
+ *
+ * @module
+ */
+
+/** Milliseconds between two looks, and the looks in a row without a word after which it is gone. */
+const LOOK_MS = 1000;
+const MOST_SILENT = 20;
+
+export interface SilenceWatchOptions {
+  /** Whether a call waits for the other end now. The watch rests when none does. */
+  readonly isWaiting: () => boolean;
+  /** Asks the other end for a word. */
+  readonly ping: () => void;
+  readonly onSilence: () => void;
+}
+
+export class SilenceWatch {
+  readonly #options: SilenceWatchOptions;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  /** Looks are counted, not time: a machine that slept has looked only once since. */
+  #silent = 0;
+
+  constructor(options: SilenceWatchOptions) {
+    this.#options = options;
+  }
+
+  /** To be called when a call begins to wait. */
+  start(): void {
+    if (this.#timer !== undefined) return;
+    this.#silent = 0;
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+  }
+
+  /** The other end has said something. */
+  heard(): void {
+    this.#silent = 0;
+  }
+
+  #look(): void {
+    if (!this.#options.isWaiting()) {
+      this.#stop();
+      return;
+    }
+    this.#silent += 1;
+    if (this.#silent === 1) return;
+    if (this.#silent <= MOST_SILENT) {
+      this.#options.ping();
+      return;
+    }
+    this.#stop();
+    this.#options.onSilence();
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}

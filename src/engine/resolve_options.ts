@@ -1,0 +1,213 @@
+/**
+ * The engine's options as it runs with them: checked, with defaults.
+ *
+ * @module
+ */
+import type { CacheDtype } from "../cache/kv_cache.ts";
+import { InvalidRequestError } from "../errors.ts";
+import { type GrammarBackend, requireBackend } from "../grammar/constraints/backends.ts";
+import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
+import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
+import {
+  ATTENTION_BACKENDS,
+  type AttentionBackend,
+  type AttentionBackends,
+} from "../layers/attention/attention_backend.ts";
+import type { EngineOptions } from "./engine_options.ts";
+import { resolveBuckets } from "./load/decode_buckets.ts";
+import { MIN_CONTEXT } from "./load/memory_budget.ts";
+import { requirePrefixStore } from "./prefix/prefix_options.ts";
+import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule/schedule_policy.ts";
+
+/** Every option but those that only concern loading, decided. */
+export interface ResolvedOptions {
+  readonly contextLength: number;
+  readonly maxRunningRequests: number;
+  readonly maxQueuedRequests: number;
+  readonly maxTotalTokens: number | undefined;
+  readonly pageSize: number;
+  readonly maxPrefillRows: number;
+  readonly maxPrefillTokens: number;
+  readonly mixedChunks: boolean;
+  readonly overlapSchedule: boolean;
+  /** Ascending; empty for none. */
+  readonly decodeBuckets: readonly number[];
+  readonly grammarBackend: GrammarBackend;
+  readonly json: JsonSchemaOptions;
+  readonly prefixCache: boolean;
+  readonly prefixStore: ReturnType<typeof requirePrefixStore> | undefined;
+  readonly chunkedPrefix: boolean;
+  readonly chunkedPrefixThreshold: number;
+  readonly schedulePolicy: SchedulePolicy;
+  readonly scheduleConservativeness: number;
+  readonly retractionMemory: number;
+  readonly maxRows: number;
+  readonly deviceMemory: number;
+  readonly memFractionStatic: number;
+  readonly cacheDtype: CacheDtype;
+  readonly quantizeActivations: boolean;
+  readonly deterministicInference: boolean;
+  readonly attention: AttentionBackends;
+}
+
+const GIB = 2 ** 30;
+const MAX_PAGE_SIZE = 256;
+
+/** Whole numbers that an option may be. */
+interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+const FROM_0: Range = { min: 0, max: Number.MAX_SAFE_INTEGER };
+const FROM_1: Range = { min: 1, max: Number.MAX_SAFE_INTEGER };
+
+/**
+ * @param modelContext Positions the model is defined for.
+ * @throws {InvalidRequestError} naming the option that is out of range.
+ */
+export function resolveOptions(options: EngineOptions, modelContext: number): ResolvedOptions {
+  return {
+    ...resolveStep(options),
+    ...resolveMemory(options, modelContext),
+    ...resolveSchedule(options),
+    ...resolvePrefixes(options),
+    ...resolveNumerics(options),
+    ...resolveGrammars(options),
+  };
+}
+
+/** How much one step computes, and how its launches are kept. */
+function resolveStep(options: EngineOptions) {
+  const maxRows = whole(options, "maxRowsPerStep", 128, { min: 1, max: 8192 });
+  const chunk =
+    options.chunkedPrefillSize === -1
+      ? maxRows
+      : whole(options, "chunkedPrefillSize", maxRows, FROM_1);
+  const running = whole(options, "maxRunningRequests", Math.min(32, maxRows), FROM_1);
+  return {
+    maxRows,
+    maxPrefillRows: Math.min(chunk, maxRows),
+    maxRunningRequests: Math.min(running, maxRows),
+    maxPrefillTokens: whole(options, "maxPrefillTokens", 16384, FROM_1),
+    mixedChunks: options.mixedChunks ?? false,
+    overlapSchedule: options.overlapSchedule ?? true,
+    decodeBuckets: resolveBuckets(options),
+  };
+}
+
+/** What memory there is, and the sizes of the cache in it. */
+function resolveMemory(options: EngineOptions, modelContext: number) {
+  const memFractionStatic = options.memFractionStatic ?? 0.88;
+  if (!(memFractionStatic > 0 && memFractionStatic <= 1)) {
+    throw new InvalidRequestError(
+      `Cannot use memFractionStatic ${memFractionStatic}: it must be above 0 and at most 1`,
+      "memFractionStatic",
+    );
+  }
+  const contextRange = { min: MIN_CONTEXT, max: modelContext };
+  const tokensRange = { ...FROM_1, min: MIN_CONTEXT };
+  return {
+    memFractionStatic,
+    deviceMemory: whole(options, "deviceMemory", 4 * GIB, FROM_1),
+    retractionMemory: whole(options, "retractionMemory", 0, FROM_0),
+    contextLength: whole(options, "contextLength", modelContext, contextRange),
+    maxTotalTokens:
+      options.maxTotalTokens === undefined
+        ? undefined
+        : whole(options, "maxTotalTokens", MIN_CONTEXT, tokensRange),
+    pageSize: whole(options, "pageSize", 1, { min: 1, max: MAX_PAGE_SIZE }),
+    cacheDtype: options.cacheDtype ?? "bf16",
+  };
+}
+
+/** Which requests wait, and which of them run. */
+function resolveSchedule(options: EngineOptions) {
+  const { schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
+  if (!SCHEDULE_POLICIES.includes(schedulePolicy)) {
+    throw new InvalidRequestError(
+      `Cannot use schedulePolicy ${schedulePolicy}: it must be one of ${SCHEDULE_POLICIES.join(", ")}`,
+      "schedulePolicy",
+    );
+  }
+  if (!(scheduleConservativeness >= 0 && Number.isFinite(scheduleConservativeness))) {
+    throw new InvalidRequestError(
+      `Cannot use scheduleConservativeness ${scheduleConservativeness}: it must be at least 0`,
+      "scheduleConservativeness",
+    );
+  }
+  const maxQueuedRequests = whole(options, "maxQueuedRequests", Number.MAX_SAFE_INTEGER, FROM_0);
+  return { schedulePolicy, scheduleConservativeness, maxQueuedRequests };
+}
+
+/** What prompts take from the cache, and in which pieces. */
+function resolvePrefixes(options: EngineOptions) {
+  const { prefixCache = true, prefixStore } = options;
+  return {
+    prefixCache,
+    prefixStore: prefixStore && requirePrefixStore(prefixStore, { prefixCache }),
+    chunkedPrefix: options.chunkedPrefix ?? true,
+    chunkedPrefixThreshold: whole(options, "chunkedPrefixThreshold", 8192, FROM_0),
+  };
+}
+
+/** How numbers are computed. */
+function resolveNumerics(options: EngineOptions) {
+  return {
+    quantizeActivations: options.quantizeActivations ?? true,
+    deterministicInference: options.deterministicInference ?? false,
+    attention: {
+      prefill: requireAttentionBackend("prefillAttentionBackend", options),
+      decode: requireAttentionBackend("decodeAttentionBackend", options),
+    },
+  };
+}
+
+/** What requests may constrain their answers by. */
+function resolveGrammars(options: EngineOptions) {
+  return {
+    grammarBackend: requireBackend(options.grammarBackend),
+    json: {
+      maxWhitespace:
+        options.jsonWhitespace === undefined
+          ? undefined
+          : whole(options, "jsonWhitespace", 0, { min: 0, max: 1000 }),
+      dialect: requireDialect(options.jsonDialect),
+    },
+  };
+}
+
+function whole(
+  options: EngineOptions,
+  name: keyof EngineOptions,
+  fallback: number,
+  { min, max }: Range,
+): number {
+  const value = options[name] ?? fallback;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max) {
+    return value;
+  }
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw new InvalidRequestError(
+    `Cannot use ${name} ${value}: it must be a whole number ${range}`,
+    name,
+  );
+}
+
+function requireAttentionBackend(
+  field: "prefillAttentionBackend" | "decodeAttentionBackend",
+  { [field]: name = "auto" }: EngineOptions,
+): AttentionBackend {
+  if (ATTENTION_BACKENDS.includes(name)) return name;
+  const known = ATTENTION_BACKENDS.join(", ");
+  throw new InvalidRequestError(`Cannot use ${field} ${name}: it must be one of ${known}`, field);
+}
+
+function requireDialect(name: string = "2020-12"): Dialect {
+  const dialect = DIALECTS.find((known) => known === name);
+  if (dialect !== undefined) return dialect;
+  throw new InvalidRequestError(
+    `Cannot use jsonDialect ${name}: it must be one of ${DIALECTS.join(", ")}`,
+    "jsonDialect",
+  );
+}

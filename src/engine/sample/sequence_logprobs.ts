@@ -1,0 +1,158 @@
+/**
+ * The log-probabilities one sequence asks for, as they come from the GPU and as its chunks carry
+ * them.
+ *
+ * The prompt's token at position p is scored by the row at position p - 1. The first one told about
+ * has no row that was asked for, so its log-probability is null. A prompt of embeddings has no tokens,
+ * so all that is told about them is that they are there.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../../errors.ts";
+import type {
+  LogprobOptions,
+  PromptLogprobs,
+  TokenLogprob,
+  TokenLogprobs,
+} from "../../logprobs.ts";
+import type { LogprobWish, ScoredRow } from "./sampled_row.ts";
+
+/** The largest number of likeliest tokens that may be asked for: each takes a pass over a row. */
+export const MAX_TOP_LOGPROBS = 1024;
+
+export interface SequenceLogprobsOptions {
+  readonly prompt: readonly number[];
+  /** Whether the prompt is tokens, which alone have log-probabilities. Default true. */
+  readonly isTokens?: boolean;
+  /** Divides the logits of completion tokens; those of the prompt are taken as they are. */
+  readonly temperature: number;
+  readonly vocabularySize: number;
+  /** Text of a token, for those who want it. */
+  readonly text: (token: number) => string;
+}
+
+/** What is told about an embedding of a prompt. */
+const EMBEDDING: PromptLogprobs = { token: null, logprob: null, top: null, given: null };
+
+export class SequenceLogprobs {
+  readonly #request: LogprobOptions;
+  readonly #options: SequenceLogprobsOptions;
+  /** First prompt position told about; the prompt's length when none is. */
+  readonly #start: number;
+  readonly #prompt: (PromptLogprobs | undefined)[];
+  readonly #completion: TokenLogprobs[] = [];
+  #promptIsOut = false;
+
+  /** @throws {InvalidRequestError} naming the field out of range. */
+  constructor(request: LogprobOptions, options: SequenceLogprobsOptions) {
+    const { prompt, vocabularySize, isTokens = true } = options;
+    const { promptStart = prompt.length, topCount = 0, tokenIds = [] } = request;
+    const refuse = (field: string, rule: string, value: unknown): never => {
+      throw new InvalidRequestError(`${field} must be ${rule}, got ${String(value)}`, field);
+    };
+    const start = promptStart === -1 ? prompt.length - 1 : promptStart;
+    const isGiven = request.promptStart !== undefined;
+    if (!(Number.isSafeInteger(start) && start >= 0) || (isGiven && start >= prompt.length)) {
+      const rule = `-1 or a prompt position below ${prompt.length}`;
+      refuse("logprobs.promptStart", rule, promptStart);
+    }
+    if (!(Number.isSafeInteger(topCount) && topCount >= 0 && topCount <= MAX_TOP_LOGPROBS)) {
+      refuse("logprobs.topCount", `a whole number from 0 to ${MAX_TOP_LOGPROBS}`, topCount);
+    }
+    const wrong = tokenIds.find(
+      (id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize),
+    );
+    if (wrong !== undefined) {
+      refuse("logprobs.tokenIds", `token ids below ${vocabularySize}`, wrong);
+    }
+    this.#request = request;
+    this.#options = options;
+    this.#start = start;
+    this.#prompt = new Array(prompt.length - start).fill(isTokens ? undefined : EMBEDDING);
+    if (isTokens && this.#prompt.length > 0) {
+      this.#prompt[0] = { ...this.#token(prompt[start]!), logprob: null, top: null, given: null };
+    }
+  }
+
+  /** Position of the first row that has to be computed although a cache may have its keys. */
+  get firstRow(): number {
+    const missing = this.#prompt.indexOf(undefined);
+    return missing < 0 ? Number.POSITIVE_INFINITY : this.#start + missing - 1;
+  }
+
+  /** Whether the row at `position` scores a prompt token that is still to be told. */
+  wantsRow(position: number): boolean {
+    const index = position + 1 - this.#start;
+    return index > 0 && index < this.#prompt.length && this.#prompt[index] === undefined;
+  }
+
+  /**
+   * How many of the next `rows` rows from `position` on can be computed when at most `room` of them
+   * may be scored, and how many of those are.
+   */
+  fit(position: number, rows: number, room: number): readonly [rows: number, scored: number] {
+    let scored = 0;
+    for (let i = 0; i < rows; i++) {
+      if (!this.wantsRow(position + i)) continue;
+      if (scored === room) return [i, scored];
+      scored += 1;
+    }
+    return [rows, scored];
+  }
+
+  /** The prompt's row at `position`, to be scored. */
+  scoredRow(position: number): ScoredRow {
+    const index = position + 1 - this.#start;
+    const keep = (entry: TokenLogprobs) => {
+      this.#prompt[index] = entry;
+    };
+    return { token: this.#options.prompt[position + 1]!, logprobs: this.#wish(1, keep) };
+  }
+
+  /** What is wanted of the row that the next token is sampled from. */
+  sampledRow(): LogprobWish {
+    return this.#wish(this.#options.temperature, (entry) => this.#completion.push(entry));
+  }
+
+  /** The oldest completion token's entry that has not been taken. */
+  takeToken(): TokenLogprobs | undefined {
+    return this.#completion.shift();
+  }
+
+  /**
+   * Forgets entries of tokens that are not taken, and never are: entries of other tokens come in
+   * their place.
+   */
+  forgetPending(): void {
+    this.#completion.length = 0;
+  }
+
+  /** The prompt's entries, once. */
+  takePrompt(): readonly PromptLogprobs[] | undefined {
+    if (this.#promptIsOut || this.#request.promptStart === undefined) return undefined;
+    if (this.#prompt.includes(undefined)) return undefined;
+    this.#promptIsOut = true;
+    return this.#prompt as readonly PromptLogprobs[];
+  }
+
+  #wish(temperature: number, keep: (entry: TokenLogprobs) => void): LogprobWish {
+    const { topCount: top = 0, tokenIds = [] } = this.#request;
+    return {
+      temperature,
+      top,
+      tokenIds,
+      deliver: (tokens, logprobs) => {
+        const entries = Array.from(tokens, (token, i): TokenLogprob => {
+          return { ...this.#token(token), logprob: logprobs[i]! };
+        });
+        const rest = entries.length - tokenIds.length;
+        keep({ ...entries[0]!, top: entries.slice(1, rest), given: entries.slice(rest) });
+      },
+    };
+  }
+
+  #token(token: number): { readonly token: number; readonly text?: string } {
+    if (this.#request.text !== true) return { token };
+    return { token, text: this.#options.text(token) };
+  }
+}

@@ -1,0 +1,399 @@
+/**
+ * Decides which rows the next step computes. No GPU call is made here.
+ *
+ * Prompts go before decoding: a step computes chunks of prompts while there are any, else one row
+ * of every running sequence; with `mixedChunks` it does both. A sequence is admitted when the pages
+ * it is expected to need can be had. Where that was too hopeful, sequences are retracted: they give
+ * their pages back and wait at the head of the queue. Host memory keeps their pages while it has
+ * room; else they are computed again, prompt rows as a prompt and generated rows as generated ones.
+ * They end with the very same tokens.
+ *
+ * The scheduler plans steps while earlier ones are in flight: what those sample is not known, where
+ * it will be on the GPU is. Work is submitted in the order of the schedule, so pages are given on
+ * at once, and a sequence that turns out to have ended has merely had a row too many.
+ *
+ * A sequence may begin or end elsewhere: pages that arrive are taken over without a forward, and
+ * those of a sequence that ended can be kept until they have left.
+ *
+ * @module
+ */
+import { CapacityError, KernelError } from "../../errors.ts";
+import type { Lookahead } from "./lookahead.ts";
+import { NewTokenEstimate } from "./new_token_estimate.ts";
+import { isAboutToBeComputed } from "./prefix_wait.ts";
+import { inOrder } from "./schedule_policy.ts";
+import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
+import type { SchedulerOptions } from "./scheduler_options.ts";
+import type { Sequence } from "./sequence.ts";
+import type { SequencePages } from "./sequence_pages.ts";
+
+export class Scheduler {
+  readonly #pages: SequencePages;
+  readonly #options: SchedulerOptions;
+  readonly #estimate: NewTokenEstimate;
+  #waiting: Sequence[] = [];
+  #running: Sequence[] = [];
+  /** Sequences that have pages, but whose contents are still to come. */
+  readonly #arriving = new Set<Sequence>();
+  /** Sequences that keep their pages when they end, and those that have ended. */
+  readonly #toHold = new Set<Sequence>();
+  readonly #held = new Set<Sequence>();
+  #retractions = 0;
+  #arrivals = 0;
+  /** Steps scheduled so far, and those of them that are not committed. */
+  #steps = 0;
+  #inFlight = 0;
+  /** The sequences whose prompts the newest step computes, while that is not shared. */
+  #unshared: readonly Sequence[] = [];
+
+  constructor(pages: SequencePages, options: SchedulerOptions) {
+    this.#pages = pages;
+    this.#options = options;
+    this.#estimate = new NewTokenEstimate(options.conservativeness);
+  }
+
+  get runningCount(): number {
+    return this.#running.length;
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
+  /** How often a sequence had to give its pages back. */
+  get retractions(): number {
+    return this.#retractions;
+  }
+
+  get hasWork(): boolean {
+    return this.#running.length + this.#waiting.length + this.#arriving.size > 0;
+  }
+
+  /**
+   * Puts a sequence at the end of the queue.
+   *
+   * @throws {CapacityError} when the queue is full.
+   */
+  add(sequence: Sequence): void {
+    const { maxQueuedRequests, maxRunningRequests } = this.#options;
+    const room = maxQueuedRequests + Math.max(maxRunningRequests - this.#running.length, 0);
+    if (this.#waiting.length >= room) {
+      const state = `all ${maxQueuedRequests} are taken; the scheduler frees one when it admits a request`;
+      throw new CapacityError("places in the request queue", maxQueuedRequests, state);
+    }
+    this.#arrivals += 1;
+    sequence.arrival = this.#arrivals;
+    this.#waiting.push(sequence);
+  }
+
+  /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
+  remove(sequence: Sequence): void {
+    const hasPages =
+      this.#running.includes(sequence) || this.#arriving.has(sequence) || this.#held.has(sequence);
+    this.#forget(sequence);
+    this.#toHold.delete(sequence);
+    if (hasPages) this.#pages.release(sequence);
+    this.#pages.drop(sequence);
+    sequence.embeddings?.release();
+  }
+
+  #forget(sequence: Sequence): void {
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
+    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#arriving.delete(sequence);
+    this.#held.delete(sequence);
+    sequence.pending = 0;
+  }
+
+  /**
+   * Keeps the pages of a sequence that ends by itself, and what they hold, until `remove`: a caller
+   * is to read them. No other sequence gets them meanwhile, and the sequence takes no place.
+   */
+  hold(sequence: Sequence): void {
+    this.#toHold.add(sequence);
+  }
+
+  /** Whether a sequence has ended and its pages are kept. */
+  isHeld(sequence: Sequence): boolean {
+    return this.#held.has(sequence);
+  }
+
+  /**
+   * Gives a sequence that begins elsewhere a place, and pages for its first `computed` tokens, of
+   * which it must have one more. They wait for what is to be written to them: then `admit` it, or
+   * `remove` it.
+   *
+   * @returns The pages to write, behind those that the cache has already; `undefined` when there is
+   * no place or no room now.
+   */
+  reserve(
+    sequence: Sequence,
+    computed: number,
+  ): { readonly cachedTokens: number; readonly pages: readonly number[] } | undefined {
+    if (this.#isFull || !this.#pages.attachShared(sequence, computed)) return undefined;
+    const cachedTokens = sequence.computed;
+    sequence.cachedTokens = cachedTokens;
+    this.#arriving.add(sequence);
+    return {
+      cachedTokens,
+      pages: sequence.pageTable.slice(this.#pages.pool.pagesFor(cachedTokens)),
+    };
+  }
+
+  /** Lets a sequence run whose pages hold its first `computed` tokens now. */
+  admit(sequence: Sequence, computed: number): void {
+    if (!this.#arriving.delete(sequence)) {
+      throw new KernelError("scheduler", "a sequence without reserved pages cannot be admitted");
+    }
+    this.#running.push(sequence);
+    this.#pages.arrive(sequence, computed);
+  }
+
+  /**
+   * Begins again on another device: steps in flight never end, and no page holds anything. Sequences
+   * that ran wait before all other sequences, and what they have computed is computed again. Those
+   * that begin elsewhere end with `error`, and those that are held are forgotten.
+   */
+  restart(error: Error): void {
+    this.#pages.lose(this.all());
+    for (const sequence of [...this.#arriving, ...this.#held]) {
+      this.remove(sequence);
+      if (sequence.finish === null) sequence.fail(error);
+    }
+    for (const sequence of this.#running) sequence.restart();
+    this.#waiting = [...this.#running, ...this.#waiting];
+    this.#running = [];
+    this.#unshared = [];
+    this.#inFlight = 0;
+  }
+
+  get #isFull(): boolean {
+    return this.#running.length + this.#arriving.size >= this.#options.maxRunningRequests;
+  }
+
+  /** How far the next steps can be told. */
+  get lookahead(): Lookahead {
+    const isDecoding = (one: Sequence) => one.computed >= one.promptLength;
+    // Run ahead, those that none may run ahead of would take turns in place of sharing steps.
+    if (this.#running.every((one) => isDecoding(one) && !one.runsAhead)) return "none";
+    const goesOn = this.#running.every((one) => isDecoding(one) && one.runsAhead);
+    return goesOn && this.#waiting.length === 0 ? "far" : "near";
+  }
+
+  /** Whether a sequence could go on if its next tokens were known. */
+  get isUnprepared(): boolean {
+    return this.#running.some((one) => one.pending === 0 && !one.isPrepared);
+  }
+
+  /** Every sequence, running ones first. */
+  all(): Sequence[] {
+    return [...this.#running, ...this.#waiting, ...this.#arriving, ...this.#held];
+  }
+
+  /**
+   * The next step's batch; `undefined` when there is nothing to compute, or nothing before the
+   * oldest step in flight is committed or more is known about next tokens.
+   */
+  schedule(): ScheduledStep | undefined {
+    this.#share();
+    this.#admit();
+    for (;;) {
+      const { length } = this.#running;
+      const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
+      if (step !== undefined || length === 0 || this.#inFlight > 0 || this.isUnprepared)
+        return step;
+      // Sequences may have waited for one that has failed; else no sequence gets a page, and the
+      // one that has least to lose makes room.
+      if (this.#running.length < length) this.#admit();
+      else if (!this.#retract()) return undefined;
+    }
+  }
+
+  /** Lets other sequences use the prompts that the newest step computes: they read them later. */
+  #share(): void {
+    for (const sequence of this.#unshared) {
+      if (this.#running.includes(sequence)) this.#pages.share(sequence);
+    }
+    this.#unshared = [];
+  }
+
+  /** Prompts, else generated rows: also where prompts find no page, so that sequences free some. */
+  #plainStep(): ScheduledStep | undefined {
+    const { maxPrefillRows, maxRows } = this.#options;
+    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows));
+    if (prompts.length > 0) return this.#build(prompts, 0);
+    const generated = this.#generatedChunks();
+    if (generated === undefined || generated.length === 0) return undefined;
+    return this.#build(generated, generated.length);
+  }
+
+  /** Pages of generated rows come first: prompts that took them would be retracted at once. */
+  #mixedStep(): ScheduledStep | undefined {
+    const { maxPrefillRows, maxRows } = this.#options;
+    const generated = this.#generatedChunks();
+    if (generated === undefined) return undefined;
+    const rows = generated.reduce((sum, chunk) => sum + chunk.rows, 0);
+    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows));
+    const chunks = [...generated, ...prompts];
+    return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
+  }
+
+  /** Takes over the oldest step in flight: the tokens it sampled are appended. */
+  commit(step: ScheduledStep, tokens: Uint32Array): void {
+    this.#inFlight -= 1;
+    if (this.#inFlight === 0) this.#share();
+    this.#estimate.step();
+    step.sampled.forEach((sequence, i) => {
+      // Some sequences have left, or an earlier token ended them, while the step ran.
+      if (!this.#running.includes(sequence)) return;
+      sequence.pending -= 1;
+      sequence.append(tokens[i]!);
+      if (sequence.finish !== null) this.#end(sequence);
+    });
+  }
+
+  #end(sequence: Sequence): void {
+    if (!this.#toHold.delete(sequence)) {
+      this.remove(sequence);
+      return;
+    }
+    this.#forget(sequence);
+    this.#held.add(sequence);
+  }
+
+  #admit(): void {
+    if (this.#isFull || this.#waiting.length === 0) return;
+    for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
+      if (this.#isFull) return;
+      const cached = this.#pages.cachedPrefix(sequence);
+      if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
+      const { pageSize } = this.#pages.pool;
+      const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
+      const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
+      const room = this.#pages.available * pageSize - promised;
+      // The first one always gets its chance: that it fits the cache was checked when it came.
+      if (needed > room && this.#running.length > 0) return;
+      if (!this.#hasRoom(sequence, () => this.#pages.attach(sequence))) return;
+      if (sequence.finish !== null) continue;
+      this.#waiting = this.#waiting.filter((other) => other !== sequence);
+      sequence.cachedTokens ??= sequence.computed;
+      for (const other of this.#waiting) if (other.arrival < sequence.arrival) other.overtaken += 1;
+      this.#running.push(sequence);
+    }
+  }
+
+  /**
+   * One row of each sequence that decodes; of a retracted one as many as there is room for.
+   *
+   * @returns `undefined` when steps in flight have to be committed first.
+   */
+  #generatedChunks(): Chunk[] | undefined {
+    const { maxRunningRequests, maxRows } = this.#options;
+    const isReady = (sequence: Sequence) =>
+      sequence.computed >= sequence.promptLength &&
+      sequence.computed < sequence.length &&
+      (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead);
+    // A sequence that makes room may itself be one of these.
+    for (const sequence of this.#running.filter(isReady)) {
+      // The GPU keeps what the newest step samples, and no more.
+      if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
+      while (this.#running.includes(sequence)) {
+        if (this.#grow(sequence, sequence.computed + 1)) break;
+        if (this.#inFlight > 0 || !this.#retract()) return undefined;
+      }
+    }
+    const ready = this.#running.filter(isReady);
+    let room = Math.min(maxRunningRequests, maxRows) - ready.length;
+    const chunks = ready.map((sequence) => {
+      let rows = 1;
+      const missing = sequence.length - sequence.computed - 1;
+      const more = Math.min(missing, room);
+      if (more > 0 && this.#grow(sequence, sequence.computed + 1 + more)) {
+        rows += more;
+        room -= more;
+      }
+      return { sequence, rows };
+    });
+    return chunks.filter(({ sequence }) => sequence.finish === null);
+  }
+
+  #grow(sequence: Sequence, tokens: number): boolean {
+    return this.#hasRoom(sequence, () => this.#pages.grow(sequence, tokens));
+  }
+
+  /**
+   * Takes pages for a sequence. An error in that ends this one, which then needs none, and no other.
+   *
+   * @returns Whether there is room.
+   */
+  #hasRoom(sequence: Sequence, takePages: () => boolean): boolean {
+    try {
+      return takePages();
+    } catch (error) {
+      this.remove(sequence);
+      sequence.fail(error);
+      return true;
+    }
+  }
+
+  #promptChunks(room: number): Chunk[] {
+    const chunks: Chunk[] = [];
+    let left = room;
+    let keys = 0;
+    let total = 0;
+    let scored = this.#options.maxScoredRows ?? 1;
+    for (const sequence of this.#running) {
+      const { computed, promptLength, logprobs } = sequence;
+      if (computed >= promptLength) continue;
+      const fits = this.#pages.roomFor(sequence) - computed;
+      // The last row of a prompt samples.
+      const missing = promptLength - computed - (sequence.isPrepared ? 0 : 1);
+      if (missing === 0) continue;
+      let rows = Math.min(missing, left, fits);
+      if (logprobs !== undefined) {
+        const [most, wanted] = logprobs.fit(computed, rows, scored);
+        rows = most;
+        scored -= wanted;
+      }
+      keys += computed + rows;
+      if (rows <= 0 || keys > this.#options.maxPrefillKeys) break;
+      if (chunks.length > 0 && total + rows > this.#options.maxPrefillTokens) break;
+      if (!this.#grow(sequence, computed + rows)) break;
+      if (sequence.finish !== null) continue;
+      chunks.push({ sequence, rows });
+      left -= rows;
+      total += rows;
+    }
+    return chunks;
+  }
+
+  /**
+   * Takes the pages of the sequence with the shortest answer so far, then the longest prompt.
+   *
+   * @returns Whether there was one; else pages come back only from sequences that are elsewhere.
+   */
+  #retract(): boolean {
+    const [victim] = [...this.#running].sort(
+      (a, b) => a.completionLength - b.completionLength || b.promptLength - a.promptLength,
+    );
+    if (victim === undefined || this.#running.length === 1) {
+      if (this.#arriving.size + this.#held.size + this.#pages.borrowerCount > 0) return false;
+      throw new KernelError("scheduler", "one sequence alone does not fit the cache");
+    }
+    this.#running = this.#running.filter((other) => other !== victim);
+    this.#pages.retract(victim);
+    victim.retractions += 1;
+    this.#retractions += 1;
+    this.#waiting.unshift(victim);
+    this.#estimate.retracted(this.#running);
+    return true;
+  }
+
+  #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
+    this.#steps += 1;
+    this.#inFlight += 1;
+    const step = buildStep(chunks, { generatedChunks, number: this.#steps });
+    this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
+    return { ...step, transfers: this.#pages.takeTransfers() };
+  }
+}

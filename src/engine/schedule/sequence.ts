@@ -1,0 +1,300 @@
+/**
+ * One growing list of tokens: the only mutable state of a request.
+ *
+ * | range of `tokens` | what it is |
+ * |---|---|
+ * | `[0, promptLength)` | the prompt |
+ * | `[promptLength, length)` | completion tokens |
+ * | `[0, computed)` | tokens whose keys and values are in the cache |
+ * | `[0, sharedTokens)` | those of them in pages that the prefix cache owns |
+ * | `[computed, length)` | tokens still to be computed; decoding leaves exactly one |
+ *
+ * Behind them stand `pending` tokens that steps in flight sample: known to the GPU alone so far.
+ *
+ * @module
+ */
+import type { RadixNode } from "../../cache/radix_cache.ts";
+import type { FinishReason, GenerationChunk, GrammarCompilation } from "../../generation.ts";
+import type { Detokenizer } from "../../text/detokenizer.ts";
+import {
+  type GrammarState,
+  type SequenceGrammar,
+  SPELLED_TOGETHER,
+} from "../grammar/sequence_grammar.ts";
+import type { PromptEmbeddings } from "../prompt_embeddings.ts";
+import type { LogitProcessor } from "../sample/logit_processor.ts";
+import type { SampledRow } from "../sample/sampled_row.ts";
+import type { Sampling } from "../sample/sampling_params.ts";
+import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
+import { SequenceRows } from "../sample/sequence_rows.ts";
+import { StopStrings } from "../sample/stop.ts";
+import type { SavedPages } from "./saved_pages.ts";
+
+export interface SequenceOptions {
+  readonly requestId: string;
+  /** Prefixes are shared with sequences of the same partition only. */
+  readonly partition?: string | undefined;
+  /** Those with a higher one start first. Default 0. */
+  readonly priority?: number | undefined;
+  readonly prompt: readonly number[];
+  /** What the prompt's rows start from when its ids are no tokens. */
+  readonly embeddings?: PromptEmbeddings | undefined;
+  readonly sampling: Sampling;
+  /** Completion tokens at most, context and cache considered. */
+  readonly maxNewTokens: number;
+  /** Ids that end the sequence unless `ignoreEos`. */
+  readonly eosTokenIds: ReadonlySet<number>;
+  readonly detokenizer: Detokenizer;
+  /** Absent when the request asks for no log-probabilities. */
+  readonly logprobs?: SequenceLogprobs | undefined;
+  /** What its text must match. Default: anything. */
+  readonly grammar?: SequenceGrammar | undefined;
+  /** Change the logits before each draw. Default none. */
+  readonly logitProcessors?: readonly LogitProcessor[] | undefined;
+  /** Tokens at its prompt's beginning that are to be stored. Default 0. */
+  readonly storedLength?: number | undefined;
+  /** Takes each chunk as it comes. */
+  readonly onChunk: (chunk: GenerationChunk) => void;
+  /** Takes the error that ended the sequence instead of a last chunk. */
+  readonly onError: (error: unknown) => void;
+}
+
+export class Sequence {
+  readonly requestId: string;
+  readonly partition: string | undefined;
+  readonly priority: number;
+  readonly sampling: Sampling;
+  readonly promptLength: number;
+  readonly maxNewTokens: number;
+  /** Tokens at its prompt's beginning that the request asks to store. */
+  readonly storedLength: number;
+  readonly tokens: number[];
+  /** What its prompt's rows start from, when the prompt is no tokens. */
+  readonly embeddings: PromptEmbeddings | undefined;
+  /** Tokens whose keys and values are in the cache once the steps in flight have run. */
+  computed = 0;
+  /** Tokens that steps in flight sample: they exist on the GPU before the host knows them. */
+  pending = 0;
+  /** The step that samples the newest of them, and which of its samples that is. */
+  sampledIn = 0;
+  sampledAt = 0;
+  /** Pages that hold them, in order: a `PageTable` of its batches, so it only ever grows. */
+  pageTable: number[] = [];
+  /** The prefix that it shares through the cache, and how many of its tokens that covers. */
+  prefix: RadixNode | undefined;
+  sharedTokens = 0;
+  /** Prompt tokens found in the cache when it was first admitted. */
+  cachedTokens: number | undefined;
+  /** How often it had to give its pages back. */
+  retractions = 0;
+  /** Its place in the order in which sequences came. */
+  arrival = 0;
+  /** Sequences that came later and were admitted before it. */
+  overtaken = 0;
+  /** Pages that wait in host memory, from its retraction until they are back. */
+  saved: SavedPages | undefined;
+  finish: FinishReason | null = null;
+  readonly logprobs: SequenceLogprobs | undefined;
+  readonly grammar: SequenceGrammar | undefined;
+  readonly #rows: SequenceRows;
+  readonly #options: SequenceOptions;
+  readonly #stop: StopStrings;
+  /** When it was accepted, in milliseconds, and from then to its first row, in seconds. */
+  #acceptedAt = performance.now();
+  #queueSeconds: number | undefined;
+  #hasToldQueue = false;
+
+  constructor(options: SequenceOptions) {
+    this.requestId = options.requestId;
+    this.partition = options.partition;
+    this.priority = options.priority ?? 0;
+    this.sampling = options.sampling;
+    this.promptLength = options.prompt.length;
+    this.maxNewTokens = options.maxNewTokens;
+    this.storedLength = options.storedLength ?? 0;
+    this.tokens = [...options.prompt];
+    this.embeddings = options.embeddings;
+    this.#options = options;
+    this.logprobs = options.logprobs;
+    this.grammar = options.grammar;
+    this.#rows = new SequenceRows({
+      sampling: options.sampling,
+      eosTokenIds: options.eosTokenIds,
+      processors: options.logitProcessors ?? [],
+      onProcessorError: (error) => this.fail(error),
+    });
+    this.#stop = new StopStrings(options.sampling.stop, options.sampling.noStopTrim);
+  }
+
+  get completionLength(): number {
+    return this.tokens.length - this.promptLength;
+  }
+
+  /** Whether it gave its pages back, and nothing of it is computed again yet. */
+  get isRetracted(): boolean {
+    return this.retractions > 0 && this.computed === 0;
+  }
+
+  /** Tokens at its beginning that are embeddings: all of a prompt or none. */
+  get embeddedLength(): number {
+    return this.embeddings === undefined ? 0 : this.promptLength;
+  }
+
+  /** Its tokens, those in flight included. */
+  get length(): number {
+    return this.tokens.length + this.pending;
+  }
+
+  /** Whether the row after a token in flight can be prepared, and may be wanted. */
+  get runsAhead(): boolean {
+    const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
+    return mayGoOn && !this.#rows.needTokens && this.grammar === undefined;
+  }
+
+  /** Whether a token may be sampled now, as far as the tokens before it are known. */
+  get isPrepared(): boolean {
+    return this.grammar === undefined || this.grammar.mask !== undefined;
+  }
+
+  /** Tokens that may be taken from a cache: the rows of the others are needed. */
+  get cacheableTokens(): number {
+    return Math.min(this.tokens.length - 1, this.logprobs?.firstRow ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** The row that the newest token in flight is sampled from. */
+  sampledRow(): SampledRow {
+    const row = this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
+    return this.grammar === undefined ? row : { ...row, mask: this.grammar.mask };
+  }
+
+  /** Says that the request is accepted, before its first token. */
+  announce(): void {
+    this.#acceptedAt = performance.now();
+    this.#emit("", [], this.grammar?.compilation);
+    this.#follow([]);
+  }
+
+  /** Seconds since a step has first computed rows of it. */
+  get secondsRunning(): number {
+    return (performance.now() - this.#acceptedAt) / 1000 - (this.#queueSeconds ?? 0);
+  }
+
+  /** Forgets what steps in flight were to sample, as they never end: that is computed again. */
+  restart(): void {
+    this.pending = 0;
+    this.retractions += 1;
+    this.logprobs?.forgetPending();
+  }
+
+  /** Says that a step computes rows of it: the first time, its wait is over. */
+  begin(): void {
+    this.#queueSeconds ??= (performance.now() - this.#acceptedAt) / 1000;
+  }
+
+  /** Appends a sampled token, and what follows from it without being sampled. */
+  append(token: number): void {
+    this.#take(token);
+    this.#follow([token]);
+  }
+
+  #follow(tokens: readonly number[]): void {
+    if (this.finish !== null) return;
+    this.grammar?.advance(tokens, {
+      completion: this.tokens.slice(
+        Math.max(this.promptLength, this.tokens.length - SPELLED_TOGETHER),
+      ),
+      take: (state) => this.#obey(state),
+      fail: (error) => this.fail(error),
+    });
+  }
+
+  #obey({ forced, mustEnd }: GrammarState): void {
+    for (const token of forced) if (this.finish === null) this.#take(token);
+    if (forced.length > 0) {
+      this.#follow(forced);
+      return;
+    }
+    const { eosTokenIds, sampling } = this.#options;
+    const mayEnd = eosTokenIds.size > 0 && this.completionLength >= sampling.minNewTokens;
+    if (!mustEnd || mayEnd || this.finish !== null) return;
+    // Complete, but no end token can be sampled to say so.
+    this.finish = { type: "stop", matched: this.tokens.at(-1)! };
+    this.#emit(this.#stop.flush(), []);
+  }
+
+  /** Appends a token, decides whether the sequence ends, and passes on its text. */
+  #take(token: number): void {
+    const { detokenizer } = this.#options;
+    this.tokens.push(token);
+    this.finish = this.#finishAt(token);
+    // A token that ends the sequence has no text of its own; one at the length limit does.
+    const endsByToken = this.finish?.type === "stop" && !this.sampling.noStopTrim;
+    let text = endsByToken ? "" : this.#stop.push(detokenizer.push([token]));
+    if (this.finish !== null && this.#stop.matched === undefined) {
+      text += this.#stop.push(detokenizer.flush());
+    }
+    const { matched } = this.#stop;
+    if (matched !== undefined && this.finish === null) {
+      this.finish = { type: "stop", matched };
+    } else if (this.finish !== null) {
+      text += this.#stop.flush();
+    }
+    this.#emit(text, [token]);
+  }
+
+  /** Ends the sequence early with the text so far, what was held back of it included. */
+  abort(message: string): void {
+    if (this.finish !== null) return;
+    this.finish = { type: "abort", message };
+    const text = this.#stop.push(this.#options.detokenizer.flush());
+    this.#emit(this.#stop.matched === undefined ? text + this.#stop.flush() : text, []);
+  }
+
+  fail(error: unknown): void {
+    this.finish = { type: "abort", message: "the engine failed" };
+    this.#options.onError(error);
+  }
+
+  /** The limit comes first: a token that is both the last allowed and EOS reports `length`. */
+  #finishAt(token: number): FinishReason | null {
+    const { sampling, eosTokenIds } = this.#options;
+    if (this.completionLength >= this.maxNewTokens) {
+      return { type: "length", length: this.maxNewTokens };
+    }
+    if (sampling.ignoreEos) {
+      // A grammar that has ended allows nothing more.
+      const isEnd = this.grammar !== undefined && eosTokenIds.has(token);
+      return isEnd ? { type: "stop", matched: token } : null;
+    }
+    if (eosTokenIds.has(token) || sampling.stopTokenIds.has(token)) {
+      return { type: "stop", matched: token };
+    }
+    return null;
+  }
+
+  #emit(text: string, tokens: readonly number[], compilation?: GrammarCompilation): void {
+    const logprobs = tokens.flatMap(() => this.logprobs?.takeToken() ?? []);
+    const promptLogprobs = tokens.length > 0 ? this.logprobs?.takePrompt() : undefined;
+    this.#options.onChunk({
+      requestId: this.requestId,
+      text,
+      tokens,
+      ...(logprobs.length > 0 && { logprobs }),
+      ...(promptLogprobs !== undefined && { promptLogprobs }),
+      promptTokens: this.promptLength,
+      completionTokens: this.completionLength,
+      cachedTokens: this.cachedTokens ?? 0,
+      ...this.#takeQueueSeconds(),
+      ...(compilation !== undefined && { compilation }),
+      finish: this.finish,
+    });
+  }
+
+  /** Told once, as soon as it is known. */
+  #takeQueueSeconds(): Pick<GenerationChunk, "queueSeconds"> {
+    const queueSeconds = this.#queueSeconds;
+    if (queueSeconds === undefined || this.#hasToldQueue) return {};
+    this.#hasToldQueue = true;
+    return { queueSeconds };
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The largest batch that a step may have, and the sizes of its tensors that follow.
+ *
+ * @module
+ */
+import type { KvCache } from "../../cache/kv_cache.ts";
+import type { StepTensorsOptions } from "../../layers/step_tensors.ts";
+import type { ModelShape } from "../../models/model.ts";
+import { maxPrefillKeys } from "../load/prefill_workspace.ts";
+
+export interface BatchLimits {
+  readonly shape: ModelShape;
+  readonly pageSize: number;
+  readonly contextLength: number;
+  /** Rows of a batch, and rows of it whose logits may be wanted. */
+  readonly maxRows: number;
+  readonly maxLogitRows: number;
+  readonly maxSequences: number;
+  /** Cached entries that prompt attention expands at once. */
+  readonly prefillCapacity: number;
+  /** Whether generated rows of one sequence share the reads of attention. */
+  readonly sharesReads: boolean;
+}
+
+export function stepTensorSizes(
+  options: BatchLimits,
+  cache: Pick<KvCache, "slots">,
+): StepTensorsOptions {
+  const { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity } = options;
+  return {
+    pageSize,
+    splitLength: shape.splitLength,
+    capacity: prefillCapacity,
+    rowTile: shape.prefillRowTile,
+    maxRows,
+    hiddenSize: shape.hiddenSize,
+    maxKeys: maxPrefillKeys(contextLength, maxRows),
+    maxSequences,
+    maxPages: Math.ceil(contextLength / pageSize),
+    paddingSlot: cache.slots,
+    sharesReads: options.sharesReads,
+  };
+}
+
+/** Bytes of logits that are kept for prompt rows to be scored. */
+const SCORED_LOGIT_BYTES = 2 ** 24;
+
+/** Rows of logits: one for each sequence, and some for prompts, at least one. */
+export function logitRowCount(
+  vocabularySize: number,
+  {
+    maxSequences,
+    maxRows,
+    maxTensorBytes,
+  }: Readonly<Record<"maxSequences" | "maxRows" | "maxTensorBytes", number>>,
+): number {
+  const bytes = Math.ceil(vocabularySize / 4) * 16;
+  const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
+  const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
+  return maxSequences + Math.max(scored, 1);
+}

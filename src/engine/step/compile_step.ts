@@ -1,0 +1,48 @@
+/**
+ * What a step launches: the model, then the choice of tokens, bound to the tensors they share.
+ *
+ * @module
+ */
+import type { KvCache } from "../../cache/kv_cache.ts";
+import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
+import type { Step } from "../../layers/batch.ts";
+import type { StepTensors } from "../../layers/step_tensors.ts";
+import type { Model } from "../../models/model.ts";
+import { Sampler } from "../sample/sampler.ts";
+import type { BatchLimits } from "./batch_limits.ts";
+
+export interface CompiledStep {
+  /** `[maxLogitRows, logitsStride]` f32 */
+  readonly logits: Tensor;
+  readonly logitsStride: number;
+  readonly sampler: Sampler;
+}
+
+/** Adds the launches of a step to the plan. */
+export function compileStep(
+  plan: Plan<Step>,
+  options: BatchLimits & {
+    readonly memory: DeviceMemory;
+    readonly model: Model;
+    readonly cache: KvCache;
+    readonly inputs: StepTensors;
+  },
+): CompiledStep {
+  const { memory, model, cache, inputs, shape, maxLogitRows, maxSequences } = options;
+  const { vocabularySize } = shape;
+  const logitsStride = Math.ceil(vocabularySize / 4) * 4;
+  const logits = memory.allocate("activations", maxLogitRows * logitsStride * 4, "logits");
+  model.compile(plan, { inputs, cache, logits, logitsStride });
+  const sampler = new Sampler(memory, {
+    maxRows: maxLogitRows,
+    maxPenalizedRows: Math.min(maxLogitRows, maxSequences),
+    vocabularySize,
+    logits,
+    logitsStride,
+    sampled: inputs.sampled,
+  });
+  sampler.compile(plan);
+  return { logits, logitsStride, sampler };
+}

@@ -1,0 +1,165 @@
+/**
+ * The engine's loop: one step after another while there is work, and the way back to them when the
+ * device is lost.
+ *
+ * @module
+ */
+
+import type { RecoverableModel } from "../load/recovery.ts";
+import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
+import type { RetractionMemory } from "../schedule/retraction_memory.ts";
+import type { ScheduledStep } from "../schedule/scheduled_step.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { SequencePages } from "../schedule/sequence_pages.ts";
+import { carryOut } from "./page_transfers.ts";
+import type { Profiler } from "./profiler.ts";
+import { reportStep, type StepReport } from "./step_report.ts";
+import { StepsInFlight } from "./steps_in_flight.ts";
+import { WakeUp } from "./wake_up.ts";
+
+export interface StepLoopOptions {
+  readonly model: RecoverableModel;
+  readonly scheduler: Scheduler;
+  readonly pages: SequencePages;
+  readonly profiler: Profiler;
+  /** Present where the scheduler keeps pages of retracted sequences. */
+  readonly retractionMemory: RetractionMemory | undefined;
+  /** Present where prefixes are stored. */
+  readonly prefixes: PrefixTransfers | undefined;
+  /** Called after every step. */
+  readonly onStep?: ((report: StepReport) => void) | undefined;
+  /** Called when no step can be made any more. */
+  readonly onFailure: (error: Error) => void;
+}
+
+/** Milliseconds that masks are waited for while a step is in flight. */
+const MASK_MS = 1;
+
+export class StepLoop {
+  readonly #options: StepLoopOptions;
+  /** Called when there may be something to do that could not be done before. */
+  readonly #news = new WakeUp();
+  #running: Promise<void> | undefined;
+  /** Whether there may be work that came since it last looked. */
+  #isWanted = false;
+  /** When it last got further, in milliseconds. */
+  #progressAt = 0;
+
+  constructor(options: StepLoopOptions) {
+    this.#options = options;
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Seconds since a step has last finished while there is work; 0 while a device is replaced. */
+  get stalledFor(): number {
+    const isIdle = this.#running === undefined || this.#options.model.isRecovering;
+    return isIdle ? 0 : (performance.now() - this.#progressAt) / 1000;
+  }
+
+  /** There is work, or a device to replace. */
+  start(): void {
+    this.#isWanted = true;
+    this.#running ??= this.#run();
+    this.wake();
+  }
+
+  /** There may be more to do for those who are there. */
+  wake(): void {
+    this.#news.call();
+  }
+
+  /** Resolves once nothing is left to do. */
+  async end(): Promise<void> {
+    this.wake();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { model, prefixes, onFailure } = this.#options;
+    try {
+      // Requests that arrive together start together.
+      await Promise.resolve();
+      do {
+        this.#isWanted = false;
+        if (model.isRecovering) await this.#recover();
+        await this.#runSteps();
+      } while (this.#isWanted || model.isRecovering);
+    } catch (error) {
+      onFailure(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      // Nothing is awaited before this: a request that comes now starts the next loop.
+      this.#running = undefined;
+      prefixes?.rest();
+    }
+  }
+
+  async #recover(): Promise<void> {
+    const { model, scheduler, profiler } = this.#options;
+    const loss = model.loss!;
+    scheduler.restart(loss);
+    profiler.lose(loss);
+    await model.recover(() => scheduler.hasWork);
+  }
+
+  /** One step after another, each submitted before the last one is seen, until the device is lost. */
+  async #runSteps(): Promise<void> {
+    const { model, scheduler, pages, profiler, prefixes, onStep } = this.#options;
+    const inFlight = new StepsInFlight(model.current.options.overlapSchedule);
+    this.#progressAt = performance.now();
+    try {
+      while (!model.isRecovering) {
+        prefixes?.rest();
+        // While the GPU is busy, waiting a moment for a mask delays no step.
+        if (scheduler.isUnprepared && !inFlight.isEmpty) await inFlight.race(this.#newsOr(MASK_MS));
+        while (inFlight.hasRoom(scheduler.lookahead)) {
+          const step = profiler.span("schedule", () => scheduler.schedule());
+          if (step === undefined) break;
+          inFlight.push(step, await profiler.span("record", () => this.#submit(step)));
+        }
+        if (inFlight.isEmpty) {
+          // A transfer gives borrowed pages back soon, and a sequence may wait for them.
+          const mayWait = scheduler.hasWork && pages.borrowerCount > 0;
+          if (!scheduler.isUnprepared && !mayWait) break;
+          await this.#news.wait();
+          continue;
+        }
+        const { step, tokens } = await profiler.span("sample readback", () => inFlight.finish());
+        this.#progressAt = performance.now();
+        profiler.span("commit", () => scheduler.commit(step, tokens));
+        prefixes?.committed(step);
+        if (tokens.length > 0) model.progressed();
+        profiler.endStep();
+        onStep?.(reportStep(step));
+      }
+    } catch (error) {
+      if (!(await model.isLost())) throw error;
+    } finally {
+      await inFlight.drain();
+    }
+  }
+
+  async #submit(step: ScheduledStep): Promise<{ readonly tokens: Promise<Uint32Array> }> {
+    const { model, profiler, retractionMemory } = this.#options;
+    const { copier, runner } = model.current;
+    // Before anything is awaited: a sequence may leave while pages move.
+    const rows = step.sampled.map((sequence) => sequence.sampledRow());
+    const scored = step.scored.map(({ sequence, position }) =>
+      sequence.logprobs!.scoredRow(position),
+    );
+    await carryOut(step.transfers, { retractionMemory, copier });
+    profiler.beginStep();
+    return runner.submit(step.batch, rows, { scored });
+  }
+
+  async #newsOr(milliseconds: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, milliseconds);
+    });
+    await Promise.race([this.#news.wait(), timeout]);
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,385 @@
+/**
+ * Where a text may stand in a grammar: sets of threads, made when first needed.
+ *
+ * A configuration holds every way to read the text so far, and is itself the state of a
+ * deterministic automaton whose edges are found by following all threads over one byte. Equal
+ * configurations are one object while they are remembered. No configuration is a dead end: a thread
+ * is kept only while it can still get out of its whole stack within the limit on depth.
+ *
+ * A thread that another one covers (same place, and every count at least as free) is dropped: its
+ * texts are the other's too. That keeps `(a+b?){0,99}` at one thread instead of a hundred.
+ *
+ * @module
+ */
+
+import { GrammarError } from "../grammar_error.ts";
+import {
+  type AutomatonNode,
+  type ByteAutomaton,
+  type ByteEdge,
+  type Call,
+  onlyReturns,
+} from "./byte_automaton.ts";
+import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
+
+export interface ConfigurationLimits {
+  /** Entries of a stack. What nests deeper is not offered. Default 10,000. */
+  readonly maxDepth?: number | undefined;
+  /** Threads at the same time. Default 10,000. */
+  readonly maxThreads?: number | undefined;
+  /** Threads followed in one operation. Default 400,000, which takes less than a second. */
+  readonly maxWork?: number | undefined;
+  /** Of what is remembered; more is forgotten and made again when needed. Default 64 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** Bytes of text for which `near` and `far` stand in for a configuration. Default 16 and 128. */
+  readonly horizons?: Horizons | undefined;
+}
+
+/** What goes out of a node and of all nodes that it reaches silently. */
+interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "returns"> {
+  /** Nodes that are reached silently and were too many to be in the view. */
+  readonly silent: readonly number[];
+  readonly calls: readonly (Call & {
+    /** Whether the rule ends behind the call, which then needs no way back into it. */
+    readonly isLast: boolean;
+  })[];
+}
+
+/** Nodes that one view takes together. */
+const MAX_VIEWED = 64;
+/** Memory of a view, besides its edges, in entries of lists. */
+const VIEW_ENTRIES = 16;
+/** What one operation may add to what is remembered; half of all where that is more. */
+const OPERATION_BYTES = 48 * 2 ** 20;
+/** Bytes of memory, roughly. */
+const THREAD_BYTES = 100;
+const FRAME_BYTES = 400;
+const CONFIGURATION_BYTES = 300;
+const EDGE_BYTES = 8;
+/** Of a thread in a configuration and in its key. */
+const REFERENCE_BYTES = 16;
+
+export class Configuration {
+  /** Rising ids. */
+  readonly threads: readonly Thread[];
+  /** Whether the text may end here. */
+  readonly accepting: boolean;
+  /** By byte class; null where no text goes on, undefined where no step has looked yet. */
+  readonly next: (Configuration | null | undefined)[];
+  /** Deepest stack, with what it needs to get out, that was looked at on the way here. */
+  reach: number;
+
+  constructor(
+    threads: readonly Thread[],
+    { accepting, classes, reach }: { accepting: boolean; classes: number; reach: number },
+  ) {
+    this.threads = threads;
+    this.accepting = accepting;
+    this.next = new Array<undefined>(classes).fill(undefined);
+    this.reach = reach;
+  }
+}
+
+export class Configurations {
+  readonly automaton: ByteAutomaton;
+  readonly maxDepth: number;
+  readonly #horizons: Horizons;
+  readonly #maxThreads: number;
+  readonly #maxWork: number;
+  readonly #maxBytes: number;
+  #views: (NodeView | undefined)[] = [];
+  /** Entries of all views. */
+  #viewed = 0;
+  #bottom: Frame;
+  #known = new Map<string, Configuration>();
+  #knownThreads = 0;
+  #start: Configuration | undefined;
+
+  // One operation: the work that is left, and memory that it must not pass.
+  #work = 0;
+  #mostBytes = 0;
+
+  // One search: the threads still to be looked at, those kept, what was seen.
+  #stamp = 0;
+  #pending: Thread[] = [];
+  #accepting = false;
+  #reach = 0;
+
+  constructor(automaton: ByteAutomaton, limits: ConfigurationLimits = {}) {
+    this.automaton = automaton;
+    this.maxDepth = limits.maxDepth ?? 10_000;
+    this.#horizons = limits.horizons ?? { near: 16, far: 128 };
+    this.#maxThreads = limits.maxThreads ?? 10_000;
+    this.#maxWork = limits.maxWork ?? 400_000;
+    this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
+    this.#bottom = Frame.bottom(this.#horizons);
+    this.begin();
+    if (automaton.depthNeeds[automaton.start]! > this.maxDepth) {
+      throw new GrammarError(
+        `Cannot use the grammar: every text nests deeper than ${this.maxDepth}`,
+      );
+    }
+  }
+
+  /** Where every text begins. */
+  get start(): Configuration {
+    this.#start ??= this.#search(() => this.#visit(this.automaton.start, this.#bottom));
+    return this.#start;
+  }
+
+  /** Threads that may still be followed in this operation. */
+  get workLeft(): number {
+    return this.#work;
+  }
+
+  /** Memory that is remembered, roughly. */
+  get bytes(): number {
+    const { threads, frames } = this.#bottom.population;
+    const perConfiguration = CONFIGURATION_BYTES + EDGE_BYTES * this.automaton.classes.length;
+    return (
+      threads * THREAD_BYTES +
+      frames * FRAME_BYTES +
+      this.#known.size * perConfiguration +
+      (this.#knownThreads + this.#viewed) * REFERENCE_BYTES
+    );
+  }
+
+  /**
+   * Begins an operation, whose work is limited. Forgets everything when memory has run out;
+   * configurations that are in use stay as they are.
+   */
+  begin(): void {
+    this.#work = this.#maxWork;
+    const kept = this.bytes <= this.#maxBytes ? this.bytes : 0;
+    this.#mostBytes = kept + Math.max(OPERATION_BYTES, this.#maxBytes / 2);
+    if (this.bytes <= this.#maxBytes) return;
+    this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
+    this.#known = new Map();
+    this.#knownThreads = 0;
+    this.#views = [];
+    this.#viewed = 0;
+    this.#start = undefined;
+  }
+
+  /**
+   * Goes on by one byte.
+   *
+   * @returns null when no text goes on so.
+   * @throws {GrammarError} when there are too many ways to read the text, or the operation is at the
+   * end of its work.
+   */
+  step(configuration: Configuration, byteClass: number): Configuration | null {
+    const known = configuration.next[byteClass];
+    if (known !== undefined) return known;
+    const byte = this.automaton.classes[byteClass]!;
+    const found = this.#search(() => {
+      for (const { node, frame } of configuration.threads) {
+        for (const { first, last, target } of this.#view(node).edges) {
+          if (first > byte) break;
+          if (last >= byte) this.#visit(target, frame);
+        }
+      }
+    });
+    const next = found.threads.length > 0 || found.accepting ? found : null;
+    configuration.next[byteClass] = next;
+    return next;
+  }
+
+  /** Goes on by some bytes; null when no text goes on so. */
+  follow(configuration: Configuration, bytes: Uint8Array): Configuration | null {
+    const { classOf } = this.automaton;
+    let at: Configuration | null = configuration;
+    for (let i = 0; i < bytes.length && at !== null; i++) at = this.step(at, classOf[bytes[i]!]!);
+    return at;
+  }
+
+  /** The only byte that a text can go on by, or undefined when there are none or several. */
+  onlyByte(configuration: Configuration): number | undefined {
+    const { classOf, classes } = this.automaton;
+    const tried = new Set<number>();
+    let only: number | undefined;
+    for (const { node } of configuration.threads) {
+      for (const { first, last } of this.#view(node).edges) {
+        for (let byteClass = classOf[first]!; byteClass <= classOf[last]!; byteClass++) {
+          if (tried.has(byteClass)) continue;
+          tried.add(byteClass);
+          if (this.step(configuration, byteClass) === null) continue;
+          const begin = classes[byteClass]!;
+          const isSingle = begin === 255 || classOf[begin + 1] !== byteClass;
+          if (!isSingle || only !== undefined) return undefined;
+          only = begin;
+        }
+      }
+    }
+    return only;
+  }
+
+  /** Just these threads, for what is asked of each on its own. */
+  of(threads: readonly Thread[], accepting = false): Configuration {
+    const distinct = withoutCovered([...new Set(threads)]).sort((a, b) => a.id - b.id);
+    return this.#intern(distinct, { accepting, reach: 0 });
+  }
+
+  /** Where a text stands right behind a rule. */
+  behind(rule: Frame): Configuration {
+    return this.#search(() => this.#visit(rule.back, rule.parent!));
+  }
+
+  /** The threads of one rule call, as if the rule were the whole grammar: a text ends with it. */
+  within(rule: Frame, threads: readonly Thread[]): Configuration {
+    const moved = threads.map(({ node, frame }) => {
+      this.#spend(1 + frame.depth - rule.depth);
+      return frame.moved(rule, this.#bottom).thread(node);
+    });
+    return this.of(moved);
+  }
+
+  /** What stands in for a configuration for texts of at most so many bytes as the near horizon. */
+  near({ threads, accepting }: Configuration): Configuration {
+    return this.of(
+      threads.map(({ node, frame }) => frame.near.thread(node)),
+      accepting,
+    );
+  }
+
+  /** The same for the far horizon. */
+  far({ threads, accepting }: Configuration): Configuration {
+    return this.of(
+      threads.map(({ node, frame }) => frame.far.thread(node)),
+      accepting,
+    );
+  }
+
+  #search(begin: () => void): Configuration {
+    this.#stamp += 1;
+    this.#pending = [];
+    this.#accepting = false;
+    this.#reach = 0;
+    begin();
+    const kept: Thread[] = [];
+    for (let i = 0; i < this.#pending.length; i++) {
+      const thread = this.#pending[i]!;
+      if (this.#view(thread.node).edges.length > 0) kept.push(thread);
+      this.#expand(thread);
+    }
+    const threads = withoutCovered(kept).sort((a, b) => a.id - b.id);
+    if (threads.length > this.#maxThreads) {
+      throw new GrammarError(
+        `Cannot follow the grammar: a text can be read in more than ${this.#maxThreads} ways at once`,
+      );
+    }
+    return this.#intern(threads, { accepting: this.#accepting, reach: this.#reach });
+  }
+
+  #intern(
+    threads: readonly Thread[],
+    { accepting, reach }: { accepting: boolean; reach: number },
+  ): Configuration {
+    let key = accepting ? "!" : "";
+    for (const { id } of threads) key += `${id},`;
+    let known = this.#known.get(key);
+    if (known === undefined) {
+      const { length: classes } = this.automaton.classes;
+      known = new Configuration(threads, { accepting, classes, reach });
+      this.#known.set(key, known);
+      this.#knownThreads += threads.length;
+    }
+    known.reach = Math.max(known.reach, reach);
+    return known;
+  }
+
+  /** Remembers a place to look at, unless it was seen or could not get out of its stack. */
+  #visit(node: number, frame: Frame): void {
+    const depth = frame.depth + this.automaton.depthNeeds[node]!;
+    if (depth > this.maxDepth) return;
+    const thread = frame.thread(node);
+    if (thread.stamp === this.#stamp) return;
+    thread.stamp = this.#stamp;
+    this.#spend(1);
+    if (this.bytes > this.#mostBytes) {
+      throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
+    }
+    this.#reach = Math.max(this.#reach, depth);
+    this.#pending.push(thread);
+  }
+
+  /** Counts threads that are followed, or entries of stacks that are looked at for them. */
+  #spend(count: number): void {
+    this.#work -= count;
+    if (this.#work >= 0) return;
+    throw new GrammarError("Cannot follow the grammar: a single step takes too much work");
+  }
+
+  /** Looks at everything that is reached from a thread without a byte. */
+  #expand({ node, frame }: Thread): void {
+    const { silent, calls, repeats, returns } = this.#view(node);
+    for (const target of silent) this.#visit(target, frame);
+    for (const { start, back, isLast } of calls) {
+      if (isLast) this.#visit(start, frame);
+      else if (this.#canFinish(back, frame)) this.#visit(start, frame.call(back));
+    }
+    for (const index of repeats) {
+      const { body, exit, min, max } = this.automaton.repeats[index]!;
+      if (min === 0) this.#visit(exit, frame);
+      if (this.#canFinish(exit, frame)) {
+        const counts = { toMin: Math.max(min - 1, 0), toMax: max - 1 };
+        this.#visit(body, frame.round(index, counts));
+      }
+    }
+    if (returns) this.#leave(frame);
+  }
+
+  /** A rule, a round or the whole grammar has come to its end. */
+  #leave(frame: Frame): void {
+    const { parent } = frame;
+    if (parent === undefined) {
+      this.#accepting = true;
+    } else if (frame.back >= 0) {
+      this.#visit(frame.back, parent);
+    } else {
+      const { body, exit } = this.automaton.repeats[frame.repeat]!;
+      if (frame.toMin === 0) this.#visit(exit, parent);
+      if (frame.toMax > 0) this.#visit(body, frame.nextRound());
+    }
+  }
+
+  /** Whether a place can get out of its stack once what is above it has. */
+  #canFinish(node: number, frame: Frame): boolean {
+    const depth = frame.depth + this.automaton.depthNeeds[node]!;
+    if (depth > this.maxDepth) return false;
+    this.#reach = Math.max(this.#reach, depth);
+    return true;
+  }
+
+  #view(node: number): NodeView {
+    this.#views[node] ??= this.#viewOf(node);
+    return this.#views[node];
+  }
+
+  #viewOf(node: number): NodeView {
+    const { nodes } = this.automaton;
+    const reached = new Set([node]);
+    const merged: AutomatonNode[] = [];
+    const silent: number[] = [];
+    for (const other of reached) {
+      if (merged.length === MAX_VIEWED) {
+        silent.push(other);
+        continue;
+      }
+      merged.push(nodes[other]!);
+      for (const target of nodes[other]!.silent) reached.add(target);
+    }
+    const edges: ByteEdge[] = merged.flatMap((other) => other.edges);
+    this.#work -= merged.length;
+    this.#viewed += VIEW_ENTRIES + edges.length;
+    return {
+      edges: edges.sort((a, b) => a.first - b.first),
+      silent,
+      calls: merged.flatMap((other) =>
+        other.calls.map((call) => ({ ...call, isLast: onlyReturns(nodes, call.back) })),
+      ),
+      repeats: merged.flatMap((other) => other.repeats),
+      returns: merged.some((other) => other.returns),
+    };
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Follows all tokens of a trie through a grammar at once.
+ *
+ * @module
+ */
+
+import type { Configuration, Configurations } from "../automaton/configurations.ts";
+import { SEVERAL, type TokenTrie } from "./token_trie.ts";
+
+export interface TrieWalkOptions {
+  readonly configurations: Configurations;
+  readonly trie: TokenTrie;
+  /** Gets the bits of the tokens that lead somewhere. */
+  readonly words: Uint32Array;
+}
+
+/** Nodes, and threads followed for new configurations, between two chances to pause. */
+const PIECE = { nodes: 1024, work: 1024 };
+
+export class TrieWalk {
+  /** Nodes at which a text of the grammar may end, in the order they were met. */
+  readonly ends: number[] = [];
+  /** Deepest stack of all configurations on the way. */
+  reach = 0;
+  readonly #configurations: Configurations;
+  readonly #trie: TokenTrie;
+  readonly #words: Uint32Array;
+  /** Configuration behind each byte of the way to the current node, by depth. */
+  readonly #path: Configuration[] = [];
+
+  constructor({ configurations, trie, words }: TrieWalkOptions) {
+    this.#configurations = configurations;
+    this.#trie = trie;
+    this.#words = words;
+  }
+
+  /**
+   * Follows a subtree whose root is reached in a configuration; pauses now and then.
+   *
+   * @param depth Bytes on the way to the root of the subtree.
+   */
+  *follow(
+    start: Configuration,
+    { from, to, depth }: { readonly from: number; readonly to: number; readonly depth: number },
+  ): Generator<void, void, void> {
+    this.#path[depth] = start;
+    for (let node = from; node < to; ) {
+      node = this.#advance(node, to);
+      if (node < to) yield;
+    }
+  }
+
+  /** @returns The node to go on with. */
+  #advance(from: number, to: number): number {
+    const { bytes, depths, ends, tokens } = this.#trie;
+    const { classOf } = this.#configurations.automaton;
+    const path = this.#path;
+    const leastWork = this.#configurations.workLeft - PIECE.work;
+    let node = from;
+    for (let left = PIECE.nodes; node < to && left > 0; left--) {
+      const depth = depths[node]!;
+      const here = path[depth - 1]!;
+      const byteClass = classOf[bytes[node]!]!;
+      let next = here.next[byteClass];
+      if (next === undefined) {
+        next = this.#configurations.step(here, byteClass);
+        if (this.#configurations.workLeft < leastWork) left = 0;
+      }
+      if (next === null) {
+        node = ends[node]!;
+        continue;
+      }
+      path[depth] = next;
+      const token = tokens[node]!;
+      if (token >= 0) this.#words[token >>> 5]! |= 1 << (token & 31);
+      else if (token <= SEVERAL) this.#markSeveral(token);
+      if (next.accepting) this.ends.push(node);
+      if (next.reach > this.reach) this.reach = next.reach;
+      node += 1;
+    }
+    return node;
+  }
+
+  #markSeveral(list: number): void {
+    for (const token of this.#trie.several[SEVERAL - list]!) {
+      this.#words[token >>> 5]! |= 1 << (token & 31);
+    }
+  }
+}

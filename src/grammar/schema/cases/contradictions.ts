@@ -1,0 +1,99 @@
+/**
+ * Whether the facts of a case exclude each other.
+ *
+ * Says so only when it is sure. That keeps the cases of a schema few, and shows that two schemas of
+ * a `oneOf` have no value in common.
+ *
+ * @module
+ */
+
+import { isEmpty } from "../../automaton/regular.ts";
+import { spendEffort } from "../../effort.ts";
+import type { JsonType } from "../json_value.ts";
+import { caseLanguage, lengthsOf } from "../keywords/string_keywords.ts";
+import { noNumberFits } from "../numbers/number_language.ts";
+import type { Spend } from "../strings/language.ts";
+import { mergeItems } from "./array_shape.ts";
+import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact, StringFact } from "./facts.ts";
+import { allowsKey, memberValue } from "./object_shape.ts";
+import type { SchemaCases } from "./schema_cases.ts";
+
+/** Of each fact that a listed text is held against. */
+const TEXT_EFFORT = 0.05;
+
+/** Of each place of an array that is held against a fact. */
+const PLACE_EFFORT = 0.3;
+
+export function contradicts(facts: Case, type: JsonType, analysis: SchemaCases): boolean {
+  if (facts.length === 0) return false;
+  switch (type) {
+    case "null":
+      return false;
+    case "boolean":
+      return noBooleanFits(facts as readonly BooleanFact[]);
+    case "number":
+      return noNumberFits(facts as readonly NumberFact[], analysis.spend);
+    case "string":
+      return noStringFits(facts as readonly StringFact[], analysis.spend);
+    case "array":
+      return noArrayFits(facts as readonly ArrayFact[], analysis);
+    case "object":
+      return noObjectFits(facts as readonly ObjectFact[], analysis);
+    default:
+      return type satisfies never;
+  }
+}
+
+function noBooleanFits(facts: readonly BooleanFact[]): boolean {
+  return [true, false].every((value) => facts.some(({ values }) => !values.includes(value)));
+}
+
+function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
+  const { min, max } = lengthsOf(facts);
+  if (min > max) return true;
+  const languages = facts.flatMap((fact) => (fact.kind === "language" ? [fact] : []));
+  if (facts.length === 1 || languages.length === 0) return false;
+  const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
+  if (listed === undefined) return isEmpty(caseLanguage(facts, spend));
+  const texts = listed.language.texts!;
+  spendEffort(TEXT_EFFORT * texts.size * facts.length);
+  const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
+  for (const text of texts) {
+    const length = isBounded ? Array.from(text).length : 0;
+    const fits = languages.every(({ language, holds }) => language.has(text) === holds);
+    if (min <= length && length <= max && fits) return false;
+  }
+  return true;
+}
+
+function noArrayFits(facts: readonly ArrayFact[], analysis: SchemaCases): boolean {
+  const { prefix, rest, min, max } = mergeItems(facts, analysis);
+  if (min > max) return true;
+  for (let i = 0; i < Math.min(min, prefix.length + 1); i++) {
+    if (analysis.isNever(prefix[i] ?? rest)) return true;
+  }
+  return facts.some((fact) => {
+    if (fact.kind !== "contains" || fact.min === 0) return false;
+    if (fact.min > fact.max || fact.from + fact.min > max) return true;
+    const wanted = analysis.conjunction(fact.node, fact.holds);
+    const places = [...prefix.slice(fact.from), rest];
+    spendEffort(PLACE_EFFORT * places.length);
+    return places.every((place) => analysis.isNever(analysis.conjunctions.and(place, wanted)));
+  });
+}
+
+function noObjectFits(facts: readonly ObjectFact[], analysis: SchemaCases): boolean {
+  const required = new Set(facts.flatMap((fact) => (fact.kind === "has" ? [fact.key] : [])));
+  for (const key of required) {
+    if (!allowsKey(facts, key) || analysis.isNever(memberValue(facts, key, analysis))) return true;
+  }
+  for (const fact of facts) {
+    if (fact.kind === "count" && (required.size > fact.max || fact.min > fact.max)) return true;
+    if (fact.kind === "some" && isEmpty(fact.language)) return true;
+  }
+  const least = Math.max(0, ...facts.map((fact) => (fact.kind === "count" ? fact.min : 0)));
+  const most = Math.min(
+    ...facts.map((f) => (f.kind === "count" ? f.max : Number.POSITIVE_INFINITY)),
+  );
+  return least > most;
+}

@@ -1,0 +1,81 @@
+/**
+ * Keywords for strings: lengths, patterns and formats, all of them regular languages.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import { ANY_CODE_POINT } from "../../automaton/code_points.ts";
+import { type CodePointAutomaton, characters, type Expression, repeat } from "../../expression.ts";
+import type { Case, StringFact } from "../cases/facts.ts";
+import type { Constraint } from "../cases/schema_cases.ts";
+import { isObject } from "../json_value.ts";
+import type { SchemaNode } from "../schema_tree.ts";
+import { formatLanguage } from "../strings/formats.ts";
+import { intersectAll, type Language, type Spend } from "../strings/language.ts";
+import { patternLanguage } from "../strings/patterns.ts";
+
+const ANY_CHARACTER = characters(ANY_CODE_POINT);
+
+export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
+  if (!isObject(value)) return [];
+  const { minLength, maxLength, pattern, format } = value;
+  const constraints: Constraint[] = [];
+  if (typeof minLength === "number") {
+    constraints.push({
+      holds: () => [[{ kind: "length", min: minLength, max: Number.POSITIVE_INFINITY }]],
+      fails: () => (minLength > 0 ? [[{ kind: "length", min: 0, max: minLength - 1 }]] : []),
+    });
+  }
+  if (typeof maxLength === "number") {
+    constraints.push({
+      holds: () => [[{ kind: "length", min: 0, max: maxLength }]],
+      fails: () => [[{ kind: "length", min: maxLength + 1, max: Number.POSITIVE_INFINITY }]],
+    });
+  }
+  const addLanguage = (make: () => Language): void => {
+    const fact = (holds: boolean): readonly Case[] => [
+      [{ kind: "language", language: make(), holds }],
+    ];
+    constraints.push({ holds: () => fact(true), fails: () => fact(false) });
+  };
+  if (typeof pattern === "string") {
+    addLanguage(() => patternLanguage(pattern, `${path}/pattern`));
+  }
+  if (typeof format === "string") addLanguage(() => formatLanguage(format));
+  return constraints;
+}
+
+/** Lengths that all facts allow. */
+export function lengthsOf(facts: Case): { readonly min: number; readonly max: number } {
+  let [min, max] = [0, Number.POSITIVE_INFINITY];
+  for (const fact of facts) {
+    if (fact.kind !== "length") continue;
+    min = Math.max(min, fact.min);
+    max = Math.min(max, fact.max);
+  }
+  return { min, max };
+}
+
+/** All strings that fit a case, as one automaton. */
+export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
+  const { min, max } = lengthsOf(facts);
+  const languages = facts.filter((fact): fact is StringFact & { kind: "language" } => {
+    return fact.kind === "language";
+  });
+  const wanted = languages.filter(({ holds }) => holds).map(({ language }) => language.automaton);
+  if (min > 0 || max < Number.POSITIVE_INFINITY || wanted.length === 0) {
+    wanted.push(automatonOf(lengthExpression(ANY_CHARACTER, min, max)));
+  }
+  const joined = intersectAll(wanted, spend);
+  return languages
+    .filter(({ holds }) => !holds)
+    .reduce((rest, { language }) => {
+      spend?.(language.automaton.states.length);
+      return intersectAll([rest, language.complement], spend);
+    }, joined);
+}
+
+function lengthExpression(body: Expression, min: number, max: number): Expression {
+  return min > max ? { kind: "choice", options: [] } : repeat(body, { min, max });
+}

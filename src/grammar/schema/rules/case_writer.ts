@@ -1,0 +1,20 @@
+/**
+ * What a case of arrays or objects is written with.
+ *
+ * @module
+ */
+
+import type { Expression } from "../../expression.ts";
+import type { CaseAnalysis } from "../cases/cases.ts";
+import type { Conjunction } from "../cases/conjunctions.ts";
+import type { Machine } from "./machine.ts";
+
+export interface CaseWriter {
+  readonly analysis: CaseAnalysis;
+  /** Values that fit a conjunction. */
+  readonly refer: (value: Conjunction) => Expression;
+  /** Lists that a machine makes. */
+  readonly expand: <State>(machine: Machine<State>) => Expression;
+  /** Of the schema, for errors. */
+  readonly path: string;
+}

@@ -1,0 +1,164 @@
+/**
+ * `uniqueItems`, where it can be enforced: arrays whose items are a few known values, and those in
+ * which the places alone keep the items apart.
+ *
+ * @module
+ */
+
+import { textsOf } from "../../automaton/regular.ts";
+import type { Expression } from "../../expression.ts";
+import { GrammarError } from "../../grammar_error.ts";
+import type { ArrayShape } from "../cases/array_shape.ts";
+import type { CaseAnalysis } from "../cases/cases.ts";
+import type { Conjunction } from "../cases/conjunctions.ts";
+import type { BooleanFact, ContainsFact, NumberFact } from "../cases/facts.ts";
+import { readNumber } from "../json_text.ts";
+import { canonicalText, type JsonObject, keepSpelling } from "../json_value.ts";
+import { caseLanguage } from "../keywords/string_keywords.ts";
+import { listedNumbers, plainNumbers } from "../numbers/number_language.ts";
+import type { CaseWriter } from "./case_writer.ts";
+import type { Machine, Move } from "./machine.ts";
+
+/** Different values. Each set of them that an array may have is a state, so fewer may be too many. */
+const MAX_VALUES = 30;
+
+interface DistinctOptions {
+  readonly shape: ArrayShape;
+  readonly contains: readonly ContainsFact[];
+  readonly writer: CaseWriter;
+  /** Of the keyword, for errors. */
+  readonly path: string;
+}
+
+/**
+ * @returns Nothing when the items are different anyway.
+ * @throws {GrammarError} when neither way works.
+ */
+export function distinctItems(options: DistinctOptions): DistinctMachine | undefined {
+  const { shape, contains, writer, path } = options;
+  const { analysis } = writer;
+  if (areApart(shape, analysis)) return undefined;
+  const refuse = (state: string): never => {
+    throw new GrammarError(`Cannot enforce "uniqueItems": ${state}`, { path });
+  };
+  if (contains.length > 0) refuse('not together with "contains"');
+  const places = [...shape.prefix, shape.rest].slice(
+    0,
+    Math.min(shape.max, shape.prefix.length + 1),
+  );
+  const values = new Map<string, JsonObject>();
+  const allowed = places.map((place) => {
+    const list = valuesOf(place, analysis) ?? refuse("the items are not a few known values");
+    for (const [text, value] of list) values.set(text, value);
+    if (values.size > MAX_VALUES) refuse(`the items are more than ${MAX_VALUES} known values`);
+    return new Set(list.keys());
+  });
+  return new DistinctMachine(shape, { values, allowed, writer });
+}
+
+/** Whether no value can stand in two places. */
+function areApart({ prefix, max }: ArrayShape, analysis: CaseAnalysis): boolean {
+  if (max > prefix.length) return false;
+  const places = prefix.slice(0, max);
+  return places.every((a, i) =>
+    places.slice(0, i).every((b) => analysis.isNever(analysis.conjunctions.and(a, b))),
+  );
+}
+
+/**
+ * All values that fit, when they are few: null, booleans, listed numbers and strings; each as a
+ * schema that nothing else fits, by its canonical text.
+ */
+function valuesOf(place: Conjunction, analysis: CaseAnalysis): Map<string, JsonObject> | undefined {
+  if (place.never) return new Map();
+  const cases = (type: Parameters<CaseAnalysis["casesOfAll"]>[1]) =>
+    analysis.casesOfAll(place, type);
+  if (cases("array").length + cases("object").length > 0) return undefined;
+  const values: JsonObject[] = cases("null").length > 0 ? [{ const: null }] : [];
+  for (const facts of cases("boolean")) {
+    const isAllowed = (value: boolean) =>
+      (facts as readonly BooleanFact[]).every((fact) => fact.values.includes(value));
+    values.push(...[true, false].filter(isAllowed).map((value) => ({ const: value })));
+  }
+  for (const facts of cases("number")) {
+    const numbers = numbersOf(facts as readonly NumberFact[]);
+    if (numbers === undefined) return undefined;
+    values.push(...numbers);
+  }
+  for (const facts of cases("string")) {
+    const texts = facts.length === 0 ? undefined : textsOf(caseLanguage(facts), MAX_VALUES);
+    if (texts === undefined) return undefined;
+    values.push(...texts.map((text) => ({ const: text })));
+  }
+  return new Map(values.map((value) => [canonicalText(value.const!), value]));
+}
+
+function numbersOf(facts: readonly NumberFact[]): JsonObject[] | undefined {
+  const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
+  const texts =
+    listed?.kind === "numbers"
+      ? listedNumbers(listed, facts).map(({ text }) => text)
+      : facts.some((fact) => fact.kind === "integer" && fact.holds)
+        ? textsOf(plainNumbers(facts), 2 * MAX_VALUES)
+        : undefined;
+  return texts?.map((text) => {
+    const value = { const: readNumber(text) };
+    keepSpelling(value, "const", text);
+    return value;
+  });
+}
+
+interface State {
+  readonly size: number;
+  /** Bits of the values that were written. */
+  readonly used: number;
+}
+
+class DistinctMachine implements Machine<State> {
+  readonly start: State = { size: 0, used: 0 };
+  readonly #shape: ArrayShape;
+  readonly #items: readonly { readonly text: string; readonly item: Expression }[];
+  readonly #allowed: readonly ReadonlySet<string>[];
+
+  constructor(
+    shape: ArrayShape,
+    {
+      values,
+      allowed,
+      writer: { analysis, refer },
+    }: {
+      readonly values: ReadonlyMap<string, JsonObject>;
+      readonly allowed: readonly ReadonlySet<string>[];
+      readonly writer: CaseWriter;
+    },
+  ) {
+    this.#shape = shape;
+    this.#allowed = allowed;
+    const { root } = analysis.tree;
+    this.#items = [...values].map(([text, value]) => {
+      const node = analysis.derive(root, `value ${text}`, () => value);
+      return { text, item: refer(analysis.conjunction(node)) };
+    });
+  }
+
+  key({ size, used }: State): string {
+    return `${size} ${used}`;
+  }
+
+  started({ size }: State): boolean {
+    return size > 0;
+  }
+
+  accepts({ size }: State): boolean {
+    return size >= this.#shape.min;
+  }
+
+  moves({ size, used }: State): Move<State>[] {
+    if (size >= this.#shape.max) return [];
+    const allowed = this.#allowed[Math.min(size, this.#allowed.length - 1)]!;
+    return this.#items.flatMap(({ text, item }, i) => {
+      const isFree = allowed.has(text) && (used & (1 << i)) === 0;
+      return isFree ? [{ item, next: { size: size + 1, used: used | (1 << i) } }] : [];
+    });
+  }
+}

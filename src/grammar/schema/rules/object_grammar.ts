@@ -1,0 +1,161 @@
+/**
+ * Cases of objects -> rules.
+ *
+ * Members that the schema names come first, in its order, then all others in any order. Keys that
+ * the schema does not name may come twice, as in all of JSON; then the last one counts, and what is
+ * enforced holds for that one too.
+ *
+ * @module
+ */
+
+import { type Expression, sequence } from "../../expression.ts";
+import { GrammarError } from "../../grammar_error.ts";
+import type { Conjunction } from "../cases/conjunctions.ts";
+import type { ObjectFact } from "../cases/facts.ts";
+import {
+  type KeyClass,
+  mergeMembers,
+  type NamedMember,
+  type ObjectShape,
+} from "../cases/object_shape.ts";
+import { automatonOfTexts } from "../strings/language.ts";
+import type { CaseWriter } from "./case_writer.ts";
+import { COLON, enclosed } from "./json_grammar.ts";
+import type { Machine, Move } from "./machine.ts";
+import { keyExpression } from "./string_grammar.ts";
+
+/** Facts of the kind "some" at once. */
+const MAX_SOMES = 8;
+
+interface State {
+  /** Named members that were passed. */
+  readonly index: number;
+  /** Members written, as far as it matters. */
+  readonly count: number;
+  /** Bits of the somes that are satisfied. */
+  readonly satisfied: number;
+  /**
+   * Bits of those among them that a key without name satisfies. It might come again, so from then
+   * on every such key has a value that fits.
+   */
+  readonly bound: number;
+}
+
+export function objectExpression(facts: readonly ObjectFact[], writer: CaseWriter): Expression {
+  const shape = mergeMembers(facts, writer.analysis);
+  return enclosed("{", writer.expand(new ObjectMachine(shape, writer)), "}");
+}
+
+class ObjectMachine implements Machine<State> {
+  readonly start: State = { index: 0, count: 0, satisfied: 0, bound: 0 };
+  readonly #shape: ObjectShape;
+  readonly #writer: CaseWriter;
+  readonly #keys: readonly Expression[];
+  readonly #classKeys: readonly Expression[];
+  /** Beyond it, a count makes no difference. */
+  readonly #maxCount: number;
+
+  constructor(shape: ObjectShape, writer: CaseWriter) {
+    this.#shape = shape;
+    this.#writer = writer;
+    const { named, classes, somes, min, max } = shape;
+    this.#maxCount = max < Number.POSITIVE_INFINITY ? max : Math.max(min, 1);
+    this.#keys = named.map(({ key }) => keyExpression(automatonOfTexts([key], writer.path)));
+    this.#classKeys = classes.map(({ language }) => keyExpression(language));
+    if (somes.length > MAX_SOMES) {
+      throw new GrammarError(
+        "Cannot enforce the schema: too many members must differ from other members",
+        {
+          path: writer.path,
+        },
+      );
+    }
+    const required = named.filter((member) => member.required).length;
+    if (classes.length > 0 && min - required > 1) {
+      throw new GrammarError(
+        'Cannot enforce "minProperties": keys that the schema does not name may come twice',
+        { path: shape.minPath },
+      );
+    }
+  }
+
+  key({ index, count, satisfied, bound }: State): string {
+    return `${index} ${count} ${satisfied} ${bound}`;
+  }
+
+  started({ count }: State): boolean {
+    return count > 0;
+  }
+
+  accepts({ index, count, satisfied }: State): boolean {
+    const { named, somes, min } = this.#shape;
+    return index === named.length && count >= min && satisfied === 2 ** somes.length - 1;
+  }
+
+  moves(state: State): Move<State>[] {
+    const { named, classes } = this.#shape;
+    const isFull = state.count >= this.#shape.max;
+    const member = named[state.index];
+    if (member !== undefined) {
+      const skip = member.required ? [] : [{ next: { ...state, index: state.index + 1 } }];
+      return [...(isFull ? [] : this.#named(state, member)), ...skip];
+    }
+    return isFull ? [] : classes.flatMap((one, i) => this.#other(state, one, i));
+  }
+
+  #named(state: State, { value, somes }: NamedMember): Move<State>[] {
+    const key = this.#keys[state.index]!;
+    return this.#choices(state, somes, value).map(({ bits, fits }) => ({
+      item: this.#member(key, fits),
+      next: {
+        ...state,
+        index: state.index + 1,
+        count: this.#increase(state.count),
+        satisfied: state.satisfied | bits,
+      },
+    }));
+  }
+
+  #other(state: State, { value, somes }: KeyClass, index: number): Move<State>[] {
+    const { conjunctions } = this.#writer.analysis;
+    const key = this.#classKeys[index]!;
+    const bound = somes.filter((i) => state.bound & (1 << i));
+    const inherited = conjunctions.and(value, ...bound.map((i) => this.#shape.somes[i]!.value));
+    return this.#choices(state, somes, inherited).map(({ bits, fits }) => ({
+      item: this.#member(key, fits),
+      next: {
+        ...state,
+        count: this.#increase(state.count),
+        satisfied: state.satisfied | bits,
+        bound: state.bound | bits,
+      },
+    }));
+  }
+
+  /** The somes that a member may satisfy, and what its value must fit then. */
+  #choices(
+    { satisfied }: State,
+    somes: readonly number[],
+    value: Conjunction,
+  ): { readonly bits: number; readonly fits: Conjunction }[] {
+    const { conjunctions } = this.#writer.analysis;
+    let choices = [{ bits: 0, fits: value }];
+    for (const i of somes) {
+      if (satisfied & (1 << i)) continue;
+      const wanted = this.#shape.somes[i]!.value;
+      choices = choices.flatMap((one) => {
+        const more = { bits: one.bits | (1 << i), fits: conjunctions.and(one.fits, wanted) };
+        return more.fits === one.fits ? [more] : [one, more];
+      });
+    }
+    return choices.filter(({ fits }) => !fits.never);
+  }
+
+  #increase(count: number): number {
+    return Math.min(count + 1, this.#maxCount);
+  }
+
+  #member(key: Expression, value: Conjunction): Expression {
+    return sequence(key, COLON, this.#writer.refer(value));
+  }
+}

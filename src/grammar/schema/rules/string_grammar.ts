@@ -1,0 +1,83 @@
+/**
+ * Cases of strings -> expressions.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import {
+  type CodePointAutomaton,
+  type Expression,
+  NEVER,
+  regular,
+  repeat,
+  rule,
+  sequence,
+} from "../../expression.ts";
+import { GrammarError } from "../../grammar_error.ts";
+import { insideJsonString, PLAIN_ASCII } from "../../json_string.ts";
+import type { Case } from "../cases/facts.ts";
+import { caseLanguage, lengthsOf } from "../keywords/string_keywords.ts";
+import type { Language } from "../strings/language.ts";
+import { QUOTE } from "./json_grammar.ts";
+
+/** Groups inside one another. */
+const MAX_DEPTH = 1_000;
+
+/** Strings that fit a case. */
+export function stringExpression(facts: Case): Expression {
+  if (facts.length === 0) return rule("string");
+  return sequence(QUOTE, contentOf(facts), QUOTE);
+}
+
+function contentOf(facts: Case): Expression {
+  const languages = facts.flatMap((fact) => (fact.kind === "language" ? [fact] : []));
+  const [only] = languages;
+  if (only === undefined) {
+    const { min, max } = lengthsOf(facts);
+    return min > max ? NEVER : repeat(rule("character"), { min, max });
+  }
+  if (languages.some(({ holds, language }) => holds && language.isPlain)) {
+    if (facts.length === 1) return plainExpression(only.language);
+    return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
+  }
+  // A repeat stays one, where an automaton would write it out.
+  if (facts.length === 1 && only.holds) return insideQuotes(only.language.expression);
+  return regular(insideJsonString(caseLanguage(facts)));
+}
+
+/** Of formats, which are the same for all schemas. */
+const plainExpressions = new WeakMap<Language, Expression>();
+
+function plainExpression(language: Language): Expression {
+  let expression = plainExpressions.get(language);
+  if (expression === undefined) {
+    expression = regular(insideJsonString(language.automaton, PLAIN_ASCII));
+    plainExpressions.set(language, expression);
+  }
+  return expression;
+}
+
+/** Every spelling inside a JSON string of the texts that an expression without rules matches. */
+function insideQuotes(expression: Expression, depth = 0): Expression {
+  if (depth > MAX_DEPTH) throw new GrammarError("Cannot use the pattern: its groups nest too deep");
+  const inner = (part: Expression) => insideQuotes(part, depth + 1);
+  switch (expression.kind) {
+    case "sequence":
+      return { kind: "sequence", parts: expression.parts.map(inner) };
+    case "choice":
+      return { kind: "choice", options: expression.options.map(inner) };
+    case "repeat":
+      return { ...expression, body: inner(expression.body) };
+    default:
+      return regular(insideJsonString(automatonOf(expression)));
+  }
+}
+
+/**
+ * A key of a language, with its quotes. Programs do not escape letters of keys, so that is not
+ * offered.
+ */
+export function keyExpression(language: CodePointAutomaton): Expression {
+  return sequence(QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE);
+}

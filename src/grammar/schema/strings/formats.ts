@@ -1,0 +1,137 @@
+/**
+ * The formats of strings, each enforced as its specification defines it.
+ *
+ * | format | specification |
+ * |---|---|
+ * | `date`, `time`, `date-time` | RFC 3339, section 5.6; days of month and leap years are right, second 60 only at 23:59 UTC and with an offset of whole quarters of an hour |
+ * | `duration` | RFC 3339, appendix A |
+ * | `email` | RFC 5321, `Mailbox` of section 4.1.2 |
+ * | `hostname` | RFC 1123, section 2.1, at most 253 characters; no labels with `--` behind two letters, as whether those are valid takes the tables of IDNA |
+ * | `ipv4` | RFC 2673, section 3.2 |
+ * | `ipv6` | RFC 4291, section 2.2 |
+ * | `uri`, `uri-reference` | RFC 3986 |
+ * | `iri`, `iri-reference` | RFC 3987 |
+ * | `uri-template` | RFC 6570, with the apostrophe as a literal (erratum 6937) |
+ * | `uuid` | RFC 4122 |
+ * | `json-pointer` | RFC 6901, section 5 |
+ * | `relative-json-pointer` | draft-handrews-relative-json-pointer-01 |
+ *
+ * `regex`, `idn-hostname` and `idn-email` are refused: the first is no regular language, the others
+ * take tables of Unicode. So is every format that is not known.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import { intersection } from "../../automaton/regular.ts";
+import { regular } from "../../expression.ts";
+import { GrammarError } from "../../grammar_error.ts";
+import { parseRegex } from "../../regex/parse_regex.ts";
+import { Language } from "./language.ts";
+import { IPV4, IPV6, IRI, IRI_REFERENCE, URI, URI_REFERENCE, URI_TEMPLATE } from "./uri_formats.ts";
+
+const HOUR = "(?:[01]\\d|2[0-3])";
+const MINUTE = "[0-5]\\d";
+const SECOND_FRACTION = "(?:\\.\\d+)?";
+const DAYS =
+  "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))";
+const LEAP_YEAR = "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
+const DATE = `(?:\\d{4}-${DAYS}|${LEAP_YEAR}-02-29)`;
+const TIME = `(?:${HOUR}:${MINUTE}:${MINUTE}${SECOND_FRACTION}(?:[Zz]|[+-]${HOUR}:${MINUTE})|${leapSeconds()})`;
+
+/** Second 60 in every offset: the last minute of a day in UTC, in local time. */
+function leapSeconds(): string {
+  const clock = (minutes: number) =>
+    [Math.floor(minutes / 60), minutes % 60].map((part) => String(part).padStart(2, "0")).join(":");
+  const day = 24 * 60;
+  const last = day - 1;
+  const options = [`23:59:60${SECOND_FRACTION}[Zz]`];
+  for (let local = 14; local < day; local += 15) {
+    const ahead = clock((local - last + day) % day);
+    const behind = clock((last - local) % day);
+    options.push(`${clock(local)}:60${SECOND_FRACTION}(?:\\+${ahead}|-${behind})`);
+  }
+  return `(?:${options.join("|")})`;
+}
+
+const DURATION = (() => {
+  const part = (unit: string, smaller = "") => `\\d+${unit}${smaller && `(?:${smaller})?`}`;
+  const minute = part("M", part("S"));
+  const time = `T(?:${part("H", minute)}|${minute}|${part("S")})`;
+  const month = part("M", part("D"));
+  const date = `(?:${part("Y", month)}|${month}|${part("D")})(?:${time})?`;
+  return `P(?:${date}|${time}|${part("W")})`;
+})();
+
+const EMAIL = (() => {
+  const atom = "[A-Za-z0-9!#$%&'*+\\/=?^_`{|}~\\-]+";
+  const quoted = '"(?:[ !#-\\[\\]-~]|\\\\[ -~])*"';
+  const label = "[A-Za-z0-9](?:[A-Za-z0-9\\-]*[A-Za-z0-9])?";
+  const literal = `\\[(?:${IPV4}|[Ii][Pp][Vv]6:${IPV6})\\]`;
+  return `(?:${atom}(?:\\.${atom})*|${quoted})@(?:${label}(?:\\.${label})*|${literal})`;
+})();
+
+/** The third and fourth character of a label are not both a dash. */
+const HOST_LABEL = (() => {
+  const alphanumeric = "[A-Za-z0-9]";
+  const any = "[A-Za-z0-9\\-]";
+  const long = `${any}(?:${alphanumeric}${any}|-${alphanumeric})${any}{0,58}${alphanumeric}`;
+  const behind = `(?:${any}?${alphanumeric})?|${any}{2}${alphanumeric}|${long}`;
+  return `${alphanumeric}(?:${behind})`;
+})();
+
+const JSON_POINTER = "(?:\\/(?:[^~\\/]|~[01])*)*";
+
+const PATTERNS: ReadonlyMap<string, string> = new Map([
+  ["date", DATE],
+  ["date-time", `${DATE}[Tt]${TIME}`],
+  ["duration", DURATION],
+  ["email", EMAIL],
+  ["hostname", `${HOST_LABEL}(?:\\.${HOST_LABEL})*`],
+  ["ipv4", IPV4],
+  ["ipv6", IPV6],
+  ["iri", IRI],
+  ["iri-reference", IRI_REFERENCE],
+  ["json-pointer", JSON_POINTER],
+  ["relative-json-pointer", `(?:0|[1-9]\\d*)(?:#|${JSON_POINTER})`],
+  ["time", TIME],
+  ["uri", URI],
+  ["uri-reference", URI_REFERENCE],
+  ["uri-template", URI_TEMPLATE],
+  ["uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"],
+]);
+
+const MAX_HOSTNAME = 253;
+
+const REFUSED: ReadonlyMap<string, string> = new Map([
+  ["idn-email", "its domains take the tables of IDNA"],
+  ["idn-hostname", "it takes the tables of IDNA"],
+  ["regex", "regular expressions are no regular language"],
+]);
+
+const known = new Map<string, Language>();
+
+/** @throws {GrammarError} for a format that is not known or cannot be enforced. */
+export function checkFormat(format: string, path: string): void {
+  if (PATTERNS.has(format)) return;
+  const reason = REFUSED.get(format) ?? `it is none of ${[...PATTERNS.keys()].join(", ")}`;
+  throw new GrammarError(`Cannot enforce the format "${format}": ${reason}`, { path });
+}
+
+/** @param format One that `checkFormat` lets pass. */
+export function formatLanguage(format: string): Language {
+  let language = known.get(format);
+  if (language === undefined) {
+    language = readFormat(format);
+    known.set(format, language);
+  }
+  return language;
+}
+
+function readFormat(format: string): Language {
+  const expression = parseRegex(PATTERNS.get(format)!);
+  const options = { isPlain: true };
+  if (format !== "hostname") return new Language(expression, options);
+  const short = automatonOf(parseRegex(`[!-~]{0,${MAX_HOSTNAME}}`));
+  return new Language(regular(intersection(automatonOf(expression), short)), options);
+}

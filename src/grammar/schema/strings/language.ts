@@ -1,0 +1,119 @@
+/**
+ * A regular language of strings, read from a pattern, a format or a list of texts.
+ *
+ * @module
+ */
+
+import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import {
+  AutomatonBuilder,
+  accepts,
+  complement,
+  intersection,
+  MAX_REGULAR_STATES,
+} from "../../automaton/regular.ts";
+import { type CodePointAutomaton, type Expression, regular } from "../../expression.ts";
+import { GrammarError } from "../../grammar_error.ts";
+
+export class Language {
+  /** Of the texts that strings mean, not of their spellings in JSON. */
+  readonly expression: Expression;
+  /**
+   * Whether printable ASCII is only offered as it is: no program writes the digits of a date as
+   * escapes, and without them the grammar is a tenth of the size.
+   */
+  readonly isPlain: boolean;
+  /** All its texts, when it was made from a list of them. */
+  readonly texts: ReadonlySet<string> | undefined;
+  #automaton: CodePointAutomaton | undefined;
+  #complement: CodePointAutomaton | undefined;
+
+  constructor(
+    expression: Expression,
+    { isPlain = false, texts }: Partial<Pick<Language, "isPlain" | "texts">> = {},
+  ) {
+    this.expression = expression;
+    this.isPlain = isPlain;
+    this.texts = texts;
+  }
+
+  /** Whether the text is one of its texts. */
+  has(text: string): boolean {
+    return this.texts === undefined ? accepts(this.automaton, text) : this.texts.has(text);
+  }
+
+  /** @throws {GrammarError} when it needs too many states. */
+  get automaton(): CodePointAutomaton {
+    this.#automaton ??= automatonOf(this.expression);
+    return this.#automaton;
+  }
+
+  /**
+   * All other texts.
+   *
+   * @throws {GrammarError} when it needs too many states.
+   */
+  get complement(): CodePointAutomaton {
+    this.#complement ??= complement(this.automaton);
+    return this.#complement;
+  }
+}
+
+/** Is told of work before it is done, in states of automata, and may refuse it. */
+export type Spend = (states: number) => void;
+
+/** Texts that all automata accept; there is at least one. */
+export function intersectAll(
+  automata: readonly CodePointAutomaton[],
+  spend: Spend = () => {},
+): CodePointAutomaton {
+  return automata.reduce((a, b) => {
+    spend(Math.min(a.states.length * b.states.length, MAX_REGULAR_STATES));
+    return intersection(a, b);
+  });
+}
+
+/** @param path Of the keyword, for errors. */
+export function languageOfTexts(texts: readonly string[], path: string): Language {
+  const automaton = regular(automatonOfTexts(texts, path));
+  return new Language(automaton, { texts: new Set(texts), isPlain: true });
+}
+
+interface Branch {
+  accepting: boolean;
+  readonly next: Map<string, Branch>;
+}
+
+/** @throws {GrammarError} for a text that UTF-8 cannot spell. */
+export function automatonOfTexts(texts: Iterable<string>, path: string): CodePointAutomaton {
+  const root: Branch = { accepting: false, next: new Map() };
+  for (const text of texts) addText(root, text, path);
+  const builder = new AutomatonBuilder();
+  const branches = [root];
+  builder.add(root.accepting);
+  for (let i = 0; i < branches.length; i++) {
+    for (const [character, branch] of branches[i]!.next) {
+      const point = character.codePointAt(0)!;
+      branches.push(branch);
+      builder.connect(i, { first: point, last: point, target: builder.add(branch.accepting) });
+    }
+  }
+  return builder.build();
+}
+
+function addText(root: Branch, text: string, path: string): void {
+  if (/\p{Surrogate}/u.test(text)) {
+    const shown = JSON.stringify(text);
+    throw new GrammarError(`Cannot spell ${shown}: it has half a surrogate pair`, { path });
+  }
+  let at = root;
+  for (const character of text) {
+    let next = at.next.get(character);
+    if (next === undefined) {
+      next = { accepting: false, next: new Map() };
+      at.next.set(character, next);
+    }
+    at = next;
+  }
+  at.accepting = true;
+}

@@ -1,0 +1,60 @@
+/**
+ * A tensor's way to the other ranks and theirs to this one: GPU, host, communicator, host, GPU.
+ *
+ * @module
+ */
+import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import { Readback } from "../../gpu/readback.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { Step } from "../batch.ts";
+
+/** What ranks bring in one exchange: the same number of bytes each. */
+export interface GatheredTensor {
+  /** What it is, for the messages of ranks that do not agree. */
+  readonly name: string;
+  readonly from: Tensor;
+  /** Bytes of `from` in a step. */
+  bytes(step: Step): number;
+  /** Takes the bytes of all ranks, in order, to where the next launches read them. */
+  deliver(all: Uint8Array<ArrayBuffer>, step: Step): void;
+}
+
+/** Host memory and a mappable buffer for exchanges of up to so many bytes, made once. */
+export class RankExchange {
+  readonly #communicator: Communicator;
+  readonly #readback: Readback;
+  readonly #part: Uint8Array<ArrayBuffer>;
+  readonly #all: Uint8Array<ArrayBuffer>;
+
+  /** @param bytes Of one rank, at most. */
+  constructor(
+    { device, memory }: { readonly device: GPUDevice; readonly memory: DeviceMemory },
+    communicator: Communicator,
+    bytes: number,
+  ) {
+    this.#communicator = communicator;
+    this.#readback = memory.own(new Readback(device, bytes, 1));
+    this.#part = new Uint8Array(bytes);
+    this.#all = new Uint8Array(bytes * communicator.size);
+  }
+
+  /** Adds an exchange. A step without rows takes part with nothing: other ranks may wait for it. */
+  gather(plan: Plan<Step>, { name, from, bytes, deliver }: GatheredTensor): void {
+    const { size } = this.#communicator;
+    let read: ((into: Uint8Array) => Promise<void>) | undefined;
+    plan.addVarying((step) => {
+      const count = bytes(step);
+      read = count === 0 ? undefined : this.#readback.recordInto(plan.recorder, from, count);
+    });
+    plan.exchange(name, async (step) => {
+      const count = bytes(step);
+      await read?.(this.#part);
+      const all = this.#all.subarray(0, size * count);
+      const counts = Array<number>(size).fill(count);
+      await this.#communicator.allGather(this.#part.subarray(0, count), all, { name, counts });
+      if (count > 0) deliver(all, step);
+    });
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * What experts on several ranks made of the rows, brought together: every rank gets all slots.
+ *
+ * The router runs on every rank, with the same choices. A rank computes the slots of the experts it
+ * has and those of shared experts, which every rank has; the others' slots come over the host.
+ *
+ * @module
+ */
+import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import { Readback } from "../../gpu/readback.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { Step } from "../batch.ts";
+
+export interface SlotExchangeOptions {
+  readonly device: GPUDevice;
+  readonly memory: DeviceMemory;
+  readonly communicator: Communicator;
+  /** Routed experts on all ranks together: rank i has the i-th run of them. */
+  readonly routed: number;
+  /** Pairs of a row and one of its slots, at most. */
+  readonly maxPairs: number;
+  /** `[maxPairs]` u32: the expert of each pair */
+  readonly experts: Tensor;
+  /** `[maxPairs, stride]` f32: what it made of the row */
+  readonly output: Tensor;
+  readonly stride: number;
+}
+
+type Read = (into: Uint8Array) => Promise<void>;
+
+export class SlotExchange {
+  readonly #options: SlotExchangeOptions;
+  readonly #expertReadback: Readback;
+  readonly #rowReadback: Readback;
+  readonly #experts: Uint32Array<ArrayBuffer>;
+  /** Rows of all pairs; this rank's, packed; those of all ranks, one rank behind the other. */
+  readonly #rows: Uint8Array<ArrayBuffer>;
+  readonly #part: Uint8Array<ArrayBuffer>;
+  readonly #all: Uint8Array<ArrayBuffer>;
+
+  constructor(options: SlotExchangeOptions) {
+    const { device, memory, maxPairs, stride } = options;
+    const bytes = maxPairs * stride * 4;
+    this.#options = options;
+    this.#expertReadback = memory.own(new Readback(device, maxPairs * 4, 1));
+    this.#rowReadback = memory.own(new Readback(device, bytes, 1));
+    this.#experts = new Uint32Array(maxPairs);
+    this.#rows = new Uint8Array(bytes);
+    this.#part = new Uint8Array(bytes);
+    this.#all = new Uint8Array(bytes);
+  }
+
+  /** Adds the exchange of a layer whose rows have so many slots. */
+  compile(plan: Plan<Step>, name: string, slots: number): void {
+    const { recorder } = plan;
+    const { experts, output, stride } = this.#options;
+    let reads: readonly [Read, Read] | undefined;
+    plan.addVarying(({ rows }) => {
+      const pairs = rows * slots;
+      reads =
+        pairs === 0
+          ? undefined
+          : [
+              this.#expertReadback.recordInto(recorder, experts, pairs * 4),
+              this.#rowReadback.recordInto(recorder, output, pairs * stride * 4),
+            ];
+    });
+    plan.exchange(name, async ({ rows }) => {
+      if (reads !== undefined) {
+        const [readExperts, readRows] = reads;
+        await Promise.all([
+          readExperts(new Uint8Array(this.#experts.buffer)),
+          readRows(this.#rows),
+        ]);
+      }
+      await this.#gather(name, rows * slots);
+    });
+  }
+
+  async #gather(name: string, pairs: number): Promise<void> {
+    const { communicator, memory, output, stride } = this.#options;
+    const { rank, size } = communicator;
+    const rowBytes = stride * 4;
+    const counts = Array<number>(size).fill(0);
+    for (let pair = 0; pair < pairs; pair++) {
+      const owner = this.#owner(pair);
+      if (owner === undefined) continue;
+      if (owner === rank) {
+        this.#part.set(this.#row(pair), counts[rank]!);
+      }
+      counts[owner]! += rowBytes;
+    }
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    const part = this.#part.subarray(0, counts[rank]);
+    await communicator.allGather(part, this.#all.subarray(0, total), { name, counts });
+    if (pairs === 0) return;
+    const next = counts.map((_, i) => counts.slice(0, i).reduce((sum, count) => sum + count, 0));
+    for (let pair = 0; pair < pairs; pair++) {
+      const owner = this.#owner(pair);
+      if (owner === undefined) continue;
+      const at = next[owner]!;
+      if (owner !== rank) this.#row(pair).set(this.#all.subarray(at, at + rowBytes));
+      next[owner] = at + rowBytes;
+    }
+    memory.write(output, 0, this.#rows.subarray(0, pairs * rowBytes));
+  }
+
+  /** The rank that has the expert of a pair; undefined when every rank has it. */
+  #owner(pair: number): number | undefined {
+    const { routed, communicator } = this.#options;
+    const expert = this.#experts[pair]!;
+    return expert < routed ? Math.floor((expert * communicator.size) / routed) : undefined;
+  }
+
+  #row(pair: number): Uint8Array<ArrayBuffer> {
+    const rowBytes = this.#options.stride * 4;
+    return this.#rows.subarray(pair * rowBytes, (pair + 1) * rowBytes);
+  }
+}

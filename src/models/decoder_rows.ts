@@ -1,0 +1,134 @@
+/**
+ * The rows of a step as the blocks of all layers have them, and the norm in front of a block.
+ *
+ * @module
+ */
+import type { Residual } from "../../kernels/linear/residual_linear.ts";
+import { addNorm } from "../../kernels/norm/add_norm.ts";
+import type { Addend } from "../../kernels/norm/addend.ts";
+import { type NormedRows, normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
+import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
+import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { Plan } from "../gpu/plan.ts";
+import type { Recorder } from "../gpu/recorder.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { Step } from "../layers/batch.ts";
+import { type AddsRows, type BlockRows, isFused } from "../layers/block_rows.ts";
+import { addLaunches } from "../layers/launches/launch_list.ts";
+import { type LinearInput, RowCodes } from "../layers/rounded_rows.ts";
+import type { VectorWeight } from "../layers/weights/vector_weight.ts";
+import { type DecoderForms, normLaunches, unscaledRows } from "./decoder_launches.ts";
+
+export interface RowShape {
+  readonly hiddenSize: number;
+  readonly normEps: number;
+}
+
+export interface DecoderRows extends BlockRows {
+  /** `[maxRows, hiddenStride]` f32: the residual stream */
+  readonly hidden: Tensor;
+  /** What norms write; rounded rows of other schemes than theirs are apart. */
+  readonly normedRows: NormedRows;
+}
+
+/** What a block has made, and in which steps it has added that itself. */
+export interface Pending {
+  readonly addend: Addend;
+  readonly isAdded: AddsRows;
+}
+
+/** @param options `rounding`: how the inputs of quantized linears are, where they are. */
+export function allocateRows(
+  memory: DeviceMemory,
+  { hiddenSize, normEps: eps }: RowShape,
+  options: {
+    readonly maxRows: number;
+    readonly stride: number;
+    readonly rounding: ActivationRounding | undefined;
+    readonly forms: DecoderForms;
+  },
+): DecoderRows {
+  const { maxRows, stride, rounding, forms } = options;
+  const codes = forms.takesCodes ? new RowCodes(memory, maxRows) : undefined;
+  const allocate = (label: string, width = stride) =>
+    memory.allocate("activations", maxRows * width * 4, label);
+  const shape = normedShape(hiddenSize, isFused(rounding));
+  const normedRows = { ...shape, tensor: allocate("normed rows", shape.stride) };
+  const quantized = (): LinearInput => {
+    if (codes !== undefined) return codes.input("normed rows", hiddenSize);
+    if (shape.rounded !== undefined) return partOf(normedRows, shape.rounded, eps);
+    return { x: allocate("quantized rows"), xStride: stride };
+  };
+  return {
+    hidden: allocate("hidden rows"),
+    normedRows,
+    normed: partOf(normedRows, 0, eps),
+    quantized: rounding && quantized(),
+    rounding,
+    codes,
+    output: allocate("block output"),
+    hiddenStride: stride,
+  };
+}
+
+/** What blocks add to themselves in front of this norm, where they may. */
+export function residualOf(
+  { hidden, hiddenStride: stride, normedRows: normed }: DecoderRows,
+  { tensor: weight }: VectorWeight,
+  { foldsNorms }: DecoderForms,
+): Residual | undefined {
+  return foldsNorms ? { hidden, stride, weight, normed } : undefined;
+}
+
+/**
+ * Adds what came before to the residual stream, norms it, and rounds it where that is wanted: where
+ * the block before has not done so itself.
+ */
+export function compileNorm(
+  plan: Plan<Step>,
+  { hiddenSize: cols, normEps: eps }: RowShape,
+  norm: {
+    readonly rows: DecoderRows;
+    readonly weight: VectorWeight;
+    readonly pending: Pending | undefined;
+    readonly forms: DecoderForms;
+  },
+): void {
+  const { recorder } = plan;
+  const { rows, weight, pending, forms } = norm;
+  const { hidden: x, normedRows: normed, hiddenStride: stride } = rows;
+  addLaunches(plan, normLaunches(forms, pending?.isAdded ?? never), {
+    norm: () => {
+      const addend = pending?.addend;
+      const add = addNorm(recorder, {
+        x,
+        addend,
+        weight: weight.tensor,
+        normed,
+        cols,
+        stride,
+        eps,
+      });
+      return (step) => add(step.rows, unscaledRows(forms, step));
+    },
+    round: () => {
+      const round = bindRound(recorder, rows, cols);
+      return (step) => round(step.rows);
+    },
+  });
+}
+
+const never = () => false;
+
+function bindRound(
+  recorder: Recorder,
+  { normed, quantized, rounding }: DecoderRows,
+  cols: number,
+): (rows: number) => void {
+  const { x: out, xStride: outStride, coded } = quantized!;
+  const shape = { x: normed.x, cols, stride: normed.xStride, out };
+  return coded === true
+    ? quantizeCodes(recorder, { ...shape, group: rounding!.group })
+    : quantize(recorder, { ...shape, outStride, rounding: rounding! });
+}

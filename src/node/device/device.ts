@@ -1,0 +1,272 @@
+/**
+ * Finds an adapter on this machine and opens devices on it, through Dawn.
+ *
+ * The search goes from what the system offers to what this package can bring along: the system's
+ * adapter, Vulkan drivers for the CPU at known places, SwiftShader from an npm package.
+ *
+ * @module
+ */
+
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import * as shippedDawn from "webgpu";
+import { DeviceError } from "../../errors.ts";
+import { cpuDriverOf, deviceDescriptor } from "../../gpu/device.ts";
+import { cacheFolder } from "../cache_folder.ts";
+import { joinOr, OptionError } from "../options/option_parser.ts";
+import { ADAPTER_PREFERENCES, type AdapterPreference } from "./adapter_preference.ts";
+import { leaveTerminal, searchQuietly } from "./dawn_warnings.ts";
+import { throttlePolling, tunePolling } from "./polling.ts";
+import { unpackSwiftShader } from "./swiftshader.ts";
+
+export interface OpenDeviceOptions {
+  /** Default: the environment variable `WISP_ADAPTER`, else `auto`. */
+  readonly adapter?: AdapterPreference;
+  /**
+   * Threads that lavapipe hands workgroups to; 0 runs them on the driver's own thread. The first
+   * device of a process decides, and the variable `LP_NUM_THREADS` before it. Default: one a core.
+   */
+  readonly driverThreads?: number | undefined;
+  /**
+   * Asks Dawn for the subgroup matrices of the adapter, which it counts among its unsafe interfaces:
+   * what numeric class mma128 computes with. Default false.
+   */
+  readonly subgroupMatrices?: boolean | undefined;
+}
+
+/** What an adapter is, in words for a person. */
+export interface AdapterDescription {
+  readonly name: string;
+  /** Driver and its version; may be empty. */
+  readonly driver: string;
+  readonly backend: "Vulkan" | "Metal" | "D3D12";
+  /** True for llvmpipe, SwiftShader and every other adapter that runs shaders on the CPU. */
+  readonly isCpu: boolean;
+}
+
+export interface OpenedDevice {
+  readonly device: GPUDevice;
+  readonly adapter: AdapterDescription;
+}
+
+interface Dawn {
+  create(options: string[]): GPU;
+  readonly globals: object;
+}
+
+/** One place to look for an adapter. */
+interface Candidate {
+  /** Vulkan driver manifests to use in place of the system's own search. */
+  readonly manifests?: readonly string[];
+  readonly dawn: () => Dawn | undefined;
+}
+
+/**
+ * Everything that Dawn made, held until the process ends: Dawn crashes when its GPU object is
+ * collected before the devices that came from it.
+ */
+const keptAlive: object[] = [];
+/** By preference and flags. */
+const openGpus = new Map<string, GPU>();
+
+/** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
+const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
+const EXPERIMENT_FLAGS = ["enable-dawn-features=allow_unsafe_apis"];
+
+const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
+  darwin: "Metal",
+  win32: "D3D12",
+};
+
+const MANIFEST_FOLDERS = [
+  "/usr/share/vulkan/icd.d",
+  "/etc/vulkan/icd.d",
+  "/usr/local/share/vulkan/icd.d",
+];
+/** Name of the file that tells a Vulkan loader of lavapipe. */
+const LAVAPIPE = /^lvp_icd.*\.json$/;
+const NO_ADAPTER =
+  "Cannot find a GPU adapter: no Vulkan driver works here, install one with" +
+  ' "apt-get install mesa-vulkan-drivers" (Mesa 25 or newer; on Debian 12 from bookworm-backports)';
+
+/**
+ * Opens a device on the best adapter of this machine.
+ *
+ * @throws {DeviceError} when there is no adapter, or when it refuses the device.
+ * @throws {OptionError} when `WISP_ADAPTER` names no adapter.
+ */
+export async function openDevice(options: OpenDeviceOptions = {}): Promise<OpenedDevice> {
+  const preference = options.adapter ?? preferenceFromEnvironment();
+  if (options.driverThreads !== undefined) {
+    process.env.LP_NUM_THREADS ??= String(options.driverThreads);
+  }
+  const flags = [...DAWN_FLAGS, ...(options.subgroupMatrices === true ? EXPERIMENT_FLAGS : [])];
+  const adapter = await findAdapter(preference, flags);
+  keptAlive.push(adapter);
+  try {
+    const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
+    keptAlive.push(device);
+    return { device, adapter: describeAdapter(adapter) };
+  } catch (cause) {
+    const { name } = describeAdapter(adapter);
+    throw new DeviceError(`Cannot open a device on ${name}: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * A factory for `Engine.load`: each call opens a new device.
+ *
+ * @param first Given out by the first call, when it is open already.
+ */
+export function deviceFactory(
+  options: OpenDeviceOptions = {},
+  first?: GPUDevice,
+): () => Promise<GPUDevice> {
+  let opened = first;
+  return async () => {
+    const device = opened ?? (await openDevice(options)).device;
+    opened = undefined;
+    return device;
+  };
+}
+
+export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
+  const { vendor, architecture, device, description } = adapter.info;
+  const { isCpu, name } = cpuDriverOf(adapter.info);
+  return {
+    name: name ?? (device || architecture || vendor || "unknown adapter"),
+    driver: description,
+    backend: BACKENDS[process.platform] ?? "Vulkan",
+    isCpu,
+  };
+}
+
+function preferenceFromEnvironment(): AdapterPreference {
+  const value = process.env.WISP_ADAPTER || "auto";
+  if (ADAPTER_PREFERENCES.includes(value as AdapterPreference)) return value as AdapterPreference;
+  throw new OptionError(
+    `Cannot use WISP_ADAPTER ${value}: it must be ${joinOr(ADAPTER_PREFERENCES)}`,
+  );
+}
+
+async function findAdapter(
+  preference: AdapterPreference,
+  flags: readonly string[],
+): Promise<GPUAdapter> {
+  const key = [preference, ...flags].join();
+  const open = openGpus.get(key);
+  if (open !== undefined) {
+    const adapter = await request(open);
+    if (adapter !== null) return adapter;
+  }
+  process.env.MESA_SHADER_CACHE_DIR ??= join(cacheFolder(), "mesa");
+  for (const candidate of candidates(preference)) {
+    const restore = useManifests(candidate.manifests);
+    const dawn = candidate.dawn();
+    if (dawn !== undefined) throttlePolling(dawn.globals);
+    const gpu = dawn?.create([...flags]);
+    const adapter = gpu === undefined ? null : await request(gpu);
+    if (dawn !== undefined && gpu !== undefined && adapter !== null) {
+      keptAlive.push(gpu, adapter);
+      if (preference !== "gpu" || !describeAdapter(adapter).isCpu) {
+        openGpus.set(key, gpu);
+        installGlobals(dawn);
+        tunePolling(describeAdapter(adapter));
+        leaveTerminal();
+        return adapter;
+      }
+    }
+    restore();
+  }
+  throw new DeviceError(
+    preference === "auto"
+      ? NO_ADAPTER
+      : `Cannot find adapter "${preference}": no such driver works here`,
+  );
+}
+
+function request(gpu: GPU): Promise<GPUAdapter | null> {
+  return searchQuietly(() => gpu.requestAdapter({ powerPreference: "high-performance" }));
+}
+
+function candidates(preference: AdapterPreference): readonly Candidate[] {
+  const shipped = () => shippedDawn as unknown as Dawn;
+  const system: Candidate = { dawn: shipped };
+  const lavapipe = manifestCandidates(MANIFEST_FOLDERS, LAVAPIPE, shipped);
+  const packaged: Candidate = { dawn: packagedDawn };
+  const chromium = manifestCandidates(
+    foldersOf("/usr/lib", /^chromium/),
+    /^vk_swiftshader_icd\.json$/,
+    shipped,
+  );
+  switch (preference) {
+    case "auto":
+      return [system, ...lavapipe, ...chromium, packaged];
+    case "gpu":
+      return [system];
+    case "lavapipe":
+      return lavapipe;
+    case "swiftshader":
+      return [packaged, ...chromium];
+    default:
+      return preference satisfies never;
+  }
+}
+
+/** Whether the system has lavapipe, of a version that works or not. */
+export function lavapipeIsInstalled(): boolean {
+  return MANIFEST_FOLDERS.some((folder) => foldersOf(folder, LAVAPIPE).length > 0);
+}
+
+function manifestCandidates(
+  folders: readonly string[],
+  pattern: RegExp,
+  dawn: () => Dawn,
+): readonly Candidate[] {
+  return folders
+    .flatMap((folder) => foldersOf(folder, pattern))
+    .map((path) => ({ manifests: [path], dawn }));
+}
+
+/** Paths of the entries of `folder` whose names match; none when there is no such folder. */
+function foldersOf(folder: string, pattern: RegExp): readonly string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .filter((name) => pattern.test(name))
+    .map((name) => join(folder, name));
+}
+
+/** Points the Vulkan loader at `manifests`; the returned function takes that back. */
+function useManifests(manifests: readonly string[] | undefined): () => void {
+  if (manifests === undefined) return () => {};
+  // The newer name wins over the older one, so both are set.
+  const names = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+  const before = names.map((name) => process.env[name]);
+  for (const name of names) process.env[name] = manifests.join(":");
+  return () => {
+    names.forEach((name, i) => {
+      if (before[i] === undefined) delete process.env[name];
+      else process.env[name] = before[i];
+    });
+  };
+}
+
+/** A second copy of Dawn, which finds SwiftShader in its own folder. */
+function packagedDawn(): Dawn | undefined {
+  const path = unpackSwiftShader(cacheFolder());
+  if (path === undefined) return undefined;
+  const loaded = { exports: {} as Dawn };
+  process.dlopen(loaded, path);
+  return loaded.exports;
+}
+
+/** `GPUBufferUsage` and the rest, as a browser has them, where this process has none yet. */
+function installGlobals(dawn: Dawn): void {
+  for (const [name, value] of Object.entries(dawn.globals)) {
+    if (!(name in globalThis)) {
+      Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The figures of a server for Prometheus, under the names that dashboards for such servers know,
+ * with the prefix `wisp:`.
+ *
+ * Counters and histograms follow the requests; gauges ask the engine when a client reads /metrics.
+ *
+ * @module
+ */
+import { Gauge, Registry } from "prom-client";
+import type { GenerationEngine } from "../../generation.ts";
+import type { MetricsPage } from "../../server/observe/metrics_page.ts";
+import type { EngineObserver } from "../../server/observe/observe.ts";
+import type { StartTimes } from "../serve/start_times.ts";
+import {
+  HIT_RATE_WINDOW,
+  MeasuredRequest,
+  QUEUE_WINDOW,
+  type RequestMetrics,
+  requestMetrics,
+  THROUGHPUT_WINDOW,
+} from "./request_metrics.ts";
+
+export interface PrometheusOptions {
+  /** Of the label `model_name`. */
+  readonly modelName: string;
+  /** Whether there are histograms of prompt and completion tokens. */
+  readonly tokensHistogram?: boolean;
+  /** Of the engine's start, if the server has measured it. */
+  readonly startTimes?: StartTimes;
+}
+
+/** One engine on one device. */
+const RANK_LABELS = { engine_type: "unified", tp_rank: "0", pp_rank: "0", dp_rank: "0" };
+
+export class PrometheusMetrics implements MetricsPage {
+  readonly #registry = new Registry();
+  readonly #requests: RequestMetrics;
+
+  constructor(engine: GenerationEngine, options: PrometheusOptions) {
+    this.#registry.setDefaultLabels({ model_name: options.modelName });
+    this.#requests = requestMetrics(this.#registry, options.tokensHistogram ?? false);
+    addGauges(this.#registry, engine, this.#requests, options.startTimes);
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  readonly observer: EngineObserver = (request) =>
+    request.isMeasured === false ? undefined : new MeasuredRequest(request, this.#requests);
+}
+
+type AddGauge = (name: string, help: string, value: () => number) => void;
+
+/** In the order of the page. */
+function addGauges(
+  registry: Registry,
+  engine: GenerationEngine,
+  requests: RequestMetrics,
+  times: StartTimes | undefined,
+): void {
+  const gauge: AddGauge = (name, help, value) => {
+    new Gauge({
+      name: `wisp:${name}`,
+      help,
+      labelNames: Object.keys(RANK_LABELS),
+      registers: [registry],
+      collect() {
+        this.set(RANK_LABELS, value());
+      },
+    });
+  };
+  addLoad(gauge, engine, requests);
+  addRecent(gauge, requests);
+  addCourse(gauge, engine);
+  if (times === undefined) return;
+  gauge("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
+  gauge("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
+}
+
+/** What the engine has to do now, and how much of the cache that takes. */
+function addLoad(gauge: AddGauge, engine: GenerationEngine, { compiling }: RequestMetrics): void {
+  const status = () => engine.status();
+  gauge("num_running_reqs", "Requests that run.", () => status().runningRequests);
+  gauge("num_queue_reqs", "Requests that wait for a place.", () => status().queuedRequests);
+  gauge("num_grammar_queue_reqs", "Requests that wait for their grammar.", () => compiling.size);
+  gauge("num_used_tokens", "Slots of the KV cache in use.", () => status().usedTokens);
+  gauge("max_total_num_tokens", "Slots of the KV cache.", () => status().totalTokens);
+  gauge("token_usage", "Share of the KV cache's slots in use.", () => {
+    const { usedTokens, totalTokens } = status();
+    return usedTokens / totalTokens;
+  });
+}
+
+/** What was done over the last seconds. */
+function addRecent(gauge: AddGauge, { recent }: RequestMetrics): void {
+  gauge(
+    "gen_throughput",
+    `Tokens generated a second, over the last ${THROUGHPUT_WINDOW} seconds.`,
+    () => recent.generated.sum / THROUGHPUT_WINDOW,
+  );
+  gauge(
+    "cache_hit_rate",
+    `Share of prompt tokens that the cache had, over the last ${HIT_RATE_WINDOW} seconds.`,
+    () => recent.cached.sum / Math.max(recent.prompt.sum, 1),
+  );
+  gauge(
+    "avg_request_queue_latency",
+    `Seconds that requests waited for their first row, on average over the last ${QUEUE_WINDOW} seconds.`,
+    () => recent.queueSeconds.sum / Math.max(recent.begun.sum, 1),
+  );
+}
+
+/** How requests fare beside one another, and what went wrong on the way. */
+function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
+  const status = () => engine.status();
+  gauge("utilization", "Share of the places in use that requests run in.", () => {
+    const { runningRequests, maxRunningRequests } = status();
+    return runningRequests / maxRunningRequests;
+  });
+  gauge(
+    "num_retracted_reqs",
+    "Requests that had to give their cache back and wait to be computed again.",
+    () => status().retractedRequests,
+  );
+  gauge(
+    "total_retracted_reqs",
+    "How often requests had to give their cache back.",
+    () => status().retractions,
+  );
+  gauge(
+    "total_device_recoveries",
+    "How often a lost device was replaced.",
+    () => status().recoveries,
+  );
+  gauge(
+    "spec_accept_length",
+    "Tokens that a step of speculative decoding adds; 0 without it.",
+    () => 0,
+  );
+}

@@ -1,0 +1,331 @@
+/**
+ * Every option of the commands, one row each: the parser, the help and the table of docs/options.md
+ * are made from these rows.
+ *
+ * @module
+ */
+
+import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
+import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
+import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backends.ts";
+import { DIALECTS } from "../../grammar/schema/dialect.ts";
+import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
+import { ACCESS_OPTIONS } from "./access_options.ts";
+import { ATTENTION_OPTIONS } from "./attention_options.ts";
+import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
+import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
+import { PARSER_OPTIONS } from "./parser_options.ts";
+import { RESERVED_OPTIONS } from "./reserved_options.ts";
+import { SERVER_OPTIONS } from "./server_options.ts";
+
+const MODEL = "Model";
+const DEVICE = "Device";
+const SAMPLING = "Generation";
+const OTHER = "Other";
+
+const REVISION = {
+  flags: ["--revision"],
+  kind: "string",
+  value: "REVISION",
+  defaultText: "main, or what stands behind @ in the id",
+  help: "branch, tag or commit of a model from a hub",
+  group: MODEL,
+} as const satisfies OptionRow;
+
+const ENDPOINT = {
+  flags: ["--endpoint"],
+  kind: "string",
+  value: "URL",
+  defaultText: "the variable HF_ENDPOINT, else https://huggingface.co",
+  help: "address of the model hub",
+  group: MODEL,
+} as const satisfies OptionRow;
+
+const TRUST_REMOTE_CODE = {
+  flags: ["--trust-remote-code"],
+  kind: "flag",
+  default: false,
+  help:
+    "accepted and never needed: models are built in, no remote code is ever run, and a model that " +
+    "needs it is refused",
+  group: MODEL,
+} as const satisfies OptionRow;
+
+const HELP = {
+  flags: ["--help"],
+  kind: "flag",
+  default: false,
+  help: "print this help",
+  group: OTHER,
+} as const satisfies OptionRow;
+
+/** What an engine is started with, whichever command starts it. */
+export const ENGINE_OPTIONS = {
+  modelPath: {
+    flags: ["--model-path", "--model"],
+    kind: "string",
+    value: "MODEL",
+    defaultText: "the small model that comes with the package",
+    help: "folder of a checkpoint in the Hugging Face layout, or the id of a model that was downloaded",
+    group: MODEL,
+  },
+  revision: REVISION,
+  chatTemplate: {
+    flags: ["--chat-template"],
+    kind: "string",
+    value: "FILE",
+    defaultText: "the checkpoint's",
+    help: "file with a Jinja chat template",
+    group: MODEL,
+  },
+  chatFamily: {
+    flags: ["--chat-family"],
+    kind: "string",
+    value: "NAME",
+    defaultText: "what its chat template and config.json tell",
+    help: "whose way to write conversations the model follows",
+    group: MODEL,
+  },
+  contextLength: {
+    flags: ["--context-length"],
+    kind: "integer",
+    min: 2,
+    defaultText: "the model's",
+    help: "tokens a sequence may have, prompt and completion together",
+    group: MODEL,
+  },
+  allowAutoTruncate: {
+    flags: ["--allow-auto-truncate"],
+    kind: "flag",
+    default: false,
+    help:
+      "keep the beginnings of prompts that are longer than the context, and as many completion " +
+      "tokens as are left, instead of refusing both",
+    group: MODEL,
+  },
+  quantization: {
+    flags: ["--quantization"],
+    kind: "string",
+    choices: QUANTIZATION_VALUES,
+    value: "METHOD",
+    defaultText: "the checkpoint's",
+    help:
+      "int4, int4-g32, int4-g64, int4-g128, int8 or fp8: what plain weights become while they are " +
+      "loaded; any other must be what the checkpoint is. Not to be set for weights that are already FP8",
+    group: MODEL,
+  },
+  numericClass: {
+    flags: ["--numeric-class"],
+    kind: "string",
+    choices: NUMERIC_CLASS_CHOICES,
+    value: "CLASS",
+    default: "auto",
+    help:
+      "the arithmetic of linears: fma128 in f32; int8 in whole numbers where weights and activations " +
+      "are int8, else as fma128; f16 with products in f16; mma128 with prompts on subgroup matrices; auto " +
+      "the faster of the first two. Answers differ in their last bits. f16 and mma128 need an adapter " +
+      "that has them",
+    group: MODEL,
+  },
+  quantizationReport: {
+    flags: ["--quantization-report"],
+    kind: "flag",
+    default: false,
+    help: "print the error of every matrix that --quantization changes, not only the largest",
+    group: MODEL,
+  },
+  disableActivationQuantization: {
+    flags: ["--disable-activation-quantization"],
+    kind: "flag",
+    default: false,
+    help: "keep activations in full precision where an FP8 or int8 checkpoint asks to round them",
+    group: MODEL,
+  },
+  deterministicInference: {
+    flags: ["--enable-deterministic-inference"],
+    kind: "flag",
+    default: false,
+    help:
+      "run prompts in the form of attention that answers have, so that reused answers change no bit: " +
+      "slower prompts for DeepSeek models, no difference for other models",
+    group: MODEL,
+  },
+  ...ATTENTION_OPTIONS,
+  grammarBackend: {
+    flags: ["--grammar-backend"],
+    kind: "string",
+    choices: GRAMMAR_BACKENDS,
+    default: "outlines",
+    help:
+      "constraints that requests may bring: outlines takes json_schema, regex and choices, xgrammar json_schema, ebnf, structural_tag " +
+      "and choices, auto all of them, none refuses them; one engine enforces them all",
+    group: MODEL,
+  },
+  jsonWhitespace: {
+    flags: ["--json-whitespace"],
+    kind: "integer",
+    min: 0,
+    max: 1000,
+    defaultText: "what models write",
+    help:
+      "the most characters of any white space between two tokens of JSON that a schema asks for; 0 is " +
+      "compact. Models write none, one space, or a line break and indentation where a new line makes sense",
+    group: MODEL,
+  },
+  jsonDialect: {
+    flags: ["--json-dialect"],
+    kind: "string",
+    choices: DIALECTS,
+    default: "2020-12",
+    help: "dialect of JSON schemas that do not say theirs in $schema",
+    group: MODEL,
+  },
+  ...MEMORY_OPTIONS,
+  adapter: {
+    flags: ["--adapter"],
+    kind: "string",
+    choices: ADAPTER_PREFERENCES,
+    defaultText: "the variable WISP_ADAPTER, else auto",
+    help: "GPU adapter: the best there is, a GPU and nothing else, or one of the drivers for the CPU",
+    group: DEVICE,
+  },
+  enableTorchCompile: {
+    flags: ["--enable-torch-compile"],
+    kind: "flag",
+    default: false,
+    help:
+      "measure at the first start which form of the kernels is the fastest on this adapter, which takes " +
+      "minutes, and keep it for all later starts, as wisp tune does",
+    group: DEVICE,
+  },
+  randomSeed: {
+    flags: ["--random-seed"],
+    kind: "integer",
+    min: 0,
+    max: 2 ** 32 - 1,
+    defaultText: "a different one at every start",
+    help: "where the seeds of requests without a seed come from",
+    group: OTHER,
+  },
+  help: HELP,
+} as const satisfies OptionTable;
+
+export const LAUNCH_OPTIONS = {
+  ...SERVER_OPTIONS,
+  ...ACCESS_OPTIONS,
+  trustRemoteCode: TRUST_REMOTE_CODE,
+  ...ENGINE_OPTIONS,
+  ...PARSER_OPTIONS,
+  ...RESERVED_OPTIONS,
+} as const satisfies OptionTable;
+
+/** Of `wisp serve`: those of `launch_server`, and what its download needs. */
+export const SERVE_OPTIONS = {
+  ...LAUNCH_OPTIONS,
+  endpoint: ENDPOINT,
+  offline: {
+    flags: ["--offline"],
+    kind: "flag",
+    default: false,
+    help: "download nothing, like HF_HUB_OFFLINE=1",
+    group: MODEL,
+  },
+} as const satisfies OptionTable;
+
+export const DOWNLOAD_OPTIONS = {
+  revision: REVISION,
+  endpoint: ENDPOINT,
+  help: HELP,
+} as const satisfies OptionTable;
+
+export const INSPECT_OPTIONS = {
+  revision: REVISION,
+  deviceMemory: {
+    ...ENGINE_OPTIONS.deviceMemory,
+    defaultText: "8G, 24G, 80G and 141G",
+    help: "memory of one device, as 80G",
+  },
+  memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
+  contextLength: ENGINE_OPTIONS.contextLength,
+  concurrency: {
+    flags: ["--concurrency"],
+    kind: "integer",
+    min: 1,
+    default: 1,
+    help: "sequences of that length to be cached at once",
+    group: MEMORY,
+  },
+  json: {
+    flags: ["--json"],
+    kind: "flag",
+    default: false,
+    help: "print JSON, with sizes in bytes",
+    group: OTHER,
+  },
+  help: HELP,
+} as const satisfies OptionTable;
+
+/** Of `wisp compile_kernels`: what decides how a model is compiled, and whether it fits. */
+export const COMPILE_OPTIONS = {
+  modelPath: ENGINE_OPTIONS.modelPath,
+  revision: REVISION,
+  trustRemoteCode: TRUST_REMOTE_CODE,
+  contextLength: ENGINE_OPTIONS.contextLength,
+  quantization: ENGINE_OPTIONS.quantization,
+  numericClass: ENGINE_OPTIONS.numericClass,
+  disableActivationQuantization: ENGINE_OPTIONS.disableActivationQuantization,
+  deterministicInference: ENGINE_OPTIONS.deterministicInference,
+  ...ATTENTION_OPTIONS,
+  memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
+  deviceMemory: ENGINE_OPTIONS.deviceMemory,
+  kvCacheDtype: ENGINE_OPTIONS.kvCacheDtype,
+  maxTotalTokens: ENGINE_OPTIONS.maxTotalTokens,
+  maxRunningRequests: ENGINE_OPTIONS.maxRunningRequests,
+  pageSize: ENGINE_OPTIONS.pageSize,
+  adapter: ENGINE_OPTIONS.adapter,
+  enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
+  help: HELP,
+  ...RESERVED_OPTIONS,
+  tpSize: {
+    flags: RESERVED_OPTIONS.tpSize.flags,
+    kind: "integer",
+    value: "N",
+    min: 1,
+    default: 1,
+    help: "ranks that split every layer: compiles what each of them runs (servers take one so far)",
+    group: DEVICE,
+  },
+} as const satisfies OptionTable;
+
+export const GENERATE_OPTIONS = {
+  maxNewTokens: {
+    flags: ["--max-new-tokens"],
+    kind: "integer",
+    min: 1,
+    defaultText: "what the context holds",
+    help: "completion tokens at most",
+    group: SAMPLING,
+  },
+  temperature: {
+    flags: ["--temperature"],
+    kind: "number",
+    value: "T",
+    min: 0,
+    defaultText: "the model's",
+    help: "randomness of the choice of tokens; 0 always takes the likeliest",
+    group: SAMPLING,
+  },
+  raw: {
+    flags: ["--raw"],
+    kind: "flag",
+    default: false,
+    help: "continue the prompt as it is, without the chat template",
+    group: SAMPLING,
+  },
+  ...ENGINE_OPTIONS,
+} as const satisfies OptionTable;
+
+export type EngineLaunchOptions = OptionValues<typeof ENGINE_OPTIONS>;
+export type LaunchOptions = OptionValues<typeof LAUNCH_OPTIONS>;
+export type CompileOptions = OptionValues<typeof COMPILE_OPTIONS>;
+export type GenerateOptions = OptionValues<typeof GENERATE_OPTIONS>;

@@ -1,0 +1,135 @@
+/**
+ * Options of the server's interface whose capability does not exist yet. The parser refuses each
+ * with a message that names it, unless it is given a value that asks for what the engine does
+ * anyway.
+ *
+ * @module
+ */
+
+import type { OptionRow } from "./option_parser.ts";
+
+type Reserved = Pick<OptionRow, "flags" | "kind" | "help" | "neutral">;
+
+function reserved<const T extends Readonly<Record<string, Reserved>>>(rows: T) {
+  const table: Record<string, OptionRow> = {};
+  for (const [key, row] of Object.entries<Reserved>(rows)) {
+    const values = row.neutral?.join(" or ");
+    const help = values ? `${row.help}; only ${values} so far` : row.help;
+    const value = row.kind === "integer" || row.kind === "integers" ? "N" : "X";
+    table[key] = { neutral: [], value, ...row, help, group: "Not supported yet" };
+  }
+  return table as { readonly [K in keyof T]: T[K] & OptionRow };
+}
+
+export const RESERVED_OPTIONS = reserved({
+  tpSize: {
+    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "ranks that split every layer",
+  },
+  dpSize: {
+    flags: ["--dp-size", "--dp", "--data-parallel-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "groups that take different requests",
+  },
+  enableDpAttention: {
+    flags: ["--enable-dp-attention"],
+    kind: "flag",
+    help: "data-parallel attention",
+  },
+  enableDpLmHead: {
+    flags: ["--enable-dp-lm-head"],
+    kind: "flag",
+    help: "data-parallel output head",
+  },
+  speculativeAlgorithm: {
+    flags: ["--speculative-algorithm"],
+    kind: "string",
+    help: "multi-token prediction",
+  },
+  speculativeDraftModelPath: {
+    flags: ["--speculative-draft-model-path"],
+    kind: "string",
+    help: "draft model",
+  },
+  speculativeNumSteps: {
+    flags: ["--speculative-num-steps"],
+    kind: "integer",
+    help: "draft steps",
+  },
+  speculativeEagleTopk: {
+    flags: ["--speculative-eagle-topk"],
+    kind: "integer",
+    help: "draft tokens kept at a step",
+  },
+  speculativeNumDraftTokens: {
+    flags: ["--speculative-num-draft-tokens"],
+    kind: "integer",
+    help: "draft tokens verified at once",
+  },
+  distInitAddr: {
+    flags: ["--dist-init-addr"],
+    kind: "string",
+    help: "where the nodes of a group meet",
+  },
+  nnodes: { flags: ["--nnodes"], kind: "integer", neutral: [1], help: "machines of a group" },
+  nodeRank: {
+    flags: ["--node-rank"],
+    kind: "integer",
+    neutral: [0],
+    help: "number of this machine in its group",
+  },
+  disaggregationMode: {
+    flags: ["--disaggregation-mode"],
+    kind: "string",
+    neutral: ["null"],
+    help: "role of a prefill or decode server",
+  },
+  disaggregationIbDevice: {
+    flags: ["--disaggregation-ib-device"],
+    kind: "strings",
+    help: "network devices for the transfer of pages",
+  },
+  moeA2aBackend: {
+    flags: ["--moe-a2a-backend"],
+    kind: "string",
+    neutral: ["none"],
+    help: "how experts on other ranks are reached",
+  },
+  epDispatchAlgorithm: {
+    flags: ["--ep-dispatch-algorithm"],
+    kind: "string",
+    help: "choice between copies of an expert",
+  },
+  eplbAlgorithm: {
+    flags: ["--eplb-algorithm"],
+    kind: "string",
+    neutral: ["auto"],
+    help: "how experts are placed on ranks",
+  },
+  epNumRedundantExperts: {
+    flags: ["--ep-num-redundant-experts"],
+    kind: "integer",
+    neutral: [0],
+    help: "copies of experts",
+  },
+  moeDenseTpSize: {
+    flags: ["--moe-dense-tp-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "ranks that split dense layers",
+  },
+  initExpertLocation: {
+    flags: ["--init-expert-location"],
+    kind: "string",
+    neutral: ["trivial"],
+    help: "file with the first placement of experts",
+  },
+  deepepConfig: {
+    flags: ["--deepep-config"],
+    kind: "string",
+    help: "tuning of the expert exchange",
+  },
+});

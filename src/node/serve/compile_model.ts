@@ -1,0 +1,48 @@
+/**
+ * From options to compiled kernels, in the cache of this machine's driver: folder, device, kernels.
+ *
+ * @module
+ */
+import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { type CompiledKernels, compileKernels } from "../../engine/load/compile_kernels.ts";
+import { absentGroup } from "../../parallel/communicator.ts";
+import type { CompileOptions } from "../options/options.ts";
+import { describeRequests } from "./describe_sizes.ts";
+import { asOptionError, chooseForModel, modelOptions } from "./map_options.ts";
+import { openDeviceFor, openModel } from "./open_model.ts";
+import type { StartReport } from "./start_report.ts";
+
+/**
+ * @param compile What compiles.
+ * @throws {OptionError} when an option does not fit the model.
+ * @throws {CheckpointError} when the folder is not a checkpoint.
+ * @throws {MissingModelError} when a model from a hub is not here, or not all of it.
+ * @throws {DeviceError} when there is no adapter, or not enough memory.
+ */
+export async function compileModel(
+  options: CompileOptions,
+  report: StartReport,
+  compile = compileKernels,
+): Promise<CompiledKernels> {
+  const source = await openModel(options, report);
+  try {
+    const choices = await chooseForModel(options, source, report);
+    const checkpoint = await Checkpoint.open(source);
+    const opened = await openDeviceFor(source, options, report);
+    const { device } = opened;
+    const compiled = await compile(checkpoint, {
+      device,
+      communicator: absentGroup(options.tpSize),
+      ...(await modelOptions(options, { source, opened, choices, report })),
+      onPlan: ({ requests }) =>
+        report.sizes(describeRequests(requests, options.maxRunningRequests)),
+    });
+    report.warnings(compiled.selfTest.failures);
+    device.destroy();
+    return compiled;
+  } catch (error) {
+    throw asOptionError(error);
+  } finally {
+    await source.close?.();
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * What a start says of its sizes: where the memory goes, and what a step takes.
+ *
+ * @module
+ */
+import { megabytes } from "../../engine/load/memory_budget.ts";
+import type { RequestLimit, StartSizes, StepLimit } from "../../engine/load/start_sizes.ts";
+
+/** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
+export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): readonly string[] {
+  const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = sizes;
+  const { prefillCapacity, workspaceBytes } = sizes;
+  const workspace =
+    prefillCapacity === 0
+      ? ""
+      : `, ${megabytes(workspaceBytes)} to expand ${prefillCapacity} tokens of prompts at once`;
+  return [
+    `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
+      `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+    describeStep(sizes.step, chunkedPrefillSize),
+  ];
+}
+
+/** A line where fewer requests run at once than are asked for. */
+export function describeRequests(
+  { running, bound }: RequestLimit,
+  asked: number | undefined,
+): readonly string[] {
+  if (asked === undefined || asked <= running) return [];
+  return [
+    `Requests: ${running} at once and not ${asked} (--max-running-requests), ${BOUNDS[bound]}`,
+  ];
+}
+
+const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {
+  asked: "as --chunked-prefill-size says",
+  rows: "because one submit computes no more rows, so that it ends in good time",
+  binding: "because activations of more rows do not fit what this adapter binds at once",
+};
+
+function describeStep({ promptTokens, bound }: StepLimit, asked: number): string {
+  const instead =
+    asked === -1 || bound === "asked" ? "" : ` and not ${asked} (--chunked-prefill-size)`;
+  return `Steps: up to ${promptTokens} prompt tokens${instead}, ${BOUNDS[bound]}`;
+}

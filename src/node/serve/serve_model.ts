@@ -1,0 +1,214 @@
+/**
+ * What `wisp launch_server` and `wisp serve` run once their options are read: an engine behind a
+ * socket, until a signal comes.
+ *
+ * @module
+ */
+
+import type { Hono } from "hono";
+import { EngineError } from "../../errors.ts";
+import type { FinishReason, GenerationEngine } from "../../generation.ts";
+import { formatProfile } from "../../profile.ts";
+import { createApp } from "../../server/app.ts";
+import { checkSamplingParams } from "../../server/fields/request_defaults.ts";
+import type { Lifecycle } from "../../server/guard/lifecycle.ts";
+import { modelNameOf } from "../../server/model_name.ts";
+import type { EngineObserver } from "../../server/observe/observe.ts";
+import type { CommandContext } from "../commands/command_context.ts";
+import { profileKernels } from "../observe/kernel_profile.ts";
+import { Logger } from "../observe/logger.ts";
+import { ProfileFiles } from "../observe/profile_files.ts";
+import type { PrometheusMetrics } from "../observe/prometheus.ts";
+import { type RequestLogLevel, requestLog } from "../observe/request_log.ts";
+import { startWatchdog } from "../observe/watchdog.ts";
+import {
+  accessOf,
+  describeAccess,
+  describeOptions,
+  requireUsableAccess,
+} from "../options/access_options.ts";
+import { environmentWarnings } from "../options/environment.ts";
+import { OptionError } from "../options/option_parser.ts";
+import { LAUNCH_OPTIONS, type LaunchOptions } from "../options/options.ts";
+import { requireOneKindOfParsers } from "../options/parser_options.ts";
+import { requireConsistent } from "../options/server_options.ts";
+import { packageVersion } from "../package_root.ts";
+import { requireFreeAddress, serve } from "./http.ts";
+import { drainOnSignal } from "./shutdown.ts";
+import { lineReport } from "./start_report.ts";
+import { StartTimes } from "./start_times.ts";
+
+/** Tokens of the request that the server sends itself before it says that it is ready. */
+const WARM_UP_TOKENS = 4;
+
+/** Loads the model and serves it until a signal comes. */
+export async function serveModel(options: LaunchOptions, context: CommandContext): Promise<void> {
+  requireConsistent(options);
+  requireOneKindOfParsers(options);
+  requireUsableAccess(options);
+  withPreferred(options, (params) => checkSamplingParams(params ?? {}));
+  await requireFreeAddress(options);
+  const { stderr } = context;
+  const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
+  if (options.distTimeout !== undefined) {
+    log.line("info", "Option --dist-timeout changes nothing: one rank waits for no other");
+  }
+  for (const warning of environmentWarnings(process.env)) {
+    log.line("warning", `Warning: ${warning}`);
+  }
+  const startTimes = new StartTimes();
+  const report = startTimes.watch(lineReport(log, options.decodeLogInterval));
+  const engine = await context.startEngine(options, report);
+  startTimes.end();
+  let lifecycle: Lifecycle = "starting";
+  const profiles = profileFiles(engine, options, log);
+  const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
+  const surroundings = { options, log, startTimes, profiles, lifecycle: () => lifecycle };
+  const app = await appOver(engine, surroundings);
+  const server = await serve(app, options);
+  const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
+  const stopped = drainOnSignal(server, engine, {
+    drainTimeout: options.drainTimeout,
+    log,
+    onDrain: () => {
+      lifecycle = "draining";
+    },
+  }).finally(stopWatchdog);
+  log.line("info", `Listening on ${server.url}`);
+  const access = describeAccess(options, options.host);
+  if (access.isOpen) log.line("warning", `Warning: ${access.text}`);
+  else log.line("info", access.text);
+  const { servedModelName = modelNameOf(engine.model.path) } = options;
+  const scriptLine = (text: string) => {
+    if (options.logFormat === "sglang") log.line("info", text);
+  };
+  scriptLine(`Uvicorn running on ${server.url} (as scripts expect it; this is wisp)`);
+  const isWarm = await warmUp(engine);
+  if (isWarm && lifecycle === "starting") {
+    lifecycle = "ready";
+    log.line("info", `Ready: ${servedModelName} answers at ${server.url}`);
+    scriptLine("The server is fired up and ready to roll!");
+  }
+  try {
+    await stopped;
+  } finally {
+    await profiles?.settled();
+    if (kernelTable !== undefined) log.event("info", `Kernels: ${await kernelTable()}`);
+  }
+}
+
+function profileFiles(
+  engine: GenerationEngine,
+  { profileDir }: LaunchOptions,
+  log: Logger,
+): ProfileFiles | undefined {
+  if (profileDir === undefined) return undefined;
+  return new ProfileFiles(engine, {
+    folder: profileDir,
+    onProfile: (file, profile) => log.event("info", `Profile: ${file}\n${formatProfile(profile)}`),
+    onError: (error) => log.error(error),
+  });
+}
+
+interface AppSurroundings {
+  readonly options: LaunchOptions;
+  readonly log: Logger;
+  readonly startTimes: StartTimes;
+  readonly profiles: ProfileFiles | undefined;
+  readonly lifecycle: () => Lifecycle;
+}
+
+/** The endpoints, with what the options put around the engine. */
+async function appOver(
+  engine: GenerationEngine,
+  { options, log, startTimes, profiles, lifecycle }: AppSurroundings,
+): Promise<Hono> {
+  const { servedModelName = modelNameOf(engine.model.path), watchdogTimeout } = options;
+  const metrics = await openMetrics(engine, { ...options, servedModelName }, startTimes);
+  const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
+  const { streamInterval } = options;
+  return withPreferred(options, (samplingParams) =>
+    createApp(engine, {
+      servedModelName,
+      toolCallParser: options.toolCallParser,
+      reasoningParser: options.reasoningParser,
+      cacheReport: options.enableCacheReport,
+      ...accessOf(options),
+      description: {
+        ...describeOptions(LAUNCH_OPTIONS, options),
+        model_path: engine.model.path,
+        served_model_name: servedModelName,
+        version: packageVersion(),
+      },
+      reportError: (error, requestId) => log.error(error, requestId),
+      onIdleField: (name) =>
+        log.event("info", `The server takes the field "${name}" and does nothing with it`),
+      lifecycle,
+      watchdogTimeout,
+      healthCheckTimeout: options.healthCheckTimeout,
+      metrics,
+      profiles,
+      observers,
+      requestDefaults: {
+        samplingParams,
+        streamInterval: streamInterval === 1 ? undefined : streamInterval,
+      },
+    }),
+  );
+}
+
+/** Loads what counts only where an option asks for figures. */
+async function openMetrics(
+  engine: GenerationEngine,
+  {
+    enableMetrics,
+    servedModelName,
+    collectTokensHistogram,
+  }: LaunchOptions & { readonly servedModelName: string },
+  startTimes: StartTimes,
+): Promise<PrometheusMetrics | undefined> {
+  if (!enableMetrics) return undefined;
+  const { PrometheusMetrics } = await import("../observe/prometheus.ts");
+  return new PrometheusMetrics(engine, {
+    modelName: servedModelName,
+    tokensHistogram: collectTokensHistogram,
+    startTimes,
+  });
+}
+
+/** At the level debug, a line for each request even when no option asks for it. */
+function requestLogs(options: LaunchOptions, log: Logger): readonly EngineObserver[] {
+  const level = options.logRequests ? "info" : "debug";
+  if (!log.writes(level)) return [];
+  const detail = (options.logRequestsLevel ?? 0) as RequestLogLevel;
+  return [requestLog(log, { level, detail })];
+}
+
+/** What is wrong with the preferred parameters is wrong with the option. */
+function withPreferred<T>(
+  { preferredSamplingParams }: LaunchOptions,
+  use: (params: LaunchOptions["preferredSamplingParams"]) => T,
+): T {
+  try {
+    return use(preferredSamplingParams);
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    throw new OptionError(`Cannot use option --preferred-sampling-params: ${error.message}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * The first request compiles what is left to compile, and shows that the model works.
+ *
+ * @returns Whether it came to its end, which a signal may prevent.
+ */
+async function warmUp(engine: GenerationEngine): Promise<boolean> {
+  // Token 0 is in every vocabulary, and one token fits into every context.
+  const maxNewTokens = Math.min(WARM_UP_TOKENS, engine.model.contextLength - 1);
+  const sampling = { maxNewTokens, temperature: 0, ignoreEos: true };
+  let finish: FinishReason | null = null;
+  for await (const chunk of engine.generate({ tokens: [0], sampling })) finish = chunk.finish;
+  return finish !== null && finish.type !== "abort";
+}

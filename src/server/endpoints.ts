@@ -1,0 +1,103 @@
+/**
+ * The endpoints of the server, a row each: who may use it, by which methods and paths, and the handler
+ * of `routes` that answers.
+ *
+ * @module
+ */
+import { generateErrorResponse } from "../http/error_response.ts";
+import { handleAbortRequest } from "./routes/abort_request.ts";
+import { handleChatCompletions } from "./routes/chat_completions.ts";
+import { handleCompletions } from "./routes/completions.ts";
+import { handleFlushCache } from "./routes/flush_cache.ts";
+import { handleGenerate } from "./routes/generate.ts";
+import { handleHealth } from "./routes/health.ts";
+import { handleHealthGenerate } from "./routes/health_generate.ts";
+import { handleMetrics } from "./routes/metrics.ts";
+import { listModels, retrieveModel } from "./routes/models.ts";
+import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
+import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
+import { loadInfo, modelInfo, serverInfo } from "./routes/server_info.ts";
+import { handleDetokenize, handleTokenize } from "./routes/tokenize.ts";
+import type { ServerContext } from "./server_context.ts";
+
+export interface Endpoint {
+  readonly methods: readonly ("GET" | "POST" | "PUT")[];
+  /** Its names, which all do the same. */
+  readonly paths: readonly string[];
+  /** @param id What stands for `:id` in the path; empty where it has none. */
+  readonly handle: (
+    context: ServerContext,
+    request: Request,
+    id: string,
+  ) => Response | Promise<Response>;
+  /** Which key is asked for, where the server has keys. Default: the server's. */
+  readonly key?: "none" | "admin";
+  /** What it does while the server stops. Default: it refuses, with the body of an error. */
+  readonly draining?: "serves" | "refuses by status";
+  /** Default: `errorResponse`. */
+  readonly errorResponse?: (error: unknown) => Response;
+  /** Whether this server has it. Default: every server has. */
+  readonly isOffered?: (context: ServerContext) => boolean;
+}
+
+export const ENDPOINTS: readonly Endpoint[] = [
+  {
+    methods: ["POST", "PUT"],
+    paths: ["/generate"],
+    handle: handleGenerate,
+    errorResponse: generateErrorResponse,
+  },
+  { methods: ["POST"], paths: ["/v1/chat/completions"], handle: handleChatCompletions },
+  { methods: ["POST"], paths: ["/v1/completions"], handle: handleCompletions },
+  { methods: ["GET"], paths: ["/v1/models"], handle: listModels },
+  {
+    methods: ["GET"],
+    paths: ["/v1/models/:id{.+}"],
+    handle: (context, _, id) => retrieveModel(context, id),
+  },
+  { methods: ["POST"], paths: ["/tokenize", "/v1/tokenize"], handle: handleTokenize },
+  { methods: ["POST"], paths: ["/detokenize", "/v1/detokenize"], handle: handleDetokenize },
+  { methods: ["POST"], paths: ["/parse_function_call"], handle: handleParseFunctionCall },
+  { methods: ["POST"], paths: ["/separate_reasoning"], handle: handleSeparateReasoning },
+  { methods: ["GET"], paths: ["/get_model_info", "/model_info"], handle: modelInfo },
+  { methods: ["GET"], paths: ["/get_server_info", "/server_info"], handle: serverInfo },
+  { methods: ["GET"], paths: ["/get_load"], handle: loadInfo },
+  {
+    methods: ["GET"],
+    paths: ["/health"],
+    handle: handleHealth,
+    key: "none",
+    draining: "refuses by status",
+  },
+  {
+    methods: ["GET"],
+    paths: ["/health_generate"],
+    handle: handleHealthGenerate,
+    key: "none",
+    draining: "refuses by status",
+    errorResponse: () => new Response(null, { status: 503 }),
+  },
+  {
+    methods: ["GET"],
+    paths: ["/metrics"],
+    handle: handleMetrics,
+    key: "none",
+    draining: "serves",
+    isOffered: ({ metrics }) => metrics !== undefined,
+  },
+  { methods: ["GET", "POST"], paths: ["/flush_cache"], handle: handleFlushCache, key: "admin" },
+  {
+    methods: ["POST"],
+    paths: ["/abort_request"],
+    handle: handleAbortRequest,
+    key: "admin",
+    draining: "serves",
+  },
+  { methods: ["GET", "POST"], paths: ["/start_profile"], handle: handleStartProfile, key: "admin" },
+  { methods: ["GET", "POST"], paths: ["/stop_profile"], handle: handleStopProfile, key: "admin" },
+];
+
+/** The paths of those endpoints that `wanted` is true of. */
+export function pathsOf(wanted: (endpoint: Endpoint) => boolean): readonly string[] {
+  return ENDPOINTS.filter(wanted).flatMap(({ paths }) => paths);
+}

@@ -1,0 +1,281 @@
+/**
+ * Body of `/v1/chat/completions` -> one `GenerationRequest` for each choice.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import {
+  type ChatMessage,
+  type ChatToolCall,
+  constraintsIn,
+  type GenerationRequest,
+  type ModelDescription,
+  type SamplingParams,
+} from "../../generation.ts";
+import { Fields, outOfRange, present, requireString, wrongType } from "../../http/fields.ts";
+import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/message_parser.ts";
+import type { MessageForms, ServerContext } from "../server_context.ts";
+import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
+import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import {
+  IDLE_CALLED_FUNCTION_FIELDS,
+  IDLE_CHAT_FIELDS,
+  IDLE_MESSAGE_FIELDS,
+  IDLE_PART_FIELDS,
+  IDLE_TOOL_CALL_FIELDS,
+} from "./idle_fields.ts";
+import { readChatLogprobs } from "./logprob_fields.ts";
+import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
+import {
+  readMaxTokens,
+  readMinNewTokens,
+  readOpenaiSampling,
+  readSeed,
+} from "./sampling_fields.ts";
+import { asksToThink, readThinking } from "./thinking_fields.ts";
+import { readTools, toolConstraint } from "./tool_fields.ts";
+
+export interface ChatBody extends StreamOptions {
+  /** One for each choice. */
+  readonly requests: readonly GenerationRequest[];
+  /** The client's id, where it stands for several choices. */
+  readonly groups: ReadonlyMap<string, readonly number[]>;
+  /** The client's id, which its answer repeats. */
+  readonly rid: string | undefined;
+  /** As the client wrote it, else the name of the model that is served. */
+  readonly model: string;
+  readonly stream: boolean;
+  /** How each answer is taken apart. */
+  readonly parsing: MessageParserOptions;
+}
+
+/**
+ * The roles that clients write -> those that chat templates know. A template leaves out what it
+ * does not know, so that a developer's instructions would be lost without a word.
+ */
+const ROLES: ReadonlyMap<string, string> = new Map([
+  ["system", "system"],
+  ["developer", "system"],
+  ["user", "user"],
+  ["assistant", "assistant"],
+  ["tool", "tool"],
+  ["function", "tool"],
+]);
+
+/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
+export function readChatBody(body: unknown, context: ServerContext): ChatBody {
+  const { engine, forms, onIdle, servedModelName } = context;
+  const { model } = engine;
+  const fields = new Fields(body, { onIdle });
+  fields.takeIdle(IDLE_CHAT_FIELDS);
+  const messages = readMessages(fields);
+  const tools = readTools(fields);
+  const logprobs = readChatLogprobs(fields);
+  const samples = readSampleCount(fields);
+  const modelName = fields.string("model") || servedModelName;
+  const requestId = fields.string("rid");
+  if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
+  const templateVariables = readThinking(fields, { model, forms });
+  const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
+  const parsing = present<MessageParserOptions>({
+    ...forms,
+    tools: tools.names,
+    separatesReasoning: fields.boolean("separate_reasoning"),
+    streamsReasoning: fields.boolean("stream_reasoning"),
+    wantsThinking: asksToThink(templateVariables),
+    continued: continueFinalMessage && (messages.at(-1)!.content ?? ""),
+  });
+  // Who reads the calls out of the content needs their marks.
+  const showsMarks = tools.shown !== undefined && forms.toolCalls === undefined;
+  const sampling = readSampling(fields, { model, marks: marksOf(parsing), showsMarks });
+  refuseTwoForms(sampling, { isCallEnforced: tools.enforced !== undefined, forms });
+  const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);
+  const cacheSalt = readCacheSalt(fields);
+  const storePrefix = readStorePrefix(fields, { model });
+  const priority = fields.integer("priority");
+  const stream = fields.boolean("stream") ?? false;
+  const streamOptions = readStreamOptions(fields, stream);
+  const isMeasured = fields.boolean("log_metrics");
+  fields.end();
+  const request = present<GenerationRequest>({
+    messages,
+    tools: tools.shown,
+    templateVariables,
+    continueFinalMessage,
+    sampling,
+    constraint,
+    thinking: thinkingOf(parsing),
+    logprobs,
+    requestId,
+    cacheSalt,
+    storePrefix,
+    isMeasured,
+    priority,
+  });
+  const requests = withSamples([request], samples);
+  const groups = requestGroups([requestId], { samples });
+  return { requests, groups, rid: requestId, model: modelName, stream, parsing, ...streamOptions };
+}
+
+/** The form of calls and that of a text are two grammars, and gpt-oss wraps its texts in messages. */
+function refuseTwoForms(
+  sampling: SamplingParams,
+  { isCallEnforced, forms }: { readonly isCallEnforced: boolean; readonly forms: MessageForms },
+): void {
+  if (constraintsIn(sampling).length === 0) return;
+  if (isCallEnforced) {
+    throw new UnsupportedError(
+      "response_format, regex or ebnf",
+      "the request also has tool calls that are enforced",
+    );
+  }
+  if (forms.reasoning === "gpt-oss" || forms.toolCalls === "gpt-oss") {
+    throw new UnsupportedError(
+      "response_format, regex or ebnf",
+      "answers of gpt-oss are messages on channels",
+    );
+  }
+}
+
+interface ChatSampling {
+  readonly model: ModelDescription;
+  /** Special tokens that parsers need in the text. */
+  readonly marks: readonly string[];
+  /** Whether the text has all special tokens unless the request says otherwise. */
+  readonly showsMarks: boolean;
+}
+
+function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling): SamplingParams {
+  const { defaults } = model;
+  const shared = readOpenaiSampling(fields, model);
+  const asked = readLimit(fields);
+  const maxNewTokens = asked === undefined ? (defaults.maxNewTokens ?? null) : asked;
+  return present<SamplingParams>({
+    ...(showsMarks && { skipSpecialTokens: false }),
+    ...shared,
+    temperature: shared.temperature ?? defaults.temperature ?? 1,
+    topP: shared.topP ?? defaults.topP ?? 1,
+    topK: shared.topK ?? defaults.topK,
+    maxNewTokens,
+    minNewTokens: readMinNewTokens(fields, "min_tokens", maxNewTokens),
+    seed: readSeed(fields, "seed"),
+    shownSpecialTokens: marks.length === 0 ? undefined : marks,
+  });
+}
+
+/** OpenAI's newer name for the limit wins over the older one. */
+function readLimit(fields: Fields): number | null | undefined {
+  const newer = "max_completion_tokens";
+  if (fields.value(newer) === undefined) return readMaxTokens(fields, "max_tokens");
+  fields.integer("max_tokens", { min: 1 });
+  return readMaxTokens(fields, newer);
+}
+
+export function readMessages(fields: Fields): readonly ChatMessage[] {
+  const list = fields.list("messages");
+  if (list === undefined)
+    throw new InvalidRequestError("Cannot chat: messages is missing", "messages");
+  if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
+  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`)));
+}
+
+function readMessage(fields: Fields): ChatMessage {
+  fields.takeIdle(IDLE_MESSAGE_FIELDS);
+  const role = readRole(fields);
+  const message = present<ChatMessage>({
+    role,
+    content: readContent(fields, role),
+    reasoning_content: readReasoning(fields, role),
+    name: fields.string("name"),
+    tool_calls: readToolCalls(fields, role),
+    tool_call_id: fields.string("tool_call_id"),
+  });
+  fields.end();
+  return message;
+}
+
+function readRole(fields: Fields): string {
+  const written = fields.string("role");
+  if (written === undefined) {
+    throw new InvalidRequestError(
+      `Cannot read the message: ${fields.path("role")} is missing`,
+      fields.path("role"),
+    );
+  }
+  const role = ROLES.get(written.toLowerCase());
+  if (role !== undefined) return role;
+  throw outOfRange(fields.path("role"), `one of ${[...ROLES.keys()].join(", ")}`, written);
+}
+
+/** Parts are joined with one space. Only a user must have said something. */
+function readContent(fields: Fields, role: string): string | null {
+  const value = fields.value("content");
+  const path = fields.path("content");
+  if (typeof value === "string") return value;
+  if (value === undefined && role !== "user") return null;
+  if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
+  if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
+  const texts = value.map((part, i) => {
+    const at = `${path}[${i}]`;
+    return readPart(fields.within(part, at), at);
+  });
+  return texts.join(" ");
+}
+
+/** What an assistant has thought; an empty text is nothing. */
+function readReasoning(fields: Fields, role: string): string | undefined {
+  const reasoning = fields.string("reasoning_content") || undefined;
+  if (reasoning === undefined || role === "assistant") return reasoning;
+  const path = fields.path("reasoning_content");
+  throw new InvalidRequestError(
+    `Cannot use ${path}: only messages of the role assistant have it`,
+    path,
+  );
+}
+
+function readPart(fields: Fields, path: string): string {
+  const type = fields.string("type");
+  if (type === undefined)
+    throw new InvalidRequestError(`Cannot read ${path}: ${path}.type is missing`, path);
+  if (type !== "text") {
+    const name = JSON.stringify(type.slice(0, 60));
+    const field = `${path}.type`;
+    throw new UnsupportedError(`${path} of type ${name}`, "it is not supported yet", { field });
+  }
+  const text = fields.string("text");
+  if (text === undefined) {
+    throw new InvalidRequestError(`Cannot read ${path}: ${path}.text is missing`, path);
+  }
+  fields.takeIdle(IDLE_PART_FIELDS);
+  fields.end();
+  return text;
+}
+
+function readToolCalls(fields: Fields, role: string): readonly ChatToolCall[] | undefined {
+  const list = fields.list("tool_calls");
+  if (list === undefined || list.length === 0) return undefined;
+  const path = fields.path("tool_calls");
+  if (role !== "assistant") {
+    throw new InvalidRequestError(
+      `Cannot use ${path}: only messages of the role assistant have it`,
+      path,
+    );
+  }
+  return list.map((item, i) => readToolCall(fields.within(item, `${path}[${i}]`)));
+}
+
+function readToolCall(fields: Fields): ChatToolCall {
+  const type = fields.string("type") ?? "function";
+  if (type !== "function") throw outOfRange(fields.path("type"), '"function"', type);
+  const id = fields.string("id");
+  // Our own answers number their calls; in history the order says the same.
+  fields.integer("index");
+  fields.takeIdle(IDLE_TOOL_CALL_FIELDS);
+  const called = fields.within(fields.value("function"), fields.path("function"));
+  called.takeIdle(IDLE_CALLED_FUNCTION_FIELDS);
+  const name = requireString(called.value("name"), called.path("name"));
+  const text = requireString(called.value("arguments"), called.path("arguments"));
+  called.end();
+  fields.end();
+  return present<ChatToolCall>({ id, type: "function", function: { name, arguments: text } });
+}

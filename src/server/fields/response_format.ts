@@ -1,0 +1,71 @@
+/**
+ * `response_format` of the endpoints under `/v1`: the form that an answer must have.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../../errors.ts";
+import type { SamplingParams } from "../../generation.ts";
+import { jsonSource } from "../../grammar/constraints/json_source.ts";
+import { type Fields, isObject, outOfRange, wrongType } from "../../http/fields.ts";
+
+const NAME = "response_format";
+
+type Form = Pick<SamplingParams, "jsonSchema" | "structuralTag">;
+
+/**
+ * What the answer must fit; nothing when any text will do.
+ *
+ * A schema is enforced whether `strict` is set or not, and one that cannot be is refused.
+ */
+export function readResponseFormat(fields: Fields): Form {
+  const format = fields.object(NAME);
+  if (format === undefined) return {};
+  const form = readForm(format);
+  format.end();
+  return form;
+}
+
+function readForm(format: Fields): Form {
+  const type = format.string("type");
+  switch (type) {
+    case undefined:
+      throw new InvalidRequestError(`Cannot read ${NAME}: ${format.path("type")} is missing`, NAME);
+    case "text":
+      return {};
+    case "json_object":
+      return { jsonSchema: { type: "object" } };
+    case "json_schema":
+      return { jsonSchema: readJsonSchema(format) };
+    case "structural_tag":
+      return { structuralTag: readStructuralTag(format) };
+    default:
+      throw outOfRange(
+        format.path("type"),
+        "one of text, json_object, json_schema, structural_tag",
+        type,
+      );
+  }
+}
+
+/** The engine reads what is in the two lists. */
+function readStructuralTag(format: Fields): string {
+  const structures = format.list("structures");
+  const triggers = format.list("triggers");
+  return jsonSource({ structures, triggers }, NAME);
+}
+
+function readJsonSchema(format: Fields): boolean | Readonly<Record<string, unknown>> {
+  const given = format.object("json_schema");
+  const schema = given?.value("schema");
+  if (given === undefined || schema === undefined) {
+    const path = `${format.path("json_schema")}.schema`;
+    throw new InvalidRequestError(`Cannot read ${NAME}: ${path} is missing`, path);
+  }
+  // These describe the schema to the caller.
+  given.string("name");
+  given.string("description");
+  given.boolean("strict");
+  given.end();
+  if (typeof schema === "boolean" || isObject(schema)) return schema;
+  throw wrongType(given.path("schema"), "an object, true or false", schema);
+}

@@ -1,0 +1,27 @@
+/**
+ * Every answer, also one that refuses or fails, has the id of its request in a header, and so have
+ * the server's reports of errors.
+ *
+ * It names the exchange. What is generated in it has ids of its own, `rid`, as one request may have
+ * several completions and a client that tries again sends its header again.
+ *
+ * @module
+ */
+import type { MiddlewareHandler } from "hono";
+import { REQUEST_ID_HEADER, requestIdOf } from "../../http/request_id.ts";
+
+/** Of the requests that are being answered. */
+const ids = new WeakMap<Request, string>();
+
+export const identifyAnswers: MiddlewareHandler = async (context, next) => {
+  const { raw } = context.req;
+  const id = requestIdOf(raw.headers);
+  ids.set(raw, id);
+  await next();
+  context.res.headers.set(REQUEST_ID_HEADER, id);
+};
+
+/** The id that the request's answer has. */
+export function answerIdOf(request: Request): string {
+  return ids.get(request) ?? requestIdOf(request.headers);
+}

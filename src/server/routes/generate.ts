@@ -1,0 +1,123 @@
+/**
+ * `POST /generate`: raw prompts in, completions out, one or a batch of them.
+ *
+ * @module
+ */
+import type { FinishReason, GenerationChunk } from "../../generation.ts";
+import { generateErrorBody } from "../../http/error_response.ts";
+import { eventStream, JsonText } from "../../http/event_stream.ts";
+import { readJsonBody } from "../../http/read_body.ts";
+import type { LogprobOptions } from "../../logprobs.ts";
+import { readGenerateBody } from "../fields/generate_request.ts";
+import { GenerationGroup } from "../generation_group.ts";
+import type { ServerContext } from "../server_context.ts";
+import { GrowingJsonNumbers, GrowingJsonText } from "../wire/growing_json.ts";
+import { WireLogprobs } from "../wire/wire_logprobs.ts";
+import { asClientWrote } from "../wire/wire_names.ts";
+
+/** @throws before the response starts, so that errors of the request have a status of their own. */
+export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
+  const startTime = performance.now();
+  const json = await readJsonBody(request, context.maxBodyBytes);
+  const body = readGenerateBody(json, context);
+  const group = await GenerationGroup.answer(context, body, request.signal).catch(
+    (error: unknown) => {
+      throw asClientWrote(error, { endpoint: "generate", body: json });
+    },
+  );
+  const completions = body.requests.map(({ logprobs }) => new Completion(startTime, logprobs));
+
+  if (body.stream) {
+    return eventStream(group, {
+      events: ({ index, chunk }) => {
+        const completion = completions[index]!;
+        if (!completion.append(chunk)) return [];
+        return [completion.toEvent(body.batch ? { index } : {})];
+      },
+      last: () => {
+        for (const completion of completions) completion.requireFinished();
+        return [];
+      },
+      failure: (error) => {
+        context.reportError(error, request);
+        return generateErrorBody(error);
+      },
+    });
+  }
+
+  for await (const { index, chunk } of group) completions[index]!.append(chunk);
+  for (const completion of completions) completion.requireFinished();
+  const answers = completions.map((completion) => completion.toWire());
+  return Response.json(body.batch ? answers : answers[0]);
+}
+
+/** One completion as far as it has come. On this endpoint every event carries all of it. */
+class Completion {
+  readonly #startTime: number;
+  readonly #outputIds: number[] = [];
+  readonly #logprobs: WireLogprobs | undefined;
+  readonly #textJson = new GrowingJsonText();
+  readonly #idsJson = new GrowingJsonNumbers();
+  #text = "";
+  #last: GenerationChunk | null = null;
+
+  constructor(startTime: number, logprobs: LogprobOptions | undefined) {
+    this.#startTime = startTime;
+    this.#logprobs = logprobs && new WireLogprobs(logprobs);
+  }
+
+  /** @returns whether there is something to tell. */
+  append(chunk: GenerationChunk): boolean {
+    this.#last = chunk;
+    this.#text += chunk.text;
+    for (const token of chunk.tokens) this.#outputIds.push(token);
+    this.#logprobs?.append(chunk);
+    return chunk.tokens.length > 0 || chunk.text !== "" || chunk.finish !== null;
+  }
+
+  requireFinished(): void {
+    if (this.#last?.finish) return;
+    throw new Error("Cannot answer: the engine ended a generation without a reason");
+  }
+
+  /** The documented object. It shares its lists: write it down before the next `append`. */
+  toWire(): object {
+    return { text: this.#text, output_ids: this.#outputIds, meta_info: this.#metaInfo() };
+  }
+
+  /** The same with further fields, as JSON. */
+  toEvent(further: object): JsonText {
+    const text = this.#textJson.write(this.#text);
+    const ids = this.#idsJson.write(this.#outputIds);
+    const others = JSON.stringify({ meta_info: this.#metaInfo(), ...further }).slice(1);
+    return new JsonText(`{"text":${text},"output_ids":${ids},${others}`);
+  }
+
+  #metaInfo(): object {
+    const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
+    const metaInfo = {
+      id: requestId,
+      finish_reason: finish === null ? null : wireFinishReason(finish),
+      prompt_tokens: promptTokens,
+      weight_version: "default",
+      ...this.#logprobs?.toWire(),
+      completion_tokens: completionTokens,
+      cached_tokens: cachedTokens,
+    };
+    if (finish === null) return metaInfo;
+    return { ...metaInfo, e2e_latency: (performance.now() - this.#startTime) / 1000 };
+  }
+}
+
+function wireFinishReason(finish: FinishReason): object {
+  switch (finish.type) {
+    case "stop":
+      return { type: "stop", matched: finish.matched };
+    case "length":
+      return { type: "length", length: finish.length };
+    case "abort":
+      return { type: "abort", message: finish.message, status_code: null, err_type: null };
+    default:
+      return finish satisfies never;
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * What a server says of itself: its model, how it was started, how much it has to do.
+ *
+ * @module
+ */
+import type { ServerContext } from "../server_context.ts";
+
+/** `GET /get_model_info`. */
+export function modelInfo({ engine, description }: ServerContext): Response {
+  const { path, architecture, modelType } = engine.model;
+  return Response.json({
+    model_path: path,
+    tokenizer_path: path,
+    is_generation: true,
+    preferred_sampling_params: description.preferred_sampling_params ?? null,
+    weight_version: "default",
+    has_image_understanding: false,
+    has_audio_understanding: false,
+    model_type: modelType ?? null,
+    architectures: [architecture],
+  });
+}
+
+/** `GET /get_server_info`: the options of the start, and the engine as it is now. */
+export function serverInfo({ engine, rate, description, lifecycle }: ServerContext): Response {
+  const status = engine.status();
+  const { prefixStore } = status;
+  const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
+  const { contextLength } = engine.model;
+  return Response.json({
+    ...description,
+    status: lifecycle(),
+    max_total_num_tokens: status.totalTokens,
+    max_req_input_len: contextLength - 1,
+    internal_states: [
+      {
+        healthy: status.healthy,
+        recovering: status.recovering,
+        num_running_reqs: status.runningRequests,
+        num_waiting_reqs: status.queuedRequests,
+        num_used_tokens: status.usedTokens,
+        num_cached_tokens: status.cachedTokens,
+        num_retractions: status.retractions,
+        num_recoveries: status.recoveries,
+        last_gen_throughput: rate.tokensPerSecond,
+        memory_usage: {
+          weight: gigabytes(status.weightBytes),
+          kvcache: gigabytes(status.cacheBytes),
+          token_capacity: status.totalTokens,
+          // Recorded launches are no memory of the device.
+          graph: 0,
+        },
+        ...(prefixStore && {
+          prefix_store: {
+            size: gigabytes(prefixStore.bytes),
+            num_stored_tokens: prefixStore.storedTokens,
+            num_restored_tokens: prefixStore.restoredTokens,
+          },
+        }),
+        load: status.usedTokens + status.queuedTokens,
+        batch_invariant: status.batchInvariant,
+        numeric_classes: status.numericClasses,
+      },
+    ],
+  });
+}
+
+/** `GET /get_load`: tokens that are held or wait, for a router that shares requests out. */
+export function loadInfo({ engine }: ServerContext): Response {
+  const { runningRequests, queuedRequests, usedTokens, queuedTokens } = engine.status();
+  return Response.json({
+    load: usedTokens + queuedTokens,
+    num_reqs: runningRequests + queuedRequests,
+    num_waiting_reqs: queuedRequests,
+    num_tokens: usedTokens,
+  });
+}

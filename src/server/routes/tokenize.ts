@@ -1,0 +1,117 @@
+/**
+ * `POST /tokenize` and `POST /detokenize`: text to tokens and back, as the model has them.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../../errors.ts";
+import type { ModelDescription, TokenizeRequest } from "../../generation.ts";
+import { Fields, present, requireIds, requireList, requireString } from "../../http/fields.ts";
+import { readJsonBody } from "../../http/read_body.ts";
+import { readMessages } from "../fields/chat_request.ts";
+import { IDLE_TOKENIZE_FIELDS } from "../fields/idle_fields.ts";
+import { readTemplateVariables } from "../fields/thinking_fields.ts";
+import { readShownTools } from "../fields/tool_fields.ts";
+import type { ServerContext } from "../server_context.ts";
+import { asClientWrote } from "../wire/wire_names.ts";
+
+/** Bytes of a body for each token of the context: twice what tokens of most texts have. */
+const BYTES_PER_TOKEN = 8;
+/** Bytes of a body that are always read. */
+const LEAST_BYTES = 256 * 1024;
+
+/**
+ * Size of a body at most. Nothing else is done while a text is tokenized, so texts that no prompt
+ * comes near are refused.
+ */
+function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
+  const enough = Math.max(LEAST_BYTES, BYTES_PER_TOKEN * engine.model.contextLength);
+  return Math.min(enough, maxBodyBytes);
+}
+
+/** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
+export async function handleTokenize(context: ServerContext, request: Request): Promise<Response> {
+  const { engine } = context;
+  const body = await readJsonBody(request, bodyLimit(context));
+  const { requests, batch } = readTexts(body, context);
+  const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
+    (error: unknown) => {
+      throw asClientWrote(error, { endpoint: "tokenize", body });
+    },
+  );
+  const counts = tokens.map(({ length }) => length);
+  return Response.json({
+    tokens: batch ? tokens : tokens[0],
+    count: batch ? counts : counts[0],
+    max_model_len: engine.model.contextLength,
+  });
+}
+
+interface Texts {
+  readonly requests: readonly TokenizeRequest[];
+  readonly batch: boolean;
+}
+
+function readTexts(body: unknown, { onIdle }: ServerContext): Texts {
+  const fields = new Fields(body, { onIdle });
+  fields.string("model");
+  const prompt = fields.value("prompt");
+  const hasMessages = fields.value("messages") !== undefined;
+  if ((prompt === undefined) !== hasMessages) {
+    const problem = hasMessages ? "the request has both" : "the request has neither";
+    throw new InvalidRequestError(`Cannot tokenize prompt or messages: ${problem}`, "prompt");
+  }
+  const texts = hasMessages ? readConversation(fields) : readPrompts(fields);
+  fields.end();
+  return texts;
+}
+
+function readPrompts(fields: Fields): Texts {
+  const value = fields.value("prompt");
+  const addSpecialTokens = fields.boolean("add_special_tokens");
+  const batch = Array.isArray(value);
+  const prompts = batch
+    ? value.map((item: unknown, i) => requireString(item, `prompt[${i}]`))
+    : [requireString(value, "prompt")];
+  const requests = prompts.map((prompt) => present<TokenizeRequest>({ prompt, addSpecialTokens }));
+  return { requests, batch };
+}
+
+function readConversation(fields: Fields): Texts {
+  fields.takeIdle(IDLE_TOKENIZE_FIELDS);
+  const request = present<TokenizeRequest>({
+    messages: readMessages(fields),
+    tools: readShownTools(fields),
+    templateVariables: readTemplateVariables(fields),
+    continueFinalMessage: fields.boolean("continue_final_message") || undefined,
+  });
+  return { requests: [request], batch: false };
+}
+
+/** `tokens`, one list of ids or several -> `text`. */
+export async function handleDetokenize(
+  context: ServerContext,
+  request: Request,
+): Promise<Response> {
+  const { engine } = context;
+  const fields = new Fields(await readJsonBody(request, bodyLimit(context)));
+  fields.string("model");
+  const { lists, batch } = readTokens(fields, engine.model);
+  const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;
+  fields.end();
+  const texts = await Promise.all(
+    lists.map((tokens) => engine.detokenize(tokens, { skipSpecialTokens })),
+  );
+  return Response.json({ text: batch ? texts : texts[0] });
+}
+
+function readTokens(
+  fields: Fields,
+  { vocabularySize }: ModelDescription,
+): { readonly lists: readonly (readonly number[])[]; readonly batch: boolean } {
+  const list = requireList(fields.value("tokens"), "tokens");
+  if (!Array.isArray(list[0])) {
+    return { lists: [requireIds(list, "tokens", vocabularySize)], batch: false };
+  }
+  const lists = list.map((item, i) => requireIds(item, `tokens[${i}]`, vocabularySize));
+  return { lists, batch: true };
+}

@@ -1,0 +1,52 @@
+/**
+ * Specification 4.4: servers for prompts and servers for answers, which this one is not: what belongs
+ * to them is refused and named, and what asks for nothing is not.
+ */
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../../src/server/app.ts";
+import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import { startCommand } from "../../support/package/run_command.ts";
+import { errorMessage, post } from "../../support/server/http_client.ts";
+
+const FIELDS: readonly (readonly [string, unknown])[] = [
+  ["bootstrap_host", "10.0.0.1"],
+  ["bootstrap_port", 8998],
+  ["bootstrap_room", 12],
+  ["bootstrap_pair_key", "k"],
+  ["data_parallel_rank", 1],
+];
+
+describe.each([
+  ["/generate", { text: "a" }],
+  ["/v1/chat/completions", { messages: [{ role: "user", content: "a" }] }],
+  ["/v1/completions", { prompt: "a" }],
+])("%s", (path, body) => {
+  test.each(FIELDS)("refuses %s", async (name, value) => {
+    const engine = new ScriptedEngine();
+    const response = await post(createApp(engine), path, { ...body, [name]: value });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(`Cannot use ${name}: `);
+    expect(engine.requests).toEqual([]);
+  });
+
+  test("takes the nulls that a router may send", async () => {
+    const nulls = Object.fromEntries(FIELDS.map(([name]) => [name, null]));
+    const response = await post(createApp(new ScriptedEngine()), path, { ...body, ...nulls });
+    expect(response.status).toBe(200);
+  });
+});
+
+test.each([
+  [["--disaggregation-mode", "prefill"]],
+  [["--disaggregation-mode", "decode"]],
+  [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
+  [["--dist-init-addr", "10.0.0.1:20102"]],
+  [["--tp", "16", "--dp-size", "16"]],
+  [["--moe-dense-tp-size", "2"]],
+  [["--ep-num-redundant-experts", "32"]],
+])("a start with %j ends with 2 and one sentence", async (args) => {
+  const command = startCommand(["launch_server", ...args]);
+  expect(await command.code).toBe(2);
+  expect(command.stderr()).toMatch(/^Cannot use option --[\w-]+.*not supported yet.*\n$/);
+  expect(command.started).toEqual([]);
+});

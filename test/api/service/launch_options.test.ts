@@ -1,0 +1,91 @@
+/** Specification 4.3 and 4.4: options of the launcher, with the values that are shown for them. */
+import { describe, expect, test } from "vitest";
+import {
+  formatOptions,
+  OptionError,
+  parseOptions,
+} from "../../../src/node/options/option_parser.ts";
+import { LAUNCH_OPTIONS, type LaunchOptions } from "../../../src/node/options/options.ts";
+
+const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
+
+describe("options with an effect", () => {
+  test.each<[readonly string[], Partial<LaunchOptions>]>([
+    [["--model-path", "dir"], { modelPath: "dir" }],
+    [["--model", "dir"], { modelPath: "dir" }],
+    [["--host", "0.0.0.0"], { host: "0.0.0.0" }],
+    [["--port", "30000"], { port: 30000 }],
+    [["--trust-remote-code"], { trustRemoteCode: true }],
+    [["--mem-fraction-static", "0.849"], { memFractionStatic: 0.849 }],
+    [["--context-length", "32768"], { contextLength: 32768 }],
+    [["--disable-chunked-prefix-cache"], { disableChunkedPrefixCache: true }],
+    [["--quantization", "fp8"], { quantization: "fp8" }],
+    [["--kv-cache-dtype", "fp8_e4m3"], { kvCacheDtype: "fp8_e4m3" }],
+    [["--disable-cuda-graph"], { disableCudaGraph: true }],
+    [["--cuda-graph-bs", "1", "2", "48"], { decodeBuckets: [1, 2, 48] }],
+    [["--cuda-graph-max-bs", "64"], { maxDecodeBucket: 64 }],
+    [["--max-running-requests", "2048"], { maxRunningRequests: 2048 }],
+    [["--tool-call-parser", "deepseekv3"], { toolCallParser: "deepseekv3" }],
+    [["--chat-template", "t.jinja"], { chatTemplate: "t.jinja" }],
+    [["--grammar-backend", "xgrammar"], { grammarBackend: "xgrammar" }],
+    [["--chunked-prefill-size", "524288"], { chunkedPrefillSize: 524288 }],
+    [["--max-prefill-tokens", "32768"], { maxPrefillTokens: 32768 }],
+    [["--page-size", "64"], { pageSize: 64 }],
+    [["--dist-timeout", "3600"], { distTimeout: 3600 }],
+    [["--disable-radix-cache"], { disableRadixCache: true }],
+    [["--attention-backend", "flashinfer"], { attentionBackend: "flashinfer" }],
+    [["--enable-torch-compile"], { enableTorchCompile: true }],
+  ])("%j", (args, values) => {
+    expect(launch(args)).toMatchObject(values);
+  });
+
+  test("the grammar backend is outlines unless told otherwise", () => {
+    expect(launch([]).grammarBackend).toBe("outlines");
+  });
+});
+
+describe("options whose capability is missing are refused and named", () => {
+  test.each([
+    [["--tp", "8"]],
+    [["--tp-size", "16"]],
+    [["--dp", "8"]],
+    [["--dp-size", "16"]],
+    [["--enable-dp-attention"]],
+    [["--enable-dp-lm-head"]],
+    [["--speculative-algorithm", "EAGLE"]],
+    [["--speculative-draft-model-path", "draft"]],
+    [["--speculative-num-steps", "1"]],
+    [["--speculative-eagle-topk", "1"]],
+    [["--speculative-num-draft-tokens", "2"]],
+    [["--dist-init-addr", "10.0.0.1:20102"]],
+    [["--nnodes", "2"]],
+    [["--node-rank", "1"]],
+    [["--disaggregation-mode", "prefill"]],
+    [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
+    [["--moe-a2a-backend", "deepep"]],
+    [["--ep-dispatch-algorithm", "dynamic"]],
+    [["--eplb-algorithm", "deepseek"]],
+    [["--ep-num-redundant-experts", "32"]],
+    [["--moe-dense-tp-size", "2"]],
+    [["--init-expert-location", "location.json"]],
+    [["--deepep-config", "deepep.json"]],
+  ])("%j", (args) => {
+    const [flag] = args as [string];
+    const row = Object.values<{ readonly flags: readonly string[] }>(LAUNCH_OPTIONS).find(
+      ({ flags }) => flags.includes(flag),
+    );
+    expect(row).toBeDefined();
+    expect(() => launch(args)).toThrow(OptionError);
+    expect(() => launch(args)).toThrow(
+      new RegExp(`^Cannot use option ${row!.flags[0]}( .*)?: it is not supported yet$`),
+    );
+  });
+});
+
+test("--help has every option, with what it is for", () => {
+  const help = formatOptions(LAUNCH_OPTIONS);
+  for (const row of Object.values(LAUNCH_OPTIONS)) {
+    expect(help).toContain(`  ${row.flags.join(", ")}`);
+    expect(row.help.length).toBeGreaterThan(8);
+  }
+});

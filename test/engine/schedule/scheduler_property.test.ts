@@ -1,0 +1,115 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { SCHEDULE_POLICIES } from "../../../src/engine/schedule/schedule_policy.ts";
+import { SimulatedEngine } from "../../support/engines/simulated_engine.ts";
+
+const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 400_000 : 24_000;
+/** Of one engine. A scheduler that had to retract is more careful from then on. */
+const EPISODE = 150;
+/** Tokens of a request, and of the whole cache. */
+const LONGEST = 96;
+const SEEDS = [1, 2, 3, 4, 5, 6];
+
+/** Whole numbers below its argument. (Generator: Numerical Recipes' linear congruential one.) */
+function seeded(seed: number): (below: number) => number {
+  let state = seed * 7919;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+type Random = ReturnType<typeof seeded>;
+
+/** Little room, so that requests wait and are retracted. */
+function engineOf(random: Random): SimulatedEngine {
+  const pageSize = [1, 2, 3, 8, 16][random(5)]!;
+  return new SimulatedEngine({
+    pageCount: Math.ceil(LONGEST / pageSize),
+    pageSize,
+    shared: random(4) > 0,
+    promptsDiffer: random(2) === 0,
+    hostSlots: [0, 100, 10_000][random(3)]!,
+    ahead: random(3),
+    mixedChunks: random(2) === 0,
+    maxRunningRequests: 6,
+    policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
+    conservativeness: [0, 0, 0, 1][random(4)]!,
+  });
+}
+
+/** Pages cannot always be had, nor moved. */
+function spoil(engine: SimulatedEngine, random: Random): void {
+  const error = new RangeError("no memory");
+  engine.failWhen("allocate", () => random(40) === 0, error);
+  engine.failWhen("readPages", () => random(3) === 0, error);
+  engine.failWhen("writePages", () => random(3) === 0, error);
+}
+
+/** Requests come and leave wherever the loop waits; tells how many operations that were. */
+async function episode(
+  engine: SimulatedEngine,
+  { random, losesDevices }: { readonly random: Random; readonly losesDevices: boolean },
+): Promise<number> {
+  const { counts, live } = engine;
+  let changes = 0;
+  let earlier: readonly number[] = [2];
+  /** An earlier prompt, a conversation that goes on, or another beginning. */
+  const prompt = () => {
+    const letters = Array.from({ length: 1 + random(30) }, (_, i) => 2 + random(2) * 7 + i);
+    const longer = [...earlier, ...letters].slice(0, 1 + random(50));
+    return [earlier.slice(0, 50), longer, letters][random(3)]!;
+  };
+  const arrive = () => {
+    changes += 1;
+    const partition = ["a", undefined][random(2)];
+    const request = { prompt: prompt(), partition, priority: random(2) };
+    const { tokens } = engine.add({ ...request, maxNewTokens: 1 + random(46) });
+    // What it will have generated belongs to it.
+    if (random(4) === 0) earlier = tokens;
+  };
+  // Every sequence begins anew then, so that many losses would let none end.
+  engine.isLostNow = () => losesDevices && random(100) === 0;
+  engine.onAwait = () => {
+    if (counts.steps + changes < EPISODE && live.size < 16 && random(3) === 0) arrive();
+    const victim = random(30) === 0 ? [...live][random(live.size)] : undefined;
+    if (victim === undefined) return;
+    changes += 1;
+    engine.leave(victim);
+  };
+  arrive();
+  await engine.run();
+  engine.checkIdle();
+  return counts.steps + changes;
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+test.each(SEEDS)(
+  "every row finds what it needs in the cache, no page is lost, and devices may be (seed %i)",
+  async (seed) => {
+    const random = seeded(seed);
+    // The policy of that name draws from it.
+    vi.spyOn(Math, "random").mockImplementation(() => random(2 ** 30) / 2 ** 30);
+    let failed = 0;
+    const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 };
+    for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
+      const engine = engineOf(random);
+      const mayFail = i % 4 === 0;
+      if (mayFail) spoil(engine, random);
+      operations += await episode(engine, { random, losesDevices: i % 4 === 1 });
+      if (mayFail) failed += engine.errors.size;
+      else expect(engine.errors.size).toBe(0);
+      const { counts } = engine;
+      totals.mostAhead = Math.max(totals.mostAhead, counts.mostAhead);
+      for (const name of ["retractions", "copies", "restores", "ended", "losses"] as const) {
+        totals[name] += counts[name];
+      }
+    }
+    // All of it has happened, and often.
+    expect(totals.mostAhead).toBe(2);
+    for (const count of Object.values(totals)) expect(count).toBeGreaterThan(1);
+    expect(failed).toBeGreaterThan(1);
+  },
+);

@@ -1,0 +1,65 @@
+/**
+ * Whether a grammar matches a text, by trying everything: slow, and simple enough to be right.
+ *
+ * @module
+ */
+import { hasCodePoint } from "../../../src/grammar/automaton/code_points.ts";
+import { accepts } from "../../../src/grammar/automaton/regular.ts";
+import type { Expression, Grammar } from "../../../src/grammar/expression.ts";
+
+/** Without left recursion and `bytes`. */
+export function matches(grammar: Grammar, text: string): boolean {
+  const characters = Array.from(text);
+  const { length } = characters;
+
+  /** Where a match of the expression that begins at `from` can end. */
+  const ends = (expression: Expression, from: number): Set<number> => {
+    switch (expression.kind) {
+      case "text": {
+        const to = from + Array.from(expression.text).length;
+        return new Set(characters.slice(from, to).join("") === expression.text ? [to] : []);
+      }
+      case "class": {
+        const point = characters[from]?.codePointAt(0);
+        const found = point !== undefined && hasCodePoint(expression.points, point);
+        return new Set(found ? [from + 1] : []);
+      }
+      case "sequence": {
+        let reached = new Set([from]);
+        for (const part of expression.parts) reached = endsOfAll(part, reached);
+        return reached;
+      }
+      case "choice":
+        return new Set(expression.options.flatMap((option) => [...ends(option, from)]));
+      case "repeat": {
+        const { body, min, max } = expression;
+        let reached = new Set([from]);
+        const all = new Set(min === 0 ? reached : []);
+        // Longer than the text, a repeat has rounds on the empty text, which change nothing.
+        for (let count = 1; count <= Math.min(max, min + length + 1); count++) {
+          reached = endsOfAll(body, reached);
+          if (count >= min) for (const end of reached) all.add(end);
+        }
+        return all;
+      }
+      case "rule":
+        return ends(grammar.rules.get(expression.name)!, from);
+      case "regular": {
+        const candidates = Array.from({ length: length - from + 1 }, (_, i) => from + i);
+        return new Set(
+          candidates.filter((end) =>
+            accepts(expression.automaton, characters.slice(from, end).join("")),
+          ),
+        );
+      }
+      case "bytes":
+        throw new Error("the reference knows characters only");
+      default:
+        return expression satisfies never;
+    }
+  };
+  const endsOfAll = (expression: Expression, starts: ReadonlySet<number>) =>
+    new Set([...starts].flatMap((start) => [...ends(expression, start)]));
+
+  return ends({ kind: "rule", name: grammar.root }, 0).has(length);
+}

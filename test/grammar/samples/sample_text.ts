@@ -1,0 +1,143 @@
+/**
+ * Texts of a grammar, drawn by walking through its rules at random.
+ *
+ * @module
+ */
+import type { CodePointAutomaton, Expression, Grammar } from "../../../src/grammar/expression.ts";
+
+/** Whole number from 0 to `count` - 1. */
+export type Random = (count: number) => number;
+
+/** The same numbers for the same seed. */
+export function seededRandom(seed: number): Random {
+  let state = (seed * 2654435761) >>> 0;
+  return (count) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * count);
+  };
+}
+
+/** Rounds of a repeat or a circle beyond those that must be. */
+const MAX_ROUNDS = 4;
+/** Rules inside one another before the shortest way out is taken. */
+const MAX_DEPTH = 30;
+
+/** Draws texts of a grammar without `bytes`; undefined when no text is in it. */
+export class TextSampler {
+  readonly #grammar: Grammar;
+  readonly #random: Random;
+  /** Rules inside one another that each rule needs at least. */
+  readonly #heights = new Map<string, number>();
+
+  constructor(grammar: Grammar, random: Random) {
+    this.#grammar = grammar;
+    this.#random = random;
+    for (let changed = true; changed; ) {
+      changed = false;
+      for (const [name, body] of grammar.rules) {
+        const height = this.#height(body) + 1;
+        if (height >= (this.#heights.get(name) ?? Number.POSITIVE_INFINITY)) continue;
+        this.#heights.set(name, height);
+        changed = true;
+      }
+    }
+  }
+
+  sample(): string | undefined {
+    const { root } = this.#grammar;
+    if (this.#heights.get(root) === undefined) return undefined;
+    return this.#draw({ kind: "rule", name: root }, MAX_DEPTH);
+  }
+
+  /** Infinity for what no text matches. */
+  #height(expression: Expression): number {
+    switch (expression.kind) {
+      case "sequence":
+        return Math.max(0, ...expression.parts.map((part) => this.#height(part)));
+      case "choice":
+        return Math.min(...expression.options.map((option) => this.#height(option)));
+      case "repeat":
+        return expression.min === 0 ? 0 : this.#height(expression.body);
+      case "rule":
+        return this.#heights.get(expression.name) ?? Number.POSITIVE_INFINITY;
+      case "class":
+        return expression.points.length > 0 ? 0 : Number.POSITIVE_INFINITY;
+      case "regular":
+        return expression.automaton.states.some(({ accepting }) => accepting)
+          ? 0
+          : Number.POSITIVE_INFINITY;
+      default:
+        return 0;
+    }
+  }
+
+  #draw(expression: Expression, depth: number): string {
+    switch (expression.kind) {
+      case "text":
+        return expression.text;
+      case "class":
+        return this.#character(expression.points);
+      case "sequence":
+        return expression.parts.map((part) => this.#draw(part, depth)).join("");
+      case "choice":
+        return this.#draw(this.#choose(expression.options, depth), depth);
+      case "repeat":
+        return this.#repeat(expression, depth);
+      case "rule":
+        return this.#draw(this.#grammar.rules.get(expression.name)!, depth - 1);
+      case "regular":
+        return this.#walk(expression.automaton);
+      default:
+        throw new Error(`the sampler does not know ${expression.kind}`);
+    }
+  }
+
+  #choose(options: readonly Expression[], depth: number): Expression {
+    const heights = options.map((option) => this.#height(option));
+    const lowest = Math.min(...heights);
+    const most = depth > 0 ? Number.MAX_VALUE : lowest;
+    const open = options.filter((_, i) => heights[i]! <= most);
+    return open[this.#random(open.length)]!;
+  }
+
+  #repeat({ body, min, max }: Expression & { kind: "repeat" }, depth: number): string {
+    const isPossible = this.#height(body) < Number.POSITIVE_INFINITY && depth > 0;
+    const more = isPossible ? this.#random(Math.min(max - min, MAX_ROUNDS) + 1) : 0;
+    return Array.from({ length: min + more }, () => this.#draw(body, depth)).join("");
+  }
+
+  #character(ranges: readonly (readonly [number, number])[]): string {
+    const [first, last] = ranges[this.#random(ranges.length)]!;
+    return String.fromCodePoint(first + this.#random(last - first + 1));
+  }
+
+  /** At random at first, then the shortest way to the end. */
+  #walk({ states }: CodePointAutomaton): string {
+    const distances = distancesToEnd(states);
+    let text = "";
+    for (let state = 0, left = 3 * MAX_ROUNDS; ; left--) {
+      const { accepting, edges } = states[state]!;
+      if (accepting && (left <= 0 || edges.length === 0 || this.#random(3) === 0)) return text;
+      const best = Math.min(...edges.map(({ target }) => distances[target]!));
+      const open = edges.filter(({ target }) => left > 0 || distances[target] === best);
+      const { first, last, target } = open[this.#random(open.length)]!;
+      text += this.#character([[first, last]]);
+      state = target;
+    }
+  }
+}
+
+function distancesToEnd(states: CodePointAutomaton["states"]): number[] {
+  const distances = states.map(({ accepting }) => (accepting ? 0 : Number.POSITIVE_INFINITY));
+  for (let changed = true; changed; ) {
+    changed = false;
+    states.forEach(({ edges }, state) => {
+      for (const { target } of edges) {
+        if (distances[target]! + 1 >= distances[state]!) continue;
+        distances[state] = distances[target]! + 1;
+        changed = true;
+      }
+    });
+  }
+  return distances;
+}

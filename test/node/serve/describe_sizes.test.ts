@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { StepLimit } from "../../../src/engine/load/start_sizes.ts";
+import { describeRequests, describeSizes } from "../../../src/node/serve/describe_sizes.ts";
+
+const memory = {
+  deviceMemory: 1e9,
+  budget: 9e8,
+  weightBytes: 5e8,
+  prefillCapacity: 0,
+  workspaceBytes: 0,
+  cacheBytes: 1e8,
+  cacheTokens: 1000,
+  bytesPerToken: 1e5,
+};
+
+const requests = { running: 8, bound: "rows" } as const;
+
+test("describeRequests() says why fewer run at once than are asked for, and nothing else", () => {
+  expect(describeRequests(requests, 8)).toEqual([]);
+  expect(describeRequests(requests, undefined)).toEqual([]);
+  expect(describeRequests({ running: 128, bound: "rows" }, 2048)).toEqual([
+    "Requests: 128 at once and not 2048 (--max-running-requests), because one submit computes no more rows, so that it ends in good time",
+  ]);
+  expect(describeRequests({ running: 17, bound: "binding" }, 100)[0]).toContain(
+    "because activations of more rows do not fit what this adapter binds at once",
+  );
+});
+
+test.each([
+  [
+    { promptTokens: 128, bound: "rows" },
+    -1,
+    "Steps: up to 128 prompt tokens, because one submit computes no more rows, so that it ends in good time",
+  ],
+  [
+    { promptTokens: 128, bound: "rows" },
+    700,
+    "Steps: up to 128 prompt tokens and not 700 (--chunked-prefill-size), because one submit computes no more rows, so that it ends in good time",
+  ],
+  [
+    { promptTokens: 60, bound: "binding" },
+    700,
+    "Steps: up to 60 prompt tokens and not 700 (--chunked-prefill-size), because activations of more rows do not fit what this adapter binds at once",
+  ],
+  [
+    { promptTokens: 48, bound: "asked" },
+    48,
+    "Steps: up to 48 prompt tokens, as --chunked-prefill-size says",
+  ],
+] as const satisfies readonly (readonly [StepLimit, number, string])[])(
+  "describeSizes() says why a step takes no more: %o, %i asked for",
+  (step, asked, line) => {
+    expect(describeSizes({ ...memory, step, requests }, asked).at(-1)).toBe(line);
+  },
+);

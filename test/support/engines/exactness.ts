@@ -1,0 +1,288 @@
+/**
+ * Models, requests and runs of the exactness matrix: what is compared with what.
+ *
+ * @module
+ */
+import { vi } from "vitest";
+import { PageCodec } from "../../../src/cache/page_codec.ts";
+import type { WeightSource } from "../../../src/checkpoint/source.ts";
+import { Engine } from "../../../src/engine/engine.ts";
+import type { EngineOptions } from "../../../src/engine/engine_options.ts";
+import type { FinishReason, GenerationRequest } from "../../../src/generation.ts";
+import { Plan } from "../../../src/gpu/plan.ts";
+import type { Step } from "../../../src/layers/batch.ts";
+import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
+import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
+import { folderSource } from "../checkpoints/folder_source.ts";
+import { device, fullTest, smallestCaseOnly } from "../devices/gpu.ts";
+import { deepseekV2 } from "../synthetic/deepseek_v2.ts";
+import { gptOss } from "../synthetic/gpt_oss.ts";
+import { syntheticSource } from "../synthetic/source.ts";
+import { StepWatch } from "./watch_steps.ts";
+
+/** Completion tokens of a request, and prompt tokens of the longest. */
+export const [TOKENS, LONGEST] = fullTest ? [32, 700] : smallestCaseOnly ? [6, 92] : [8, 300];
+export const SHORT = 45;
+
+export interface ExactModel {
+  readonly name: string;
+  readonly open: (options: Partial<EngineOptions>) => Promise<Engine>;
+  readonly vocabularySize: number;
+  /** Whether prompts and answers are computed in one form, so that even answers can be reused. */
+  readonly oneForm: boolean;
+  /** Whether they are because an option says so. */
+  readonly isForced?: true;
+}
+
+/** Latent attention and experts. */
+const tinyDeepseek = () =>
+  deepseekV2({
+    hidden_size: 64,
+    intermediate_size: 64,
+    kv_lora_rank: 32,
+    moe_intermediate_size: 32,
+    n_routed_experts: 4,
+    num_attention_heads: 2,
+    num_experts_per_tok: 2,
+    num_key_value_heads: 2,
+    qk_nope_head_dim: 16,
+    qk_rope_head_dim: 8,
+    v_head_dim: 16,
+  });
+
+/** Windows shorter than a prompt, sinks, and experts in MXFP4. */
+const tinyGptOss = () =>
+  gptOss({
+    experts_per_token: 2,
+    head_dim: 16,
+    hidden_size: 64,
+    intermediate_size: 64,
+    num_attention_heads: 4,
+    num_experts_per_tok: 2,
+    num_key_value_heads: 2,
+    num_local_experts: 4,
+    sliding_window: 24,
+  });
+
+const opener = (source: () => WeightSource) => (options: Partial<EngineOptions>) =>
+  Engine.load(source(), { device, contextLength: 2048, ...options });
+/** With a cache that rounds no small difference of the two forms away. */
+const openLatent = (options: Partial<EngineOptions>) =>
+  opener(() => syntheticSource(tinyDeepseek(), 8))({ cacheDtype: "f32", ...options });
+
+const EMBEDDED: ExactModel = {
+  name: "embedded model",
+  open: opener(() => folderSource(EMBEDDED_MODEL)),
+  vocabularySize: 2048,
+  oneForm: false,
+};
+
+export const EXACT_MODELS: readonly ExactModel[] = [
+  // A second for each variant on the slow driver.
+  ...(smallestCaseOnly ? [] : [EMBEDDED]),
+  { name: "latent attention", open: openLatent, vocabularySize: 512, oneForm: false },
+  {
+    name: "latent attention, deterministic inference",
+    // Nothing rounds small differences away.
+    open: (options) => openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }),
+    vocabularySize: 512,
+    oneForm: true,
+    isForced: true,
+  },
+  {
+    name: "grouped-query attention",
+    open: opener(() => syntheticSource(tinyGptOss(), 9)),
+    vocabularySize: 512,
+    oneForm: true,
+  },
+];
+
+/** Everything that is promised to be the same. */
+export interface Answer {
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly logprobs: readonly TokenLogprobs[];
+  readonly promptLogprobs: readonly PromptLogprobs[] | undefined;
+  readonly finish: FinishReason | null;
+}
+
+export interface Probe extends GenerationRequest {
+  readonly requestId: string;
+  readonly tokens: readonly number[];
+}
+
+const ids = (seed: number, length: number, { vocabularySize }: ExactModel) =>
+  Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * i * 31) % (vocabularySize - 3)));
+
+/** Requests of every kind, whose answers are compared. */
+function probesOf(model: ExactModel): Probe[] {
+  const plain = { ignoreEos: true, maxNewTokens: TOKENS };
+  return [
+    {
+      requestId: "greedy",
+      tokens: ids(1, SHORT, model),
+      sampling: { ...plain, temperature: 0 },
+      logprobs: { topCount: 3 },
+    },
+    {
+      requestId: "seeded",
+      tokens: ids(2, LONGEST, model),
+      sampling: { ...plain, temperature: 1, topP: 0.95, topK: 50, seed: 5 },
+      logprobs: { topCount: 1, text: true },
+    },
+    {
+      requestId: "adjusted",
+      tokens: ids(3, 21, model),
+      sampling: {
+        ...plain,
+        temperature: 0.9,
+        minP: 0.02,
+        seed: 6,
+        repetitionPenalty: 1.2,
+        frequencyPenalty: 0.4,
+        presencePenalty: -0.3,
+        minNewTokens: 3,
+        logitBias: { 9: 2 },
+      },
+      logprobs: { promptStart: 5, topCount: 2, tokenIds: [7, 9] },
+    },
+    {
+      requestId: "bare",
+      tokens: ids(4, 5, model),
+      sampling: { ...plain, temperature: 0 },
+    },
+  ];
+}
+
+/** Others that are computed at the same time: they come in all kinds, and leave one by one. */
+function neighbours(count: number, model: ExactModel): GenerationRequest[] {
+  return Array.from({ length: count }, (_, i) => ({
+    tokens: ids(50 + i, 1 + ((7 * i) % 20), model),
+    sampling: {
+      ignoreEos: true,
+      maxNewTokens: 3 + (i % TOKENS),
+      temperature: i % 3,
+      seed: i,
+      ...(i % 4 === 0 && { frequencyPenalty: 1 }),
+      ...(i % 5 === 0 && { logitBias: { [i]: 3 } }),
+      ...(i % 6 === 0 && { topK: 7 }),
+    },
+    ...(i % 7 === 0 && { logprobs: { promptStart: 0, topCount: 3 } }),
+  }));
+}
+
+export interface Run {
+  readonly options?: Partial<EngineOptions>;
+  /** Requests at once, the probes among them. Default: no others. */
+  readonly requests?: number;
+  /** Everything is asked twice, so that the second time the prompts are cached. */
+  readonly twice?: boolean;
+  /** One probe after another. Default: all at once. */
+  readonly alone?: boolean;
+  /** A request that is answered before all others, by its id. */
+  readonly first?: "greedy" | "second turn";
+}
+
+/** What a run did, and what came out of it. */
+export interface Outcome {
+  /** By request id, one for each time it was asked. */
+  readonly answers: Readonly<Record<string, readonly Answer[]>>;
+  /** Of the last time. */
+  readonly cachedTokens: Readonly<Record<string, number>>;
+  readonly watch: StepWatch;
+  readonly retractions: number;
+  /** Rows, with padding, of each step whose launches were kept. */
+  readonly keptRows: readonly number[];
+  /** How often pages were brought to host memory, and back. */
+  readonly saves: number;
+  readonly restores: number;
+}
+
+/** The requests of one model, and how they come out under any circumstances. */
+export class Exactness {
+  readonly model: ExactModel;
+  readonly probes: readonly Probe[];
+  /** Its prompt holds the whole answer to "greedy". */
+  readonly secondTurn: Probe;
+
+  private constructor(model: ExactModel, secondTurn: Probe) {
+    this.model = model;
+    this.secondTurn = secondTurn;
+    this.probes = [...probesOf(model), ...(model.oneForm ? [secondTurn] : [])];
+  }
+
+  static async prepare(model: ExactModel): Promise<Exactness> {
+    const [first] = probesOf(model);
+    const engine = await model.open({ contextLength: 256, maxTotalTokens: 256 });
+    const { tokens } = await ask(engine, first!);
+    await engine.close();
+    return new Exactness(model, {
+      ...first!,
+      requestId: "second turn",
+      tokens: [...first!.tokens, ...tokens, 5, 9, 40],
+    });
+  }
+
+  async run({ options = {}, requests = 0, twice, alone, first }: Run): Promise<Outcome> {
+    const engine = await this.model.open({ maxTotalTokens: 4096, ...options });
+    const saves = vi.spyOn(PageCodec.prototype, "readPages");
+    const restores = vi.spyOn(PageCodec.prototype, "writePages");
+    const keptRows = watchKeptRows();
+    const answers: Record<string, Answer[]> = {};
+    const cachedTokens: Record<string, number> = {};
+    const probe = async (request: Probe) => {
+      const { cachedTokens: cached, ...answer } = await ask(engine, request);
+      answers[request.requestId] = [...(answers[request.requestId] ?? []), answer];
+      cachedTokens[request.requestId] = cached;
+    };
+    if (first === "greedy") await probe(this.probes[0]!);
+    if (first === "second turn") await ask(engine, this.secondTurn);
+    const watch = new StepWatch();
+    for (let round = 0; round < (twice ? 2 : 1); round++) {
+      if (alone) for (const one of this.probes) await probe(one);
+      else {
+        const count = Math.max(requests - this.probes.length, 0);
+        const others = neighbours(count, this.model).map((request) => ask(engine, request));
+        await Promise.all([...this.probes.map(probe), ...others]);
+      }
+    }
+    watch.stop();
+    const { retractions } = engine.status();
+    const moves = { saves: saves.mock.calls.length, restores: restores.mock.calls.length };
+    await engine.close();
+    vi.restoreAllMocks();
+    return { answers, cachedTokens, watch, retractions, keptRows, ...moves };
+  }
+}
+
+/** Grows by the rows of each step that is run with kept launches. */
+function watchKeptRows(): readonly number[] {
+  const rows: number[] = [];
+  const { run } = Plan.prototype;
+  vi.spyOn(Plan.prototype, "run").mockImplementation(function (this: Plan<Step>, step, options) {
+    if (options?.recording !== undefined) rows.push((step as Step).rows);
+    return run.call(this, step as Step, options);
+  });
+  return rows;
+}
+
+async function ask(
+  engine: Engine,
+  request: GenerationRequest,
+): Promise<Answer & { readonly cachedTokens: number }> {
+  let text = "";
+  const tokens: number[] = [];
+  const logprobs: TokenLogprobs[] = [];
+  let promptLogprobs: readonly PromptLogprobs[] | undefined;
+  let finish: FinishReason | null = null;
+  let cachedTokens = 0;
+  for await (const chunk of engine.generate(request)) {
+    text += chunk.text;
+    tokens.push(...chunk.tokens);
+    logprobs.push(...(chunk.logprobs ?? []));
+    promptLogprobs ??= chunk.promptLogprobs;
+    finish = chunk.finish;
+    cachedTokens = chunk.cachedTokens;
+  }
+  return { text, tokens, logprobs, promptLogprobs, finish, cachedTokens };
+}

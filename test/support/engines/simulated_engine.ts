@@ -1,0 +1,395 @@
+/**
+ * The engine's loop over a simulated GPU: the real scheduler, pages and host memory; what a model
+ * computes is a number for each prefix, and the next token follows from it.
+ *
+ * @module
+ */
+
+import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
+import type { PrefixStore } from "../../../src/cache/prefix_store.ts";
+import { PrefixTransfers } from "../../../src/engine/prefix/prefix_transfers.ts";
+import {
+  type PageCarrier,
+  RetractionMemory,
+} from "../../../src/engine/schedule/retraction_memory.ts";
+import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
+import type { SchedulerOptions } from "../../../src/engine/schedule/scheduler_options.ts";
+import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts";
+import { carryOut } from "../../../src/engine/step/page_transfers.ts";
+import { DeviceError } from "../../../src/errors.ts";
+import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
+import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
+
+export interface SimulatedOptions extends Partial<SchedulerOptions> {
+  readonly pageCount: number;
+  readonly pageSize: number;
+  readonly shared?: boolean;
+  readonly promptsDiffer?: boolean;
+  /** Slots that host memory has room for. Default none. */
+  readonly hostSlots?: number;
+  /** Steps that may be scheduled before the oldest is committed. Default 0. */
+  readonly ahead?: number;
+  /** Keeps prefixes of at least so many tokens as one block has. Default none. */
+  readonly store?: PrefixStore;
+  /** Seconds that a request waits for what is stored of it. Default as long as it takes. */
+  readonly maxWait?: number;
+}
+
+export interface SimulatedRequest {
+  readonly prompt: readonly number[];
+  readonly maxNewTokens: number;
+  readonly partition?: string | undefined;
+  readonly priority?: number;
+}
+
+/** What a row leaves in the cache: an even number for the prefix that ends there, plus its form. */
+const GENERATED = 1;
+
+/** The number of a prefix that is one token longer. */
+function longer(prefix: number, token: number): number {
+  return (Math.imul((prefix & ~GENERATED) ^ token, 16777619) & ~GENERATED) >>> 0;
+}
+
+/** Ends one answer in a few. */
+function nextToken(prefix: number): number {
+  const drawn = prefix >>> 7;
+  return drawn % 151 === 0 ? EOS : EOS + 1 + (drawn % 62);
+}
+
+const LOST = new DeviceError("The device is lost");
+
+export class SimulatedEngine {
+  readonly scheduler;
+  readonly pool;
+  readonly pages;
+  readonly radix;
+  readonly memory: RetractionMemory;
+  /** Moves pages between GPU and host. */
+  readonly carrier: PageCarrier;
+  readonly live = new Set<Sequence>();
+  /** What sequences that failed were told. */
+  readonly errors = new Map<Sequence, unknown>();
+  /** Whether the device is lost where the loop waits; what is in its memory is gone then. */
+  isLostNow: () => boolean = () => false;
+  /** Called wherever the loop waits and others run. */
+  onAwait: () => void = () => {};
+  readonly counts = {
+    ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
+  };
+  readonly #options: SimulatedOptions;
+  /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
+  readonly #slots = new Map<number, number>();
+  /** Tokens of each sequence, those included that no client has seen yet. */
+  readonly #tokens = new Map<Sequence, number[]>();
+  /** What the newest step has sampled. */
+  #sampled: Uint32Array = new Uint32Array(0);
+  readonly #movers;
+  /** Absent without a store. */
+  readonly prefixes: PrefixTransfers | undefined;
+  /** What went wrong with what is stored. */
+  readonly problems: string[] = [];
+  /** Who has pages and is no sequence. */
+  readonly #borrowers: ReadonlySet<PageHolder>;
+  /** Requests that wait for what is stored of them. */
+  readonly #begins = new Set<Promise<void>>();
+  #isRunning = false;
+
+  constructor(options: SimulatedOptions) {
+    const { pageCount, pageSize, hostSlots = 0, ...others } = options;
+    this.#options = options;
+    this.carrier = this.#waitingCarrier(slotCarrier(this.#slots, pageSize));
+    this.memory = new RetractionMemory(hostSlots * 4, this.carrier);
+    const retractionMemory = this.memory;
+    const made = scheduler(pageCount, pageSize, { ...others, retractionMemory });
+    this.scheduler = made.scheduler;
+    this.pool = made.pool;
+    this.pages = made.pages;
+    this.radix = made.radix;
+    this.#movers = { retractionMemory, copier: slotCopier(this.#slots, pageSize) };
+    this.#borrowers = watchBorrowers(this.pages);
+    const { store, maxWait = Number.POSITIVE_INFINITY } = options;
+    this.prefixes =
+      store &&
+      new PrefixTransfers({
+        ...{ store, maxWait, pages: this.pages, minTokens: store.blockTokens },
+        codec: slowCodec(slotCarrier(this.#slots, pageSize), {
+          lossCount: () => this.counts.losses,
+          loss: LOST,
+        }),
+        isIdle: () => !this.#isRunning,
+        wake: () => {},
+        onProblem: (problem) => this.problems.push(problem),
+      });
+  }
+
+  add({ prompt, maxNewTokens, ...options }: SimulatedRequest): Sequence {
+    const onError = (error: unknown) => {
+      this.errors.set(made, error);
+      this.#end(made);
+    };
+    const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, onError });
+    this.live.add(made);
+    this.#tokens.set(made, [...made.tokens]);
+    if (this.prefixes === undefined) this.scheduler.add(made);
+    else this.#beginLater(made, this.prefixes);
+    return made;
+  }
+
+  #beginLater(one: Sequence, prefixes: PrefixTransfers): void {
+    const isWanted = () => this.live.has(one);
+    const begun = prefixes.restore(one, isWanted).then(() => {
+      this.#begins.delete(begun);
+      if (isWanted()) this.scheduler.add(one);
+    });
+    this.#begins.add(begun);
+  }
+
+  leave(one: Sequence): void {
+    this.#end(one);
+    one.abort("left");
+  }
+
+  /** Makes those calls fail for which `isNow` says so. */
+  failWhen(
+    method: "allocate" | "readPages" | "writePages",
+    isNow: () => boolean,
+    error: Error,
+  ): void {
+    const { pool, carrier } = this;
+    const { allocate } = pool;
+    const { readPages, writePages } = carrier;
+    if (method === "allocate") {
+      pool.allocate = (count) => {
+        if (isNow()) throw error;
+        return allocate.call(pool, count);
+      };
+    } else if (method === "readPages") {
+      carrier.readPages = (pages) => (isNow() ? Promise.reject(error) : readPages(pages));
+    } else {
+      carrier.writePages = (bytes, pages, options) =>
+        isNow() ? Promise.reject(error) : writePages(bytes, pages, options);
+    }
+  }
+
+  /** What a sequence must have generated when it is finished. */
+  answer({ tokens, promptLength, partition, maxNewTokens }: Sequence): number[] {
+    let prefix = this.#start(partition);
+    for (const token of tokens.slice(0, promptLength)) prefix = longer(prefix, token);
+    const answer: number[] = [];
+    while (answer.length < maxNewTokens && answer.at(-1) !== EOS) {
+      if (answer.length > 0) prefix = longer(prefix, answer.at(-1)!);
+      answer.push(nextToken(prefix));
+    }
+    return answer;
+  }
+
+  /** Steps until there is no work; an error ends all requests, unless it is that of a loss. */
+  async run(): Promise<void> {
+    const { scheduler: s } = this;
+    try {
+      for (;;) {
+        try {
+          this.#isRunning = true;
+          await this.#runSteps();
+          this.#isRunning = false;
+          this.prefixes?.rest();
+          if (this.#begins.size === 0) return;
+          await Promise.race(this.#begins);
+        } catch (error) {
+          if (error !== LOST) throw error;
+          this.#lose();
+        }
+      }
+    } catch (error) {
+      for (const one of s.all()) {
+        s.remove(one);
+        one.fail(error);
+      }
+      throw error;
+    }
+  }
+
+  async #runSteps(): Promise<void> {
+    const { ahead = 0 } = this.#options;
+    const { scheduler: s, counts } = this;
+    const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
+    for (;;) {
+      this.prefixes?.rest();
+      if (this.prefixes !== undefined) await othersTurn();
+      this.prefixes?.rest();
+      while (inFlight.length <= ahead) {
+        const step = s.schedule();
+        if (step === undefined) break;
+        inFlight.push({ step, ids: await this.#submit(step) });
+        counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
+      }
+      const oldest = inFlight.shift();
+      if (oldest === undefined) {
+        if (s.hasWork && this.pages.borrowerCount > 0) continue;
+        return;
+      }
+      await this.#wait();
+      s.commit(oldest.step, oldest.ids);
+      this.prefixes?.committed(oldest.step);
+      for (const one of this.live) if (one.finish !== null) this.#finish(one);
+    }
+  }
+
+  /** Another device: nothing is in its cache, and what steps in flight have sampled is not known. */
+  #lose(): void {
+    this.counts.losses += 1;
+    this.#slots.clear();
+    for (const one of this.live) this.#tokens.set(one, [...one.tokens]);
+    this.scheduler.restart(LOST);
+    this.checkPages();
+  }
+
+  /** @throws {Error} when a page is owned by no sequence or by two. */
+  checkPages(): void {
+    const { pool, radix } = this;
+    const own = [...this.live, ...this.#borrowers].flatMap((one) =>
+      one.pageTable.slice(pool.pagesFor(one.sharedTokens)),
+    );
+    require(new Set(own).size === own.length, "a page is owned twice");
+    const owned = own.length + pool.freeCount + (radix?.pageCount ?? 0);
+    require(owned === pool.pageCount, `${owned} of ${pool.pageCount} pages are accounted for`);
+    require(this.memory.usedBytes <= this.memory.budget, "host memory holds more than it may");
+  }
+
+  /** @throws {Error} when anything is left that should be gone. */
+  checkIdle(): void {
+    this.checkPages();
+    const { pages, pool, memory, radix, scheduler: s } = this;
+    require(this.live.size === 0 && !s.hasWork, "a sequence is left");
+    require(pages.borrowerCount === 0, "borrowed pages were not given back");
+    require(pages.available === pool.pageCount, "a page is still in use");
+    require(radix === undefined || radix.evictablePages === radix.pageCount, "a lock is left");
+    require(memory.usedBytes === 0, "host memory is still in use");
+  }
+
+  async #submit(step: ScheduledStep): Promise<Uint32Array> {
+    const { transfers } = step;
+    this.counts.steps += 1;
+    this.counts.copies += transfers.copies.length;
+    this.counts.restores += transfers.restores.length;
+    await carryOut(transfers, this.#movers);
+    await this.#wait();
+    return this.#compute(step);
+  }
+
+  /** Others run while pages are on their way as well. */
+  #waitingCarrier({ packedBytes, readPages, writePages }: PageCarrier): PageCarrier {
+    return {
+      packedBytes,
+      readPages: async (pages) => {
+        const bytes = await readPages(pages);
+        await this.#wait();
+        return bytes;
+      },
+      writePages: async (bytes, pages, options) => {
+        await this.#wait();
+        await writePages(bytes, pages, options);
+      },
+    };
+  }
+
+  async #wait(): Promise<void> {
+    this.onAwait();
+    await (this.prefixes === undefined ? Promise.resolve() : othersTurn());
+    this.checkPages();
+    if (this.isLostNow()) throw LOST;
+  }
+
+  #finish(one: Sequence): void {
+    this.live.delete(one);
+    this.counts.retractions += one.retractions;
+    this.counts.ended += 1;
+    const want = this.answer(one).join();
+    const got = one.tokens.slice(one.promptLength).join();
+    require(got === want, `the answer is ${got}, not ${want}`);
+  }
+
+  #end(one: Sequence): void {
+    this.scheduler.remove(one);
+    this.live.delete(one);
+  }
+
+  /** Plays the step: each row reads the row before it from the cache, and all those before that. */
+  #compute({ batch, progress, sampled }: ScheduledStep): Uint32Array {
+    const slots = this.#slots;
+    require(batch.sources.length <= 16, "too many rows");
+    const written = new Set<number>();
+    let row = 0;
+    let isPrefill = false;
+    const last = new Map<Sequence, number>();
+    batch.sequences.forEach((q, i) => {
+      const { sequence: owner, computed } = progress[i]!;
+      const { promptLength, partition } = owner;
+      isPrefill ||= q.phase === "prefill";
+      // Generated rows stand in front, and each row runs the form that belongs to its token.
+      require(q.phase === (isPrefill ? "prefill" : "decode"), "rows are out of order");
+      require(q.position < promptLength === isPrefill, "a row has the wrong form");
+      require(!isPrefill || computed <= promptLength, "a prompt row goes too far");
+      require(q.queryStart === row && computed === q.position + q.queryLength, "a row is missing");
+      const slotOf = (at: number) => this.#slot(q.pageTable, at);
+      const tokens = this.#tokens.get(owner)!;
+      for (let at = q.position; at < computed; at++, row++) {
+        const token = this.#token(batch.sources[row]!, at < owner.tokens.length);
+        const isSame = token === tokens[at];
+        require(isSame || owner.finish !== null, "a row has another token");
+        const before = at === 0 ? this.#start(partition) : (slots.get(slotOf(at - 1)) ?? 0);
+        require(!written.has(slotOf(at)), "a slot is written twice");
+        written.add(slotOf(at));
+        slots.set(slotOf(at), longer(before, token) + (isPrefill ? 0 : GENERATED));
+      }
+      last.set(owner, slots.get(slotOf(computed - 1))!);
+    });
+    for (const [i, { pageTable }] of batch.sequences.entries()) {
+      this.#checkReads(pageTable, progress[i]!);
+    }
+    const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!));
+    sampled.forEach((one, i) => {
+      this.#tokens.get(one)!.push(ids[i]!);
+    });
+    this.#sampled = ids;
+    return ids;
+  }
+
+  /** A sequence that has left reads what it likes. */
+  #checkReads(
+    pageTable: readonly number[],
+    { sequence: one, computed }: ScheduledStep["progress"][number],
+  ): void {
+    if (one.finish !== null) return;
+    const { promptsDiffer } = this.#options;
+    const tokens = this.#tokens.get(one)!;
+    let prefix = this.#start(one.partition);
+    for (let at = 0; at < computed; at++) {
+      prefix = longer(prefix, tokens[at]!);
+      const found = this.#slots.get(this.#slot(pageTable, at)) ?? 0;
+      require((found & ~GENERATED) >>> 0 === prefix, `another prefix stands at ${at}`);
+      const isWrong = promptsDiffer && at >= one.promptLength && found === prefix;
+      require(!isWrong, "a generated token was computed as a prompt's");
+    }
+  }
+
+  #token(source: number, isKnown: boolean): number {
+    require(source < FROM_SAMPLED ===
+      isKnown, "a known token is taken from the GPU, or the reverse");
+    return isKnown ? source : this.#sampled[source - FROM_SAMPLED]!;
+  }
+
+  #slot(pageTable: readonly number[], at: number): number {
+    const { pageSize } = this.#options;
+    return pageTable[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
+  }
+
+  #start(partition: string | undefined): number {
+    return partition === undefined ? 6 : 10;
+  }
+}
+
+function require(holds: boolean, problem: string): void {
+  if (!holds) throw new Error(problem);
+}

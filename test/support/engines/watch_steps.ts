@@ -1,0 +1,66 @@
+/**
+ * What the engines of a test compute together.
+ *
+ * @module
+ */
+import { type MockInstance, vi } from "vitest";
+import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
+import { Scheduler } from "../../../src/engine/schedule/scheduler.ts";
+
+/** One step of an engine. */
+export interface WatchedStep {
+  /** Those with rows in it. */
+  readonly requestIds: readonly string[];
+  readonly promptRows: number;
+  readonly generatedRows: number;
+  /** Steps that had been scheduled before it and were not committed. */
+  readonly ahead: number;
+}
+
+export class StepWatch {
+  readonly steps: WatchedStep[] = [];
+  readonly #spies: readonly MockInstance[];
+  #inFlight = 0;
+
+  /** Sees the steps of the one engine that works from here on. */
+  constructor() {
+    const { schedule, commit } = Scheduler.prototype;
+    const watch = this;
+    this.#spies = [
+      vi.spyOn(Scheduler.prototype, "schedule").mockImplementation(function (this: Scheduler) {
+        const step = schedule.call(this);
+        if (step !== undefined) watch.#note(step);
+        return step;
+      }),
+      vi.spyOn(Scheduler.prototype, "commit").mockImplementation(function (
+        this: Scheduler,
+        ...rest
+      ) {
+        watch.#inFlight -= 1;
+        commit.apply(this, rest);
+      }),
+    ];
+  }
+
+  #note({ batch, progress }: ScheduledStep): void {
+    let promptRows = 0;
+    let generatedRows = 0;
+    for (const { phase, queryLength } of batch.sequences) {
+      if (phase === "prefill") promptRows += queryLength;
+      else generatedRows += queryLength;
+    }
+    const requestIds = progress.map(({ sequence }) => sequence.requestId);
+    this.steps.push({ requestIds, promptRows, generatedRows, ahead: this.#inFlight });
+    this.#inFlight += 1;
+  }
+
+  /** Most requests that any one step computed, this one among them. */
+  mostBeside(requestId: string): number {
+    const shared = this.steps.filter(({ requestIds }) => requestIds.includes(requestId));
+    return Math.max(0, ...shared.map(({ requestIds }) => requestIds.length));
+  }
+
+  stop(): void {
+    for (const spy of this.#spies) spy.mockRestore();
+  }
+}
