@@ -23,6 +23,7 @@ import {
   outputLaunches,
 } from "../../src/layers/launches/output_launches.ts";
 import { type NormLaunch, normLaunches } from "../../src/models/decoder_launches.ts";
+import type { NumericClass } from "../../src/models/numeric_class.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { device } from "../support/devices/gpu.ts";
@@ -42,6 +43,7 @@ type KernelsOf<Name extends string> = Readonly<Record<Name, (step: Step) => read
 const one = (kernel: string) => () => [kernel];
 const LINEAR = one("linear/linear");
 const QUANTIZE = one("norm/quantize");
+const CODES = one("norm/quantize_codes");
 const splits =
   (kernel: string) =>
   ({ decodeSplits }: Step) => [kernel, ...(decodeSplits > 1 ? ["attention/merge_splits"] : [])];
@@ -53,6 +55,11 @@ const passes =
 const NORM: KernelsOf<NormLaunch> = { norm: one("norm/add_norm"), round: QUANTIZE };
 const OUTPUT: KernelsOf<OutputLaunch> = { addOutputs: LINEAR, writeOutputs: LINEAR };
 const MLP: KernelsOf<MlpLaunch> = { gateUp: one("linear/gate_up"), round: QUANTIZE };
+/** The same where int8 weights meet rows as codes. */
+const coded = <Name extends string>(kernels: KernelsOf<Name> & { round: unknown }) => ({
+  ...kernels,
+  round: CODES,
+});
 const GQA: KernelsOf<GqaLaunch> = {
   project: LINEAR,
   writeAndAttend: splits("attention/gqa_write_decode"),
@@ -108,16 +115,23 @@ const adds =
     addsOutputs(facts, step);
 
 /** Of the second layer, which is like the one before it but for what is said. */
-function gqaLayer(rounding: "none" | "inKernel" | "apart", { folds }: { readonly folds: boolean }) {
+function gqaLayer(
+  rounding: "none" | "inKernel" | "apart",
+  { folds, codes = false }: { readonly folds: boolean; readonly codes?: boolean },
+) {
   // Norms whose rows are rounded by launches of their own are never folded.
   const facts = folds && rounding !== "apart" ? ADDS : WRITES;
-  const before = norm(rounding === "apart", adds(facts));
+  const before = kernelsIn(
+    normLaunches({ roundsApart: rounding === "apart" }, adds(facts)),
+    codes ? coded(NORM) : NORM,
+  );
+  const attention = gqaLaunches({ writesAndAttends: folds, rounding });
   return [
     before,
-    kernelsIn(gqaLaunches({ writesAndAttends: folds, rounding }), GQA),
+    kernelsIn(attention, codes ? coded(GQA) : GQA),
     output(facts),
     before,
-    kernelsIn(mlpLaunches({ rounding }), MLP),
+    kernelsIn(mlpLaunches({ rounding }), codes ? coded(MLP) : MLP),
     output(facts),
   ];
 }
@@ -161,63 +175,81 @@ const BLOCKS = { hidden_size: 136, intermediate_size: 150 };
 const rounded = (kind: "FP8" | "INT8", per: "block" | "row") =>
   randomGqa({ storage: { kind, per }, config: BLOCKS });
 
-describe.each<[string, WeightSource, Tuning, () => readonly ((step: Step) => readonly string[])[]]>(
+describe.each<
   [
-    ["grouped queries", randomGqa(), PLAIN_TUNING, () => gqaLayer("none", { folds: false })],
-    ["grouped queries, folded", randomGqa(), FOLDED, () => gqaLayer("none", { folds: true })],
-    [
-      "grouped queries, rounded by norms",
-      rounded("FP8", "block"),
-      FOLDED,
-      () => gqaLayer("inKernel", { folds: true }),
-    ],
-    [
-      "grouped queries, rounded apart",
-      rounded("INT8", "row"),
-      FOLDED,
-      () => gqaLayer("apart", { folds: true }),
-    ],
-    [
-      "latent attention and experts",
-      folderSource(EMBEDDED_MODEL),
-      PLAIN_TUNING,
-      () => mlaLayer({ folds: false }),
-    ],
-    [
-      "latent attention and experts, folded",
-      folderSource(EMBEDDED_MODEL),
-      FOLDED,
-      () => mlaLayer({ folds: true }),
-    ],
+    string,
+    WeightSource,
+    Tuning,
+    () => readonly ((step: Step) => readonly string[])[],
+    numericClass?: NumericClass | "auto",
+  ]
+>([
+  ["grouped queries", randomGqa(), PLAIN_TUNING, () => gqaLayer("none", { folds: false })],
+  ["grouped queries, folded", randomGqa(), FOLDED, () => gqaLayer("none", { folds: true })],
+  [
+    "grouped queries, rounded by norms",
+    rounded("FP8", "block"),
+    FOLDED,
+    () => gqaLayer("inKernel", { folds: true }),
   ],
-)("a layer records the launches of its lists: %s", (_, source, tuning, layer) => {
-  let session: ModelSession;
+  [
+    "grouped queries, rounded apart",
+    rounded("INT8", "row"),
+    FOLDED,
+    () => gqaLayer("apart", { folds: true }),
+    "fma128",
+  ],
+  [
+    "grouped queries, rounded to codes",
+    rounded("INT8", "row"),
+    FOLDED,
+    () => gqaLayer("apart", { folds: true, codes: true }),
+    "int8",
+  ],
+  [
+    "latent attention and experts",
+    folderSource(EMBEDDED_MODEL),
+    PLAIN_TUNING,
+    () => mlaLayer({ folds: false }),
+  ],
+  [
+    "latent attention and experts, folded",
+    folderSource(EMBEDDED_MODEL),
+    FOLDED,
+    () => mlaLayer({ folds: true }),
+  ],
+])(
+  "a layer records the launches of its lists: %s",
+  (_, source, tuning, layer, numericClass = "auto") => {
+    let session: ModelSession;
 
-  beforeAll(async () => {
-    // Drivers for the CPU compile a kernel when it first runs: nothing is sent.
-    const unsent = unsentDevice(device);
-    session = await ModelSession.open(source, {
-      device: unsent.device,
-      tuning,
-      onProgress: ({ phase }) => {
-        if (phase !== "adapter") unsent.stop();
-      },
+    beforeAll(async () => {
+      // Drivers for the CPU compile a kernel when it first runs: nothing is sent.
+      const unsent = unsentDevice(device);
+      session = await ModelSession.open(source, {
+        device: unsent.device,
+        tuning,
+        numericClass,
+        onProgress: ({ phase }) => {
+          if (phase !== "adapter") unsent.stop();
+        },
+      });
     });
-  });
 
-  afterAll(() => session.close());
+    afterAll(() => session.close());
 
-  test.each([
-    { rows: 1, position: 3, prompt: 0 },
-    { rows: 1, position: FAR, prompt: 0 },
-    { rows: 7, position: 3, prompt: 0 },
-    { rows: 0, position: 0, prompt: 40 },
-    { rows: 1, position: FAR, prompt: 40 },
-  ])("$rows rows at $position, $prompt of a prompt", async ({ rows, position, prompt }) => {
-    const { step, kernels } = await recorded(session, { rows, position, prompt });
-    expect(kernels).toEqual(layer().flatMap((part) => part(step)));
-  });
-});
+    test.each([
+      { rows: 1, position: 3, prompt: 0 },
+      { rows: 1, position: FAR, prompt: 0 },
+      { rows: 7, position: 3, prompt: 0 },
+      { rows: 0, position: 0, prompt: 40 },
+      { rows: 1, position: FAR, prompt: 40 },
+    ])("$rows rows at $position, $prompt of a prompt", async ({ rows, position, prompt }) => {
+      const { step, kernels } = await recorded(session, { rows, position, prompt });
+      expect(kernels).toEqual(layer().flatMap((part) => part(step)));
+    });
+  },
+);
 
 /** The kernels of the second layer in order, and the step that they were recorded for. */
 async function recorded(

@@ -31,7 +31,7 @@ export function classLayout(
       return { packedDots: takesPackedDots(device.adapterInfo) };
     case "fma128":
     case "mma128":
-      return {};
+      return { packedDots: false };
     case "int8":
       return { packedDots: true };
     case "f16":
