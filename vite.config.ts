@@ -80,6 +80,7 @@ const longGpuTests = [
   "test/examples.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
+  "test/engine/schedule/suspects.gpu.test.ts",
 ];
 
 /** What begins, so that no worker ends with one of them alone: by what a path contains. */
@@ -136,7 +137,7 @@ const ofAnyDriver = [
   ...[
     ...["decode_buckets", "device_loss", "engine", "flush_cache", "grammar", "grammar_worker"],
     ...["input_embeds", "loads_at_once", "overlap", "pipelines", "prefix_store", "remote_engine"],
-    ...["retraction_memory", "structured_output"],
+    ...["retraction_memory", "structured_output", "suspects"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],

@@ -89,7 +89,25 @@ export class UnsupportedError extends EngineError {
 
 /** The GPU is missing, lost, out of memory or failed its self-test. */
 export class DeviceError extends EngineError {
-  readonly code = "device_error";
+  readonly code: "device_error" | "request_loses_device" = "device_error";
+}
+
+/**
+ * Computing this request loses the device, again and again. The engine has ended it and serves all
+ * others; the same request would lose the device again.
+ */
+export class RequestLosesDeviceError extends DeviceError {
+  override readonly code = "request_loses_device";
+  readonly requestId: string;
+  /** Devices lost with rows of the request in flight, at last with no other request's. */
+  readonly losses: number;
+
+  constructor(requestId: string, losses: number, options?: ErrorOptions) {
+    const state = `the device was lost ${losses} times while its rows were computed, at last while only its rows were`;
+    super(`Cannot go on with request ${requestId}: ${state}`, options);
+    this.requestId = requestId;
+    this.losses = losses;
+  }
 }
 
 /** A kernel was defined or launched against its own declaration. A bug in this library. */

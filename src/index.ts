@@ -47,6 +47,7 @@ export {
   EngineError,
   InvalidRequestError,
   KernelError,
+  RequestLosesDeviceError,
   TransferError,
   UnsupportedError,
   WorkerError,

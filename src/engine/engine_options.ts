@@ -27,6 +27,13 @@ export interface LoadingProgress {
 /** What becomes of a device that is lost where another one can be had. */
 export type RecoveryEvent =
   | { readonly kind: "started"; readonly reason: string }
+  /**
+   * It was lost again with rows of the same requests in flight: groups of so many requests run apart,
+   * and all others wait, until the engine knows whose rows lose it.
+   */
+  | { readonly kind: "searching"; readonly suspects: number }
+  /** This request loses devices, and has ended with a `RequestLosesDeviceError`. */
+  | { readonly kind: "found"; readonly requestId: string; readonly losses: number }
   | ({ readonly kind: "progress" } & LoadingProgress)
   /** A try has failed; the next one begins in so many seconds. */
   | { readonly kind: "retrying"; readonly reason: string; readonly seconds: number }
@@ -204,7 +211,8 @@ export interface EngineOptions {
   readonly onProgress?: ((progress: LoadingProgress) => void) | undefined;
   /**
    * Seconds to wait before each try to replace a lost device. A token that a request gets begins the
-   * list anew; its end is the engine's. Default 0, 1, 2, 4, 8.
+   * list anew, and so does a loss that tells more of the request that causes it; the list's end is
+   * the engine's. Default 0, 1, 2, 4, 8.
    */
   readonly recoveryWaits?: readonly number[] | undefined;
   /** Called when a device is lost that a factory can replace, and as that goes on. */

@@ -5,8 +5,10 @@
  * Where a factory opens devices, the checkpoint is read again onto the next one and laid out as it was.
  * What the GPU held is gone; the step loop has to compute it again.
  *
- * Tries are numbered since the last token that a step sampled, or since a device has lasted a minute:
- * what loses every device again, such as a step that a driver takes for stuck, ends with an error.
+ * Tries are numbered since the last token that a step sampled, since the last loss that told more of
+ * the request that causes it, or since a device has lasted a minute. The load of each device computes
+ * steps that are no request's, so a device that is lost whatever it computes ends with an error, and
+ * requests go on only where such steps do.
  *
  * @module
  */
@@ -16,6 +18,8 @@ import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
+import type { Sequence } from "../schedule/sequence.ts";
+import type { LossFinding } from "../schedule/suspects.ts";
 import { type LoadedModel, loadModel } from "./load.ts";
 import type { LoadOptions } from "./load_options.ts";
 
@@ -31,6 +35,13 @@ export interface RecoverableModelOptions {
   readonly options: LoadOptions;
   /** Called when its device is lost, unless the model is closed. */
   readonly onLost: (loss: DeviceError) => void;
+}
+
+export interface RecoverOptions {
+  /** Whether there are requests, whose answers must go on with the same bits. */
+  readonly isBusy: () => boolean;
+  /** What the loss has told of the requests in flight, where it has told anything. */
+  readonly finding?: LossFinding<Sequence> | undefined;
 }
 
 export class RecoverableModel {
@@ -104,15 +115,19 @@ export class RecoverableModel {
   /**
    * Replaces the device that is lost. To be called while nothing uses the model.
    *
-   * @param isBusy Whether there are requests, whose answers must go on with the same bits.
    * @throws {DeviceError} when every try has failed, or the next device is not like the last.
    */
-  async recover(isBusy: () => boolean): Promise<void> {
+  async recover({ isBusy, finding }: RecoverOptions): Promise<void> {
     const begun = performance.now();
     if (begun - this.#loadedAt > STEADY_MS) this.#tries = 0;
     const { signal } = this.#closing;
     try {
       this.#tell({ kind: "started", reason: this.#reason! });
+      if (finding !== undefined) {
+        // A search ends: each loss leaves fewer suspects.
+        this.#tries = 0;
+        this.#tell(eventOf(finding));
+      }
       // What its driver still holds is wanted for the next one.
       discard(this.#current);
       this.#current = await this.#replacement(isBusy);
@@ -206,6 +221,12 @@ export class RecoverableModel {
   }
 }
 
+function eventOf(finding: LossFinding<Sequence>): RecoveryEvent {
+  if (finding.kind === "searching") return finding;
+  const { sequence, losses } = finding;
+  return { kind: "found", requestId: sequence.requestId, losses };
+}
+
 /** Frees a model with its device, which no other model uses. */
 function discard(model: LoadedModel): void {
   model.destroy();
@@ -273,7 +294,12 @@ async function orAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
 
 function pause(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, 1000 * seconds);
-    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+    const onAbort = () => clearTimeout(timer);
+    const timer = setTimeout(() => {
+      // The signal lasts as long as the engine, and there may be many devices.
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    }, 1000 * seconds);
+    signal.addEventListener("abort", onAbort, { once: true });
   });
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Sequence } from "./sequence.ts";
 
 /** Steps that are ever in flight together. */
 export const MOST_IN_FLIGHT = 4;
@@ -14,3 +15,12 @@ export const MOST_IN_FLIGHT = 4;
  * next row of every sequence depends on the tokens of the last step.
  */
 export type Lookahead = "far" | "near" | "none";
+
+/** @param waiting How many wait for a place. */
+export function lookaheadOf(running: readonly Sequence[], waiting: number): Lookahead {
+  const isDecoding = (one: Sequence) => one.computed >= one.promptLength;
+  // Run ahead, those that none may run ahead of would take turns in place of sharing steps.
+  if (running.every((one) => isDecoding(one) && !one.runsAhead)) return "none";
+  const goesOn = running.every((one) => isDecoding(one) && one.runsAhead);
+  return goesOn && waiting === 0 ? "far" : "near";
+}

@@ -7,6 +7,7 @@ import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embeddin
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
 import type { Sequence } from "./sequence.ts";
+import type { StepProgress } from "./suspects.ts";
 
 /** A batch and what its logit rows are for: first those that are sampled, then those to score. */
 export interface ScheduledStep {
@@ -14,8 +15,8 @@ export interface ScheduledStep {
   readonly sampled: readonly Sequence[];
   /** Prompt rows whose log-probabilities are wanted. */
   readonly scored: readonly { readonly sequence: Sequence; readonly position: number }[];
-  /** Every sequence with rows in the batch, with the tokens it will have computed after it. */
-  readonly progress: readonly { readonly sequence: Sequence; readonly computed: number }[];
+  /** Every sequence with rows in the batch: their first position, and tokens computed after it. */
+  readonly progress: StepProgress<Sequence>;
   /** Pages that have to move before it runs. */
   readonly transfers: PageTransfers;
 }
@@ -76,7 +77,7 @@ export function buildStep(
       sampled.push(sequence);
     }
     sequence.computed = computed;
-    return { sequence, computed };
+    return { sequence, position, computed };
   });
   for (const one of scored) logitRows.push(one.row);
   return {

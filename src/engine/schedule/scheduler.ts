@@ -12,13 +12,17 @@
  * it will be on the GPU is. Work is submitted in the order of the schedule, so pages are given on
  * at once, and a sequence that turns out to have ended has merely had a row too many.
  *
+ * Where a device is lost again with rows of the same sequences in flight, the scheduler lets groups
+ * of them run apart, until it is known whose rows lose it (`suspects.ts`).
+ *
  * A sequence may begin or end elsewhere: pages that arrive are taken over without a forward, and
  * those of a sequence that ended can be kept until they have left.
  *
  * @module
  */
-import { CapacityError, KernelError } from "../../errors.ts";
-import type { Lookahead } from "./lookahead.ts";
+import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
+import { generatedChunks, promptChunks } from "./chunks.ts";
+import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { inOrder } from "./schedule_policy.ts";
@@ -26,6 +30,7 @@ import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
+import { type LossFinding, Suspects } from "./suspects.ts";
 
 export class Scheduler {
   readonly #pages: SequencePages;
@@ -38,6 +43,7 @@ export class Scheduler {
   /** Sequences that keep their pages when they end, and those that have ended. */
   readonly #toHold = new Set<Sequence>();
   readonly #held = new Set<Sequence>();
+  readonly #suspects = new Suspects<Sequence>();
   #retractions = 0;
   #arrivals = 0;
   /** Steps scheduled so far, and those of them that are not committed. */
@@ -102,6 +108,7 @@ export class Scheduler {
     this.#running = this.#running.filter((other) => other !== sequence);
     this.#arriving.delete(sequence);
     this.#held.delete(sequence);
+    this.#suspects.forget(sequence);
     sequence.pending = 0;
   }
 
@@ -124,13 +131,14 @@ export class Scheduler {
    * `remove` it.
    *
    * @returns The pages to write, behind those that the cache has already; `undefined` when there is
-   * no place or no room now.
+   * no place or no room now, and while suspects run apart.
    */
   reserve(
     sequence: Sequence,
     computed: number,
   ): { readonly cachedTokens: number; readonly pages: readonly number[] } | undefined {
-    if (this.#isFull || !this.#pages.attachShared(sequence, computed)) return undefined;
+    if (this.#isFull || this.#suspects.isSearching) return undefined;
+    if (!this.#pages.attachShared(sequence, computed)) return undefined;
     const cachedTokens = sequence.computed;
     sequence.cachedTokens = cachedTokens;
     this.#arriving.add(sequence);
@@ -152,19 +160,33 @@ export class Scheduler {
   /**
    * Begins again on another device: steps in flight never end, and no page holds anything. Sequences
    * that ran wait before all other sequences, and what they have computed is computed again. Those
-   * that begin elsewhere end with `error`, and those that are held are forgotten.
+   * that begin elsewhere end with `error`, and those that are held are forgotten. One whose rows
+   * lose the device again and again ends with a RequestLosesDeviceError.
+   *
+   * @returns What the loss tells of the sequences that were in flight, where it tells anything.
    */
-  restart(error: Error): void {
+  restart(error: Error): LossFinding<Sequence> | undefined {
+    const finding = this.#suspects.lost(this.#running);
     this.#pages.lose(this.all());
     for (const sequence of [...this.#arriving, ...this.#held]) {
-      this.remove(sequence);
-      if (sequence.finish === null) sequence.fail(error);
+      if (sequence.finish === null) this.#fail(sequence, error);
+      else this.remove(sequence);
     }
     for (const sequence of this.#running) sequence.restart();
     this.#waiting = [...this.#running, ...this.#waiting];
     this.#running = [];
     this.#unshared = [];
     this.#inFlight = 0;
+    if (finding?.kind === "found") {
+      const { sequence, losses } = finding;
+      this.#fail(sequence, new RequestLosesDeviceError(sequence.requestId, losses));
+    }
+    return finding;
+  }
+
+  #fail(sequence: Sequence, error: unknown): void {
+    this.remove(sequence);
+    sequence.fail(error);
   }
 
   get #isFull(): boolean {
@@ -173,11 +195,7 @@ export class Scheduler {
 
   /** How far the next steps can be told. */
   get lookahead(): Lookahead {
-    const isDecoding = (one: Sequence) => one.computed >= one.promptLength;
-    // Run ahead, those that none may run ahead of would take turns in place of sharing steps.
-    if (this.#running.every((one) => isDecoding(one) && !one.runsAhead)) return "none";
-    const goesOn = this.#running.every((one) => isDecoding(one) && one.runsAhead);
-    return goesOn && this.#waiting.length === 0 ? "far" : "near";
+    return lookaheadOf(this.#running, this.#waiting.length);
   }
 
   /** Whether a sequence could go on if its next tokens were known. */
@@ -195,6 +213,8 @@ export class Scheduler {
    * oldest step in flight is committed or more is known about next tokens.
    */
   schedule(): ScheduledStep | undefined {
+    // A loss then tells of one step only.
+    if (this.#suspects.isSearching && this.#inFlight > 0) return undefined;
     this.#share();
     this.#admit();
     for (;;) {
@@ -250,6 +270,9 @@ export class Scheduler {
       sequence.append(tokens[i]!);
       if (sequence.finish !== null) this.#end(sequence);
     });
+    for (const sequence of this.#suspects.committed()) {
+      if (!this.#suspects.mayRun(sequence)) this.#setAside(sequence);
+    }
   }
 
   #end(sequence: Sequence): void {
@@ -263,7 +286,8 @@ export class Scheduler {
 
   #admit(): void {
     if (this.#isFull || this.#waiting.length === 0) return;
-    for (const sequence of inOrder(this.#options.policy, this.#waiting, this.#pages)) {
+    const candidates = this.#waiting.filter((one) => this.#suspects.mayRun(one));
+    for (const sequence of inOrder(this.#options.policy, candidates, this.#pages)) {
       if (this.#isFull) return;
       const cached = this.#pages.cachedPrefix(sequence);
       if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
@@ -302,19 +326,16 @@ export class Scheduler {
         if (this.#inFlight > 0 || !this.#retract()) return undefined;
       }
     }
-    const ready = this.#running.filter(isReady);
-    let room = Math.min(maxRunningRequests, maxRows) - ready.length;
-    const chunks = ready.map((sequence) => {
-      let rows = 1;
-      const missing = sequence.length - sequence.computed - 1;
-      const more = Math.min(missing, room);
-      if (more > 0 && this.#grow(sequence, sequence.computed + 1 + more)) {
-        rows += more;
-        room -= more;
-      }
-      return { sequence, rows };
+    const most = Math.min(maxRunningRequests, maxRows);
+    return generatedChunks(this.#running.filter(isReady), most, (...to) => this.#grow(...to));
+  }
+
+  #promptChunks(room: number): Chunk[] {
+    return promptChunks(this.#running, room, {
+      ...this.#options,
+      pages: this.#pages,
+      grow: (...to) => this.#grow(...to),
     });
-    return chunks.filter(({ sequence }) => sequence.finish === null);
   }
 
   #grow(sequence: Sequence, tokens: number): boolean {
@@ -330,41 +351,9 @@ export class Scheduler {
     try {
       return takePages();
     } catch (error) {
-      this.remove(sequence);
-      sequence.fail(error);
+      this.#fail(sequence, error);
       return true;
     }
-  }
-
-  #promptChunks(room: number): Chunk[] {
-    const chunks: Chunk[] = [];
-    let left = room;
-    let keys = 0;
-    let total = 0;
-    let scored = this.#options.maxScoredRows ?? 1;
-    for (const sequence of this.#running) {
-      const { computed, promptLength, logprobs } = sequence;
-      if (computed >= promptLength) continue;
-      const fits = this.#pages.roomFor(sequence) - computed;
-      // The last row of a prompt samples.
-      const missing = promptLength - computed - (sequence.isPrepared ? 0 : 1);
-      if (missing === 0) continue;
-      let rows = Math.min(missing, left, fits);
-      if (logprobs !== undefined) {
-        const [most, wanted] = logprobs.fit(computed, rows, scored);
-        rows = most;
-        scored -= wanted;
-      }
-      keys += computed + rows;
-      if (rows <= 0 || keys > this.#options.maxPrefillKeys) break;
-      if (chunks.length > 0 && total + rows > this.#options.maxPrefillTokens) break;
-      if (!this.#grow(sequence, computed + rows)) break;
-      if (sequence.finish !== null) continue;
-      chunks.push({ sequence, rows });
-      left -= rows;
-      total += rows;
-    }
-    return chunks;
   }
 
   /**
@@ -380,19 +369,25 @@ export class Scheduler {
       if (this.#arriving.size + this.#held.size + this.#pages.borrowerCount > 0) return false;
       throw new KernelError("scheduler", "one sequence alone does not fit the cache");
     }
-    this.#running = this.#running.filter((other) => other !== victim);
-    this.#pages.retract(victim);
-    victim.retractions += 1;
+    this.#setAside(victim);
     this.#retractions += 1;
-    this.#waiting.unshift(victim);
     this.#estimate.retracted(this.#running);
     return true;
+  }
+
+  /** Has a running sequence wait, without its pages. No step in flight may have rows of it. */
+  #setAside(sequence: Sequence): void {
+    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#pages.retract(sequence);
+    sequence.retractions += 1;
+    this.#waiting.unshift(sequence);
   }
 
   #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
     this.#steps += 1;
     this.#inFlight += 1;
     const step = buildStep(chunks, { generatedChunks, number: this.#steps });
+    this.#suspects.scheduled(step.progress);
     this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
     return { ...step, transfers: this.#pages.takeTransfers() };
   }

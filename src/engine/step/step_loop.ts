@@ -99,9 +99,9 @@ export class StepLoop {
   async #recover(): Promise<void> {
     const { model, scheduler, profiler } = this.#options;
     const loss = model.loss!;
-    scheduler.restart(loss);
+    const finding = scheduler.restart(loss);
     profiler.lose(loss);
-    await model.recover(() => scheduler.hasWork);
+    await model.recover({ isBusy: () => scheduler.hasWork, finding });
   }
 
   /** One step after another, each submitted before the last one is seen, until the device is lost. */

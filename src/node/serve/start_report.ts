@@ -107,6 +107,20 @@ function reportRecovery(log: Logger, event: RecoveryEvent): void {
       log.event("warning", text, fields);
       break;
     }
+    case "searching": {
+      const { suspects } = event;
+      const fields = { event: "device_suspects", suspects };
+      const text = `Lost again with the same requests in flight: ${suspects} of them are computed apart, others wait`;
+      log.event("warning", text, fields);
+      break;
+    }
+    case "found": {
+      const { requestId, losses } = event;
+      const fields = { event: "request_loses_device", rid: requestId, losses };
+      const text = `Request ${JSON.stringify(requestId)} has lost the device ${losses} times and is ended: others go on`;
+      log.event("error", text, fields);
+      break;
+    }
     case "retrying": {
       const { reason, seconds } = event;
       const fields = { event: "device_retry", reason, seconds };

@@ -1,5 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { SCHEDULE_POLICIES } from "../../../src/engine/schedule/schedule_policy.ts";
+import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import { RequestLosesDeviceError } from "../../../src/errors.ts";
 import { SimulatedEngine } from "../../support/engines/simulated_engine.ts";
 
 const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 400_000 : 24_000;
@@ -43,6 +45,18 @@ function spoil(engine: SimulatedEngine, random: Random): void {
   engine.failWhen("allocate", () => random(40) === 0, error);
   engine.failWhen("readPages", () => random(3) === 0, error);
   engine.failWhen("writePages", () => random(3) === 0, error);
+}
+
+/** A few requests lose the device with the row at some place, whenever it is computed. */
+function spoilRows(engine: SimulatedEngine): (one: Sequence) => boolean {
+  const placeOf = ({ promptLength, tokens }: Sequence) =>
+    promptLength % 7 === 0 ? Math.max(1, promptLength - 2 + 3 * (tokens[0]! % 3)) : undefined;
+  engine.losesWith = ({ progress }) =>
+    progress.some(({ sequence, position, computed }) => {
+      const place = placeOf(sequence);
+      return place !== undefined && position < place && computed >= place;
+    });
+  return (one) => placeOf(one) !== undefined;
 }
 
 /** Requests come and leave wherever the loop waits; tells how many operations that were. */
@@ -93,14 +107,20 @@ test.each(SEEDS)(
     // The policy of that name draws from it.
     vi.spyOn(Math, "random").mockImplementation(() => random(2 ** 30) / 2 ** 30);
     let failed = 0;
+    let found = 0;
     const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);
       const mayFail = i % 4 === 0;
       if (mayFail) spoil(engine, random);
+      const losesDevices = i % 8 === 2 ? spoilRows(engine) : () => false;
       operations += await episode(engine, { random, losesDevices: i % 4 === 1 });
       if (mayFail) failed += engine.errors.size;
-      else expect(engine.errors.size).toBe(0);
+      for (const [one, error] of mayFail ? [] : engine.errors) {
+        expect(losesDevices(one)).toBe(true);
+        expect(error).toBeInstanceOf(RequestLosesDeviceError);
+        found += 1;
+      }
       const { counts } = engine;
       totals.mostAhead = Math.max(totals.mostAhead, counts.mostAhead);
       for (const name of ["retractions", "copies", "restores", "ended", "losses"] as const) {
@@ -111,5 +131,6 @@ test.each(SEEDS)(
     expect(totals.mostAhead).toBe(2);
     for (const count of Object.values(totals)) expect(count).toBeGreaterThan(1);
     expect(failed).toBeGreaterThan(1);
+    expect(found).toBeGreaterThan(1);
   },
 );

@@ -3,9 +3,12 @@
  *
  * @module
  */
+import { vi } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { RecoveryEvent } from "../../../src/engine/engine_options.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
+import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
+import type { Batch } from "../../../src/layers/batch.ts";
 import { deviceFactory } from "../../../src/node/device/device.ts";
 import { openEngine } from "./engine.ts";
 
@@ -47,4 +50,17 @@ export async function openLosingEngine(
     ...options,
   });
   return Object.assign(losing, { engine, events });
+}
+
+/** From now on each step with such rows loses the device while it is in flight, until mocks are restored. */
+export function loseWithSteps(losing: LosingEngine, losesDevice: (batch: Batch) => boolean): void {
+  const { submit } = ModelRunner.prototype;
+  vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+    this: ModelRunner,
+    ...given
+  ) {
+    const submitted = await submit.apply(this, given);
+    if (losesDevice(given[0])) losing.lose();
+    return submitted;
+  });
 }

@@ -72,6 +72,8 @@ export class SimulatedEngine {
   readonly errors = new Map<Sequence, unknown>();
   /** Whether the device is lost where the loop waits; what is in its memory is gone then. */
   isLostNow: () => boolean = () => false;
+  /** Whether computing a step loses the device. */
+  losesWith: (step: ScheduledStep) => boolean = () => false;
   /** Called wherever the loop waits and others run. */
   onAwait: () => void = () => {};
   readonly counts = {
@@ -275,6 +277,7 @@ export class SimulatedEngine {
     this.counts.restores += transfers.restores.length;
     await carryOut(transfers, this.#movers);
     await this.#wait();
+    if (this.losesWith(step)) throw LOST;
     return this.#compute(step);
   }
 

@@ -1,0 +1,79 @@
+/**
+ * How many rows of each sequence the next step computes.
+ *
+ * @module
+ */
+import type { Chunk } from "./scheduled_step.ts";
+import type { SchedulerOptions } from "./scheduler_options.ts";
+import type { Sequence } from "./sequence.ts";
+import type { SequencePages } from "./sequence_pages.ts";
+
+/** Makes room for a sequence's first `tokens` tokens; whether there was some. May end the sequence. */
+type Grow = (sequence: Sequence, tokens: number) => boolean;
+
+/**
+ * One row of each sequence that decodes; of one that is computed again as many as there is room for.
+ *
+ * @param ready They have pages for one row more.
+ * @param most Rows of all of them.
+ */
+export function generatedChunks(ready: readonly Sequence[], most: number, grow: Grow): Chunk[] {
+  let room = most - ready.length;
+  const chunks = ready.map((sequence) => {
+    let rows = 1;
+    const missing = sequence.length - sequence.computed - 1;
+    const more = Math.min(missing, room);
+    if (more > 0 && grow(sequence, sequence.computed + 1 + more)) {
+      rows += more;
+      room -= more;
+    }
+    return { sequence, rows };
+  });
+  return chunks.filter(({ sequence }) => sequence.finish === null);
+}
+
+export interface PromptChunksOptions
+  extends Pick<SchedulerOptions, "maxPrefillTokens" | "maxPrefillKeys" | "maxScoredRows"> {
+  readonly pages: SequencePages;
+  readonly grow: Grow;
+}
+
+/**
+ * Rows of prompts, one sequence after another.
+ *
+ * @param room Rows of the step that are left for them.
+ */
+export function promptChunks(
+  running: readonly Sequence[],
+  room: number,
+  { maxPrefillTokens, maxPrefillKeys, maxScoredRows = 1, pages, grow }: PromptChunksOptions,
+): Chunk[] {
+  const chunks: Chunk[] = [];
+  let left = room;
+  let keys = 0;
+  let total = 0;
+  let scored = maxScoredRows;
+  for (const sequence of running) {
+    const { computed, promptLength, logprobs } = sequence;
+    if (computed >= promptLength) continue;
+    const fits = pages.roomFor(sequence) - computed;
+    // The last row of a prompt samples.
+    const missing = promptLength - computed - (sequence.isPrepared ? 0 : 1);
+    if (missing === 0) continue;
+    let rows = Math.min(missing, left, fits);
+    if (logprobs !== undefined) {
+      const [most, wanted] = logprobs.fit(computed, rows, scored);
+      rows = most;
+      scored -= wanted;
+    }
+    keys += computed + rows;
+    if (rows <= 0 || keys > maxPrefillKeys) break;
+    if (chunks.length > 0 && total + rows > maxPrefillTokens) break;
+    if (!grow(sequence, computed + rows)) break;
+    if (sequence.finish !== null) continue;
+    chunks.push({ sequence, rows });
+    left -= rows;
+    total += rows;
+  }
+  return chunks;
+}
