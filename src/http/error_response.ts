@@ -14,6 +14,7 @@ import {
   EngineError,
   type FieldErrorOptions,
   InvalidRequestError,
+  RequestLosesDeviceError,
   UnsupportedError,
 } from "../errors.ts";
 import { READ_CODINGS } from "./content_coding.ts";
@@ -79,6 +80,10 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["method_not_allowed", { status: 405, type: "MethodNotAllowedError" }],
   ["body_too_large", { status: 413, type: "PayloadTooLargeError" }],
   ["capacity_exceeded", { status: 503, type: "503" }],
+  [
+    "request_loses_device",
+    { status: 500, type: "InternalServerError", word: "request_loses_device" },
+  ],
   ["unavailable", { status: 503, type: "503" }],
 ]);
 
@@ -173,6 +178,8 @@ export function errorResponse(error: unknown, headers: HeadersInit = {}): Respon
   const answer = Response.json(errorBody(error), { status: errorStatus(error), headers });
   const isCoding = error instanceof HttpError && error.code === "unsupported_coding";
   if (isCoding) answer.headers.set("accept-encoding", READ_CODINGS);
+  // Clients that try again by themselves look for it.
+  if (error instanceof RequestLosesDeviceError) answer.headers.set("x-should-retry", "false");
   return answer;
 }
 

@@ -4,11 +4,13 @@ import {
   ContextLengthError,
   DeviceError,
   InvalidRequestError,
+  RequestLosesDeviceError,
   TransferError,
   UnsupportedError,
 } from "../../src/errors.ts";
 import {
   errorBody,
+  errorResponse,
   errorStatus,
   flatError,
   generateErrorResponse,
@@ -50,6 +52,16 @@ test("flatError tells what a device error says", () => {
   expect(flatError(new DeviceError("Cannot allocate 4 GiB: out of memory")).message).toBe(
     "Cannot allocate 4 GiB: out of memory",
   );
+});
+
+test("a request that loses devices is told so, and not to be sent again", async () => {
+  const answer = errorResponse(new RequestLosesDeviceError("r", 4));
+  expect([answer.status, answer.headers.get("x-should-retry")]).toEqual([500, "false"]);
+  const message =
+    "Cannot go on with request r: the device was lost 4 times while its rows were computed, at last while only its rows were";
+  const code = "request_loses_device";
+  expect(await answer.json()).toMatchObject({ code: 500, message, error: { message, code } });
+  expect(errorResponse(new DeviceError("x")).headers.get("x-should-retry")).toBeNull();
 });
 
 test("generateErrorResponse nests refusals only", async () => {
