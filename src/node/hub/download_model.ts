@@ -93,8 +93,8 @@ export async function downloadModel(
   const listing = await client.list(id, revision);
   const cached = new CachedModel(cacheFolder, id, options.makeLink);
   const onWait = () => report.note(`Waiting for another download of ${id}`);
-  return withLock(cached.lockPath, { signal, onWait }, async () => {
-    const fail = (error: unknown) => failing.abort(error);
+  const fail = (error: unknown) => failing.abort(error);
+  return withLock(cached.lockPath, { signal, onWait, onLost: fail }, async () => {
     const context = { ...options, client, listing, cached, policy, report, signal, fail };
     return new Download(context).run(revision);
   });

@@ -1,28 +1,35 @@
 /**
  * One download of a model at a time, over all processes that share a cache.
  *
- * The lock is a file that only one can create. Its holder touches it from time to time; a lock that
- * no process has touched for long, or whose process is gone, is taken away from it.
+ * The holder of the lock touches its state from time to time. A state that no process has touched for
+ * long, or whose process is gone, is left behind: the next one takes the lock over from there.
  *
  * @module
  */
 
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, readlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { LockFolder } from "./lock_folder.ts";
 
 export interface LockOptions {
   readonly signal: AbortSignal;
   /** Called once when another process holds the lock. */
   readonly onWait?: () => void;
+  /** Called once when another process has taken the lock over, as after a long sleep of this one. */
+  readonly onLost?: (error: Error) => void;
   /** Milliseconds without a touch after which a lock counts as left behind. */
   readonly staleAfter?: number;
+  /** Where the lock's states are. Default: beside `path`. */
+  readonly folder?: LockFolder;
 }
 
 const DEFAULT_STALE_AFTER = 30_000;
 const LONGEST_POLL = 100;
+/** What the state of a lock says that no process holds. */
+const FREE = "free";
 
 /** Runs `work` while holding the lock at `path`. */
 export async function withLock<T>(
@@ -30,50 +37,72 @@ export async function withLock<T>(
   options: LockOptions,
   work: () => Promise<T>,
 ): Promise<T> {
-  const { signal, onWait, staleAfter = DEFAULT_STALE_AFTER } = options;
+  const { onLost, staleAfter = DEFAULT_STALE_AFTER, folder = new LockFolder(path) } = options;
   await mkdir(dirname(path), { recursive: true });
-  const owner = `${hostname()} ${process.pid} ${randomUUID()}`;
+  const machine = await machineName();
+  const state = await acquire({ ...options, folder, staleAfter, machine });
+  const beat = setInterval(() => {
+    if (folder.touch(state)) return;
+    clearInterval(beat);
+    onLost?.(new Error(`Cannot hold the lock ${path}: another process has taken it over`));
+  }, staleAfter / 4);
+  try {
+    return await work();
+  } finally {
+    clearInterval(beat);
+    await folder.write(state, FREE);
+  }
+}
+
+interface Attempt extends LockOptions {
+  readonly folder: LockFolder;
+  readonly staleAfter: number;
+  readonly machine: string;
+}
+
+/** @returns The state of the lock that is this process's. */
+async function acquire(attempt: Attempt): Promise<number> {
+  const { signal, onWait, folder, staleAfter, machine } = attempt;
+  const owner = `${machine} ${process.pid} ${randomUUID()}`;
   let isTold = false;
-  while (!(await create(path, owner))) {
-    if (await isLeftBehind(path, staleAfter)) {
-      await takeAway(path);
+  for (;;) {
+    signal.throwIfAborted();
+    const newest = await folder.newest();
+    if (newest === 0 || (await isLeft(newest, attempt))) {
+      if (await take(newest + 1, folder, owner)) return newest + 1;
       continue;
     }
     if (!isTold) onWait?.();
     isTold = true;
     await sleep(Math.min(LONGEST_POLL, staleAfter / 4), undefined, { signal });
   }
-  const beat = setInterval(() => {
-    const now = new Date();
-    utimes(path, now, now).catch(() => {});
-  }, staleAfter / 4);
-  try {
-    return await work();
-  } finally {
-    clearInterval(beat);
-    // After a long sleep of the machine another process may hold it by now.
-    const holder = await readFile(path, "utf8").catch(() => "");
-    if (holder === owner) await rm(path, { force: true });
-  }
 }
 
-async function create(path: string, owner: string): Promise<boolean> {
+/** Of several that find a lock left behind, one can create its next state. */
+async function take(state: number, folder: LockFolder, owner: string): Promise<boolean> {
+  if (!(await folder.create(state))) return false;
   try {
-    const file = await open(path, "wx");
-    await file.writeFile(owner).finally(() => file.close());
-    return true;
+    await folder.write(state, owner);
+    // Others may have had this state and newer ones meanwhile, and have deleted it.
+    if ((await folder.newest()) === state) {
+      await folder.removeBefore(state);
+      return true;
+    }
+    await folder.remove(state);
+    return false;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    await folder.write(state, FREE).catch(() => {});
     throw error;
   }
 }
 
-async function isLeftBehind(path: string, staleAfter: number): Promise<boolean> {
-  const found = await stat(path).catch(() => undefined);
+/** Whether no process holds the lock in this state any more. */
+async function isLeft(state: number, { folder, staleAfter, machine }: Attempt): Promise<boolean> {
+  const found = await folder.read(state);
   if (found === undefined) return false;
-  if (Date.now() - found.mtimeMs > staleAfter) return true;
-  const [host, pid] = (await readFile(path, "utf8").catch(() => "")).split(" ");
-  return host === hostname() && pid !== undefined && !isRunning(Number(pid));
+  if (found.text === FREE || Date.now() - found.touchedAt > staleAfter) return true;
+  const [host, pid] = found.text.split(" ");
+  return host === machine && pid !== undefined && !isRunning(Number(pid));
 }
 
 function isRunning(pid: number): boolean {
@@ -84,9 +113,8 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Of several that find a lock left behind, a rename lets one remove it. */
-async function takeAway(path: string): Promise<void> {
-  const grave = `${path}.${randomUUID()}`;
-  await rename(path, grave).catch(() => {});
-  await rm(grave, { force: true });
+/** Where a process id means what it means here: containers of one host name have ids of their own. */
+export async function machineName(): Promise<string> {
+  const ids = await readlink("/proc/self/ns/pid").catch(() => "");
+  return hostname() + ids;
 }

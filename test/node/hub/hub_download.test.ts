@@ -1,18 +1,18 @@
 import { spawnSync } from "node:child_process";
 import {
   appendFileSync,
-  existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { downloadModel } from "../../../src/node/hub/download_model.ts";
+import { machineName } from "../../../src/node/hub/hub_lock.ts";
 import { missingFiles } from "../../../src/node/hub/model_files.ts";
 import { resolveModel } from "../../../src/node/hub/resolve_model.ts";
 import {
@@ -252,12 +252,14 @@ describe("downloadModel", () => {
     const lock = fixture.path("..", ".locks", `models--${ID.replace("/", "--")}`, "wisp.lock");
     mkdirSync(dirname(lock), { recursive: true });
     const { pid } = spawnSync(process.execPath, ["--version"]);
-    writeFileSync(lock, `${hostname()} ${kind === "dead process" ? pid : process.pid} x`);
+    const owner = kind === "dead process" ? pid : process.pid;
+    writeFileSync(`${lock}.7`, `${await machineName()} ${owner} x`);
     const past = Date.now() / 1000 - 60;
-    if (kind !== "dead process") utimesSync(lock, past, past);
+    if (kind !== "dead process") utimesSync(`${lock}.7`, past, past);
     await downloadModel(ID, fixture.options);
     expectComplete(fixture);
-    expect(existsSync(lock)).toBe(false);
+    expect(readdirSync(dirname(lock))).toEqual(["wisp.lock.8"]);
+    expect(readFileSync(`${lock}.8`, "utf8")).toBe("free");
     expect(fixture.notes).toEqual([]);
   });
 
