@@ -19,7 +19,37 @@ export interface ServeOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** Default: those of `SOCKET_LIMITS`. */
+  readonly limits?: Partial<SocketLimits> | undefined;
 }
+
+/** What clients may take of a server's sockets before an app sees a request of theirs. */
+export interface SocketLimits {
+  /** Connections at once; more are closed as they come. */
+  readonly connections: number;
+  /** Requests of one connection that wait for answers; one more closes the connection. */
+  readonly pipelined: number;
+  /** Bytes of the headers of a request, its first line included; beyond: 431. */
+  readonly headerBytes: number;
+  /** Milliseconds within which the headers of a request must have come; beyond: 408. */
+  readonly headersTime: number;
+  /** Milliseconds within which all of a request must have come; beyond, the connection is closed. */
+  readonly requestTime: number;
+  /** Milliseconds that a connection may be silent between two requests. */
+  readonly idleTime: number;
+  /** Milliseconds between two looks at these times. */
+  readonly lookTime: number;
+}
+
+export const SOCKET_LIMITS: SocketLimits = {
+  connections: 4096,
+  pipelined: 16,
+  headerBytes: 16 * 1024,
+  headersTime: 20_000,
+  requestTime: 120_000,
+  idleTime: 5000,
+  lookTime: 5000,
+};
 
 /** Milliseconds; Node's timers take no more. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -49,13 +79,27 @@ export interface RunningServer {
  *
  * @throws {Error} when the address cannot be used.
  */
-export async function serve(app: App, { host, port }: ServeOptions): Promise<RunningServer> {
+export async function serve(app: App, options: ServeOptions): Promise<RunningServer> {
+  const { host, port } = options;
+  const limits = { ...SOCKET_LIMITS, ...options.limits };
   const answer = getRequestListener((request) => app.fetch(request), {
     overrideGlobalObjects: false,
     errorHandler: unmadeRequest,
   });
-  const server = createServer(answer);
-  const connections = new Connections(server);
+  const server = createServer({
+    maxHeaderSize: limits.headerBytes,
+    headersTimeout: limits.headersTime,
+    requestTimeout: limits.requestTime,
+    keepAliveTimeout: limits.idleTime,
+    connectionsCheckingInterval: limits.lookTime,
+  });
+  // By their size there is a limit on headers already; Node would leave out those behind a count.
+  server.maxHeadersCount = 0;
+  server.maxConnections = limits.connections;
+  const connections = new Connections(server, limits.pipelined);
+  server.on("request", (incoming, outgoing) => {
+    if (connections.admits(incoming.socket, outgoing)) void answer(incoming, outgoing);
+  });
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const shownHost = host.includes(":") ? `[${host}]` : host;
@@ -144,23 +188,17 @@ function listen(server: Server, host: string, port: number): Promise<void> {
  */
 class Connections {
   readonly #server: Server;
+  readonly #pipelined: number;
   /** Requests that run, by connection. */
   readonly #running = new Map<Socket, Set<ServerResponse>>();
   #closing = false;
 
-  constructor(server: Server) {
+  constructor(server: Server, pipelined: number) {
     this.#server = server;
+    this.#pipelined = pipelined;
     server.on("connection", (socket: Socket) => {
       this.#running.set(socket, new Set());
       socket.once("close", () => this.#running.delete(socket));
-    });
-    server.on("request", ({ socket }, response) => {
-      const responses = this.#running.get(socket) ?? new Set();
-      responses.add(response);
-      response.once("close", () => {
-        responses.delete(response);
-        if (this.#closing && responses.size === 0) socket.destroySoon();
-      });
     });
     server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
       // Within an answer to another request there is no place for this one.
@@ -168,6 +206,26 @@ class Connections {
       if (socket.writable && !isAnswering) socket.end(refusal(error));
       else socket.destroy();
     });
+  }
+
+  /**
+   * A request has come.
+   *
+   * @returns Whether it is to be answered: thousands of requests fit into what is read of a socket
+   * at once, and each would begin before the first is answered.
+   */
+  admits(socket: Socket, response: ServerResponse): boolean {
+    const responses = this.#running.get(socket);
+    if (responses === undefined || responses.size >= this.#pipelined) {
+      socket.destroy();
+      return false;
+    }
+    responses.add(response);
+    response.once("close", () => {
+      responses.delete(response);
+      if (this.#closing && responses.size === 0) socket.destroySoon();
+    });
+    return true;
   }
 
   settle(timeout: number): Promise<boolean> {
