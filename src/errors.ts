@@ -33,7 +33,11 @@ export class ContextLengthError extends InvalidRequestError {
 }
 
 /** What has a fixed size and can be full. */
-export type LimitedResource = "pages of the KV cache" | "places in the request queue";
+export type LimitedResource =
+  | "pages of the KV cache"
+  | "places in the request queue"
+  | "memory for requests"
+  | "places to wait for a flush";
 
 /** A fixed-size resource is full. The same request may succeed later. */
 export class CapacityError extends EngineError {

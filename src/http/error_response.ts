@@ -180,6 +180,8 @@ export function errorResponse(error: unknown, headers: HeadersInit = {}): Respon
   if (isCoding) answer.headers.set("accept-encoding", READ_CODINGS);
   // Clients that try again by themselves look for it.
   if (error instanceof RequestLosesDeviceError) answer.headers.set("x-should-retry", "false");
+  // What is full now has room again when a request ends, which no server knows before.
+  if (error instanceof CapacityError) answer.headers.set("retry-after", "1");
   return answer;
 }
 

@@ -14,6 +14,8 @@ export interface EventStreamOptions<T> {
   readonly last?: () => readonly unknown[];
   /** The event that tells the client of an error; it is followed by the end of the stream. */
   readonly failure: (error: unknown) => unknown;
+  /** Called once the stream is over, for whatever reason. Default: nothing is. */
+  readonly ended?: () => void;
 }
 
 /** An event whose JSON is written already. */
@@ -37,7 +39,7 @@ const DONE = "data: [DONE]\n\n";
 /** Sends each event as one `data:` line, then `data: [DONE]`. Items are pulled as they are read. */
 export function eventStream<T>(
   items: AsyncIterable<T>,
-  { events, last = () => [], failure }: EventStreamOptions<T>,
+  { events, last = () => [], failure, ended = () => {} }: EventStreamOptions<T>,
 ): Response {
   const iterator = items[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
@@ -54,6 +56,7 @@ export function eventStream<T>(
           if (done) {
             controller.enqueue(encoder.encode(serialize(last()) + DONE));
             controller.close();
+            ended();
             return;
           }
           text = serialize(events(value));
@@ -62,6 +65,7 @@ export function eventStream<T>(
       } catch (error) {
         // The fault may lie in `events`, in which case the iterator does not know of it.
         await iterator.return?.();
+        ended();
         if (left) return;
         if (!isAbort(error)) controller.enqueue(encoder.encode(serialize([failure(error)]) + DONE));
         controller.close();
@@ -69,6 +73,7 @@ export function eventStream<T>(
     },
     async cancel() {
       left = true;
+      ended();
       await iterator.return?.();
     },
   });

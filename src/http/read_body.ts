@@ -1,45 +1,78 @@
 /**
- * Request body -> JSON value, with a limit on its size, also on that of what a compressed one holds.
+ * Request body -> JSON value, with a limit on its size, also on that of what a compressed one holds,
+ * and on the memory that the bodies of all requests take.
  *
  * @module
  */
+import type { BodyShare } from "./body_memory.ts";
 import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
+import { JsonError, parseJsonPieces } from "./json_pieces.ts";
+
+export interface BodyLimits {
+  /** A larger body is refused as soon as it is known to be larger; the rest is not read. */
+  readonly maxBytes: number;
+  /**
+   * Where its memory is counted: its bytes twice while they come, as they are put together, then
+   * once, and what its values take; those alone once it is read, until the caller ends the share.
+   * Default: it is not.
+   */
+  readonly share?: BodyShare;
+}
 
 /**
- * Reads the whole body as one JSON value.
+ * Reads the whole body as one JSON value. Large ones are parsed in pieces, one body at a time.
  *
- * @param maxBytes A larger body is refused as soon as it is known to be larger; the rest is not read.
  * @param whenEmpty Stands for a body of no bytes. Default: there is no such value.
  * @throws {HttpError} `wrong_content_type` when a header says that it is something else,
  * `unsupported_coding` when it is compressed in a way that is not read, `body_too_large`, or
  * `malformed_body` when it is not JSON in UTF-8.
+ * @throws {CapacityError} when bodies of other requests leave no memory for it.
  */
 export async function readJsonBody(
   request: Request,
-  maxBytes: number,
+  limits: BodyLimits,
   whenEmpty?: unknown,
 ): Promise<unknown> {
   // Also a page of another origin can send what it calls plain text without asking.
   if (request.headers.has("content-type")) requireJsonContentType(request);
   const format = compressionOf(request);
-  const sent = await readBytes(request, maxBytes);
+  const sent = await readBytes(request, limits);
   // Nothing is nothing, however it is said to be compressed.
   const isPlain = format === undefined || sent.length === 0;
-  const bytes = isPlain ? sent : await decode(sent, format, maxBytes);
+  const bytes = isPlain ? sent : await decode(sent, format, limits);
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw malformed("it is not UTF-8", cause);
+  return parse(bytes, request.signal, limits.share);
+}
+
+async function parse(
+  bytes: Uint8Array,
+  signal: AbortSignal,
+  share: BodyShare | undefined,
+): Promise<unknown> {
+  let memory = 0;
+  const pieces = parseJsonPieces(bytes, (needed) => {
+    memory = needed;
+    share?.hold(bytes.length + memory);
+  });
+  const next = () => {
+    if (signal.aborted) throw clientLeft();
+    try {
+      return pieces.next();
+    } catch (cause) {
+      throw cause instanceof JsonError ? malformed(cause.problem, cause) : cause;
+    }
+  };
+  let piece = next();
+  if (!piece.done) {
+    const rest = async () => {
+      for (; !piece.done; piece = next()) await new Promise((resolve) => setTimeout(resolve));
+    };
+    await (share === undefined ? rest() : share.inTurn(rest));
   }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw malformed(`it is not JSON: ${(cause as Error).message}`, cause);
-  }
+  share?.hold(memory);
+  return piece.value;
 }
 
 /** @throws {HttpError} `wrong_content_type` when the header is absent or names anything but JSON. */
@@ -67,30 +100,49 @@ function compressionOf(request: Request): CompressionFormat | undefined {
   );
 }
 
-async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
-  if (Number(request.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
+/** Bytes of memory for each that is read: the pieces, and what they are put together to. */
+const WHILE_READ = 2;
+
+async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+  const { maxBytes, share } = limits;
+  const declared = Number(request.headers.get("content-length") ?? 0);
+  if (declared > maxBytes) throw tooLarge(maxBytes);
+  // Counted are the bytes that come: a client that only says so would keep others out.
+  if (declared > 0) share?.check(WHILE_READ * declared);
   if (request.body === null) return new Uint8Array(0);
-  return readAll(request.body, maxBytes, (cause) => {
-    if (request.signal.aborted) throw new DOMException("The client left", "AbortError");
+  const hold = (length: number) => share?.hold(WHILE_READ * length);
+  return readAll(request.body, { maxBytes, hold }, (cause) => {
+    if (request.signal.aborted) throw clientLeft();
     throw malformed("it ended early", cause);
   });
+}
+
+function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
 }
 
 /** Stops at the limit, however much more a few bytes stand for. */
 function decode(
   bytes: Uint8Array,
   format: CompressionFormat,
-  maxBytes: number,
+  { maxBytes, share }: BodyLimits,
 ): Promise<Uint8Array> {
-  return readAll(decoded(bytes, format), maxBytes, (cause) => {
+  const hold = (length: number) => share?.hold(bytes.length + WHILE_READ * length);
+  return readAll(decoded(bytes, format), { maxBytes, hold }, (cause) => {
     throw malformed(`it is not ${format}, as its Content-Encoding says`, cause);
   });
+}
+
+interface ReadLimits {
+  readonly maxBytes: number;
+  /** Told how many bytes are here; it throws when there is no room for them. */
+  readonly hold: (length: number) => void;
 }
 
 /** @param onFailure Throws what is to be said of a stream that fails. */
 async function readAll(
   stream: ReadableStream<Uint8Array>,
-  maxBytes: number,
+  { maxBytes, hold }: ReadLimits,
   onFailure: (cause: unknown) => never,
 ): Promise<Uint8Array> {
   const reader = stream.getReader();
@@ -100,10 +152,13 @@ async function readAll(
     const { done, value } = await reader.read().catch(onFailure);
     if (done) break;
     length += value.length;
-    if (length > maxBytes) {
+    try {
+      if (length > maxBytes) throw tooLarge(maxBytes);
+      hold(length);
+    } catch (error) {
       // Not awaited: how the sender takes it does not change the answer.
       reader.cancel().catch(() => {});
-      throw tooLarge(maxBytes);
+      throw error;
     }
     pieces.push(value);
   }

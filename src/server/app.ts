@@ -6,6 +6,7 @@
 import { Hono } from "hono";
 import { UnsupportedError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
+import { BodyMemory } from "../http/body_memory.ts";
 import { errorResponse, errorStatus, HttpError } from "../http/error_response.ts";
 import { present } from "../http/fields.ts";
 import { requireJsonContentType } from "../http/read_body.ts";
@@ -15,19 +16,22 @@ import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import { ENDPOINTS, type Endpoint, pathsOf } from "./endpoints.ts";
 import { type RequestDefaults, withDefaults } from "./fields/request_defaults.ts";
 import { type AuthOptions, requireKey } from "./guard/auth.ts";
+import { type HostOptions, requireKnownHost } from "./guard/hosts.ts";
 import { type Lifecycle, refuseWhileDraining } from "./guard/lifecycle.ts";
 import { allowOrigins } from "./guard/origins.ts";
 import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
+import { refuseChangesByPages } from "./guard/state_changes.ts";
 import { LiveRequests } from "./live_requests.ts";
 import { modelNameOf } from "./model_name.ts";
 import { GenerationRate } from "./observe/generation_rate.ts";
+import { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
 import { type EngineObserver, observe } from "./observe/observe.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 
-export interface AppOptions extends AuthOptions {
+export interface AppOptions extends AuthOptions, HostOptions {
   /**
    * Id of the model at `/v1/models`, and its name in answers to requests that name none. Default: its
    * id on a hub, else the name of its folder.
@@ -35,11 +39,19 @@ export interface AppOptions extends AuthOptions {
   readonly servedModelName?: string;
   /** Size of a request body at most. Default 64 MiB. */
   readonly maxBodyBytes?: number;
+  /**
+   * Bytes of memory that the bodies of all requests take at most together: while they are read, and
+   * what they hold until they are answered. Default 512 MiB.
+   */
+  readonly requestMemory?: number;
   /** Form of the model's tool calls. Default: they stay content. */
   readonly toolCallParser?: ToolCallParserName | undefined;
   /** Form of the model's reasoning. Default: it stays content. */
   readonly reasoningParser?: ReasoningParserName | undefined;
-  /** Pages that may use the server from a browser, by their origins. Default: all. */
+  /**
+   * Pages that may use the server from a browser, by their origins; `*` is every origin. Default:
+   * pages that came by the server's own address.
+   */
   readonly allowedOrigins?: readonly string[] | undefined;
   /** How the server was started, for `/get_server_info`, without its secrets. Default: nothing. */
   readonly description?: Readonly<Record<string, unknown>>;
@@ -101,12 +113,14 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 /** What every request goes through before its endpoint, in this order. */
 function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions): void {
   app.use(identifyAnswers);
+  for (const handler of requireKnownHost(options)) app.use(handler);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
   const keyPaths = {
     open: pathsOf(({ key }) => key === "none"),
     admin: pathsOf(({ key }) => key === "admin"),
   };
   app.use(requireKey(options, keyPaths));
+  app.use(refuseChangesByPages(options, keyPaths.admin));
   const drainingPaths = {
     served: pathsOf(({ draining }) => draining === "serves"),
     byStatus: pathsOf(({ draining }) => draining === "refuses by status"),
@@ -124,6 +138,8 @@ function addRoute(app: Hono, path: string, endpoint: Endpoint, context: ServerCo
     } catch (error) {
       context.reportError(error, req.raw);
       return answerError(error);
+    } finally {
+      context.bodies.answered(req.raw);
     }
   });
   app.all(path, ({ req }) => wrongMethod(req.method, req.path, methods));
@@ -133,7 +149,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   const { servedModelName = modelNameOf(engine.model.path), maxBodyBytes = 64 * 1024 * 1024 } =
     options;
   const { cacheReport = false, lifecycle = () => "ready", description = {} } = options;
-  const { watchdogTimeout = 300, healthCheckTimeout: checkTimeout = 20 } = options;
+  const { watchdogTimeout = 300, healthCheckTimeout = 20 } = options;
   const forms = present<MessageForms>({
     toolCalls: options.toolCallParser,
     reasoning: options.reasoningParser,
@@ -141,13 +157,15 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   requireOneKind(forms);
   const report = options.reportError ?? ((error, id) => console.error(`Request ${id}:`, error));
   const rate = new GenerationRate();
-  const observed = observe(engine, [rate.observer, ...(options.observers ?? [])]);
+  const probe = new HealthProbe({ engine, timeout: healthCheckTimeout });
+  const observers = [rate.observer, probe.observer, ...(options.observers ?? [])];
+  const observed = observe(engine, observers);
   return {
     engine: withDefaults(observed, options.requestDefaults ?? {}),
     rate,
     live: new LiveRequests(),
     lifecycle,
-    health: { engine, watchdogTimeout, checkTimeout },
+    health: { engine, watchdogTimeout, probe },
     metrics: options.metrics,
     profiles: options.profiles,
     description,
@@ -155,6 +173,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     forms,
     servedModelName,
     maxBodyBytes,
+    bodies: new BodyMemory(options.requestMemory ?? 512 * 1024 * 1024),
     onIdle: onceAName(options.onIdleField),
     startedAt: Math.floor(Date.now() / 1000),
     reportError: (error, request) => {

@@ -4,11 +4,13 @@
  * @module
  */
 import type { GenerationEngine } from "../generation.ts";
+import type { BodyMemory } from "../http/body_memory.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 import type { GenerationRate } from "./observe/generation_rate.ts";
+import type { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
 
@@ -26,8 +28,7 @@ export interface HealthOptions {
   readonly engine: GenerationEngine;
   /** Seconds without a finished step, while there is work, after which an engine counts as stuck. */
   readonly watchdogTimeout: number;
-  /** Seconds within which a token must have come. */
-  readonly checkTimeout: number;
+  readonly probe: HealthProbe;
 }
 
 export interface ServerContext {
@@ -54,6 +55,8 @@ export interface ServerContext {
   readonly startedAt: number;
   /** Size of a request body at most. */
   readonly maxBodyBytes: number;
+  /** What the bodies of all requests take. */
+  readonly bodies: BodyMemory;
   /** Is told the name of each field that was taken and has no effect. */
   readonly onIdle: (name: string) => void;
   /** Is told of every error that is not the client's. */

@@ -188,7 +188,7 @@ export const ANSWERS: readonly HttpCase[] = [
       "access-control-request-method": "POST",
       "access-control-request-headers": "authorization",
     },
-    options: { apiKey: "k" },
+    options: { apiKey: "k", allowedOrigins: ["https://a.test"] },
     status: 204,
     answerHeaders: {
       "access-control-allow-origin": /^https:\/\/a\.test$/,

@@ -24,7 +24,7 @@ function slowly(text: string): { body: ReadableStream; sent: () => number } {
 describe("readJsonBody", () => {
   test("reads a body that comes byte by byte, cut inside characters", async () => {
     const { body } = slowly('{"text":"日本語 🦊"}');
-    expect(await readJsonBody(request(body), 100)).toEqual({ text: "日本語 🦊" });
+    expect(await readJsonBody(request(body), { maxBytes: 100 })).toEqual({ text: "日本語 🦊" });
   });
 
   test.each([
@@ -33,51 +33,57 @@ describe("readJsonBody", () => {
     ["{}{}", "it is not JSON"],
     ["undefined", "it is not JSON"],
   ])("refuses %j", async (text, problem) => {
-    await expect(readJsonBody(request(text), 100)).rejects.toMatchObject({
+    await expect(readJsonBody(request(text), { maxBytes: 100 })).rejects.toMatchObject({
       code: "malformed_body",
       message: expect.stringContaining(`Cannot read the request body: ${problem}`),
     });
   });
 
   test("refuses a request without a body", async () => {
-    await expect(readJsonBody(request(null), 100)).rejects.toThrow("it is empty");
+    await expect(readJsonBody(request(null), { maxBytes: 100 })).rejects.toThrow("it is empty");
   });
 
   test("refuses bytes that are not UTF-8", async () => {
     const bytes = new Uint8Array([0x22, 0xff, 0x22]);
-    await expect(readJsonBody(request(bytes), 100)).rejects.toThrow("it is not UTF-8");
+    await expect(readJsonBody(request(bytes), { maxBytes: 100 })).rejects.toThrow(
+      "it is not UTF-8",
+    );
   });
 
   test("takes a body of exactly the limit and refuses one byte more", async () => {
-    expect(await readJsonBody(request('"12345678"'), 10)).toBe("12345678");
-    await expect(readJsonBody(request('"123456789"'), 10)).rejects.toMatchObject({
+    expect(await readJsonBody(request('"12345678"'), { maxBytes: 10 })).toBe("12345678");
+    await expect(readJsonBody(request('"123456789"'), { maxBytes: 10 })).rejects.toMatchObject({
       code: "body_too_large",
     });
   });
 
   test("reads no further than the limit", async () => {
     const { body, sent } = slowly(`"${"x".repeat(1000)}"`);
-    await expect(readJsonBody(request(body), 10)).rejects.toThrow("larger than 10 bytes");
+    await expect(readJsonBody(request(body), { maxBytes: 10 })).rejects.toThrow(
+      "larger than 10 bytes",
+    );
     expect(sent()).toBeLessThan(20);
   });
 
   test("refuses by Content-Length before reading", async () => {
     const { body, sent } = slowly('"short"');
     const headers = { "content-length": "1000" };
-    await expect(readJsonBody(request(body, headers), 10)).rejects.toThrow("larger than");
+    await expect(readJsonBody(request(body, headers), { maxBytes: 10 })).rejects.toThrow(
+      "larger than",
+    );
     expect(sent()).toBeLessThanOrEqual(1);
   });
 
   test("refuses a body that breaks off", async () => {
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("reset")) });
-    await expect(readJsonBody(request(body), 10)).rejects.toThrow("it ended early");
+    await expect(readJsonBody(request(body), { maxBytes: 10 })).rejects.toThrow("it ended early");
   });
 });
 
 describe("a compressed body", () => {
   const text = JSON.stringify({ text: "日本語 ".repeat(1000) });
   const read = (bytes: Uint8Array, coding: string, maxBytes = 20_000) =>
-    readJsonBody(request(bytes as BodyInit, { "content-encoding": coding }), maxBytes);
+    readJsonBody(request(bytes as BodyInit, { "content-encoding": coding }), { maxBytes });
   const refused = (problem: string) => ({
     code: "malformed_body",
     message: expect.stringContaining(`Cannot read the request body: ${problem}`),
@@ -98,7 +104,7 @@ describe("a compressed body", () => {
     async (coding) => {
       const { body, sent } = slowly("{}");
       const coded = request(body, { "content-encoding": coding });
-      await expect(readJsonBody(coded, 100)).rejects.toMatchObject({
+      await expect(readJsonBody(coded, { maxBytes: 100 })).rejects.toMatchObject({
         code: "unsupported_coding",
         message:
           `Cannot read the request body: its Content-Encoding is "${coding}", and only ` +
@@ -121,16 +127,16 @@ describe("a compressed body", () => {
 
   test("that is nothing is an empty one", async () => {
     const whenEmpty = { none: true };
-    expect(await readJsonBody(request("", { "content-encoding": "gzip" }), 10, whenEmpty)).toBe(
-      whenEmpty,
-    );
+    expect(
+      await readJsonBody(request("", { "content-encoding": "gzip" }), { maxBytes: 10 }, whenEmpty),
+    ).toBe(whenEmpty);
     await expect(read(Buffer.from(""), "gzip")).rejects.toMatchObject(refused("it is empty"));
   });
 
   test("that breaks off says so", async () => {
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("reset")) });
     const broken = request(body, { "content-encoding": "gzip" });
-    await expect(readJsonBody(broken, 10)).rejects.toThrow("it ended early");
+    await expect(readJsonBody(broken, { maxBytes: 10 })).rejects.toThrow("it ended early");
   });
 
   test("holds no more than the limit, to the byte", async () => {

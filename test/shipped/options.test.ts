@@ -79,23 +79,14 @@ beforeAll(async () => {
   ];
   const rest = [
     ["--config", config, "--log-format", "json", "--profile-kernels"],
+    ["--allowed-hosts", "wisp.test", "--request-memory", "1M"],
     ["--chat-template", template, "--chat-family", "deepseek-v3"],
     ["--disable-activation-quantization", "--quantization-report"],
     ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
     ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
     // What servers of one device do anyway.
-    [
-      "--tp",
-      "1",
-      "--dp",
-      "1",
-      "--nnodes",
-      "1",
-      "--node-rank",
-      "0",
-      "--disaggregation-mode",
-      "null",
-    ],
+    ["--tp", "1", "--dp", "1", "--nnodes", "1", "--node-rank", "0"],
+    ["--disaggregation-mode", "null"],
     ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
     ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],
   ];
@@ -182,6 +173,14 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const from = (origin: string) => first.get("/v1/models", { ...KEY, origin });
     expect((await from("https://evil.example")).status).toBe(403);
     expect((await from("https://example.org")).status).toBe(200);
+  },
+  allowedHosts: async () => {
+    const by = async (host: string) => (await second.get("/v1/models", { host })).status;
+    expect([await by("wisp.test"), await by("evil.test")]).toEqual([200, 403]);
+  },
+  requestMemory: async () => {
+    const body = { text: "a".repeat(2 ** 20) };
+    expect((await second.post("/generate", body)).status).toBe(413);
   },
   maxRequestSize: async () => {
     const body = { text: "a".repeat(5000) };

@@ -18,6 +18,7 @@ export type EndpointOptions = Pick<
   | "maxBodyBytes"
   | "reasoningParser"
   | "requestDefaults"
+  | "requestMemory"
   | "servedModelName"
   | "toolCallParser"
   | "watchdogTimeout"

@@ -6,6 +6,8 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { AppOptions } from "../../server/app.ts";
 import { checkKeys } from "../../server/guard/auth.ts";
+import { EVERY_HOST, isHostName, isLoopback } from "../../server/guard/hosts.ts";
+import { EVERY_ORIGIN } from "../../server/guard/origins.ts";
 import { OptionError, type OptionTable, type OptionValues } from "./option_parser.ts";
 
 const ACCESS = "Access";
@@ -31,8 +33,16 @@ export const ACCESS_OPTIONS = {
     flags: ["--allowed-origins"],
     kind: "strings",
     value: "ORIGIN",
-    defaultText: "all",
-    help: "pages that may use the server from a browser, such as https://example.org; the server refuses pages of other origins",
+    defaultText: "the server's own",
+    help: "pages that may use the server from a browser, such as https://example.org; * is every page. The server refuses pages of other origins; programs that are no browsers have none",
+    group: ACCESS,
+  },
+  allowedHosts: {
+    flags: ["--allowed-hosts"],
+    kind: "strings",
+    value: "NAME",
+    defaultText: "localhost and addresses in numbers",
+    help: "names by which clients ask for a server without a key, such as that of the proxy before it; * is every name. Where only this machine reaches the server it refuses requests by other names, else those of browsers",
     group: ACCESS,
   },
   maxRequestSize: {
@@ -42,6 +52,15 @@ export const ACCESS_OPTIONS = {
     min: 1,
     defaultText: "64M",
     help: "size of a request's body at most; larger ones are refused with 413",
+    group: ACCESS,
+  },
+  requestMemory: {
+    flags: ["--request-memory"],
+    kind: "bytes",
+    value: "BYTES",
+    min: 1,
+    defaultText: "512M",
+    help: "memory that the bodies of all requests may take together while they are read, parsed and answered; a request that finds no room is refused with 503, one that never would with 413",
     group: ACCESS,
   },
 } as const satisfies OptionTable;
@@ -58,50 +77,80 @@ export function requireUsableAccess(options: AccessOptions): void {
     const message = cause.message.replace(name, `option ${ACCESS_OPTIONS[name].flags[0]}`);
     throw new OptionError(message, { cause });
   }
-  const wrong = options.allowedOrigins?.find((origin) => !isOrigin(origin));
-  if (wrong !== undefined) {
-    const flag = ACCESS_OPTIONS.allowedOrigins.flags[0];
-    throw new OptionError(
-      `Cannot use option ${flag} ${wrong}: it is no origin, such as https://example.org`,
-    );
-  }
+  requireEach(options, "allowedOrigins", isOrigin, "it is no origin, such as https://example.org");
+  const problem = "it is no name of a host, such as example.org, without scheme and port";
+  requireEach(options, "allowedHosts", (name) => name === EVERY_HOST || isHostName(name), problem);
 }
+
+function requireEach(
+  options: AccessOptions,
+  key: "allowedOrigins" | "allowedHosts",
+  isRight: (text: string) => boolean,
+  problem: string,
+): void {
+  const wrong = options[key]?.find((text) => !isRight(text));
+  if (wrong === undefined) return;
+  throw new OptionError(`Cannot use option ${ACCESS_OPTIONS[key].flags[0]} ${wrong}: ${problem}`);
+}
+
+/** What pages of a browser's extension are of. */
+const EXTENSION = /^[a-z][a-z-]*-extension:\/\/[\w-]+$/;
 
 /** What browsers send: scheme, host and port, the latter where it is not the scheme's own. */
 function isOrigin(text: string): boolean {
-  return text === "null" || (URL.canParse(text) && new URL(text).origin === text);
+  if (text === EVERY_ORIGIN || text === "null" || EXTENSION.test(text)) return true;
+  return URL.canParse(text) && new URL(text).origin === text;
 }
 
 /** The part of the app's options that these are. */
-export function accessOf(
-  options: AccessOptions,
-): Pick<AppOptions, "apiKey" | "adminApiKey" | "allowedOrigins" | "maxBodyBytes"> {
-  const { apiKey, adminApiKey, allowedOrigins, maxRequestSize } = options;
+export type AccessOfApp = Pick<
+  AppOptions,
+  | "apiKey"
+  | "adminApiKey"
+  | "allowedOrigins"
+  | "allowedHosts"
+  | "listensOn"
+  | "maxBodyBytes"
+  | "requestMemory"
+>;
+
+/** @param host What the server listens on. */
+export function accessOf(options: AccessOptions, host: string): AccessOfApp {
+  const { apiKey, adminApiKey, allowedOrigins, allowedHosts } = options;
+  const { maxRequestSize, requestMemory } = options;
   return {
     apiKey,
     adminApiKey,
     allowedOrigins,
+    allowedHosts,
+    listensOn: host,
     ...(maxRequestSize !== undefined && { maxBodyBytes: maxRequestSize }),
+    ...(requestMemory !== undefined && { requestMemory }),
   };
 }
 
 /** Who may use the server, as a sentence for its log. */
 export function describeAccess(
-  { apiKey }: AccessOptions,
+  { apiKey, allowedOrigins }: AccessOptions,
   host: string,
 ): { readonly isOpen: boolean; readonly text: string } {
-  const isLocal = isLoopback(host);
-  if (apiKey !== undefined)
+  if (apiKey !== undefined) {
     return { isOpen: false, text: "Clients must show the key of --api-key" };
-  if (isLocal) return { isOpen: false, text: "No key is asked for; only this machine is served" };
-  return {
-    isOpen: true,
-    text: `every client that reaches ${host} may use this server: --api-key asks for a key`,
-  };
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
+  }
+  const ask = "--api-key asks for a key";
+  if (!isLoopback(host)) {
+    return { isOpen: true, text: `every client that reaches ${host} may use this server: ${ask}` };
+  }
+  if (allowedOrigins?.includes(EVERY_ORIGIN)) {
+    const text = "every page that a browser on this machine shows may use this server";
+    return { isOpen: true, text: `${text}: ${ask}` };
+  }
+  const pages =
+    allowedOrigins === undefined
+      ? "pages of other origins in its browsers may not"
+      : `of the pages in its browsers only those of ${allowedOrigins.join(", ")}`;
+  const text = `No key is asked for: programs on this machine may use the server, ${pages}`;
+  return { isOpen: false, text };
 }
 
 /** The values of options by the names of the wire, without those that are secrets. */

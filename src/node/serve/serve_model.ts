@@ -133,7 +133,7 @@ async function appOver(
       toolCallParser: options.toolCallParser,
       reasoningParser: options.reasoningParser,
       cacheReport: options.enableCacheReport,
-      ...accessOf(options),
+      ...accessOf(options, options.host),
       description: {
         ...describeOptions(LAUNCH_OPTIONS, options),
         model_path: engine.model.path,

@@ -4,7 +4,7 @@
  * @module
  */
 import { Fields } from "../../http/fields.ts";
-import { readJsonBody } from "../../http/read_body.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /**
@@ -12,10 +12,11 @@ import type { ServerContext } from "../server_context.ts";
  * them. The answer is empty, also when nothing of that id runs or neither is given.
  */
 export async function handleAbortRequest(
-  { engine, live, maxBodyBytes }: ServerContext,
+  context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  const { engine, live } = context;
+  const fields = new Fields(await readBody(context, request));
   const rid = fields.string("rid") || undefined;
   const abortAll = fields.boolean("abort_all") ?? false;
   fields.end();

@@ -8,11 +8,11 @@
 import type { GenerationChunk } from "../../generation.ts";
 import { flatError } from "../../http/error_response.ts";
 import { eventStream } from "../../http/event_stream.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import type { TokenLogprobs } from "../../logprobs.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import { type ChatBody, readChatBody } from "../fields/chat_request.ts";
 import { GenerationGroup } from "../generation_group.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 import { AnswerParser } from "../wire/answer_parser.ts";
 import {
@@ -32,7 +32,7 @@ export async function handleChatCompletions(
   context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const json = await readJsonBody(request, context.maxBodyBytes);
+  const json = await readBody(context, request);
   const body = readChatBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
@@ -55,6 +55,7 @@ export async function handleChatCompletions(
         context.reportError(error, request);
         return { error: flatError(error) };
       },
+      ended: context.bodies.of(request).keep(),
     });
   }
 

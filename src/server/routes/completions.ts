@@ -6,10 +6,10 @@
 import type { GenerationChunk, GenerationEngine } from "../../generation.ts";
 import { flatError } from "../../http/error_response.ts";
 import { eventStream } from "../../http/event_stream.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import type { PromptLogprobs } from "../../logprobs.ts";
 import { type CompletionBody, readCompletionBody } from "../fields/completion_request.ts";
 import { GenerationGroup, type GroupChunk } from "../generation_group.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 import { wireUsage } from "../wire/usage.ts";
 import { wireCompletionLogprobs } from "../wire/wire_logprobs.ts";
@@ -20,7 +20,7 @@ export async function handleCompletions(
   context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const json = await readJsonBody(request, context.maxBodyBytes);
+  const json = await readBody(context, request);
   const body = readCompletionBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const echoes = await readEchoes(body, context.engine);
@@ -40,6 +40,7 @@ export async function handleCompletions(
         context.reportError(error, request);
         return { error: flatError(error) };
       },
+      ended: context.bodies.of(request).keep(),
     });
   }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import { CapacityError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { ServerContext } from "../server_context.ts";
 
@@ -11,6 +11,10 @@ import type { ServerContext } from "../server_context.ts";
 const POLL = 20;
 /** Seconds that a client may ask to wait. */
 const MAX_TIMEOUT = 3600;
+/** Clients that wait at once, as each looks at the engine again and again. */
+const MAX_WAITING = 16;
+/** How many do. */
+const waiting = new WeakMap<GenerationEngine, number>();
 
 /**
  * Answers in plain text: 200 when the cache is flushed, 400 while requests run or wait. With
@@ -25,13 +29,34 @@ export async function handleFlushCache(
   const deadline = performance.now() + 1000 * readTimeout(searchParams);
   const options = { stored: readStored(searchParams, engine) };
   let flushed = await engine.flushCache(options);
-  while (!flushed && performance.now() < deadline && !request.signal.aborted) {
-    await new Promise((resolve) => setTimeout(resolve, POLL));
-    flushed = await engine.flushCache(options);
+  if (!flushed && performance.now() < deadline) {
+    flushed = await inPlace(engine, async () => {
+      let isDone = false;
+      while (!isDone && performance.now() < deadline && !request.signal.aborted) {
+        await new Promise((resolve) => setTimeout(resolve, POLL));
+        isDone = await engine.flushCache(options);
+      }
+      return isDone;
+    });
   }
   return flushed
     ? new Response("Cache flushed.\n")
     : new Response("Cache not flushed: requests are running or queued.\n", { status: 400 });
+}
+
+/** @throws {CapacityError} when all places are taken. */
+async function inPlace<T>(engine: GenerationEngine, wait: () => Promise<T>): Promise<T> {
+  const others = waiting.get(engine) ?? 0;
+  if (others >= MAX_WAITING) {
+    const state = `all ${MAX_WAITING} are taken until the engine is idle`;
+    throw new CapacityError("places to wait for a flush", MAX_WAITING, state);
+  }
+  waiting.set(engine, others + 1);
+  try {
+    return await wait();
+  } finally {
+    waiting.set(engine, waiting.get(engine)! - 1);
+  }
 }
 
 function readStored(search: URLSearchParams, { model }: GenerationEngine): boolean {

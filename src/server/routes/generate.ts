@@ -6,10 +6,10 @@
 import type { FinishReason, GenerationChunk } from "../../generation.ts";
 import { generateErrorBody } from "../../http/error_response.ts";
 import { eventStream, JsonText } from "../../http/event_stream.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import type { LogprobOptions } from "../../logprobs.ts";
 import { readGenerateBody } from "../fields/generate_request.ts";
 import { GenerationGroup } from "../generation_group.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 import { GrowingJsonNumbers, GrowingJsonText } from "../wire/growing_json.ts";
 import { WireLogprobs } from "../wire/wire_logprobs.ts";
@@ -18,7 +18,7 @@ import { asClientWrote } from "../wire/wire_names.ts";
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
-  const json = await readJsonBody(request, context.maxBodyBytes);
+  const json = await readBody(context, request);
   const body = readGenerateBody(json, context);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
@@ -42,6 +42,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
         context.reportError(error, request);
         return generateErrorBody(error);
       },
+      ended: context.bodies.of(request).keep(),
     });
   }
 

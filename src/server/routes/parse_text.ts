@@ -6,7 +6,6 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import { Fields, outOfRange, requireString } from "../../http/fields.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import {
   createMessageParser,
   type MessageEvent,
@@ -15,16 +14,18 @@ import {
 import { REASONING_PARSERS } from "../../text/reasoning/formats.ts";
 import { TOOL_CALL_PARSERS } from "../../text/tool_calls/formats.ts";
 import { readToolNames } from "../fields/tool_fields.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
 export async function handleParseFunctionCall(
-  { forms, maxBodyBytes }: ServerContext,
+  context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  const fields = new Fields(await readBody(context, request));
   const text = requireString(fields.value("text"), "text");
   const tools = readToolNames(fields);
-  const toolCalls = readForm(fields, "tool_call_parser", TOOL_CALL_PARSERS) ?? forms.toolCalls;
+  const toolCalls =
+    readForm(fields, "tool_call_parser", TOOL_CALL_PARSERS) ?? context.forms.toolCalls;
   fields.end();
   if (toolCalls === undefined) throw missing("tool_call_parser", "--tool-call-parser");
 
@@ -45,12 +46,13 @@ export async function handleParseFunctionCall(
 }
 
 export async function handleSeparateReasoning(
-  { forms, maxBodyBytes }: ServerContext,
+  context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const fields = new Fields(await readJsonBody(request, maxBodyBytes));
+  const fields = new Fields(await readBody(context, request));
   const text = requireString(fields.value("text"), "text");
-  const reasoning = readForm(fields, "reasoning_parser", REASONING_PARSERS) ?? forms.reasoning;
+  const reasoning =
+    readForm(fields, "reasoning_parser", REASONING_PARSERS) ?? context.forms.reasoning;
   fields.end();
   if (reasoning === undefined) throw missing("reasoning_parser", "--reasoning-parser");
 

@@ -5,20 +5,20 @@
  */
 import { UnsupportedError } from "../../errors.ts";
 import { Fields, outOfRange } from "../../http/fields.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import type { TraceOptions } from "../../profile.ts";
 import type { ProfileControl, ProfileRequest } from "../observe/profile_control.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
 const ACTIVITIES = ["CPU", "GPU"] as const;
 
 /** Profiles that end by themselves after `num_steps` are written without `/stop_profile`. */
 export async function handleStartProfile(
-  { profiles, maxBodyBytes }: ServerContext,
+  context: ServerContext,
   request: Request,
 ): Promise<Response> {
-  const control = requireControl(profiles, request);
-  const body = request.method === "GET" ? {} : await readJsonBody(request, maxBodyBytes, {});
+  const control = requireControl(context.profiles, request);
+  const body = request.method === "GET" ? {} : await readBody(context, request, { whenEmpty: {} });
   await control.start(readProfileRequest(new Fields(body)));
   return new Response("Start profiling.\n");
 }

@@ -6,11 +6,11 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { ModelDescription, TokenizeRequest } from "../../generation.ts";
 import { Fields, present, requireIds, requireList, requireString } from "../../http/fields.ts";
-import { readJsonBody } from "../../http/read_body.ts";
 import { readMessages } from "../fields/chat_request.ts";
 import { IDLE_TOKENIZE_FIELDS } from "../fields/idle_fields.ts";
 import { readTemplateVariables } from "../fields/thinking_fields.ts";
 import { readShownTools } from "../fields/tool_fields.ts";
+import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 import { asClientWrote } from "../wire/wire_names.ts";
 
@@ -31,7 +31,7 @@ function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
 /** `prompt`, one or a list of them, or `messages` -> `tokens`, `count` and `max_model_len`. */
 export async function handleTokenize(context: ServerContext, request: Request): Promise<Response> {
   const { engine } = context;
-  const body = await readJsonBody(request, bodyLimit(context));
+  const body = await readBody(context, request, { maxBytes: bodyLimit(context) });
   const { requests, batch } = readTexts(body, context);
   const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
     (error: unknown) => {
@@ -93,7 +93,7 @@ export async function handleDetokenize(
   request: Request,
 ): Promise<Response> {
   const { engine } = context;
-  const fields = new Fields(await readJsonBody(request, bodyLimit(context)));
+  const fields = new Fields(await readBody(context, request, { maxBytes: bodyLimit(context) }));
   fields.string("model");
   const { lists, batch } = readTokens(fields, engine.model);
   const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;

@@ -95,7 +95,8 @@ describe("with a key", () => {
 
   test("a page can read the refusal", async () => {
     const headers = { origin: "https://page.test" };
-    const response = await setUp().app.request("/v1/models", { headers });
+    const { app } = setUp({ apiKey: KEY, allowedOrigins: [headers.origin] });
+    const response = await app.request("/v1/models", { headers });
     expect(response.status).toBe(401);
     expect(response.headers.get("access-control-allow-origin")).toBe("https://page.test");
   });

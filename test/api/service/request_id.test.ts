@@ -95,7 +95,7 @@ test.each([
   expect(reportError).toHaveBeenCalledExactlyOnceWith(error, id);
 });
 
-test.each([undefined, ["https://page.test"]])(
+test.each([[["*"]], [["https://page.test"]]])(
   "a page may read it (allowed origins: %j)",
   async (allowedOrigins) => {
     const app = createApp(new ScriptedEngine(), { allowedOrigins });

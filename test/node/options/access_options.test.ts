@@ -13,14 +13,22 @@ import { sendSignal, startCommand } from "../../support/package/run_command.ts";
 const parse = (...args: string[]) => parseOptions(ACCESS_OPTIONS, args).values;
 
 test("the options are those of the app", () => {
-  const args = ["--api-key", "a", "--admin-api-key", "b", "--max-request-size", "2K"];
-  expect(accessOf(parse(...args, "--allowed-origins", "https://a.test", "http://b.test"))).toEqual({
+  const keys = ["--api-key", "a", "--admin-api-key", "b"];
+  const sizes = ["--max-request-size", "2K", "--request-memory", "1M"];
+  const origins = ["--allowed-origins", "https://a.test", "http://b.test"];
+  const hosts = ["--allowed-hosts", "a.test", "*"];
+  expect(accessOf(parse(...keys, ...sizes, ...origins, ...hosts), "0.0.0.0")).toEqual({
     apiKey: "a",
     adminApiKey: "b",
     maxBodyBytes: 2048,
+    requestMemory: 2 ** 20,
     allowedOrigins: ["https://a.test", "http://b.test"],
+    allowedHosts: ["a.test", "*"],
+    listensOn: "0.0.0.0",
   });
-  expect(accessOf(parse())).not.toHaveProperty("maxBodyBytes");
+  for (const name of ["maxBodyBytes", "requestMemory"]) {
+    expect(accessOf(parse(), "::1")).not.toHaveProperty(name);
+  }
 });
 
 describe("before the start", () => {
@@ -33,7 +41,7 @@ describe("before the start", () => {
     expect(check).toThrow(`Cannot use option ${flag}: it must be visible ASCII characters`);
   });
 
-  test.each(["*", "page.test", "https://page.test/", "https://page.test:443", "HTTPS://page.test"])(
+  test.each(["page.test", "https://page.test/", "https://page.test:443", "HTTPS://page.test"])(
     "the origin %s is refused",
     (origin) => {
       const check = () => requireUsableAccess(parse("--allowed-origins", origin));
@@ -41,16 +49,36 @@ describe("before the start", () => {
     },
   );
 
-  test.each(["https://page.test", "http://localhost:5173", "null"])("%s is one", (origin) => {
+  test.each([
+    "https://page.test",
+    "http://localhost:5173",
+    "null",
+    "*",
+    "chrome-extension://abcdefghijklmnop",
+  ])("%s is one", (origin) => {
     requireUsableAccess(parse("--allowed-origins", origin));
+  });
+
+  test.each(["https://a.test", "a.test:80", "a b", "a/b", "@", ".", "*.a.test"])(
+    "the name %s is refused",
+    (name) => {
+      const check = () => requireUsableAccess(parse("--allowed-hosts", name));
+      expect(check).toThrow(`Cannot use option --allowed-hosts ${name}: it is no name of a host`);
+    },
+  );
+
+  test.each(["a.test", "A.test", "host", "10.0.0.1", "*"])("the name %s is one", (name) => {
+    requireUsableAccess(parse("--allowed-hosts", name));
   });
 });
 
 describe("who may use the server", () => {
   test.each([
-    ["127.0.0.1", undefined, false, "only this machine"],
-    ["localhost", undefined, false, "only this machine"],
-    ["::1", undefined, false, "only this machine"],
+    ["127.0.0.1", undefined, false, "programs on this machine may use the server, pages of other"],
+    ["127.0.0.9", undefined, false, "programs on this machine"],
+    ["localhost", undefined, false, "programs on this machine"],
+    ["::1", undefined, false, "programs on this machine"],
+    ["::ffff:127.0.0.1", undefined, false, "programs on this machine"],
     ["127.0.0.1.example.org", undefined, true, "every client that reaches 127.0.0.1.example.org"],
     ["0.0.0.0", undefined, true, "every client that reaches 0.0.0.0"],
     ["::", undefined, true, "every client that reaches ::"],
@@ -59,6 +87,19 @@ describe("who may use the server", () => {
     const access = describeAccess({ ...parse(), apiKey }, host);
     expect(access.isOpen).toBe(isOpen);
     expect(access.text).toContain(text);
+  });
+
+  test("of this machine's pages, by their origins", () => {
+    const at = (...origins: string[]) =>
+      describeAccess(parse("--allowed-origins", ...origins), "127.0.0.1");
+    expect(at("https://a.test", "https://b.test")).toEqual({
+      isOpen: false,
+      text:
+        "No key is asked for: programs on this machine may use the server, of the pages in its " +
+        "browsers only those of https://a.test, https://b.test",
+    });
+    expect(at("*").isOpen).toBe(true);
+    expect(at("*").text).toContain("every page that a browser on this machine shows may use");
   });
 });
 

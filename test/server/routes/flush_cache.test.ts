@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createApp } from "../../../src/server/app.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { errorMessage, post } from "../../support/server/http_client.ts";
+import { until } from "../../support/until.ts";
 
 const path = "/flush_cache";
 
@@ -24,6 +25,26 @@ test("a busy engine is left as it is, or waited for", async () => {
   const waiting = app.request(`${path}?timeout=30`);
   await busy.body!.cancel();
   expect((await waiting).status).toBe(200);
+});
+
+test("no more than 16 clients wait, and those that leave make room", async () => {
+  const engine = new ScriptedEngine();
+  const app = createApp(engine);
+  const sampling_params = { max_new_tokens: null, ignore_eos: true };
+  const busy = await post(app, "/generate", { text: "ab", sampling_params, stream: true });
+  const leaving = new AbortController();
+  const wait = (signal?: AbortSignal) =>
+    app.request(`${path}?timeout=30`, signal ? { signal } : undefined);
+  const first = Array.from({ length: 16 }, () => wait(leaving.signal));
+  await until(() => expect(engine.flushes.length).toBeGreaterThan(16));
+  const refused = await wait();
+  expect(refused.status).toBe(503);
+  expect(await errorMessage(refused)).toContain("all 16 are taken");
+  leaving.abort();
+  await Promise.all(first);
+  const last = wait();
+  await busy.body!.cancel();
+  expect((await last).status).toBe(200);
 });
 
 test.each(["x", "-1", "", "NaN", "1e9"])("timeout=%s is refused", async (timeout) => {
