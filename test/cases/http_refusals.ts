@@ -234,6 +234,22 @@ const ONCE: readonly HttpCase[] = [
     ...flat(403, "PermissionDeniedError", "pages of https://b.test may not use the server"),
   },
   {
+    name: "a page of any other origin, where none is allowed",
+    path: "/v1/models",
+    headers: { origin: "https://b.test" },
+    ...flat(403, "PermissionDeniedError", "pages of https://b.test may not use the server"),
+  },
+  {
+    name: "a browser's GET that would change the server",
+    path: "/flush_cache",
+    headers: { "user-agent": "Mozilla/5.0" },
+    ...flat(
+      405,
+      "MethodNotAllowedError",
+      "it changes the server, which browsers may do by POST only",
+    ),
+  },
+  {
     name: "a server that stops",
     path: CHAT,
     body: { messages },

@@ -82,8 +82,8 @@ describe("/v1/models", () => {
   });
 });
 
-describe("CORS", () => {
-  const app = createApp(new ScriptedEngine());
+describe("CORS, where every origin is allowed", () => {
+  const app = createApp(new ScriptedEngine(), { allowedOrigins: ["*"] });
   const origin = "https://page.test";
 
   test("a preflight allows any origin, method and header", async () => {
