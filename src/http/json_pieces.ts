@@ -11,6 +11,9 @@
 /** How deep lists and objects may lie in each other: what walks through values calls itself as often. */
 export const MAX_DEPTH = 512;
 
+/** Bytes of one string, which is read at once: no text that a model could take comes near. */
+export const MAX_STRING = 16 * 1024 * 1024;
+
 /** Bytes of text, and of memory for its values, that are read at once: a few milliseconds. */
 const PIECE_BYTES = 128 * 1024;
 const PIECE_MEMORY = 384 * 1024;
@@ -145,6 +148,9 @@ class JsonPieces {
       let escapes = 0;
       while (bytes[quote - 1 - escapes] === BACKSLASH) escapes++;
       if (escapes % 2 === 1 && quote < bytes.length) continue;
+      if (quote - begin > MAX_STRING + 1) {
+        throw unread(`it has a string of more than ${MAX_STRING} bytes`);
+      }
       this.#at = Math.min(quote + 1, bytes.length);
       this.#memory += STRING + CHARACTER * (quote - begin - 1);
       return;

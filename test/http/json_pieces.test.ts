@@ -10,7 +10,7 @@ import {
   tuple,
 } from "fast-check";
 import { describe, expect, test } from "vitest";
-import { JsonError, MAX_DEPTH, parseJsonPieces } from "../../src/http/json_pieces.ts";
+import { JsonError, MAX_DEPTH, MAX_STRING, parseJsonPieces } from "../../src/http/json_pieces.ts";
 
 /** Far more than a piece of text has. */
 const LONG = 300_000;
@@ -156,6 +156,14 @@ test("the memory is told before the values are made", () => {
   }).toThrow(enough);
   // One piece more than was refused, of 8 MB.
   expect(told).toBeLessThan(1_000_000 + 512 * 1024);
+});
+
+test("a string may be as long as it may, and no longer", () => {
+  const longest = `["${"x".repeat(MAX_STRING)}"]`;
+  expect((read(longest).value as readonly string[])[0]).toHaveLength(MAX_STRING);
+  const problem = "it has a string of more than 16777216 bytes";
+  expect(() => read(longest.replace("x", "xx"))).toThrow(problem);
+  expect(() => read(longest.slice(0, -2).replace("x", "xx"))).toThrow(problem);
 });
 
 test("bytes that are not UTF-8 are refused, a mark before the text is not", () => {
