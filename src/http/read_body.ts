@@ -5,6 +5,8 @@
  */
 import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
+import { JsonTextError } from "./json_part.ts";
+import { parseJson } from "./parse_json.ts";
 
 /**
  * Reads the whole body as one JSON value.
@@ -29,17 +31,10 @@ export async function readJsonBody(
   const bytes = isPlain ? sent : await decode(sent, format, maxBytes);
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw malformed("it is not UTF-8", cause);
-  }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw malformed(`it is not JSON: ${(cause as Error).message}`, cause);
-  }
+  return parseJson(bytes, request.signal).catch((cause: unknown) => {
+    if (cause instanceof JsonTextError) throw malformed(cause.message, cause.cause);
+    throw request.signal.aborted ? clientLeft() : cause;
+  });
 }
 
 /** @throws {HttpError} `wrong_content_type` when the header is absent or names anything but JSON. */
@@ -71,7 +66,7 @@ async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array
   if (Number(request.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array(0);
   return readAll(request.body, maxBytes, (cause) => {
-    if (request.signal.aborted) throw new DOMException("The client left", "AbortError");
+    if (request.signal.aborted) throw clientLeft();
     throw malformed("it ended early", cause);
   });
 }
@@ -119,6 +114,10 @@ function concatenate(pieces: readonly Uint8Array[], length: number): Uint8Array 
     offset += piece.length;
   }
   return bytes;
+}
+
+function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
 }
 
 function malformed(problem: string, cause?: unknown): HttpError {
