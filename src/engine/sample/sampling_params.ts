@@ -105,11 +105,14 @@ export function requireFewerAtLeast({ minNewTokens }: Sampling, maxNewTokens: nu
   );
 }
 
+/** Items or characters of a value that an error shows. */
+const MAX_SHOWN = 60;
+
 /** Short, whatever the value is. */
 function shown(value: unknown): string {
-  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (Array.isArray(value) && value.length > MAX_SHOWN) return `a list of ${value.length}`;
   const text = String(value);
-  return text.length <= 60 ? text : `${text.slice(0, 60)}...`;
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}...`;
 }
 
 function readStops(params: SamplingParams, refuse: Refuse): readonly string[] {

@@ -12,8 +12,10 @@ import { isLongJson } from "../../request_limits.ts";
 export const MAX_NAME_UNITS = 1024;
 /** Messages of a chat, with their parts and calls counted too. */
 export const MAX_MESSAGE_ITEMS = 16_384;
-/** Tools of a request, and structures or triggers of a structural tag. */
+/** Tools of a request. */
 export const MAX_TOOLS = 1024;
+/** Texts or lists of tokens that one request has tokenized or detokenized. */
+export const MAX_TEXTS = 1024;
 
 /** @throws {InvalidRequestError} when a name is too long. */
 export function requireName(value: unknown, path: string): string {
@@ -28,6 +30,12 @@ export function readName(fields: Fields, field: string): string | undefined {
   return value === undefined ? undefined : requireName(value, fields.path(field));
 }
 
+/** @throws {InvalidRequestError} when a list has more items. */
+export function requireFew(list: readonly unknown[], path: string, most: number): void {
+  if (list.length <= most) return;
+  throw new InvalidRequestError(`${path} must be at most ${most} items, got ${list.length}`, path);
+}
+
 /** The field as a list; undefined when it is absent. */
 export function readShortList(
   fields: Fields,
@@ -35,9 +43,8 @@ export function readShortList(
   most: number,
 ): readonly unknown[] | undefined {
   const list = fields.list(field);
-  if (list === undefined || list.length <= most) return list;
-  const path = fields.path(field);
-  throw new InvalidRequestError(`${path} must be at most ${most} items, got ${list.length}`, path);
+  if (list !== undefined) requireFew(list, fields.path(field), most);
+  return list;
 }
 
 /** @throws {InvalidRequestError} when the value's JSON is longer than that. */

@@ -334,7 +334,7 @@ describe("the request", () => {
       body: `{"messages":${messages},"tools":[${tool}],"tool_choice":"required"}`,
     });
     expect(response.status).toBe(400);
-    expect(await errorMessage(response)).toContain("nests too deep");
+    expect(await errorMessage(response)).toContain("it nests deeper than 512 levels");
     expect(engine.requests).toEqual([]);
   });
 

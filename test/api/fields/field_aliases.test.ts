@@ -117,7 +117,7 @@ describe.each([CHAT, COMPLETIONS])("%s", (path) => {
     const body = `{"guided_json":${deep},"guided_regex":"a",${JSON.stringify(BODIES[path]).slice(1)}`;
     const response = await post(createApp(new ScriptedEngine()), path, body);
     expect(response.status).toBe(400);
-    expect(await errorMessage(response)).toContain("it nests too deep");
+    expect(await errorMessage(response)).toContain("it nests deeper than 512 levels");
   });
 });
 
