@@ -33,7 +33,10 @@ export class ContextLengthError extends InvalidRequestError {
 }
 
 /** What has a fixed size and can be full. */
-export type LimitedResource = "pages of the KV cache" | "places in the request queue";
+export type LimitedResource =
+  | "pages of the KV cache"
+  | "places in the request queue"
+  | "memory for grammars";
 
 /** A fixed-size resource is full. The same request may succeed later. */
 export class CapacityError extends EngineError {

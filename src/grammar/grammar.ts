@@ -76,6 +76,11 @@ export class CompiledGrammar {
     return this.#automatonBytes + this.#configurations.bytes;
   }
 
+  /** Forgets what was found out while it was followed; it is found out again when it is needed. */
+  forget(): void {
+    this.#configurations.forget();
+  }
+
   /** A matcher at the beginning of a text. */
   createMatcher(): GrammarMatcher {
     const [configurations, masks, vocabulary] = [
