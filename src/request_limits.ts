@@ -18,6 +18,26 @@ export const MAX_CONSTRAINT_UNITS = 2 ** 20;
 /** UTF-16 units of the JSON of `tools`, and of `templateVariables`. */
 export const MAX_TEMPLATE_UNITS = 2 ** 20;
 
+/** Objects and arrays inside of each other in JSON that is walked through. */
+export const MAX_JSON_DEPTH = 512;
+
+/** Whether JSON nests deeper than it may. Of what is no JSON it says something or other. */
+export function nestsTooDeep(json: string): boolean {
+  if (json.length <= MAX_JSON_DEPTH) return false;
+  let depth = 0;
+  let isQuoted = false;
+  for (let i = 0; i < json.length; i++) {
+    const mark = json[i]!;
+    if (isQuoted && mark === "\\") i++;
+    else if (mark === '"') isQuoted = !isQuoted;
+    else if (isQuoted) continue;
+    else if (mark === "[" || mark === "{") depth++;
+    else if (mark === "]" || mark === "}") depth--;
+    if (depth > MAX_JSON_DEPTH) return true;
+  }
+  return false;
+}
+
 /** Whether stop strings are few and short enough; it looks at no more than may be there. */
 export function areFewStops(stops: readonly string[]): boolean {
   if (stops.length > MAX_STOPS) return false;
@@ -28,8 +48,8 @@ export function areFewStops(stops: readonly string[]): boolean {
 export const STOPS_RULE = `at most ${MAX_STOPS} strings of ${MAX_STOP_UNITS} characters in all`;
 
 /**
- * Whether the JSON of a value has more than so many UTF-16 units, escapes and all but one digit of
- * each number not counted. It stops where that is certain, and works without recursion.
+ * Whether the JSON of a value has more than so many UTF-16 units; of escapes, numbers and words one
+ * is counted. It stops where that is certain, and works without recursion.
  */
 export function isLongJson(value: unknown, units: number): boolean {
   const waiting = [value];
@@ -44,7 +64,7 @@ export function isLongJson(value: unknown, units: number): boolean {
       const names = Array.isArray(next) ? undefined : Object.keys(next);
       const items: readonly unknown[] =
         names === undefined ? (next as unknown[]) : Object.values(next);
-      left -= 2 + items.length;
+      left -= 1 + Math.max(1, items.length);
       if (left < 0) return true;
       for (const name of names ?? []) left -= name.length + 3;
       for (const item of items) waiting.push(item);

@@ -4,8 +4,10 @@
  * @module
  */
 
+import { MAX_JSON_DEPTH } from "../request_limits.ts";
+
 /** Objects and arrays inside of each other. */
-export const MAX_DEPTH = 512;
+export const MAX_DEPTH = MAX_JSON_DEPTH;
 
 export const QUOTE = 0x22;
 export const COMMA = 0x2c;

@@ -17,7 +17,7 @@ function read(options: MessageParserOptions, text: string, size: number) {
     const parser = createMessageParser({ ...options, newId: () => "id" });
     for (let from = 0; from < text.length; from += size) {
       parser.push(text.slice(from, from + size));
-      for (const reader of add.mock.contexts) readers.add(reader);
+      for (const reader of add.mock.contexts) readers.add(reader as PieceReader);
       add.mockClear();
     }
     parser.end();

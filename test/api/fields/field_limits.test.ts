@@ -37,8 +37,8 @@ const CHAT_FIELDS: readonly [string, (size: number) => object, number, string][]
     "parts and calls",
     (size) => ({
       messages: [
-        { role: "user", content: parts(size - 12) },
         { role: "assistant", tool_calls: many(10, (i) => called(String(i))) },
+        { role: "user", content: parts(size - 12) },
       ],
     }),
     16_384,
@@ -63,13 +63,13 @@ const CHAT_FIELDS: readonly [string, (size: number) => object, number, string][]
   ["tool", (size) => ({ tools: [tool("f".repeat(size))] }), 1024, "tools[0].function.name must be"],
   [
     "tools' JSON",
-    (size) => ({ tools: [tool("f", { description: "d".repeat(size - 47) })] }),
+    (size) => ({ tools: [tool("f", { description: "d".repeat(size - 44) })] }),
     2 ** 20,
     "tools must be at most 1048576 characters of JSON",
   ],
   [
     "chat_template_kwargs",
-    (size) => ({ chat_template_kwargs: { a: "b".repeat(size - 9) } }),
+    (size) => ({ chat_template_kwargs: { a: "b".repeat(size - 8) } }),
     2 ** 20,
     "chat_template_kwargs must be at most 1048576 characters of JSON",
   ],
@@ -125,10 +125,10 @@ describe("texts to parse", () => {
     const lengths: number[] = [];
     const map = vi.spyOn(Array.prototype, "map").mockImplementation(function (
       this: unknown[],
-      ...[each, self]
+      each,
     ) {
       lengths.push(this.length);
-      return Array.from(this, each, self);
+      return Array.from(this, (item, i) => each(item, i, this));
     });
     const response = await post(app, "/parse_function_call", { tools, text }).finally(() =>
       map.mockRestore(),
