@@ -37,8 +37,9 @@ const CHAT_FIELDS: readonly [string, (size: number) => object, number, string][]
     "parts and calls",
     (size) => ({
       messages: [
+        { role: "user", content: parts(size - 13) },
         { role: "assistant", tool_calls: many(10, (i) => called(String(i))) },
-        { role: "user", content: parts(size - 12) },
+        { role: "user", content: "b" },
       ],
     }),
     16_384,
