@@ -120,6 +120,15 @@ export class PieceReader {
   /** Takes `text` if it is next, or the part of it that the end of the text leaves, else nothing. */
   *take(text: string): Reading<boolean> {
     const start = this.#position;
+    this.#settle();
+    const from = start - (this.#starts[this.#current] ?? 0);
+    const piece = this.#pieces[this.#current] ?? "";
+    if (piece.length - from >= text.length) {
+      const isNext = piece.startsWith(text, from);
+      this.#examined += isNext ? text.length : 1;
+      if (isNext) this.#position += text.length;
+      return isNext;
+    }
     for (let i = 0; i < text.length; i++) {
       if ((yield* this.peek()) !== text[i]) {
         if (!this.atEnd) this.rewind(start);

@@ -42,6 +42,8 @@ const HEXADECIMAL: ReadonlyMap<string, number> = new Map([
   ["U", 8],
 ]);
 const WORD = /[\w.+-]/;
+/** Characters of a string that are written one by one: halves of pairs may be cut apart. */
+const SPECIAL = /[\\'"\ud800-\udfff]/;
 /** Lists and dictionaries inside of each other. */
 const MAX_DEPTH = 64;
 /** Digits of a number in another base than ten: writing one in ten takes a time of their square. */
@@ -128,6 +130,8 @@ function* convertString(reader: PieceReader, write: Write): Reading<void> {
   const end = isLong ? quote.repeat(3) : quote;
   write('"');
   for (;;) {
+    const letters = reader.takeUntil(SPECIAL);
+    if (letters !== "") write(quoted(letters));
     const character = yield* reader.peek();
     if (character === undefined) return;
     if (character === quote && (yield* reader.take(end))) break;
