@@ -37,6 +37,7 @@ export type LimitedResource =
   | "pages of the KV cache"
   | "places in the request queue"
   | "memory for requests"
+  | "memory for grammars"
   | "places to wait for a flush";
 
 /** A fixed-size resource is full. The same request may succeed later. */

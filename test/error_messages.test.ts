@@ -39,6 +39,7 @@ const BUILDERS: readonly string[] = [
 /** Errors of which only the state reaches a caller, in the message of the error they become. */
 const STATES: Readonly<Record<string, string>> = {
   TrafficError: "the benchmark counts such reasons and writes them behind its own sentence",
+  JsonTextError: "an HttpError says it of a body",
   PassingError: "a DownloadError says it when no try is left",
   SyntaxError: "a CheckpointError or a GrammarError says it of a file or a text",
   TemplateRefusal: "words of the chat template, which an InvalidRequestError says",

@@ -5,6 +5,7 @@
  */
 
 import type { Constraint, ConstraintKind } from "../generation.ts";
+import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
 import {
   type Configuration,
@@ -73,6 +74,11 @@ export class CompiledGrammar {
   /** Memory, masks left out, roughly. It grows with use up to a limit. */
   get bytes(): number {
     return this.#automatonBytes + this.#configurations.bytes;
+  }
+
+  /** Forgets what was found out while it was followed; it is found out again when it is needed. */
+  forget(): void {
+    this.#configurations.forget();
   }
 
   /** A matcher at the beginning of a text. */
@@ -154,7 +160,12 @@ export class GrammarCompiler {
    * enforced exactly, satisfied by no text or beyond a limit.
    */
   compile({ kind, source, thinking }: Constraint): CompiledGrammar {
-    const { frontEnds, vocabulary, limits = {}, maxSourceLength = 2 ** 20 } = this.#options;
+    const {
+      frontEnds,
+      vocabulary,
+      limits = {},
+      maxSourceLength = MAX_CONSTRAINT_UNITS,
+    } = this.#options;
     const key = JSON.stringify([kind, source, thinking]);
     let grammar = this.#grammars.get(key);
     if (grammar === undefined) {

@@ -8,6 +8,7 @@ import type { BodyShare } from "./body_memory.ts";
 import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
 import { JsonError, parseJsonPieces } from "./json_pieces.ts";
+import { othersTurn } from "./others_turn.ts";
 
 export interface BodyLimits {
   /** A larger body is refused as soon as it is known to be larger; the rest is not read. */
@@ -67,7 +68,7 @@ async function parse(
   let piece = next();
   if (!piece.done) {
     const rest = async () => {
-      for (; !piece.done; piece = next()) await new Promise((resolve) => setTimeout(resolve));
+      for (; !piece.done; piece = next()) await othersTurn();
     };
     await (share === undefined ? rest() : share.inTurn(rest));
   }

@@ -14,6 +14,8 @@ import {
   type StartGrammarThread,
 } from "../engine/grammar/remote_grammar_service.ts";
 
+/** Four times what sequences hold of grammars at most: compiling one takes some as well. */
+const MAX_HEAP_MB = 2048;
 /** Where the built worker lies, seen from the package's entries and from the files they share. */
 const PLACES = ["./grammar_worker.js", "../grammar_worker.js"];
 
@@ -29,11 +31,22 @@ export const workerGrammarService: CreateGrammarService = (model) => {
   return new RemoteGrammarService(model, grammarThread(url));
 };
 
-/** @param url The built `grammar_worker.ts`. */
-export function grammarThread(url: URL): StartGrammarThread {
+/**
+ * @param url The built `grammar_worker.ts`.
+ * @param maxHeapMb Heap of the thread at most: it ends where its grammars take more, and the process
+ * does not.
+ */
+export function grammarThread(
+  url: URL,
+  { maxHeapMb = MAX_HEAP_MB }: { readonly maxHeapMb?: number } = {},
+): StartGrammarThread {
   return ({ onAnswers, onEnd }) => {
     // Flags of this process may be such that a thread refuses them.
-    const worker = new Worker(url, { execArgv: [], name: "grammars" });
+    const worker = new Worker(url, {
+      execArgv: [],
+      name: "grammars",
+      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb },
+    });
     worker.on("message", (answers: readonly GrammarAnswer[]) => onAnswers(answers));
     worker.on("error", (error) => onEnd(`its thread failed: ${error.message}`));
     worker.on("exit", () => onEnd("its thread has ended"));

@@ -10,6 +10,7 @@
 
 import { InvalidRequestError } from "../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../generation.ts";
+import { MAX_JSON_DEPTH, nestsTooDeep } from "../request_limits.ts";
 import type { CallIds } from "./families.ts";
 import { isRecord } from "./tokenizer_config.ts";
 
@@ -122,6 +123,10 @@ export function checkArguments(messages: readonly ChatMessage[]): void {
   for (const [index, { tool_calls: calls = [] }] of messages.entries()) {
     for (const [position, call] of calls.entries()) {
       const field = `messages[${index}].tool_calls[${position}].function.arguments`;
+      if (nestsTooDeep(call.function.arguments)) {
+        const problem = `it nests deeper than ${MAX_JSON_DEPTH} levels`;
+        throw new InvalidRequestError(`Cannot read ${field}: ${problem}`, field);
+      }
       let args: unknown;
       try {
         args = parseArguments(call.function.arguments);

@@ -20,6 +20,7 @@ export class PieceReader {
   #position = 0;
   #length = 0;
   #ended = false;
+  #examined = 0;
 
   add(text: string): void {
     if (text === "") return;
@@ -43,6 +44,11 @@ export class PieceReader {
     return this.#ended && this.#position === this.#length;
   }
 
+  /** Characters that were looked at, each as often as it was. */
+  get examined(): number {
+    return this.#examined;
+  }
+
   /** Goes back, to no further than where `forget` was called last. */
   rewind(position: number): void {
     this.#position = position;
@@ -52,6 +58,8 @@ export class PieceReader {
   /** Lets go of what has been read. */
   forget(): void {
     this.#settle();
+    // Not piece by piece: all that remain are moved.
+    if (this.#current * 2 < this.#pieces.length) return;
     this.#pieces.splice(0, this.#current);
     this.#starts.splice(0, this.#current);
     this.#current = 0;
@@ -75,6 +83,7 @@ export class PieceReader {
       yield;
     }
     this.#settle();
+    this.#examined++;
     return this.#pieces[this.#current]![this.#position - this.#starts[this.#current]!];
   }
 
@@ -92,19 +101,36 @@ export class PieceReader {
 
   /** Takes what is here, without waiting, up to the first of the characters, which stays unread. */
   takeUntil(characters: RegExp): string {
-    const start = this.#position;
-    const here = this.takeAll();
-    const found = here.search(characters);
-    if (found < 0) return here;
-    this.rewind(start + found);
-    return here.slice(0, found);
+    this.#settle();
+    let taken = "";
+    for (; this.#current < this.#pieces.length; this.#current++) {
+      const piece = this.#pieces[this.#current]!.slice(
+        this.#position - this.#starts[this.#current]!,
+      );
+      const found = piece.search(characters);
+      const length = found < 0 ? piece.length : found;
+      this.#examined += length;
+      this.#position += length;
+      taken += piece.slice(0, length);
+      if (found >= 0) break;
+    }
+    return taken;
   }
 
   /** Takes `text` if it is next, or the part of it that the end of the text leaves, else nothing. */
   *take(text: string): Reading<boolean> {
     const start = this.#position;
-    for (const character of text.split("")) {
-      if ((yield* this.peek()) !== character) {
+    this.#settle();
+    const from = start - (this.#starts[this.#current] ?? 0);
+    const piece = this.#pieces[this.#current] ?? "";
+    if (piece.length - from >= text.length) {
+      const isNext = piece.startsWith(text, from);
+      this.#examined += isNext ? text.length : 1;
+      if (isNext) this.#position += text.length;
+      return isNext;
+    }
+    for (let i = 0; i < text.length; i++) {
+      if ((yield* this.peek()) !== text[i]) {
         if (!this.atEnd) this.rewind(start);
         return false;
       }
@@ -132,12 +158,17 @@ export class PieceReader {
   /** Takes characters as long as they match. */
   *takeWhile(pattern: RegExp): Reading<string> {
     let taken = "";
-    for (;;) {
-      const character = yield* this.peek();
-      if (character === undefined || !pattern.test(character)) return taken;
-      taken += character;
-      this.skip();
+    while ((yield* this.peek()) !== undefined) {
+      const piece = this.#pieces[this.#current]!;
+      const from = this.#position - this.#starts[this.#current]!;
+      let to = from;
+      while (to < piece.length && pattern.test(piece[to]!)) to++;
+      this.#examined += to - from;
+      this.#position += to - from;
+      taken += piece.slice(from, to);
+      if (to < piece.length) break;
     }
+    return taken;
   }
 
   /** Takes white space and returns what follows it, unread. */

@@ -1,3 +1,6 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type {
   GrammarModel,
@@ -23,6 +26,7 @@ import {
   heavyPattern,
   heavyTokens,
 } from "../support/engines/heavy_grammar.ts";
+import { until } from "../support/until.ts";
 
 const tokens = heavyTokens();
 const model: GrammarModel = { tokens, endTokens: [END], vocabularySize: tokens.size + 50 };
@@ -151,8 +155,20 @@ describe("grammars in a worker thread", () => {
   });
 });
 
+test("a grammar that takes all memory of the thread ends the thread and not the process", async () => {
+  const hungry = pathToFileURL(join(fileURLToPath(new URL(".", worker.url)), "hungry.mjs"));
+  const body = "const kept = []; for (;;) kept.push(Array.from({ length: 1e5 }, () => ({})));";
+  writeFileSync(
+    hungry,
+    `import { parentPort } from "node:worker_threads"; parentPort.on("message", () => { ${body} });`,
+  );
+  const service = new RemoteGrammarService(model, grammarThread(hungry, { maxHeapMb: 32 }));
+  onTestFinished(() => service.close());
+  await expect(service.open(regex("a"))).rejects.toThrow(/its thread failed: .*memory/);
+});
+
 describe("a worker thread that is gone", () => {
-  test("fails the calls that wait for it and those that come later", async () => {
+  test("fails its sessions, and the next one has another thread", async () => {
     const { start, threads } = watchedThreads(worker.url);
     const service = new RemoteGrammarService(model, start);
     const quick = await service.open(regex("a*"));
@@ -162,10 +178,17 @@ describe("a worker thread that is gone", () => {
     for (const outcome of await failed) {
       expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(WorkerError) });
     }
-    await expect(service.open(regex("a"))).rejects.toThrow("its thread has ended");
+    await expect(quick.advance([])).rejects.toThrow("its thread has ended");
+    expect(await walk(service, regex("ab"), "ab")).toHaveLength(3);
     await expect(quick.advance([])).rejects.toThrow(WorkerError);
     quick.close();
-    expect(threads).toHaveLength(1);
+    expect(threads).toHaveLength(2);
+    threads[1]!.terminate();
+    await until(() => walk(service, regex("ab"), "ab"));
+    expect(threads).toHaveLength(3);
+    service.close();
+    await expect(service.open(regex("a"))).rejects.toThrow("the grammar service is closed");
+    expect(threads).toHaveLength(3);
   });
 
   test("says why it could not start", async () => {

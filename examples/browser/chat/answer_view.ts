@@ -11,6 +11,9 @@ import { MAX_ROUNDS } from "./answer.ts";
 import { type AssistantTurn, type Round, type TurnStats, textOf } from "./conversation.ts";
 import { showCode, showMarkdown } from "./markdown.ts";
 
+/** Levels of JSON that are indented. */
+const MAX_INDENTED = 64;
+
 export interface AnswerActions {
   readonly regenerate: () => void;
 }
@@ -154,13 +157,24 @@ class RoundView {
     this.#reasoning.toggleAttribute("data-live", isThinking);
     setText(this.#summary, isThinking ? "Thinking" : "Thoughts");
     showMarkdown(this.#thoughts, reasoning);
-    if (json) showCode(this.#content, JSON.stringify(JSON.parse(content), null, 2), "json");
+    if (json) showCode(this.#content, indentedJson(content), "json");
     else showMarkdown(this.#content, content);
     // There is a handful of calls at most, and they change until they have run.
     this.#calls.replaceChildren(...calls.map(callCard));
     this.#calls.hidden = calls.length === 0;
     this.#pending.hidden = !isRunning || isThinking || content !== "" || calls.length > 0;
   }
+}
+
+/** JSON with a line for each part; as it is where it nests so deep that lines would be mostly space. */
+function indentedJson(text: string): string {
+  let depth = 0;
+  for (const [bracket] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/gs)) {
+    if (bracket === "[" || bracket === "{") depth++;
+    else if (bracket === "]" || bracket === "}") depth--;
+    if (depth > MAX_INDENTED) return text;
+  }
+  return JSON.stringify(JSON.parse(text), null, 2);
 }
 
 function callCard(call: Round["calls"][number]): HTMLLIElement {

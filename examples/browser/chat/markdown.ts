@@ -14,10 +14,43 @@ import { element, fill } from "../app/dom.ts";
 /** What each block of a container was made from, to leave alone what has not changed. */
 const blocks = new WeakMap<Element, string[]>();
 
-/** Shows `source` in `container`; of a text that has grown, only its end is made anew. */
+/** Texts that could not be drawn as Markdown, by where they are shown. */
+const undrawn = new WeakMap<Element, string>();
+/** Blocks and spans inside of each other: a page's layout has a stack too. */
+const MAX_DEPTH = 64;
+/** A line of more quotes and lists than that, for which the lexer takes a time of their square. */
+const DEEP_LINE = /^(?:[ \t]*(?:>|(?:[*+-]|\d{1,9}[.)])[ \t])){65}/m;
+
+/**
+ * Shows `source` in `container`; of a text that has grown, only its end is made anew. What nests too
+ * deep for the lexer or for a page is shown as it is: it may be in a chat that is kept, and the page
+ * has to open with it.
+ */
 export function showMarkdown(container: Element, source: string): void {
+  const before = undrawn.get(container);
+  if (before !== undefined && source.startsWith(before)) {
+    showPlain(container, source);
+    return;
+  }
+  undrawn.delete(container);
+  try {
+    drawMarkdown(container, source);
+  } catch {
+    undrawn.set(container, source);
+    showPlain(container, source);
+  }
+}
+
+function showPlain(container: Element, source: string): void {
+  blocks.delete(container);
+  fill(container, element("p", { class: "plain" }, source));
+}
+
+function drawMarkdown(container: Element, source: string): void {
+  if (DEEP_LINE.test(source)) throw tooDeep();
   // Models end lines where they mean a new one.
   const tokens = shown(lexer(source, { gfm: true, breaks: true }));
+  requireShallow(tokens);
   const before = blocks.get(container) ?? [];
   const now = tokens.map(({ raw }) => raw);
   let same = 0;
@@ -25,6 +58,31 @@ export function showMarkdown(container: Element, source: string): void {
   while (container.childNodes.length > same) container.lastChild!.remove();
   for (const token of tokens.slice(same)) container.append(block(token));
   blocks.set(container, now);
+}
+
+/** Without recursion, as nothing is known of their depth. */
+function requireShallow(tokens: readonly Token[]): void {
+  let level: readonly Token[] = tokens;
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) throw tooDeep();
+    level = level.flatMap(partsOf);
+  }
+}
+
+function tooDeep(): RangeError {
+  return new RangeError("Cannot draw the text: it nests too deep");
+}
+
+function partsOf(token: Token): readonly Token[] {
+  const { tokens = [], items = [], header = [], rows = [] } = token as Parts;
+  return [...tokens, ...items, ...[header, ...rows].flat().flatMap((cell) => cell.tokens)];
+}
+
+interface Parts {
+  readonly tokens?: readonly Token[];
+  readonly items?: readonly Token[];
+  readonly header?: readonly Tokens.TableCell[];
+  readonly rows?: readonly (readonly Tokens.TableCell[])[];
 }
 
 /** Tokens that are something to be seen. No extension has added others to marked's own. */

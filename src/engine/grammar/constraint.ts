@@ -13,6 +13,8 @@ import {
 import { type GrammarBackend, requireSupported } from "../../grammar/constraints/backends.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
+import { GrammarError } from "../../grammar/grammar_error.ts";
+import { MAX_CONSTRAINT_UNITS } from "../../request_limits.ts";
 
 /** Stands for the schema that every JSON value fits. */
 const ANY_JSON = "$$ANY$$";
@@ -21,6 +23,7 @@ const ANY_JSON = "$$ANY$$";
  * @returns `undefined` when any text will do.
  * @throws {InvalidRequestError} when more than one constraint is given, or one of another type or
  * that the backend does not support.
+ * @throws {GrammarError} when it is longer than a constraint may be.
  */
 export function constraintOf(
   {
@@ -31,6 +34,8 @@ export function constraintOf(
   backend: GrammarBackend,
 ): Constraint | undefined {
   const given = givenConstraint(sampling);
+  // Here, as longer ones are not even to be copied for another thread.
+  requireShort(given ?? constraint);
   if (given === undefined) return constraint && { thinking, ...constraint };
   if (constraint !== undefined) {
     throw new InvalidRequestError(
@@ -40,6 +45,13 @@ export function constraintOf(
   }
   requireSupported(given.kind, backend);
   return { ...given, thinking };
+}
+
+function requireShort(constraint: Constraint | undefined): void {
+  if (constraint === undefined || constraint.source.length <= MAX_CONSTRAINT_UNITS) return;
+  throw new GrammarError(
+    `Cannot use ${constraint.kind}: it is longer than ${MAX_CONSTRAINT_UNITS}`,
+  );
 }
 
 function givenConstraint(params: SamplingParams): Constraint | undefined {

@@ -31,6 +31,7 @@ export interface GrammarSession {
    *
    * @throws {GrammarError} when one is not allowed, or following them is beyond a limit; so does the
    * promise reject.
+   * @throws {CapacityError} when the grammars of all sessions take too much memory.
    */
   advance(tokens: readonly number[]): NextTokens | Promise<NextTokens>;
   /** Forgets the sequence; nothing may be asked any more. What is still unknown is given up. */
@@ -41,10 +42,12 @@ export interface GrammarService {
   /**
    * A session at the beginning of a text.
    *
+   * @param signal Gives the session up that is not open yet; the promise then rejects.
    * @throws {GrammarError} (as a rejection) when the constraint is malformed, not supported, or
    * cannot be enforced exactly.
+   * @throws {CapacityError} (as a rejection) when the grammars of all sessions take too much memory.
    */
-  open(constraint: Constraint): Promise<GrammarSession>;
+  open(constraint: Constraint, signal?: AbortSignal): Promise<GrammarSession>;
   /** Frees what the service holds; nothing may be asked any more. */
   close(): void;
 }

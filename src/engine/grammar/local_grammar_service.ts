@@ -9,6 +9,7 @@ import { type CompiledGrammar, type Constraint, GrammarCompiler } from "../../gr
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../../grammar/masks/grammar_vocabulary.ts";
 import type { GrammarMatcher } from "../../grammar/matcher.ts";
+import { GrammarMemory, MAX_HELD_BYTES } from "./grammar_memory.ts";
 import type {
   GrammarModel,
   GrammarService,
@@ -24,7 +25,9 @@ export interface LocalGrammarOptions {
    * Resolves when other work of this thread had a turn. Default: timers, sockets and the GPU's
    * answers.
    */
-  readonly othersTurn?: () => Promise<void>;
+  readonly othersTurn?: (() => Promise<void>) | undefined;
+  /** Bytes of the grammars that sessions hold together. Default 512 MiB. */
+  readonly maxHeldBytes?: number | undefined;
 }
 
 const timersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
@@ -32,6 +35,7 @@ const timersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
 export class LocalGrammarService implements GrammarService {
   readonly #createCompiler: () => GrammarCompiler;
   readonly #othersTurn: () => Promise<void>;
+  readonly #memory: GrammarMemory;
   #compiler: GrammarCompiler | undefined;
   /** Grammars that there is a session of, or was. */
   readonly #known = new WeakSet<CompiledGrammar>();
@@ -39,19 +43,24 @@ export class LocalGrammarService implements GrammarService {
   /** @param createCompiler Called for the first constraint: preparing a vocabulary takes a while. */
   constructor(
     createCompiler: () => GrammarCompiler,
-    { othersTurn = timersTurn }: LocalGrammarOptions = {},
+    { othersTurn = timersTurn, maxHeldBytes = MAX_HELD_BYTES }: LocalGrammarOptions = {},
   ) {
     this.#createCompiler = createCompiler;
     this.#othersTurn = othersTurn;
+    this.#memory = new GrammarMemory(maxHeldBytes);
   }
 
   async open(constraint: Constraint): Promise<GrammarSession> {
     const startedAt = performance.now();
     this.#compiler ??= this.#createCompiler();
     const grammar = this.#compiler.compile(constraint);
+    const matcher = grammar.createMatcher();
+    this.#memory.hold(grammar);
     const isCached = this.#known.has(grammar);
     this.#known.add(grammar);
-    return new LocalGrammarSession(grammar.createMatcher(), {
+    return new LocalGrammarSession(matcher, {
+      leave: () => this.#memory.leave(grammar),
+      checkMemory: () => this.#memory.check(),
       compilation: { isCached, seconds: (performance.now() - startedAt) / 1000 },
       words: this.#compiler.words,
       othersTurn: this.#othersTurn,
@@ -63,7 +72,12 @@ export class LocalGrammarService implements GrammarService {
   }
 }
 
-interface LocalSessionOptions extends Required<LocalGrammarOptions> {
+interface LocalSessionOptions {
+  /** Gives the grammar back. */
+  readonly leave: () => void;
+  /** Throws when grammars have grown beyond their memory. */
+  readonly checkMemory: () => void;
+  readonly othersTurn: () => Promise<void>;
   readonly compilation: GrammarCompilation;
   /** 32-bit words of a mask. */
   readonly words: number;
@@ -82,6 +96,7 @@ class LocalGrammarSession implements GrammarSession {
   }
 
   advance(tokens: readonly number[]): NextTokens | Promise<NextTokens> {
+    this.#options.checkMemory();
     for (const token of tokens) {
       if (this.#matcher.accept(token)) continue;
       throw new GrammarError(`Cannot go on: the grammar does not allow token ${token} here`);
@@ -106,6 +121,7 @@ class LocalGrammarSession implements GrammarSession {
   }
 
   close(): void {
+    if (!this.#isClosed) this.#options.leave();
     this.#isClosed = true;
   }
 }

@@ -1,6 +1,8 @@
 /**
  * Grammars followed in another thread, so that no schema and no mask delays other requests.
  *
+ * Sessions of a thread that has ended fail; later ones have another.
+ *
  * @module
  */
 import { WorkerError } from "../../errors.ts";
@@ -8,18 +10,14 @@ import type { Constraint } from "../../grammar/grammar.ts";
 import { flatTokens } from "../../grammar/masks/flat_tokens.ts";
 import { errorOf } from "../remote/error_data.ts";
 import { Outbox } from "../remote/outbox.ts";
+import { grammarsFull } from "./grammar_memory.ts";
 import type {
   FlatGrammarModel,
   GrammarAnswer,
   GrammarCall,
   GrammarQuestion,
 } from "./grammar_messages.ts";
-import type {
-  GrammarModel,
-  GrammarService,
-  GrammarSession,
-  NextTokens,
-} from "./grammar_service.ts";
+import type { GrammarModel, GrammarService, GrammarSession } from "./grammar_service.ts";
 
 /** A thread in which `serveGrammars` runs. */
 export interface GrammarThread {
@@ -43,53 +41,97 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
+/** Bytes of the constraints that wait to be compiled. */
+const MAX_WAITING_BYTES = 64 * 2 ** 20;
+
 export class RemoteGrammarService implements GrammarService {
   readonly #model: FlatGrammarModel;
   readonly #start: StartGrammarThread;
-  readonly #calls = new Outbox<GrammarCall>((calls) => this.#thread?.send(calls));
-  #thread: GrammarThread | undefined;
-  /** Why nothing can be asked any more. */
-  #failure: WorkerError | undefined;
+  /** The thread that new sessions go to; the next one starts another where it has ended. */
+  #link: GrammarLink | undefined;
+  #isClosed = false;
   #sessionCount = 0;
-  /** Who waits for an answer, by session. */
-  readonly #waiting = new Map<number, Waiting>();
+  #waitingBytes = 0;
 
-  /** @param start Called for the first constraint. */
+  /** @param start Called for the first constraint, and for the first one behind the end of a thread. */
   constructor({ tokens, ...model }: GrammarModel, start: StartGrammarThread) {
     // Takes some 20 ms, which are better spent before there are requests.
     this.#model = { ...model, tokens: flatTokens(tokens) };
     this.#start = start;
   }
 
-  async open(constraint: Constraint): Promise<GrammarSession> {
+  async open(constraint: Constraint, signal?: AbortSignal): Promise<GrammarSession> {
     const session = ++this.#sessionCount;
+    const bytes = 2 * constraint.source.length;
+    if (this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      throw grammarsFull(this.#waitingBytes + bytes, MAX_WAITING_BYTES);
+    }
     // What cannot be sent fails here, and not beside what other sequences ask.
     const copy = structuredClone(constraint);
-    const answer = await this.#ask({ type: "open", session, constraint: copy });
-    return {
-      compilation: (answer as Extract<GrammarAnswer, { type: "opened" }>).compilation,
-      advance: (tokens) => this.#advance(session, tokens),
-      close: () => this.#leave(session),
-    };
+    const link = this.#currentLink();
+    const leave = () => link.leave(session);
+    this.#waitingBytes += bytes;
+    signal?.addEventListener("abort", leave);
+    try {
+      const answer = await link.ask({ type: "open", session, constraint: copy });
+      return {
+        compilation: (answer as Extract<GrammarAnswer, { type: "opened" }>).compilation,
+        advance: async (tokens) => {
+          const next = await link.ask({ type: "advance", session, tokens });
+          return (next as Extract<GrammarAnswer, { type: "next" }>).next;
+        },
+        close: leave,
+      };
+    } finally {
+      this.#waitingBytes -= bytes;
+      signal?.removeEventListener("abort", leave);
+    }
   }
 
   close(): void {
-    this.#end("the grammar service is closed");
+    this.#isClosed = true;
+    this.#link?.end("the grammar service is closed");
   }
 
-  async #advance(session: number, tokens: readonly number[]): Promise<NextTokens> {
-    const answer = await this.#ask({ type: "advance", session, tokens });
-    return (answer as Extract<GrammarAnswer, { type: "next" }>).next;
+  #currentLink(): GrammarLink {
+    if (this.#isClosed) throw lost("the grammar service is closed");
+    if (this.#link === undefined || this.#link.hasEnded) {
+      this.#link = new GrammarLink(this.#start, this.#model);
+    }
+    return this.#link;
+  }
+}
+
+/** One thread, from its start to its end. */
+class GrammarLink {
+  readonly #calls = new Outbox<GrammarCall>((calls) => this.#thread?.send(calls));
+  #thread: GrammarThread | undefined;
+  /** Why nothing can be asked any more. */
+  #failure: WorkerError | undefined;
+  /** Who waits for an answer, by session. */
+  readonly #waiting = new Map<number, Waiting>();
+
+  constructor(start: StartGrammarThread, model: FlatGrammarModel) {
+    try {
+      this.#thread = start({
+        onAnswers: (answers) => {
+          for (const answer of answers) this.#take(answer);
+        },
+        onEnd: (problem) => this.end(problem),
+      });
+    } catch (cause) {
+      this.end((cause as Error).message, cause);
+      return;
+    }
+    this.#calls.add({ type: "model", model });
   }
 
-  #leave(session: number): void {
-    this.#settle(session)?.reject(new WorkerError("Cannot go on: the sequence has left"));
-    if (this.#failure === undefined) this.#calls.add({ type: "close", session });
+  get hasEnded(): boolean {
+    return this.#failure !== undefined;
   }
 
-  #ask(question: GrammarQuestion): Promise<GrammarAnswer> {
+  ask(question: GrammarQuestion): Promise<GrammarAnswer> {
     return new Promise((resolve, reject) => {
-      if (this.#failure === undefined && this.#thread === undefined) this.#launch();
       if (this.#failure !== undefined) throw this.#failure;
       this.#waiting.set(question.session, { resolve, reject });
       if (this.#waiting.size === 1) this.#thread?.setAwaited?.(true);
@@ -97,19 +139,18 @@ export class RemoteGrammarService implements GrammarService {
     });
   }
 
-  #launch(): void {
-    try {
-      this.#thread = this.#start({
-        onAnswers: (answers) => {
-          for (const answer of answers) this.#take(answer);
-        },
-        onEnd: (problem) => this.#end(problem),
-      });
-    } catch (cause) {
-      this.#end((cause as Error).message, cause);
-      return;
-    }
-    this.#calls.add({ type: "model", model: this.#model });
+  leave(session: number): void {
+    this.#settle(session)?.reject(new WorkerError("Cannot go on: the sequence has left"));
+    if (this.#failure === undefined) this.#calls.add({ type: "close", session });
+  }
+
+  end(problem: string, cause?: unknown): void {
+    if (this.#failure !== undefined) return;
+    const failure = lost(problem, cause);
+    this.#failure = failure;
+    for (const session of [...this.#waiting.keys()]) this.#settle(session)?.reject(failure);
+    this.#thread?.terminate();
+    this.#thread = undefined;
   }
 
   #take(answer: GrammarAnswer): void {
@@ -125,13 +166,8 @@ export class RemoteGrammarService implements GrammarService {
       this.#thread?.setAwaited?.(false);
     return waiting;
   }
+}
 
-  #end(problem: string, cause?: unknown): void {
-    if (this.#failure !== undefined) return;
-    const failure = new WorkerError(`Cannot follow a grammar: ${problem}`, { cause });
-    this.#failure = failure;
-    for (const session of [...this.#waiting.keys()]) this.#settle(session)?.reject(failure);
-    this.#thread?.terminate();
-    this.#thread = undefined;
-  }
+function lost(problem: string, cause?: unknown): WorkerError {
+  return new WorkerError(`Cannot follow a grammar: ${problem}`, { cause });
 }

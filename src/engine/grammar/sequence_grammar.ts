@@ -53,7 +53,7 @@ export class SequenceGrammar {
   #session: GrammarSession | undefined;
   #compilation: GrammarCompilation | undefined;
   #mask: Uint32Array | undefined;
-  #isClosed = false;
+  readonly #leaving = new AbortController();
 
   constructor(options: SequenceGrammarOptions) {
     this.#options = options;
@@ -64,6 +64,10 @@ export class SequenceGrammar {
     return this.#mask;
   }
 
+  get #isClosed(): boolean {
+    return this.#leaving.signal.aborted;
+  }
+
   /** How the constraint was compiled, once it is. */
   get compilation(): GrammarCompilation | undefined {
     return this.#compilation;
@@ -72,10 +76,15 @@ export class SequenceGrammar {
   /**
    * Compiles the constraint.
    *
-   * @throws {GrammarError} as a rejection.
+   * @throws {GrammarError | CapacityError} as a rejection.
    */
   async open(service: GrammarService, constraint: Constraint): Promise<void> {
-    const session = await service.open(constraint);
+    const opening = service.open(constraint, this.#leaving.signal);
+    const session = await opening.catch((error: unknown) => {
+      if (this.#isClosed) return undefined;
+      throw error;
+    });
+    if (session === undefined) return;
     this.#compilation = session.compilation;
     if (this.#isClosed) session.close();
     else this.#session = session;
@@ -110,7 +119,7 @@ export class SequenceGrammar {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.#leaving.abort();
     this.#mask = undefined;
     this.#session?.close();
     this.#session = undefined;

@@ -23,7 +23,8 @@ import {
   SLICE_MS,
 } from "./local_grammar_service.ts";
 
-export interface ServeGrammarsOptions extends Required<LocalGrammarOptions> {
+export interface ServeGrammarsOptions extends LocalGrammarOptions {
+  readonly othersTurn: () => Promise<void>;
   /** Sends what the other side's `onAnswers` takes. */
   readonly send: (answers: readonly GrammarAnswer[], transfer: ArrayBuffer[]) => void;
 }
@@ -43,8 +44,9 @@ class GrammarServer {
   readonly #answers: Outbox<GrammarAnswer>;
   readonly #sessions = new Map<number, GrammarSession>();
   #service: GrammarService | undefined;
-  /** What is still to be compiled. */
-  #opening: OpenQuestion[] = [];
+  /** What is still to be compiled, by session. */
+  readonly #opening = new Map<number, OpenQuestion>();
+  #isOpening = false;
 
   constructor(options: ServeGrammarsOptions) {
     this.#options = options;
@@ -57,12 +59,14 @@ class GrammarServer {
         this.#service = localGrammarService(unflattened(call.model), this.#options);
         break;
       case "open":
-        if (this.#opening.push(call) === 1) this.#openAll();
+        this.#opening.set(call.session, call);
+        if (!this.#isOpening) this.#openAll();
         break;
       case "advance":
         this.#reply(call.session, this.#advance(call));
         break;
       case "close":
+        this.#opening.delete(call.session);
         this.#sessions.get(call.session)?.close();
         this.#sessions.delete(call.session);
         break;
@@ -71,15 +75,17 @@ class GrammarServer {
 
   /** Opens one after another, with turns for masks in between; in one turn what takes no time. */
   async #openAll(): Promise<void> {
-    while (this.#opening.length > 0) {
+    this.#isOpening = true;
+    while (this.#opening.size > 0) {
       await this.#options.othersTurn();
       const until = performance.now() + SLICE_MS;
-      do {
-        const question = this.#opening[0]!;
-        this.#reply(question.session, this.#open(question));
-        this.#opening.shift();
-      } while (this.#opening.length > 0 && performance.now() < until);
+      for (const [session, question] of this.#opening) {
+        this.#opening.delete(session);
+        this.#reply(session, this.#open(question));
+        if (performance.now() >= until) break;
+      }
     }
+    this.#isOpening = false;
   }
 
   async #open({ session, constraint }: OpenQuestion): Promise<GrammarAnswer> {

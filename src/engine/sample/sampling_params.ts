@@ -6,6 +6,13 @@
 import type { PenaltyStrengths } from "../../../kernels/sampling/adjust.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import type { SamplingParams } from "../../generation.ts";
+import {
+  areFewStops,
+  MAX_LOGIT_BIASES,
+  MAX_STOP_TOKENS,
+  MAX_STOPS,
+  STOPS_RULE,
+} from "../../request_limits.ts";
 import type { RowSampling } from "./sampled_row.ts";
 
 /** Completion tokens of a request that does not say. */
@@ -48,7 +55,7 @@ export function resolveSampling(
   { vocabularySize, seed }: { readonly vocabularySize: number; readonly seed: number },
 ): Sampling {
   const refuse: Refuse = (field, rule) => {
-    throw new InvalidRequestError(`${field} must be ${rule}, got ${String(params[field])}`, field);
+    throw new InvalidRequestError(`${field} must be ${rule}, got ${shown(params[field])}`, field);
   };
   const { maxNewTokens, minNewTokens = 0, temperature = 1, topP = 1, topK = -1, minP = 0 } = params;
   if (typeof maxNewTokens === "number" && !(isWhole(maxNewTokens) && maxNewTokens >= 0)) {
@@ -63,13 +70,7 @@ export function resolveSampling(
   if (!(topP > 0 && topP <= 1)) refuse("topP", "above 0 and at most 1");
   if (!(topK === -1 || (isWhole(topK) && topK >= 1))) refuse("topK", "-1 or at least 1");
   if (!(minP >= 0 && minP <= 1)) refuse("minP", "from 0 to 1");
-  const stop = typeof params.stop === "string" ? [params.stop] : (params.stop ?? []);
-  if (stop.some((text) => typeof text !== "string")) refuse("stop", "a string or strings");
   const isToken = (id: number) => isWhole(id) && id >= 0 && id < vocabularySize;
-  const stopTokenIds = new Set(params.stopTokenIds);
-  for (const id of stopTokenIds) {
-    if (!isToken(id)) refuse("stopTokenIds", `token ids below ${vocabularySize}`);
-  }
   const chosenSeed = params.seed ?? seed;
   if (!(isWhole(chosenSeed) && chosenSeed >= 0 && chosenSeed < 2 ** 32)) {
     refuse("seed", "a whole number from 0 to 4294967295");
@@ -85,12 +86,12 @@ export function resolveSampling(
     minP,
     penalties: readPenalties(params, refuse),
     logitBias: readLogitBias(params, isToken, vocabularySize),
-    stop: stop.filter((text) => text !== ""),
-    stopTokenIds,
+    stop: readStops(params, refuse),
+    stopTokenIds: readStopTokens(params, isToken, { vocabularySize, refuse }),
     ignoreEos: params.ignoreEos ?? false,
     noStopTrim: params.noStopTrim ?? false,
     skipSpecialTokens: params.skipSpecialTokens ?? true,
-    shownSpecialTokens: params.shownSpecialTokens ?? [],
+    shownSpecialTokens: readShownTokens(params, refuse),
     seed: chosenSeed,
   };
 }
@@ -102,6 +103,46 @@ export function requireFewerAtLeast({ minNewTokens }: Sampling, maxNewTokens: nu
     `minNewTokens must be 0 or below maxNewTokens (${maxNewTokens}), got ${minNewTokens}`,
     "minNewTokens",
   );
+}
+
+/** Items or characters of a value that an error shows. */
+const MAX_SHOWN = 60;
+
+/** Short, whatever the value is. */
+function shown(value: unknown): string {
+  if (Array.isArray(value) && value.length > MAX_SHOWN) return `a list of ${value.length}`;
+  const text = String(value);
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}...`;
+}
+
+function readStops(params: SamplingParams, refuse: Refuse): readonly string[] {
+  const stop = typeof params.stop === "string" ? [params.stop] : (params.stop ?? []);
+  if (stop.length > MAX_STOPS) refuse("stop", STOPS_RULE);
+  if (stop.some((text) => typeof text !== "string")) refuse("stop", "a string or strings");
+  if (!areFewStops(stop)) refuse("stop", STOPS_RULE);
+  return stop.filter((text) => text !== "");
+}
+
+function readStopTokens(
+  { stopTokenIds = [] }: SamplingParams,
+  isToken: (id: number) => boolean,
+  { vocabularySize, refuse }: { readonly vocabularySize: number; readonly refuse: Refuse },
+): ReadonlySet<number> {
+  if (stopTokenIds.length > MAX_STOP_TOKENS) {
+    refuse("stopTokenIds", `at most ${MAX_STOP_TOKENS} token ids`);
+  }
+  if (!stopTokenIds.every(isToken)) refuse("stopTokenIds", `token ids below ${vocabularySize}`);
+  return new Set(stopTokenIds);
+}
+
+function readShownTokens(
+  { shownSpecialTokens = [] }: SamplingParams,
+  refuse: Refuse,
+): readonly string[] {
+  if (shownSpecialTokens.length > MAX_STOP_TOKENS) {
+    refuse("shownSpecialTokens", `at most ${MAX_STOP_TOKENS} names`);
+  }
+  return shownSpecialTokens;
 }
 
 /** Logits are divided by it, and then by the temperature: both together stay far from infinity. */
@@ -127,7 +168,14 @@ function readLogitBias(
   vocabularySize: number,
 ): ReadonlyMap<number, number> {
   const biases = new Map<number, number>();
-  for (const [key, bias] of Object.entries(logitBias)) {
+  const entries = Object.entries(logitBias);
+  if (entries.length > MAX_LOGIT_BIASES) {
+    throw new InvalidRequestError(
+      `logitBias must be at most ${MAX_LOGIT_BIASES} entries, got ${entries.length}`,
+      "logitBias",
+    );
+  }
+  for (const [key, bias] of entries) {
     const id = Number(key);
     const field = `logitBias[${key}]`;
     if (key.trim() === "" || !isToken(id)) {

@@ -3,18 +3,24 @@
  *
  * @module
  */
+import { type StopAutomaton, stopAutomaton } from "./stop_automaton.ts";
 
 export class StopStrings {
-  readonly #stops: readonly string[];
+  readonly #automaton: StopAutomaton | undefined;
   readonly #keep: boolean;
+  /** Where the text so far leads. */
+  #state = 0;
   /** Text that is not out yet: a suffix that begins some stop string. */
   #held = "";
   /** The stop string that was found. */
   matched: string | undefined;
 
-  /** @param keep Leaves the stop string itself in the text. */
+  /**
+   * @param stops None is empty.
+   * @param keep Leaves the stop string itself in the text.
+   */
   constructor(stops: readonly string[], keep = false) {
-    this.#stops = stops;
+    this.#automaton = stops.length === 0 ? undefined : stopAutomaton(stops);
     this.#keep = keep;
   }
 
@@ -24,20 +30,18 @@ export class StopStrings {
    * pieces the text comes in; of two that end together, the one listed first.
    */
   push(text: string): string {
-    if (this.#stops.length === 0 || this.matched !== undefined) return text;
+    const automaton = this.#automaton;
+    if (automaton === undefined || this.matched !== undefined) return text;
     const whole = this.#held + text;
-    let end = Number.POSITIVE_INFINITY;
-    for (const stop of this.#stops) {
-      const at = whole.indexOf(stop);
-      if (at < 0 || at + stop.length >= end) continue;
-      end = at + stop.length;
-      this.matched = stop;
-    }
-    if (this.matched !== undefined) {
+    for (let i = 0; i < text.length; i++) {
+      this.#state = automaton.step(this.#state, text.charCodeAt(i));
+      this.matched = automaton.found(this.#state);
+      if (this.matched === undefined) continue;
+      const end = this.#held.length + i + 1;
       this.#held = "";
       return whole.slice(0, this.#keep ? end : end - this.matched.length);
     }
-    const safe = whole.length - this.#heldLength(whole);
+    const safe = whole.length - automaton.depth(this.#state);
     this.#held = whole.slice(safe);
     return whole.slice(0, safe);
   }
@@ -46,17 +50,7 @@ export class StopStrings {
   flush(): string {
     const held = this.#held;
     this.#held = "";
+    this.#state = 0;
     return held;
-  }
-
-  /** Length of the longest suffix that is a proper prefix of a stop string. */
-  #heldLength(text: string): number {
-    let longest = 0;
-    for (const stop of this.#stops) {
-      for (let length = Math.min(stop.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(stop.slice(0, length))) longest = length;
-      }
-    }
-    return longest;
   }
 }

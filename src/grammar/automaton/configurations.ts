@@ -152,7 +152,11 @@ export class Configurations {
     this.#work = this.#maxWork;
     const kept = this.bytes <= this.#maxBytes ? this.bytes : 0;
     this.#mostBytes = kept + Math.max(OPERATION_BYTES, this.#maxBytes / 2);
-    if (this.bytes <= this.#maxBytes) return;
+    if (this.bytes > this.#maxBytes) this.forget();
+  }
+
+  /** Forgets everything; configurations that are in use stay as they are. Not within an operation. */
+  forget(): void {
     this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
     this.#known = new Map();
     this.#knownThreads = 0;

@@ -11,7 +11,8 @@
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../../generation.ts";
-import { type Fields, outOfRange, requireString } from "../../http/fields.ts";
+import { type Fields, outOfRange } from "../../http/fields.ts";
+import { requireName } from "./field_limits.ts";
 
 /** Tokens that `store_prefix` may be at least: a block of what is stored. */
 const MIN_STORED = 64;
@@ -77,7 +78,7 @@ function combine(salt: string | undefined, key: string | undefined): string | un
 
 /** An empty key would be a partition that its client takes for none. */
 function requireKey(value: unknown, path: string): string {
-  const key = requireString(value, path);
+  const key = requireName(value, path);
   if (key === "") throw new InvalidRequestError(`${path} cannot be empty`, path);
   return key;
 }

@@ -17,6 +17,7 @@ import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/messa
 import type { MessageForms, ServerContext } from "../server_context.ts";
 import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import { ItemLimit, MAX_MESSAGE_ITEMS, readName, requireName } from "./field_limits.ts";
 import {
   IDLE_CALLED_FUNCTION_FIELDS,
   IDLE_CHAT_FIELDS,
@@ -72,8 +73,8 @@ export function readChatBody(body: unknown, context: ServerContext): ChatBody {
   const tools = readTools(fields);
   const logprobs = readChatLogprobs(fields);
   const samples = readSampleCount(fields);
-  const modelName = fields.string("model") || servedModelName;
-  const requestId = fields.string("rid");
+  const modelName = readName(fields, "model") || servedModelName;
+  const requestId = readName(fields, "rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const templateVariables = readThinking(fields, { model, forms });
   const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
@@ -176,19 +177,21 @@ export function readMessages(fields: Fields): readonly ChatMessage[] {
   if (list === undefined)
     throw new InvalidRequestError("Cannot chat: messages is missing", "messages");
   if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
-  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`)));
+  const limit = new ItemLimit(MAX_MESSAGE_ITEMS, "messages, their parts and their tool_calls");
+  limit.take(list, "messages");
+  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`), limit));
 }
 
-function readMessage(fields: Fields): ChatMessage {
+function readMessage(fields: Fields, limit: ItemLimit): ChatMessage {
   fields.takeIdle(IDLE_MESSAGE_FIELDS);
   const role = readRole(fields);
   const message = present<ChatMessage>({
     role,
-    content: readContent(fields, role),
+    content: readContent(fields, role, limit),
     reasoning_content: readReasoning(fields, role),
-    name: fields.string("name"),
-    tool_calls: readToolCalls(fields, role),
-    tool_call_id: fields.string("tool_call_id"),
+    name: readName(fields, "name"),
+    tool_calls: readToolCalls(fields, role, limit),
+    tool_call_id: readName(fields, "tool_call_id"),
   });
   fields.end();
   return message;
@@ -208,13 +211,14 @@ function readRole(fields: Fields): string {
 }
 
 /** Parts are joined with one space. Only a user must have said something. */
-function readContent(fields: Fields, role: string): string | null {
+function readContent(fields: Fields, role: string, limit: ItemLimit): string | null {
   const value = fields.value("content");
   const path = fields.path("content");
   if (typeof value === "string") return value;
   if (value === undefined && role !== "user") return null;
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
   if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
+  limit.take(value, path);
   const texts = value.map((part, i) => {
     const at = `${path}[${i}]`;
     return readPart(fields.within(part, at), at);
@@ -251,7 +255,11 @@ function readPart(fields: Fields, path: string): string {
   return text;
 }
 
-function readToolCalls(fields: Fields, role: string): readonly ChatToolCall[] | undefined {
+function readToolCalls(
+  fields: Fields,
+  role: string,
+  limit: ItemLimit,
+): readonly ChatToolCall[] | undefined {
   const list = fields.list("tool_calls");
   if (list === undefined || list.length === 0) return undefined;
   const path = fields.path("tool_calls");
@@ -261,19 +269,20 @@ function readToolCalls(fields: Fields, role: string): readonly ChatToolCall[] | 
       path,
     );
   }
+  limit.take(list, path);
   return list.map((item, i) => readToolCall(fields.within(item, `${path}[${i}]`)));
 }
 
 function readToolCall(fields: Fields): ChatToolCall {
   const type = fields.string("type") ?? "function";
   if (type !== "function") throw outOfRange(fields.path("type"), '"function"', type);
-  const id = fields.string("id");
+  const id = readName(fields, "id");
   // Our own answers number their calls; in history the order says the same.
   fields.integer("index");
   fields.takeIdle(IDLE_TOOL_CALL_FIELDS);
   const called = fields.within(fields.value("function"), fields.path("function"));
   called.takeIdle(IDLE_CALLED_FUNCTION_FIELDS);
-  const name = requireString(called.value("name"), called.path("name"));
+  const name = requireName(called.value("name"), called.path("name"));
   const text = requireString(called.value("arguments"), called.path("arguments"));
   called.end();
   fields.end();

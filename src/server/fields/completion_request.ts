@@ -11,6 +11,7 @@ import type { IdentifiedRequests } from "../live_requests.ts";
 import type { ServerContext } from "../server_context.ts";
 import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import { readName } from "./field_limits.ts";
 import { IDLE_COMPLETION_FIELDS } from "./idle_fields.ts";
 import { type Prompt, readPromptField } from "./prompt_fields.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
@@ -57,10 +58,10 @@ export function readCompletionBody(body: unknown, context: ServerContext): Compl
     isMeasured: fields.boolean("log_metrics"),
     priority: fields.integer("priority"),
   };
-  const rid = fields.string("rid");
+  const rid = readName(fields, "rid");
   if (rid === "") throw new InvalidRequestError("rid cannot be empty", "rid");
   const ids = prompts.map((_, i) => (batch && rid !== undefined ? `${rid}_${i}` : rid));
-  const modelName = fields.string("model") || servedModelName;
+  const modelName = readName(fields, "model") || servedModelName;
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
   fields.end();

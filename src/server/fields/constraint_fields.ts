@@ -11,6 +11,7 @@ import type { SamplingParams } from "../../generation.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { MAX_TEXTS, MAX_UNITS } from "../../grammar/constraints/text_choice.ts";
 import { type Fields, isObject, outOfRange, requireString, wrongType } from "../../http/fields.ts";
+import { MAX_CONSTRAINT_UNITS } from "../../request_limits.ts";
 import { IDLE_STRUCTURED_OUTPUTS } from "./idle_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
 
@@ -27,6 +28,7 @@ type FormReader = (fields: Fields, name: string) => Form;
 function textReader(form: "jsonSchema" | "regex" | "ebnf" | "structuralTag"): FormReader {
   return (fields, name) => {
     const text = fields.string(name);
+    if (text) requireShortText(text, fields.path(name));
     return text ? { [form]: text } : {};
   };
 }
@@ -95,6 +97,12 @@ function readOne(fields: Fields, readers: Readonly<Record<string, FormReader>>):
   );
 }
 
+/** Here, as two forms are read to be compared. */
+function requireShortText(text: string, path: string): void {
+  if (text.length <= MAX_CONSTRAINT_UNITS) return;
+  throw outOfRange(path, `at most ${MAX_CONSTRAINT_UNITS} characters`, text);
+}
+
 /** Of what is no JSON the text itself, which the grammar refuses. */
 function readJson(text: string): unknown {
   try {
@@ -108,6 +116,7 @@ function readJson(text: string): unknown {
 function readSchema(fields: Fields, name: string): Form {
   const schema = fields.value(name);
   if (schema === undefined || schema === "") return {};
+  if (typeof schema === "string") requireShortText(schema, fields.path(name));
   if (typeof schema === "string" || typeof schema === "boolean") return { jsonSchema: schema };
   // Written once, however many answers are asked for.
   if (isObject(schema)) return { jsonSchema: jsonSource(schema, fields.path(name)) };

@@ -5,9 +5,10 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../../generation.ts";
-import { Fields, present, requireString, wrongType } from "../../http/fields.ts";
+import { Fields, present, wrongType } from "../../http/fields.ts";
 import type { ServerContext } from "../server_context.ts";
 import { readCacheSalts, readStorePrefix } from "./cache_fields.ts";
+import { requireName } from "./field_limits.ts";
 import { IDLE_GENERATE_FIELDS } from "./idle_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
@@ -124,7 +125,7 @@ function readRequestIds(
 }
 
 function readRequestId(value: unknown, path: string): string {
-  const id = requireString(value, path);
+  const id = requireName(value, path);
   if (id === "") throw new InvalidRequestError(`${path} cannot be empty`, path);
   return id;
 }

@@ -13,9 +13,17 @@ import {
   outOfRange,
   present,
   requireIds,
+  requireList,
   requireString,
   wrongType,
 } from "../../http/fields.ts";
+import {
+  areFewStops,
+  MAX_LOGIT_BIASES,
+  MAX_STOP_TOKENS,
+  MAX_STOPS,
+  STOPS_RULE,
+} from "../../request_limits.ts";
 import { readAnyForm, readForm } from "./constraint_fields.ts";
 import { IDLE_SAMPLING_FIELDS } from "./idle_fields.ts";
 import { readSampleCount } from "./samples.ts";
@@ -125,7 +133,11 @@ function readLogitBias(
   const path = fields.path("logit_bias");
   if (!isObject(value)) throw wrongType(path, "an object", value);
   const biases: Record<number, number> = {};
-  for (const [key, bias] of Object.entries(value)) {
+  const entries = Object.entries(value);
+  if (entries.length > MAX_LOGIT_BIASES) {
+    throw outOfRange(path, `an object of at most ${MAX_LOGIT_BIASES} entries`, value);
+  }
+  for (const [key, bias] of entries) {
     const id = /^\d{1,10}$/.test(key) ? Number(key) : vocabularySize;
     if (id >= vocabularySize) {
       throw outOfRange(path, `an object with token ids below ${vocabularySize} as names`, key);
@@ -148,8 +160,13 @@ function readStop(fields: Fields): string | readonly string[] | undefined {
   const value = fields.value("stop");
   if (value === undefined) return undefined;
   const path = fields.path("stop");
-  if (!Array.isArray(value)) return requireString(value, path);
-  return value.map((item, i) => requireString(item, `${path}[${i}]`));
+  const isList = Array.isArray(value);
+  if (isList && value.length > MAX_STOPS) throw outOfRange(path, STOPS_RULE, value);
+  const stops = isList
+    ? value.map((item, i) => requireString(item, `${path}[${i}]`))
+    : [requireString(value, path)];
+  if (!areFewStops(stops)) throw outOfRange(path, STOPS_RULE, value);
+  return isList ? stops : stops[0];
 }
 
 function readStopTokenIds(
@@ -158,5 +175,9 @@ function readStopTokenIds(
 ): readonly number[] | undefined {
   const value = fields.value("stop_token_ids");
   if (value === undefined) return undefined;
-  return requireIds(value, fields.path("stop_token_ids"), vocabularySize);
+  const path = fields.path("stop_token_ids");
+  if (requireList(value, path).length > MAX_STOP_TOKENS) {
+    throw outOfRange(path, `at most ${MAX_STOP_TOKENS} token ids`, value);
+  }
+  return requireIds(value, path, vocabularySize);
 }

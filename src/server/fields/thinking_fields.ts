@@ -7,9 +7,11 @@
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ModelDescription } from "../../generation.ts";
 import { type Fields, isObject, outOfRange, wrongType } from "../../http/fields.ts";
+import { MAX_TEMPLATE_UNITS } from "../../request_limits.ts";
 import { parsersOf } from "../../text/family_parsers.ts";
 import { thinkingOf } from "../../text/message_parser.ts";
 import type { MessageForms } from "../server_context.ts";
+import { requireShortJson } from "./field_limits.ts";
 
 export interface ThinkingFieldsOptions {
   readonly model: ModelDescription;
@@ -56,8 +58,9 @@ export function readThinking(
 export function readTemplateVariables(fields: Fields): Variables | undefined {
   const value = fields.value("chat_template_kwargs");
   if (value === undefined) return undefined;
-  if (isObject(value)) return Object.keys(value).length === 0 ? undefined : value;
-  throw wrongType("chat_template_kwargs", "an object", value);
+  if (!isObject(value)) throw wrongType("chat_template_kwargs", "an object", value);
+  requireShortJson(value, "chat_template_kwargs", MAX_TEMPLATE_UNITS);
+  return Object.keys(value).length === 0 ? undefined : value;
 }
 
 /** Whether a request's variables ask for thinking that is not there without them. */

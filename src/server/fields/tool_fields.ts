@@ -8,7 +8,9 @@ import type { Constraint } from "../../generation.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { TOOL_FORMATS, type ToolConstraint } from "../../grammar/constraints/tool_grammar.ts";
 import { type Fields, isObject, outOfRange, requireString, wrongType } from "../../http/fields.ts";
+import { MAX_TEMPLATE_UNITS } from "../../request_limits.ts";
 import type { ToolCallParserName } from "../../text/tool_calls/formats.ts";
+import { MAX_TOOLS, readShortList, requireName, requireShortJson } from "./field_limits.ts";
 import { IDLE_TOOL_FIELDS } from "./idle_fields.ts";
 
 export interface RequestTools {
@@ -112,7 +114,8 @@ export function readToolNames(fields: Fields): readonly string[] {
 }
 
 function readToolList(fields: Fields): readonly Tool[] {
-  const tools = fields.list("tools") ?? [];
+  const tools = readShortList(fields, "tools", MAX_TOOLS) ?? [];
+  requireShortJson(tools, fields.path("tools"), MAX_TEMPLATE_UNITS);
   return tools.map((tool, i) => readTool(fields.within(tool, fields.path(`tools[${i}]`))));
 }
 
@@ -123,7 +126,7 @@ function readTool(tool: Fields): Tool {
   if (type !== "function") throw outOfRange(tool.path("type"), '"function"', type);
   const called = tool.within(tool.value("function"), tool.path("function"));
   called.takeIdle(IDLE_TOOL_FIELDS);
-  const name = requireString(called.value("name"), called.path("name"));
+  const name = requireName(called.value("name"), called.path("name"));
   if (name === "") {
     throw new InvalidRequestError(`${called.path("name")} cannot be empty`, called.path("name"));
   }

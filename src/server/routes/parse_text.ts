@@ -5,7 +5,10 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
+import type { ModelDescription } from "../../generation.ts";
 import { Fields, outOfRange, requireString } from "../../http/fields.ts";
+import { jsonResponse } from "../../http/json_response.ts";
+import { othersTurn } from "../../http/others_turn.ts";
 import {
   createMessageParser,
   type MessageEvent,
@@ -17,32 +20,41 @@ import { readToolNames } from "../fields/tool_fields.ts";
 import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
+/** Characters of a text for each token of the context: twice what tokens of most texts have. */
+const UNITS_PER_TOKEN = 8;
+/** Characters of a text that are always read. */
+const LEAST_UNITS = 256 * 1024;
+/** Characters that are parsed in one go: about a millisecond. */
+const SLICE_UNITS = 4096;
+/** Milliseconds until other work of the thread gets a turn. */
+const SLICE_MS = 5;
+
 export async function handleParseFunctionCall(
   context: ServerContext,
   request: Request,
 ): Promise<Response> {
   const fields = new Fields(await readBody(context, request));
-  const text = requireString(fields.value("text"), "text");
+  const text = readAnswer(fields, context.engine.model);
   const tools = readToolNames(fields);
   const toolCalls =
     readForm(fields, "tool_call_parser", TOOL_CALL_PARSERS) ?? context.forms.toolCalls;
   fields.end();
   if (toolCalls === undefined) throw missing("tool_call_parser", "--tool-call-parser");
 
-  const events = parse(text, { toolCalls, tools });
-  const calls = events.flatMap((event) =>
-    event.type === "call"
-      ? {
-          tool_index: tools.indexOf(event.name),
-          name: event.name,
-          parameters: joined(events, (other) => {
-            const isOwn = other.type === "arguments" && other.index === event.index;
-            return isOwn ? other.text : "";
-          }),
-        }
-      : [],
-  );
-  return Response.json({ normal_text: textOf(events, "content"), calls });
+  const places = new Map(tools.map((name, i) => [name, i] as const).reverse());
+  const calls: { tool_index: number; name: string; parameters: string }[] = [];
+  let content = "";
+  await parse(text, { toolCalls, tools }, (event) => {
+    if (event.type === "call") {
+      const { name } = event;
+      calls.push({ tool_index: places.get(name) ?? -1, name, parameters: "" });
+    } else if (event.type === "arguments") {
+      calls[event.index]!.parameters += event.text;
+    } else if (event.type === "content") {
+      content += event.text;
+    }
+  });
+  return jsonResponse({ normal_text: content, calls });
 }
 
 export async function handleSeparateReasoning(
@@ -50,28 +62,46 @@ export async function handleSeparateReasoning(
   request: Request,
 ): Promise<Response> {
   const fields = new Fields(await readBody(context, request));
-  const text = requireString(fields.value("text"), "text");
+  const text = readAnswer(fields, context.engine.model);
   const reasoning =
     readForm(fields, "reasoning_parser", REASONING_PARSERS) ?? context.forms.reasoning;
   fields.end();
   if (reasoning === undefined) throw missing("reasoning_parser", "--reasoning-parser");
 
-  const events = parse(text, { reasoning });
-  const reasoningText = textOf(events, "reasoning");
-  return Response.json({ reasoning_text: reasoningText, text: textOf(events, "content") });
+  const texts = { reasoning: "", content: "" };
+  await parse(text, { reasoning }, (event) => {
+    if (event.type === "reasoning" || event.type === "content") texts[event.type] += event.text;
+  });
+  return jsonResponse({ reasoning_text: texts.reasoning, text: texts.content });
 }
 
-function parse(text: string, options: MessageParserOptions): readonly MessageEvent[] {
+/** The field `text`, which is no longer than an answer can be. */
+function readAnswer(fields: Fields, { contextLength }: ModelDescription): string {
+  const text = requireString(fields.value("text"), "text");
+  const most = Math.max(LEAST_UNITS, UNITS_PER_TOKEN * contextLength);
+  if (text.length <= most) return text;
+  const field = "text";
+  throw new InvalidRequestError(
+    `${field} must be at most ${most} characters, got ${text.length}`,
+    field,
+  );
+}
+
+/** In slices, between which other requests have their turns. */
+async function parse(
+  text: string,
+  options: MessageParserOptions,
+  take: (event: MessageEvent) => void,
+): Promise<void> {
   const parser = createMessageParser(options);
-  return [...parser.push(text), ...parser.end()];
-}
-
-function textOf(events: readonly MessageEvent[], type: "content" | "reasoning"): string {
-  return joined(events, (event) => (event.type === type ? event.text : ""));
-}
-
-function joined(events: readonly MessageEvent[], text: (event: MessageEvent) => string): string {
-  return events.map(text).join("");
+  let until = performance.now() + SLICE_MS;
+  for (let from = 0; from < text.length; from += SLICE_UNITS) {
+    parser.push(text.slice(from, from + SLICE_UNITS)).forEach(take);
+    if (performance.now() < until) continue;
+    await othersTurn();
+    until = performance.now() + SLICE_MS;
+  }
+  parser.end().forEach(take);
 }
 
 function readForm<Name extends string>(

@@ -6,7 +6,9 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { ModelDescription, TokenizeRequest } from "../../generation.ts";
 import { Fields, present, requireIds, requireList, requireString } from "../../http/fields.ts";
+import { jsonResponse } from "../../http/json_response.ts";
 import { readMessages } from "../fields/chat_request.ts";
+import { MAX_TEXTS, requireFew } from "../fields/field_limits.ts";
 import { IDLE_TOKENIZE_FIELDS } from "../fields/idle_fields.ts";
 import { readTemplateVariables } from "../fields/thinking_fields.ts";
 import { readShownTools } from "../fields/tool_fields.ts";
@@ -39,7 +41,7 @@ export async function handleTokenize(context: ServerContext, request: Request): 
     },
   );
   const counts = tokens.map(({ length }) => length);
-  return Response.json({
+  return jsonResponse({
     tokens: batch ? tokens : tokens[0],
     count: batch ? counts : counts[0],
     max_model_len: engine.model.contextLength,
@@ -69,6 +71,7 @@ function readPrompts(fields: Fields): Texts {
   const value = fields.value("prompt");
   const addSpecialTokens = fields.boolean("add_special_tokens");
   const batch = Array.isArray(value);
+  if (batch) requireFew(value, "prompt", MAX_TEXTS);
   const prompts = batch
     ? value.map((item: unknown, i) => requireString(item, `prompt[${i}]`))
     : [requireString(value, "prompt")];
@@ -101,7 +104,7 @@ export async function handleDetokenize(
   const texts = await Promise.all(
     lists.map((tokens) => engine.detokenize(tokens, { skipSpecialTokens })),
   );
-  return Response.json({ text: batch ? texts : texts[0] });
+  return jsonResponse({ text: batch ? texts : texts[0] });
 }
 
 function readTokens(
@@ -112,6 +115,7 @@ function readTokens(
   if (!Array.isArray(list[0])) {
     return { lists: [requireIds(list, "tokens", vocabularySize)], batch: false };
   }
+  requireFew(list, "tokens", MAX_TEXTS);
   const lists = list.map((item, i) => requireIds(item, `tokens[${i}]`, vocabularySize));
   return { lists, batch: true };
 }

@@ -17,6 +17,10 @@ export type ReadEnd = (reader: PieceReader) => Reading<boolean>;
 /** First characters of what may end a call. */
 const MAY_END = /[\s<[`]/;
 const WORD = /[\w.+-]/;
+/** Characters that may end something, or begin a string, a bracket or an escape. */
+const SPECIAL = /[\s<[\]{}"\\`]/;
+/** Those of a string that only follow each other. */
+const LETTER = /[^"\\\n]/;
 
 /**
  * Copies arguments, without the white space around them: one JSON object or, where there is none,
@@ -60,6 +64,11 @@ function* copyUntil(
     if (mayEnd && (yield* reader.looksAt(readEnd))) return;
     // Once no end follows white space, none follows a part of it.
     const space = mayEnd ? yield* reader.takeWhile(SPACE) : "";
+    const plain = mayEnd || scanner?.isEscaped ? "" : reader.takeUntil(SPECIAL);
+    if (plain !== "") {
+      write(plain);
+      continue;
+    }
     if (space === "") reader.skip();
     const taken = space || character;
     write(taken);
@@ -77,6 +86,11 @@ class JsonScanner {
   /** Whether the place is inside of a string; behind a line feed it is not, whatever the quotes say. */
   get isQuoted(): boolean {
     return this.#inString && !this.#hasLineFeed;
+  }
+
+  /** Whether the next character is escaped, whatever it is. */
+  get isEscaped(): boolean {
+    return this.#escaped;
   }
 
   /**
@@ -109,6 +123,7 @@ export function* readString(reader: PieceReader): Reading<string | undefined> {
   const start = reader.position;
   if (!(yield* reader.take('"'))) return undefined;
   for (let escaped = false; ; ) {
+    if (!escaped) yield* reader.takeWhile(LETTER);
     const character = yield* reader.peek();
     if (character === undefined || character === "\n") return undefined;
     reader.skip();

@@ -29,9 +29,13 @@ export const LLAMA3: CallFormat = {
     if (!(yield* readJsonCall(reader, sink, OPTIONS))) return false;
     for (;;) {
       const end = reader.position;
-      const isNext = (yield* readSeparator(reader)) && (yield* readJsonCall(reader, sink, OPTIONS));
-      if (isNext) continue;
-      reader.rewind(end);
+      if (!(yield* readSeparator(reader))) {
+        reader.rewind(end);
+        return true;
+      }
+      if (yield* readJsonCall(reader, sink, OPTIONS)) continue;
+      // However much of it looked like a call: nothing is looked through twice.
+      sink.content(reader.textSince(end));
       return true;
     }
   },

@@ -32,10 +32,14 @@ function* readList(reader: PieceReader, sink: CallSink): Reading<boolean> {
   if (!(yield* readJsonCall(reader, sink, OPTIONS))) return false;
   for (;;) {
     const end = reader.position;
-    const isNext = (yield* readComma(reader)) && (yield* readJsonCall(reader, sink, OPTIONS));
-    if (isNext) continue;
-    reader.rewind(end);
-    yield* reader.takeEnd(readListEnd);
+    if (!(yield* readComma(reader))) {
+      reader.rewind(end);
+      yield* reader.takeEnd(readListEnd);
+      return true;
+    }
+    if (yield* readJsonCall(reader, sink, OPTIONS)) continue;
+    // However much of it looked like a call: nothing is looked through twice.
+    sink.content(reader.textSince(end));
     return true;
   }
 }

@@ -42,19 +42,28 @@ const HEXADECIMAL: ReadonlyMap<string, number> = new Map([
   ["U", 8],
 ]);
 const WORD = /[\w.+-]/;
+/** Characters of a string that are written one by one: halves of pairs may be cut apart. */
+const SPECIAL = /[\\'"\ud800-\udfff]/;
+/** Lists and dictionaries inside of each other. */
+const MAX_DEPTH = 64;
+/** Digits of a number in another base than ten: writing one in ten takes a time of their square. */
+const MAX_DIGITS = 1024;
 
 /**
  * Reads one literal and writes it as JSON.
  *
- * @returns False at what is no literal; that, and what follows, is unread.
+ * @param depth Lists and dictionaries around it.
+ * @returns False at what is no literal, or nests too deep; that, and what follows, is unread.
  */
-export function* convertLiteral(reader: PieceReader, write: Write): Reading<boolean> {
+export function* convertLiteral(reader: PieceReader, write: Write, depth = 0): Reading<boolean> {
   const next = yield* reader.skipSpace();
   if (next === '"' || next === "'") {
     yield* convertString(reader, write);
     return true;
   }
-  if (next !== undefined && CLOSING.has(next)) return yield* convertItems(reader, write);
+  if (next !== undefined && CLOSING.has(next)) {
+    return depth < MAX_DEPTH && (yield* convertItems(reader, write, depth + 1));
+  }
   const start = reader.position;
   const word = yield* reader.takeWhile(WORD);
   const json = WORDS.get(word) ?? jsonNumber(word);
@@ -67,7 +76,7 @@ export function* convertLiteral(reader: PieceReader, write: Write): Reading<bool
 }
 
 /** A list, a tuple or a dictionary. */
-function* convertItems(reader: PieceReader, write: Write): Reading<boolean> {
+function* convertItems(reader: PieceReader, write: Write, depth: number): Reading<boolean> {
   const open = (yield* reader.peek())!;
   const close = CLOSING.get(open)!;
   const isDictionary = open === "{";
@@ -88,7 +97,7 @@ function* convertItems(reader: PieceReader, write: Write): Reading<boolean> {
     }
     if (count > 0) write(", ");
     if (isDictionary && !(yield* convertKey(reader, write))) return false;
-    if (!(yield* convertLiteral(reader, write))) return false;
+    if (!(yield* convertLiteral(reader, write, depth))) return false;
   }
 }
 
@@ -121,6 +130,8 @@ function* convertString(reader: PieceReader, write: Write): Reading<void> {
   const end = isLong ? quote.repeat(3) : quote;
   write('"');
   for (;;) {
+    const letters = reader.takeUntil(SPECIAL);
+    if (letters !== "") write(quoted(letters));
     const character = yield* reader.peek();
     if (character === undefined) return;
     if (character === quote && (yield* reader.take(end))) break;
@@ -171,6 +182,7 @@ function quoted(text: string): string {
 function jsonNumber(word: string): string | undefined {
   const text = word.replaceAll(/(?<=\w)_(?=\w)/g, "").replace(/^\+/, "");
   if (/^-?0[xob]\w+$/i.test(text)) {
+    if (text.length > MAX_DIGITS) return undefined;
     const sign = text.startsWith("-") ? "-" : "";
     try {
       return sign + String(BigInt(text.slice(sign.length)));

@@ -39,6 +39,8 @@ export interface CallSink {
   readonly isFirst: boolean;
   /** Whether the request has a tool of that name. */
   knows(name: string): boolean;
+  /** Text behind a call that turned out to be none. */
+  content(text: string): void;
   /** The header is complete. A call of an unknown tool is read to its end, and makes no event. */
   begin(name: string): void;
   /** More of the arguments. */

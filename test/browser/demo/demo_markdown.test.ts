@@ -156,3 +156,20 @@ test("a text that grows becomes what it would be at once, and its beginning is l
   }, source);
   expect(kept).toBe(true);
 });
+
+test.for([
+  ["quotes", "> ".repeat(20_000)],
+  ["lists", "- ".repeat(20_000)],
+  ["65 quotes", "> ".repeat(65)],
+  ["lines", Array.from({ length: 80 }, (_, i) => `${"  ".repeat(i)}- a\n`).join("")],
+] as const)(
+  "what nests too deep is shown as it is, and what comes after it as ever: %s",
+  async ([, deep], context) => {
+    const source = `${deep}x < y`;
+    const escaped = source.replaceAll(">", "&gt;").replaceAll("<", "&lt;");
+    const plain = `<p class="plain">${escaped}</p>`;
+    expect(await shown(context, "before", source)).toBe(plain);
+    expect(await shown(context, source, `${source} more`)).toBe(plain.replace("</p>", " more</p>"));
+    expect(await shown(context, source, "**after**")).toBe("<p><strong>after</strong></p>");
+  },
+);

@@ -83,3 +83,11 @@ test("a mask that takes long is made in turns, in which others are answered, unt
   while (await turn());
   expect(answers.at(-1)).toBe("next 2");
 });
+
+test("a constraint whose sequence has left is not compiled any more", async () => {
+  const { ask, turn, answers } = server();
+  await ask(model, open(1, "a*"), open(2, heavyPattern("2")), open(3, "b*"));
+  await ask({ type: "close", session: 2 }, { type: "close", session: 1 });
+  while (await turn());
+  expect(answers).toEqual(["opened 3"]);
+});
