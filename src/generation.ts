@@ -179,6 +179,11 @@ export interface GenerationRequest {
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */
   readonly requestId?: string;
+  /**
+   * Requests of the same key that live at the same time have the same prompt: a text or a conversation
+   * is rendered and tokenized once for all of them.
+   */
+  readonly promptKey?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
   /**
@@ -210,6 +215,8 @@ export interface TokenizeRequest
 export interface DetokenizeOptions {
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
+  /** The caller waits no more. An engine in another thread goes on. */
+  readonly signal?: AbortSignal;
 }
 
 /** Why a sequence ended. */
@@ -354,8 +361,13 @@ export interface GenerationEngine {
    * The tokens that `generate` would read a prompt as.
    *
    * @throws {InvalidRequestError} when there is not exactly one prompt, or it cannot be rendered.
+   * @throws {CapacityError} when too much text waits.
+   * @throws {DOMException} named AbortError when `signal` is aborted, unless the engine is in another
+   * thread.
    */
-  tokenize(request: TokenizeRequest): Promise<readonly number[]>;
+  tokenize(
+    request: TokenizeRequest & { readonly signal?: AbortSignal },
+  ): Promise<readonly number[]>;
 
   /**
    * The text of a whole list of tokens.

@@ -9,6 +9,14 @@ import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 
 type Program = ReturnType<typeof parse>;
 
+/** Numbers of one `range()`. */
+const MAX_RANGE = 100_000;
+/**
+ * Statements of one rendering: some seconds of them, and a hundred times what conversations of a
+ * million tokens take. Loops in loops would go on for as long as they like.
+ */
+const MAX_STATEMENTS = 10_000_000;
+
 /** What a template itself refuses, by calling `raise_exception`. */
 export class TemplateRefusal extends Error {}
 
@@ -37,6 +45,7 @@ export class JinjaTemplate {
     }
     const interpreter = new Interpreter(environment);
     keepTextBeforeLoopControls(interpreter);
+    limitStatements(interpreter);
     return String(interpreter.run(this.#program).value);
   }
 }
@@ -78,10 +87,13 @@ function globals(now: Date): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Python's `range`. */
+/** Python's `range`, as long as Jinja's sandbox allows it, in which templates are rendered elsewhere. */
 function range(first: number, last?: number, step = 1): number[] {
   const [start, stop] = last === undefined ? [0, first] : [first, last];
   const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE)) {
+    throw new Error(`range() has ${length} numbers, ${MAX_RANGE} at most are allowed`);
+  }
   return Array.from({ length }, (_, i) => start + i * step);
 }
 
@@ -164,6 +176,18 @@ function keepTextBeforeLoopControls(interpreter: Interpreter): void {
       }
     }
     return Object.assign(empty(), { value: text });
+  };
+}
+
+/** Ends a rendering that goes on without end: expressions alone cannot. */
+function limitStatements(interpreter: Interpreter): void {
+  const methods = interpreter as unknown as LoopMethods;
+  const evaluateBlock = methods.evaluateBlock.bind(interpreter);
+  let count = 0;
+  methods.evaluateBlock = (statements, environment) => {
+    count += 1 + statements.length;
+    if (count > MAX_STATEMENTS) throw new Error(`it took more than ${MAX_STATEMENTS} statements`);
+    return evaluateBlock(statements, environment);
   };
 }
 

@@ -3,14 +3,18 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ContentIds } from "../../src/cache/content_id.ts";
 import { loadText } from "../../src/engine/load/text_model.ts";
-import { completionLimit, type PromptOptions, readPrompt } from "../../src/engine/prompt.ts";
+import { completionLimit, type PromptOptions, PromptReader } from "../../src/engine/prompt.ts";
+import { LocalTextService } from "../../src/engine/text/local_text_service.ts";
 import { ContextLengthError } from "../../src/errors.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
 import { openFolder } from "../../src/node/files.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
+import type { Tokenizer } from "../../src/text/tokenizer.ts";
 
 const source = await openFolder(defaultModelPath());
 const text = await loadText(source, {});
 await source.close?.();
+const tools = { ...text, chat: text.createChat() };
 const config = JSON.parse(readFileSync(join(defaultModelPath(), "config.json"), "utf8")) as {
   readonly vocab_size: number;
 };
@@ -18,6 +22,7 @@ const config = JSON.parse(readFileSync(join(defaultModelPath(), "config.json"), 
 function options(allowAutoTruncate: boolean): PromptOptions {
   return {
     ...text,
+    texts: new LocalTextService(tools),
     vocabularySize: config.vocab_size,
     hiddenSize: 2,
     contextLength: 8,
@@ -26,10 +31,17 @@ function options(allowAutoTruncate: boolean): PromptOptions {
   };
 }
 
+/** The prompt, which this thread has at once. */
+function readPrompt(request: GenerationRequest, given: PromptOptions) {
+  const { prompt } = new PromptReader(given).read(request);
+  if (prompt instanceof Promise) throw new Error("The prompt is not there at once");
+  return prompt;
+}
+
 const TEXT = "one two three four five six seven eight nine ten";
 const TOO_LONG = /The input \((at least )?\d+ tokens\) is longer than the model's context length/;
 
-describe("readPrompt()", () => {
+describe("PromptReader", () => {
   test.each([
     [{ tokens: [1, 2, 3, 4, 5, 6, 7, 8] }],
     [{ prompt: TEXT }],
@@ -54,7 +66,7 @@ describe("readPrompt()", () => {
     const given = {
       ...options(false),
       contextLength: 400,
-      tokenizer: watched as unknown as PromptOptions["tokenizer"],
+      texts: new LocalTextService({ ...tools, tokenizer: watched as unknown as Tokenizer }),
     };
     expect(() => readPrompt({ prompt: `${TEXT} `.repeat(200) }, given)).toThrow(TOO_LONG);
     expect(encoded).toEqual([3200]);

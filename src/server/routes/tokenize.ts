@@ -19,10 +19,7 @@ const BYTES_PER_TOKEN = 8;
 /** Bytes of a body that are always read. */
 const LEAST_BYTES = 256 * 1024;
 
-/**
- * Size of a body at most. Nothing else is done while a text is tokenized, so texts that no prompt
- * comes near are refused.
- */
+/** Size of a body at most: texts that no prompt comes near are refused. */
 function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
   const enough = Math.max(LEAST_BYTES, BYTES_PER_TOKEN * engine.model.contextLength);
   return Math.min(enough, maxBodyBytes);
@@ -33,17 +30,37 @@ export async function handleTokenize(context: ServerContext, request: Request): 
   const { engine } = context;
   const body = await readJsonBody(request, bodyLimit(context));
   const { requests, batch } = readTexts(body, context);
-  const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
-    (error: unknown) => {
-      throw asClientWrote(error, { endpoint: "tokenize", body });
-    },
-  );
+  const tokens = await allUnlessLeft(request.signal, requests, (one, signal) =>
+    engine.tokenize({ ...one, signal }),
+  ).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "tokenize", body });
+  });
   const counts = tokens.map(({ length }) => length);
   return Response.json({
     tokens: batch ? tokens : tokens[0],
     count: batch ? counts : counts[0],
     max_model_len: engine.model.contextLength,
   });
+}
+
+/** What all come to; when one fails or the client leaves, the others are given up. */
+async function allUnlessLeft<Item, Result>(
+  client: AbortSignal,
+  items: readonly Item[],
+  work: (item: Item, signal: AbortSignal) => Promise<Result>,
+): Promise<readonly Result[]> {
+  // One for each: platforms warn of many listeners on one signal.
+  const aborts = items.map(() => new AbortController());
+  const leave = () => {
+    for (const abort of aborts) abort.abort();
+  };
+  client.addEventListener("abort", leave, { once: true });
+  try {
+    return await Promise.all(items.map((item, i) => work(item, aborts[i]!.signal)));
+  } finally {
+    client.removeEventListener("abort", leave);
+    leave();
+  }
 }
 
 interface Texts {
@@ -98,8 +115,8 @@ export async function handleDetokenize(
   const { lists, batch } = readTokens(fields, engine.model);
   const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;
   fields.end();
-  const texts = await Promise.all(
-    lists.map((tokens) => engine.detokenize(tokens, { skipSpecialTokens })),
+  const texts = await allUnlessLeft(request.signal, lists, (tokens, signal) =>
+    engine.detokenize(tokens, { skipSpecialTokens, signal }),
   );
   return Response.json({ text: batch ? texts : texts[0] });
 }

@@ -7,7 +7,8 @@
  *
  * @module
  */
-import { completionLimit, tooLong } from "../../../src/engine/prompt.ts";
+import { completionLimit } from "../../../src/engine/prompt.ts";
+import { tooLong } from "../../../src/engine/text/text_jobs.ts";
 import { CapacityError, InvalidRequestError } from "../../../src/errors.ts";
 import type {
   DetokenizeOptions,
