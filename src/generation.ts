@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { ChatMessage } from "./chat_message.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -14,6 +15,8 @@ import type {
   PrefixStoreStatus,
 } from "./prefix_cache.ts";
 import type { Profile, ProfileOptions } from "./profile.ts";
+
+export type { ChatMessage, ChatToolCall } from "./chat_message.ts";
 
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
@@ -99,22 +102,6 @@ export const CONSTRAINTS = Object.keys(CONSTRAINT_KINDS) as readonly ConstraintN
 /** Those of them that are set: an empty text is none. */
 export function constraintsIn(params: SamplingParams): readonly ConstraintName[] {
   return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
-}
-
-export interface ChatToolCall {
-  readonly id?: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
-}
-
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string | null;
-  /** What an assistant thought before it answered, for templates that show it again. */
-  readonly reasoning_content?: string;
-  readonly name?: string;
-  readonly tool_calls?: readonly ChatToolCall[];
-  readonly tool_call_id?: string;
 }
 
 /** How a model writes down its thoughts. */

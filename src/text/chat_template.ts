@@ -15,7 +15,7 @@ import { CheckpointError, InvalidRequestError } from "../errors.ts";
 import { type ChatMessage, type ChatToolCall, newRequestId } from "../generation.ts";
 import { completeTool } from "./chat_tools.ts";
 import { detectFamily, type ModelFamily } from "./families.ts";
-import { JinjaTemplate, TemplateRefusal } from "./jinja.ts";
+import { JinjaTemplate, TemplateLimit, TemplateRefusal } from "./jinja.ts";
 import {
   type CallForm,
   callForms,
@@ -125,6 +125,7 @@ export class ChatTemplate {
         );
       } catch (error) {
         failures.push(error);
+        if (error instanceof TemplateLimit) break;
       }
     }
     const cause = failures.find((error) => error instanceof TemplateRefusal) ?? failures.at(-1);
@@ -199,7 +200,9 @@ export class ChatTemplate {
   #tryRender(input: ChatTemplateInput, form: CallForm): string | undefined {
     try {
       return this.#renderWith(input, form);
-    } catch {
+    } catch (error) {
+      // Once is enough of a rendering without end.
+      if ((error as Error).cause instanceof TemplateLimit) throw error;
       return undefined; // not in this form, or not at all: then rendering it for real says why
     }
   }

@@ -12,10 +12,13 @@ type Program = ReturnType<typeof parse>;
 /** Numbers of one `range()`. */
 const MAX_RANGE = 100_000;
 /**
- * Statements of one rendering: some seconds of them, and a hundred times what conversations of a
- * million tokens take. Loops in loops would go on for as long as they like.
+ * Statements of one rendering, some seconds of them: ten for each of 300,000 messages. Loops in loops
+ * would go on for as long as they like.
  */
-const MAX_STATEMENTS = 10_000_000;
+const MAX_STATEMENTS = 3_000_000;
+
+/** What a rendering that goes on for too long ends with, in whatever form it is tried. */
+export class TemplateLimit extends Error {}
 
 /** What a template itself refuses, by calling `raise_exception`. */
 export class TemplateRefusal extends Error {}
@@ -36,6 +39,7 @@ export class JinjaTemplate {
   /**
    * @param variables May not be named like one of the functions.
    * @throws {TemplateRefusal} when the template says that it cannot take these variables.
+   * @throws {TemplateLimit} when it takes too many statements or numbers.
    * @throws {Error} when it fails in any other way.
    */
   render(variables: Readonly<Record<string, unknown>>, now: Date): string {
@@ -92,7 +96,7 @@ function range(first: number, last?: number, step = 1): number[] {
   const [start, stop] = last === undefined ? [0, first] : [first, last];
   const length = Math.max(0, Math.ceil((stop - start) / step));
   if (!(length <= MAX_RANGE)) {
-    throw new Error(`range() has ${length} numbers, ${MAX_RANGE} at most are allowed`);
+    throw new TemplateLimit(`range() has ${length} numbers, ${MAX_RANGE} at most are allowed`);
   }
   return Array.from({ length }, (_, i) => start + i * step);
 }
@@ -186,7 +190,9 @@ function limitStatements(interpreter: Interpreter): void {
   let count = 0;
   methods.evaluateBlock = (statements, environment) => {
     count += 1 + statements.length;
-    if (count > MAX_STATEMENTS) throw new Error(`it took more than ${MAX_STATEMENTS} statements`);
+    if (count > MAX_STATEMENTS) {
+      throw new TemplateLimit(`it took more than ${MAX_STATEMENTS} statements`);
+    }
     return evaluateBlock(statements, environment);
   };
 }

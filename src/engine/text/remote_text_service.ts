@@ -24,7 +24,7 @@ export interface TextLimits {
 }
 
 export const TEXT_LIMITS: TextLimits = {
-  longText: 2 ** 16,
+  longText: 2 ** 15,
   short: { seconds: 2, waiting: 2 ** 24 },
   long: { seconds: 20, waiting: 2 ** 25 },
   loadSeconds: 60,

@@ -51,6 +51,17 @@ export interface TextTools {
 /** @throws {InvalidRequestError} naming the field that is to blame. */
 export function runTextJob<Job extends TextJob>(job: Job, tools: TextTools): TextResult<Job>;
 export function runTextJob(job: TextJob, tools: TextTools): string | readonly number[] {
+  try {
+    return resultOf(job, tools);
+  } catch (cause) {
+    // A stack, a string or a list that cannot be any longer.
+    if (!(cause instanceof RangeError)) throw cause;
+    const problem = `it is too large (${cause.message})`;
+    throw new InvalidRequestError(`Cannot read the text: ${problem}`, undefined, { cause });
+  }
+}
+
+function resultOf(job: TextJob, tools: TextTools): string | readonly number[] {
   switch (job.type) {
     case "prompt":
       return promptTokens(job, tools);

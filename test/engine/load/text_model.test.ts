@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { memorySource } from "../../../src/checkpoint/memory_source.ts";
-import { loadText } from "../../../src/engine/load/text_model.ts";
+import { loadText, thinkingVariables } from "../../../src/engine/load/text_model.ts";
 import { byteLevelJson } from "../../text/small_tokenizers.ts";
 
 const USER = [{ role: "user", content: "Hi" }];
@@ -195,16 +195,15 @@ describe("loadText, other formats of a tokenizer", () => {
   });
 });
 
-test("the description tells model type and the variables about thinking that the template has", async () => {
+test("model type and the variables about thinking that the template has are known", async () => {
   const files = {
     "config.json": { model_type: "qwen3" },
     "tokenizer.json": byteLevelJson(),
     "chat_template.jinja": "{% if enable_thinking %}{{ message.thinking }}{% endif %}",
   };
-  expect((await load(files)).description).toMatchObject({
-    modelType: "qwen3",
-    thinkingVariables: ["enable_thinking"],
-  });
+  const text = await load(files);
+  expect(text.description).toMatchObject({ modelType: "qwen3" });
+  expect(thinkingVariables(text.createChat().variables)).toEqual(["enable_thinking"]);
   const plain = { "config.json": { model_type: 5 }, "tokenizer.json": byteLevelJson() };
   expect((await load(plain)).description).toMatchObject({ modelType: undefined });
 });
