@@ -38,9 +38,9 @@ export interface PendingPrompt {
   readonly leave: () => void;
 }
 
-/** A text that several requests have in common. */
-interface SharedText {
-  readonly work: TextWork<readonly number[]>;
+/** A text that several requests have in common, or what is wrong with it. */
+interface SharedPrompt {
+  readonly pending: PendingPrompt;
   users: number;
 }
 
@@ -48,7 +48,7 @@ interface SharedText {
 export class PromptReader {
   readonly #options: PromptOptions;
   /** By the key of their requests. */
-  readonly #shared = new Map<string, SharedText>();
+  readonly #shared = new Map<string, SharedPrompt>();
 
   constructor(options: PromptOptions) {
     this.#options = options;
@@ -70,42 +70,45 @@ export class PromptReader {
       return { prompt: { tokens: embeddings.ids, embeddings }, leave: () => {} };
     }
     if (tokens !== undefined) return { prompt: this.#fitting(tokens), leave: () => {} };
-    const { result, leave } = this.#tokens(request);
-    const read =
+    const { promptKey } = request;
+    return promptKey === undefined ? this.#readText(request) : this.#readShared(promptKey, request);
+  }
+
+  #readShared(promptKey: string, request: GenerationRequest): PendingPrompt {
+    const shared = this.#shared.get(promptKey) ?? { pending: this.#tryText(request), users: 0 };
+    this.#shared.set(promptKey, shared);
+    shared.users += 1;
+    return {
+      prompt: shared.pending.prompt,
+      leave: () => {
+        shared.users -= 1;
+        if (shared.users > 0) return;
+        this.#shared.delete(promptKey);
+        shared.pending.leave();
+      },
+    };
+  }
+
+  /** What cannot be read fails for all that share it, and is tried once. */
+  #tryText(request: GenerationRequest): PendingPrompt {
+    try {
+      return this.#readText(request);
+    } catch (error) {
+      return { prompt: Promise.reject(error), leave: () => {} };
+    }
+  }
+
+  #readText(request: GenerationRequest): PendingPrompt {
+    const { result, leave } = this.#tokenize(request);
+    const prompt =
       result instanceof Promise ? result.then((ids) => this.#fitting(ids)) : this.#fitting(result);
-    return { prompt: read, leave };
+    return { prompt, leave };
   }
 
   #fitting(ids: readonly number[]): Prompt {
     const length = fittingLength(ids, this.#options);
     requireTokens(ids, this.#options);
     return { tokens: ids.slice(0, length) };
-  }
-
-  #tokens(request: GenerationRequest): TextWork<readonly number[]> {
-    const { promptKey } = request;
-    if (promptKey === undefined) return this.#tokenize(request);
-    const shared = this.#shared.get(promptKey) ?? { work: this.#begun(request), users: 0 };
-    this.#shared.set(promptKey, shared);
-    shared.users += 1;
-    return {
-      result: shared.work.result,
-      leave: () => {
-        shared.users -= 1;
-        if (shared.users > 0) return;
-        this.#shared.delete(promptKey);
-        shared.work.leave();
-      },
-    };
-  }
-
-  /** What cannot be read fails for all that share it, and is tried once. */
-  #begun(request: GenerationRequest): TextWork<readonly number[]> {
-    try {
-      return this.#tokenize(request);
-    } catch (error) {
-      return { result: Promise.reject(error), leave: () => {} };
-    }
   }
 
   #tokenize(request: GenerationRequest): TextWork<readonly number[]> {

@@ -5,7 +5,9 @@ import { ContentIds } from "../../src/cache/content_id.ts";
 import { loadText } from "../../src/engine/load/text_model.ts";
 import { completionLimit, type PromptOptions, PromptReader } from "../../src/engine/prompt.ts";
 import { LocalTextService } from "../../src/engine/text/local_text_service.ts";
-import { ContextLengthError } from "../../src/errors.ts";
+import type { TextJob, TextResult } from "../../src/engine/text/text_jobs.ts";
+import type { TextService, TextWork } from "../../src/engine/text/text_service.ts";
+import { ContextLengthError, InvalidRequestError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
 import { openFolder } from "../../src/node/files.ts";
 import { defaultModelPath } from "../../src/node/package_root.ts";
@@ -98,6 +100,89 @@ describe("PromptReader", () => {
     const tokens = [1, 1, 1, 1, 1, 1, 1, 1, config.vocab_size];
     expect(() => readPrompt({ tokens }, options(true))).toThrow("not in the vocabulary");
   });
+});
+
+describe("a text that requests share", () => {
+  /** Does each job when it is told to. */
+  class CountedTexts implements TextService {
+    readonly templateVariables = new Set<string>();
+    readonly jobs: { left: boolean; finish(): void }[] = [];
+
+    run<Job extends TextJob>(): TextWork<TextResult<Job>> {
+      let finish = () => {};
+      const result = new Promise<TextResult<Job>>((resolve) => {
+        finish = () => resolve([1, 2] as unknown as TextResult<Job>);
+      });
+      const job = { left: false, finish };
+      this.jobs.push(job);
+      const leave = () => {
+        job.left = true;
+      };
+      return { result, leave };
+    }
+
+    close(): void {}
+  }
+
+  test("is read once for 128 of them, and given up when all have left", async () => {
+    const texts = new CountedTexts();
+    const reader = new PromptReader({ ...options(false), texts });
+    const read = () => reader.read({ prompt: "a", promptKey: "k" });
+    const all = Array.from({ length: 128 }, read);
+    reader.read({ prompt: "a", promptKey: "another" });
+    reader.read({ prompt: "a" });
+    expect(texts.jobs).toHaveLength(3);
+    for (const one of all.slice(1)) one.leave();
+    expect(texts.jobs[0]!.left).toBe(false);
+    texts.jobs[0]!.finish();
+    expect((await all[0]!.prompt).tokens).toEqual([1, 2]);
+    expect((await read().prompt).tokens).toEqual([1, 2]);
+    all[0]!.leave();
+    expect(texts.jobs[0]!.left).toBe(false);
+  });
+
+  test("is read again for those that come when all have left", () => {
+    const texts = new CountedTexts();
+    const reader = new PromptReader({ ...options(false), texts });
+    for (let i = 1; i <= 2; i++) {
+      reader.read({ prompt: "a", promptKey: "k" }).leave();
+      expect(texts.jobs).toHaveLength(i);
+      expect(texts.jobs.at(-1)!.left).toBe(true);
+    }
+  });
+
+  test("and that cannot be read here is tried once", async () => {
+    let count = 0;
+    const chat = {
+      variables: new Set<string>(),
+      render() {
+        count += 1;
+        throw new InvalidRequestError("Cannot render the chat template: it may not");
+      },
+    };
+    const texts = new LocalTextService({ ...tools, chat });
+    const reader = new PromptReader({ ...options(false), texts });
+    const messages = [{ role: "user", content: "a" }];
+    const all = Array.from({ length: 128 }, () => reader.read({ messages, promptKey: "k" }));
+    for (const one of all) await expect(one.prompt).rejects.toThrow("it may not");
+    expect(count).toBe(1);
+  });
+});
+
+test("a raw prompt beyond what the context can spell is refused before it is sent anywhere", () => {
+  const texts = {
+    templateVariables: new Set<string>(),
+    run: () => {
+      throw new Error("sent");
+    },
+    close: () => {},
+  };
+  const given = { ...options(false), texts };
+  const longest = 8 * text.longestToken;
+  expect(() => readPrompt({ prompt: "x".repeat(longest) }, given)).toThrow(TOO_LONG);
+  expect(() => readPrompt({ prompt: "x".repeat(longest - 2 * text.longestToken) }, given)).toThrow(
+    "sent",
+  );
 });
 
 describe("completionLimit()", () => {

@@ -22,7 +22,7 @@ import {
   ENDLESS_TEXT,
   hostileModel,
   openTexts,
-  shortLimits,
+  timeLimits,
   watchedTextThreads,
 } from "../support/engines/text_worker.ts";
 import { until } from "../support/until.ts";
@@ -112,23 +112,23 @@ describe("texts in a worker thread", () => {
 
   test("that take too long end their thread and their request alone", async () => {
     const { start, asked } = watchedTextThreads(worker.url);
-    const service = await opened(hostileModel(), start, shortLimits(0.3));
+    const service = await opened(hostileModel(), start, timeLimits(0.5));
     const jobs = [raw("before"), endless, raw("aab"), chat("x", { endless: true }), chat("y")];
     const [before, slow, behind, loop, last] = await Promise.all(
       jobs.map((job) => outcome(service, job)),
     );
     expect([before, behind, last]).toEqual([bytes("before"), bytes("aab"), bytes("<user>y")]);
     for (const error of [slow, loop]) expect(error).toBeInstanceOf(InvalidRequestError);
-    expect((slow as Error).message).toBe("Cannot tokenize the text: it took longer than 0.3 s");
+    expect((slow as Error).message).toBe("Cannot tokenize the text: it took longer than 0.5 s");
     expect((loop as Error).message).toBe(
-      "Cannot render and tokenize the messages: it took longer than 0.3 s",
+      "Cannot render and tokenize the messages: it took longer than 0.5 s",
     );
     expect(asked).toHaveLength(3);
   });
 
   test("that take too much memory end their thread and their request alone", async () => {
     const { start, asked } = watchedTextThreads(worker.url, 48);
-    const service = await opened(hostileModel(), start);
+    const service = await opened(hostileModel(), start, timeLimits(60));
     const hungry = await outcome(service, chat("x", { hungry: true }));
     expect(hungry).toBeInstanceOf(InvalidRequestError);
     expect((hungry as Error).message).toContain("it took more memory than it may have");
@@ -138,7 +138,7 @@ describe("texts in a worker thread", () => {
 
   test("leave the queue with their callers", async () => {
     const { start, asked } = watchedTextThreads(worker.url);
-    const service = await opened(hostileModel(), start, shortLimits(0.3));
+    const service = await opened(hostileModel(), start, timeLimits(0.5));
     const leaving = new AbortController();
     const first = outcome(service, endless);
     const gone = finished(service.run(raw("gone")), leaving.signal);
@@ -153,7 +153,7 @@ describe("texts in a worker thread", () => {
 
   test("do not wait for long ones, and urgent ones for none but the one that is read", async () => {
     const { start, asked } = watchedTextThreads(worker.url);
-    const service = await opened(hostileModel(), start, shortLimits(0.5));
+    const service = await opened(hostileModel(), start, timeLimits(2, 0.5));
     const order: string[] = [];
     const run = async (name: string, job: TextJob, isUrgent = false) => {
       await Promise.allSettled([service.run(job, { isUrgent }).result]);
@@ -172,7 +172,7 @@ describe("texts in a worker thread", () => {
 
   test("beyond what may wait are refused, urgent ones and the first never", async () => {
     const { short } = TEXT_LIMITS;
-    const limits = { ...shortLimits(0.3), short: { ...short, seconds: 0.3, waiting: 5000 } };
+    const limits = { ...timeLimits(0.5), short: { ...short, seconds: 0.5, waiting: 5000 } };
     const service = await opened(hostileModel(), textThread(worker.url), limits);
     const outcomes = Promise.all([
       outcome(service, endless),
@@ -187,7 +187,7 @@ describe("texts in a worker thread", () => {
   });
 
   test("that were read in time are answered although this thread was held up", async () => {
-    const service = await opened(hostileModel(), textThread(worker.url), shortLimits(0.05));
+    const service = await opened(hostileModel(), textThread(worker.url), timeLimits(0.05));
     const answer = outcome(service, raw("in time"));
     const until = performance.now() + 400;
     while (performance.now() < until);

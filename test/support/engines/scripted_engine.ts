@@ -145,7 +145,10 @@ export class ScriptedEngine implements GenerationEngine {
   }
 
   /** One token a character. */
-  async tokenize(request: TokenizeRequest): Promise<readonly number[]> {
+  async tokenize({
+    signal: _,
+    ...request
+  }: TokenizeRequest & { readonly signal?: AbortSignal }): Promise<readonly number[]> {
     this.tokenized.push(request);
     return Array.from(textOf(request), (character) => character.charCodeAt(0));
   }

@@ -75,10 +75,13 @@ export function watchedTextThreads(url: URL, heapMib?: number) {
   return { start, asked };
 }
 
-/** Limits that tests need not wait for. */
-export function shortLimits(seconds: number): TextLimits {
-  const { short, long } = TEXT_LIMITS;
-  return { ...TEXT_LIMITS, short: { ...short, seconds }, long: { ...long, seconds } };
+/** Seconds that texts may take: as little as a test has to wait for. */
+export function timeLimits(short: number, long = TEXT_LIMITS.long.seconds): TextLimits {
+  return {
+    ...TEXT_LIMITS,
+    short: { ...TEXT_LIMITS.short, seconds: short },
+    long: { ...TEXT_LIMITS.long, seconds: long },
+  };
 }
 
 /** A service over a model's files. */
