@@ -94,5 +94,12 @@ export class RemoteTextService implements TextService {
 
 function resultOf(answer: TextAnswer): string | readonly number[] | undefined {
   if (answer.type === "text") return answer.text;
-  return answer.type === "tokens" ? Array.from(answer.tokens) : undefined;
+  return answer.type === "tokens" ? numbers(answer.tokens) : undefined;
+}
+
+/** A list of its numbers, several times as fast as the iterator that `Array.from` takes. */
+function numbers(tokens: Uint32Array): readonly number[] {
+  const list = new Array<number>(tokens.length);
+  for (let i = 0; i < list.length; i++) list[i] = tokens[i]!;
+  return list;
 }
