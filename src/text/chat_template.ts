@@ -47,6 +47,8 @@ export interface ChatTemplateOptions {
   readonly family?: ModelFamily | undefined;
   /** Clock of `strftime_now`. Default the system's. */
   readonly now?: (() => Date) | undefined;
+  /** Statements that one rendering may take. Default 3,000,000. */
+  readonly maxStatements?: number | undefined;
 }
 
 const RESERVED = ["messages", "tools", "add_generation_prompt"];
@@ -69,7 +71,7 @@ export class ChatTemplate {
     this.#family = options.family ?? detectFamily({ template: source });
     this.#now = now;
     try {
-      this.#template = new JinjaTemplate(source);
+      this.#template = new JinjaTemplate(source, options.maxStatements);
     } catch (error) {
       const problem = `the chat template does not parse (${(error as Error).message})`;
       throw new CheckpointError(file, problem, undefined, { cause: error });

@@ -27,9 +27,14 @@ export class JinjaTemplate {
   /** Names that it reads or sets as variables. */
   readonly variables: ReadonlySet<string>;
   readonly #program: Program;
+  readonly #maxStatements: number;
 
-  /** @throws {Error} when the source does not parse. */
-  constructor(source: string) {
+  /**
+   * @param maxStatements Of one rendering.
+   * @throws {Error} when the source does not parse.
+   */
+  constructor(source: string, maxStatements = MAX_STATEMENTS) {
+    this.#maxStatements = maxStatements;
     this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
     const names = new Set<string>();
     collectVariables(this.#program, names);
@@ -49,7 +54,7 @@ export class JinjaTemplate {
     }
     const interpreter = new Interpreter(environment);
     keepTextBeforeLoopControls(interpreter);
-    limitStatements(interpreter);
+    limitStatements(interpreter, this.#maxStatements);
     return String(interpreter.run(this.#program).value);
   }
 }
@@ -184,15 +189,13 @@ function keepTextBeforeLoopControls(interpreter: Interpreter): void {
 }
 
 /** Ends a rendering that goes on without end: expressions alone cannot. */
-function limitStatements(interpreter: Interpreter): void {
+function limitStatements(interpreter: Interpreter, most: number): void {
   const methods = interpreter as unknown as LoopMethods;
   const evaluateBlock = methods.evaluateBlock.bind(interpreter);
   let count = 0;
   methods.evaluateBlock = (statements, environment) => {
     count += 1 + statements.length;
-    if (count > MAX_STATEMENTS) {
-      throw new TemplateLimit(`it took more than ${MAX_STATEMENTS} statements`);
-    }
+    if (count > most) throw new TemplateLimit(`it took more than ${most} statements`);
     return evaluateBlock(statements, environment);
   };
 }

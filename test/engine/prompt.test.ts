@@ -92,6 +92,23 @@ describe("PromptReader", () => {
     expect(readPrompt({ inputEmbeds: rows }, options(true)).embeddings!.ids).toHaveLength(7);
   });
 
+  test("encodes no more of a prompt that may be cut than what can matter", () => {
+    const encoded: number[] = [];
+    const tokenizer = {
+      encodePrompt: (given: string) => {
+        encoded.push(given.length);
+        return text.tokenizer.encodePrompt(given);
+      },
+    };
+    const watched = { ...tools, tokenizer: tokenizer as unknown as Tokenizer };
+    const given = { ...options(true), texts: new LocalTextService(watched) };
+    const long = `${TEXT} `.repeat(20_000);
+    expect(readPrompt({ prompt: long }, given).tokens).toEqual(
+      text.tokenizer.encodePrompt(long).slice(0, 7),
+    );
+    expect(encoded).toEqual([text.longestToken * (8 + 1024)]);
+  });
+
   test("changes nothing about a prompt that fits", () => {
     expect(readPrompt({ tokens: [1, 2, 3, 4, 5, 6, 7] }, options(true)).tokens).toHaveLength(7);
   });

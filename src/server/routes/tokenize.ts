@@ -43,20 +43,31 @@ export async function handleTokenize(context: ServerContext, request: Request): 
   });
 }
 
+/** Texts of one request that are read at once: others have their turns in between. */
+const READ_AT_ONCE = 32;
+
 /** What all come to; when one fails or the client leaves, the others are given up. */
 async function allUnlessLeft<Item, Result>(
   client: AbortSignal,
   items: readonly Item[],
   work: (item: Item, signal: AbortSignal) => Promise<Result>,
 ): Promise<readonly Result[]> {
+  const results: Result[] = [];
   // One for each: platforms warn of many listeners on one signal.
-  const aborts = items.map(() => new AbortController());
+  let aborts: readonly AbortController[] = [];
   const leave = () => {
-    for (const abort of aborts) abort.abort();
+    for (const abort of aborts) abort.abort(client.reason);
   };
-  client.addEventListener("abort", leave, { once: true });
+  client.addEventListener("abort", leave);
   try {
-    return await Promise.all(items.map((item, i) => work(item, aborts[i]!.signal)));
+    for (let i = 0; i < items.length; i += READ_AT_ONCE) {
+      client.throwIfAborted();
+      const some = items.slice(i, i + READ_AT_ONCE);
+      aborts = some.map(() => new AbortController());
+      const pending = some.map((item, j) => work(item, aborts[j]!.signal));
+      for (const result of await Promise.all(pending)) results.push(result);
+    }
+    return results;
   } finally {
     client.removeEventListener("abort", leave);
     leave();
