@@ -186,8 +186,9 @@ export interface EngineOptions {
   readonly grammarService?: CreateGrammarService | undefined;
   /**
    * Where prompts are rendered and tokenized, and long lists of tokens become text:
-   * `workerTextService` of wisp-llm/node. Default: in this thread, where nothing bounds the time of a
-   * text, of a checkpoint's patterns or of its templates.
+   * `workerTextService` of wisp-llm/node, to which messages, tools and template variables go as plain
+   * data. Default: in this thread, where nothing bounds the time of a text, of a checkpoint's patterns
+   * or of its templates.
    */
   readonly textService?: CreateTextService | undefined;
   /**
