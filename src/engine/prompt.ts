@@ -5,7 +5,7 @@
  */
 import type { ContentIds } from "../cache/content_id.ts";
 import { ContextLengthError, InvalidRequestError } from "../errors.ts";
-import type { GenerationRequest, TokenizeRequest } from "../generation.ts";
+import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
 import { boundedText, tooLong } from "./text/text_jobs.ts";
 import type { TextService, TextWork } from "./text/text_service.ts";
@@ -114,13 +114,32 @@ export class PromptReader {
   #tokenize(request: GenerationRequest): TextWork<readonly number[]> {
     const { texts, contextLength, allowAutoTruncate, longestToken } = this.#options;
     const fit = { contextLength, allowAutoTruncate };
-    const { prompt } = request;
+    const { prompt, messages = [] } = request;
+    if (prompt === undefined && !allowAutoTruncate) {
+      requireBounded(messages, contextLength, longestToken);
+    }
     const text =
       prompt === undefined
         ? conversation(request)
         : { prompt: boundedText(prompt, fit, longestToken) };
     return texts.run({ type: "prompt", request: text, fit });
   }
+}
+
+/**
+ * Refuses a conversation that is many times what the context holds before it is copied to where it is
+ * rendered: a message is a token at least, and the longest tokens spell many times what most do.
+ */
+function requireBounded(
+  messages: readonly ChatMessage[],
+  contextLength: number,
+  longestToken: number,
+): void {
+  if (messages.length >= contextLength) throw tooLong(`at least ${messages.length}`, contextLength);
+  let characters = 0;
+  for (const { content } of messages) characters += content?.length ?? 0;
+  const atLeast = Math.ceil(characters / longestToken);
+  if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
 }
 
 function withPrompt(prompt: string, addSpecialTokens: boolean | undefined): TokenizeRequest {

@@ -186,7 +186,7 @@ describe("a text that requests share", () => {
   });
 });
 
-test("a raw prompt beyond what the context can spell is refused before it is sent anywhere", () => {
+test("what is beyond what the context can spell is refused before it is sent anywhere", () => {
   const texts = {
     templateVariables: new Set<string>(),
     run: () => {
@@ -197,6 +197,12 @@ test("a raw prompt beyond what the context can spell is refused before it is sen
   const given = { ...options(false), texts };
   const longest = 8 * text.longestToken;
   expect(() => readPrompt({ prompt: "x".repeat(longest) }, given)).toThrow(TOO_LONG);
+  const messages = (count: number, content: string) => ({
+    messages: Array.from({ length: count }, () => ({ role: "user", content })),
+  });
+  expect(() => readPrompt(messages(4, "x".repeat(longest / 4)), given)).toThrow(TOO_LONG);
+  expect(() => readPrompt(messages(8, ""), given)).toThrow(TOO_LONG);
+  expect(() => readPrompt(messages(7, "x"), given)).toThrow("sent");
   expect(() => readPrompt({ prompt: "x".repeat(longest - 2 * text.longestToken) }, given)).toThrow(
     "sent",
   );
