@@ -137,7 +137,7 @@ const ofAnyDriver = [
   ...[
     ...["decode_buckets", "device_loss", "engine", "flush_cache", "grammar", "grammar_worker"],
     ...["input_embeds", "loads_at_once", "overlap", "pipelines", "prefix_store", "remote_engine"],
-    ...["retraction_memory", "structured_output", "suspects"],
+    ...["retraction_memory", "structured_output", "suspects", "text_worker"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],

@@ -35,6 +35,7 @@ const node: BuildEnvironmentOptions = {
       wisp: "src/node/wisp.ts",
       command: "src/node/command.ts",
       grammar_worker: "src/node/grammar_worker.ts",
+      text_worker: "src/node/text_worker.ts",
     },
     formats: ["es"],
   },

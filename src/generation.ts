@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { ChatMessage } from "./chat_message.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -14,6 +15,8 @@ import type {
   PrefixStoreStatus,
 } from "./prefix_cache.ts";
 import type { Profile, ProfileOptions } from "./profile.ts";
+
+export type { ChatMessage, ChatToolCall } from "./chat_message.ts";
 
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
@@ -101,22 +104,6 @@ export function constraintsIn(params: SamplingParams): readonly ConstraintName[]
   return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
 }
 
-export interface ChatToolCall {
-  readonly id?: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
-}
-
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string | null;
-  /** What an assistant thought before it answered, for templates that show it again. */
-  readonly reasoning_content?: string;
-  readonly name?: string;
-  readonly tool_calls?: readonly ChatToolCall[];
-  readonly tool_call_id?: string;
-}
-
 /** How a model writes down its thoughts. */
 export interface Thinking {
   /** What they stand between, special tokens by their names. */
@@ -179,6 +166,11 @@ export interface GenerationRequest {
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */
   readonly requestId?: string;
+  /**
+   * Requests of the same key that live at the same time have the same prompt: a text or a conversation
+   * is rendered and tokenized once for all of them.
+   */
+  readonly promptKey?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
   /**
@@ -210,6 +202,8 @@ export interface TokenizeRequest
 export interface DetokenizeOptions {
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
+  /** The caller waits no more. An engine in another thread goes on. */
+  readonly signal?: AbortSignal;
 }
 
 /** Why a sequence ended. */
@@ -354,8 +348,13 @@ export interface GenerationEngine {
    * The tokens that `generate` would read a prompt as.
    *
    * @throws {InvalidRequestError} when there is not exactly one prompt, or it cannot be rendered.
+   * @throws {CapacityError} when too much text waits.
+   * @throws {DOMException} named AbortError when `signal` is aborted, unless the engine is in another
+   * thread.
    */
-  tokenize(request: TokenizeRequest): Promise<readonly number[]>;
+  tokenize(
+    request: TokenizeRequest & { readonly signal?: AbortSignal },
+  ): Promise<readonly number[]>;
 
   /**
    * The text of a whole list of tokens.

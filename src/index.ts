@@ -39,6 +39,7 @@ export { type ConnectOptions, RemoteEngine } from "./engine/remote/remote_engine
 export { serveEngine } from "./engine/remote/serve_engine.ts";
 export type { LogitProcessor, LogitRow } from "./engine/sample/logit_processor.ts";
 export type { StepReport } from "./engine/step/step_report.ts";
+export type { CreateTextService } from "./engine/text/text_service.ts";
 export {
   CapacityError,
   CheckpointError,

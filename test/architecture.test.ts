@@ -14,7 +14,10 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** From the ground up: a file imports its own folder and lower floors, never up or sideways. */
 const FLOORS: readonly (readonly string[])[] = [
-  ["src/profile.ts", "src/prefix_cache.ts", "src/logprobs.ts", "src/request_limits.ts"],
+  [
+    ...["src/chat_message.ts", "src/profile.ts", "src/prefix_cache.ts", "src/logprobs.ts"],
+    "src/request_limits.ts",
+  ],
   ["src/errors.ts", "src/dtype.ts", "src/generation.ts"],
   ["src/gpu/"],
   ["kernels/", "src/text/", "src/http/", "src/parallel/"],

@@ -26,6 +26,24 @@ export async function readOptionalText(
   source: WeightSource,
   file: string,
 ): Promise<string | undefined> {
+  const bytes = await readOptionalBytes(source, file);
+  if (bytes === undefined) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new CheckpointError(file, "it is not UTF-8 text", undefined, { cause });
+  }
+}
+
+/**
+ * The bytes of a text file, undefined when the source has no such file.
+ *
+ * @throws {CheckpointError} when it is too long.
+ */
+export async function readOptionalBytes(
+  source: WeightSource,
+  file: string,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
   const found = (await source.list()).find(({ name }) => name === file);
   if (found === undefined) return undefined;
   const { size } = found;
@@ -33,12 +51,7 @@ export async function readOptionalText(
     const limit = `over the limit of ${MAX_TEXT_BYTES} for a text file`;
     throw new CheckpointError(file, `it has ${size} bytes, ${limit}`);
   }
-  const bytes = await source.read(file, 0, size);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw new CheckpointError(file, "it is not UTF-8 text", undefined, { cause });
-  }
+  return source.read(file, 0, size);
 }
 
 /**

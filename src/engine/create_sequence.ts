@@ -6,15 +6,16 @@
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
-import { SequenceGrammar } from "./grammar/sequence_grammar.ts";
+import { SequenceGrammar, type Spelling } from "./grammar/sequence_grammar.ts";
 import type { TextModel } from "./load/text_model.ts";
 import { requireStorable } from "./prefix/prefix_options.ts";
-import { completionLimit, type PromptOptions, readPrompt } from "./prompt.ts";
+import { completionLimit, type Prompt, type PromptOptions } from "./prompt.ts";
 import type { LogitProcessor } from "./sample/logit_processor.ts";
 import {
   DEFAULT_MAX_NEW_TOKENS,
   requireFewerAtLeast,
   resolveSampling,
+  type Sampling,
 } from "./sample/sampling_params.ts";
 import { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
 import { type ChunkStream, requireInterval } from "./schedule/chunk_stream.ts";
@@ -33,8 +34,10 @@ export interface LocalRequest extends GenerationRequest {
 /** What all sequences of an engine are made with. */
 export interface SequenceSetting {
   readonly text: TextModel;
+  /** Spells text that a grammar forces as the tokenizer would. */
+  readonly spelling: Spelling;
   readonly model: ModelDescription;
-  readonly prompt: PromptOptions;
+  readonly allowAutoTruncate: PromptOptions["allowAutoTruncate"];
   readonly profiler: Profiler;
   /** Seeds of requests that name none. */
   readonly nextSeed: () => number;
@@ -48,27 +51,47 @@ export interface SequenceContext extends SequenceSetting {
   readonly constraint: Constraint | undefined;
 }
 
-/** @throws {InvalidRequestError} naming what is wrong with the request. */
-export function createSequence(
+/**
+ * Checks everything about a request that does not depend on its prompt.
+ *
+ * @returns Makes its sequence, once the prompt is there.
+ * @throws {InvalidRequestError} naming what is wrong with the request; so does what it returns.
+ */
+export function prepareSequence(
   request: LocalRequest,
-  { text, model, prompt: options, stream, constraint, ...context }: SequenceContext,
-): Sequence {
-  const { vocabularySize, contextLength } = model;
+  context: SequenceContext,
+): (prompt: Prompt) => Sequence {
+  const { vocabularySize } = context.model;
   const seed = context.nextSeed();
   requireInterval(request.streamInterval);
   const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
-  const { tokens: prompt, embeddings } = readPrompt(request, options);
+  const priority = requirePriority(request.priority);
+  return (prompt) => createSequence(request, { ...context, sampling, priority, prompt });
+}
+
+interface SequenceParts extends SequenceContext {
+  readonly sampling: Sampling;
+  readonly priority: number;
+  readonly prompt: Prompt;
+}
+
+function createSequence(
+  request: LocalRequest,
+  { text, model, stream, constraint, sampling, priority, ...context }: SequenceParts,
+): Sequence {
+  const { vocabularySize, contextLength } = model;
+  const { tokens: prompt, embeddings } = context.prompt;
   const { vocabulary } = text.tokenizer;
   const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
     contextLength,
     fallback: DEFAULT_MAX_NEW_TOKENS,
-    allowAutoTruncate: options.allowAutoTruncate,
+    allowAutoTruncate: context.allowAutoTruncate,
   });
   requireFewerAtLeast(sampling, maxNewTokens);
   return new Sequence({
     requestId: request.requestId ?? newRequestId(),
     partition: request.cacheSalt,
-    priority: requirePriority(request.priority),
+    priority,
     prompt,
     embeddings,
     sampling,
@@ -92,7 +115,7 @@ export function createSequence(
       new SequenceGrammar({
         vocabularySize,
         // Every log-probability comes from a step.
-        spelling: request.logprobs === undefined ? text.spelling : undefined,
+        spelling: request.logprobs === undefined ? context.spelling : undefined,
         onKnown: context.onMaskKnown,
       }),
     logitProcessors: request.logitProcessors,

@@ -5,9 +5,6 @@
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { ContentIds } from "../cache/content_id.ts";
-import { PagePool } from "../cache/page_pool.ts";
-import type { PrefixStore } from "../cache/prefix_store.ts";
-import { RadixCache } from "../cache/radix_cache.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
@@ -20,34 +17,53 @@ import type {
   TokenizeRequest,
 } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
+import type { Constraint } from "../grammar/grammar.ts";
 import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
-import { createSequence, type LocalRequest, type SequenceSetting } from "./create_sequence.ts";
+import { type LocalRequest, prepareSequence, type SequenceSetting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
+import {
+  describeModel,
+  type EngineParts,
+  openGrammars,
+  openPages,
+  openScheduler,
+  spellingOf,
+} from "./engine_parts.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
-import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import { type LoadedModel, loadModel } from "./load/load.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
-import { maxPrefillKeys } from "./load/prefill_workspace.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
 import { drawCacheTree } from "./prefix/cache_tree.ts";
 import { openPrefixStore } from "./prefix/prefix_options.ts";
 import { PrefixTransfers } from "./prefix/prefix_transfers.ts";
-import { type PromptOptions, requireTokens, tokenize } from "./prompt.ts";
-import type { ResolvedOptions } from "./resolve_options.ts";
+import {
+  type PendingPrompt,
+  type Prompt,
+  type PromptOptions,
+  PromptReader,
+  requireTokens,
+  tokenize,
+} from "./prompt.ts";
 import { seeds } from "./sample/seeds.ts";
 import { abortError, ChunkStream } from "./schedule/chunk_stream.ts";
 import { RetractionMemory } from "./schedule/retraction_memory.ts";
-import { Scheduler } from "./schedule/scheduler.ts";
+import type { Scheduler } from "./schedule/scheduler.ts";
 import type { Sequence } from "./schedule/sequence.ts";
-import { SequencePages } from "./schedule/sequence_pages.ts";
+import type { SequencePages } from "./schedule/sequence_pages.ts";
 import { Profiler } from "./step/profiler.ts";
 import { StepLoop } from "./step/step_loop.ts";
+import { localTextService } from "./text/local_text_service.ts";
+import { finished } from "./text/text_service.ts";
+import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
+
+/** Bytes of tokens that are turned into text at once, wherever texts are read. */
+const SHORT_TEXT_BYTES = 2 ** 18;
 
 export class Engine implements GenerationEngine {
   readonly model: ModelDescription;
@@ -61,6 +77,9 @@ export class Engine implements GenerationEngine {
   readonly #prefixes: PrefixTransfers | undefined;
   readonly #profiler: Profiler;
   readonly #prompt: PromptOptions;
+  readonly #prompts: PromptReader;
+  /** Requests whose prompts are being tokenized. */
+  readonly #unread = new UnreadRequests();
   /** What new sequences are made with. */
   readonly #sequences: SequenceSetting;
   readonly #grammars: GrammarService;
@@ -73,18 +92,19 @@ export class Engine implements GenerationEngine {
   private constructor(
     source: WeightSource,
     loaded: LoadedModel,
-    text: TextModel,
-    { store, ...options }: EngineOptions & { readonly store: PrefixStore | undefined },
+    { text, texts, store, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
     const onLost = (loss: Error) => this.#onLost(loss);
     this.#loaded = new RecoverableModel(loaded, { source, options, onLost });
     this.#text = text;
     this.memoryPlan = memoryBudget;
-    this.model = describeModel(source, loaded, text);
+    this.model = describeModel(source, loaded, { text, texts });
     this.#grammars = openGrammars(options, resolved, { text, model: this.model });
     const { allowAutoTruncate } = options;
-    this.#prompt = { ...text, ...this.model, contentIds: new ContentIds(), allowAutoTruncate };
+    const contentIds = new ContentIds();
+    this.#prompt = { ...text, ...this.model, texts, contentIds, allowAutoTruncate };
+    this.#prompts = new PromptReader(this.#prompt);
     const { carrier } = this.#loaded;
     const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
     this.#pages = openPages(loaded, retractionMemory);
@@ -102,8 +122,9 @@ export class Engine implements GenerationEngine {
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
+      spelling: spellingOf(text, texts),
       model: this.model,
-      prompt: this.#prompt,
+      allowAutoTruncate,
       profiler: this.#profiler,
       nextSeed: seeds(options.randomSeed),
       onMaskKnown: () => this.#loop.wake(),
@@ -133,11 +154,20 @@ export class Engine implements GenerationEngine {
     try {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
-      const loaded = await loadModel(checkpoint, options);
-      const { prefixStore } = loaded.options;
-      const store =
-        prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-      return new Engine(source, loaded, text, { ...options, store });
+      const { textService = localTextService } = options;
+      const { chatTemplate, chatFamily } = options;
+      const given = { chatTemplate, chatFamily };
+      const texts = await textService({ model: text, source, options: given });
+      try {
+        const loaded = await loadModel(checkpoint, options);
+        const { prefixStore } = loaded.options;
+        const store =
+          prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
+        return new Engine(source, loaded, { ...options, text, texts, store });
+      } catch (error) {
+        texts.close();
+        throw error;
+      }
     } finally {
       await source.close?.();
     }
@@ -161,6 +191,7 @@ export class Engine implements GenerationEngine {
   generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
+    let pending: PendingPrompt | undefined;
     let isOver = false;
     const onAbort = () => stream.fail(abortError());
     const stream = new ChunkStream({
@@ -169,25 +200,25 @@ export class Engine implements GenerationEngine {
         if (signal?.aborted) throw abortError();
         const constraint = constraintOf(request, this.#loaded.current.options.grammarBackend);
         if (this.#failure !== undefined) throw this.#failure;
-        const created = createSequence(request, { ...this.#sequences, stream, constraint });
-        sequence = created;
-        this.#live.add(created);
+        const context = { ...this.#sequences, stream, constraint };
+        const create = prepareSequence(request, context);
+        pending = this.#prompts.read(request);
         signal?.addEventListener("abort", onAbort);
-        const preparations = [
-          constraint && created.grammar!.open(this.#grammars, constraint),
-          this.#prefixes?.restore(created, () => !isOver),
-        ].filter((one) => one !== undefined);
-        if (preparations.length === 0) {
-          this.#begin(created);
-          return;
-        }
-        Promise.all(preparations)
-          .then(() => isOver || this.#begin(created))
-          .catch((error: unknown) => stream.fail(error));
+        const begin = (prompt: Prompt) => {
+          if (isOver) return;
+          this.#unread.delete(stream);
+          sequence = create(prompt);
+          this.#prepare(sequence, constraint, () => isOver)?.catch((error) => stream.fail(error));
+        };
+        if (!(pending.prompt instanceof Promise)) return begin(pending.prompt);
+        this.#unread.add(stream, request.requestId);
+        pending.prompt.then(begin).catch((error: unknown) => stream.fail(error));
       },
       stop: () => {
         isOver = true;
         signal?.removeEventListener("abort", onAbort);
+        this.#unread.delete(stream);
+        pending?.leave();
         if (sequence === undefined) return;
         this.#live.delete(sequence);
         this.#scheduler.remove(sequence);
@@ -198,6 +229,27 @@ export class Engine implements GenerationEngine {
     return stream;
   }
 
+  /** Begins the sequence, once what it needs beside its prompt is there: then the promise resolves. */
+  #prepare(
+    sequence: Sequence,
+    constraint: Constraint | undefined,
+    isOver: () => boolean,
+  ): Promise<void> | undefined {
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#live.add(sequence);
+    const preparations = [
+      constraint && sequence.grammar!.open(this.#grammars, constraint),
+      this.#prefixes?.restore(sequence, () => !isOver()),
+    ].filter((one) => one !== undefined);
+    if (preparations.length > 0) {
+      return Promise.all(preparations).then(() => {
+        if (!isOver()) this.#begin(sequence);
+      });
+    }
+    this.#begin(sequence);
+    return undefined;
+  }
+
   #begin(sequence: Sequence): void {
     if (this.#failure !== undefined) throw this.#failure;
     this.#scheduler.add(sequence);
@@ -206,22 +258,31 @@ export class Engine implements GenerationEngine {
   }
 
   abort(requestId?: string): void {
+    this.#unread.abort(requestId, "Abort before prefill");
     for (const sequence of this.#live) {
       if (requestId !== undefined && sequence.requestId !== requestId) continue;
       sequence.abort(sequence.cachedTokens === undefined ? "Abort before prefill" : "Aborted");
     }
   }
 
-  async tokenize(request: TokenizeRequest): Promise<readonly number[]> {
-    return tokenize(request, this.#prompt);
+  async tokenize({
+    signal,
+    ...request
+  }: TokenizeRequest & { readonly signal?: AbortSignal }): Promise<readonly number[]> {
+    return finished(tokenize(request, this.#prompt), signal);
   }
 
   async detokenize(
     tokens: readonly number[],
-    { skipSpecialTokens = true }: DetokenizeOptions = {},
+    { skipSpecialTokens = true, signal }: DetokenizeOptions = {},
   ): Promise<string> {
     requireTokens(tokens, this.#prompt);
-    return this.#text.tokenizer.decode(tokens, { skipSpecialTokens });
+    const { longestToken, texts } = this.#prompt;
+    const { tokenizer } = this.#text;
+    if (tokens.length * longestToken <= SHORT_TEXT_BYTES) {
+      return tokenizer.decode(tokens, { skipSpecialTokens });
+    }
+    return finished(texts.run({ type: "decode", tokens, skipSpecialTokens }), signal);
   }
 
   status(): EngineStatus {
@@ -270,6 +331,7 @@ export class Engine implements GenerationEngine {
 
   async close(): Promise<void> {
     this.#failure ??= new DeviceError("Cannot generate: the engine is closed");
+    this.#unread.abort(undefined, "the engine is closed");
     for (const sequence of this.#scheduler.all()) {
       this.#scheduler.remove(sequence);
       sequence.abort("the engine is closed");
@@ -279,6 +341,7 @@ export class Engine implements GenerationEngine {
     await this.#prefixes?.close();
     await this.#profiler.close();
     this.#grammars.close();
+    this.#prompt.texts.close();
     this.#loaded.destroy();
   }
 
@@ -293,62 +356,6 @@ export class Engine implements GenerationEngine {
     // Every request gets the error, whatever state the scheduler is in; its stream's end removes it
     // there.
     for (const sequence of this.#scheduler.all()) sequence.fail(error);
+    this.#unread.fail(error);
   }
-}
-
-function describeModel(
-  source: WeightSource,
-  { definition, options, memoryBudget }: LoadedModel,
-  text: TextModel,
-): ModelDescription {
-  const { architecture, shape } = definition;
-  return {
-    path: source.name,
-    architecture,
-    ...text.description,
-    contextLength: Math.min(options.contextLength, memoryBudget.cacheTokens),
-    vocabularySize: shape.vocabularySize,
-    hiddenSize: shape.hiddenSize,
-    storesPrefixes: options.prefixStore !== undefined,
-  };
-}
-
-function openGrammars(
-  { grammarService }: EngineOptions,
-  { json }: ResolvedOptions,
-  { text, model }: { readonly text: TextModel; readonly model: ModelDescription },
-): GrammarService {
-  const { vocabularySize } = model;
-  return (grammarService ?? localGrammarService)({
-    tokens: text.tokenizer.vocabulary,
-    endTokens: [...text.eosTokenIds].filter((id) => id < vocabularySize),
-    vocabularySize,
-    json,
-  });
-}
-
-function openPages(
-  { options, memoryBudget, promptsDiffer }: LoadedModel,
-  retractionMemory: RetractionMemory | undefined,
-): SequencePages {
-  const { pageSize, prefixCache } = options;
-  return new SequencePages(new PagePool(memoryBudget.cacheTokens / pageSize, pageSize), {
-    radix: prefixCache ? new RadixCache({ pageSize }) : undefined,
-    promptsDiffer,
-    retractionMemory,
-  });
-}
-
-function openScheduler(
-  { options, runner }: LoadedModel,
-  pages: SequencePages,
-  { contextLength }: ModelDescription,
-): Scheduler {
-  return new Scheduler(pages, {
-    ...options,
-    policy: options.schedulePolicy,
-    conservativeness: options.scheduleConservativeness,
-    maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
-    maxScoredRows: runner.maxScoredRows,
-  });
 }

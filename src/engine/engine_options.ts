@@ -16,6 +16,7 @@ import type { StartSizes } from "./load/start_sizes.ts";
 import type { PrefixStoreOptions } from "./prefix/prefix_options.ts";
 import type { SchedulePolicy } from "./schedule/schedule_policy.ts";
 import type { StepReport } from "./step/step_report.ts";
+import type { CreateTextService } from "./text/text_service.ts";
 
 export interface LoadingProgress {
   readonly phase: "adapter" | "weights" | "pipelines";
@@ -183,6 +184,13 @@ export interface EngineOptions {
    * turns.
    */
   readonly grammarService?: CreateGrammarService | undefined;
+  /**
+   * Where prompts are rendered and tokenized, and long lists of tokens become text:
+   * `workerTextService` of wisp-llm/node, to which messages, tools and template variables go as plain
+   * data. Default: in this thread, where nothing bounds the time of a text, of a checkpoint's patterns
+   * or of its templates.
+   */
+  readonly textService?: CreateTextService | undefined;
   /**
    * The most characters of white space between two tokens of JSON that a schema asks for; 0 is
    * compact. Default: white space as models write it, which is none, one space, or a line break and

@@ -6,13 +6,13 @@
 import type { ContentIds } from "../cache/content_id.ts";
 import { ContextLengthError, InvalidRequestError } from "../errors.ts";
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
-import type { ChatRenderer } from "../text/chat_template_choice.ts";
-import type { Tokenizer } from "../text/tokenizer.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
+import { boundedText, tooLong } from "./text/text_jobs.ts";
+import type { TextService, TextWork } from "./text/text_service.ts";
 
 export interface PromptOptions {
-  readonly tokenizer: Tokenizer;
-  readonly chat: ChatRenderer;
+  /** Tokenizes texts and conversations. */
+  readonly texts: TextService;
   readonly vocabularySize: number;
   readonly hiddenSize: number;
   readonly contextLength: number;
@@ -30,25 +30,131 @@ export interface Prompt {
   readonly embeddings?: PromptEmbeddings;
 }
 
-/** @throws {InvalidRequestError} naming the field. */
-export function readPrompt(request: GenerationRequest, options: PromptOptions): Prompt {
-  const { prompt, messages, tokens, inputEmbeds } = request;
-  const given = [prompt, messages, tokens, inputEmbeds].filter((form) => form !== undefined);
-  if (given.length !== 1) {
-    throw new InvalidRequestError(
-      `Cannot read the request: it needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
-    );
+/** A prompt that is there, or is still being tokenized. */
+export interface PendingPrompt {
+  /** At once where it takes no other thread. */
+  readonly prompt: Prompt | Promise<Prompt>;
+  /** To be called once, when its request has ended. */
+  readonly leave: () => void;
+}
+
+/** A text that several requests have in common, or what is wrong with it. */
+interface SharedPrompt {
+  readonly pending: PendingPrompt;
+  users: number;
+}
+
+/** Reads prompts, and a text that requests share once for all of them. */
+export class PromptReader {
+  readonly #options: PromptOptions;
+  /** By the key of their requests. */
+  readonly #shared = new Map<string, SharedPrompt>();
+
+  constructor(options: PromptOptions) {
+    this.#options = options;
   }
-  refuseWithoutMessages(request);
-  if (inputEmbeds !== undefined) {
-    const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, options));
-    const embeddings = new PromptEmbeddings(rows, options);
-    return { tokens: embeddings.ids, embeddings };
+
+  /** @throws {InvalidRequestError} naming the field; so does the prompt's promise reject. */
+  read(request: GenerationRequest): PendingPrompt {
+    const { prompt, messages, tokens, inputEmbeds } = request;
+    const given = [prompt, messages, tokens, inputEmbeds].filter((form) => form !== undefined);
+    if (given.length !== 1) {
+      throw new InvalidRequestError(
+        `Cannot read the request: it needs exactly one of prompt, messages, tokens and inputEmbeds, got ${given.length}`,
+      );
+    }
+    refuseWithoutMessages(request);
+    if (inputEmbeds !== undefined) {
+      const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, this.#options));
+      const embeddings = new PromptEmbeddings(rows, this.#options);
+      return { prompt: { tokens: embeddings.ids, embeddings }, leave: () => {} };
+    }
+    if (tokens !== undefined) return { prompt: this.#fitting(tokens), leave: () => {} };
+    const { promptKey } = request;
+    return promptKey === undefined ? this.#readText(request) : this.#readShared(promptKey, request);
   }
-  const ids = tokens ?? encode(request, options);
-  const length = fittingLength(ids, options);
-  requireTokens(ids, options);
-  return { tokens: ids.slice(0, length) };
+
+  #readShared(promptKey: string, request: GenerationRequest): PendingPrompt {
+    const shared = this.#shared.get(promptKey) ?? { pending: this.#tryText(request), users: 0 };
+    this.#shared.set(promptKey, shared);
+    shared.users += 1;
+    return {
+      prompt: shared.pending.prompt,
+      leave: () => {
+        shared.users -= 1;
+        if (shared.users > 0) return;
+        this.#shared.delete(promptKey);
+        shared.pending.leave();
+      },
+    };
+  }
+
+  /** What cannot be read fails for all that share it, and is tried once. */
+  #tryText(request: GenerationRequest): PendingPrompt {
+    try {
+      return this.#readText(request);
+    } catch (error) {
+      return { prompt: Promise.reject(error), leave: () => {} };
+    }
+  }
+
+  #readText(request: GenerationRequest): PendingPrompt {
+    const { result, leave } = this.#tokenize(request);
+    const prompt =
+      result instanceof Promise ? result.then((ids) => this.#fitting(ids)) : this.#fitting(result);
+    return { prompt, leave };
+  }
+
+  #fitting(ids: readonly number[]): Prompt {
+    const length = fittingLength(ids, this.#options);
+    requireTokens(ids, this.#options);
+    return { tokens: ids.slice(0, length) };
+  }
+
+  #tokenize(request: GenerationRequest): TextWork<readonly number[]> {
+    const { texts, contextLength, allowAutoTruncate, longestToken } = this.#options;
+    const fit = { contextLength, allowAutoTruncate };
+    const { prompt, messages = [] } = request;
+    if (prompt === undefined && !allowAutoTruncate) {
+      requireBounded(messages, contextLength, longestToken);
+    }
+    const text =
+      prompt === undefined
+        ? conversation(request)
+        : { prompt: boundedText(prompt, fit, longestToken) };
+    return texts.run({ type: "prompt", request: text, fit });
+  }
+}
+
+/**
+ * Refuses a conversation that is many times what the context holds before it is copied to where it is
+ * rendered: a message is a token at least, and the longest tokens spell many times what most do.
+ */
+function requireBounded(
+  messages: readonly ChatMessage[],
+  contextLength: number,
+  longestToken: number,
+): void {
+  if (messages.length >= contextLength) throw tooLong(`at least ${messages.length}`, contextLength);
+  let characters = 0;
+  for (const { content } of messages) characters += content?.length ?? 0;
+  const atLeast = Math.ceil(characters / longestToken);
+  if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
+}
+
+function withPrompt(prompt: string, addSpecialTokens: boolean | undefined): TokenizeRequest {
+  return { prompt, ...(addSpecialTokens !== undefined && { addSpecialTokens }) };
+}
+
+/** The fields of a conversation alone: they are copied to where it is rendered. */
+function conversation(request: TokenizeRequest): TokenizeRequest {
+  const { messages = [], tools, templateVariables, continueFinalMessage } = request;
+  return {
+    messages,
+    ...(tools !== undefined && { tools }),
+    ...(templateVariables !== undefined && { templateVariables }),
+    ...(continueFinalMessage !== undefined && { continueFinalMessage }),
+  };
 }
 
 /** Tokens at its beginning that a prompt may keep; one of the context is left for the completion. */
@@ -84,27 +190,6 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
   }
 }
 
-/** More than tokens of most texts have: such a part of a text that is too long shows it. */
-const CHARACTERS_PER_TOKEN = 8;
-
-function encode(request: GenerationRequest, options: PromptOptions): number[] {
-  const { tokenizer, chat, contextLength, longestToken, allowAutoTruncate } = options;
-  const { prompt } = request;
-  const text = prompt ?? renderChat(request, chat);
-  // Encoding takes time, in which nothing else is done; a text that cannot fit is not worth it.
-  const atLeast = Math.ceil(text.length / Math.max(longestToken, 1));
-  if (atLeast >= contextLength && !allowAutoTruncate) {
-    throw tooLong(`at least ${atLeast}`, contextLength);
-  }
-  const beginning = text.slice(0, CHARACTERS_PER_TOKEN * contextLength);
-  if (beginning.length < text.length && !allowAutoTruncate) {
-    // Where it is cut, one token of the whole may have become several.
-    const counted = tokenizer.encode(beginning).length - longestToken;
-    if (counted >= contextLength) throw tooLong(`at least ${counted}`, contextLength);
-  }
-  return prompt === undefined ? tokenizer.encode(text) : tokenizer.encodePrompt(text);
-}
-
 /**
  * The tokens of a text or a conversation, however many.
  *
@@ -112,49 +197,17 @@ function encode(request: GenerationRequest, options: PromptOptions): number[] {
  */
 export function tokenize(
   request: TokenizeRequest,
-  { tokenizer, chat }: Pick<PromptOptions, "tokenizer" | "chat">,
-): number[] {
-  const { prompt, messages, addSpecialTokens = true } = request;
+  { texts }: Pick<PromptOptions, "texts">,
+): TextWork<readonly number[]> {
+  const { prompt, messages, addSpecialTokens } = request;
   if ((prompt === undefined) === (messages === undefined)) {
     throw new InvalidRequestError(
       "Cannot tokenize: the request needs exactly one of prompt and messages",
     );
   }
   refuseWithoutMessages(request);
-  if (prompt === undefined) return tokenizer.encode(renderChat(request, chat));
-  return addSpecialTokens ? tokenizer.encodePrompt(prompt) : tokenizer.encode(prompt);
-}
-
-/** An answer to go on with stands where a new one would begin, as the model wrote it. */
-function renderChat(request: TokenizeRequest, chat: ChatRenderer): string {
-  const { messages = [], tools, templateVariables, continueFinalMessage } = request;
-  const begun = continueFinalMessage === true ? finalText(messages) : "";
-  const prompt = chat.render({
-    messages: continueFinalMessage === true ? messages.slice(0, -1) : messages,
-    ...(tools !== undefined && { tools }),
-    addGenerationPrompt: true,
-    ...(templateVariables !== undefined && { variables: templateVariables }),
-  });
-  return prompt + begun;
-}
-
-function finalText(messages: readonly ChatMessage[]): string {
-  const last = messages.at(-1);
-  const isText = last?.role === "assistant" && last.content !== null && !last.tool_calls?.length;
-  if (isText && messages.length > 1) return last.content;
-  throw new InvalidRequestError(
-    "Cannot use continueFinalMessage: the last of several messages must be an assistant's text",
-    "continueFinalMessage",
-  );
-}
-
-/** In words by which clients tell this error from others, to shorten what they send. */
-export function tooLong(tokens: number | string, contextLength: number): ContextLengthError {
-  return new ContextLengthError(
-    `The input (${tokens} tokens) is longer than the model's context length (${contextLength} ` +
-      "tokens). Please reduce the length of the messages or prompt",
-    "prompt",
-  );
+  const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
+  return texts.run({ type: "prompt", request: text });
 }
 
 /**

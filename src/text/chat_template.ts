@@ -12,10 +12,10 @@
  */
 
 import { CheckpointError, InvalidRequestError } from "../errors.ts";
-import type { ChatMessage, ChatToolCall } from "../generation.ts";
+import { type ChatMessage, type ChatToolCall, newRequestId } from "../generation.ts";
 import { completeTool } from "./chat_tools.ts";
 import { detectFamily, type ModelFamily } from "./families.ts";
-import { JinjaTemplate, TemplateRefusal } from "./jinja.ts";
+import { JinjaTemplate, TemplateLimit, TemplateRefusal } from "./jinja.ts";
 import {
   type CallForm,
   callForms,
@@ -47,6 +47,8 @@ export interface ChatTemplateOptions {
   readonly family?: ModelFamily | undefined;
   /** Clock of `strftime_now`. Default the system's. */
   readonly now?: (() => Date) | undefined;
+  /** Statements that one rendering may take. Default 3,000,000. */
+  readonly maxStatements?: number | undefined;
 }
 
 const RESERVED = ["messages", "tools", "add_generation_prompt"];
@@ -69,7 +71,7 @@ export class ChatTemplate {
     this.#family = options.family ?? detectFamily({ template: source });
     this.#now = now;
     try {
-      this.#template = new JinjaTemplate(source);
+      this.#template = new JinjaTemplate(source, options.maxStatements);
     } catch (error) {
       const problem = `the chat template does not parse (${(error as Error).message})`;
       throw new CheckpointError(file, problem, undefined, { cause: error });
@@ -125,6 +127,7 @@ export class ChatTemplate {
         );
       } catch (error) {
         failures.push(error);
+        if (error instanceof TemplateLimit) break;
       }
     }
     const cause = failures.find((error) => error instanceof TemplateRefusal) ?? failures.at(-1);
@@ -147,7 +150,7 @@ export class ChatTemplate {
     if (known !== undefined) return known;
 
     // The answer is kept for later requests, so no message may be able to fake a mark.
-    const mark = unusedMark(input);
+    const mark = randomMark();
     let count = 0;
     const markCall = (call: ChatToolCall): ChatToolCall => ({
       ...call,
@@ -160,11 +163,9 @@ export class ChatTemplate {
     );
     const shown = (form: CallForm): number => {
       const prompt = this.#tryRender({ ...input, messages: marked }, form);
-      const wanted = (i: number) => (form.args === "text" ? `{"${mark}${i}_": 1}` : `${mark}${i}_`);
-      return prompt === undefined
-        ? -1
-        : Array.from({ length: count }, (_, i) => wanted(i)).filter((text) => prompt.includes(text))
-            .length;
+      if (prompt === undefined) return -1;
+      const [before, behind] = form.args === "text" ? ['{"', '": 1}'] : ["", ""];
+      return marksShown(prompt, new RegExp(`${before}${mark}(\\d+)_${behind}`, "g"));
     };
     let best = PLAIN_FORM;
     let most = -1;
@@ -185,15 +186,15 @@ export class ChatTemplate {
     const simple = instructions.length === 1 && messages[0]!.role === "system";
     if (instructions.length === 0 || simple) return messages;
 
-    const mark = unusedMark(input);
-    const marks = instructions.map((_, i) => `${mark}${i}_`);
+    const mark = randomMark();
     let next = 0;
     const marked = messages.map((message) =>
-      isInstruction(message) ? { ...message, content: marks[next++]! } : message,
+      isInstruction(message) ? { ...message, content: `${mark}${next++}_` } : message,
     );
+    const pattern = new RegExp(`${mark}(\\d+)_`, "g");
     const placed = instructionForms(marked).findIndex((candidate) => {
       const prompt = this.#tryRender({ ...input, messages: candidate }, form);
-      return prompt !== undefined && marks.every((one) => prompt.includes(one));
+      return prompt !== undefined && marksShown(prompt, pattern) === instructions.length;
     });
     return instructionForms(messages)[Math.max(placed, 0)]!;
   }
@@ -201,28 +202,22 @@ export class ChatTemplate {
   #tryRender(input: ChatTemplateInput, form: CallForm): string | undefined {
     try {
       return this.#renderWith(input, form);
-    } catch {
+    } catch (error) {
+      // Once is enough of a rendering without end.
+      if ((error as Error).cause instanceof TemplateLimit) throw error;
       return undefined; // not in this form, or not at all: then rendering it for real says why
     }
   }
 }
 
-/**
- * A word that stands nowhere in the input.
- *
- * @throws {InvalidRequestError} when the input nests so deep that it cannot be written down.
- */
-function unusedMark(input: ChatTemplateInput): string {
-  let given: string;
-  try {
-    given = JSON.stringify(input);
-  } catch (cause) {
-    const message = "Cannot render the chat template: what it is given nests too deep";
-    throw new InvalidRequestError(message, "messages", { cause });
-  }
-  let mark = "mark";
-  for (let i = 0; given.includes(mark); i++) mark = `mark${i}`;
-  return mark;
+/** A word that stands nowhere in the input: no client knows it before it is used. */
+function randomMark(): string {
+  return `mark${newRequestId()}x`;
+}
+
+/** How many different marks a prompt has; `pattern` takes their numbers. */
+function marksShown(prompt: string, pattern: RegExp): number {
+  return new Set(Array.from(prompt.matchAll(pattern), ([, number]) => number)).size;
 }
 
 /**

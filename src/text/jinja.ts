@@ -9,6 +9,17 @@ import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 
 type Program = ReturnType<typeof parse>;
 
+/** Numbers of one `range()`. */
+const MAX_RANGE = 100_000;
+/**
+ * Statements of one rendering, some seconds of them: ten for each of 300,000 messages. Loops in loops
+ * would go on for as long as they like.
+ */
+const MAX_STATEMENTS = 3_000_000;
+
+/** What a rendering that goes on for too long ends with, in whatever form it is tried. */
+export class TemplateLimit extends Error {}
+
 /** What a template itself refuses, by calling `raise_exception`. */
 export class TemplateRefusal extends Error {}
 
@@ -16,9 +27,14 @@ export class JinjaTemplate {
   /** Names that it reads or sets as variables. */
   readonly variables: ReadonlySet<string>;
   readonly #program: Program;
+  readonly #maxStatements: number;
 
-  /** @throws {Error} when the source does not parse. */
-  constructor(source: string) {
+  /**
+   * @param maxStatements Of one rendering.
+   * @throws {Error} when the source does not parse.
+   */
+  constructor(source: string, maxStatements = MAX_STATEMENTS) {
+    this.#maxStatements = maxStatements;
     this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
     const names = new Set<string>();
     collectVariables(this.#program, names);
@@ -28,6 +44,7 @@ export class JinjaTemplate {
   /**
    * @param variables May not be named like one of the functions.
    * @throws {TemplateRefusal} when the template says that it cannot take these variables.
+   * @throws {TemplateLimit} when it takes too many statements or numbers.
    * @throws {Error} when it fails in any other way.
    */
   render(variables: Readonly<Record<string, unknown>>, now: Date): string {
@@ -37,6 +54,7 @@ export class JinjaTemplate {
     }
     const interpreter = new Interpreter(environment);
     keepTextBeforeLoopControls(interpreter);
+    limitStatements(interpreter, this.#maxStatements);
     return String(interpreter.run(this.#program).value);
   }
 }
@@ -78,10 +96,13 @@ function globals(now: Date): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Python's `range`. */
+/** Python's `range`, as long as Jinja's sandbox allows it, in which templates are rendered elsewhere. */
 function range(first: number, last?: number, step = 1): number[] {
   const [start, stop] = last === undefined ? [0, first] : [first, last];
   const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE)) {
+    throw new TemplateLimit(`range() has ${length} numbers, ${MAX_RANGE} at most are allowed`);
+  }
   return Array.from({ length }, (_, i) => start + i * step);
 }
 
@@ -164,6 +185,18 @@ function keepTextBeforeLoopControls(interpreter: Interpreter): void {
       }
     }
     return Object.assign(empty(), { value: text });
+  };
+}
+
+/** Ends a rendering that goes on without end: expressions alone cannot. */
+function limitStatements(interpreter: Interpreter, most: number): void {
+  const methods = interpreter as unknown as LoopMethods;
+  const evaluateBlock = methods.evaluateBlock.bind(interpreter);
+  let count = 0;
+  methods.evaluateBlock = (statements, environment) => {
+    count += 1 + statements.length;
+    if (count > most) throw new TemplateLimit(`it took more than ${most} statements`);
+    return evaluateBlock(statements, environment);
   };
 }
 

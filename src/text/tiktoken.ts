@@ -10,7 +10,7 @@
 
 import { CheckpointError, UnsupportedError } from "../errors.ts";
 import { spellOutSpaces } from "./split_pattern.ts";
-import { Tokenizer } from "./tokenizer.ts";
+import { type Encoder, Tokenizer } from "./tokenizer.ts";
 import { type AddedToken, readTokenizerConfig } from "./tokenizer_config.ts";
 import { type TokenBytes, Vocabulary } from "./vocabulary.ts";
 
@@ -55,10 +55,11 @@ export async function createTiktokenTokenizer(
 
   const specials = tables.specialTokensEncoder ?? new Map<string, number>();
   const vocabulary = new Vocabulary(rankBytes(tables), [...specials].map(specialToken));
-  const core = new BytePairEncodingCore({
-    bytePairRankDecoder: tables.bytePairRankDecoder,
-    tokenSplitRegex: /.+/gsu, // splitting happens here, in encodeText
-  });
+  const createCore = () =>
+    new BytePairEncodingCore({
+      bytePairRankDecoder: tables.bytePairRankDecoder,
+      tokenSplitRegex: /.+/gsu, // splitting happens here, in encodeText
+    });
 
   const config = readTokenizerConfig(tokenizerConfig);
   const { bos_token: bos, eos_token: eos = "<|endoftext|>" } = config.roles;
@@ -70,13 +71,19 @@ export async function createTiktokenTokenizer(
   }
   const pattern = specialPattern([...specials.keys()]);
   const split = spellOutSpaces(tables.tokenSplitRegex);
+  const createEncoder = (): Encoder => {
+    const core = createCore();
+    const parts = { pattern, specials, split, merge: (run: string) => core.encodeNative(run) };
+    return {
+      encode: (text) => encodeText(text, parts),
+      addsBos: bos !== undefined && config.addBosToken === true,
+    };
+  };
   return new Tokenizer({
     vocabulary,
-    encode: (text) =>
-      encodeText(text, { pattern, specials, split, merge: (run) => core.encodeNative(run) }),
+    createEncoder,
     bosTokenId: bos === undefined ? undefined : specials.get(bos),
     eosTokenId: specials.get(eos),
-    addsBos: bos !== undefined && config.addBosToken === true,
   });
 }
 

@@ -31,14 +31,20 @@ import {
 const FILE = "tokenizer.json";
 const CONFIG_FILE = "tokenizer_config.json";
 
-export interface TokenizerOptions {
-  readonly vocabulary: Vocabulary;
+/** The way from text to tokens. */
+export interface Encoder {
   /** Ids of a text, nothing added; added tokens in it are recognised. */
-  readonly encode: (text: string) => number[];
-  readonly bosTokenId?: number | undefined;
-  readonly eosTokenId?: number | undefined;
+  encode(text: string): number[];
   /** Whether raw text gets a beginning-of-sequence token. */
   readonly addsBos: boolean;
+}
+
+export interface TokenizerOptions {
+  readonly vocabulary: Vocabulary;
+  /** Called once, when a text is to be encoded or by `prepare`. */
+  readonly createEncoder: () => Encoder;
+  readonly bosTokenId?: number | undefined;
+  readonly eosTokenId?: number | undefined;
   /** Whether decoding a whole text drops one leading space. Default false. */
   readonly stripsLeadingSpace?: boolean;
 }
@@ -47,18 +53,36 @@ export class Tokenizer {
   readonly vocabulary: Vocabulary;
   readonly bosTokenId: number | undefined;
   readonly eosTokenId: number | undefined;
-  /** Whether `encodePrompt` puts `bosTokenId` in front. */
-  readonly addsBos: boolean;
-  readonly #encode: (text: string) => number[];
+  readonly #createEncoder: () => Encoder;
+  #encoder: Encoder | undefined;
   readonly #stripsLeadingSpace: boolean;
 
   constructor(options: TokenizerOptions) {
     this.vocabulary = options.vocabulary;
     this.bosTokenId = options.bosTokenId;
     this.eosTokenId = options.eosTokenId;
-    this.addsBos = options.addsBos;
-    this.#encode = options.encode;
+    this.#createEncoder = options.createEncoder;
     this.#stripsLeadingSpace = options.stripsLeadingSpace ?? false;
+  }
+
+  /**
+   * Makes what encoding needs. Until then no pattern of a checkpoint has met a text, so that a thread
+   * that only decodes may hold a tokenizer whose patterns it does not trust.
+   *
+   * @throws {CheckpointError} when the tokenizer's files do not say how to encode.
+   */
+  prepare(): void {
+    this.#encoder ??= this.#createEncoder();
+  }
+
+  /** Whether `encodePrompt` puts `bosTokenId` in front. */
+  get addsBos(): boolean {
+    return this.#prepared.addsBos;
+  }
+
+  get #prepared(): Encoder {
+    this.#encoder ??= this.#createEncoder();
+    return this.#encoder;
   }
 
   /**
@@ -67,12 +91,12 @@ export class Tokenizer {
    * @throws {InvalidRequestError} when the vocabulary cannot express the text.
    */
   encode(text: string): number[] {
-    return this.#encode(text);
+    return this.#prepared.encode(text);
   }
 
   /** Ids of raw text: with one BOS in front when the model asks for it, never with two. */
   encodePrompt(text: string): number[] {
-    const ids = this.#encode(text);
+    const ids = this.#prepared.encode(text);
     if (this.addsBos && this.bosTokenId !== undefined && ids[0] !== this.bosTokenId) {
       ids.unshift(this.bosTokenId);
     }
@@ -90,13 +114,20 @@ export class Tokenizer {
 }
 
 /**
- * Builds the tokenizer of a checkpoint from its two parsed files.
+ * Builds the tokenizer of a checkpoint from its two parsed files, ready to encode.
  *
  * @param tokenizerConfig `undefined` when the checkpoint has no tokenizer_config.json.
  * @throws {CheckpointError} naming the file, when one is malformed or they contradict each other.
  * @throws {UnsupportedError} when the vocabulary is neither byte-level nor SentencePiece's.
  */
 export function createTokenizer(tokenizerJson: unknown, tokenizerConfig?: unknown): Tokenizer {
+  const tokenizer = readTokenizer(tokenizerJson, tokenizerConfig);
+  tokenizer.prepare();
+  return tokenizer;
+}
+
+/** The same, to be prepared before it encodes: reads the vocabulary and runs no pattern of the files. */
+export function readTokenizer(tokenizerJson: unknown, tokenizerConfig?: unknown): Tokenizer {
   if (!isRecord(tokenizerJson)) throw new CheckpointError(FILE, "it is not a JSON object");
   const config = readTokenizerConfig(tokenizerConfig);
   const pieces = readPieces(tokenizerJson);
@@ -110,17 +141,22 @@ export function createTokenizer(tokenizerJson: unknown, tokenizerConfig?: unknow
     throw new CheckpointError(CONFIG_FILE, "it is true but there is no bos_token", "add_bos_token");
   }
 
-  const missing = encoding === "byte-level" ? missingBytes(pieces) : new Set<number>();
-  const library = createLibraryTokenizer(tokenizerJson, added, config);
+  const createEncoder = (): Encoder => {
+    const missing = encoding === "byte-level" ? missingBytes(pieces) : new Set<number>();
+    const library = createLibraryTokenizer(tokenizerJson, added, config);
+    return {
+      encode: (text) => {
+        if (missing.size > 0) refuseMissingBytes(text, missing);
+        return encodeWith(library, text);
+      },
+      addsBos: config.addBosToken ?? postProcessorAddsBos(library, bosTokenId),
+    };
+  };
   return new Tokenizer({
     vocabulary,
-    encode: (text) => {
-      if (missing.size > 0) refuseMissingBytes(text, missing);
-      return encodeWith(library, text);
-    },
+    createEncoder,
     bosTokenId,
     eosTokenId,
-    addsBos: config.addBosToken ?? postProcessorAddsBos(library, bosTokenId),
     stripsLeadingSpace: stripsLeadingSpace(tokenizerJson),
   });
 }

@@ -30,7 +30,7 @@ export type ListenerName = keyof Listeners;
 export interface PlainEngineOptions
   extends Omit<
     EngineOptions,
-    "device" | "grammarService" | "matrixKernels" | "prefixStore" | ListenerName
+    "device" | "grammarService" | "textService" | "matrixKernels" | "prefixStore" | ListenerName
   > {
   /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
   readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;

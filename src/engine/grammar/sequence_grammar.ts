@@ -16,7 +16,8 @@ import type { GrammarService, GrammarSession, NextTokens } from "./grammar_servi
 export const SPELLED_TOGETHER = 8;
 
 export interface Spelling {
-  encode(text: string): readonly number[];
+  /** At once where it takes no other thread. */
+  encode(text: string): readonly number[] | Promise<readonly number[]>;
   decode(tokens: readonly number[]): string;
   /** Whether a token is a mark for the model, not text. */
   isSpecial(token: number): boolean;
@@ -93,7 +94,7 @@ export class SequenceGrammar {
   /** Tells the grammar the sequence's next tokens; at the beginning none. */
   advance(tokens: readonly number[], { completion, take, fail }: Advance): void {
     this.#mask = undefined;
-    const accept = (next: NextTokens) => {
+    const accept = (next: NextTokens, forced: readonly number[]) => {
       if (this.#isClosed) return;
       const mask = next.mask.subarray(0, Math.ceil(this.#options.vocabularySize / 32));
       if (!next.mustEnd && mask.every((word) => word === 0)) {
@@ -101,16 +102,19 @@ export class SequenceGrammar {
         return;
       }
       this.#mask = mask;
-      take({ forced: this.#spell(completion, next), mustEnd: next.mustEnd });
+      take({ forced, mustEnd: next.mustEnd });
+    };
+    const spell = (next: NextTokens): Promise<void> | undefined => {
+      const forced = this.#spell(completion, next);
+      if (forced instanceof Promise) return forced.then((spelled) => accept(next, spelled));
+      accept(next, forced);
+      return undefined;
     };
     try {
       const next = this.#session!.advance(tokens);
-      if (!(next instanceof Promise)) {
-        accept(next);
-        return;
-      }
-      next
-        .then(accept)
+      const accepted = next instanceof Promise ? next.then(spell) : spell(next);
+      if (!(accepted instanceof Promise)) return;
+      accepted
         .catch((error: unknown) => this.#isClosed || fail(error))
         .finally(this.#options.onKnown);
     } catch (error) {
@@ -126,13 +130,19 @@ export class SequenceGrammar {
   }
 
   /** Tokens of the forced text but its last one, which may be joined with what comes behind it. */
-  #spell(completion: readonly number[], { forcedText }: NextTokens): readonly number[] {
+  #spell(
+    completion: readonly number[],
+    { forcedText }: NextTokens,
+  ): readonly number[] | Promise<readonly number[]> {
     const { spelling } = this.#options;
-    if (spelling === undefined || forcedText === "") return [];
+    if (this.#isClosed || spelling === undefined || forcedText === "") return [];
     const before = completion.slice(-SPELLED_TOGETHER);
+    const behind = (tokens: readonly number[]): readonly number[] => {
+      if (before.some((token, i) => tokens[i] !== token)) return [];
+      const forced = tokens.slice(before.length, -1);
+      return forced.some((token) => spelling.isSpecial(token)) ? [] : forced;
+    };
     const tokens = spelling.encode(spelling.decode(before) + forcedText);
-    if (before.some((token, i) => tokens[i] !== token)) return [];
-    const forced = tokens.slice(before.length, -1);
-    return forced.some((token) => spelling.isSpecial(token)) ? [] : forced;
+    return tokens instanceof Promise ? tokens.then(behind) : behind(tokens);
   }
 }

@@ -20,21 +20,21 @@ import {
 } from "../../text/chat_template_choice.ts";
 import { detectFamily, familyNamed, type ModelFamily } from "../../text/families.ts";
 import type { Tokenizer } from "../../text/tokenizer.ts";
-import type { Spelling } from "../grammar/sequence_grammar.ts";
-import { loadTokenizer } from "./tokenizer_files.ts";
+import { loadTokenizer, TOKENIZER_FILES } from "./tokenizer_files.ts";
 
 export interface TextModel {
+  /** Decodes; a text service prepares it where it has to encode. */
   readonly tokenizer: Tokenizer;
-  readonly chat: ChatRenderer;
+  /**
+   * Parses the chat templates.
+   *
+   * @throws {CheckpointError} when one does not parse.
+   */
+  readonly createChat: () => ChatRenderer;
   readonly family: ModelFamily;
   readonly eosTokenIds: ReadonlySet<number>;
-  /** Spells text that a grammar forces as the tokenizer would. */
-  readonly spelling: Spelling;
   /** What its files say of the model. */
-  readonly description: Pick<
-    ModelDescription,
-    "modelType" | "family" | "thinkingVariables" | "defaults"
-  >;
+  readonly description: Pick<ModelDescription, "modelType" | "family" | "defaults">;
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
 }
@@ -45,6 +45,11 @@ const GENERATION_FILE = "generation_config.json";
 /** By these chat templates are told how much the model is to think. */
 const THINKING_VARIABLES = ["thinking", "enable_thinking", "reasoning_effort"];
 
+/** Those that templates with such variables know. */
+export function thinkingVariables(templateVariables: ReadonlySet<string>): readonly string[] {
+  return THINKING_VARIABLES.filter((name) => templateVariables.has(name));
+}
+
 export interface TextOptions {
   /** Replaces the checkpoint's own template. */
   readonly chatTemplate?: string | undefined;
@@ -52,7 +57,17 @@ export interface TextOptions {
   readonly chatFamily?: string | undefined;
 }
 
+/** Files that `loadText` looks for: what a thread needs that has no other way to them. */
+export const TEXT_FILES: readonly string[] = [
+  CONFIG_FILE,
+  GENERATION_FILE,
+  ...["tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"],
+  ...["chat_template.json", ...TOKENIZER_FILES],
+];
+
 /**
+ * Reads what the files say, without parsing templates or running a pattern of theirs.
+ *
  * @throws {CheckpointError} naming the file that is malformed or missing.
  * @throws {InvalidRequestError} when there is no family of the name.
  */
@@ -78,7 +93,7 @@ export async function loadText(
   const family = named ?? detectFamily({ template, config, hasToken });
   const { fallbackTemplate, turnEnds = [] } = family;
   const fallback = fallbackTemplate?.tokens.every(hasToken) ? fallbackTemplate.source : undefined;
-  const chat = createChatRenderer({ ...given, fallback });
+  const createChat = () => createChatRenderer({ ...given, fallback });
 
   const generation = (await readOptionalJson(source, GENERATION_FILE)) ?? {};
   if (!isJsonObject(generation)) throw new CheckpointError(GENERATION_FILE, "it is not an object");
@@ -92,17 +107,11 @@ export async function loadText(
   for (let id = 0; id < vocabulary.size; id++) {
     longestToken = Math.max(longestToken, vocabulary.bytes(id).length);
   }
-  const spelling: Spelling = {
-    encode: (text) => tokenizer.encode(text),
-    decode: (tokens) => tokenizer.decode(tokens),
-    isSpecial: (token) => vocabulary.isSpecial(token),
-  };
-  const text = { tokenizer, chat, family, eosTokenIds, spelling, longestToken };
+  const text = { tokenizer, createChat, family, eosTokenIds, longestToken };
   const modelType = isJsonObject(config) ? config.model_type : undefined;
   const description: TextModel["description"] = {
     modelType: typeof modelType === "string" ? modelType : undefined,
     family: family.name,
-    thinkingVariables: THINKING_VARIABLES.filter((name) => chat.variables.has(name)),
     defaults: defaults(generation),
   };
   return { ...text, description };

@@ -12,12 +12,18 @@ import { CheckpointError } from "../../errors.ts";
 import { readClassicTokenizer } from "../../text/classic_vocabulary.ts";
 import type { FallbackEncoding } from "../../text/families.ts";
 import { createTiktokenTokenizer } from "../../text/tiktoken.ts";
-import { createTokenizer, type Tokenizer } from "../../text/tokenizer.ts";
+import { readTokenizer, type Tokenizer } from "../../text/tokenizer.ts";
 
 const FILE = "tokenizer.json";
 
 /** Formats of other libraries, which say nothing about how text is split before merging. */
 const FOREIGN = ["tokenizer.model", "tiktoken.model", "tekken.json", "vocab.json"];
+
+/** Files of the formats that are read. */
+export const TOKENIZER_FILES: readonly string[] = [
+  FILE,
+  ...["vocab.json", "merges.txt", "added_tokens.json"],
+];
 
 export interface TokenizerSources {
   /** Parsed tokenizer_config.json. */
@@ -25,13 +31,17 @@ export interface TokenizerSources {
   readonly fallbackEncoding: FallbackEncoding | undefined;
 }
 
-/** @throws {CheckpointError} naming the file that is missing, malformed or of a foreign format. */
+/**
+ * A tokenizer that is not prepared yet.
+ *
+ * @throws {CheckpointError} naming the file that is missing, malformed or of a foreign format.
+ */
 export async function loadTokenizer(
   source: WeightSource,
   { tokenizerConfig, fallbackEncoding }: TokenizerSources,
 ): Promise<Tokenizer> {
   const names = new Set((await source.list()).map(({ name }) => name));
-  if (names.has(FILE)) return createTokenizer(await readJson(source, FILE), tokenizerConfig);
+  if (names.has(FILE)) return readTokenizer(await readJson(source, FILE), tokenizerConfig);
 
   if (fallbackEncoding !== undefined) {
     const { name, roles } = fallbackEncoding;
@@ -44,7 +54,7 @@ export async function loadTokenizer(
       addedTokens: await readOptionalJson(source, "added_tokens.json"),
       tokenizerConfig,
     });
-    return createTokenizer(classic.tokenizerJson, classic.tokenizerConfig);
+    return readTokenizer(classic.tokenizerJson, classic.tokenizerConfig);
   }
   const foreign = FOREIGN.find((name) => names.has(name));
   if (foreign === undefined) throw new CheckpointError(FILE, `${source.name} has no such file`);

@@ -137,11 +137,17 @@ export class RemoteEngine implements GenerationEngine {
     if (this.#failure === undefined) this.#calls.add({ type: "abort", requestId });
   }
 
-  tokenize(request: TokenizeRequest): Promise<readonly number[]> {
+  tokenize({
+    signal: _,
+    ...request
+  }: TokenizeRequest & { readonly signal?: AbortSignal }): Promise<readonly number[]> {
     return this.#ask("tokenize", [request]);
   }
 
-  detokenize(tokens: readonly number[], options?: DetokenizeOptions): Promise<string> {
+  detokenize(
+    tokens: readonly number[],
+    { signal: _, ...options }: DetokenizeOptions = {},
+  ): Promise<string> {
     return this.#ask("detokenize", [tokens, options]);
   }
 

@@ -21,6 +21,7 @@ import {
 } from "../options/options.ts";
 import { tunedKernels } from "../options/tuned_kernels.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
+import { workerTextService } from "../worker_text_service.ts";
 import type { ReplaceableDevice } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
 
@@ -123,6 +124,7 @@ export function servingOptions(
     jsonWhitespace: options.jsonWhitespace,
     jsonDialect: options.jsonDialect,
     grammarService: workerGrammarService,
+    textService: workerTextService,
     overlapSchedule: !options.disableOverlapSchedule,
     prefixCache: !options.disableRadixCache,
     chunkedPrefix: choices.chunkedPrefix && !options.disableChunkedPrefixCache,

@@ -7,7 +7,7 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import type { GenerationRequest } from "../../generation.ts";
+import { type GenerationRequest, newRequestId } from "../../generation.ts";
 import type { Fields } from "../../http/fields.ts";
 
 /** Answers to one prompt at most, as many as OpenAI's endpoint gives. */
@@ -31,9 +31,11 @@ export function withSamples(
   count: number,
 ): readonly GenerationRequest[] {
   if (count === 1) return requests;
-  return requests.flatMap(({ requestId: _, ...request }) =>
-    Array.from({ length: count }, (_, sample) => withSeedOf(sample, request)),
-  );
+  return requests.flatMap(({ requestId: _, ...request }) => {
+    const hasText = request.prompt !== undefined || request.messages !== undefined;
+    const shared = { ...request, ...(hasText && { promptKey: newRequestId() }) };
+    return Array.from({ length: count }, (_, sample) => withSeedOf(sample, shared));
+  });
 }
 
 /**

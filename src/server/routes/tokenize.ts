@@ -21,10 +21,7 @@ const BYTES_PER_TOKEN = 8;
 /** Bytes of a body that are always read. */
 const LEAST_BYTES = 256 * 1024;
 
-/**
- * Size of a body at most. Nothing else is done while a text is tokenized, so texts that no prompt
- * comes near are refused.
- */
+/** Size of a body at most: texts that no prompt comes near are refused. */
 function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {
   const enough = Math.max(LEAST_BYTES, BYTES_PER_TOKEN * engine.model.contextLength);
   return Math.min(enough, maxBodyBytes);
@@ -35,17 +32,48 @@ export async function handleTokenize(context: ServerContext, request: Request): 
   const { engine } = context;
   const body = await readBody(context, request, { maxBytes: bodyLimit(context) });
   const { requests, batch } = readTexts(body, context);
-  const tokens = await Promise.all(requests.map((one) => engine.tokenize(one))).catch(
-    (error: unknown) => {
-      throw asClientWrote(error, { endpoint: "tokenize", body });
-    },
-  );
+  const tokens = await allUnlessLeft(request.signal, requests, (one, signal) =>
+    engine.tokenize({ ...one, signal }),
+  ).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "tokenize", body });
+  });
   const counts = tokens.map(({ length }) => length);
   return jsonResponse({
     tokens: batch ? tokens : tokens[0],
     count: batch ? counts : counts[0],
     max_model_len: engine.model.contextLength,
   });
+}
+
+/** Texts of one request that are read at once: others have their turns in between. */
+const READ_AT_ONCE = 32;
+
+/** What all come to; when one fails or the client leaves, the others are given up. */
+async function allUnlessLeft<Item, Result>(
+  client: AbortSignal,
+  items: readonly Item[],
+  work: (item: Item, signal: AbortSignal) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const results: Result[] = [];
+  // One for each: platforms warn of many listeners on one signal.
+  let aborts: readonly AbortController[] = [];
+  const leave = () => {
+    for (const abort of aborts) abort.abort(client.reason);
+  };
+  client.addEventListener("abort", leave);
+  try {
+    for (let i = 0; i < items.length; i += READ_AT_ONCE) {
+      client.throwIfAborted();
+      const some = items.slice(i, i + READ_AT_ONCE);
+      aborts = some.map(() => new AbortController());
+      const pending = some.map((item, j) => work(item, aborts[j]!.signal));
+      for (const result of await Promise.all(pending)) results.push(result);
+    }
+    return results;
+  } finally {
+    client.removeEventListener("abort", leave);
+    leave();
+  }
 }
 
 interface Texts {
@@ -101,8 +129,8 @@ export async function handleDetokenize(
   const { lists, batch } = readTokens(fields, engine.model);
   const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;
   fields.end();
-  const texts = await Promise.all(
-    lists.map((tokens) => engine.detokenize(tokens, { skipSpecialTokens })),
+  const texts = await allUnlessLeft(request.signal, lists, (tokens, signal) =>
+    engine.detokenize(tokens, { skipSpecialTokens, signal }),
   );
   return jsonResponse({ text: batch ? texts : texts[0] });
 }

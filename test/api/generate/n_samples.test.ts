@@ -27,8 +27,10 @@ describe("/generate", () => {
     expect(new Set(seeds).size).toBe(3);
     // One id cannot name three answers.
     const ids = answers.map(({ meta_info }) => meta_info.id);
+    const promptKey = engine.requests[0]!.promptKey;
+    expect(promptKey).toEqual(expect.any(String));
     expect(engine.requests).toEqual(
-      seeds.map((seed, i) => ({ prompt: "abc", sampling: { seed }, requestId: ids[i] })),
+      seeds.map((seed, i) => ({ prompt: "abc", promptKey, sampling: { seed }, requestId: ids[i] })),
     );
     expect(new Set(ids).size).toBe(3);
     expect(ids).not.toContain("mine");
@@ -46,10 +48,9 @@ describe("/generate", () => {
   test("without a seed the engine picks one for each", async () => {
     const { engine, app } = setUp();
     await post(app, "/generate", { text: "a", sampling_params: { n: 2 } });
-    expect(engine.requests).toEqual([
-      { prompt: "a", sampling: {} },
-      { prompt: "a", sampling: {} },
-    ]);
+    const promptKey = engine.requests[0]!.promptKey;
+    const each = { prompt: "a", promptKey, sampling: {} };
+    expect(engine.requests).toEqual([each, each]);
   });
 
   test("a batch answers all samples of a prompt before the next one's", async () => {
@@ -58,6 +59,10 @@ describe("/generate", () => {
     const answers = await answer<GenerateAnswer[]>(await post(app, "/generate", body));
     expect(answers.map(({ text }) => text)).toEqual(["a", "a", "b", "b"]);
     expect(engine.requests.map(({ prompt }) => prompt)).toEqual(["a", "a", "b", "b"]);
+    // Each prompt is read once for its samples.
+    const keys = engine.requests.map(({ promptKey }) => promptKey);
+    expect(keys).toEqual([keys[0], keys[0], keys[2], keys[2]]);
+    expect(keys[0]).not.toBe(keys[2]);
     const ids = engine.requests.map(({ requestId }) => requestId);
     expect(new Set([...ids, "x", "y"]).size).toBe(6);
   });

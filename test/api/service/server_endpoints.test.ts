@@ -10,6 +10,7 @@ import {
 } from "../../support/engines/scripted_engine.ts";
 import { bothForms } from "../../support/server/error_bodies.ts";
 import { answer, errorMessage, post } from "../../support/server/http_client.ts";
+import { until } from "../../support/until.ts";
 
 function setUp(options: ScriptedEngineOptions & AppOptions = {}) {
   const engine = new ScriptedEngine(options);
@@ -256,6 +257,48 @@ describe.each(["/detokenize", "/v1/detokenize"])("POST %s", (path) => {
     const response = await post(setUp().app, path, body);
     expect(response.status).toBe(400);
     expect(await errorMessage(response)).toBe(message);
+  });
+});
+
+/** Reads a text when it is told to. */
+class SlowEngine extends ScriptedEngine {
+  readonly reading: { readonly signal: AbortSignal; finish(): void }[] = [];
+
+  override tokenize({ signal }: { readonly signal?: AbortSignal }): Promise<readonly number[]> {
+    return new Promise((resolve, reject) => {
+      this.reading.push({ signal: signal!, finish: () => resolve([1]) });
+      signal!.addEventListener("abort", () => reject(signal!.reason));
+    });
+  }
+}
+
+describe("the texts of a list", () => {
+  const prompt = Array.from({ length: 50 }, () => "a");
+
+  test("are read some at a time", async () => {
+    const engine = new SlowEngine();
+    const response = post(createApp(engine), "/tokenize", { prompt });
+    for (const count of [32, 50]) {
+      await until(() => expect(engine.reading).toHaveLength(count));
+      for (const { finish } of engine.reading) finish();
+    }
+    expect(await answer(await response)).toMatchObject({ count: prompt.map(() => 1) });
+  });
+
+  test("are given up when their client leaves", async () => {
+    const engine = new SlowEngine();
+    const client = new AbortController();
+    const response = createApp(engine).request("/tokenize", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ prompt }),
+      signal: client.signal,
+    });
+    await until(() => expect(engine.reading).toHaveLength(32));
+    client.abort();
+    expect((await response).status).toBe(499);
+    expect(engine.reading).toHaveLength(32);
+    expect(engine.reading.every(({ signal }) => signal.aborted)).toBe(true);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { memorySource } from "../../../src/checkpoint/memory_source.ts";
-import { loadText } from "../../../src/engine/load/text_model.ts";
+import { loadText, thinkingVariables } from "../../../src/engine/load/text_model.ts";
 import { byteLevelJson } from "../../text/small_tokenizers.ts";
 
 const USER = [{ role: "user", content: "Hi" }];
@@ -27,7 +27,8 @@ function withTokens(...contents: string[]) {
 
 describe("loadText, chat templates", () => {
   const render = async (files: object, chatTemplate?: string) => {
-    const { chat } = await load({ "tokenizer.json": byteLevelJson(), ...files }, chatTemplate);
+    const text = await load({ "tokenizer.json": byteLevelJson(), ...files }, chatTemplate);
+    const chat = text.createChat();
     return (tools?: unknown[]) => chat.render({ messages: USER, tools, addGenerationPrompt: true });
   };
   const tools = [{ type: "function", function: { name: "f" } }];
@@ -61,9 +62,9 @@ describe("loadText, chat templates", () => {
       "config.json": { model_type: "llama" },
       "tokenizer.json": withTokens("<|im_start|>", "<|im_end|>"),
     };
-    const { family, chat, eosTokenIds } = await load(files, undefined, "qwen3");
+    const { family, createChat, eosTokenIds } = await load(files, undefined, "qwen3");
     expect(family.name).toBe("qwen3");
-    expect(chat.render({ messages: USER, addGenerationPrompt: true })).toContain(
+    expect(createChat().render({ messages: USER, addGenerationPrompt: true })).toContain(
       "<|im_start|>user",
     );
     expect(eosTokenIds).toContain(301);
@@ -136,7 +137,7 @@ describe("loadText, gpt-oss", () => {
     const text = await load({ "config.json": config });
     expect(text.family.name).toBe("gpt-oss");
     expect([...text.eosTokenIds]).toEqual([200002, 200012]);
-    const prompt = text.chat.render({ messages: USER, addGenerationPrompt: true });
+    const prompt = text.createChat().render({ messages: USER, addGenerationPrompt: true });
     const ids = text.tokenizer.encode(prompt);
     // <|start|>system<|message|> at the start, <|start|>assistant at the end.
     expect(ids.slice(0, 3)).toEqual([200006, 17360, 200008]);
@@ -194,16 +195,15 @@ describe("loadText, other formats of a tokenizer", () => {
   });
 });
 
-test("the description tells model type and the variables about thinking that the template has", async () => {
+test("model type and the variables about thinking that the template has are known", async () => {
   const files = {
     "config.json": { model_type: "qwen3" },
     "tokenizer.json": byteLevelJson(),
     "chat_template.jinja": "{% if enable_thinking %}{{ message.thinking }}{% endif %}",
   };
-  expect((await load(files)).description).toMatchObject({
-    modelType: "qwen3",
-    thinkingVariables: ["enable_thinking"],
-  });
+  const text = await load(files);
+  expect(text.description).toMatchObject({ modelType: "qwen3" });
+  expect(thinkingVariables(text.createChat().variables)).toEqual(["enable_thinking"]);
   const plain = { "config.json": { model_type: 5 }, "tokenizer.json": byteLevelJson() };
   expect((await load(plain)).description).toMatchObject({ modelType: undefined });
 });

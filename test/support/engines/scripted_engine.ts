@@ -7,7 +7,8 @@
  *
  * @module
  */
-import { completionLimit, tooLong } from "../../../src/engine/prompt.ts";
+import { completionLimit } from "../../../src/engine/prompt.ts";
+import { tooLong } from "../../../src/engine/text/text_jobs.ts";
 import { CapacityError, InvalidRequestError } from "../../../src/errors.ts";
 import type {
   DetokenizeOptions,
@@ -144,7 +145,10 @@ export class ScriptedEngine implements GenerationEngine {
   }
 
   /** One token a character. */
-  async tokenize(request: TokenizeRequest): Promise<readonly number[]> {
+  async tokenize({
+    signal: _,
+    ...request
+  }: TokenizeRequest & { readonly signal?: AbortSignal }): Promise<readonly number[]> {
     this.tokenized.push(request);
     return Array.from(textOf(request), (character) => character.charCodeAt(0));
   }

@@ -1,0 +1,96 @@
+/**
+ * The parts that an engine is put together from, as its options and its model want them.
+ *
+ * @module
+ */
+import { PagePool } from "../cache/page_pool.ts";
+import type { PrefixStore } from "../cache/prefix_store.ts";
+import { RadixCache } from "../cache/radix_cache.ts";
+import type { WeightSource } from "../checkpoint/source.ts";
+import type { ModelDescription } from "../generation.ts";
+import type { EngineOptions } from "./engine_options.ts";
+import type { GrammarService } from "./grammar/grammar_service.ts";
+import { localGrammarService } from "./grammar/local_grammar_service.ts";
+import type { Spelling } from "./grammar/sequence_grammar.ts";
+import type { LoadedModel } from "./load/load.ts";
+import { maxPrefillKeys } from "./load/prefill_workspace.ts";
+import { type TextModel, thinkingVariables } from "./load/text_model.ts";
+import type { ResolvedOptions } from "./resolve_options.ts";
+import type { RetractionMemory } from "./schedule/retraction_memory.ts";
+import { Scheduler } from "./schedule/scheduler.ts";
+import { SequencePages } from "./schedule/sequence_pages.ts";
+import type { TextService } from "./text/text_service.ts";
+
+/** What an engine is made of, beside its model. */
+export interface EngineParts {
+  readonly text: TextModel;
+  readonly texts: TextService;
+  readonly store: PrefixStore | undefined;
+}
+
+export function describeModel(
+  source: WeightSource,
+  { definition, options, memoryBudget }: LoadedModel,
+  { text, texts }: Pick<EngineParts, "text" | "texts">,
+): ModelDescription {
+  const { architecture, shape } = definition;
+  return {
+    path: source.name,
+    architecture,
+    ...text.description,
+    thinkingVariables: thinkingVariables(texts.templateVariables),
+    contextLength: Math.min(options.contextLength, memoryBudget.cacheTokens),
+    vocabularySize: shape.vocabularySize,
+    hiddenSize: shape.hiddenSize,
+    storesPrefixes: options.prefixStore !== undefined,
+  };
+}
+
+export function openGrammars(
+  { grammarService }: EngineOptions,
+  { json }: ResolvedOptions,
+  { text, model }: { readonly text: TextModel; readonly model: ModelDescription },
+): GrammarService {
+  const { vocabularySize } = model;
+  return (grammarService ?? localGrammarService)({
+    tokens: text.tokenizer.vocabulary,
+    endTokens: [...text.eosTokenIds].filter((id) => id < vocabularySize),
+    vocabularySize,
+    json,
+  });
+}
+
+export function openPages(
+  { options, memoryBudget, promptsDiffer }: LoadedModel,
+  retractionMemory: RetractionMemory | undefined,
+): SequencePages {
+  const { pageSize, prefixCache } = options;
+  return new SequencePages(new PagePool(memoryBudget.cacheTokens / pageSize, pageSize), {
+    radix: prefixCache ? new RadixCache({ pageSize }) : undefined,
+    promptsDiffer,
+    retractionMemory,
+  });
+}
+
+export function openScheduler(
+  { options, runner }: LoadedModel,
+  pages: SequencePages,
+  { contextLength }: ModelDescription,
+): Scheduler {
+  return new Scheduler(pages, {
+    ...options,
+    policy: options.schedulePolicy,
+    conservativeness: options.scheduleConservativeness,
+    maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
+    maxScoredRows: runner.maxScoredRows,
+  });
+}
+
+/** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */
+export function spellingOf({ tokenizer }: TextModel, texts: TextService): Spelling {
+  return {
+    encode: (text) => texts.run({ type: "encode", text }, { isUrgent: true }).result,
+    decode: (tokens) => tokenizer.decode(tokens),
+    isSpecial: (token) => tokenizer.vocabulary.isSpecial(token),
+  };
+}
