@@ -26,7 +26,7 @@ describe("wisp launch_server", () => {
       "Loading weights: 75%",
       "Loading weights: 100%",
       expect.stringMatching(/^Listening on http:\/\/127\.0\.0\.1:\d+$/),
-      "No key is asked for; only this machine is served",
+      "No key is asked for: programs on this machine may use the server, pages of other origins in its browsers may not",
       expect.stringMatching(/^Ready: \S+ answers at http:\/\/127\.0\.0\.1:\d+$/),
     ]);
     expect(command.stdout()).toBe("");
