@@ -4,10 +4,10 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
+import { EVERY_ORIGIN } from "../../http/every_origin.ts";
 import type { AppOptions } from "../../server/app.ts";
 import { checkKeys } from "../../server/guard/auth.ts";
 import { EVERY_HOST, isHostName, isLoopback } from "../../server/guard/hosts.ts";
-import { EVERY_ORIGIN } from "../../server/guard/origins.ts";
 import { OptionError, type OptionTable, type OptionValues } from "./option_parser.ts";
 
 const ACCESS = "Access";

@@ -5,15 +5,13 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
+import { EVERY_ORIGIN } from "../../http/every_origin.ts";
 import { REQUEST_ID_HEADER } from "../../http/request_id.ts";
 import { forbidden } from "./auth.ts";
 import { hostOf } from "./hosts.ts";
 
 /** What pages may read of an answer, beside its body. */
 const SHOWN = { exposeHeaders: [REQUEST_ID_HEADER], credentials: true };
-
-/** Stands for every origin, in a list of them. */
-export const EVERY_ORIGIN = "*";
 
 /** Characters of an origin that a refusal repeats. */
 const SHOWN_ORIGIN = 100;
@@ -28,7 +26,7 @@ const SHOWN_ORIGIN = 100;
 export function allowOrigins(origins: readonly string[] | undefined): readonly MiddlewareHandler[] {
   // An origin is repeated and not "*", which browsers refuse together with credentials.
   if (origins?.includes(EVERY_ORIGIN)) {
-    return [cors({ ...SHOWN, origin: (origin) => origin || "*" })];
+    return [cors({ ...SHOWN, origin: (origin) => origin || EVERY_ORIGIN })];
   }
   const isListed = (origin: string) => origins?.includes(origin) ?? false;
   return [
