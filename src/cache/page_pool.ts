@@ -31,19 +31,26 @@ export class PagePool {
   }
 
   /**
-   * Takes `count` pages. All or nothing.
+   * Takes `count` pages and appends their numbers to a list. All or nothing: what is taken is in the
+   * list.
    *
-   * @returns Page numbers in `[0, pageCount)`; their contents are undefined.
+   * @param into Its owner's pages. Default: a new list.
+   * @returns `into`, with page numbers in `[0, pageCount)`; the pages' contents are undefined.
    * @throws {CapacityError} when fewer than `count` pages are free.
    */
-  allocate(count: number): number[] {
+  allocate(count: number, into: number[] = []): number[] {
     if (count > this.freeCount) {
       const state = `${count} are wanted and ${this.freeCount} of ${this.pageCount} are free; a sequence that ends frees its own`;
       throw new CapacityError("pages of the KV cache", this.pageCount, state);
     }
-    const pages = this.#free.splice(this.#free.length - count, count);
-    for (const page of pages) this.#taken[page] = 1;
-    return pages;
+    const first = this.#free.length - count;
+    for (let i = first; i < this.#free.length; i++) {
+      const page = this.#free[i]!;
+      this.#taken[page] = 1;
+      into.push(page);
+    }
+    this.#free.length = first;
+    return into;
   }
 
   /**

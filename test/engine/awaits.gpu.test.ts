@@ -147,10 +147,10 @@ test.skipIf(smallestCaseOnly)(
       allocate: () => {
         const { allocate } = PagePool.prototype;
         const spy = vi.spyOn(PagePool.prototype, "allocate");
-        spy.mockImplementation(function (this: PagePool, count) {
+        spy.mockImplementation(function (this: PagePool, count, into) {
           if (spy.mock.calls.length === 5)
             throw new CapacityError("pages of the KV cache", 0, "none is free");
-          return allocate.call(this, count);
+          return allocate.call(this, count, into);
         });
       },
       readPages: () => {

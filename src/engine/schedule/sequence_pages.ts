@@ -260,7 +260,7 @@ export class SequencePages {
     if (missing > this.available) return false;
     const short = missing - this.pool.freeCount;
     if (short > 0) this.pool.release(this.radix!.evict(short));
-    pageTable.push(...this.pool.allocate(missing));
+    this.pool.allocate(missing, pageTable);
     return true;
   }
 
@@ -345,7 +345,9 @@ export class SequencePages {
     const count = present / pageSize - first;
     if (count > 0) {
       const { pages } = radix.match(key, { partition });
-      sequence.pageTable = pageTable.toSpliced(first, count, ...pages.slice(first, first + count));
+      // Batches of steps in flight read the old one.
+      sequence.pageTable = pageTable.slice();
+      for (let i = first; i < first + count; i++) sequence.pageTable[i] = pages[i]!;
       this.pool.release(pageTable.slice(first, first + count));
     }
     sequence.prefix = node;

@@ -99,3 +99,33 @@ describe("SequencePages with host memory", () => {
     expect(pages.attach(made)).toBe(true);
   });
 });
+
+describe("tables of more pages than a call takes arguments", () => {
+  const COUNT = 150_000;
+
+  test("grow() takes all of them, and release() gives all back", () => {
+    const pages = new SequencePages(new PagePool(COUNT + 1, 1));
+    const { sequence: one } = sequence(1, 1);
+    expect(pages.grow(one, COUNT)).toBe(true);
+    expect([one.pageTable.length, pages.pool.freeCount]).toEqual([COUNT, 1]);
+    pages.release(one);
+    expect(pages.pool.freeCount).toBe(COUNT + 1);
+  });
+
+  test("of two sequences that computed the same, the second takes the pages of the first", () => {
+    const pages = new SequencePages(new PagePool(2 * COUNT, 1), {
+      radix: new RadixCache({ pageSize: 1 }),
+    });
+    const prompt = Array.from({ length: COUNT + 1 }, (_, i) => i % 60);
+    const made = [1, 2].map(() => sequence(prompt, 1).sequence);
+    for (const one of made) {
+      pages.grow(one, COUNT);
+      one.computed = COUNT;
+    }
+    for (const one of made) pages.share(one);
+    expect(made[1]!.pageTable.every((page, i) => page === made[0]!.pageTable[i])).toBe(true);
+    for (const one of made) pages.release(one);
+    pages.flush();
+    expect(pages.pool.freeCount).toBe(2 * COUNT);
+  });
+});

@@ -162,9 +162,9 @@ export class SimulatedEngine {
     const { allocate } = pool;
     const { readPages, writePages } = carrier;
     if (method === "allocate") {
-      pool.allocate = (count) => {
+      pool.allocate = (count, into) => {
         if (isNow()) throw error;
-        return allocate.call(pool, count);
+        return allocate.call(pool, count, into);
       };
     } else if (method === "readPages") {
       carrier.readPages = (pages) => (isNow() ? Promise.reject(error) : readPages(pages));
