@@ -288,6 +288,8 @@ export interface EngineStatus {
   /** That may run at once. */
   readonly maxRunningRequests: number;
   readonly queuedRequests: number;
+  /** That may wait; more are refused. Absent where there is no limit. */
+  readonly maxQueuedRequests?: number;
   /** Tokens of requests that have not begun. */
   readonly queuedTokens: number;
   /** Slots of the KV cache, and those in use. */

@@ -13,10 +13,37 @@ export interface LogprobOptions {
   readonly promptStart?: number;
   /** How many of the likeliest tokens at each position, at most 1024. Default 0. */
   readonly topCount?: number;
-  /** Tokens to tell about at each position, likely or not. Default none. */
+  /** Tokens to tell about at each position, likely or not, at most 4096 of them. Default none. */
   readonly tokenIds?: readonly number[];
   /** Adds each token's text. Default false. */
   readonly text?: boolean;
+}
+
+/** The largest number of likeliest tokens that may be asked for: each takes a pass over a row. */
+export const MAX_TOP_LOGPROBS = 1024;
+/** The largest number of tokens that may be asked for by their ids. */
+export const MAX_LOGPROB_TOKENS = 4096;
+/** Bytes of log-probabilities that one completion may hold until its client has them. */
+export const MAX_LOGPROB_BYTES = 2 ** 26;
+
+/** What a position takes beside its results, and each of those: a token and an f32. */
+const POSITION_BYTES = 256;
+const RESULT_BYTES = 8;
+/** Results of a position that completions are not counted for: the KV cache bounds their length. */
+const FEW_RESULTS = 32;
+
+/**
+ * Bytes that log-probabilities take while they are held.
+ *
+ * @param positions Of the prompt that are told about, and tokens of the completion at most.
+ */
+export function logprobBytes(
+  { topCount = 0, tokenIds = [] }: LogprobOptions,
+  positions: { readonly prompt: number; readonly completion: number },
+): number {
+  const results = 1 + topCount + tokenIds.length;
+  const counted = positions.prompt + (results > FEW_RESULTS ? positions.completion : 0);
+  return counted * (POSITION_BYTES + RESULT_BYTES * results);
 }
 
 export interface TokenLogprob {

@@ -60,8 +60,7 @@ export class PageCodec {
   readonly #pageBytes: number;
   /** Pages of one layer that fit the staging buffer. */
   readonly #room: number;
-  /** Made by the first read. */
-  #staging: GPUBuffer | undefined;
+  readonly #staging: GPUBuffer;
   /** Ends when no read uses the staging buffer. */
   #reading: Promise<unknown> = Promise.resolve();
 
@@ -72,6 +71,9 @@ export class PageCodec {
     this.#cache = cache;
     this.#pageBytes = pageBytes(this.layout);
     this.#room = Math.max(Math.floor(stagingBytes / this.#pageBytes), 1);
+    // Now, as a read that finds no memory for it would look like one from a lost device.
+    const size = this.#room * this.#pageBytes;
+    this.#staging = device.createBuffer({ label: "page staging", size, usage: STAGING_USAGE });
   }
 
   /** Bytes that `readPages` gives for so many pages. */
@@ -139,7 +141,7 @@ export class PageCodec {
   }
 
   destroy(): void {
-    this.#staging?.destroy();
+    this.#staging.destroy();
   }
 
   async #read(pages: readonly number[], header: PageHeader): Promise<Uint8Array<ArrayBuffer>> {
@@ -155,7 +157,7 @@ export class PageCodec {
           payload.set(staged.subarray(from, from + size), (base + order[first + i]!) * size);
         }
       }
-      this.#staging!.unmap();
+      this.#staging.unmap();
     }
     seal(bytes);
     return bytes;
@@ -168,11 +170,6 @@ export class PageCodec {
     pieces: readonly Piece[],
   ): Promise<Uint8Array> {
     const size = this.#pageBytes;
-    this.#staging ??= this.#device.createBuffer({
-      label: "page staging",
-      size: this.#room * size,
-      usage: STAGING_USAGE,
-    });
     const encoder = this.#device.createCommandEncoder();
     let end = 0;
     for (const { layer, first, count, at } of pieces) {

@@ -108,6 +108,7 @@ function createSequence(
         isTokens: embeddings === undefined,
         temperature: sampling.logprobTemperature,
         vocabularySize,
+        maxNewTokens,
         text: (token) => vocabulary.text(token),
       }),
     grammar:

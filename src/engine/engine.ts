@@ -33,6 +33,7 @@ import {
 } from "./engine_parts.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
+import { LiveSequences } from "./live_sequences.ts";
 import { type LoadedModel, loadModel } from "./load/load.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
@@ -83,8 +84,7 @@ export class Engine implements GenerationEngine {
   /** What new sequences are made with. */
   readonly #sequences: SequenceSetting;
   readonly #grammars: GrammarService;
-  /** Sequences that have begun and not ended, those included that wait for their grammar. */
-  readonly #live = new Set<Sequence>();
+  readonly #live: LiveSequences;
   readonly #loop: StepLoop;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
@@ -109,6 +109,7 @@ export class Engine implements GenerationEngine {
     const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
     this.#pages = openPages(loaded, retractionMemory);
     this.#scheduler = openScheduler(loaded, this.#pages, this.model);
+    this.#live = new LiveSequences(resolved);
     this.#prefixes =
       store &&
       new PrefixTransfers({
@@ -198,6 +199,7 @@ export class Engine implements GenerationEngine {
       interval: request.streamInterval,
       start: () => {
         if (signal?.aborted) throw abortError();
+        this.#live.requireRoom(this.#unread.size);
         const constraint = constraintOf(request, this.#loaded.current.options.grammarBackend);
         if (this.#failure !== undefined) throw this.#failure;
         const context = { ...this.#sequences, stream, constraint };
@@ -259,8 +261,7 @@ export class Engine implements GenerationEngine {
 
   abort(requestId?: string): void {
     this.#unread.abort(requestId, "Abort before prefill");
-    for (const sequence of this.#live) {
-      if (requestId !== undefined && sequence.requestId !== requestId) continue;
+    for (const sequence of this.#live.of(requestId)) {
       sequence.abort(sequence.cachedTokens === undefined ? "Abort before prefill" : "Aborted");
     }
   }
@@ -303,6 +304,7 @@ export class Engine implements GenerationEngine {
       retractedRequests: [...this.#live].filter((one) => one.isRetracted).length,
       stalledFor: this.#loop.stalledFor,
       ...this.#loaded.current.figures,
+      maxQueuedRequests: this.#loaded.current.options.maxQueuedRequests,
       ...(this.#prefixes && { prefixStore: this.#prefixes.status }),
     };
   }

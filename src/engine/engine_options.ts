@@ -56,7 +56,10 @@ export interface EngineOptions {
    * more are asked for. Default 32, fewer where the adapter's bindings are small.
    */
   readonly maxRunningRequests?: number | undefined;
-  /** Sequences that may wait for a place. Default: no limit. */
+  /**
+   * Sequences that may wait for a place; more are refused before anything is done for them. Default:
+   * four times `maxRunningRequests`, at least 1024.
+   */
   readonly maxQueuedRequests?: number | undefined;
   /** Slots of the KV cache. Default: what memory holds, at most `maxRunningRequests` contexts. */
   readonly maxTotalTokens?: number | undefined;

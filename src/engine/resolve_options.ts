@@ -67,10 +67,11 @@ const FROM_1: Range = { min: 1, max: Number.MAX_SAFE_INTEGER };
  * @throws {InvalidRequestError} naming the option that is out of range.
  */
 export function resolveOptions(options: EngineOptions, modelContext: number): ResolvedOptions {
+  const step = resolveStep(options);
   return {
-    ...resolveStep(options),
+    ...step,
     ...resolveMemory(options, modelContext),
-    ...resolveSchedule(options),
+    ...resolveSchedule(options, step.maxRunningRequests),
     ...resolvePrefixes(options),
     ...resolveNumerics(options),
     ...resolveGrammars(options),
@@ -121,8 +122,12 @@ function resolveMemory(options: EngineOptions, modelContext: number) {
   };
 }
 
+/** Requests that may wait, unless an option says so: at least, and for each that may run. */
+const QUEUED_AT_LEAST = 1024;
+const QUEUED_PER_RUNNING = 4;
+
 /** Which requests wait, and which of them run. */
-function resolveSchedule(options: EngineOptions) {
+function resolveSchedule(options: EngineOptions, maxRunningRequests: number) {
   const { schedulePolicy = "fcfs", scheduleConservativeness = 1 } = options;
   if (!SCHEDULE_POLICIES.includes(schedulePolicy)) {
     throw new InvalidRequestError(
@@ -136,7 +141,8 @@ function resolveSchedule(options: EngineOptions) {
       "scheduleConservativeness",
     );
   }
-  const maxQueuedRequests = whole(options, "maxQueuedRequests", Number.MAX_SAFE_INTEGER, FROM_0);
+  const queued = Math.max(QUEUED_AT_LEAST, QUEUED_PER_RUNNING * maxRunningRequests);
+  const maxQueuedRequests = whole(options, "maxQueuedRequests", queued, FROM_0);
   return { schedulePolicy, scheduleConservativeness, maxQueuedRequests };
 }
 

@@ -9,6 +9,10 @@ import type { ChunkStream } from "./schedule/chunk_stream.ts";
 export class UnreadRequests {
   readonly #ids = new Map<ChunkStream, string>();
 
+  get size(): number {
+    return this.#ids.size;
+  }
+
   /** @param requestId Default: one that no client knows. */
   add(stream: ChunkStream, requestId: string = newRequestId()): void {
     this.#ids.set(stream, requestId);

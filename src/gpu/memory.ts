@@ -21,6 +21,7 @@ export class DeviceMemory {
   readonly limits: MemoryLimits;
   readonly #device: GPUDevice | undefined;
   readonly #bytes = new Map<MemoryPurpose, number>();
+  readonly #tensors = new Map<GPUBuffer, { readonly purpose: MemoryPurpose; bytes: number }>();
   readonly #owned: { destroy(): void }[] = [];
 
   /** @param device Without one, tensors are counted and nothing is allocated: do not bind them. */
@@ -47,12 +48,12 @@ export class DeviceMemory {
         `this adapter binds at most ${this.maxTensorBytes} bytes at once`,
       );
     }
+    const tensor =
+      this.#device === undefined
+        ? { buffer: undefined as unknown as GPUBuffer, offset: 0, size: bytes }
+        : allocateTensor(this.#device, bytes, label, usage);
     this.#bytes.set(purpose, this.bytes(purpose) + bytes);
-    if (this.#device === undefined) {
-      return { buffer: undefined as unknown as GPUBuffer, offset: 0, size: bytes };
-    }
-    const tensor = allocateTensor(this.#device, bytes, label, usage);
-    this.#owned.push(tensor.buffer);
+    if (this.#device !== undefined) this.#tensors.set(tensor.buffer, { purpose, bytes });
     return tensor;
   }
 
@@ -77,6 +78,15 @@ export class DeviceMemory {
     return this.#bytes.get(purpose) ?? 0;
   }
 
+  /** Frees one tensor before the others; nothing to do the second time, and without a device. */
+  free({ buffer }: Tensor): void {
+    const tensor = this.#tensors.get(buffer);
+    if (tensor === undefined) return;
+    this.#tensors.delete(buffer);
+    this.#bytes.set(tensor.purpose, this.bytes(tensor.purpose) - tensor.bytes);
+    buffer.destroy();
+  }
+
   /** Frees `one` together with the tensors. */
   own<T extends { destroy(): void }>(one: T): T {
     this.#owned.push(one);
@@ -85,6 +95,8 @@ export class DeviceMemory {
 
   /** Frees everything allocated here. */
   destroy(): void {
+    for (const buffer of this.#tensors.keys()) buffer.destroy();
+    this.#tensors.clear();
     for (const one of this.#owned) one.destroy();
     this.#owned.length = 0;
   }

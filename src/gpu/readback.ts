@@ -24,9 +24,15 @@ export class Readback {
   constructor(device: GPUDevice, bytes: number, depth = 2) {
     const size = Math.max(Math.ceil(bytes / 4) * 4, 4);
     this.#device = device;
-    this.#buffers = Array.from({ length: depth }, () =>
-      device.createBuffer({ label: "readback", size, usage: MAP_READ_USAGE }),
-    );
+    this.#buffers = [];
+    try {
+      for (let i = 0; i < depth; i++) {
+        this.#buffers.push(device.createBuffer({ label: "readback", size, usage: MAP_READ_USAGE }));
+      }
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
   }
 
   /**

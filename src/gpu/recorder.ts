@@ -41,6 +41,9 @@ export class Recorder {
   readonly #u32: Uint32Array<ArrayBuffer>;
   readonly #f32: Float32Array<ArrayBuffer>;
   #usedBytes = 0;
+  /** Blocks that were given back, by their size, and those that are reserved in a scope. */
+  readonly #spare = new Map<number, UniformBlock[]>();
+  #scope: UniformBlock[] | undefined;
   #dirtyLow = Number.POSITIVE_INFINITY;
   #dirtyHigh = 0;
   #encoder: GPUCommandEncoder | undefined;
@@ -64,6 +67,12 @@ export class Recorder {
   /** Reserves `words` 32-bit words for one launch. They start as zero. */
   reserveUniforms(words: number): UniformBlock {
     const size = Math.max(Math.ceil(words / 4) * 16, 16);
+    const block = this.#spare.get(size)?.pop() ?? this.#newUniforms(size);
+    this.#scope?.push(block);
+    return block;
+  }
+
+  #newUniforms(size: number): UniformBlock {
     const offset = this.#usedBytes;
     const next = offset + Math.ceil(size / this.#alignment) * this.#alignment;
     if (next > this.#bytes.byteLength) {
@@ -71,6 +80,36 @@ export class Recorder {
     }
     this.#usedBytes = next;
     return { word: offset / 4, binding: { buffer: this.#uniforms, offset, size } };
+  }
+
+  /**
+   * Runs `work`, which binds launches.
+   *
+   * @returns What it returns, and what gives the uniforms of those launches to others: no submit may
+   * be open that has recorded one of them, and none is recorded any more.
+   */
+  binding<T>(work: () => T): { readonly bound: T; readonly free: () => void } {
+    const blocks: UniformBlock[] = [];
+    const free = () => {
+      for (const block of blocks.splice(0)) this.#giveBack(block);
+    };
+    this.#scope = blocks;
+    try {
+      return { bound: work(), free };
+    } catch (error) {
+      free();
+      throw error;
+    } finally {
+      this.#scope = undefined;
+    }
+  }
+
+  #giveBack(block: UniformBlock): void {
+    const { size } = block.binding;
+    for (let i = 0; i < size / 4; i++) this.setU32(block.word + i, 0);
+    const spare = this.#spare.get(size);
+    if (spare === undefined) this.#spare.set(size, [block]);
+    else spare.push(block);
   }
 
   /** A new bind group; none where nothing is bound. */

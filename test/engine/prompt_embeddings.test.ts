@@ -176,7 +176,8 @@ test("ids of embeddings are counted nowhere: they have no logit", () => {
 
 test("log-probabilities of embeddings are nulls, for which no row is computed", () => {
   const { ids: prompt } = new PromptEmbeddings(rows(3), options);
-  const shared = { prompt, isTokens: false, temperature: 1, vocabularySize: 64, text: String };
+  const sizes = { vocabularySize: 64, maxNewTokens: 4 };
+  const shared = { ...sizes, prompt, isTokens: false, temperature: 1, text: String };
   const entry = { token: null, logprob: null, top: null, given: null };
   for (const [promptStart, count] of [
     [0, 3],

@@ -141,7 +141,9 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   // Meanwhile the driver compiles what was bound.
   const quantizationErrors = await readWeights(loading, model, uploads);
   const hash = await hashIfNeeded(loading);
-  const codec = openCodec(loading, { ...allocated, matrices, hash });
+  const codec = await allocating(device, "memory to move pages in", () =>
+    openCodec(loading, { ...allocated, matrices, hash }),
+  );
   const pipelines = await compilePipelines(loading);
   const selfTest = await tryModel(loading, { model, runner, report });
   return {

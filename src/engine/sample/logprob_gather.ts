@@ -18,7 +18,15 @@ import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
-import type { LogprobWish, SampledRow, ScoredRow } from "./sampled_row.ts";
+import { allocateAll, GrownMemory } from "./grown_memory.ts";
+import {
+  beyond,
+  type GrowingPart,
+  type LogitRows,
+  type LogprobWish,
+  type SampledRow,
+  type ScoredRow,
+} from "./sampled_row.ts";
 
 export interface LogprobGatherOptions {
   /** Rows whose logits may be wanted in one step. */
@@ -31,34 +39,36 @@ export interface LogprobGatherOptions {
   readonly sampled: Tensor;
 }
 
-interface Wanted {
+interface Wanted extends Pick<SampledRow, "fail"> {
   readonly row: number;
   /** Absent: the one sampled from the row. */
   readonly token?: number;
   readonly wish: LogprobWish;
 }
 
-/** Tensors that grow with what is asked for. */
+/** Where the results of a step go. */
 interface Results {
+  /** Results, and tokens wanted, that one step may have. */
+  readonly capacity: number;
   readonly wanted: Tensor;
   readonly tokens: Tensor;
   readonly values: Tensor;
   readonly readTokens: Readback;
   readonly readValues: Readback;
+  readonly launch: (items: number) => void;
+  free(): void;
 }
 
-const FIRST_CAPACITY = 64;
+/** Results of a step that there is always room for. */
+const LEAST_CAPACITY = 64;
 
-export class LogprobGather {
+export class LogprobGather implements GrowingPart {
   readonly #options: LogprobGatherOptions;
   readonly #memory: DeviceMemory;
   readonly #items: Tensor;
   readonly #hostItems: DataView<ArrayBuffer>;
-  /** Results, and tokens wanted, that one step may have. */
-  #capacity = FIRST_CAPACITY;
-  #results: Results | undefined;
-  readonly #readbacks: Readback[] = [];
-  #launch: (items: number) => void = () => {};
+  #recorder: Recorder | undefined;
+  #results: GrownMemory<Results> | undefined;
   #wanted: readonly Wanted[] = [];
   #resultCount = 0;
   #deliver: (() => Promise<void>) | undefined;
@@ -74,42 +84,62 @@ export class LogprobGather {
   /** Adds the launch. */
   compile(plan: Plan<Step>): void {
     const { recorder } = plan;
-    this.#bind(recorder);
+    this.#recorder = recorder;
+    this.#results = new GrownMemory(this.#allocate(recorder, LEAST_CAPACITY));
     plan.addVarying(() => {
       this.#deliver = undefined;
       if (this.#wanted.length === 0) return;
-      this.#launch(this.#wanted.length);
+      this.#results!.current.launch(this.#wanted.length);
       this.#deliver = this.#readBack(recorder);
     });
   }
 
-  /**
-   * Allocates what the next step's rows need and is not there yet.
-   *
-   * @returns `undefined` when there is nothing to wait for.
-   * @throws {DeviceError} when the device has no memory for it.
-   */
-  makeRoom(
-    recorder: Recorder,
-    sampled: readonly SampledRow[],
-    scored: readonly ScoredRow[],
-  ): Promise<void> | undefined {
-    const needed = wantedRows(sampled, scored).reduce((sum, { wish }) => sum + this.#size(wish), 0);
-    if (needed <= this.#capacity) return undefined;
-    return allocating(recorder.device, "memory for log-probabilities", () => {
-      this.#capacity = Math.max(needed, 2 * this.#capacity);
-      this.#bind(recorder);
-    });
+  isShortFor(rows: LogitRows): boolean {
+    return this.#need(wantedRows(rows)) > this.#results!.current.capacity;
+  }
+
+  async growFor(rows: LogitRows): Promise<void> {
+    // In powers of two, so that a few more do not allocate again.
+    const capacity = 2 ** Math.ceil(Math.log2(this.#need(wantedRows(rows))));
+    const recorder = this.#recorder!;
+    let results: Results | undefined;
+    try {
+      await allocating(recorder.device, "memory for log-probabilities", () => {
+        results = this.#allocate(recorder, capacity);
+      });
+    } catch (error) {
+      results?.free();
+      throw error;
+    }
+    this.#results!.grow(results!);
+  }
+
+  without({ sampled, scored }: LogitRows, error: unknown): LogitRows {
+    const sizes = [...sampled, ...scored].map(({ logprobs }) => logprobs && this.#size(logprobs));
+    const gone = beyond(
+      sizes.map((size) => size ?? 0),
+      this.#results!.current.capacity,
+    );
+    const keep = <Row extends SampledRow | ScoredRow>(row: Row, i: number): Row => {
+      if (!gone.has(i)) return row;
+      row.fail?.(error);
+      return { ...row, logprobs: undefined };
+    };
+    return {
+      sampled: sampled.map(keep),
+      scored: scored.map((row, i) => keep(row, sampled.length + i)),
+    };
   }
 
   /**
-   * Takes the next step's rows: those sampled come first among the rows of logits.
+   * Takes the next step's rows, which there is room for.
    *
    * @returns Whether anything of them is wanted.
    */
-  prepare(sampled: readonly SampledRow[], scored: readonly ScoredRow[]): boolean {
-    this.#wanted = wantedRows(sampled, scored);
+  prepare(rows: LogitRows): boolean {
+    this.#wanted = wantedRows(rows);
     this.#resultCount = 0;
+    this.#results!.beginStep(this.#need(this.#wanted) > LEAST_CAPACITY);
     if (this.#wanted.length === 0) return false;
     const ids: number[] = [];
     this.#wanted.forEach(({ row, token, wish }, i) => {
@@ -128,7 +158,8 @@ export class LogprobGather {
     });
     const words = this.#wanted.length * LOGPROB_WORDS;
     this.#memory.write(this.#items, 0, new Uint32Array(this.#hostItems.buffer, 0, words));
-    if (ids.length > 0) this.#memory.write(this.#results!.wanted, 0, Uint32Array.from(ids));
+    const { wanted } = this.#results!.current;
+    if (ids.length > 0) this.#memory.write(wanted, 0, Uint32Array.from(ids));
     return true;
   }
 
@@ -140,7 +171,8 @@ export class LogprobGather {
   }
 
   destroy(): void {
-    for (const readback of this.#readbacks) readback.destroy();
+    this.#results?.destroy();
+    if (this.#results !== undefined) this.#results.current.free();
   }
 
   #top({ top }: LogprobWish): number {
@@ -152,8 +184,12 @@ export class LogprobGather {
     return 1 + this.#top(wish) + wish.tokenIds.length;
   }
 
+  #need(wanted: readonly Wanted[]): number {
+    return wanted.reduce((sum, { wish }) => sum + this.#size(wish), 0);
+  }
+
   #readBack(recorder: Recorder): () => Promise<void> {
-    const { tokens, values, readTokens, readValues } = this.#results!;
+    const { tokens, values, readTokens, readValues } = this.#results!.current;
     const wanted = this.#wanted;
     const bytes = this.#resultCount * 4;
     const reads = [
@@ -163,16 +199,16 @@ export class LogprobGather {
     return async () => {
       const [ids, logprobs] = await Promise.all(reads.map((read) => read()));
       let at = 0;
-      for (const { wish } of wanted) {
-        const end = at + this.#size(wish);
+      for (const one of wanted) {
+        const end = at + this.#size(one.wish);
         const own = new Uint32Array(ids!).subarray(at, end);
-        wish.deliver(own, new Float32Array(logprobs!).subarray(at, end));
+        deliver(one, own, new Float32Array(logprobs!).subarray(at, end));
         at = end;
       }
     };
   }
 
-  #bind(recorder: Recorder): void {
+  #allocate(recorder: Recorder, capacity: number): Results {
     const { device } = recorder;
     const {
       logits,
@@ -180,33 +216,46 @@ export class LogprobGather {
       sampled: ids,
       vocabularySize: vocabulary,
     } = this.#options;
-    const bytes = this.#capacity * 4;
-    const allocate = (label: string) => this.#memory.allocate("activations", bytes, label);
-    this.#results = {
-      wanted: allocate("tokens wanted"),
-      tokens: allocate("log-probability tokens"),
-      values: allocate("log-probabilities"),
-      readTokens: new Readback(device, bytes, MOST_IN_FLIGHT),
-      readValues: new Readback(device, bytes, MOST_IN_FLIGHT),
-    };
-    const { wanted, tokens, values, readTokens, readValues } = this.#results;
-    this.#readbacks.push(readTokens, readValues);
-    const items = this.#items;
-    const tensors = { items, ids, wanted, logits, tokens, values };
-    this.#launch = logprobs(recorder, { ...tensors, stride, vocabulary });
+    const bytes = capacity * 4;
+    return allocateAll((allocations) => {
+      const tensor = (label: string) =>
+        allocations.add(this.#memory.allocate("activations", bytes, label), (one) =>
+          this.#memory.free(one),
+        );
+      const readback = () =>
+        allocations.add(new Readback(device, bytes, MOST_IN_FLIGHT), (one) => one.destroy());
+      const wanted = tensor("tokens wanted");
+      const tokens = tensor("log-probability tokens");
+      const values = tensor("log-probabilities");
+      const [readTokens, readValues] = [readback(), readback()];
+      const tensors = { items: this.#items, ids, wanted, logits, tokens, values };
+      const { bound: launch, free } = recorder.binding(() =>
+        logprobs(recorder, { ...tensors, stride, vocabulary }),
+      );
+      allocations.add(free, () => free());
+      const all = { capacity, wanted, tokens, values, readTokens, readValues, launch };
+      return { ...all, free: () => allocations.free() };
+    });
   }
 }
 
-function wantedRows(
-  sampled: readonly SampledRow[],
-  scored: readonly ScoredRow[],
-): readonly Wanted[] {
+/** What goes wrong with one row's results is no other row's matter. */
+function deliver({ wish, fail }: Wanted, tokens: Uint32Array, logprobs: Float32Array): void {
+  try {
+    wish.deliver(tokens, logprobs);
+  } catch (error) {
+    if (fail === undefined) throw error;
+    fail(error);
+  }
+}
+
+function wantedRows({ sampled, scored }: LogitRows): readonly Wanted[] {
   const wanted: Wanted[] = [];
-  sampled.forEach(({ logprobs: wish }, row) => {
-    if (wish !== undefined) wanted.push({ row, wish });
+  sampled.forEach(({ logprobs: wish, fail }, row) => {
+    if (wish !== undefined) wanted.push({ row, wish, fail });
   });
-  scored.forEach(({ token, logprobs: wish }, i) => {
-    wanted.push({ row: sampled.length + i, token, wish });
+  scored.forEach(({ token, logprobs: wish, fail }, i) => {
+    if (wish !== undefined) wanted.push({ row: sampled.length + i, token, wish, fail });
   });
   return wanted;
 }

@@ -1,19 +1,17 @@
 /**
  * Penalties, token masks and biases on their way to the GPU, for the rows of a step that have any.
  *
- * The table of counts is as large as the logits, so it is allocated when the first request brings a
- * penalty; the list of biases grows with what is asked for.
+ * The table of counts is as large as the logits, so it is there only while requests bring penalties;
+ * the list of biases grows with what is asked for.
  *
  * @module
  */
 import {
   ADJUST_WORDS,
   type Adjustment,
-  adjust,
   maskWords,
   writeAdjustment,
 } from "../../../kernels/sampling/adjust.ts";
-import { count } from "../../../kernels/sampling/count.ts";
 import { KernelError } from "../../errors.ts";
 import { allocating } from "../../gpu/device.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
@@ -21,8 +19,15 @@ import type { Plan } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
-import { PenaltySlots, writeCounts } from "./penalty_slots.ts";
-import type { SampledRow } from "./sampled_row.ts";
+import {
+  AdjustmentTables,
+  BIAS_WORDS,
+  LEAST_BIASES,
+  type TableSizes,
+} from "./adjustment_tables.ts";
+import { GrownMemory } from "./grown_memory.ts";
+import { writeCounts } from "./penalty_slots.ts";
+import { beyond, type GrowingPart, type LogitRows, type SampledRow } from "./sampled_row.ts";
 
 export interface RowAdjustmentsOptions {
   /** Rows that may be sampled in one step. */
@@ -37,30 +42,26 @@ export interface RowAdjustmentsOptions {
   readonly sampled: Tensor;
 }
 
-const BIAS_WORDS = 2;
-const FIRST_BIAS_CAPACITY = 512;
-
 const biasCount = ({ biases }: SampledRow): number => biases?.tokens.length ?? 0;
 
+const countBiases = (rows: readonly SampledRow[]): number =>
+  rows.reduce((sum, row) => sum + biasCount(row), 0);
+
+const hasPenalties = ({ penalties }: SampledRow): boolean => penalties !== undefined;
+
 const hasWork = (row: SampledRow): boolean =>
-  row.penalties !== undefined || row.mask !== undefined || biasCount(row) > 0;
+  hasPenalties(row) || row.mask !== undefined || biasCount(row) > 0;
 
 export class RowAdjustments {
   readonly #options: RowAdjustmentsOptions;
   readonly #memory: DeviceMemory;
   readonly #items: Tensor;
   readonly #masks: Tensor;
-  #counts: Tensor;
-  #biases: Tensor;
   readonly #hostItems: DataView<ArrayBuffer>;
-  #hostBiases: DataView<ArrayBuffer>;
-  #slots: PenaltySlots | undefined;
-  /** One row of counts while it is written. */
-  #hostCounts = new Uint32Array(0);
+  #recorder: Recorder | undefined;
+  #tables: GrownMemory<AdjustmentTables> | undefined;
   #itemCount = 0;
   #countsAny = false;
-  #adjust: (items: number) => void = () => {};
-  #count: (items: number) => void = () => {};
 
   constructor(memory: DeviceMemory, options: RowAdjustmentsOptions) {
     const { maxRows, vocabularySize } = options;
@@ -70,62 +71,79 @@ export class RowAdjustments {
     this.#memory = memory;
     this.#items = allocate(maxRows * ADJUST_WORDS, "logit adjustments");
     this.#masks = allocate(maxRows * maskWords(vocabularySize), "token masks");
-    this.#counts = allocate(1, "no token counts");
-    this.#biases = allocate(FIRST_BIAS_CAPACITY * BIAS_WORDS, "logit biases");
     this.#hostItems = new DataView(new ArrayBuffer(maxRows * ADJUST_WORDS * 4));
-    this.#hostBiases = new DataView(new ArrayBuffer(FIRST_BIAS_CAPACITY * BIAS_WORDS * 4));
+  }
+
+  get #current(): AdjustmentTables {
+    return this.#tables!.current;
   }
 
   /** Adds the launch that changes logits. */
   compile(plan: Plan<Step>): void {
-    this.#bind(plan.recorder);
-    plan.addVarying(() => this.#adjust(this.#itemCount));
+    this.#recorder = plan.recorder;
+    this.#tables = new GrownMemory(this.#allocate({ counts: undefined, biases: LEAST_BIASES }));
+    plan.addVarying(() => this.#current.launches.adjust(this.#itemCount));
   }
 
   /** Adds the launch that counts what was sampled. */
   compileCounting(plan: Plan<Step>): void {
-    plan.addVarying(() => this.#count(this.#countsAny ? this.#itemCount : 0));
+    plan.addVarying(() => this.#current.launches.count(this.#countsAny ? this.#itemCount : 0));
+  }
+
+  /** The counts of tokens, and the list of biases. */
+  get parts(): readonly GrowingPart[] {
+    const counts: GrowingPart = {
+      isShortFor: ({ sampled }) => this.#current.counts === undefined && sampled.some(hasPenalties),
+      growFor: () => this.#grow({ counts: "new", biases: this.#current.biasCapacity }),
+      without: (rows, error) => refuse(rows, hasPenalties, error),
+    };
+    const biases: GrowingPart = {
+      isShortFor: ({ sampled }) => countBiases(sampled) > this.#current.biasCapacity,
+      growFor: ({ sampled }) => {
+        const { counts, biasCapacity } = this.#current;
+        const most = Math.max(countBiases(sampled), 2 * biasCapacity);
+        return this.#grow({ counts, biases: most });
+      },
+      without: (rows, error) => {
+        const gone = beyond(rows.sampled.map(biasCount), this.#current.biasCapacity);
+        return refuse(rows, (_, i) => gone.has(i), error);
+      },
+    };
+    return [counts, biases];
+  }
+
+  async #grow(sizes: TableSizes): Promise<void> {
+    let tables: AdjustmentTables | undefined;
+    try {
+      await allocating(this.#recorder!.device, "memory for penalties and biases", () => {
+        tables = this.#allocate(sizes);
+      });
+    } catch (error) {
+      tables?.free();
+      throw error;
+    }
+    tables!.takeCountsOf(this.#current);
+    this.#tables!.grow(tables!);
+  }
+
+  #allocate(sizes: TableSizes): AdjustmentTables {
+    return AdjustmentTables.allocate(
+      { ...this.#options, recorder: this.#recorder!, memory: this.#memory },
+      { items: this.#items, masks: this.#masks, sizes },
+    );
   }
 
   /**
-   * Allocates what the next step's rows need and is not there yet.
-   *
-   * @returns `undefined` when there is nothing to wait for.
-   * @throws {DeviceError} when the device has no memory for it.
-   */
-  makeRoom(recorder: Recorder, rows: readonly SampledRow[]): Promise<void> | undefined {
-    const { maxPenalizedRows, vocabularySize } = this.#options;
-    const biases = rows.reduce((sum, row) => sum + biasCount(row), 0);
-    const capacity = this.#biases.size / (BIAS_WORDS * 4);
-    const penalties = rows.some((row) => row.penalties !== undefined);
-    const countTokens = penalties && this.#slots === undefined;
-    if (biases <= capacity && !countTokens) return undefined;
-    return allocating(recorder.device, "memory for penalties and biases", () => {
-      if (countTokens) {
-        const bytes = maxPenalizedRows * vocabularySize * 4;
-        this.#counts = this.#memory.allocate("activations", bytes, "token counts");
-        this.#slots = new PenaltySlots(maxPenalizedRows);
-        this.#hostCounts = new Uint32Array(vocabularySize);
-      }
-      if (biases > capacity) {
-        const bytes = Math.max(biases, 2 * capacity) * BIAS_WORDS * 4;
-        this.#biases = this.#memory.allocate("activations", bytes, "logit biases");
-        this.#hostBiases = new DataView(new ArrayBuffer(bytes));
-      }
-      this.#bind(recorder);
-    });
-  }
-
-  /**
-   * Takes the next step's rows.
+   * Takes the next step's rows, which there is room for.
    *
    * @returns Whether any of them is adjusted.
    */
   prepare(rows: readonly SampledRow[]): boolean {
     this.#itemCount = 0;
     this.#countsAny = false;
+    this.#tables!.beginStep(rows.some(hasPenalties) || countBiases(rows) > LEAST_BIASES);
     if (!rows.some(hasWork)) return false;
-    this.#slots?.beginStep();
+    this.#current.counts?.slots.beginStep();
     let firstBias = 0;
     rows.forEach((row, r) => {
       if (!hasWork(row)) return;
@@ -145,7 +163,7 @@ export class RowAdjustments {
       if (words > 0) this.#memory.write(to, 0, new Uint32Array(buffer, 0, words));
     };
     send(this.#items, this.#hostItems, this.#itemCount * ADJUST_WORDS);
-    send(this.#biases, this.#hostBiases, firstBias * BIAS_WORDS);
+    send(this.#current.biases, this.#current.hostBiases, firstBias * BIAS_WORDS);
     return true;
   }
 
@@ -153,9 +171,10 @@ export class RowAdjustments {
     if (penalties === undefined) return undefined;
     const { history, repetition, frequency, presence } = penalties;
     const bytes = this.#options.vocabularySize * 4;
-    const slot = this.#slots!.take(history, position, (index) => {
-      writeCounts(this.#hostCounts, history);
-      this.#memory.write(this.#counts, index * bytes, this.#hostCounts);
+    const { slots, table, host } = this.#current.counts!;
+    const slot = slots.take(history, position, (index) => {
+      writeCounts(host, history);
+      this.#memory.write(table, index * bytes, host);
     });
     this.#countsAny = true;
     return { slot, repetition, frequency, presence };
@@ -172,17 +191,29 @@ export class RowAdjustments {
   }
 
   #writeBiases({ biases }: SampledRow, first: number): void {
+    const { hostBiases } = this.#current;
     biases?.tokens.forEach((token, i) => {
       const at = (first + i) * BIAS_WORDS * 4;
-      this.#hostBiases.setUint32(at, token, true);
-      this.#hostBiases.setFloat32(at + 4, biases.values[i]!, true);
+      hostBiases.setUint32(at, token, true);
+      hostBiases.setFloat32(at + 4, biases.values[i]!, true);
     });
   }
 
-  #bind(recorder: Recorder): void {
-    const { logits, logitsStride: stride, sampled, vocabularySize: vocabulary } = this.#options;
-    const [items, counts, masks, biases] = [this.#items, this.#counts, this.#masks, this.#biases];
-    this.#adjust = adjust(recorder, { items, counts, masks, biases, logits, stride, vocabulary });
-    this.#count = count(recorder, { items, ids: sampled, counts, vocabulary });
+  destroy(): void {
+    this.#tables?.destroy();
   }
+}
+
+/** Rows of which some go on without what they asked for, which they are told. */
+function refuse(
+  { sampled, scored }: LogitRows,
+  isRefused: (row: SampledRow, index: number) => boolean,
+  error: unknown,
+): LogitRows {
+  const left = sampled.map((row, i) => {
+    if (!isRefused(row, i)) return row;
+    row.fail?.(error);
+    return { ...row, penalties: undefined, biases: undefined };
+  });
+  return { sampled: left, scored };
 }

@@ -59,11 +59,53 @@ export interface SampledRow {
   /** Changes the logits on the host, after everything above. The row waits for it; must not throw. */
   readonly processor?: ((logits: Float32Array) => void) | undefined;
   readonly logprobs?: LogprobWish | undefined;
+  /**
+   * Takes the error of what there is no memory for: the row goes on without that. Must not throw.
+   * Default: its result is of no use then, and is not looked at.
+   */
+  readonly fail?: ((error: unknown) => void) | undefined;
 }
 
 /** A prompt's row, whose logits say how likely the prompt's next token was. */
-export interface ScoredRow {
+export interface ScoredRow extends Pick<SampledRow, "fail"> {
   /** The prompt's next token. */
   readonly token: number;
-  readonly logprobs: LogprobWish;
+  /** Absent: its logits are not looked at. */
+  readonly logprobs: LogprobWish | undefined;
+}
+
+/** The rows of a step whose logits are wanted: first those that are sampled. */
+export interface LogitRows {
+  readonly sampled: readonly SampledRow[];
+  readonly scored: readonly ScoredRow[];
+}
+
+/** What a part of the sampler allocates only where rows ask for it. */
+export interface GrowingPart {
+  /** Whether there is too little for the rows. */
+  isShortFor(rows: LogitRows): boolean;
+  /**
+   * Allocates what they need. Nothing has changed where that fails.
+   *
+   * @throws {DeviceError | UnsupportedError | RangeError} when there is no memory for it.
+   */
+  growFor(rows: LogitRows): Promise<void>;
+  /** The rows that there is enough for; those that asked for most are told the error. */
+  without(rows: LogitRows, error: unknown): LogitRows;
+}
+
+/**
+ * Which of several items fit when those go first that ask for most.
+ *
+ * @returns The positions of those that do not.
+ */
+export function beyond(asked: readonly number[], room: number): ReadonlySet<number> {
+  let sum = asked.reduce((total, one) => total + one, 0);
+  const gone = new Set<number>();
+  for (const i of [...asked.keys()].sort((a, b) => asked[b]! - asked[a]!)) {
+    if (sum <= room) break;
+    sum -= asked[i]!;
+    gone.add(i);
+  }
+  return gone;
 }

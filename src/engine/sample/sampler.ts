@@ -12,6 +12,7 @@
  */
 import { argmax } from "../../../kernels/sampling/argmax.ts";
 import { DRAW_WORDS, sample, writeDraw } from "../../../kernels/sampling/sample.ts";
+import { allocating } from "../../gpu/device.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
@@ -20,7 +21,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import { LogprobGather } from "./logprob_gather.ts";
 import { RowAdjustments } from "./row_adjustments.ts";
-import type { SampledRow, ScoredRow } from "./sampled_row.ts";
+import type { GrowingPart, LogitRows, SampledRow } from "./sampled_row.ts";
 
 export interface SamplerOptions {
   /** Rows of logits of one step. */
@@ -46,6 +47,8 @@ export class Sampler {
   readonly #view: DataView<ArrayBuffer>;
   readonly #adjustments: RowAdjustments;
   readonly #logprobs: LogprobGather;
+  readonly #parts: readonly GrowingPart[];
+  #recorder: Recorder | undefined;
   #rowReadback: Readback | undefined;
   #rows: readonly SampledRow[] = [];
   #greedy = true;
@@ -60,12 +63,14 @@ export class Sampler {
     this.#view = new DataView(this.#host);
     this.#adjustments = new RowAdjustments(memory, options);
     this.#logprobs = new LogprobGather(memory, options);
+    this.#parts = [...this.#adjustments.parts, this.#logprobs, this.#processing];
   }
 
   /** Adds the launches: at most one in a step where no request asks for more than a token. */
   compile(plan: Plan<Step>): void {
     const { logits, logitsStride: stride, vocabularySize: vocabulary, sampled } = this.#options;
     const { recorder } = plan;
+    this.#recorder = recorder;
     const shape = { logits, stride, vocabulary, ids: sampled };
     const best = argmax(recorder, shape);
     const draw = sample(recorder, { ...shape, draws: this.#draws });
@@ -86,20 +91,27 @@ export class Sampler {
   }
 
   /**
-   * Allocates what the next step needs and is not there yet.
+   * Allocates what the next step needs and is not there yet. Where there is no memory for it, the
+   * rows that ask for most are told, and go on without.
    *
-   * @returns `undefined` when there is nothing to wait for.
-   * @throws {DeviceError} when the device has no memory for it.
+   * @returns The rows as they can be had: at once where there is nothing to wait for.
    */
-  makeRoom(
-    recorder: Recorder,
-    rows: readonly SampledRow[],
-    scored: readonly ScoredRow[],
-  ): Promise<unknown> | undefined {
-    const adjusting = this.#adjustments.makeRoom(recorder, rows);
-    const gathering = this.#logprobs.makeRoom(recorder, rows, scored);
-    if (adjusting === undefined) return gathering;
-    return Promise.all([adjusting, gathering]);
+  makeRoom(rows: LogitRows): LogitRows | Promise<LogitRows> {
+    const isShort = this.#parts.some((part) => part.isShortFor(rows));
+    return isShort ? this.#grow(rows) : rows;
+  }
+
+  async #grow(rows: LogitRows): Promise<LogitRows> {
+    let fitting = rows;
+    for (const part of this.#parts) {
+      if (!part.isShortFor(fitting)) continue;
+      try {
+        await part.growFor(fitting);
+      } catch (error) {
+        fitting = part.without(fitting, error);
+      }
+    }
+    return fitting;
   }
 
   /**
@@ -108,11 +120,11 @@ export class Sampler {
    * @returns Whether the ids are those of each row's best logit, and no request wants the other
    * logits.
    */
-  prepare(rows: readonly SampledRow[], scored: readonly ScoredRow[]): boolean {
+  prepare({ sampled: rows, scored }: LogitRows): boolean {
     this.#rows = rows;
     this.#processed = rows.some(({ processor }) => processor !== undefined);
     const adjusts = this.#adjustments.prepare(rows);
-    const gathers = this.#logprobs.prepare(rows, scored);
+    const gathers = this.#logprobs.prepare({ sampled: rows, scored });
     this.#greedy = rows.every(({ sampling }) => sampling.temperature === 0);
     if (this.#greedy) return !this.#processed && !adjusts && !gathers;
     rows.forEach(({ sampling, position }, i) => {
@@ -130,14 +142,44 @@ export class Sampler {
 
   destroy(): void {
     this.#rowReadback?.destroy();
+    this.#adjustments.destroy();
     this.#logprobs.destroy();
+  }
+
+  /** What brings rows to the host. */
+  get #processing(): GrowingPart {
+    return {
+      isShortFor: ({ sampled }) =>
+        this.#rowReadback === undefined && sampled.some(({ processor }) => processor),
+      growFor: async () => {
+        const { device } = this.#recorder!;
+        const bytes = this.#options.vocabularySize * 4;
+        let readback: Readback | undefined;
+        try {
+          await allocating(device, "memory for logit processors", () => {
+            readback = new Readback(device, bytes, PROCESSED_TOGETHER);
+          });
+        } catch (error) {
+          readback?.destroy();
+          throw error;
+        }
+        this.#rowReadback = readback;
+      },
+      without: ({ sampled, scored }, error) => {
+        const left = sampled.map((row) => {
+          if (row.processor === undefined) return row;
+          row.fail?.(error);
+          return { ...row, processor: undefined };
+        });
+        return { sampled: left, scored };
+      },
+    };
   }
 
   /** Brings the logits of rows with a processor to the host and back. */
   async #runProcessors(recorder: Recorder): Promise<void> {
     const { logits, logitsStride, vocabularySize } = this.#options;
     const bytes = vocabularySize * 4;
-    this.#rowReadback ??= new Readback(recorder.device, bytes, PROCESSED_TOGETHER);
     const rows = [...this.#rows.entries()].filter(([, { processor }]) => processor !== undefined);
     for (let first = 0; first < rows.length; first += PROCESSED_TOGETHER) {
       const reads = rows.slice(first, first + PROCESSED_TOGETHER).map(([r, { processor }]) => {

@@ -9,16 +9,17 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import type {
-  LogprobOptions,
-  PromptLogprobs,
-  TokenLogprob,
-  TokenLogprobs,
+import {
+  type LogprobOptions,
+  logprobBytes,
+  MAX_LOGPROB_BYTES,
+  MAX_LOGPROB_TOKENS,
+  MAX_TOP_LOGPROBS,
+  type PromptLogprobs,
+  type TokenLogprobs,
 } from "../../logprobs.ts";
+import { HeldLogprobs } from "./held_logprobs.ts";
 import type { LogprobWish, ScoredRow } from "./sampled_row.ts";
-
-/** The largest number of likeliest tokens that may be asked for: each takes a pass over a row. */
-export const MAX_TOP_LOGPROBS = 1024;
 
 export interface SequenceLogprobsOptions {
   readonly prompt: readonly number[];
@@ -27,6 +28,8 @@ export interface SequenceLogprobsOptions {
   /** Divides the logits of completion tokens; those of the prompt are taken as they are. */
   readonly temperature: number;
   readonly vocabularySize: number;
+  /** Completion tokens at most. */
+  readonly maxNewTokens: number;
   /** Text of a token, for those who want it. */
   readonly text: (token: number) => string;
 }
@@ -40,7 +43,12 @@ export class SequenceLogprobs {
   /** First prompt position told about; the prompt's length when none is. */
   readonly #start: number;
   readonly #prompt: (PromptLogprobs | undefined)[];
+  /** Where in that list the first entry is missing, and how many are. */
+  #firstMissing = 0;
+  #missing: number;
   readonly #completion: TokenLogprobs[] = [];
+  /** Bytes that all entries take at most. */
+  readonly byteLength: number;
   #promptIsOut = false;
 
   /** @throws {InvalidRequestError} naming the field out of range. */
@@ -59,11 +67,24 @@ export class SequenceLogprobs {
     if (!(Number.isSafeInteger(topCount) && topCount >= 0 && topCount <= MAX_TOP_LOGPROBS)) {
       refuse("logprobs.topCount", `a whole number from 0 to ${MAX_TOP_LOGPROBS}`, topCount);
     }
+    if (tokenIds.length > MAX_LOGPROB_TOKENS) {
+      refuse("logprobs.tokenIds", `at most ${MAX_LOGPROB_TOKENS} token ids`, tokenIds.length);
+    }
     const wrong = tokenIds.find(
       (id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabularySize),
     );
     if (wrong !== undefined) {
       refuse("logprobs.tokenIds", `token ids below ${vocabularySize}`, wrong);
+    }
+    const positions = { prompt: prompt.length - start, completion: options.maxNewTokens };
+    this.byteLength = logprobBytes(request, positions);
+    if (this.byteLength > MAX_LOGPROB_BYTES) {
+      const all = `${positions.prompt} positions of the prompt and ${positions.completion} tokens`;
+      throw new InvalidRequestError(
+        `Cannot tell the log-probabilities of ${all} with ${topCount} likeliest and ${tokenIds.length} ` +
+          `given ones each: they take ${this.byteLength} bytes, and an answer may have ${MAX_LOGPROB_BYTES}`,
+        "logprobs",
+      );
     }
     this.#request = request;
     this.#options = options;
@@ -72,12 +93,20 @@ export class SequenceLogprobs {
     if (isTokens && this.#prompt.length > 0) {
       this.#prompt[0] = { ...this.#token(prompt[start]!), logprob: null, top: null, given: null };
     }
+    this.#missing = isTokens ? Math.max(this.#prompt.length - 1, 0) : 0;
   }
 
   /** Position of the first row that has to be computed although a cache may have its keys. */
   get firstRow(): number {
-    const missing = this.#prompt.indexOf(undefined);
-    return missing < 0 ? Number.POSITIVE_INFINITY : this.#start + missing - 1;
+    if (this.#missing === 0) return Number.POSITIVE_INFINITY;
+    while (this.#prompt[this.#firstMissing] !== undefined) this.#firstMissing += 1;
+    return this.#start + this.#firstMissing - 1;
+  }
+
+  /** Results of each of its rows. */
+  get resultsPerRow(): number {
+    const { topCount = 0, tokenIds = [] } = this.#request;
+    return 1 + topCount + tokenIds.length;
   }
 
   /** Whether the row at `position` scores a prompt token that is still to be told. */
@@ -104,6 +133,7 @@ export class SequenceLogprobs {
   scoredRow(position: number): ScoredRow {
     const index = position + 1 - this.#start;
     const keep = (entry: TokenLogprobs) => {
+      if (this.#prompt[index] === undefined) this.#missing -= 1;
       this.#prompt[index] = entry;
     };
     return { token: this.#options.prompt[position + 1]!, logprobs: this.#wish(1, keep) };
@@ -130,24 +160,20 @@ export class SequenceLogprobs {
   /** The prompt's entries, once. */
   takePrompt(): readonly PromptLogprobs[] | undefined {
     if (this.#promptIsOut || this.#request.promptStart === undefined) return undefined;
-    if (this.#prompt.includes(undefined)) return undefined;
+    if (this.#missing > 0) return undefined;
     this.#promptIsOut = true;
     return this.#prompt as readonly PromptLogprobs[];
   }
 
   #wish(temperature: number, keep: (entry: TokenLogprobs) => void): LogprobWish {
-    const { topCount: top = 0, tokenIds = [] } = this.#request;
+    const { topCount: top = 0, tokenIds = [], text: wantsText } = this.#request;
+    const text = wantsText === true ? this.#options.text : undefined;
     return {
       temperature,
       top,
       tokenIds,
-      deliver: (tokens, logprobs) => {
-        const entries = Array.from(tokens, (token, i): TokenLogprob => {
-          return { ...this.#token(token), logprob: logprobs[i]! };
-        });
-        const rest = entries.length - tokenIds.length;
-        keep({ ...entries[0]!, top: entries.slice(1, rest), given: entries.slice(rest) });
-      },
+      deliver: (tokens, logprobs) =>
+        keep(new HeldLogprobs(tokens, logprobs, { givenCount: tokenIds.length, text })),
     };
   }
 

@@ -13,8 +13,8 @@ export interface SequenceRowsOptions {
   /** Cannot come before `minNewTokens`, like the request's own stop tokens. */
   readonly eosTokenIds: ReadonlySet<number>;
   readonly processors: readonly LogitProcessor[];
-  /** Takes what a processor throws; the row is sampled all the same. */
-  readonly onProcessorError: (error: unknown) => void;
+  /** Takes what a processor throws, or what there is no memory for; the row is sampled all the same. */
+  readonly onError: (error: unknown) => void;
 }
 
 export class SequenceRows {
@@ -53,6 +53,7 @@ export class SequenceRows {
       biases: isEarly ? this.#earlyBiases : this.#biases,
       processor: processors.length === 0 ? undefined : (logits) => this.#run(tokens, logits),
       logprobs,
+      fail: this.#options.onError,
     };
   }
 
@@ -60,7 +61,7 @@ export class SequenceRows {
     try {
       for (const processor of this.#options.processors) processor({ tokens, logits });
     } catch (error) {
-      this.#options.onProcessorError(error);
+      this.#options.onError(error);
     }
   }
 }

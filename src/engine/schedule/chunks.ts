@@ -5,6 +5,7 @@
  */
 import type { Chunk } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
+import { ScoringRoom } from "./scoring_room.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 
@@ -46,26 +47,21 @@ export interface PromptChunksOptions
 export function promptChunks(
   running: readonly Sequence[],
   room: number,
-  { maxPrefillTokens, maxPrefillKeys, maxScoredRows = 1, pages, grow }: PromptChunksOptions,
+  { maxPrefillTokens, maxPrefillKeys, maxScoredRows, pages, grow }: PromptChunksOptions,
 ): Chunk[] {
   const chunks: Chunk[] = [];
   let left = room;
   let keys = 0;
   let total = 0;
-  let scored = maxScoredRows;
+  const scoring = new ScoringRoom(maxScoredRows);
   for (const sequence of running) {
-    const { computed, promptLength, logprobs } = sequence;
+    const { computed, promptLength } = sequence;
     if (computed >= promptLength) continue;
     const fits = pages.roomFor(sequence) - computed;
     // The last row of a prompt samples.
     const missing = promptLength - computed - (sequence.isPrepared ? 0 : 1);
     if (missing === 0) continue;
-    let rows = Math.min(missing, left, fits);
-    if (logprobs !== undefined) {
-      const [most, wanted] = logprobs.fit(computed, rows, scored);
-      rows = most;
-      scored -= wanted;
-    }
+    const rows = scoring.take(sequence, Math.min(missing, left, fits));
     keys += computed + rows;
     if (rows <= 0 || keys > maxPrefillKeys) break;
     if (chunks.length > 0 && total + rows > maxPrefillTokens) break;

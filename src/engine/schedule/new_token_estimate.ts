@@ -45,7 +45,7 @@ export class NewTokenEstimate {
   }
 
   /** @param running Those that are left. */
-  retracted(running: readonly Sequence[]): void {
+  retracted(running: Iterable<Sequence>): void {
     let generated = 0;
     let most = 0;
     for (const { completionLength, maxNewTokens } of running) {

@@ -15,18 +15,19 @@ const WORTH_WAITING = 32;
 /** Whether a running sequence is about to compute a prefix that this one could then take. */
 export function isAboutToBeComputed(
   sequence: Sequence,
-  running: readonly Sequence[],
+  running: Iterable<Sequence>,
   pages: SequencePages,
 ): boolean {
   if (!pages.shares) return false;
   const { tokens, partition, cacheableTokens } = sequence;
   const found = Math.max(pages.reusableTokens(sequence), sequence.saved?.end ?? 0);
-  return running.some((other) => {
-    if (other.computed >= other.promptLength || other.partition !== partition) return false;
+  for (const other of running) {
+    if (other.computed >= other.promptLength || other.partition !== partition) continue;
     const most = Math.min(cacheableTokens, other.promptLength);
     let common = 0;
     while (common < most && tokens[common] === other.tokens[common]) common += 1;
     const isEqual = common === most && tokens.length === other.promptLength;
-    return common - found >= (isEqual ? 1 : WORTH_WAITING);
-  });
+    if (common - found >= (isEqual ? 1 : WORTH_WAITING)) return true;
+  }
+  return false;
 }

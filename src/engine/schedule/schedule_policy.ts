@@ -1,10 +1,5 @@
 /**
- * In which order waiting sequences are admitted.
- *
- * Retracted sequences stay in front: they have waited, and a client is reading their answer. Behind
- * them stand those that were overtaken too often, so that no request waits for ever, then the rest
- * by their priority, and by the policy where it is the same. What is equal keeps the order in which
- * it came.
+ * What decides which of the waiting sequences that have the same priority starts first.
  *
  * @module
  */
@@ -21,10 +16,9 @@ import type { SequencePages } from "./sequence_pages.ts";
 export const SCHEDULE_POLICIES = ["fcfs", "lpm", "dfs-weight", "lof", "random"] as const;
 export type SchedulePolicy = (typeof SCHEDULE_POLICIES)[number];
 
-/** Waiting sequences beyond which looking all of them up costs more than it gains. */
+/** Waiting sequences, and their tokens, beyond which looking all of them up costs more than it gains. */
 const MOST_LOOKUPS = 128;
-/** Later sequences that may be admitted before one that waits. */
-export const MOST_OVERTAKEN = 256;
+const MOST_LOOKUP_TOKENS = 2 ** 20;
 
 /** @throws {InvalidRequestError} unless it is a whole number; 0 when it is absent. */
 export function requirePriority(priority = 0): number {
@@ -32,52 +26,34 @@ export function requirePriority(priority = 0): number {
   throw new InvalidRequestError(`priority must be a whole number, got ${priority}`, "priority");
 }
 
-/** @param waiting In the order in which they came, retracted ones in front. */
-export function inOrder(
+/** The lowest first, for policies that need to know of no other sequence; what is equal stays as it came. */
+export function rankAlone(policy: SchedulePolicy, { maxNewTokens }: Sequence): number {
+  if (policy === "lof") return -maxNewTokens;
+  return policy === "random" ? Math.random() : 0;
+}
+
+/**
+ * The order by what the cache has of the sequences, the higher priority first all the same.
+ *
+ * @param waiting In the order in which they came.
+ * @returns `undefined` where the policy does not look at the cache, or too much waits to be looked up.
+ */
+export function orderByCache(
   policy: SchedulePolicy,
-  waiting: readonly Sequence[],
+  waiting: ReadonlySet<Sequence>,
   pages: SequencePages,
-): readonly Sequence[] {
-  if (waiting.length < 2) return waiting;
-  const ranks = policyRanks(policy, waiting, pages);
-  const [first] = waiting;
-  if (ranks === undefined && waiting.every((one) => one.priority === first!.priority)) {
-    return waiting;
-  }
-  const ranked = waiting.map((sequence, i) => ({
-    sequence,
-    group: waitGroup(sequence),
-    rank: ranks?.[i] ?? 0,
-  }));
-  return ranked
-    .sort((a, b) => {
-      if (a.group !== b.group) return a.group - b.group;
-      if (a.group < IN_TURN) return 0;
-      return b.sequence.priority - a.sequence.priority || a.rank - b.rank;
-    })
+): readonly Sequence[] | undefined {
+  const looksUp = policy === "lpm" || policy === "dfs-weight";
+  if (!looksUp || !pages.shares || waiting.size > MOST_LOOKUPS) return undefined;
+  const listed = [...waiting];
+  const tokens = listed.reduce((sum, one) => sum + one.tokens.length, 0);
+  if (listed.length > 1 && tokens > MOST_LOOKUP_TOKENS) return undefined;
+  const looks = listed.map((sequence) => pages.look(sequence));
+  const ranks = policy === "lpm" ? looks.map((look) => -look.tokens) : depthFirstRanks(looks);
+  return listed
+    .map((sequence, i) => ({ sequence, rank: ranks[i]! }))
+    .sort((a, b) => b.sequence.priority - a.sequence.priority || a.rank - b.rank)
     .map(({ sequence }) => sequence);
-}
-
-/** The group of sequences that wait for their turn; those before it have waited enough. */
-const IN_TURN = 2;
-
-function waitGroup({ retractions, overtaken }: Sequence): number {
-  if (retractions > 0) return 0;
-  return overtaken >= MOST_OVERTAKEN ? 1 : IN_TURN;
-}
-
-/** The lowest first; undefined when the policy leaves the order as it is. */
-function policyRanks(
-  policy: SchedulePolicy,
-  waiting: readonly Sequence[],
-  pages: SequencePages,
-): readonly number[] | undefined {
-  if (policy === "fcfs") return undefined;
-  if (policy === "lof") return waiting.map(({ maxNewTokens }) => -maxNewTokens);
-  if (policy === "random") return waiting.map(() => Math.random());
-  if (!pages.shares || waiting.length > MOST_LOOKUPS) return undefined;
-  const looks = waiting.map((sequence) => pages.look(sequence));
-  return policy === "lpm" ? looks.map(({ tokens }) => -tokens) : depthFirstRanks(looks);
 }
 
 /**

@@ -25,19 +25,21 @@ import { generatedChunks, promptChunks } from "./chunks.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
-import { inOrder } from "./schedule_policy.ts";
+import { leastToLose } from "./retraction_choice.ts";
 import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 import { type LossFinding, Suspects } from "./suspects.ts";
+import { WaitingQueue } from "./waiting_queue.ts";
 
 export class Scheduler {
   readonly #pages: SequencePages;
   readonly #options: SchedulerOptions;
   readonly #estimate: NewTokenEstimate;
-  #waiting: Sequence[] = [];
-  #running: Sequence[] = [];
+  readonly #waiting: WaitingQueue;
+  /** In the order in which they were admitted. */
+  readonly #running = new Set<Sequence>();
   /** Sequences that have pages, but whose contents are still to come. */
   readonly #arriving = new Set<Sequence>();
   /** Sequences that keep their pages when they end, and those that have ended. */
@@ -45,7 +47,6 @@ export class Scheduler {
   readonly #held = new Set<Sequence>();
   readonly #suspects = new Suspects<Sequence>();
   #retractions = 0;
-  #arrivals = 0;
   /** Steps scheduled so far, and those of them that are not committed. */
   #steps = 0;
   #inFlight = 0;
@@ -56,14 +57,15 @@ export class Scheduler {
     this.#pages = pages;
     this.#options = options;
     this.#estimate = new NewTokenEstimate(options.conservativeness);
+    this.#waiting = new WaitingQueue(options.policy, pages);
   }
 
   get runningCount(): number {
-    return this.#running.length;
+    return this.#running.size;
   }
 
   get waitingCount(): number {
-    return this.#waiting.length;
+    return this.#waiting.size;
   }
 
   /** How often a sequence had to give its pages back. */
@@ -72,7 +74,7 @@ export class Scheduler {
   }
 
   get hasWork(): boolean {
-    return this.#running.length + this.#waiting.length + this.#arriving.size > 0;
+    return this.#running.size + this.#waiting.size + this.#arriving.size > 0;
   }
 
   /**
@@ -82,20 +84,18 @@ export class Scheduler {
    */
   add(sequence: Sequence): void {
     const { maxQueuedRequests, maxRunningRequests } = this.#options;
-    const room = maxQueuedRequests + Math.max(maxRunningRequests - this.#running.length, 0);
-    if (this.#waiting.length >= room) {
+    const room = maxQueuedRequests + Math.max(maxRunningRequests - this.#running.size, 0);
+    if (this.#waiting.size >= room) {
       const state = `all ${maxQueuedRequests} are taken; the scheduler frees one when it admits a request`;
       throw new CapacityError("places in the request queue", maxQueuedRequests, state);
     }
-    this.#arrivals += 1;
-    sequence.arrival = this.#arrivals;
-    this.#waiting.push(sequence);
+    this.#waiting.add(sequence);
   }
 
   /** Forgets a sequence wherever it stands and frees its pages; nothing to do the second time. */
   remove(sequence: Sequence): void {
     const hasPages =
-      this.#running.includes(sequence) || this.#arriving.has(sequence) || this.#held.has(sequence);
+      this.#running.has(sequence) || this.#arriving.has(sequence) || this.#held.has(sequence);
     this.#forget(sequence);
     this.#toHold.delete(sequence);
     if (hasPages) this.#pages.release(sequence);
@@ -104,8 +104,8 @@ export class Scheduler {
   }
 
   #forget(sequence: Sequence): void {
-    this.#waiting = this.#waiting.filter((other) => other !== sequence);
-    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#waiting.delete(sequence);
+    this.#running.delete(sequence);
     this.#arriving.delete(sequence);
     this.#held.delete(sequence);
     this.#suspects.forget(sequence);
@@ -153,7 +153,7 @@ export class Scheduler {
     if (!this.#arriving.delete(sequence)) {
       throw new KernelError("scheduler", "a sequence without reserved pages cannot be admitted");
     }
-    this.#running.push(sequence);
+    this.#running.add(sequence);
     this.#pages.arrive(sequence, computed);
   }
 
@@ -166,15 +166,17 @@ export class Scheduler {
    * @returns What the loss tells of the sequences that were in flight, where it tells anything.
    */
   restart(error: Error): LossFinding<Sequence> | undefined {
-    const finding = this.#suspects.lost(this.#running);
+    const finding = this.#suspects.lost([...this.#running]);
     this.#pages.lose(this.all());
     for (const sequence of [...this.#arriving, ...this.#held]) {
       if (sequence.finish === null) this.#fail(sequence, error);
       else this.remove(sequence);
     }
-    for (const sequence of this.#running) sequence.restart();
-    this.#waiting = [...this.#running, ...this.#waiting];
-    this.#running = [];
+    for (const sequence of [...this.#running].reverse()) {
+      sequence.restart();
+      this.#waiting.putBack(sequence);
+    }
+    this.#running.clear();
     this.#unshared = [];
     this.#inFlight = 0;
     if (finding?.kind === "found") {
@@ -190,22 +192,23 @@ export class Scheduler {
   }
 
   get #isFull(): boolean {
-    return this.#running.length + this.#arriving.size >= this.#options.maxRunningRequests;
+    return this.#running.size + this.#arriving.size >= this.#options.maxRunningRequests;
   }
 
   /** How far the next steps can be told. */
   get lookahead(): Lookahead {
-    return lookaheadOf(this.#running, this.#waiting.length);
+    return lookaheadOf([...this.#running], this.#waiting.size);
   }
 
   /** Whether a sequence could go on if its next tokens were known. */
   get isUnprepared(): boolean {
-    return this.#running.some((one) => one.pending === 0 && !one.isPrepared);
+    for (const one of this.#running) if (one.pending === 0 && !one.isPrepared) return true;
+    return false;
   }
 
   /** Every sequence, running ones first. */
   all(): Sequence[] {
-    return [...this.#running, ...this.#waiting, ...this.#arriving, ...this.#held];
+    return [...this.#running, ...this.#waiting.values(), ...this.#arriving, ...this.#held];
   }
 
   /**
@@ -218,13 +221,12 @@ export class Scheduler {
     this.#share();
     this.#admit();
     for (;;) {
-      const { length } = this.#running;
+      const { size } = this.#running;
       const step = this.#options.mixedChunks ? this.#mixedStep() : this.#plainStep();
-      if (step !== undefined || length === 0 || this.#inFlight > 0 || this.isUnprepared)
-        return step;
+      if (step !== undefined || size === 0 || this.#inFlight > 0 || this.isUnprepared) return step;
       // Sequences may have waited for one that has failed; else no sequence gets a page, and the
       // one that has least to lose makes room.
-      if (this.#running.length < length) this.#admit();
+      if (this.#running.size < size) this.#admit();
       else if (!this.#retract()) return undefined;
     }
   }
@@ -232,7 +234,7 @@ export class Scheduler {
   /** Lets other sequences use the prompts that the newest step computes: they read them later. */
   #share(): void {
     for (const sequence of this.#unshared) {
-      if (this.#running.includes(sequence)) this.#pages.share(sequence);
+      if (this.#running.has(sequence)) this.#pages.share(sequence);
     }
     this.#unshared = [];
   }
@@ -265,9 +267,9 @@ export class Scheduler {
     this.#estimate.step();
     step.sampled.forEach((sequence, i) => {
       // Some sequences have left, or an earlier token ended them, while the step ran.
-      if (!this.#running.includes(sequence)) return;
+      if (!this.#running.has(sequence)) return;
       sequence.pending -= 1;
-      sequence.append(tokens[i]!);
+      this.#orFail(sequence, () => sequence.append(tokens[i]!));
       if (sequence.finish !== null) this.#end(sequence);
     });
     for (const sequence of this.#suspects.committed()) {
@@ -285,24 +287,26 @@ export class Scheduler {
   }
 
   #admit(): void {
-    if (this.#isFull || this.#waiting.length === 0) return;
-    const candidates = this.#waiting.filter((one) => this.#suspects.mayRun(one));
-    for (const sequence of inOrder(this.#options.policy, candidates, this.#pages)) {
-      if (this.#isFull) return;
+    if (this.#isFull || this.#waiting.size === 0) return;
+    const { pageSize } = this.#pages.pool;
+    let promised = 0;
+    for (const one of this.#running) promised += this.#estimate.ofRunning(one);
+    const suspects = this.#suspects;
+    const mayRun = suspects.isSearching ? (one: Sequence) => suspects.mayRun(one) : undefined;
+    for (const sequence of this.#waiting.inOrder(mayRun)) {
       const cached = this.#pages.cachedPrefix(sequence);
       if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
-      const { pageSize } = this.#pages.pool;
       const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);
-      const promised = this.#running.reduce((sum, one) => sum + this.#estimate.ofRunning(one), 0);
       const room = this.#pages.available * pageSize - promised;
       // The first one always gets its chance: that it fits the cache was checked when it came.
-      if (needed > room && this.#running.length > 0) return;
+      if (needed > room && this.#running.size > 0) return;
       if (!this.#hasRoom(sequence, () => this.#pages.attach(sequence))) return;
       if (sequence.finish !== null) continue;
-      this.#waiting = this.#waiting.filter((other) => other !== sequence);
+      this.#waiting.admit(sequence);
       sequence.cachedTokens ??= sequence.computed;
-      for (const other of this.#waiting) if (other.arrival < sequence.arrival) other.overtaken += 1;
-      this.#running.push(sequence);
+      this.#running.add(sequence);
+      promised += this.#estimate.ofRunning(sequence);
+      if (this.#isFull) return;
     }
   }
 
@@ -318,20 +322,21 @@ export class Scheduler {
       sequence.computed < sequence.length &&
       (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead);
     // A sequence that makes room may itself be one of these.
-    for (const sequence of this.#running.filter(isReady)) {
+    for (const sequence of [...this.#running].filter(isReady)) {
       // The GPU keeps what the newest step samples, and no more.
       if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
-      while (this.#running.includes(sequence)) {
+      while (this.#running.has(sequence)) {
         if (this.#grow(sequence, sequence.computed + 1)) break;
         if (this.#inFlight > 0 || !this.#retract()) return undefined;
       }
     }
     const most = Math.min(maxRunningRequests, maxRows);
-    return generatedChunks(this.#running.filter(isReady), most, (...to) => this.#grow(...to));
+    const ready = [...this.#running].filter(isReady);
+    return generatedChunks(ready, most, (...to) => this.#grow(...to));
   }
 
   #promptChunks(room: number): Chunk[] {
-    return promptChunks(this.#running, room, {
+    return promptChunks([...this.#running], room, {
       ...this.#options,
       pages: this.#pages,
       grow: (...to) => this.#grow(...to),
@@ -342,30 +347,32 @@ export class Scheduler {
     return this.#hasRoom(sequence, () => this.#pages.grow(sequence, tokens));
   }
 
-  /**
-   * Takes pages for a sequence. An error in that ends this one, which then needs none, and no other.
-   *
-   * @returns Whether there is room.
-   */
+  /** Whether there is room for the pages that a sequence takes, or an error has ended it. */
   #hasRoom(sequence: Sequence, takePages: () => boolean): boolean {
+    let hasRoom = true;
+    this.#orFail(sequence, () => {
+      hasRoom = takePages();
+    });
+    return hasRoom;
+  }
+
+  /** What goes wrong with one sequence ends this one, which needs no pages then, and no other. */
+  #orFail(sequence: Sequence, work: () => void): void {
     try {
-      return takePages();
+      work();
     } catch (error) {
       this.#fail(sequence, error);
-      return true;
     }
   }
 
   /**
-   * Takes the pages of the sequence with the shortest answer so far, then the longest prompt.
+   * Takes the pages of a running sequence.
    *
    * @returns Whether there was one; else pages come back only from sequences that are elsewhere.
    */
   #retract(): boolean {
-    const [victim] = [...this.#running].sort(
-      (a, b) => a.completionLength - b.completionLength || b.promptLength - a.promptLength,
-    );
-    if (victim === undefined || this.#running.length === 1) {
+    const victim = leastToLose(this.#running);
+    if (victim === undefined || this.#running.size === 1) {
       if (this.#arriving.size + this.#held.size + this.#pages.borrowerCount > 0) return false;
       throw new KernelError("scheduler", "one sequence alone does not fit the cache");
     }
@@ -377,10 +384,11 @@ export class Scheduler {
 
   /** Has a running sequence wait, without its pages. No step in flight may have rows of it. */
   #setAside(sequence: Sequence): void {
-    this.#running = this.#running.filter((other) => other !== sequence);
-    this.#pages.retract(sequence);
+    this.#orFail(sequence, () => this.#pages.retract(sequence));
+    if (sequence.finish !== null) return;
+    this.#running.delete(sequence);
     sequence.retractions += 1;
-    this.#waiting.unshift(sequence);
+    this.#waiting.putBack(sequence);
   }
 
   #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {

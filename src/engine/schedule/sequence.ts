@@ -23,7 +23,7 @@ import {
 } from "../grammar/sequence_grammar.ts";
 import type { PromptEmbeddings } from "../prompt_embeddings.ts";
 import type { LogitProcessor } from "../sample/logit_processor.ts";
-import type { SampledRow } from "../sample/sampled_row.ts";
+import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { Sampling } from "../sample/sampling_params.ts";
 import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
@@ -89,8 +89,6 @@ export class Sequence {
   retractions = 0;
   /** Its place in the order in which sequences came. */
   arrival = 0;
-  /** Sequences that came later and were admitted before it. */
-  overtaken = 0;
   /** Pages that wait in host memory, from its retraction until they are back. */
   saved: SavedPages | undefined;
   finish: FinishReason | null = null;
@@ -99,6 +97,7 @@ export class Sequence {
   readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
+  readonly #onRowError = (error: unknown) => this.fail(error);
   /** When it was accepted, in milliseconds, and from then to its first row, in seconds. */
   #acceptedAt = performance.now();
   #queueSeconds: number | undefined;
@@ -121,7 +120,7 @@ export class Sequence {
       sampling: options.sampling,
       eosTokenIds: options.eosTokenIds,
       processors: options.logitProcessors ?? [],
-      onProcessorError: (error) => this.fail(error),
+      onError: this.#onRowError,
     });
     this.#stop = new StopStrings(options.sampling.stop, options.sampling.noStopTrim);
   }
@@ -165,6 +164,11 @@ export class Sequence {
   sampledRow(): SampledRow {
     const row = this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
     return this.grammar === undefined ? row : { ...row, mask: this.grammar.mask };
+  }
+
+  /** The prompt's row at `position`, to be scored. */
+  scoredRow(position: number): ScoredRow {
+    return { ...this.logprobs!.scoredRow(position), fail: this.#onRowError };
   }
 
   /** Says that the request is accepted, before its first token. */

@@ -13,7 +13,7 @@ import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
+import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
@@ -111,10 +111,10 @@ export class ModelRunner {
     sampling: readonly SampledRow[],
     { scored = [], keepsLogits = false, ...options }: StepOptions = {},
   ): Promise<{ readonly tokens: Promise<Uint32Array> }> {
-    const room = this.#sampler.makeRoom(this.recorder, sampling, scored);
-    if (room !== undefined) await room;
+    const fitting = this.#sampler.makeRoom({ sampled: sampling, scored });
+    const rows = fitting instanceof Promise ? await fitting : fitting;
     const seesAll = keepsLogits || options.onTap !== undefined;
-    const recording = this.#prepare(batch, sampling, { scored, seesAll });
+    const recording = this.#prepare(batch, rows, seesAll);
     try {
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
@@ -137,17 +137,13 @@ export class ModelRunner {
     batch: Batch,
     sampling: readonly SampledRow[],
   ): Promise<ReadonlyMap<string, number>> {
-    this.#prepare(batch, sampling, { scored: [], seesAll: false });
+    this.#prepare(batch, { sampled: sampling, scored: [] }, false);
     const counts = await this.plan.countLaunches(this.#step);
     await this.#read!();
     return counts;
   }
 
-  #prepare(
-    given: Batch,
-    sampling: readonly SampledRow[],
-    { scored, seesAll }: { readonly scored: readonly ScoredRow[]; readonly seesAll: boolean },
-  ): Recording | undefined {
+  #prepare(given: Batch, logitRows: LogitRows, seesAll: boolean): Recording | undefined {
     const step = this.#step;
     const batch = this.#oneForm ? asGenerated(given) : given;
     const rows = batch.sources.length;
@@ -169,7 +165,7 @@ export class ModelRunner {
     step.decodeGroups = this.#inputs.groupCount;
     const { timer } = this.recorder;
     if (timer !== undefined) timer.step = this.#inputs.arrays(step);
-    const onlyBest = this.#sampler.prepare(sampling, scored);
+    const onlyBest = this.#sampler.prepare(logitRows);
     step.onlyBest = onlyBest && !seesAll && this.#findsBest;
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }

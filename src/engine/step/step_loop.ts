@@ -146,9 +146,7 @@ export class StepLoop {
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
     const rows = step.sampled.map((sequence) => sequence.sampledRow());
-    const scored = step.scored.map(({ sequence, position }) =>
-      sequence.logprobs!.scoredRow(position),
-    );
+    const scored = step.scored.map(({ sequence, position }) => sequence.scoredRow(position));
     await carryOut(step.transfers, { retractionMemory, copier });
     profiler.beginStep();
     return runner.submit(step.batch, rows, { scored });

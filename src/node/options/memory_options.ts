@@ -186,8 +186,10 @@ export const MEMORY_OPTIONS = {
     flags: ["--max-queued-requests"],
     kind: "integer",
     min: 0,
-    defaultText: "no limit",
-    help: "requests that may wait; more are refused with 503",
+    defaultText: "4 for each that may run, at least 1024",
+    help:
+      "answers that may wait for a place; more are refused with 503, and what asks for more at once " +
+      "than may run and wait with 400",
     group: MEMORY,
   },
 } as const satisfies OptionTable;

@@ -14,6 +14,7 @@ import {
 } from "../../generation.ts";
 import { Fields, outOfRange, present, requireString, wrongType } from "../../http/fields.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/message_parser.ts";
+import { requirePlaces } from "../queue_room.ts";
 import type { MessageForms, ServerContext } from "../server_context.ts";
 import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
@@ -73,6 +74,7 @@ export function readChatBody(body: unknown, context: ServerContext): ChatBody {
   const tools = readTools(fields);
   const logprobs = readChatLogprobs(fields);
   const samples = readSampleCount(fields);
+  requirePlaces(engine, samples, "n");
   const modelName = readName(fields, "model") || servedModelName;
   const requestId = readName(fields, "rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");

@@ -8,6 +8,7 @@ import type { GenerationRequest, ModelDescription, SamplingParams } from "../../
 import { Fields, present } from "../../http/fields.ts";
 import type { LogprobOptions } from "../../logprobs.ts";
 import type { IdentifiedRequests } from "../live_requests.ts";
+import { requirePlaces } from "../queue_room.ts";
 import type { ServerContext } from "../server_context.ts";
 import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
@@ -46,9 +47,10 @@ export function readCompletionBody(body: unknown, context: ServerContext): Compl
   const { model } = engine;
   const fields = new Fields(body, { onIdle });
   fields.takeIdle(IDLE_COMPLETION_FIELDS);
-  const { prompts, batch } = readPromptField(fields, model);
+  const { prompts, batch } = readPromptField(fields, engine);
   const samples = readSampleCount(fields);
   refuseBestOf(fields, samples);
+  requirePlaces(engine, prompts.length * samples, "n");
   const echo = fields.boolean("echo") ?? false;
   const shared = {
     sampling: readSampling(fields, model),

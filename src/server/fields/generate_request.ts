@@ -6,6 +6,7 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../../generation.ts";
 import { Fields, present, wrongType } from "../../http/fields.ts";
+import { requirePlaces } from "../queue_room.ts";
 import type { ServerContext } from "../server_context.ts";
 import { readCacheSalts, readStorePrefix } from "./cache_fields.ts";
 import { requireName } from "./field_limits.ts";
@@ -28,13 +29,15 @@ export interface GenerateBody {
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
 export function readGenerateBody(
   body: unknown,
-  { engine: { model }, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
+  { engine, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
 ): GenerateBody {
+  const { model } = engine;
   const fields = new Fields(body, { onIdle });
   fields.takeIdle(IDLE_GENERATE_FIELDS);
-  const { prompts, batch } = readPrompts(fields, model);
+  const { prompts, batch } = readPrompts(fields, engine);
   const { sampling, samples } = readSampling(fields, { count: prompts.length, batch, model });
   refuseLists(fields, samples);
+  requirePlaces(engine, prompts.length * samples, "sampling_params.n");
   const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);

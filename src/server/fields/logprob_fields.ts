@@ -6,10 +6,8 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { ModelDescription } from "../../generation.ts";
 import { type Fields, outOfRange, present, requireIds, wrongType } from "../../http/fields.ts";
-import type { LogprobOptions } from "../../logprobs.ts";
+import { type LogprobOptions, MAX_LOGPROB_TOKENS, MAX_TOP_LOGPROBS } from "../../logprobs.ts";
 
-/** Largest `top_logprobs_num`. */
-const MAX_TOP = 1024;
 /** Largest `top_logprobs` of chat requests. */
 const MAX_CHAT_TOP = 20;
 
@@ -30,7 +28,7 @@ export function readLogprobs(
 ): readonly (LogprobOptions | undefined)[] {
   const wanted = readEach(fields, "return_logprob", options, requireBoolean);
   const start = readEach(fields, "logprob_start_len", options, integerFrom(-1));
-  const top = readEach(fields, "top_logprobs_num", options, integerFrom(0, MAX_TOP));
+  const top = readEach(fields, "top_logprobs_num", options, integerFrom(0, MAX_TOP_LOGPROBS));
   const ids = readTokenIds(fields, options);
   const text = fields.boolean("return_text_in_logprobs");
   return wanted.map((isWanted, i) => {
@@ -77,12 +75,21 @@ function readTokenIds(
   const path = fields.path(name);
   const isNested = Array.isArray(value) && value.some((one) => Array.isArray(one) || one === null);
   if (!batch || !isNested) {
-    const shared = value === undefined ? undefined : requireIds(value, path, vocabularySize);
+    const shared = value === undefined ? undefined : requireFewIds(value, path, vocabularySize);
     return new Array<readonly number[] | undefined>(count).fill(shared);
   }
   requireCount(value, count, path);
   return value.map((item: unknown, i) =>
-    item === null ? undefined : requireIds(item, `${path}[${i}]`, vocabularySize),
+    item === null ? undefined : requireFewIds(item, `${path}[${i}]`, vocabularySize),
+  );
+}
+
+function requireFewIds(value: unknown, path: string, vocabularySize: number): readonly number[] {
+  const count = Array.isArray(value) ? value.length : 0;
+  if (count <= MAX_LOGPROB_TOKENS) return requireIds(value, path, vocabularySize);
+  throw new InvalidRequestError(
+    `${path} must have at most ${MAX_LOGPROB_TOKENS} token ids, got ${count}`,
+    path,
   );
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import type { GenerationRequest, ModelDescription } from "../../generation.ts";
+import type { GenerationEngine, GenerationRequest } from "../../generation.ts";
 import {
   type Fields,
   outOfRange,
@@ -13,6 +13,10 @@ import {
   requireString,
   wrongType,
 } from "../../http/fields.ts";
+import { requirePlaces } from "../queue_room.ts";
+
+/** What is asked of an engine before its prompts are read. */
+export type PromptTaker = Pick<GenerationEngine, "model" | "status">;
 
 export type Prompt = Pick<GenerationRequest, "prompt" | "tokens" | "inputEmbeds">;
 
@@ -24,8 +28,12 @@ export interface Prompts {
 
 const FORMS = ["text", "input_ids", "input_embeds"] as const;
 
-/** Exactly one of the three fields, which holds one prompt or a list of them. */
-export function readPrompts(fields: Fields, model: ModelDescription): Prompts {
+/**
+ * Exactly one of the three fields, which holds one prompt or a list of them.
+ *
+ * @throws {CapacityError} when the engine has no room for so many.
+ */
+export function readPrompts(fields: Fields, engine: PromptTaker): Prompts {
   const [form, other] = FORMS.filter((name) => fields.value(name) !== undefined);
   if (form === undefined) {
     throw new InvalidRequestError(
@@ -42,23 +50,28 @@ export function readPrompts(fields: Fields, model: ModelDescription): Prompts {
   const value = fields.value(form);
   switch (form) {
     case "text":
-      return readTexts(value, form);
+      return readTexts(value, form, engine);
     case "input_ids":
-      return readIds(value, form, model);
+      return readIds(value, form, engine);
     case "input_embeds":
       return readEach(requireItems(value, form), form, {
+        engine,
         isBatch: ([first]) => Array.isArray(first) && Array.isArray(first[0]),
         read: (rows, path) => ({
           inputEmbeds: requireItems(rows, path).map((row, i) =>
-            readRow(row, `${path}[${i}]`, model.hiddenSize),
+            readRow(row, `${path}[${i}]`, engine.model.hiddenSize),
           ),
         }),
       });
   }
 }
 
-/** The field `prompt` of completions: a text, token ids, or a list of either. */
-export function readPromptField(fields: Fields, model: ModelDescription): Prompts {
+/**
+ * The field `prompt` of completions: a text, token ids, or a list of either.
+ *
+ * @throws {CapacityError} when the engine has no room for so many.
+ */
+export function readPromptField(fields: Fields, engine: PromptTaker): Prompts {
   const path = "prompt";
   const value = fields.value(path);
   if (value === undefined)
@@ -68,15 +81,17 @@ export function readPromptField(fields: Fields, model: ModelDescription): Prompt
     throw new InvalidRequestError("Prompt cannot be empty", path);
   }
   const isText = typeof (isList ? value[0] : value) === "string";
-  return isText ? readTexts(value, path) : readIds(value, path, model);
+  return isText ? readTexts(value, path, engine) : readIds(value, path, engine);
 }
 
-function readTexts(value: unknown, path: string): Prompts {
-  return readEach(value, path, { isBatch: Array.isArray, read: readText });
+function readTexts(value: unknown, path: string, engine: PromptTaker): Prompts {
+  return readEach(value, path, { engine, isBatch: Array.isArray, read: readText });
 }
 
-function readIds(value: unknown, path: string, { vocabularySize }: ModelDescription): Prompts {
+function readIds(value: unknown, path: string, engine: PromptTaker): Prompts {
+  const { vocabularySize } = engine.model;
   return readEach(requireItems(value, path), path, {
+    engine,
     isBatch: (ids) => Array.isArray(ids[0]),
     read: (ids, at) => ({ tokens: requireIds(requireItems(ids, at), at, vocabularySize) }),
   });
@@ -86,12 +101,15 @@ function readEach<T>(
   value: T,
   path: string,
   options: {
+    readonly engine: PromptTaker;
     isBatch(value: T): boolean;
     read(value: unknown, path: string): Prompt;
   },
 ): Prompts {
   if (!options.isBatch(value)) return { prompts: [options.read(value, path)], batch: false };
-  const prompts = requireItems(value, path).map((item, i) => options.read(item, `${path}[${i}]`));
+  const items = requireItems(value, path);
+  requirePlaces(options.engine, items.length, path);
+  const prompts = items.map((item, i) => options.read(item, `${path}[${i}]`));
   return { prompts, batch: true };
 }
 

@@ -75,8 +75,8 @@ describe("Sampler", () => {
     values.forEach((row, r) => {
       memory.write(logits, r * STRIDE * 4, Float32Array.from(row));
     });
-    await sampler.makeRoom(recorder, rows, scored);
-    sampler.prepare(rows, scored);
+    const fitting = await sampler.makeRoom({ sampled: rows, scored });
+    sampler.prepare(fitting);
     const counts = await plan.countLaunches(EMPTY_STEP);
     await sampler.takeDelivery()?.();
     const ids = new Uint32Array(await download(sampled.buffer, 0, ROWS * 4));

@@ -180,8 +180,8 @@ async function drawAll(launches: number, rewrite?: RecorderOptions["rewrite"]): 
         Math.floor((launch * ROWS + r) / CELLS.length),
       );
     });
-    await sampler.makeRoom(recorder, rows, []);
-    sampler.prepare(rows, []);
+    const fitting = await sampler.makeRoom({ sampled: rows, scored: [] });
+    sampler.prepare(fitting);
     await plan.run(EMPTY_STEP);
     recorder.submit();
     const ids = new Uint32Array(await download(sampled.buffer, sampled.offset, ROWS * 4));

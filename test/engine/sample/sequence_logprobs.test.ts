@@ -28,6 +28,7 @@ function sequence(prompt: readonly number[], request: LogprobOptions, params: Sa
       prompt,
       temperature: sampling.logprobTemperature,
       vocabularySize: VOCABULARY,
+      maxNewTokens: 3,
       text: (token) => vocabulary.text(token),
     }),
     onChunk: (chunk) => chunks.push(chunk),
@@ -55,7 +56,7 @@ function runAll(s: ReturnType<typeof scheduler>["scheduler"]) {
       expect(step.batch.sources[row]).toBe(one.tokens[position]);
       const { token, logprobs } = one.logprobs!.scoredRow(position);
       expect(token).toBe(one.tokens[position + 1]);
-      logprobs.deliver(Uint32Array.of(token), Float32Array.of(position));
+      logprobs!.deliver(Uint32Array.of(token), Float32Array.of(position));
     });
     for (const one of step.sampled) {
       const { logprobs } = one.sampledRow();
@@ -120,7 +121,7 @@ describe("log-probabilities of a prompt", () => {
     expect([0, 1, 2, 3, 4].filter((p) => record.wantsRow(p))).toEqual([1, 2, 3]);
     expect(record.firstRow).toBe(1);
     for (const p of [1, 2, 3]) {
-      record.scoredRow(p).logprobs.deliver(Uint32Array.of(1), Float32Array.of(0));
+      record.scoredRow(p).logprobs!.deliver(Uint32Array.of(1), Float32Array.of(0));
     }
     expect([0, 1, 2, 3, 4].filter((p) => record.wantsRow(p))).toEqual([]);
     expect(record.firstRow).toBe(Number.POSITIVE_INFINITY);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import {
-  inOrder,
-  MOST_OVERTAKEN,
   requirePriority,
   SCHEDULE_POLICIES,
   type SchedulePolicy,
 } from "../../../src/engine/schedule/schedule_policy.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import type { SequencePages } from "../../../src/engine/schedule/sequence_pages.ts";
+import { MOST_OVERTAKEN, WaitingQueue } from "../../../src/engine/schedule/waiting_queue.ts";
 import { InvalidRequestError } from "../../../src/errors.ts";
 import { scheduler, sequence } from "../../support/engines/sequences.ts";
 
@@ -31,6 +31,25 @@ function starts({ scheduler: s }: Scheduled, waiting: readonly Sequence[]): numb
     s.commit(step, new Uint32Array(step.sampled.length).fill(9));
   }
   return [...started].map((one) => waiting.indexOf(one));
+}
+
+/** In which order a queue lets them go. */
+function inOrder(
+  policy: SchedulePolicy,
+  waiting: readonly Sequence[],
+  pages: SequencePages,
+): readonly Sequence[] {
+  const queue = new WaitingQueue(policy, pages);
+  for (const each of waiting) {
+    if (each.retractions > 0) queue.putBack(each);
+    else queue.add(each);
+  }
+  const left: Sequence[] = [];
+  for (const each of queue.inOrder()) {
+    left.push(each);
+    queue.admit(each);
+  }
+  return left;
 }
 
 const one = (policy: SchedulePolicy, shared = true) =>

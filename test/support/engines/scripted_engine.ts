@@ -39,6 +39,8 @@ export interface ScriptedEngineOptions {
   readonly model?: Partial<ModelDescription>;
   /** Generations that may run at once. Default: any number. */
   readonly capacity?: number;
+  /** Generations that may wait, as its status tells. Default: no limit. */
+  readonly maxQueuedRequests?: number;
   readonly healthy?: boolean;
   /** Seconds without a step, as its status tells. */
   readonly stalledFor?: number;
@@ -162,7 +164,9 @@ export class ScriptedEngine implements GenerationEngine {
   }
 
   status(): EngineStatus {
+    const { maxQueuedRequests } = this.#options;
     return {
+      ...(maxQueuedRequests !== undefined && { maxQueuedRequests }),
       healthy: this.#options.healthy ?? true,
       runningRequests: this.#running.size,
       maxRunningRequests: 32,
