@@ -38,6 +38,7 @@ export type LimitedResource =
   | "places in the request queue"
   | "memory for requests"
   | "memory for grammars"
+  | "memory for log-probabilities"
   | "places to wait for a flush";
 
 /** A fixed-size resource is full. The same request may succeed later. */

@@ -231,6 +231,8 @@ export interface GenerationChunk {
   readonly tokens: readonly number[];
   /** One for each of `tokens`, when they were asked for. */
   readonly logprobs?: readonly TokenLogprobs[];
+  /** On the first chunk: bytes that all log-probabilities take at most while they are held. */
+  readonly logprobBytes?: number;
   /** On the chunk of the first token, when they were asked for. */
   readonly promptLogprobs?: readonly PromptLogprobs[];
   readonly promptTokens: number;
@@ -295,9 +297,7 @@ export interface EngineStatus {
   /** Slots of the KV cache, and those in use. */
   readonly totalTokens: number;
   readonly usedTokens: number;
-  /**
-   * Slots whose contents no sequence uses and a prompt may find again; they are free when needed.
-   */
+  /** Slots whose contents no sequence uses and a prompt may find again; free when needed. */
   readonly cachedTokens: number;
   /** How often requests had to give their cache back and were computed again. */
   readonly retractions: number;

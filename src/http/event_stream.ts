@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { isLong, jsonPieces, PIECE_LENGTH, Turns } from "./long_json.ts";
 
 export interface EventStreamOptions<T> {
   /** The events of one item, each sent as JSON, or as the `JsonText` that it is; none is fine. */
@@ -18,12 +19,15 @@ export interface EventStreamOptions<T> {
   readonly ended?: () => void;
 }
 
-/** An event whose JSON is written already. */
+/** An event whose JSON is written already, or begins with what is. */
 export class JsonText {
   readonly json: string;
+  /** What stands behind it, an object without its opening brace. */
+  readonly rest: object | undefined;
 
-  constructor(json: string) {
+  constructor(json: string, rest?: object) {
     this.json = json;
+    this.rest = rest;
   }
 }
 
@@ -43,31 +47,43 @@ export function eventStream<T>(
 ): Response {
   const iterator = items[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
+  const turns = new Turns();
+  /** What is left to write of the last item. */
+  let pieces = frames([]);
+  let isEnding = false;
   let left = false;
 
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      let text = "";
       try {
         // An item without events must not end the pull: nothing would start another one.
-        while (text === "") {
-          const { done, value } = await iterator.next();
-          if (left) return;
-          if (done) {
-            controller.enqueue(encoder.encode(serialize(last()) + DONE));
+        for (;;) {
+          const piece = pieces.next();
+          if (!piece.done) {
+            controller.enqueue(encoder.encode(piece.value));
+            // Small events follow each other as they come.
+            if (piece.value.length >= PIECE_LENGTH) await turns.take();
+            return;
+          }
+          if (isEnding) {
             controller.close();
             ended();
             return;
           }
-          text = serialize(events(value));
+          const { done, value } = await iterator.next();
+          if (left) return;
+          isEnding = done === true;
+          pieces = done ? frames(last(), DONE) : frames(events(value));
         }
-        controller.enqueue(encoder.encode(text));
       } catch (error) {
         // The fault may lie in `events`, in which case the iterator does not know of it.
         await iterator.return?.();
         ended();
         if (left) return;
-        if (!isAbort(error)) controller.enqueue(encoder.encode(serialize([failure(error)]) + DONE));
+        if (!isAbort(error)) {
+          for (const text of frames([failure(error)], DONE))
+            controller.enqueue(encoder.encode(text));
+        }
         controller.close();
       }
     },
@@ -85,10 +101,30 @@ function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-function serialize(events: readonly unknown[]): string {
+/** The events as they stand on the wire: together, but for what is long. */
+function* frames(events: readonly unknown[], end = ""): Generator<string, void> {
   let text = "";
   for (const event of events) {
-    text += `data: ${event instanceof JsonText ? event.json : JSON.stringify(event)}\n\n`;
+    const isBegun = event instanceof JsonText;
+    const rest: unknown = isBegun ? event.rest : event;
+    // What is written already ends where the rest, an object, has its opening brace.
+    const cut = isBegun ? 1 : 0;
+    text += isBegun ? `data: ${event.json}` : "data: ";
+    if (isLong(rest)) {
+      yield text;
+      yield* behind(cut, jsonPieces(rest));
+      text = "";
+    } else if (!isBegun || rest !== undefined) text += JSON.stringify(rest).slice(cut);
+    text += "\n\n";
   }
-  return text;
+  if (text + end !== "") yield text + end;
+}
+
+/** The pieces of a text without its first characters, which are all in the first piece. */
+function* behind(cut: number, pieces: Iterable<string>): Generator<string, void> {
+  let first = cut;
+  for (const piece of pieces) {
+    yield piece.slice(first);
+    first = 0;
+  }
 }

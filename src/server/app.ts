@@ -13,6 +13,7 @@ import { requireJsonContentType } from "../http/read_body.ts";
 import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import { ByteBudget } from "./byte_budget.ts";
 import { ENDPOINTS, type Endpoint, pathsOf } from "./endpoints.ts";
 import { type RequestDefaults, withDefaults } from "./fields/request_defaults.ts";
 import { type AuthOptions, requireKey } from "./guard/auth.ts";
@@ -30,6 +31,9 @@ import { type EngineObserver, observe } from "./observe/observe.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
+
+/** Bytes of log-probabilities that all answers may hold together. */
+const LOGPROB_BYTES = 2 ** 28;
 
 export interface AppOptions extends AuthOptions, HostOptions {
   /**
@@ -164,6 +168,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     engine: withDefaults(observed, options.requestDefaults ?? {}),
     rate,
     live: new LiveRequests(),
+    logprobMemory: new ByteBudget("memory for log-probabilities", LOGPROB_BYTES),
     lifecycle,
     health: { engine, watchdogTimeout, probe },
     metrics: options.metrics,

@@ -3,7 +3,10 @@
  *
  * @module
  */
+import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
+import { jsonResponse } from "../http/long_json.ts";
+import type { ByteBudget } from "./byte_budget.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import type { ServerContext } from "./server_context.ts";
 
@@ -34,6 +37,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   #stopped: Promise<void> | null = null;
   #wake: () => void = () => {};
   #onEnd: () => void = () => {};
+  #giveBack: () => void = () => {};
 
   private constructor(
     iterators: readonly AsyncIterator<GenerationChunk>[],
@@ -50,19 +54,23 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   }
 
   /**
-   * Starts what a client has asked for; its ids are taken until it has ended.
+   * Starts what a client has asked for; its ids are taken until it has ended, and memory for its
+   * log-probabilities until it is released.
    *
    * @throws {InvalidRequestError} when one of them is taken, and what `start` throws.
+   * @throws {CapacityError} when other answers hold too much memory.
    */
   static async answer(
-    { engine, live }: ServerContext,
+    { engine, live, logprobMemory }: ServerContext,
     asked: IdentifiedRequests,
     clientSignal: AbortSignal,
   ): Promise<GenerationGroup> {
     if (clientSignal.aborted) throw clientLeft();
     const { requests, leave } = live.admit(asked);
     try {
-      return await GenerationGroup.start(engine, requests, clientSignal, leave);
+      const group = await GenerationGroup.start(engine, requests, clientSignal, leave);
+      await group.#hold(logprobMemory);
+      return group;
     } catch (error) {
       leave();
       throw error;
@@ -93,6 +101,43 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     while (group.#unheard.size > 0 && group.#failure === null) await group.#news();
     await group.#throwFailure();
     return group;
+  }
+
+  /** Takes the memory that the first chunks tell of; where it is full, the group stops. */
+  async #hold(memory: ByteBudget): Promise<void> {
+    const bytes = this.#arrived.reduce((sum, { chunk }) => sum + (chunk.logprobBytes ?? 0), 0);
+    try {
+      if (bytes > memory.limit) throw tooMuch(bytes, memory.limit);
+      this.#giveBack = memory.take(bytes);
+    } catch (error) {
+      await this.#stop();
+      throw error;
+    }
+  }
+
+  /** Gives back what is held for the answer: it is written, or its client has left. */
+  release(): void {
+    this.#giveBack();
+  }
+
+  /** The answer whose body is what `write` makes: it is released once that is sent, or cannot be made. */
+  releasing(write: () => object): Response {
+    try {
+      return jsonResponse(write(), () => this.release());
+    } catch (error) {
+      this.release();
+      throw error;
+    }
+  }
+
+  /** Hands on every chunk, for an answer that is written when all are there. */
+  async collect(take: (item: GroupChunk) => void): Promise<void> {
+    try {
+      for await (const item of this) take(item);
+    } catch (error) {
+      this.release();
+      throw error;
+    }
   }
 
   [Symbol.asyncIterator](): this {
@@ -167,6 +212,14 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     );
     this.#onEnd();
   }
+}
+
+/** Of several answers together; one alone is refused by the engine. */
+function tooMuch(bytes: number, limit: number): InvalidRequestError {
+  return new InvalidRequestError(
+    `Cannot tell the log-probabilities of all answers: they take ${bytes} bytes, and there are ${limit}`,
+    "logprobs",
+  );
 }
 
 function clientLeft(): DOMException {

@@ -7,6 +7,7 @@ import type { GenerationEngine } from "../generation.ts";
 import type { BodyMemory } from "../http/body_memory.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
+import type { ByteBudget } from "./byte_budget.ts";
 import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 import type { GenerationRate } from "./observe/generation_rate.ts";
@@ -37,6 +38,8 @@ export interface ServerContext {
   readonly rate: GenerationRate;
   /** What is being answered. */
   readonly live: LiveRequests;
+  /** What answers hold of log-probabilities until their clients have them. */
+  readonly logprobMemory: ByteBudget;
   /** Whether `usage` tells how much of a prompt was in the prefix cache. */
   readonly cacheReport: boolean;
   /** The forms in which answers of a chat are parsed. */

@@ -27,8 +27,9 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   #started = false;
   #ended = false;
   #error: { readonly reason: unknown } | undefined;
-  /** Tokens that are still too few for a chunk. */
-  #held: GenerationChunk | undefined;
+  /** Chunks that together have too few tokens, and how many those are. */
+  #held: GenerationChunk[] = [];
+  #heldTokens = 0;
 
   constructor(options: ChunkStreamOptions) {
     this.#options = options;
@@ -41,15 +42,22 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   push(chunk: GenerationChunk): void {
     if (this.#ended) return;
     this.#ended = chunk.finish !== null;
-    const joined = this.#held === undefined ? chunk : join(this.#held, chunk);
-    this.#held = this.#isTooShort(joined) ? joined : undefined;
-    if (this.#held === undefined) this.#hand(joined);
+    this.#held.push(chunk);
+    this.#heldTokens += chunk.tokens.length;
+    if (!this.#isTooShort(chunk)) this.#handHeld();
     if (this.#ended) this.#options.stop();
   }
 
-  #isTooShort({ tokens, completionTokens, finish }: GenerationChunk): boolean {
-    const isFirst = completionTokens === tokens.length;
-    return finish === null && !isFirst && tokens.length < (this.#options.interval ?? 1);
+  #isTooShort({ completionTokens, finish }: GenerationChunk): boolean {
+    const isFirst = completionTokens === this.#heldTokens;
+    return finish === null && !isFirst && this.#heldTokens < (this.#options.interval ?? 1);
+  }
+
+  #handHeld(): void {
+    const held = this.#held;
+    this.#held = [];
+    this.#heldTokens = 0;
+    if (held.length > 0) this.#hand(held.length === 1 ? held[0]! : join(held));
   }
 
   #hand(chunk: GenerationChunk): void {
@@ -65,8 +73,7 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
   fail(reason: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#held !== undefined) this.#hand(this.#held);
-    this.#held = undefined;
+    this.#handHeld();
     if (this.#waiting === undefined) this.#error = { reason };
     else this.#waiting.reject(reason);
     this.#waiting = undefined;
@@ -103,7 +110,7 @@ export class ChunkStream implements AsyncIterableIterator<GenerationChunk, undef
     this.#started = true;
     this.#ended = true;
     this.#error = undefined;
-    this.#held = undefined;
+    this.#held = [];
     this.#ready.length = 0;
     this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;
@@ -126,14 +133,15 @@ export function abortError(): DOMException {
   return new DOMException("The request is aborted", "AbortError");
 }
 
-/** Two chunks that follow each other, as one. */
-function join(first: GenerationChunk, second: GenerationChunk): GenerationChunk {
-  const logprobs = [...(first.logprobs ?? []), ...(second.logprobs ?? [])];
+/** Chunks that follow each other, as one. */
+function join(chunks: readonly GenerationChunk[]): GenerationChunk {
+  const latest: Partial<GenerationChunk> = {};
+  for (const chunk of chunks) Object.assign(latest, chunk);
+  const logprobs = chunks.flatMap((chunk) => chunk.logprobs ?? []);
   return {
-    ...first,
-    ...second,
-    text: first.text + second.text,
-    tokens: [...first.tokens, ...second.tokens],
+    ...(latest as GenerationChunk),
+    text: chunks.map(({ text }) => text).join(""),
+    tokens: chunks.flatMap(({ tokens }) => tokens),
     ...(logprobs.length > 0 && { logprobs }),
   };
 }

@@ -59,6 +59,12 @@ export interface SequenceOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** What is told when a request is accepted. */
+interface Accepted {
+  readonly compilation?: GrammarCompilation | undefined;
+  readonly logprobBytes?: number | undefined;
+}
+
 export class Sequence {
   readonly requestId: string;
   readonly partition: string | undefined;
@@ -174,7 +180,10 @@ export class Sequence {
   /** Says that the request is accepted, before its first token. */
   announce(): void {
     this.#acceptedAt = performance.now();
-    this.#emit("", [], this.grammar?.compilation);
+    this.#emit("", [], {
+      compilation: this.grammar?.compilation,
+      logprobBytes: this.logprobs?.byteLength,
+    });
     this.#follow([]);
   }
 
@@ -276,7 +285,8 @@ export class Sequence {
     return null;
   }
 
-  #emit(text: string, tokens: readonly number[], compilation?: GrammarCompilation): void {
+  #emit(text: string, tokens: readonly number[], accepted: Accepted = {}): void {
+    const { compilation, logprobBytes } = accepted;
     const logprobs = tokens.flatMap(() => this.logprobs?.takeToken() ?? []);
     const promptLogprobs = tokens.length > 0 ? this.logprobs?.takePrompt() : undefined;
     this.#options.onChunk({
@@ -290,6 +300,7 @@ export class Sequence {
       cachedTokens: this.cachedTokens ?? 0,
       ...this.#takeQueueSeconds(),
       ...(compilation !== undefined && { compilation }),
+      ...(logprobBytes !== undefined && { logprobBytes }),
       finish: this.finish,
     });
   }

@@ -8,7 +8,7 @@
 import type { GenerationChunk } from "../../generation.ts";
 import { flatError } from "../../http/error_response.ts";
 import { eventStream } from "../../http/event_stream.ts";
-import type { TokenLogprobs } from "../../logprobs.ts";
+import type { LogprobOptions, TokenLogprobs } from "../../logprobs.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import { type ChatBody, readChatBody } from "../fields/chat_request.ts";
 import { GenerationGroup } from "../generation_group.ts";
@@ -48,6 +48,7 @@ export async function handleChatCompletions(
 
   if (body.stream) {
     const stream = new ChatStream(body, { created, usageOptions });
+    const releaseBody = context.bodies.of(request).keep();
     return eventStream(group, {
       events: (item) => stream.events(item),
       last: () => stream.lastEvents(),
@@ -55,13 +56,16 @@ export async function handleChatCompletions(
         context.reportError(error, request);
         return { error: flatError(error) };
       },
-      ended: context.bodies.of(request).keep(),
+      ended: () => {
+        releaseBody();
+        group.release();
+      },
     });
   }
 
   const answers = body.requests.map(() => new ChatAnswer(body.parsing));
-  for await (const { index, chunk } of group) answers[index]!.append(chunk);
-  return Response.json(wireCompletion(body, { created, answers, usageOptions }));
+  await group.collect(({ index, chunk }) => answers[index]!.append(chunk));
+  return group.releasing(() => wireCompletion(body, { created, answers, usageOptions }));
 }
 
 /** One choice of an answer that is sent as a whole. */
@@ -110,7 +114,7 @@ function wireCompletion(
     choices: answers.map(({ message, logprobs, last }, index) => ({
       index,
       message: message.wire(),
-      logprobs: body.requests[index]!.logprobs === undefined ? null : wireChatLogprobs(logprobs),
+      logprobs: wireLogprobs(body.requests[index]!.logprobs, logprobs),
       finish_reason: wireFinishReason(last.finish, message.hasCalls),
       matched_stop: message.hasCalls ? null : wireMatchedStop(last.finish),
     })),
@@ -120,4 +124,11 @@ function wireCompletion(
     ),
     metadata: { weight_version: "default" },
   };
+}
+
+function wireLogprobs(
+  asked: LogprobOptions | undefined,
+  entries: readonly TokenLogprobs[],
+): object | null {
+  return asked === undefined ? null : wireChatLogprobs(entries, asked.topCount ?? 0);
 }

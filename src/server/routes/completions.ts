@@ -33,6 +33,7 @@ export async function handleCompletions(
   const answer = new CompletionAnswer(body, { created, echoes, cacheReport });
 
   if (body.stream) {
+    const releaseBody = context.bodies.of(request).keep();
     return eventStream(group, {
       events: (item) => answer.events(item),
       last: () => answer.lastEvents(),
@@ -40,12 +41,15 @@ export async function handleCompletions(
         context.reportError(error, request);
         return { error: flatError(error) };
       },
-      ended: context.bodies.of(request).keep(),
+      ended: () => {
+        releaseBody();
+        group.release();
+      },
     });
   }
 
-  for await (const item of group) answer.append(item);
-  return Response.json(answer.toWire());
+  await group.collect((item) => answer.append(item));
+  return group.releasing(() => answer.toWire());
 }
 
 /** What each answer begins with: its prompt as text, or nothing. */
@@ -100,7 +104,8 @@ class CompletionAnswer {
   append({ index, chunk }: GroupChunk): Choice {
     const choice = this.#choices[index]!;
     choice.text += chunk.text;
-    choice.logprobs.push(...(chunk.promptLogprobs ?? []), ...(chunk.logprobs ?? []));
+    for (const entry of chunk.promptLogprobs ?? []) choice.logprobs.push(entry);
+    for (const entry of chunk.logprobs ?? []) choice.logprobs.push(entry);
     choice.last = chunk;
     return choice;
   }
@@ -138,7 +143,7 @@ class CompletionAnswer {
     return {
       index,
       text,
-      logprobs: asked === undefined ? null : wireCompletionLogprobs(logprobs),
+      logprobs: asked === undefined ? null : wireCompletionLogprobs(logprobs, asked.topCount ?? 0),
       finish_reason: finish?.type ?? null,
       matched_stop: finish?.type === "stop" ? finish.matched : null,
     };

@@ -28,6 +28,7 @@ export async function handleGenerate(context: ServerContext, request: Request): 
   const completions = body.requests.map(({ logprobs }) => new Completion(startTime, logprobs));
 
   if (body.stream) {
+    const releaseBody = context.bodies.of(request).keep();
     return eventStream(group, {
       events: ({ index, chunk }) => {
         const completion = completions[index]!;
@@ -42,14 +43,19 @@ export async function handleGenerate(context: ServerContext, request: Request): 
         context.reportError(error, request);
         return generateErrorBody(error);
       },
-      ended: context.bodies.of(request).keep(),
+      ended: () => {
+        releaseBody();
+        group.release();
+      },
     });
   }
 
-  for await (const { index, chunk } of group) completions[index]!.append(chunk);
-  for (const completion of completions) completion.requireFinished();
-  const answers = completions.map((completion) => completion.toWire());
-  return Response.json(body.batch ? answers : answers[0]);
+  await group.collect(({ index, chunk }) => completions[index]!.append(chunk));
+  return group.releasing(() => {
+    for (const completion of completions) completion.requireFinished();
+    const answers = completions.map((completion) => completion.toWire());
+    return body.batch ? answers : answers[0]!;
+  });
 }
 
 /** One completion as far as it has come. On this endpoint every event carries all of it. */
@@ -90,8 +96,8 @@ class Completion {
   toEvent(further: object): JsonText {
     const text = this.#textJson.write(this.#text);
     const ids = this.#idsJson.write(this.#outputIds);
-    const others = JSON.stringify({ meta_info: this.#metaInfo(), ...further }).slice(1);
-    return new JsonText(`{"text":${text},"output_ids":${ids},${others}`);
+    const others = { meta_info: this.#metaInfo(), ...further };
+    return new JsonText(`{"text":${text},"output_ids":${ids},`, others);
   }
 
   #metaInfo(): object {

@@ -67,14 +67,16 @@ export class ChatStream {
     const choice = this.#choices[index]!;
     const isFirst = choice.last === null;
     choice.last = chunk;
-    choice.logprobs.push(...(chunk.logprobs ?? []));
+    for (const entry of chunk.logprobs ?? []) choice.logprobs.push(entry);
     const deltas = takeDeltas(choice, chunk);
     const text = isFirst ? undefined : this.#textAlone(choice, deltas);
     if (text !== undefined) return [text];
     // Log-probabilities go with content where there is some.
     const carrier = deltas.find(({ content }) => content !== null) ?? deltas[0];
     const events = deltas.map((delta) =>
-      this.#delta(choice, delta, { logprobs: delta === carrier ? takeLogprobs(choice) : null }),
+      this.#delta(choice, delta, {
+        logprobs: delta === carrier ? this.#takeLogprobs(choice) : null,
+      }),
     );
     if (!isFirst) return events;
     return [this.#delta(choice, { ...EMPTY_DELTA, role: "assistant", content: "" }), ...events];
@@ -95,7 +97,7 @@ export class ChatStream {
   lastEvents(): readonly object[] {
     const ends = this.#choices.map(({ last }) => requireFinished(last));
     const events = this.#choices.map((choice, i) => {
-      const end = { logprobs: takeLogprobs(choice), finish: ends[i]!.finish };
+      const end = { logprobs: this.#takeLogprobs(choice), finish: ends[i]!.finish };
       return this.#delta(choice, EMPTY_DELTA, end);
     });
     if (this.#body.includeUsage) {
@@ -121,6 +123,14 @@ export class ChatStream {
     };
     const usage = this.#body.continuousUsage ? this.#usage() : null;
     return this.#event(last!, [choice], usage);
+  }
+
+  /** The entries that no event has carried yet; every token is told about once. */
+  #takeLogprobs(choice: StreamedChoice): object | null {
+    const entries = choice.logprobs;
+    choice.logprobs = [];
+    const { topCount = 0 } = this.#body.requests[choice.index]!.logprobs ?? {};
+    return entries.length === 0 ? null : wireChatLogprobs(entries, topCount);
   }
 
   #usage(): object {
@@ -151,11 +161,4 @@ function takeDeltas(choice: StreamedChoice, chunk: GenerationChunk): ChatDelta[]
   const told = choice.parser.take(chunk);
   choice.hasCalls ||= told.some(({ type }) => type === "call");
   return told.map(wireDelta).filter((delta) => delta !== undefined);
-}
-
-/** The entries that no event has carried yet; every token is told about once. */
-function takeLogprobs(choice: StreamedChoice): object | null {
-  const entries = choice.logprobs;
-  choice.logprobs = [];
-  return entries.length === 0 ? null : wireChatLogprobs(entries);
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { GenerationChunk } from "../../generation.ts";
+import { JsonList } from "../../http/long_json.ts";
 import type {
   LogprobOptions,
   PromptLogprobs,
@@ -23,57 +24,59 @@ const triple = ({ logprob, token, text }: TokenLogprob | PromptLogprobs): Triple
 
 const triples = (list: readonly TokenLogprob[] | null): Triples => list?.map(triple) ?? null;
 
+type Entry = PromptLogprobs | TokenLogprobs;
+
 /** The lists in `meta_info` of `/generate`, which grow with the completion. */
 export class WireLogprobs {
-  readonly #lists: Readonly<Record<string, (Triple | Triples)[]>>;
+  readonly #prompt: PromptLogprobs[] = [];
+  readonly #completion: TokenLogprobs[] = [];
+  readonly #lists: Readonly<Record<string, JsonList<Entry>>>;
 
   constructor({ topCount = 0, tokenIds }: LogprobOptions) {
+    const both = (name: string, item: (entry: Entry) => unknown, weight: number) => ({
+      [`input_${name}`]: new JsonList<Entry>(this.#prompt, item, () => weight),
+      [`output_${name}`]: new JsonList<Entry>(this.#completion, item, () => weight),
+    });
     this.#lists = {
-      input_token_logprobs: [],
-      output_token_logprobs: [],
-      ...(topCount > 0 && { input_top_logprobs: [], output_top_logprobs: [] }),
-      ...(tokenIds !== undefined && {
-        input_token_ids_logprobs: [],
-        output_token_ids_logprobs: [],
-      }),
+      ...both("token_logprobs", triple, 1),
+      ...(topCount > 0 && both("top_logprobs", ({ top }) => triples(top), topCount)),
+      ...(tokenIds !== undefined &&
+        both("token_ids_logprobs", ({ given }) => triples(given), tokenIds.length)),
     };
   }
 
   append({ logprobs = [], promptLogprobs = [] }: GenerationChunk): void {
-    for (const entry of promptLogprobs) this.#push("input", entry);
-    for (const entry of logprobs) this.#push("output", entry);
+    for (const entry of promptLogprobs) this.#prompt.push(entry);
+    for (const entry of logprobs) this.#completion.push(entry);
   }
 
   /** They go on growing: write them down before the next `append`. */
   toWire(): object {
     return this.#lists;
   }
-
-  #push(side: "input" | "output", entry: PromptLogprobs): void {
-    this.#lists[`${side}_token_logprobs`]!.push(triple(entry));
-    this.#lists[`${side}_top_logprobs`]?.push(triples(entry.top));
-    this.#lists[`${side}_token_ids_logprobs`]?.push(triples(entry.given));
-  }
 }
 
 /** `choices[].logprobs` of chat answers. */
-export function wireChatLogprobs(entries: readonly TokenLogprobs[]): object {
-  return {
-    content: entries.map((entry) => ({
-      ...chatToken(entry),
-      top_logprobs: (entry.top ?? []).map(chatToken),
-    })),
-  };
+export function wireChatLogprobs(entries: readonly TokenLogprobs[], topCount: number): object {
+  const item = (entry: TokenLogprobs) => ({
+    ...chatToken(entry),
+    top_logprobs: (entry.top ?? []).map(chatToken),
+  });
+  return { content: new JsonList(entries, item, () => 1 + topCount) };
 }
 
 /** `choices[].logprobs` of completions: parallel lists, and the likeliest tokens by their text. */
-export function wireCompletionLogprobs(entries: readonly PromptLogprobs[]): object {
+export function wireCompletionLogprobs(
+  entries: readonly PromptLogprobs[],
+  topCount: number,
+): object {
+  const likeliest = ({ top }: PromptLogprobs) => (top === null ? null : byText(top));
   return {
     // Where a token stands in the text is not told: tokens may end inside a character.
-    text_offset: entries.map(() => -1),
-    token_logprobs: entries.map(({ logprob }) => logprob),
-    tokens: entries.map(({ text = "" }) => text),
-    top_logprobs: entries.map(({ top }) => (top === null ? null : byText(top))),
+    text_offset: new JsonList(entries, () => -1),
+    token_logprobs: new JsonList(entries, ({ logprob }) => logprob),
+    tokens: new JsonList(entries, ({ text = "" }) => text),
+    top_logprobs: new JsonList(entries, likeliest, () => topCount),
   };
 }
 

@@ -16,6 +16,7 @@ type Candidates = readonly string[];
 const FIELDS: Readonly<Record<Endpoint, Readonly<Record<string, Candidates>>>> = {
   generate: {
     "logprobs.promptStart": ["logprob_start_len"],
+    "logprobs.tokenIds": ["token_ids_logprob"],
     inputEmbeds: ["input_embeds"],
     minNewTokens: ["sampling_params.min_new_tokens"],
     maxNewTokens: ["sampling_params.max_new_tokens"],

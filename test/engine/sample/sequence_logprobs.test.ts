@@ -1,6 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { resolveSampling } from "../../../src/engine/sample/sampling_params.ts";
 import { SequenceLogprobs } from "../../../src/engine/sample/sequence_logprobs.ts";
+import { MOST_SCORED_RESULTS } from "../../../src/engine/schedule/scoring_room.ts";
 import { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { GenerationChunk, SamplingParams } from "../../../src/generation.ts";
 import type { LogprobOptions } from "../../../src/logprobs.ts";
@@ -173,4 +174,66 @@ test("entries of tokens that are lost with a device are told once, by those in t
   runAll(s);
   const entries = chunks.flatMap(({ logprobs }) => logprobs ?? []);
   expect(entries.map(({ token }) => token)).toEqual([9, 9, 9]);
+});
+
+describe("the memory of log-probabilities", () => {
+  const long = (length: number) => Array.from({ length }, () => 5);
+
+  test("of one answer is bounded, and told when it is accepted", () => {
+    expect(() => sequence(long(8000), { promptStart: 0, topCount: 1024 })).toThrow(
+      "Cannot tell the log-probabilities of 8000 positions of the prompt and 3 tokens with 1024 " +
+        "likeliest and 0 given ones each: they take 67673368 bytes, and an answer may have 67108864",
+    );
+    const { sequence: one, chunks } = sequence(long(7000), { promptStart: 0, topCount: 1024 });
+    one.announce();
+    expect(chunks[0]!.logprobBytes).toBe(7003 * (256 + 8 * 1025));
+  });
+
+  test("counts few of each token for the prompt only", () => {
+    const { sequence: one } = sequence(long(100), { promptStart: 90, topCount: 20 });
+    expect(one.logprobs!.byteLength).toBe(10 * (256 + 8 * 21));
+  });
+
+  test("asks for a bounded list of tokens", () => {
+    const tokenIds = long(4097);
+    expect(() => sequence(long(2), { tokenIds })).toThrow(
+      "logprobs.tokenIds must be at most 4096 token ids, got 4097",
+    );
+  });
+
+  test("entries are plain data to all who look at them", () => {
+    const { sequence: one, chunks } = sequence(long(2), { topCount: 2, tokenIds: [7], text: true });
+    const wish = one.sampledRow().logprobs!;
+    wish.deliver(Uint32Array.of(5, 6, 8, 7), Float32Array.of(-1, -0.5, -2, -4));
+    one.append(5);
+    const [entry] = chunks[0]!.logprobs!;
+    const want = {
+      ...{ token: 5, logprob: -1, text: "f" },
+      top: [
+        { token: 6, logprob: -0.5, text: "g" },
+        { token: 8, logprob: -2, text: "i" },
+      ],
+      given: [{ token: 7, logprob: -4, text: "h" }],
+    };
+    expect(entry).toEqual(want);
+    expect({ ...entry }).toEqual(want);
+    expect(structuredClone(entry)).toEqual(want);
+    expect(JSON.parse(JSON.stringify(entry))).toEqual(want);
+  });
+});
+
+test("prompts of one step ask for a bounded number of results", () => {
+  const { scheduler: s } = scheduler(100, 4, { maxScoredRows: 100, maxPrefillRows: 16 });
+  const made = [1, 2].map(() =>
+    sequence(ids(16), { promptStart: 0, tokenIds: new Array(4000).fill(3) }),
+  );
+  const rooms: number[] = [];
+  for (const { sequence: one } of made) {
+    // As many results as 4000 ids would be with a fifth of the room.
+    vi.spyOn(one.logprobs!, "resultsPerRow", "get").mockReturnValue(MOST_SCORED_RESULTS / 5);
+    s.add(one);
+  }
+  for (const { scored } of runAll(s)) rooms.push(scored.length);
+  expect(Math.max(...rooms)).toBe(5);
+  vi.restoreAllMocks();
 });
