@@ -64,8 +64,9 @@ export interface PrefixLook {
 export interface Insertion {
   /** Where the inserted tokens end. Until it is locked it is good only up to the next eviction. */
   readonly node: RadixNode;
-  /** Leading tokens that were there before, a multiple of the page size. */
+  /** Leading tokens that were there before, a multiple of the page size, and the cache's pages of them. */
   readonly present: number;
+  readonly presentPages: readonly number[];
 }
 
 /** The start of a partition. It covers no token and is never evicted. */
@@ -146,12 +147,12 @@ export class RadixCache {
   /**
    * Adds tokens and their pages. That is a use of all of them.
    *
-   * The cache has pages of its own for the first `present` tokens and keeps them; `match` tells
-   * which. Where the caller's are other pages, they are duplicates and stay the caller's to give
+   * The cache has pages of its own for the first `present` tokens and keeps them. Where the caller's are other pages, they are duplicates and stay the caller's to give
    * back. The pages of all other tokens belong to the cache from now on.
    *
    * @param tokens Whole pages of them.
    * @param pages The pages that hold them, in order.
+   * @throws {RangeError} when there is no memory for that; all pages are still the caller's.
    */
   insert(
     tokens: ArrayLike<number>,
@@ -165,6 +166,8 @@ export class RadixCache {
     const root = this.#roots.get(partition) ?? new RadixRoot(pageSize, partition);
     const found: number[] = [];
     let node = this.#walk(root, tokens, { limit: tokens.length, pages: found });
+    // Before anything can fail: what was split off stands in no list yet.
+    this.#touch(node);
     const firstPage = found.length;
     if (firstPage < pages.length) {
       const leaf = new RadixNode(pageSize, toRecords(tokens, pages, { pageSize, firstPage }));
@@ -173,9 +176,9 @@ export class RadixCache {
       this.#pageCount += leaf.pageCount;
       this.#evictablePages += leaf.pageCount;
       node = leaf;
+      this.#touch(node);
     }
-    this.#touch(node);
-    return { node, present: firstPage * pageSize };
+    return { node, present: firstPage * pageSize, presentPages: found };
   }
 
   /**

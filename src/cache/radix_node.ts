@@ -125,20 +125,24 @@ export class RadixNode {
    * Moves the first `count` pages into a new node between this one and its parent.
    *
    * This node keeps its identity and its end, so a handle to it goes on to cover what it covered.
+   *
+   * @throws {RangeError} when there is no memory for that; nothing has changed then.
    */
   split(count: number): RadixNode {
     const { parent } = this;
+    const rest = this.pageCount - count;
+    // One of the two keeps the array, the one with more of it.
+    const keepsEnd = count < rest;
+    const copied = keepsEnd ? this.#copy(0, count) : this.#copy(count, rest);
     parent!.detach(this);
-    const upper = new RadixNode(this.pageSize, this.#records);
-    upper.#first = this.#first;
+    const upper = new RadixNode(this.pageSize, keepsEnd ? copied : this.#records);
+    upper.#first = keepsEnd ? 0 : this.#first;
     upper.pageCount = count;
     upper.locks = this.locks;
-    this.#first += count;
-    this.pageCount -= count;
-    // One of the two keeps the array, the one with more of it.
-    const smaller = count < this.pageCount ? upper : this;
-    smaller.#compact();
-    (smaller === this ? upper : this).#shrink();
+    this.#first = keepsEnd ? this.#first + count : 0;
+    this.pageCount = rest;
+    if (!keepsEnd) this.#records = copied;
+    (keepsEnd ? this : upper).#shrink();
     parent!.attach(upper);
     upper.attach(this);
     return upper;
@@ -157,15 +161,22 @@ export class RadixNode {
     return pageKey(this.#records, this.#first * (this.pageSize + 1) + 1, this.pageSize);
   }
 
+  /** Leaves an array of which less than half is in use; one that there is no memory to copy stays. */
   #shrink(): void {
-    if (2 * this.pageCount * (this.pageSize + 1) < this.#records.length) this.#compact();
+    if (2 * this.pageCount * (this.pageSize + 1) >= this.#records.length) return;
+    try {
+      this.#records = this.#copy(0, this.pageCount);
+      this.#first = 0;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
   }
 
-  #compact(): void {
+  /** The records of `count` pages from `first` on. */
+  #copy(first: number, count: number): Int32Array | Float64Array {
     const stride = this.pageSize + 1;
-    const begin = this.#first * stride;
-    this.#records = this.#records.slice(begin, begin + this.pageCount * stride);
-    this.#first = 0;
+    const begin = (this.#first + first) * stride;
+    return this.#records.slice(begin, begin + count * stride);
   }
 }
 

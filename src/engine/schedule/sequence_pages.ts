@@ -16,6 +16,7 @@ import type { PageCopy } from "../../cache/page_copier.ts";
 import type { PagePool } from "../../cache/page_pool.ts";
 import type { PrefixLook, RadixCache } from "../../cache/radix_cache.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
+import { findPartialPage, type PartialPage } from "./partial_page.ts";
 import type { RetractionMemory } from "./retraction_memory.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -37,12 +38,6 @@ export type PageHolder = Pick<
   Sequence,
   "tokens" | "partition" | "pageTable" | "prefix" | "sharedTokens" | "computed"
 >;
-
-/** A page in which a sequence has computed tokens up to `end`, beyond those in shared pages. */
-interface PartialPage {
-  readonly page: number;
-  readonly end: number;
-}
 
 const NOTHING_SAVED = { saves: [], restores: [] };
 
@@ -110,17 +105,7 @@ export class SequencePages {
     return this.#promptsDiffer ? Math.min(cacheableTokens, promptLength) : cacheableTokens;
   }
 
-  /** Tokens of a sequence that other sequences may take. */
-  #shareable({ computed, promptLength, tokens }: Sequence): number {
-    return Math.min(computed, this.#promptsDiffer ? promptLength : tokens.length);
-  }
-
-  /**
-   * The page that holds most of what follows a sequence's first `start` tokens.
-   *
-   * @param start Where its cached prefix ends: the first token of a page.
-   * @param lastPage The page before that. A sequence that has it there too has the same prefix.
-   */
+  /** @param start Where its cached prefix ends, on the page `lastPage`. */
   #partialPage(
     sequence: Sequence,
     start: number,
@@ -128,18 +113,14 @@ export class SequencePages {
   ): PartialPage | undefined {
     if (this.radix === undefined) return undefined;
     const { pageSize } = this.pool;
-    const index = start / pageSize;
     const most = Math.min(this.limit(sequence), start + pageSize);
-    let best: PartialPage | undefined;
-    for (const other of this.#attached) {
-      if (other.partition !== sequence.partition || this.#isMoving(other)) continue;
-      if (other.pageTable[index - 1] !== lastPage) continue;
-      const limit = Math.min(most, this.#shareable(other));
-      let end = start;
-      while (end < limit && sequence.tokens[end] === other.tokens[end]) end += 1;
-      if (end > (best?.end ?? start)) best = { page: other.pageTable[index]!, end };
-    }
-    return best;
+    const shareable = (other: Sequence) => {
+      if (other.partition !== sequence.partition || this.#isMoving(other)) return 0;
+      const { computed, promptLength, tokens } = other;
+      return Math.min(computed, this.#promptsDiffer ? promptLength : tokens.length);
+    };
+    const search = { start, most, pageSize, lastPage, shareable };
+    return findPartialPage(sequence, this.#attached, search);
   }
 
   /** Whether not all that a sequence has computed is in its pages yet. */
@@ -319,7 +300,16 @@ export class SequencePages {
 
   /** Lets other sequences use the whole pages of what a sequence has computed of its prompt. */
   share(sequence: Sequence): void {
-    this.#insert(sequence, Math.min(sequence.computed, sequence.promptLength));
+    this.#offer(sequence, Math.min(sequence.computed, sequence.promptLength));
+  }
+
+  /** Gives the cache what there is memory to remember of: what it does not have is computed again. */
+  #offer(sequence: PageHolder, tokenCount: number): void {
+    try {
+      this.#insert(sequence, tokenCount);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
   }
 
   /** Takes note that the pages of a sequence hold its first `computed` tokens. */
@@ -337,14 +327,14 @@ export class SequencePages {
     const whole = Math.floor(tokenCount / pageSize);
     if (whole * pageSize <= sharedTokens) return;
     const key = tokens.slice(0, whole * pageSize);
-    const { node, present } = radix.insert(key, pageTable.slice(0, whole), { partition });
+    const inserted = radix.insert(key, pageTable.slice(0, whole), { partition });
+    const { node, present, presentPages: pages } = inserted;
     radix.lock(node);
     if (prefix !== undefined) radix.unlock(prefix);
     // Pages that were there already, but not when this sequence looked.
     const first = sharedTokens / pageSize;
     const count = present / pageSize - first;
     if (count > 0) {
-      const { pages } = radix.match(key, { partition });
       // Batches of steps in flight read the old one.
       sequence.pageTable = pageTable.slice();
       for (let i = first; i < first + count; i++) sequence.pageTable[i] = pages[i]!;
@@ -369,7 +359,7 @@ export class SequencePages {
     // What is still to come back is in no page yet.
     if (sequence.saved !== undefined) sequence.computed = sequence.sharedTokens;
     // Steps in flight may have computed its last token, which without them no step computes.
-    this.#insert(sequence, Math.min(sequence.computed, sequence.tokens.length - 1));
+    this.#offer(sequence, Math.min(sequence.computed, sequence.tokens.length - 1));
     this.#takePages(sequence);
   }
 

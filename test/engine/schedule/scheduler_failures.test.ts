@@ -5,8 +5,12 @@
  * @module
  */
 import { describe, expect, test } from "vitest";
-import { CapacityError, DeviceError } from "../../../src/errors.ts";
-import { SimulatedEngine, type SimulatedOptions } from "../../support/engines/simulated_engine.ts";
+import { DeviceError } from "../../../src/errors.ts";
+import {
+  type FailingMethod,
+  SimulatedEngine,
+  type SimulatedOptions,
+} from "../../support/engines/simulated_engine.ts";
 
 const isFull = process.env.WISP_TEST_FULL === "1";
 
@@ -61,7 +65,7 @@ interface Hooks {
 /** Makes the n-th call fail, and counts them. */
 function failAt(
   engine: SimulatedEngine,
-  method: "allocate" | "readPages" | "writePages",
+  method: FailingMethod,
   { call, error }: { readonly call: number; readonly error: Error },
 ): { readonly calls: number } {
   const counted = { calls: 0 };
@@ -72,6 +76,21 @@ function failAt(
   engine.failWhen(method, isNow, error);
   return counted;
 }
+
+/** How many sequences each of them ends. */
+const FAILING: readonly [
+  FailingMethod,
+  { readonly failed: number; readonly isShared?: boolean },
+][] = [
+  ["allocate", { failed: 1 }],
+  ["readPages", { failed: 0 }],
+  ["writePages", { failed: 1 }],
+  ["append", { failed: 1 }],
+  ["save", { failed: 1 }],
+  ["restore", { failed: 1 }],
+  ["insert", { failed: 0, isShared: true }],
+  ["match", { failed: 1, isShared: true }],
+];
 
 describe.each(variants)("$ahead steps ahead, shared prefixes: $shared", (options) => {
   test("all end, some after they had to make room", async () => {
@@ -110,10 +129,10 @@ describe.each(variants)("$ahead steps ahead, shared prefixes: $shared", (options
     }
   });
 
-  test.each(["allocate", "readPages", "writePages"] as const)(
-    "any %s() may fail: the sequence that needed the pages fails, or computes them again",
-    async (method) => {
-      const error = new CapacityError("pages of the KV cache", 0, "none is free");
+  test.each(FAILING)(
+    "any %s() may fail: the sequence that it was for fails, or goes on without",
+    async (method, { failed, isShared = false }) => {
+      const error = new RangeError("no memory");
       let calls = 1;
       for (let call = 1; call <= calls; call++) {
         let counted = { calls: 0 };
@@ -121,13 +140,14 @@ describe.each(variants)("$ahead steps ahead, shared prefixes: $shared", (options
           counted = failAt(engine, method, { call, error });
         };
         const { counts, errors } = await run(options, { prepare });
-        const failed = method === "readPages" ? 0 : 1;
-        expect([...errors.values()]).toEqual(Array(failed).fill(error));
-        expect(counts.ended).toBe(REQUESTS.length - failed);
-        // As many as there are when only the last of them fails.
+        // The first call of a run in which nothing else fails says how many there are.
+        const hit = counted.calls >= call ? failed : 0;
+        expect([call, ...errors.values()]).toEqual([call, ...Array(hit).fill(error)]);
+        expect(counts.ended).toBe(REQUESTS.length - hit);
         calls = counted.calls;
       }
-      expect(calls).toBeGreaterThan(1);
+      if (isShared && options.shared !== true) expect(calls).toBe(0);
+      else expect(calls).toBeGreaterThan(1);
     },
   );
 

@@ -59,6 +59,17 @@ function nextToken(prefix: number): number {
 
 const LOST = new DeviceError("The device is lost");
 
+/** What may go wrong for a sequence: pages, their ways, host memory, what is done with a token. */
+export type FailingMethod =
+  | "allocate"
+  | "readPages"
+  | "writePages"
+  | "append"
+  | "save"
+  | "restore"
+  | "insert"
+  | "match";
+
 export class SimulatedEngine {
   readonly scheduler;
   readonly pool;
@@ -153,12 +164,22 @@ export class SimulatedEngine {
   }
 
   /** Makes those calls fail for which `isNow` says so. */
-  failWhen(
-    method: "allocate" | "readPages" | "writePages",
-    isNow: () => boolean,
-    error: Error,
-  ): void {
-    const { pool, carrier } = this;
+  failWhen(method: FailingMethod, isNow: () => boolean, error: Error): void {
+    const orThrow = <Given extends unknown[], T>(work: (...given: Given) => T) => {
+      return (...given: Given): T => {
+        if (isNow()) throw error;
+        return work(...given);
+      };
+    };
+    const { pool, carrier, memory, radix, live } = this;
+    if (method === "append") {
+      for (const one of live) one.append = orThrow(one.append.bind(one));
+    }
+    if (method === "save") memory.save = orThrow(memory.save.bind(memory));
+    if (method === "restore") memory.restore = orThrow(memory.restore.bind(memory));
+    if (method === "insert" && radix !== undefined)
+      radix.insert = orThrow(radix.insert.bind(radix));
+    if (method === "match" && radix !== undefined) radix.match = orThrow(radix.match.bind(radix));
     const { allocate } = pool;
     const { readPages, writePages } = carrier;
     if (method === "allocate") {
@@ -166,9 +187,11 @@ export class SimulatedEngine {
         if (isNow()) throw error;
         return allocate.call(pool, count, into);
       };
-    } else if (method === "readPages") {
+    }
+    if (method === "readPages") {
       carrier.readPages = (pages) => (isNow() ? Promise.reject(error) : readPages(pages));
-    } else {
+    }
+    if (method === "writePages") {
       carrier.writePages = (bytes, pages, options) =>
         isNow() ? Promise.reject(error) : writePages(bytes, pages, options);
     }
