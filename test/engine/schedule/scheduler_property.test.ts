@@ -4,7 +4,7 @@ import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { RequestLosesDeviceError } from "../../../src/errors.ts";
 import { SimulatedEngine } from "../../support/engines/simulated_engine.ts";
 
-const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 400_000 : 24_000;
+const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 1_000_000 : 24_000;
 /** Of one engine. A scheduler that had to retract is more careful from then on. */
 const EPISODE = 150;
 /** Tokens of a request, and of the whole cache. */
