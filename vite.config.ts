@@ -135,9 +135,17 @@ if (hasLavapipe === false) {
 /** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
 const ofAnyDriver = [
   ...[
-    ...["decode_buckets", "device_loss", "engine", "flush_cache", "grammar", "grammar_worker"],
+    ...[
+      "decode_buckets",
+      "device_loss",
+      "engine",
+      "faults",
+      "flush_cache",
+      "grammar",
+      "grammar_worker",
+    ],
     ...["input_embeds", "loads_at_once", "overlap", "pipelines", "prefix_store", "remote_engine"],
-    ...["retraction_memory", "structured_output", "suspects", "text_worker"],
+    ...["retraction_memory", "sampler_memory", "structured_output", "suspects", "text_worker"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
