@@ -6,7 +6,8 @@
  *
  * @module
  */
-import { isLong, jsonPieces, PIECE_LENGTH, Turns } from "./long_json.ts";
+import { isLong, jsonPieces, PIECE_LENGTH } from "./long_json.ts";
+import { Turns } from "./turns.ts";
 
 export interface EventStreamOptions<T> {
   /** The events of one item, each sent as JSON, or as the `JsonText` that it is; none is fine. */

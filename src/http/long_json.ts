@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Turns } from "./turns.ts";
 
 /** Numbers and texts of all lists of a value beyond which it is written in pieces. */
 const MANY = 4096;
@@ -11,8 +12,6 @@ const MANY = 4096;
 export const PIECE_LENGTH = 2 ** 15;
 /** Characters of a list that is written again and again, as it grows, that are kept. */
 const MOST_KEPT = 2 ** 20;
-/** Milliseconds of writing before other work has a turn. */
-const SLICE_MS = 4;
 
 /**
  * A list whose items are made when they are written. It may grow and be written again: what stands at
@@ -132,18 +131,6 @@ function* listsIn(value: unknown): Generator<JsonList<unknown>, void> {
     for (const one of value) yield* listsIn(one);
   } else if (typeof value === "object" && value !== null) {
     for (const one of Object.values(value)) yield* listsIn(one);
-  }
-}
-
-/** Gives other work of the thread its turns between pieces of a long one. */
-export class Turns {
-  #since = performance.now();
-
-  /** Resolves at once, or when timers, sockets and other requests had a turn. */
-  async take(): Promise<void> {
-    if (performance.now() - this.#since < SLICE_MS) return;
-    await new Promise<void>((resolve) => setTimeout(resolve));
-    this.#since = performance.now();
   }
 }
 

@@ -6,6 +6,7 @@
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
 import { jsonResponse } from "../http/long_json.ts";
+import { Turns } from "../http/turns.ts";
 import type { ByteBudget } from "./byte_budget.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import type { ServerContext } from "./server_context.ts";
@@ -50,7 +51,6 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     this.#unheard = new Set(iterators.keys());
     this.#open = new Set(iterators.keys());
     clientSignal.addEventListener("abort", this.#onClientLeft, { once: true });
-    for (const index of iterators.keys()) void this.#pull(index);
   }
 
   /**
@@ -98,9 +98,20 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     );
     const group = new GenerationGroup(iterators, aborts, clientSignal);
     group.#onEnd = onEnd;
+    await group.#begin();
     while (group.#unheard.size > 0 && group.#failure === null) await group.#news();
     await group.#throwFailure();
     return group;
+  }
+
+  /** Begins all generations: few together, many in slices. */
+  async #begin(): Promise<void> {
+    const turns = new Turns();
+    for (const index of this.#iterators.keys()) {
+      if (this.#failure !== null) return;
+      void this.#pull(index);
+      if (turns.isDue) await turns.take();
+    }
   }
 
   /** Takes the memory that the first chunks tell of; where it is full, the group stops. */
@@ -205,7 +216,11 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   async #stopAll(): Promise<void> {
     this.#clientSignal.removeEventListener("abort", this.#onClientLeft);
-    for (const abort of this.#aborts) abort.abort();
+    const turns = new Turns();
+    for (const abort of this.#aborts) {
+      abort.abort();
+      if (turns.isDue) await turns.take();
+    }
     // Settled, not all: an iterator that rejects while it is stopped has stopped.
     await Promise.allSettled(
       [...this.#open].map(async (index) => this.#iterators[index]!.return?.()),
