@@ -7,9 +7,10 @@
  *
  * @module
  */
+import { MAX_JSON_DEPTH } from "../request_limits.ts";
 
 /** How deep lists and objects may lie in each other: what walks through values calls itself as often. */
-export const MAX_DEPTH = 512;
+export const MAX_DEPTH = MAX_JSON_DEPTH;
 
 /** Bytes of one string, which is read at once: no text that a model could take comes near. */
 export const MAX_STRING = 16 * 1024 * 1024;

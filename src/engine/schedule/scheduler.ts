@@ -291,9 +291,7 @@ export class Scheduler {
     const { pageSize } = this.#pages.pool;
     let promised = 0;
     for (const one of this.#running) promised += this.#estimate.ofRunning(one);
-    const suspects = this.#suspects;
-    const mayRun = suspects.isSearching ? (one: Sequence) => suspects.mayRun(one) : undefined;
-    for (const sequence of this.#waiting.inOrder(mayRun)) {
+    for (const sequence of this.#waiting.inOrder(this.#suspects)) {
       const cached = this.#pages.cachedPrefix(sequence);
       if (isAboutToBeComputed(sequence, this.#running, this.#pages)) return;
       const needed = sequence.tokens.length - cached + this.#estimate.ofNew(sequence);

@@ -19,6 +19,12 @@ import type { SequencePages } from "./sequence_pages.ts";
 /** Later sequences that may be admitted before one that waits. */
 export const MOST_OVERTAKEN = 256;
 
+/** Sequences that run apart, where some do. */
+interface RunningApart {
+  readonly isSearching: boolean;
+  mayRun(sequence: Sequence): boolean;
+}
+
 export class WaitingQueue {
   readonly #policy: SchedulePolicy;
   readonly #pages: SequencePages;
@@ -83,11 +89,11 @@ export class WaitingQueue {
    * The sequences as they are to be admitted. What is not taken out before the next one is asked for
    * is the next again, or is left out.
    *
-   * @param mayRun Which of the retracted ones may run while all others wait. Default: every sequence.
+   * @param suspects Which of those that ran may run again while all others wait.
    */
-  *inOrder(mayRun?: (sequence: Sequence) => boolean): Generator<Sequence, void> {
-    if (mayRun !== undefined) {
-      const few = [...this.#retracted.values()].filter(mayRun);
+  *inOrder(suspects?: RunningApart): Generator<Sequence, void> {
+    if (suspects?.isSearching) {
+      const few = [...this.#retracted.values()].filter((one) => suspects.mayRun(one));
       yield* few.sort((a, b) => this.#turns.get(b)! - this.#turns.get(a)!);
       return;
     }

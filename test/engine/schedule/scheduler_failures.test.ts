@@ -6,11 +6,8 @@
  */
 import { describe, expect, test } from "vitest";
 import { DeviceError } from "../../../src/errors.ts";
-import {
-  type FailingMethod,
-  SimulatedEngine,
-  type SimulatedOptions,
-} from "../../support/engines/simulated_engine.ts";
+import { SimulatedEngine, type SimulatedOptions } from "../../support/engines/simulated_engine.ts";
+import type { FailingMethod } from "../../support/engines/simulated_faults.ts";
 
 const isFull = process.env.WISP_TEST_FULL === "1";
 

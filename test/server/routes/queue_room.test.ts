@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/server/app.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { errorMessage, post } from "../../support/server/http_client.ts";
+import { until } from "../../support/until.ts";
 
 const MANY = Array.from({ length: 1000 }, () => "a");
 /** A request of few bytes for a great many answers, for each endpoint. */
@@ -45,6 +46,7 @@ describe("answers that one request asks for", () => {
     const ask = (n: number) =>
       post(app, "/generate", { text: "abc", sampling_params: { n, max_new_tokens: 2 } });
     const first = ask(30);
+    await until(() => expect(engine.running).toHaveLength(30));
     const second = await ask(11);
     expect([second.status, await errorMessage(second)]).toEqual([
       503,

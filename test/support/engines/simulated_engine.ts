@@ -19,6 +19,7 @@ import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts"
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
+import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
@@ -58,17 +59,6 @@ function nextToken(prefix: number): number {
 }
 
 const LOST = new DeviceError("The device is lost");
-
-/** What may go wrong for a sequence: pages, their ways, host memory, what is done with a token. */
-export type FailingMethod =
-  | "allocate"
-  | "readPages"
-  | "writePages"
-  | "append"
-  | "save"
-  | "restore"
-  | "insert"
-  | "match";
 
 export class SimulatedEngine {
   readonly scheduler;
@@ -165,36 +155,9 @@ export class SimulatedEngine {
 
   /** Makes those calls fail for which `isNow` says so. */
   failWhen(method: FailingMethod, isNow: () => boolean, error: Error): void {
-    const orThrow = <Given extends unknown[], T>(work: (...given: Given) => T) => {
-      return (...given: Given): T => {
-        if (isNow()) throw error;
-        return work(...given);
-      };
-    };
-    const { pool, carrier, memory, radix, live } = this;
-    if (method === "append") {
-      for (const one of live) one.append = orThrow(one.append.bind(one));
-    }
-    if (method === "save") memory.save = orThrow(memory.save.bind(memory));
-    if (method === "restore") memory.restore = orThrow(memory.restore.bind(memory));
-    if (method === "insert" && radix !== undefined)
-      radix.insert = orThrow(radix.insert.bind(radix));
-    if (method === "match" && radix !== undefined) radix.match = orThrow(radix.match.bind(radix));
-    const { allocate } = pool;
-    const { readPages, writePages } = carrier;
-    if (method === "allocate") {
-      pool.allocate = (count, into) => {
-        if (isNow()) throw error;
-        return allocate.call(pool, count, into);
-      };
-    }
-    if (method === "readPages") {
-      carrier.readPages = (pages) => (isNow() ? Promise.reject(error) : readPages(pages));
-    }
-    if (method === "writePages") {
-      carrier.writePages = (bytes, pages, options) =>
-        isNow() ? Promise.reject(error) : writePages(bytes, pages, options);
-    }
+    failParts(this, method, () => {
+      if (isNow()) throw error;
+    });
   }
 
   /** What a sequence must have generated when it is finished. */
