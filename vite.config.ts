@@ -39,11 +39,13 @@ const ofBuiltFiles = [
 
 /** Tests of browsers, bundlers, processes and large models, which `npm run test:drivers` has. */
 const longTests = [
-  "test/browser/**/{demo,demo_screenshots,demo_storage,local_endpoint,package,storage}.test.ts",
+  "test/browser/**/{demo,demo_errors,demo_screenshots,demo_storage,grammar_worker,local_endpoint,package,storage}.test.ts",
   "test/browser/worker_engine.test.ts",
   "test/start.test.ts",
   "test/browser/device/{device_page,firefox,firefox_readback,kernels}.test.ts",
   "test/{load_memory,runtimes}.test.ts",
+  // A class of kernels in every form, for GPUs alone.
+  "test/kernels/linear/matrix_compile.test.ts",
 ];
 
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */
@@ -78,6 +80,10 @@ const longGpuTests = [
   "test/parallel/refusals.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",
+  // Rates of a device; weights in every order; chi-square of draws.
+  "test/browser/device/device_measure.gpu.test.ts",
+  "test/layers/repacking_upload.gpu.test.ts",
+  "test/engine/sample/sampling_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
   "test/engine/schedule/suspects.gpu.test.ts",

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseAst } from "vite";
 import { describe, expect, test } from "vitest";
+import { isNode, type Node, nodesOf } from "./support/syntax_nodes.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -62,25 +63,10 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   "GrammarError: Cannot use ~": "what completes it has the colon",
 };
 
-interface Node {
-  readonly type: string;
-  readonly start: number;
-  readonly [key: string]: unknown;
-}
-
 interface Message {
   readonly place: string;
   readonly error: string;
   readonly text: string;
-}
-
-const isNode = (value: unknown): value is Node =>
-  typeof value === "object" && value !== null && typeof (value as Node).type === "string";
-
-function* nodesOf(value: unknown): Generator<Node> {
-  if (isNode(value)) yield value;
-  if (typeof value !== "object" || value === null) return;
-  for (const child of Object.values(value)) yield* nodesOf(child);
 }
 
 /** The text of a literal, with a hole for each value in it; undefined for what is none. */

@@ -29,7 +29,7 @@ export async function modelHash({ source, tensors }: Checkpoint): Promise<string
   const samples = sampledOf(sorted).map(([, { file, offset, byteLength }]) =>
     source.read(file, offset, Math.min(byteLength, SAMPLE_BYTES)),
   );
-  parts.push(...(await Promise.all(samples)));
+  for (const sample of await Promise.all(samples)) parts.push(sample);
   const joined = new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", joined));
   const digits = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"));

@@ -137,11 +137,11 @@ export function bytes(...ranges: BytesExpression["ranges"]): Expression {
   return { kind: "bytes", ranges };
 }
 
-export function sequence(...parts: readonly Expression[]): Expression {
+export function sequence(parts: readonly Expression[]): Expression {
   return parts.length === 1 ? parts[0]! : { kind: "sequence", parts };
 }
 
-export function choice(...options: readonly Expression[]): Expression {
+export function choice(options: readonly Expression[]): Expression {
   return options.length === 1 ? options[0]! : { kind: "choice", options };
 }
 

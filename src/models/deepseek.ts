@@ -12,6 +12,7 @@ import { mlaFp8EntryBytes } from "../../kernels/cache/mla_write.ts";
 import { normedShape } from "../../kernels/norm/normed_rows.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
+import { largestOf } from "../extremes.ts";
 import { MlaAttention } from "../layers/attention/mla_attention.ts";
 import {
   allocateMlaScratch,
@@ -123,7 +124,7 @@ function maxRowBytes(
     gatheredWidth(hiddenSize, { size, columns: [size * heads * value, denseIntermediate] }),
   ];
   return {
-    row: Math.max(...widths) * 4,
+    row: largestOf(widths) * 4,
     decodeRow: (contextLength) => Math.ceil(contextLength / splitLength) * heads * (latent + 2) * 4,
   };
 }

@@ -321,7 +321,9 @@ export function detectFamily(evidence: FamilyEvidence): ModelFamily {
 export function familyNamed(name: string): ModelFamily {
   const rows = [...FAMILIES, UNKNOWN].filter((row) => row.name === name);
   // A family has several rows where it is recognised in several ways; all make the same choices.
-  if (rows.length > 0) return Object.assign({}, ...rows) as ModelFamily;
+  if (rows.length > 0) {
+    return rows.reduce((all, row) => Object.assign(all, row), {}) as ModelFamily;
+  }
   const known = [...new Set([...FAMILIES, UNKNOWN].map((row) => row.name))].join(", ");
   throw new InvalidRequestError(
     `Cannot use chatFamily ${name}: it must be one of ${known}`,

@@ -107,9 +107,9 @@ function spreadCalls(messages: readonly ChatMessage[], form: CallForm): ChatMess
       const named = results.findIndex(({ tool_call_id: id }) => id !== undefined && id === call.id);
       const unnamed = results.findIndex(({ tool_call_id: id }) => id === undefined);
       const at = named >= 0 ? named : unnamed;
-      if (at >= 0) spread.push(...results.splice(at, 1));
+      if (at >= 0) spread.push(results.splice(at, 1)[0]!);
     }
-    spread.push(...results);
+    for (const result of results) spread.push(result);
   }
   return spread;
 }

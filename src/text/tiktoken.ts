@@ -152,7 +152,9 @@ function encodeText(text: string, parts: EncodeParts): number[] {
       continue;
     }
     for (const [run] of section.matchAll(parts.split)) {
-      for (const piece of cut(run)) ids.push(...parts.merge(piece));
+      for (const piece of cut(run)) {
+        for (const id of parts.merge(piece)) ids.push(id);
+      }
     }
   }
   return ids;

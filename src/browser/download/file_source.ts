@@ -6,6 +6,7 @@
 
 import type { SourceFile, WeightSource } from "../../checkpoint/source.ts";
 import { CheckpointError } from "../../errors.ts";
+import { smallestOf } from "../../extremes.ts";
 
 /** A file whose bytes lie in one or more blobs, in order. */
 export interface BlobFile {
@@ -47,7 +48,7 @@ export async function filesOfFolder(handle: FileSystemDirectoryHandle): Promise<
  */
 export function topFiles(files: readonly File[]): readonly File[] {
   const depth = ({ webkitRelativePath = "" }: File) => webkitRelativePath.split("/").length;
-  const top = Math.min(...files.map(depth));
+  const top = smallestOf(files.map(depth));
   const found = files.filter((file) => depth(file) === top);
   const names = new Set<string>();
   for (const { name } of found) {

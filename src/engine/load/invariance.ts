@@ -12,6 +12,7 @@
  *
  * @module
  */
+import { largestOf } from "../../extremes.ts";
 import { Readback } from "../../gpu/readback.ts";
 import { formOf, formsFor } from "../../gpu/tuning.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
@@ -93,7 +94,7 @@ function promptLength({ sizes, definition, tuning, dtypes }: InvarianceOptions):
       : Math.ceil((2 * (experts.routed + experts.shared)) / (experts.perToken + experts.shared)) +
         1;
   const largest = dtypes.map((dtype) => formsFor(tuning, dtype).at(-1)!.tokens);
-  const wanted = Math.max(PROMPT, sorted, ...largest);
+  const wanted = largestOf(largest, Math.max(PROMPT, sorted));
   return Math.min(wanted, sizes.contextLength - 1, sizes.maxRows - 1);
 }
 
@@ -180,7 +181,7 @@ class Trial {
     const length = Math.ceil((far + 1) / pageSize);
     // What is written is not read as another position's: all earlier pages are one, the last is not.
     const pages = Array.from({ length }, (_, i) => (i === length - 1 ? spare : spare + 1));
-    const hasRoom = Math.max(...pages) < pageCount && far < contextLength;
+    const hasRoom = largestOf(pages) < pageCount && far < contextLength;
     if (!hasRoom || maxSequences < 2) return undefined;
     const one = { phase: "decode", queryLength: 1 } as const;
     const longer = { ...one, position: far, pageTable: pages };

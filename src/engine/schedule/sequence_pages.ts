@@ -365,7 +365,7 @@ export class SequencePages {
 
   /**
    * Takes note that no page holds anything any more: takes all pages from the sequences, from
-   * transfers that has borrowed some, and from the cache. What is in host memory stays there.
+   * transfers that have borrowed some, and from the cache. What is in host memory stays there.
    */
   lose(sequences: readonly Sequence[]): void {
     this.#copies = [];

@@ -51,7 +51,7 @@ export function codePointsOf(characters: string): CodePoints {
   return codePoints(Array.from(characters, (c) => [c.codePointAt(0)!, c.codePointAt(0)!] as const));
 }
 
-export function unite(...sets: readonly CodePoints[]): CodePoints {
+export function unite(sets: readonly CodePoints[]): CodePoints {
   return codePoints(sets.flat());
 }
 

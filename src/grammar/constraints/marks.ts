@@ -59,10 +59,10 @@ export class Marks {
       parts.push(text(value.slice(at, next?.start)));
       if (next === undefined) break;
       const mark = markBytes(this.#tokens.get(next.name)!);
-      parts.push(...Array.from(mark, (byte) => bytes([byte, byte])));
+      for (const byte of mark) parts.push(bytes([byte, byte]));
       at = next.start + next.name.length;
     }
-    return sequence(...parts.filter((part) => part !== EMPTY));
+    return sequence(parts.filter((part) => part !== EMPTY));
   }
 
   /** The first name from a place on. */

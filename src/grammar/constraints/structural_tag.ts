@@ -107,11 +107,11 @@ export function structuralTagGrammar(tag: StructuralTag, { marks, json }: Schema
   const { parts, text } = triggered(
     tag.structures.map(({ begin, end }, i) => ({
       begin,
-      rest: (from) => sequence(marks.spell(begin.slice(from)), bodies[i]!, marks.spell(end)),
+      rest: (from) => sequence([marks.spell(begin.slice(from)), bodies[i]!, marks.spell(end)]),
     })),
     { triggers: tag.triggers, marks },
   );
-  rules.set("root", sequence(repeat(parts), text));
+  rules.set("root", sequence([repeat(parts), text]));
   return { rules, root: "root" };
 }
 
@@ -136,10 +136,10 @@ export function triggered(
   const text = regular(textWithout(words));
   const options = triggers.map((trigger) => {
     const begun = parts.filter(({ begin }) => begin.startsWith(trigger));
-    const rests = (from: number) => choice(...begun.map((part) => part.rest(from)));
+    const rests = (from: number) => choice(begun.map((part) => part.rest(from)));
     return words.includes(trigger)
-      ? sequence(regular(textUpTo(words, trigger)), rests(trigger.length))
-      : sequence(text, rests(0));
+      ? sequence([regular(textUpTo(words, trigger)), rests(trigger.length)])
+      : sequence([text, rests(0)]);
   });
-  return { parts: choice(...options), text };
+  return { parts: choice(options), text };
 }

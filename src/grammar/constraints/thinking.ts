@@ -28,12 +28,12 @@ export function afterThinking(
   const rules = new Map<string, Expression>();
   const answer = embed(rules, grammar, { prefix: "answer " });
   const thoughts = marks.occurs(end)
-    ? sequence(regular(textWithout([])), marks.spell(end))
+    ? sequence([regular(textWithout([])), marks.spell(end)])
     : regular(textUpTo([end], end));
   const lineBreaks = repeat(characters([[0x0a, 0x0a]]));
-  const finished = sequence(thoughts, lineBreaks);
+  const finished = sequence([thoughts, lineBreaks]);
   // A model that has not begun to think answers at once.
-  const before = isOpen ? finished : optional(sequence(marks.spell(begin), finished));
-  rules.set("root", sequence(before, answer));
+  const before = isOpen ? finished : optional(sequence([marks.spell(begin), finished]));
+  rules.set("root", sequence([before, answer]));
   return { rules, root: "root" };
 }

@@ -103,27 +103,27 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   const known = new Map<string, Expression>();
   const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => {
     const fields = argumentsOf(rules, { name, parameters, schemaOptions, known }, `tool ${i} `);
-    return { begin: form.begin(name), rest: sequence(fields, marks.spell(form.end)) };
+    return { begin: form.begin(name), rest: sequence([fields, marks.spell(form.end)]) };
   });
-  const call = choice(...calls.map(({ begin, rest }) => sequence(marks.spell(begin), rest)));
+  const call = choice(calls.map(({ begin, rest }) => sequence([marks.spell(begin), rest])));
   const { between } = form;
   const goesOn = parallel && between !== undefined;
-  const more = goesOn ? repeat(sequence(marks.spell(between), call)) : EMPTY;
+  const more = goesOn ? repeat(sequence([marks.spell(between), call])) : EMPTY;
   const close = marks.spell(form.close);
-  rules.set("more", sequence(more, close));
+  rules.set("more", sequence([more, close]));
   const others: Expression = { kind: "rule", name: "more" };
   if (required) {
-    rules.set("root", sequence(marks.spell(form.open), call, others));
+    rules.set("root", sequence([marks.spell(form.open), call, others]));
     return { rules, root: "root" };
   }
   const { parts, text } = triggered(
     calls.map(({ begin, rest }) => ({
       begin: form.open + begin,
-      rest: (from) => sequence(marks.spell((form.open + begin).slice(from)), rest, others),
+      rest: (from) => sequence([marks.spell((form.open + begin).slice(from)), rest, others]),
     })),
     { triggers: [form.trigger], marks },
   );
-  rules.set("root", choice(text, parts));
+  rules.set("root", choice([text, parts]));
   return { rules, root: "root" };
 }
 

@@ -145,8 +145,8 @@ export class EbnfScanner extends TextScanner {
     if (character === "u") {
       const pair = this.match(/([Dd][89ABab][0-9A-Fa-f]{2})\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})/y);
       if (pair !== undefined) {
-        const units = [pair[1]!, pair[2]!].map((unit) => Number.parseInt(unit, 16));
-        return String.fromCharCode(...units).codePointAt(0)!;
+        const [high, low] = [pair[1]!, pair[2]!].map((unit) => Number.parseInt(unit, 16));
+        return String.fromCharCode(high!, low!).codePointAt(0)!;
       }
     }
     const length = HEX_LENGTHS[character];

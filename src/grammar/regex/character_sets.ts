@@ -54,7 +54,7 @@ const SHORTHANDS: Readonly<Record<string, CodePoints>> = {
 };
 
 /** `\w` without regard to case: U+017F and U+212A are an s and a k. */
-const WORD_WITH_CASES = unite(WORD_CHARACTERS, codePointsOf("\u017f\u212a"));
+const WORD_WITH_CASES = unite([WORD_CHARACTERS, codePointsOf("\u017f\u212a")]);
 const NOT_WORD_WITH_CASES = invert(WORD_WITH_CASES);
 
 /** The set of `\d`, `\w` or `\s`, or of its upper-case opposite; undefined for other letters. */
@@ -127,10 +127,10 @@ let cased: CasedCharacters | undefined;
 /** All characters that have another case. */
 function casedCharacters(): CasedCharacters {
   if (cased === undefined) {
-    const points = unite(
+    const points = unite([
       propertySet("Changes_When_Casemapped")!,
       propertySet("Changes_When_Casefolded")!,
-    );
+    ]);
     const characters = points.flatMap(([first, last]) =>
       Array.from({ length: last - first + 1 }, (_, i) => String.fromCodePoint(first + i)),
     );
@@ -144,11 +144,11 @@ const otherCases = new Map<number, CodePoints>();
 /** The set with all characters that differ from one of it in case only: flags `iu`. */
 export function withOtherCases(set: CodePoints): CodePoints {
   const point = set.length === 1 && set[0]![0] === set[0]![1] ? set[0]![0] : undefined;
-  if (point === undefined) return unite(set, matchIgnoringCase(set));
+  if (point === undefined) return unite([set, matchIgnoringCase(set)]);
   const known = otherCases.get(point);
   if (known !== undefined) return known;
   if (!hasCodePoint(casedCharacters().points, point)) return set;
-  const all = unite(set, matchIgnoringCase(set));
+  const all = unite([set, matchIgnoringCase(set)]);
   otherCases.set(point, all);
   return all;
 }

@@ -191,7 +191,7 @@ function uniteMembers(
   if (sets.length === 1 && ranges.length === 0) return sets[0]!;
   const count = sets.reduce((sum, set) => sum + set.length, 0);
   scanner.effort.spend(count, scanner.position);
-  return unite(ranges, ...sets);
+  return unite([ranges, ...sets]);
 }
 
 function readMember(scanner: RegexScanner, ignoreCase: boolean): Escape {

@@ -118,7 +118,7 @@ class SchemaCompilation {
     const options = JSON_TYPES.flatMap((type) =>
       this.#analysis.casesOfAll(value, type).map((one) => this.#writeCase(type, one, value)),
     );
-    return choice(...options);
+    return choice(options);
   }
 
   #writeCase(type: JsonType, facts: Case, value: Conjunction): Expression {
@@ -164,5 +164,5 @@ function booleanExpression(facts: readonly BooleanFact[]): Expression {
   const allowed = [true, false].filter((value) =>
     facts.every((fact) => fact.values.includes(value)),
   );
-  return choice(...allowed.map((value) => text(String(value))));
+  return choice(allowed.map((value) => text(String(value))));
 }

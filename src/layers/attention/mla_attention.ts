@@ -116,7 +116,8 @@ export class MlaAttention {
       this.#norms = both.tensor;
       this.#queryNorm = both.weights[0]!;
       this.#latentNorm = both.weights[1]!;
-      specs.push(this.#queryNorm.spec, ...this.#second.specs);
+      specs.push(this.#queryNorm.spec);
+      for (const spec of this.#second.specs) specs.push(spec);
     }
     this.specs = [...specs, this.#latentNorm.spec];
   }

@@ -4,9 +4,11 @@
  *
  * @module
  */
+
 import type { CacheDtype } from "../../../kernels/cache/cache_kernel.ts";
 import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import { paddedRows } from "../../../kernels/linear/weights/weight_order.ts";
+import { largestOf } from "../../extremes.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { BlockRows } from "../block_rows.ts";
@@ -102,7 +104,7 @@ type WorkspaceShape = Pick<MlaShape, "latent" | "rope" | "heads" | "nope" | "val
 export function expandedEntry(shape: WorkspaceShape) {
   const widths = workspaceWidths(shape);
   const sum = widths.reduce((total, width) => total + width, 0);
-  return { bytes: sum * FLOAT_BYTES, widest: Math.max(...widths) * FLOAT_BYTES };
+  return { bytes: sum * FLOAT_BYTES, widest: largestOf(widths) * FLOAT_BYTES };
 }
 
 export function allocateMlaScratch(

@@ -3,7 +3,9 @@
  *
  * @module
  */
+
 import { rankSegments } from "../../../kernels/linear/weights/layout.ts";
+import { largestOf } from "../../extremes.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
@@ -83,5 +85,5 @@ export function gatheredWidth(
 ): number {
   if (size === 1) return 0;
   const parts = columns.map((count) => rankSegments(count, size)?.parts ?? 0);
-  return size * Math.max(...parts) * Math.ceil(outputs / 4) * 4;
+  return size * largestOf(parts) * Math.ceil(outputs / 4) * 4;
 }

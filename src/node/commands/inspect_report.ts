@@ -7,6 +7,7 @@
 import type { CheckpointReport, WeightsReport } from "../../engine/load/inspect_checkpoint.ts";
 import { megabytes } from "../../engine/load/memory_budget.ts";
 import { NODE_DEVICES } from "../../engine/load/sizing.ts";
+import { largestOf } from "../../extremes.ts";
 
 /** What stands in front of the values. */
 const LABEL_WIDTH = 16;
@@ -131,7 +132,7 @@ interface Row {
 /** The first column to the left, numbers to the right. */
 function table(rows: readonly Row[]): string {
   const widths = rows[0]!.cells.map((_, c) =>
-    Math.max(...rows.map(({ cells }) => cells[c]?.length ?? 0)),
+    largestOf(rows.map(({ cells }) => cells[c]?.length ?? 0)),
   );
   const pad = (cell: string, c: number) =>
     c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!);

@@ -3,9 +3,11 @@
  *
  * @module
  */
+
 import type { MeasuredForm, TunedMatrix, UploadTimes } from "../../../kernels/tune.ts";
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { TuningDemand } from "../../engine/load/tuning_demand.ts";
+import { largestOf } from "../../extremes.ts";
 import type { AttentionTuning, Tuning } from "../../gpu/tuning.ts";
 import { tuningPath } from "../device/tuning_file.ts";
 import { openFolder } from "../files.ts";
@@ -175,7 +177,7 @@ export function formatWinners(winners: readonly MeasuredForm[]): string {
     ],
   );
   const table = [HEADER, ...lines];
-  const widths = HEADER.map((_, c) => Math.max(...table.map((line) => line[c]!.length)));
+  const widths = HEADER.map((_, c) => largestOf(table.map((line) => line[c]!.length)));
   const rows = table.map((line) => line.map((cell, c) => cell.padStart(widths[c]!)).join("  "));
   return `${rows.join("\n")}\n`;
 }

@@ -28,8 +28,7 @@ const NVIDIA = "/dev/nvidia0";
 
 /** @param adapter Undefined where none works. */
 export function adviceFor(adapter: AdapterFindings | undefined): readonly Advice[] {
-  const advice: Advice[] = [];
-  if (process.platform === "linux") advice.push(...linuxAdvice(adapter));
+  const advice: Advice[] = process.platform === "linux" ? [...linuxAdvice(adapter)] : [];
   if (adapter !== undefined && adapter.tuned === undefined) {
     advice.push({
       missing: "a measurement of which form of the kernels is the fastest here",

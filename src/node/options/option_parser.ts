@@ -85,7 +85,7 @@ export function parseOptions<const T extends OptionTable>(
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
     if (arg === "--") {
-      positionals.push(...rest.splice(0));
+      for (const positional of rest.splice(0)) positionals.push(positional);
     } else if (arg.startsWith("--")) {
       const equals = arg.indexOf("=");
       const flag = equals < 0 ? arg : arg.slice(0, equals);
@@ -290,9 +290,7 @@ const HELP_WIDTH = 100;
 export function formatOptions(table: OptionTable): string {
   const groups = new Map<string, string[]>();
   for (const row of Object.values(table)) {
-    const lines = groups.get(row.group) ?? [];
-    groups.set(row.group, lines);
-    lines.push(...formatRow(row));
+    groups.set(row.group, [...(groups.get(row.group) ?? []), ...formatRow(row)]);
   }
   return [...groups].map(([group, lines]) => `${group}:\n${lines.join("\n")}`).join("\n\n");
 }

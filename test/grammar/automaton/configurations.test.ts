@@ -73,16 +73,16 @@ function allTexts(most: number): string[] {
 
 describe("configurations", () => {
   const json = grammar({
-    value: choice(rule("object"), rule("array"), rule("string"), text("true"), rule("number")),
-    object: sequence(text("{"), optional(rule("members")), text("}")),
-    members: sequence(rule("member"), repeat(sequence(text(","), rule("member")))),
-    member: sequence(rule("string"), text(":"), rule("value")),
-    array: sequence(
+    value: choice([rule("object"), rule("array"), rule("string"), text("true"), rule("number")]),
+    object: sequence([text("{"), optional(rule("members")), text("}")]),
+    members: sequence([rule("member"), repeat(sequence([text(","), rule("member")]))]),
+    member: sequence([rule("string"), text(":"), rule("value")]),
+    array: sequence([
       text("["),
-      optional(sequence(rule("value"), repeat(sequence(text(","), rule("value"))))),
+      optional(sequence([rule("value"), repeat(sequence([text(","), rule("value")]))])),
       text("]"),
-    ),
-    string: sequence(text('"'), repeat(characters([[0x61, 0x7a]])), text('"')),
+    ]),
+    string: sequence([text('"'), repeat(characters([[0x61, 0x7a]])), text('"')]),
     number: repeat(characters([[0x30, 0x39]]), { min: 1 }),
   });
 
@@ -131,26 +131,29 @@ describe("configurations", () => {
   test("what no finite text can complete is never entered", () => {
     const states = configurations(
       grammar({
-        root: choice(sequence(text("a"), rule("endless")), sequence(text("ab"), optional(NEVER))),
-        endless: sequence(text("b"), choice(rule("endless"), rule("other"))),
-        other: sequence(text("c"), rule("endless")),
+        root: choice([
+          sequence([text("a"), rule("endless")]),
+          sequence([text("ab"), optional(NEVER)]),
+        ]),
+        endless: sequence([text("b"), choice([rule("endless"), rule("other")])]),
+        other: sequence([text("c"), rule("endless")]),
       }),
     );
     expect(accepts(states, "ab")).toBe(true);
     expect(follow(states, "abb")).toBeNull();
     expect(follow(states, "abc")).toBeNull();
-    const never = sequence(text("c".repeat(99)), NEVER);
-    const skipped = configurations(grammarOf(sequence(repeat(never, { max: 99 }), text("d"))));
+    const never = sequence([text("c".repeat(99)), NEVER]);
+    const skipped = configurations(grammarOf(sequence([repeat(never, { max: 99 }), text("d")])));
     expect(accepts(skipped, "d")).toBe(true);
     expect(follow(skipped, "c")).toBeNull();
-    const dead = grammar({ root: sequence(text("x"), rule("root")) });
+    const dead = grammar({ root: sequence([text("x"), rule("root")]) });
     expect(() => configurations(dead)).toThrow("no text satisfies it");
     expect(() => configurations(grammarOf(NEVER))).toThrow("no text satisfies it");
     expect(() => configurations(grammarOf(characters([])))).toThrow("no text satisfies it");
   });
 
   test("repeats count, written out or not, bounded or not", () => {
-    for (const body of [text("ab"), sequence(text("a"), optional(text("b"))), rule("abc")]) {
+    for (const body of [text("ab"), sequence([text("a"), optional(text("b"))]), rule("abc")]) {
       for (const [min, max] of [
         [0, 3],
         [2, 2],
@@ -159,7 +162,7 @@ describe("configurations", () => {
         [0, 1000],
       ] as const) {
         const states = configurations(
-          grammar({ root: sequence(repeat(body, { min, max }), text("c")), abc: text("abc") }),
+          grammar({ root: sequence([repeat(body, { min, max }), text("c")]), abc: text("abc") }),
         );
         const unit = body.kind === "rule" ? "abc" : "ab";
         for (const count of [0, 1, 2, 3, 4, 29, 30, 31, 70, 71, 99, 100, 101, 1000, 1001]) {
@@ -173,9 +176,9 @@ describe("configurations", () => {
   });
 
   test("any part of what is repeated may be left out", () => {
-    const parts = sequence(optional(text("a")), repeat(text("b")), optional(text("c")));
+    const parts = sequence([optional(text("a")), repeat(text("b")), optional(text("c"))]);
     for (const max of [Infinity, 5, 500]) {
-      const states = configurations(grammarOf(sequence(repeat(parts, { max }), text("."))));
+      const states = configurations(grammarOf(sequence([repeat(parts, { max }), text(".")])));
       for (const yes of ["", "a", "b", "c", "cba", "bca", "acbb"]) {
         expect(accepts(states, `${yes}.`)).toBe(true);
       }
@@ -184,10 +187,10 @@ describe("configurations", () => {
   });
 
   test("repeats of what may be empty go on and end", () => {
-    const maybe = sequence(optional(text("a")), repeat(text("b")));
+    const maybe = sequence([optional(text("a")), repeat(text("b"))]);
     const states = configurations(
       grammar({
-        root: sequence(repeat(repeat(rule("maybe")), { min: 3, max: 500 }), text("c")),
+        root: sequence([repeat(repeat(rule("maybe")), { min: 3, max: 500 }), text("c")]),
         maybe,
       }),
     );
@@ -196,7 +199,7 @@ describe("configurations", () => {
     }
     const counted = configurations(
       grammar({
-        root: sequence(repeat(rule("one"), { min: 3, max: 500 }), text("c")),
+        root: sequence([repeat(rule("one"), { min: 3, max: 500 }), text("c")]),
         one: optional(ab),
       }),
     );
@@ -211,8 +214,8 @@ describe("configurations", () => {
     ["an automaton", regular(automatonOf(repeat(ab)))],
     ["a repeat", repeat(ab)],
     ["a rule", rule("maybe")],
-    ["parts", sequence(optional(ab), rule("maybe"), { kind: "text", text: "" })],
-    ["a choice", choice(ab, EMPTY, rule("maybe"))],
+    ["parts", sequence([optional(ab), rule("maybe"), { kind: "text", text: "" }])],
+    ["a choice", choice([ab, EMPTY, rule("maybe")])],
   ])("a round takes at least one byte: %s", (_, body) => {
     const made = grammar({
       root: repeat(body, { min: 5, max: 10_000 }),
@@ -224,7 +227,9 @@ describe("configurations", () => {
   });
 
   test("huge and nested bounds take little memory", () => {
-    const huge = configurations(grammarOf(sequence(repeat(any, { max: 2 ** 31 - 1 }), text("."))));
+    const huge = configurations(
+      grammarOf(sequence([repeat(any, { max: 2 ** 31 - 1 }), text(".")])),
+    );
     expect(accepts(huge, `${"é語a😀".repeat(5000)}.`)).toBe(true);
     const line = repeat(repeat(ab, { min: 1, max: 1000 }), { max: 1000 });
     const nested = configurations(grammarOf(line));
@@ -233,7 +238,7 @@ describe("configurations", () => {
   });
 
   test("a covered thread is dropped", () => {
-    const word = sequence(repeat(ab, { min: 1 }), optional(text("c")));
+    const word = sequence([repeat(ab, { min: 1 }), optional(text("c"))]);
     const states = configurations(grammarOf(repeat(word, { max: 99 })));
     expect(follow(states, "ab".repeat(20))!.threads.length).toBeLessThan(4);
     expect(accepts(states, "ac".repeat(99))).toBe(true);
@@ -243,7 +248,7 @@ describe("configurations", () => {
   test("thousands of texts to choose from share their beginnings", () => {
     const texts = Array.from({ length: 20_000 }, (_, i) => `"item ${i.toString(7)} é"`);
     const options = [...texts, "", '"item', texts[5]!].map((value) => text(value));
-    const states = configurations(grammarOf(sequence(choice(...options), text("!"))));
+    const states = configurations(grammarOf(sequence([choice(options), text("!")])));
     for (const yes of [texts[0], texts[19_999], "", '"item']) {
       expect(accepts(states, `${yes}!`)).toBe(true);
     }
@@ -257,7 +262,7 @@ describe("configurations", () => {
     const parts = Array.from({ length: 300 }, (_, i) =>
       optional(text(i % 2 === 0 ? "a" : `b${i};`)),
     );
-    const states = configurations(grammarOf(sequence(...parts, text("!"))));
+    const states = configurations(grammarOf(sequence([...parts, text("!")])));
     for (const yes of ["!", "aa!", "b299;!", "ab7;ab297;a!", `${"a".repeat(150)}!`]) {
       expect(accepts(states, yes)).toBe(true);
     }
@@ -266,7 +271,7 @@ describe("configurations", () => {
   });
 
   test("right recursion needs no stack", () => {
-    const states = configurations(grammar({ root: sequence(ab, optional(rule("root"))) }), {
+    const states = configurations(grammar({ root: sequence([ab, optional(rule("root"))]) }), {
       maxDepth: 4,
     });
     expect(accepts(states, "ab".repeat(1000))).toBe(true);
@@ -275,7 +280,7 @@ describe("configurations", () => {
 
 describe("limits", () => {
   const nested = grammar({
-    root: choice(sequence(text("("), rule("root"), text(")")), text("x")),
+    root: choice([sequence([text("("), rule("root"), text(")")]), text("x")]),
   });
 
   test("what nests deeper than the limit is not offered, and all that is offered can end", () => {
@@ -290,7 +295,7 @@ describe("limits", () => {
 
   test("a grammar whose every text is too deep is refused", () => {
     const deep = Object.fromEntries(
-      Array.from({ length: 20 }, (_, i) => [`r${i}`, sequence(rule(`r${i + 1}`), text("x"))]),
+      Array.from({ length: 20 }, (_, i) => [`r${i}`, sequence([rule(`r${i + 1}`), text("x")])]),
     );
     const made = grammar({ ...deep, r20: text("x") });
     expect(() => configurations(made, { maxDepth: 19 })).toThrow("nests deeper than 19");
@@ -302,10 +307,10 @@ describe("limits", () => {
     ["a counted repeat", repeat(rule("b"), { max: 100 })],
   ])("%s is not begun where what comes behind it would be too deep", (_, begin) => {
     const made = grammar({
-      root: choice(text("x"), sequence(begin, rule("deep"), text("."))),
-      b: sequence(text("b"), optional(text("!"))),
-      deep: sequence(rule("deeper"), text(".")),
-      deeper: sequence(text("d"), rule("deepest"), text(".")),
+      root: choice([text("x"), sequence([begin, rule("deep"), text(".")])]),
+      b: sequence([text("b"), optional(text("!"))]),
+      deep: sequence([rule("deeper"), text(".")]),
+      deeper: sequence([text("d"), rule("deepest"), text(".")]),
       deepest: text("e"),
     });
     expect(accepts(configurations(made, { maxDepth: 3 }), "bde...")).toBe(true);
@@ -358,7 +363,7 @@ describe("limits", () => {
   });
 
   test("too many readings, too much work and too many nodes are refused", () => {
-    const far = sequence(repeat(ab), text("a"), repeat(ab, { min: 100, max: 100 }));
+    const far = sequence([repeat(ab), text("a"), repeat(ab, { min: 100, max: 100 })]);
     const threads = configurations(grammarOf(far), { maxThreads: 30 });
     expect(() => follow(threads, "a".repeat(100))).toThrow("more than 30 ways");
     const work = configurations(grammarOf(far), { maxWork: 1000 });
@@ -367,7 +372,7 @@ describe("limits", () => {
     expect(() => compileAutomaton(long, { maxNodes: 1000 })).toThrow("more than 1000 nodes");
     let twice: Expression = NEVER;
     for (let i = 0; i < 60; i++) twice = { kind: "choice", options: [twice, twice] };
-    const doubled = grammarOf(choice(twice, text("x")));
+    const doubled = grammarOf(choice([twice, text("x")]));
     expect(() => compileAutomaton(doubled, { maxNodes: 1000 })).toThrow("more than 1000 nodes");
   });
 
@@ -387,7 +392,7 @@ describe("limits", () => {
   });
 
   test("what was there before and what came after memory was forgotten stay apart", () => {
-    const states = configurations(grammarOf(choice(text("abc"), text("xyz"))), { maxBytes: 1 });
+    const states = configurations(grammarOf(choice([text("abc"), text("xyz")])), { maxBytes: 1 });
     const before = follow(states, "a")!;
     states.begin();
     const after = states.follow(states.start, encoder.encode("xy"))!;

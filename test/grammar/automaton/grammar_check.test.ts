@@ -23,11 +23,11 @@ function grammar(rules: Record<string, Expression>): Grammar {
 
 describe("refusals", () => {
   test.each<[string, Record<string, Expression>]>([
-    ['rule "a" -> "a"', { a: choice(sequence(rule("a"), text("x")), text("y")) }],
-    ['"a" -> "b" -> "a"', { a: rule("b"), b: sequence(optional(ab), rule("a")) }],
+    ['rule "a" -> "a"', { a: choice([sequence([rule("a"), text("x")]), text("y")]) }],
+    ['"a" -> "b" -> "a"', { a: rule("b"), b: sequence([optional(ab), rule("a")]) }],
     [
       '"a" -> "a"',
-      { a: repeat(sequence(EMPTY, rule("e"), rule("a"))), e: repeat(rule("f")), f: ab },
+      { a: repeat(sequence([EMPTY, rule("e"), rule("a")])), e: repeat(rule("f")), f: ab },
     ],
   ])("left recursion is refused with its rules: %s", (names, rules) => {
     expect(() => compileAutomaton(grammar(rules))).toThrow(names);
@@ -35,7 +35,7 @@ describe("refusals", () => {
 
   test("what is repeated no times is no left recursion", () => {
     const none = repeat(rule("a"), { max: 0 });
-    expect(() => compileAutomaton(grammar({ a: sequence(none, ab) }))).not.toThrow();
+    expect(() => compileAutomaton(grammar({ a: sequence([none, ab]) }))).not.toThrow();
   });
 
   test("a rule that is not there is refused and named", () => {

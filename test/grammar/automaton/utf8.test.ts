@@ -85,7 +85,7 @@ describe("classes in UTF-8", () => {
   });
 
   test("bytes are taken as they are", () => {
-    const states = configurations(grammarOf(sequence(bytes([0xff, 0xff], [0, 3]), text("é"))));
+    const states = configurations(grammarOf(sequence([bytes([0xff, 0xff], [0, 3]), text("é")])));
     for (const [first, expected] of [
       [0xff, true],
       [3, true],

@@ -133,27 +133,27 @@ describe("parseEbnf", () => {
   test.each<[string, Expression]>([
     ['root ::= "ab"', text("ab")],
     ["root ::= 'ab'", text("ab")],
-    [`root ::= "it's" 'a "b"'`, sequence(text("it's"), text('a "b"'))],
-    ['root::="a"|"b"', choice(a, b)],
-    ['root ::= "a" | "b" "a"', choice(a, sequence(b, a))],
+    [`root ::= "it's" 'a "b"'`, sequence([text("it's"), text('a "b"')])],
+    ['root::="a"|"b"', choice([a, b])],
+    ['root ::= "a" | "b" "a"', choice([a, sequence([b, a])])],
     [
       'root ::= ("a" | "b")* "a"+ "b"?',
-      sequence(repeat(choice(a, b)), repeat(a, { min: 1 }), optional(b)),
+      sequence([repeat(choice([a, b])), repeat(a, { min: 1 }), optional(b)]),
     ],
     [
       'root ::= "ab"{2} "a"{3,} "b"{0,4}',
-      sequence(
+      sequence([
         repeat(text("ab"), { min: 2, max: 2 }),
         repeat(a, { min: 3 }),
         repeat(b, { max: 4 }),
-      ),
+      ]),
     ],
     ['root ::= "a" {1 , 2}', repeat(a, { min: 1, max: 2 })],
     ['root ::= ""', EMPTY],
     ["root ::= ()", EMPTY],
     // llama.cpp takes an empty option for the empty text, and its own grammars have them.
-    ['root ::= "a" |', choice(a, EMPTY)],
-    ['root ::= | "a"', choice(EMPTY, a)],
+    ['root ::= "a" |', choice([a, EMPTY])],
+    ['root ::= | "a"', choice([EMPTY, a])],
     ["root ::= .", { kind: "class", points: ANY_CODE_POINT }],
     ["root ::= [abé語]", { kind: "class", points: codePointsOf("abé語") }],
     ["root ::= [а-я]", { kind: "class", points: [[0x430, 0x44f]] }],
@@ -165,13 +165,13 @@ describe("parseEbnf", () => {
     ["root ::= [\\x41-\\u0043\\U0001F600]", { kind: "class", points: codePointsOf("ABC😀") }],
     ['root ::= "\\n\\t\\r\\"\\\'\\\\\\x41\\u00e9\\U0001F600"', text("\n\t\r\"'\\Aé😀")],
     ['root ::= "\\ud83d\\ude00"', text("😀")],
-    ['# note\nroot ::= "a" # "b"\n  # more\n| "b"', choice(a, b)],
-    ['root ::= "a" |\n  "b"', choice(a, b)],
-    ['root ::=\r\n "a"\r\n | "b"', choice(a, b)],
-    ['root ::= ("a"\n "b"\n)\n"a"', sequence(sequence(a, b), a)],
+    ['# note\nroot ::= "a" # "b"\n  # more\n| "b"', choice([a, b])],
+    ['root ::= "a" |\n  "b"', choice([a, b])],
+    ['root ::=\r\n "a"\r\n | "b"', choice([a, b])],
+    ['root ::= ("a"\n "b"\n)\n"a"', sequence([sequence([a, b]), a])],
     ['root ::= x-1\nx-1 ::= "a"', rule("x-1")],
     ['root ::= x_y.z\n\n\tx_y.z ::= "a"', rule("x_y.z")],
-    ['root ::= "a" . "b"', sequence(a, { kind: "class", points: ANY_CODE_POINT }, b)],
+    ['root ::= "a" . "b"', sequence([a, { kind: "class", points: ANY_CODE_POINT }, b])],
   ])("reads %j", (source, expected) => {
     expect(rootOf(source)).toEqual(expected);
   });

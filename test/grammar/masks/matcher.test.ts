@@ -46,11 +46,11 @@ function allowed(sequence: GrammarMatcher): number[] {
   return tokensOf(words);
 }
 
-const yes = choice(text("yes"), text("yeah"));
+const yes = choice([text("yes"), text("yeah")]);
 
 describe("GrammarMatcher", () => {
   test("accept follows the grammar and refuses what it does not allow", () => {
-    const one = matcher(grammarOf(sequence(yes, optional(text("!")))));
+    const one = matcher(grammarOf(sequence([yes, optional(text("!"))])));
     expect(one.accept(BYTE + "n".charCodeAt(0))).toBe(false);
     expect(acceptText(one, "yes")).toBe(true);
     expect([one.isAccepting, one.mustEnd, one.isFinished, one.length]).toEqual([
@@ -144,15 +144,15 @@ describe("GrammarMatcher", () => {
   });
 
   test("forcedText is what must follow, in whole characters", () => {
-    const tail = choice(text("é!"), text("è?"));
-    const one = matcher(grammarOf(sequence(text('{"naïve": '), tail)));
+    const tail = choice([text("é!"), text("è?")]);
+    const one = matcher(grammarOf(sequence([text('{"naïve": '), tail])));
     expect(one.forcedText()).toBe('{"naïve": ');
     expect(one.length).toBe(0);
     acceptText(one, '{"naïve": è');
     expect(one.forcedText()).toBe("?");
     acceptText(one, "?");
     expect(one.forcedText()).toBe("");
-    expect(matcher(grammarOf(sequence(text("a"), optional(text("bc"))))).forcedText()).toBe("a");
+    expect(matcher(grammarOf(sequence([text("a"), optional(text("bc"))]))).forcedText()).toBe("a");
     expect(matcher(grammarOf(characters([[0x61, 0x61]]))).forcedText()).toBe("a");
     expect(matcher(grammarOf(repeat(text("ab"), { min: 9000 }))).forcedText()).toHaveLength(4096);
   });
@@ -219,8 +219,8 @@ describe("GrammarMatcher", () => {
       const anyText = repeat(characters([[0, 0x10ffff]]));
       const sevenMore = repeat(characters([[0, 0x10ffff]]), { min: 7, max: 7 });
       // Larger bytes are followed first, so the many readings are met late.
-      const other = sequence(characters([[0x62, 0x10ffff]]), anyText);
-      const one = create(grammarOf(choice(other, sequence(text("a"), anyText, sevenMore))), {
+      const other = sequence([characters([[0x62, 0x10ffff]]), anyText]);
+      const one = create(grammarOf(choice([other, sequence([text("a"), anyText, sevenMore])])), {
         maxThreads: 6,
       });
       expect(one.prepareMask(0)).toBe(false);
@@ -233,11 +233,11 @@ describe("GrammarMatcher", () => {
   });
 
   test("what is beyond a limit throws and changes nothing", () => {
-    const far = sequence(
+    const far = sequence([
       repeat(characters([[0x61, 0x62]])),
       text("a"),
       repeat(characters([[0x61, 0x62]]), { min: 30, max: 30 }),
-    );
+    ]);
     const one = matcher(grammarOf(far), { maxThreads: 20 });
     expect(() => acceptText(one, "a".repeat(50))).toThrow(GrammarError);
     const { length } = one;
@@ -267,7 +267,7 @@ describe("GrammarMatcher", () => {
   });
 
   test("nesting beyond the limit is not offered", () => {
-    const list = sequence(text("["), repeat(rule("list")), text("]"));
+    const list = sequence([text("["), repeat(rule("list")), text("]")]);
     const one = matcher({ root: "list", rules: new Map([["list", list]]) }, { maxDepth: 50 });
     expect(acceptText(one, "[".repeat(51))).toBe(true);
     expect(one.forcedText()).toBe("]");

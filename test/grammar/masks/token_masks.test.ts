@@ -193,7 +193,7 @@ describe("TokenMasks", () => {
     const tokens = [...runs, ...randomTokens(randomSource(2), 50)];
     const vocabulary = smallVocabulary({ tokens, horizon: 4 });
     const masked = new Masked(
-      grammarOf(sequence(repeat(any, { max: 500 }), text("."))),
+      grammarOf(sequence([repeat(any, { max: 500 }), text(".")])),
       vocabulary,
     );
     const { configurations, cache } = masked;
@@ -212,11 +212,11 @@ describe("TokenMasks", () => {
     expect(before[499]! - before[500 - longest]!).toBeGreaterThan((longest - 2) * perMask);
   });
 
-  const list = sequence(text("["), repeat(rule("list")), text("]"));
+  const list = sequence([text("["), repeat(rule("list")), text("]")]);
   const deep = Object.fromEntries(
     Array.from({ length: 9 }, (_, i) => [
       `r${i}`,
-      sequence(text("d"), rule(`r${i + 1}`), text("e")),
+      sequence([text("d"), rule(`r${i + 1}`), text("e")]),
     ]),
   );
 
@@ -225,7 +225,7 @@ describe("TokenMasks", () => {
     [
       "by what follows calls",
       {
-        list: choice(list, sequence(rule("b"), rule("r0"))),
+        list: choice([list, sequence([rule("b"), rule("r0")])]),
         b: text("bb"),
         ...deep,
         r9: text("d"),
@@ -233,7 +233,7 @@ describe("TokenMasks", () => {
     ],
     [
       "by what follows a byte",
-      { list: choice(list, sequence(text("b"), rule("r0"))), ...deep, r9: text("d") },
+      { list: choice([list, sequence([text("b"), rule("r0")])]), ...deep, r9: text("d") },
     ],
   ])("depth that runs out inside a token is seen: %s", (_, rules) => {
     const grammar: Grammar = { root: "list", rules: new Map(Object.entries(rules)) };

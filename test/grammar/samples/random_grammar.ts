@@ -53,10 +53,10 @@ export function randomSource(seed: number): RandomSource {
         return text(character() + word(2));
       case 4:
       case 5:
-        return sequence(...several());
+        return sequence(several());
       case 6:
       case 7:
-        return choice(...several());
+        return choice(several());
       default: {
         const min = below(3);
         const max = below(2) === 0 ? Number.POSITIVE_INFINITY : min + below(3);

@@ -28,33 +28,33 @@ const hex = characters(
     [0x61, 0x66],
   ]),
 );
-const space = repeat(choice(text(" "), text("\n"), text("\t"), text("\r")));
+const space = repeat(choice([text(" "), text("\n"), text("\t"), text("\r")]));
 
 /** One character of a JSON string's value, in every way to write it. */
 const jsonCharacter = regular(insideJsonString(automatonOf(any)));
 
 const scalars: readonly (readonly [string, Expression])[] = [
   ["character", jsonCharacter],
-  ["string", sequence(text('"'), repeat(rule("character")), text('"'))],
+  ["string", sequence([text('"'), repeat(rule("character")), text('"')])],
   [
     "number",
-    sequence(
+    sequence([
       optional(text("-")),
-      choice(text("0"), sequence(characters([[0x31, 0x39]]), repeat(digit))),
-      optional(sequence(text("."), repeat(digit, { min: 1 }))),
+      choice([text("0"), sequence([characters([[0x31, 0x39]]), repeat(digit)])]),
+      optional(sequence([text("."), repeat(digit, { min: 1 })])),
       optional(
-        sequence(
-          choice(text("e"), text("E")),
-          optional(choice(text("+"), text("-"))),
+        sequence([
+          choice([text("e"), text("E")]),
+          optional(choice([text("+"), text("-")])),
           repeat(digit, { min: 1 }),
-        ),
+        ]),
       ),
-    ),
+    ]),
   ],
 ];
 
 function list(item: Expression): Expression {
-  return optional(sequence(item, repeat(sequence(space, text(","), space, item))));
+  return optional(sequence([item, repeat(sequence([space, text(","), space, item]))]));
 }
 
 /** Any JSON text. */
@@ -64,7 +64,7 @@ export const json: Grammar = {
     ...scalars,
     [
       "value",
-      choice(
+      choice([
         rule("object"),
         rule("array"),
         rule("string"),
@@ -72,19 +72,19 @@ export const json: Grammar = {
         text("true"),
         text("false"),
         text("null"),
-      ),
+      ]),
     ],
     [
       "object",
-      sequence(
+      sequence([
         text("{"),
         space,
-        list(sequence(rule("string"), space, text(":"), space, rule("value"))),
+        list(sequence([rule("string"), space, text(":"), space, rule("value")])),
         space,
         text("}"),
-      ),
+      ]),
     ],
-    ["array", sequence(text("["), space, list(rule("value")), space, text("]"))],
+    ["array", sequence([text("["), space, list(rule("value")), space, text("]")])],
   ]),
 };
 
@@ -93,10 +93,10 @@ export const person: Grammar = {
   root: "root",
   rules: new Map([
     ...scalars,
-    ["bounded", sequence(text('"'), repeat(rule("character"), { min: 2, max: 40 }), text('"'))],
+    ["bounded", sequence([text('"'), repeat(rule("character"), { min: 2, max: 40 }), text('"')])],
     [
       "root",
-      sequence(
+      sequence([
         text('{"name": '),
         rule("bounded"),
         text(', "city": '),
@@ -104,11 +104,11 @@ export const person: Grammar = {
         text(', "age": '),
         rule("number"),
         text(', "colour": '),
-        choice(text('"red"'), text('"green"'), text('"blue"')),
+        choice([text('"red"'), text('"green"'), text('"blue"')]),
         text(', "tags": ['),
         list(rule("string")),
         text("]}"),
-      ),
+      ]),
     ],
   ]),
 };
@@ -120,7 +120,7 @@ export const uuid: Grammar = {
     [
       "root",
       sequence(
-        ...[8, 4, 4, 4, 12].flatMap((count, i) => [
+        [8, 4, 4, 4, 12].flatMap((count, i) => [
           ...(i > 0 ? [text("-")] : []),
           repeat(hex, { min: count, max: count }),
         ]),
@@ -134,6 +134,6 @@ export const longString: Grammar = {
   root: "root",
   rules: new Map([
     ...scalars,
-    ["root", sequence(text('"'), repeat(rule("character"), { max: 4096 }), text('"'))],
+    ["root", sequence([text('"'), repeat(rule("character"), { max: 4096 }), text('"')])],
   ]),
 };

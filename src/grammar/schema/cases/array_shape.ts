@@ -4,6 +4,7 @@
  * @module
  */
 
+import { largestOf } from "../../../extremes.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { ArrayFact, ItemsFact } from "./facts.ts";
 import type { SchemaCases } from "./schema_cases.ts";
@@ -26,10 +27,13 @@ export function mergeItems(facts: readonly ArrayFact[], { conjunctions }: Schema
     min = Math.max(min, fact.min);
     max = Math.min(max, fact.max);
   }
-  const rest = conjunctions.and(...items.map((fact) => fact.rest ?? conjunctions.any));
-  const length = Math.max(0, ...items.map(({ prefix }) => prefix.length));
+  const rest = conjunctions.and(items.map((fact) => fact.rest ?? conjunctions.any));
+  const length = largestOf(
+    items.map(({ prefix }) => prefix.length),
+    0,
+  );
   const prefix = Array.from({ length }, (_, i) =>
-    conjunctions.and(...items.map((fact) => fact.prefix[i] ?? fact.rest ?? conjunctions.any)),
+    conjunctions.and(items.map((fact) => fact.prefix[i] ?? fact.rest ?? conjunctions.any)),
   );
   const stop = prefix.findIndex((item) => item.never);
   if (stop >= 0) max = Math.min(max, stop);

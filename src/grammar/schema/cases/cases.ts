@@ -161,7 +161,11 @@ export class CaseAnalysis implements SchemaCases {
       ...this.#typeConstraints(node, inner),
     ];
     if (holds) {
-      const cases = this.both(node, context.type, ...constraints.map((c) => c.holds));
+      const cases = this.both(
+        node,
+        context.type,
+        constraints.map((c) => c.holds),
+      );
       if (closing === undefined) return cases;
       const closed = cases.map((one): Case => [...one, closing.fact(one)]);
       return context.annotate ? closed : closed.map((one) => one.map(withoutAnnotation));
@@ -227,7 +231,7 @@ export class CaseAnalysis implements SchemaCases {
   both(
     node: SchemaNode,
     type: JsonType,
-    ...parts: readonly (() => readonly Case[])[]
+    parts: readonly (() => readonly Case[])[],
   ): readonly Case[] {
     return this.#join(node, type, { count: parts.length, part: (i) => parts[i]!() });
   }

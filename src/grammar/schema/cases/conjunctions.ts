@@ -39,7 +39,7 @@ export class Conjunctions {
     return this.#make([{ node, holds }]);
   }
 
-  and(...parts: readonly Conjunction[]): Conjunction {
+  and(parts: readonly Conjunction[]): Conjunction {
     if (parts.length === 2) return this.#both(parts[0]!, parts[1]!);
     if (parts.some((part) => part.never)) return this.never;
     const solid = [...new Set(parts)].filter((part) => part !== this.any);

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { largestOf, smallestOf } from "../../../extremes.ts";
 import { isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { JsonType } from "../json_value.ts";
@@ -78,7 +79,7 @@ function noArrayFits(facts: readonly ArrayFact[], analysis: SchemaCases): boolea
     const wanted = analysis.conjunction(fact.node, fact.holds);
     const places = [...prefix.slice(fact.from), rest];
     spendEffort(PLACE_EFFORT * places.length);
-    return places.every((place) => analysis.isNever(analysis.conjunctions.and(place, wanted)));
+    return places.every((place) => analysis.isNever(analysis.conjunctions.and([place, wanted])));
   });
 }
 
@@ -91,9 +92,12 @@ function noObjectFits(facts: readonly ObjectFact[], analysis: SchemaCases): bool
     if (fact.kind === "count" && (required.size > fact.max || fact.min > fact.max)) return true;
     if (fact.kind === "some" && isEmpty(fact.language)) return true;
   }
-  const least = Math.max(0, ...facts.map((fact) => (fact.kind === "count" ? fact.min : 0)));
-  const most = Math.min(
-    ...facts.map((f) => (f.kind === "count" ? f.max : Number.POSITIVE_INFINITY)),
+  const least = largestOf(
+    facts.map((fact) => (fact.kind === "count" ? fact.min : 0)),
+    0,
+  );
+  const most = smallestOf(
+    facts.map((f) => (f.kind === "count" ? f.max : Number.POSITIVE_INFINITY)),
   );
   return least > most;
 }

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { smallestOf } from "../../../extremes.ts";
 import { accepts, complement, intersection, isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { CodePointAutomaton } from "../../expression.ts";
@@ -67,7 +68,7 @@ export function memberValue(
     if (named === undefined && matching.length === 0) return [fact.additional];
     return [named, ...matching.map(({ value }) => value)];
   });
-  return conjunctions.and(...parts.filter((part) => part !== undefined));
+  return conjunctions.and(parts.filter((part) => part !== undefined));
 }
 
 export function mergeMembers(facts: readonly ObjectFact[], analysis: SchemaCases): ObjectShape {
@@ -91,7 +92,7 @@ export function mergeMembers(facts: readonly ObjectFact[], analysis: SchemaCases
     classes: classesOf(facts, keys, analysis),
     somes,
     min: tightest?.min ?? 0,
-    max: Math.min(Number.POSITIVE_INFINITY, ...counts.map(({ max }) => max)),
+    max: smallestOf(counts.map(({ max }) => max)),
     minPath: tightest?.path ?? "",
   };
 }
@@ -145,7 +146,7 @@ function splitByMembers(
 ): KeyClass[] {
   let parts = classes.map((one) => ({ one, matched: false }));
   const narrow = (one: KeyClass, value: Conjunction | undefined): KeyClass =>
-    value === undefined ? one : { ...one, value: conjunctions.and(one.value, value) };
+    value === undefined ? one : { ...one, value: conjunctions.and([one.value, value]) };
   for (const { language, value } of patterns) {
     const sides = sidesOf(language);
     parts = parts.flatMap(({ one, matched }) => {

@@ -47,7 +47,7 @@ export interface SchemaCases {
   both(
     node: SchemaNode,
     type: JsonType,
-    ...parts: readonly (() => readonly Case[])[]
+    parts: readonly (() => readonly Case[])[],
   ): readonly Case[];
   /** Whether surely no value fits. */
   isNever(conjunction: Conjunction): boolean;

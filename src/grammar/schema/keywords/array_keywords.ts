@@ -4,6 +4,7 @@
  * @module
  */
 
+import { largestOf } from "../../../extremes.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
 import type { ArrayFact, Case, ContainsFact, ItemsFact } from "../cases/facts.ts";
@@ -169,7 +170,10 @@ export function unevaluatedItems(node: SchemaNode, analysis: SchemaCases) {
     const items = facts.filter((f): f is ItemsFact => f.kind === "items" && f.evaluates);
     const found = facts.filter((f): f is ContainsFact => f.kind === "contains" && f.evaluates);
     const isAll = items.some((f) => f.rest !== undefined);
-    const length = Math.max(0, ...items.map(({ prefix }) => prefix.length));
+    const length = largestOf(
+      items.map(({ prefix }) => prefix.length),
+      0,
+    );
     const prefix = Array.from({ length }, () => conjunctions.any);
     return {
       kind: "items",

@@ -105,8 +105,8 @@ class LogicReader {
     return this.#analysis.casesOf(node, false, this.#context);
   }
 
-  #both(...parts: readonly (() => Cases)[]): Cases {
-    return this.#analysis.both(this.#node, this.#context.type, ...parts);
+  #both(parts: readonly (() => Cases)[]): Cases {
+    return this.#analysis.both(this.#node, this.#context.type, parts);
   }
 
   reference(keyword: string, reference: string): Constraint {
@@ -208,13 +208,13 @@ class LogicReader {
     const context = { ...this.#context, annotate: false };
     return {
       holds: () => schemas.flatMap((schema) => this.#analysis.casesOf(schema, true, context)),
-      fails: () => this.#both(...schemas.map((schema) => () => this.#fails(schema))),
+      fails: () => this.#both(schemas.map((schema) => () => this.#fails(schema))),
     };
   }
 
   #allOf(parts: readonly SchemaNode[]): Constraint {
     return {
-      holds: () => this.#both(...parts.map((part) => () => this.#holds(part))),
+      holds: () => this.#both(parts.map((part) => () => this.#holds(part))),
       fails: () => parts.flatMap((part) => this.#fails(part)),
     };
   }
@@ -229,16 +229,13 @@ class LogicReader {
         .slice(i + 1)
         .map((other) => () => [...this.#holds(other), ...this.#fails(other)]);
       return [
-        ...this.#both(() => this.#holds(part), ...later),
-        ...this.#both(
-          () => this.#fails(part),
-          () => told(i + 1),
-        ),
+        ...this.#both([() => this.#holds(part), ...later]),
+        ...this.#both([() => this.#fails(part), () => told(i + 1)]),
       ];
     };
     return {
       holds: () => (this.#context.annotate ? told(0) : parts.flatMap((part) => this.#holds(part))),
-      fails: () => this.#both(...failing(0)),
+      fails: () => this.#both(failing(0)),
     };
   }
 
@@ -247,10 +244,7 @@ class LogicReader {
     /** Those that any value of the type fits: of hundreds often only a few. */
     const fitting = () => parts.filter((part) => this.#holds(part).length > 0);
     const together = (a: SchemaNode, b: SchemaNode) =>
-      this.#both(
-        () => this.#holds(a),
-        () => this.#holds(b),
-      );
+      this.#both([() => this.#holds(a), () => this.#holds(b)]);
     return {
       holds: () => {
         const possible = fitting();
@@ -263,14 +257,14 @@ class LogicReader {
           });
         });
         return possible.flatMap((part, i) =>
-          this.#both(
+          this.#both([
             () => this.#holds(part),
             ...rivals[i]!.map((rival) => () => this.#fails(rival)),
-          ),
+          ]),
         );
       },
       fails: () => [
-        ...this.#both(...parts.map((part) => () => this.#fails(part))),
+        ...this.#both(parts.map((part) => () => this.#fails(part))),
         ...fitting().flatMap((a, i, possible) =>
           possible.slice(0, i).flatMap((b) => together(a, b)),
         ),
@@ -304,12 +298,12 @@ class LogicReader {
     }
     return {
       holds: () => [
-        ...this.#both(holds(condition), holds(consequence)),
-        ...this.#both(fails(condition), holds(alternative)),
+        ...this.#both([holds(condition), holds(consequence)]),
+        ...this.#both([fails(condition), holds(alternative)]),
       ],
       fails: () => [
-        ...this.#both(fails(consequence), holds(condition)),
-        ...this.#both(fails(alternative), fails(condition)),
+        ...this.#both([fails(consequence), holds(condition)]),
+        ...this.#both([fails(alternative), fails(condition)]),
       ],
     };
   }

@@ -63,7 +63,8 @@ class ObjectReader {
       constraints.push(this.#count("maxProperties", 0, maxProperties));
     }
     for (const keyword of ["dependentRequired", "dependentSchemas", "dependencies"]) {
-      if (has(keyword)) constraints.push(...this.#dependencies(keyword));
+      if (!has(keyword)) continue;
+      for (const constraint of this.#dependencies(keyword)) constraints.push(constraint);
     }
     return constraints;
   }
@@ -176,12 +177,10 @@ class ObjectReader {
     }
     const schema = this.#analysis.tree.child(this.#node, keyword, key);
     const joined = (holds: boolean) =>
-      this.#analysis.both(
-        this.#node,
-        "object",
+      this.#analysis.both(this.#node, "object", [
         () => [withKey],
         () => this.#analysis.casesOf(schema, holds, this.#context),
-      );
+      ]);
     return { holds: () => [without, ...joined(true)], fails: () => joined(false) };
   }
 }

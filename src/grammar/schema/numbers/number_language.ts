@@ -58,9 +58,9 @@ const SIGN = characters([
   [0x2b, 0x2b],
   [0x2d, 0x2d],
 ]);
-const WHOLE = choice(text("0"), sequence(NONZERO, DIGITS));
-const FRACTION = optional(sequence(text("."), DIGIT, DIGITS));
-const EXPONENT = sequence(E, optional(SIGN), DIGIT, DIGITS);
+const WHOLE = choice([text("0"), sequence([NONZERO, DIGITS])]);
+const FRACTION = optional(sequence([text("."), DIGIT, DIGITS]));
+const EXPONENT = sequence([E, optional(SIGN), DIGIT, DIGITS]);
 
 /**
  * Digits that an answer may have before the point, behind it and in the exponent: those of integers
@@ -71,55 +71,55 @@ const MAX_FRACTION = 24;
 const MAX_EXPONENT = 4;
 
 /** Every spelling that JSON has (RFC 8259, section 6), up to so many digits. */
-export const JSON_NUMBER = sequence(
+export const JSON_NUMBER = sequence([
   optional(MINUS),
-  choice(text("0"), sequence(NONZERO, repeat(DIGIT, { max: MAX_WHOLE - 1 }))),
-  optional(sequence(text("."), repeat(DIGIT, { min: 1, max: MAX_FRACTION }))),
-  optional(sequence(E, optional(SIGN), repeat(DIGIT, { min: 1, max: MAX_EXPONENT }))),
-);
+  choice([text("0"), sequence([NONZERO, repeat(DIGIT, { max: MAX_WHOLE - 1 })])]),
+  optional(sequence([text("."), repeat(DIGIT, { min: 1, max: MAX_FRACTION })])),
+  optional(sequence([E, optional(SIGN), repeat(DIGIT, { min: 1, max: MAX_EXPONENT })])),
+]);
 
 /** Magnitudes, that is numbers without their sign. */
 const MAGNITUDES: Spelled = {
-  plain: sequence(WHOLE, FRACTION),
-  scientific: sequence(NONZERO, FRACTION, EXPONENT),
+  plain: sequence([WHOLE, FRACTION]),
+  scientific: sequence([NONZERO, FRACTION, EXPONENT]),
 };
 const NOTHING: Spelled = { plain: NEVER, scientific: NEVER };
 /** Whole numbers that JavaScript prints in scientific notation, which begins at 1e21. */
 const LARGE_EXPONENT = 21;
 const INTEGERS: Spelled = {
-  plain: sequence(optional(MINUS), WHOLE),
-  scientific: sequence(
+  plain: sequence([optional(MINUS), WHOLE]),
+  scientific: sequence([
     optional(MINUS),
     NONZERO,
-    optional(sequence(text("."), repeat(DIGIT, { min: 1, max: LARGE_EXPONENT }))),
+    optional(sequence([text("."), repeat(DIGIT, { min: 1, max: LARGE_EXPONENT })])),
     E,
-    choice(compareExponent(LARGE_EXPONENT, "equal"), compareExponent(LARGE_EXPONENT, "greater")),
-  ),
+    choice([compareExponent(LARGE_EXPONENT, "equal"), compareExponent(LARGE_EXPONENT, "greater")]),
+  ]),
 };
 const FRACTIONS: Spelled = {
-  plain: sequence(optional(MINUS), WHOLE, text("."), DIGITS, NONZERO, DIGITS),
-  scientific: sequence(optional(MINUS), NONZERO, FRACTION, E, compareExponent(0, "less")),
+  plain: sequence([optional(MINUS), WHOLE, text("."), DIGITS, NONZERO, DIGITS]),
+  scientific: sequence([optional(MINUS), NONZERO, FRACTION, E, compareExponent(0, "less")]),
 };
 
-function either(...sets: readonly Spelled[]): Spelled {
+function either(sets: readonly Spelled[]): Spelled {
   return {
-    plain: choice(...sets.map(({ plain }) => plain)),
-    scientific: choice(...sets.map(({ scientific }) => scientific)),
+    plain: choice(sets.map(({ plain }) => plain)),
+    scientific: choice(sets.map(({ scientific }) => scientific)),
   };
 }
 
 function negative({ plain, scientific }: Spelled): Spelled {
-  return { plain: sequence(MINUS, plain), scientific: sequence(MINUS, scientific) };
+  return { plain: sequence([MINUS, plain]), scientific: sequence([MINUS, scientific]) };
 }
 
 /** Magnitudes that stand in a relation to that of `value`. */
 function compareMagnitude(value: Decimal, relation: Relation): Spelled {
   const { whole, fraction } = digitsOf(value);
   const equalWhole = text(whole);
-  const plain = choice(
-    sequence(equalWhole, compareFraction(fraction, relation)),
-    relation === "equal" ? NEVER : sequence(compareWhole(whole, relation), FRACTION),
-  );
+  const plain = choice([
+    sequence([equalWhole, compareFraction(fraction, relation)]),
+    relation === "equal" ? NEVER : sequence([compareWhole(whole, relation), FRACTION]),
+  ]);
   return { plain, scientific: compareScientific(value, relation) };
 }
 
@@ -129,16 +129,16 @@ function compareScientific({ coefficient, exponent }: Decimal, relation: Relatio
   const digits = coefficient.toString();
   const power = exponent + digits.length - 1;
   const [first, fraction] = [digits[0]!, digits.slice(1)];
-  const sameExponent = sequence(E, compareExponent(power, "equal"));
-  const sameFirst = sequence(text(first), compareFraction(fraction, relation), sameExponent);
+  const sameExponent = sequence([E, compareExponent(power, "equal")]);
+  const sameFirst = sequence([text(first), compareFraction(fraction, relation), sameExponent]);
   if (relation === "equal") return sameFirst;
   const point = first.charCodeAt(0);
   const otherFirst = characters([relation === "less" ? [0x31, point - 1] : [point + 1, 0x39]]);
-  return choice(
+  return choice([
     sameFirst,
-    sequence(otherFirst, FRACTION, sameExponent),
-    sequence(NONZERO, FRACTION, E, compareExponent(power, relation)),
-  );
+    sequence([otherFirst, FRACTION, sameExponent]),
+    sequence([NONZERO, FRACTION, E, compareExponent(power, relation)]),
+  ]);
 }
 
 /** Numbers that stand in a relation to `value`. */
@@ -146,17 +146,17 @@ function compare(value: Decimal, relation: Relation): Spelled {
   const isZero = value.coefficient === 0n;
   if (relation === "equal") {
     const same = compareMagnitude(value, "equal");
-    return isZero ? either(same, negative(same)) : value.negative ? negative(same) : same;
+    return isZero ? either([same, negative(same)]) : value.negative ? negative(same) : same;
   }
   if (relation === "greater") {
     if (!value.negative) return compareMagnitude(value, "greater");
-    return either(MAGNITUDES, negative(compareMagnitude(value, "less")));
+    return either([MAGNITUDES, negative(compareMagnitude(value, "less"))]);
   }
   if (value.negative || isZero) return negative(compareMagnitude(value, "greater"));
-  return either(compareMagnitude(value, "less"), negative(MAGNITUDES));
+  return either([compareMagnitude(value, "less"), negative(MAGNITUDES)]);
 }
 
-const EVERYTHING = either(MAGNITUDES, negative(MAGNITUDES));
+const EVERYTHING = either([MAGNITUDES, negative(MAGNITUDES)]);
 
 function spell(fact: NumberFact): Spelled {
   switch (fact.kind) {
@@ -164,10 +164,10 @@ function spell(fact: NumberFact): Spelled {
       return fact.holds ? INTEGERS : FRACTIONS;
     case "bound": {
       const beyond = compare(fact.value, fact.side === "lower" ? "greater" : "less");
-      return fact.strict ? beyond : either(beyond, compare(fact.value, "equal"));
+      return fact.strict ? beyond : either([beyond, compare(fact.value, "equal")]);
     }
     case "numbers": {
-      const members = either(NOTHING, ...fact.values.map(({ value }) => compare(value, "equal")));
+      const members = either([NOTHING, ...fact.values.map(({ value }) => compare(value, "equal"))]);
       if (fact.holds) return members;
       const without = (all: Expression, some: Expression) =>
         regular(difference(automatonOf(all), automatonOf(some)));
@@ -224,7 +224,7 @@ function withinDoubles(): CodePointAutomaton {
     const magnitudes = [relation, "equal" as const].map((each) =>
       compareScientific(decimalOf(value), each),
     );
-    return automatonOf(sequence(optional(MINUS), choice(...magnitudes)));
+    return automatonOf(sequence([optional(MINUS), choice(magnitudes)]));
   };
   doubles ??= intersectAll([within(2 ** -1022, "greater"), within(Number.MAX_VALUE, "less")]);
   return doubles;
@@ -252,7 +252,7 @@ let integers: Expression | undefined;
 export function numberExpression(facts: readonly NumberFact[]): Expression {
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
   if (listed?.kind === "numbers") {
-    return choice(...listedNumbers(listed, facts).map((one) => text(one.text)));
+    return choice(listedNumbers(listed, facts).map((one) => text(one.text)));
   }
   const known = simplify(facts);
   if (known.length === 0) return JSON_NUMBER;
@@ -283,7 +283,7 @@ function expressionOf(known: readonly NumberFact[]): Expression {
   if (isSmallInteger(known)) return plain;
   const scientific = parts.map((part) => automatonOf(part.scientific));
   // `1e-400` would be 0 to most readers, and so below its bound.
-  return choice(plain, regular(shortTexts(intersectAll([...scientific, withinDoubles()]))));
+  return choice([plain, regular(shortTexts(intersectAll([...scientific, withinDoubles()])))]);
 }
 
 /** Whether no number fits all facts. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { largestOf } from "../../../extremes.ts";
 import { choice, type Expression, NEVER, repeat, sequence } from "../../expression.ts";
 import { type ArrayShape, mergeItems } from "../cases/array_shape.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
@@ -39,19 +40,24 @@ function plainItems({ prefix, rest, min, max }: ArrayShape, { refer }: CaseWrite
     return behind(count, beforeClose(count > 0));
   }
   const bounds = { min: Math.max(min - length, 0), max: left };
-  const more = sequence(COMMA, refer(rest));
-  if (length > 0) return behind(length, sequence(repeat(more, bounds), beforeClose(true)));
+  const more = sequence([COMMA, refer(rest)]);
+  if (length > 0) return behind(length, sequence([repeat(more, bounds), beforeClose(true)]));
   const inner = { min: Math.max(bounds.min - 1, 0), max: left - 1 };
-  const content = sequence(beforeItem(false), refer(rest), repeat(more, inner), beforeClose(true));
-  return min > 0 ? content : choice(content, beforeClose(false));
+  const content = sequence([
+    beforeItem(false),
+    refer(rest),
+    repeat(more, inner),
+    beforeClose(true),
+  ]);
+  return min > 0 ? content : choice([content, beforeClose(false)]);
 
   /** The first items, from the last to the first, each with what may follow it. */
   function behind(count: number, tail: Expression): Expression {
     let all = tail;
     for (let i = count - 1; i >= 0; i--) {
       const started = i > 0;
-      const one = sequence(beforeItem(started), refer(prefix[i]!), all);
-      all = i < min ? one : choice(one, beforeClose(started));
+      const one = sequence([beforeItem(started), refer(prefix[i]!), all]);
+      all = i < min ? one : choice([one, beforeClose(started)]);
     }
     return all;
   }
@@ -81,7 +87,7 @@ class CountingMachine implements Machine<State> {
     const { prefix, min, max } = shape;
     const places = contains.map(({ from }) => from);
     const bound = max < Number.POSITIVE_INFINITY ? max : min;
-    this.#maxSize = Math.max(1, prefix.length, bound, ...places);
+    this.#maxSize = largestOf(places, Math.max(1, prefix.length, bound));
   }
 
   key({ size, counts }: State): string {
@@ -116,7 +122,7 @@ class CountingMachine implements Machine<State> {
       });
     });
     function join(a: Conjunction, b: Conjunction): Conjunction {
-      return analysis.conjunctions.and(a, b);
+      return analysis.conjunctions.and([a, b]);
     }
     return choices
       .filter(({ value }) => !value.never)

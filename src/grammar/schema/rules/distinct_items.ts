@@ -61,7 +61,7 @@ function areApart({ prefix, max }: ArrayShape, analysis: CaseAnalysis): boolean 
   if (max > prefix.length) return false;
   const places = prefix.slice(0, max);
   return places.every((a, i) =>
-    places.slice(0, i).every((b) => analysis.isNever(analysis.conjunctions.and(a, b))),
+    places.slice(0, i).every((b) => analysis.isNever(analysis.conjunctions.and([a, b]))),
   );
 }
 
@@ -78,17 +78,17 @@ function valuesOf(place: Conjunction, analysis: CaseAnalysis): Map<string, JsonO
   for (const facts of cases("boolean")) {
     const isAllowed = (value: boolean) =>
       (facts as readonly BooleanFact[]).every((fact) => fact.values.includes(value));
-    values.push(...[true, false].filter(isAllowed).map((value) => ({ const: value })));
+    for (const value of [true, false].filter(isAllowed)) values.push({ const: value });
   }
   for (const facts of cases("number")) {
     const numbers = numbersOf(facts as readonly NumberFact[]);
     if (numbers === undefined) return undefined;
-    values.push(...numbers);
+    for (const number of numbers) values.push(number);
   }
   for (const facts of cases("string")) {
     const texts = facts.length === 0 ? undefined : textsOf(caseLanguage(facts), MAX_VALUES);
     if (texts === undefined) return undefined;
-    values.push(...texts.map((text) => ({ const: text })));
+    for (const text of texts) values.push({ const: text });
   }
   return new Map(values.map((value) => [canonicalText(value.const!), value]));
 }

@@ -60,14 +60,14 @@ const CHARACTER = regular(insideJsonString(automatonOf(characters(ANY_CODE_POINT
 
 const WHITE = characters(Array.from(" \t\n\r", (c) => [c.charCodeAt(0), c.charCodeAt(0)]));
 const VALUE = rule("value");
-const MEMBER = sequence(rule("string"), COLON, VALUE);
+const MEMBER = sequence([rule("string"), COLON, VALUE]);
 const SCALARS = [rule("string"), rule("number"), text("true"), text("false"), text("null")];
 
 const RULES: ReadonlyMap<string, Expression> = new Map([
-  ["value", choice(rule("object"), rule("array"), ...SCALARS)],
+  ["value", choice([rule("object"), rule("array"), ...SCALARS])],
   ["object", enclosed("{", listOf(MEMBER), "}")],
   ["array", enclosed("[", listOf(VALUE), "]")],
-  ["string", sequence(QUOTE, repeat(rule("character")), QUOTE)],
+  ["string", sequence([QUOTE, repeat(rule("character")), QUOTE])],
   ["character", CHARACTER],
   ["number", JSON_NUMBER],
 ]);
@@ -93,8 +93,8 @@ type SpaceRules = Readonly<Record<(typeof SPACE_RULES)[number], Expression>>;
 
 function usualSpaces(levels: number): SpaceRules {
   return {
-    comma: sequence(text(","), gap(levels)),
-    colon: sequence(text(":"), optional(text(" "))),
+    comma: sequence([text(","), gap(levels)]),
+    colon: sequence([text(":"), optional(text(" "))]),
     open: gap(levels),
     // It stands where the line of its opening bracket begins.
     close: gap(Math.max(0, levels - 1)),
@@ -104,19 +104,19 @@ function usualSpaces(levels: number): SpaceRules {
 
 /** Before an item, or before the bracket that closes the last one. */
 function gap(levels: number): Expression {
-  const indentation = choice(
+  const indentation = choice([
     repeat(text(" "), { max: LEVEL_SPACES * levels }),
     repeat(text("\t"), { min: 1, max: Math.max(1, levels) }),
-  );
+  ]);
   const line = levels === 0 ? EMPTY : indentation;
-  return optional(choice(text(" "), sequence(text("\n"), line)));
+  return optional(choice([text(" "), sequence([text("\n"), line])]));
 }
 
 function boundedSpaces(max: number): SpaceRules {
   const space = max === 0 ? EMPTY : repeat(WHITE, { max });
   return {
-    comma: sequence(space, text(","), space),
-    colon: sequence(space, text(":"), space),
+    comma: sequence([space, text(","), space]),
+    colon: sequence([space, text(":"), space]),
     open: space,
     close: space,
     hollow: space,
@@ -125,10 +125,10 @@ function boundedSpaces(max: number): SpaceRules {
 
 /** One or more, with commas, or nothing. */
 function listOf(item: Expression): Expression {
-  return choice(
-    sequence(beforeItem(false), item, repeat(sequence(COMMA, item)), beforeClose(true)),
+  return choice([
+    sequence([beforeItem(false), item, repeat(sequence([COMMA, item])), beforeClose(true)]),
     beforeClose(false),
-  );
+  ]);
 }
 
 /** @param started Whether an item stands before this one. */
@@ -143,5 +143,5 @@ export function beforeClose(started: boolean): Expression {
 
 /** @param content With the white space around its items. */
 export function enclosed(open: string, content: Expression, close: string): Expression {
-  return sequence(text(open), content, text(close));
+  return sequence([text(open), content, text(close)]);
 }

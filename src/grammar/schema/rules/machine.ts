@@ -73,10 +73,10 @@ export function machineExpression<State>(
     spendEffort(MOVE_EFFORT * (1 + moves.length));
     if (count > MAX_MOVES) refuse(`${MAX_MOVES} moves between states`);
     const options = moves.map(({ item, next }) =>
-      item === undefined ? refer(next) : sequence(beforeItem(started), item, refer(next)),
+      item === undefined ? refer(next) : sequence([beforeItem(started), item, refer(next)]),
     );
     const ends = machine.accepts(state) ? [beforeClose(started)] : [];
-    rules.set(entry.name, choice(...options, ...ends));
+    rules.set(entry.name, choice([...options, ...ends]));
   }
   return start;
 }

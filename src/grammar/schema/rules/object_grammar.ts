@@ -120,7 +120,7 @@ class ObjectMachine implements Machine<State> {
     const { conjunctions } = this.#writer.analysis;
     const key = this.#classKeys[index]!;
     const bound = somes.filter((i) => state.bound & (1 << i));
-    const inherited = conjunctions.and(value, ...bound.map((i) => this.#shape.somes[i]!.value));
+    const inherited = conjunctions.and([value, ...bound.map((i) => this.#shape.somes[i]!.value)]);
     return this.#choices(state, somes, inherited).map(({ bits, fits }) => ({
       item: this.#member(key, fits),
       next: {
@@ -144,7 +144,7 @@ class ObjectMachine implements Machine<State> {
       if (satisfied & (1 << i)) continue;
       const wanted = this.#shape.somes[i]!.value;
       choices = choices.flatMap((one) => {
-        const more = { bits: one.bits | (1 << i), fits: conjunctions.and(one.fits, wanted) };
+        const more = { bits: one.bits | (1 << i), fits: conjunctions.and([one.fits, wanted]) };
         return more.fits === one.fits ? [more] : [one, more];
       });
     }
@@ -156,6 +156,6 @@ class ObjectMachine implements Machine<State> {
   }
 
   #member(key: Expression, value: Conjunction): Expression {
-    return sequence(key, COLON, this.#writer.refer(value));
+    return sequence([key, COLON, this.#writer.refer(value)]);
   }
 }

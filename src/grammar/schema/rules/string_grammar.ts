@@ -27,7 +27,7 @@ const MAX_DEPTH = 1_000;
 /** Strings that fit a case. */
 export function stringExpression(facts: Case): Expression {
   if (facts.length === 0) return rule("string");
-  return sequence(QUOTE, contentOf(facts), QUOTE);
+  return sequence([QUOTE, contentOf(facts), QUOTE]);
 }
 
 function contentOf(facts: Case): Expression {
@@ -79,5 +79,5 @@ function insideQuotes(expression: Expression, depth = 0): Expression {
  * offered.
  */
 export function keyExpression(language: CodePointAutomaton): Expression {
-  return sequence(QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE);
+  return sequence([QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE]);
 }
