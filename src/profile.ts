@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { largestOf } from "./extremes.ts";
 
 /** Something that the host did, such as "schedule"; microseconds since the profile began. */
 export interface HostSpan {
@@ -114,7 +113,9 @@ export function formatProfile({ rates, steps, kernels }: Profile): string {
     ];
   };
   const rows = [HEADER, ...[...kernels, total].map(line)];
-  const widths = HEADER.map((_, c) => largestOf(rows.map((row) => row[c]!.length)));
+  const widths = HEADER.map((_, c) =>
+    rows.reduce((most, row) => Math.max(most, row[c]!.length), 0),
+  );
   const lines = rows.map((row) =>
     row
       .map((cell, c) => (c === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[c]!)))
