@@ -132,7 +132,8 @@ export class ChatTemplate {
       }
     }
     const cause = failures.find((error) => error instanceof TemplateRefusal) ?? failures.at(-1);
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const text = cause instanceof Error ? cause.message : String(cause);
+    const reason = cause instanceof RangeError ? `it goes too deep (${text})` : text;
     throw new InvalidRequestError(`Cannot render the chat template: ${reason}`, "messages", {
       cause,
     });

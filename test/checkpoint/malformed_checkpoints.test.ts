@@ -36,7 +36,7 @@ function faultOf(error: unknown): string | undefined {
   }
   const { message } = error;
   if (!/^Cannot [a-z]\S* .*: \S/s.test(message)) return `says "${message}"`;
-  if (/call stack|string length/.test(message)) return `says "${message}"`;
+  if (/(?<!too deep \()Maximum call|string length/.test(message)) return `says "${message}"`;
   return message.length > LONGEST_MESSAGE ? `says ${message.length} characters` : undefined;
 }
 
