@@ -67,9 +67,9 @@ export const SOCKETS: readonly Kind[] = [
   },
   {
     name: "a chunk for each byte",
-    connections: many(4, () => {
+    connections: many(2, () => {
       const { start, chunk } = chunked("/generate", " ");
-      return { send: [start, { ...chunk, times: 20_000 }, { bytes: "0\r\n\r\n" }], ending: "read" };
+      return { send: [start, { ...chunk, times: 10_000 }, { bytes: "0\r\n\r\n" }], ending: "read" };
     }),
   },
   {
