@@ -4,15 +4,27 @@
  * @module
  */
 
+/** UTF-16 units of a message that are shown from each end: what it quotes may be of any length. */
+const SHOWN_AT_BEGIN = 3072;
+const SHOWN_AT_END = 1024;
+
 /** Base of every error this library throws on purpose. */
 export abstract class EngineError extends Error {
   /** Stable machine-readable code; the HTTP server maps it to a status. */
   abstract readonly code: string;
 
+  /** @param message Cut in the middle where it has more than 4,096 UTF-16 units. */
   constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(shorten(message), options);
     this.name = new.target.name;
   }
+}
+
+function shorten(message: string): string {
+  const left = message.length - SHOWN_AT_BEGIN - SHOWN_AT_END;
+  if (left <= 0) return message;
+  const begin = message.slice(0, SHOWN_AT_BEGIN);
+  return `${begin}... (${left} characters) ...${message.slice(-SHOWN_AT_END)}`;
 }
 
 /** A request that can never be served as it is written. The client must change it. */
@@ -63,8 +75,10 @@ export class CheckpointError extends EngineError {
   /** Tensor or config field to blame, when there is one. */
   readonly tensor: string | undefined;
 
+  /** @param problem Names of a file may hold anything: its control characters become spaces. */
   constructor(file: string, problem: string, tensor?: string, options?: ErrorOptions) {
-    super(`Cannot load ${file}${tensor === undefined ? "" : ` (${tensor})`}: ${problem}`, options);
+    const place = `${file}${tensor === undefined ? "" : ` (${tensor})`}`;
+    super(`Cannot load ${place}: ${problem}`.replace(/\p{Cc}+/gu, " "), options);
     this.file = file;
     this.tensor = tensor;
   }

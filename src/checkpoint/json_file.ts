@@ -5,6 +5,7 @@
  */
 
 import { CheckpointError } from "../errors.ts";
+import { jsonExcess } from "./json_limits.ts";
 import type { WeightSource } from "./source.ts";
 
 /** Room for the largest vocabulary and the longest list of tensors, not for weights. */
@@ -57,7 +58,7 @@ export async function readOptionalBytes(
 /**
  * A JSON file's value.
  *
- * @throws {CheckpointError} when it is missing or not JSON.
+ * @throws {CheckpointError} when it is missing, not JSON, or beyond the limits of `jsonExcess`.
  */
 export async function readJson(source: WeightSource, file: string): Promise<unknown> {
   return parseJson(file, await readText(source, file));
@@ -70,6 +71,8 @@ export async function readOptionalJson(source: WeightSource, file: string): Prom
 }
 
 function parseJson(file: string, text: string): unknown {
+  const excess = jsonExcess(text);
+  if (excess !== undefined) throw new CheckpointError(file, excess);
   try {
     return JSON.parse(text);
   } catch (cause) {

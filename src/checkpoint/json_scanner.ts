@@ -20,6 +20,11 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 const END = -1;
 
+/** Keys of one object: the largest models have some hundred thousand tensors. */
+const MAX_KEYS = 2 ** 20;
+/** Numbers of one list: no tensor has as many dimensions. */
+const MAX_NUMBERS = 64;
+
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export class JsonScanner {
@@ -31,7 +36,7 @@ export class JsonScanner {
     this.#bytes = bytes;
   }
 
-  /** Reads an object; `onField` must consume the value of the key it gets. */
+  /** Reads an object of at most 2^20 keys; `onField` must consume the value of the key it gets. */
   object(onField: (key: string) => void): void {
     this.#take(OPEN_BRACE);
     if (this.#peek() === CLOSE_BRACE) {
@@ -42,6 +47,7 @@ export class JsonScanner {
     do {
       const key = this.string();
       if (seen.has(key)) throw new SyntaxError(`key ${JSON.stringify(key)} occurs twice`);
+      if (seen.size === MAX_KEYS) throw new SyntaxError(`an object has more than ${MAX_KEYS} keys`);
       seen.add(key);
       this.#take(COLON);
       onField(key);
@@ -61,7 +67,7 @@ export class JsonScanner {
     return JSON.parse(text) as string;
   }
 
-  /** An array of whole numbers that are not negative and exact in a double. */
+  /** An array of at most 64 whole numbers that are not negative and exact in a double. */
   naturals(): number[] {
     this.#take(OPEN_BRACKET);
     const values: number[] = [];
@@ -69,8 +75,12 @@ export class JsonScanner {
       this.#at++;
       return values;
     }
-    do values.push(this.#natural());
-    while (this.#more(CLOSE_BRACKET));
+    do {
+      if (values.length === MAX_NUMBERS) {
+        throw new SyntaxError(`a list has more than ${MAX_NUMBERS} numbers at byte ${this.#at}`);
+      }
+      values.push(this.#natural());
+    } while (this.#more(CLOSE_BRACKET));
     return values;
   }
 

@@ -13,6 +13,7 @@ import type { Communicator } from "../parallel/communicator.ts";
 import { readEither } from "./config/either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./config/expert_limits.ts";
 import type { GqaConfig } from "./config/gqa_config.ts";
+import { readSize } from "./config/size_limits.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
 import type { ModelArchitecture } from "./model.ts";
 
@@ -62,7 +63,7 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
     ...SOFTMAX_ROUTER,
     routed,
     perToken,
-    intermediate: config.integer("intermediate_size", { min: 1 }),
+    intermediate: readSize(config, "intermediate_size"),
     // A softmax over the chosen logits is one over all of them, divided by the sum of the chosen.
     normalize: true,
     router: { name: "router", bias: true },

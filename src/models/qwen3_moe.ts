@@ -9,6 +9,7 @@ import type { ConfigReader } from "../checkpoint/config.ts";
 import { readEither } from "./config/either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./config/expert_limits.ts";
 import type { GqaConfig } from "./config/gqa_config.ts";
+import { readSize } from "./config/size_limits.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
 
 export const qwen3Moe = gqaArchitecture({
@@ -38,7 +39,7 @@ function readExperts(config: ConfigReader): GqaConfig["experts"] {
       min: 1,
       max: Math.min(MAX_EXPERTS_PER_TOKEN, routed),
     }),
-    intermediate: config.integer("moe_intermediate_size", { min: 1 }),
+    intermediate: readSize(config, "moe_intermediate_size"),
     normalize: config.boolean("norm_topk_prob", { fallback: false }),
     isSparse: (layer) => !dense.has(layer) && (layer + 1) % period === 0,
   };

@@ -16,6 +16,7 @@ import { type ChatMessage, type ChatToolCall, newRequestId } from "../generation
 import { completeTool } from "./chat_tools.ts";
 import { detectFamily, type ModelFamily } from "./families.ts";
 import { JinjaTemplate, TemplateLimit, TemplateRefusal } from "./jinja.ts";
+import { checkTemplateSource } from "./limits/template_limits.ts";
 import {
   type CallForm,
   callForms,
@@ -63,17 +64,20 @@ export class ChatTemplate {
 
   /**
    * @param tokens Become variables of the template: `bos_token` and so on.
-   * @throws {CheckpointError} when the source does not parse.
+   * @throws {CheckpointError} when the source does not parse, or would take long to.
    */
   constructor(source: string, tokens: RoleTokens, options: ChatTemplateOptions = {}) {
     const { file = "chat_template.jinja", now = () => new Date() } = options;
     this.#tokens = tokens;
     this.#family = options.family ?? detectFamily({ template: source });
     this.#now = now;
+    checkTemplateSource(file, source);
     try {
       this.#template = new JinjaTemplate(source, options.maxStatements);
     } catch (error) {
-      const problem = `the chat template does not parse (${(error as Error).message})`;
+      // The parser calls itself for each level.
+      const reason = error instanceof RangeError ? "it nests too deep" : (error as Error).message;
+      const problem = `the chat template does not parse (${reason})`;
       throw new CheckpointError(file, problem, undefined, { cause: error });
     }
   }
@@ -131,7 +135,8 @@ export class ChatTemplate {
       }
     }
     const cause = failures.find((error) => error instanceof TemplateRefusal) ?? failures.at(-1);
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const text = cause instanceof Error ? cause.message : String(cause);
+    const reason = cause instanceof RangeError ? `it goes too deep (${text})` : text;
     throw new InvalidRequestError(`Cannot render the chat template: ${reason}`, "messages", {
       cause,
     });

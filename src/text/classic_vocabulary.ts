@@ -47,20 +47,20 @@ const GPT2: TokenizerClass = {
   roles: { bos_token: "<|endoftext|>", eos_token: "<|endoftext|>", unk_token: "<|endoftext|>" },
 };
 
-const CLASSES: Readonly<Record<string, TokenizerClass>> = {
-  Qwen2Tokenizer: QWEN2,
-  Qwen2TokenizerFast: QWEN2,
-  GPT2Tokenizer: GPT2,
-  GPT2TokenizerFast: GPT2,
-};
+const CLASSES: ReadonlyMap<unknown, TokenizerClass> = new Map([
+  ["Qwen2Tokenizer", QWEN2],
+  ["Qwen2TokenizerFast", QWEN2],
+  ["GPT2Tokenizer", GPT2],
+  ["GPT2TokenizerFast", GPT2],
+]);
 
 /** @throws {CheckpointError} when a file is malformed or the class is not known. */
 export function readClassicTokenizer(files: ClassicFiles): ClassicTokenizer {
   const config = isRecord(files.tokenizerConfig) ? files.tokenizerConfig : {};
   const name = config.tokenizer_class;
-  const kind = typeof name === "string" ? CLASSES[name] : undefined;
+  const kind = CLASSES.get(name);
   if (kind === undefined) {
-    const problem = `without a tokenizer.json the tokenizer_class must be one of ${Object.keys(CLASSES).join(", ")}, it is ${JSON.stringify(name) ?? "absent"}`;
+    const problem = `without a tokenizer.json the tokenizer_class must be one of ${[...CLASSES.keys()].join(", ")}, it is ${JSON.stringify(name) ?? "absent"}`;
     throw new CheckpointError("tokenizer_config.json", problem, "tokenizer_class");
   }
   const { split, normalizer } = kind;

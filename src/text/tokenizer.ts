@@ -11,6 +11,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { CheckpointError, InvalidRequestError } from "../errors.ts";
 import { Detokenizer } from "./detokenizer.ts";
+import { checkAddedLimits, checkTokenizerLimits } from "./limits/tokenizer_limits.ts";
 import { spellOutCut } from "./split_pattern.ts";
 import {
   type AddedToken,
@@ -30,6 +31,8 @@ import {
 
 const FILE = "tokenizer.json";
 const CONFIG_FILE = "tokenizer_config.json";
+/** Short enough for any pattern. */
+const TRIAL = "a b";
 
 /** The way from text to tokens. */
 export interface Encoder {
@@ -129,9 +132,11 @@ export function createTokenizer(tokenizerJson: unknown, tokenizerConfig?: unknow
 /** The same, to be prepared before it encodes: reads the vocabulary and runs no pattern of the files. */
 export function readTokenizer(tokenizerJson: unknown, tokenizerConfig?: unknown): Tokenizer {
   if (!isRecord(tokenizerJson)) throw new CheckpointError(FILE, "it is not a JSON object");
+  checkTokenizerLimits(tokenizerJson);
   const config = readTokenizerConfig(tokenizerConfig);
   const pieces = readPieces(tokenizerJson);
   const added = collectAddedTokens(tokenizerJson, config, pieces);
+  checkAddedLimits(added);
   const encoding = pieceEncoding(tokenizerJson);
   const vocabulary = new Vocabulary(pieceBytes(pieces, encoding), added);
 
@@ -227,7 +232,7 @@ function createLibraryTokenizer(
     throw new CheckpointError(FILE, "it is not a list", "model.merges");
   }
   try {
-    return new HuggingFaceTokenizer(
+    const library = new HuggingFaceTokenizer(
       {
         normalizer: null,
         post_processor: null,
@@ -246,6 +251,9 @@ function createLibraryTokenizer(
       },
       config.roles,
     );
+    // Some fields are only read when there is a text, and patterns only compiled then.
+    library.encode(TRIAL, { add_special_tokens: true });
+    return library;
   } catch (error) {
     throw new CheckpointError(FILE, (error as Error).message, undefined, { cause: error });
   }
@@ -260,7 +268,7 @@ function refuseMissingBytes(text: string, missing: ReadonlySet<number>): void {
 }
 
 function encodeWith(library: HuggingFaceTokenizer, text: string): number[] {
-  const { ids, tokens } = library.encode(text, { add_special_tokens: false });
+  const { ids, tokens } = encodePieces(library, text);
   // Typed as numbers, but undefined for a piece without an id.
   const missing = (ids as (number | undefined)[]).indexOf(undefined);
   if (missing >= 0) {
@@ -269,6 +277,16 @@ function encodeWith(library: HuggingFaceTokenizer, text: string): number[] {
     );
   }
   return ids;
+}
+
+/** The library fails in ways of its own, at patterns that grow too large and texts too long for it. */
+function encodePieces(library: HuggingFaceTokenizer, text: string) {
+  try {
+    return library.encode(text, { add_special_tokens: false });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new InvalidRequestError(`Cannot encode the text: ${reason}`, undefined, { cause: error });
+  }
 }
 
 /** What the tokenizer's own template would do, for a configuration that does not say. */

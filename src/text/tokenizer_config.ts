@@ -8,6 +8,7 @@
  */
 
 import { CheckpointError, UnsupportedError } from "../errors.ts";
+import { checkTemplateCount } from "./limits/template_limits.ts";
 
 const FILE = "tokenizer_config.json";
 
@@ -167,6 +168,7 @@ function readChatTemplate(value: unknown): string | NamedTemplate[] | undefined 
   if (entries === undefined) {
     throw new CheckpointError(FILE, "it is neither text nor a list", "chat_template");
   }
+  checkTemplateCount(FILE, entries.length);
   return entries.map((entry: unknown) => {
     if (!isRecord(entry) || typeof entry.name !== "string" || typeof entry.template !== "string") {
       throw new CheckpointError(FILE, "an entry lacks its name or template", "chat_template");

@@ -13,6 +13,10 @@ import { type AddedToken, isRecord, MAX_TOKEN_ID } from "./tokenizer_config.ts";
 
 const FILE = "tokenizer.json";
 
+/** Ids that no token has, in any vocabulary and for each token of a large one. */
+const MAX_HOLES = 2 ** 18;
+const HOLES_PER_TOKEN = 4;
+
 /** How a vocabulary writes bytes as text. */
 export type PieceEncoding =
   /** Every byte is one printable character, as GPT-2 does. */
@@ -32,23 +36,23 @@ export class Vocabulary {
   readonly #added: ReadonlyMap<string, number>;
   readonly #special: ReadonlySet<number>;
 
-  /** @param added Win over `pieces` of the same id. */
+  /**
+   * @param added Win over `pieces` of the same id.
+   * @throws {CheckpointError} when an id is far beyond what so many tokens need.
+   */
   constructor(pieces: Iterable<TokenBytes>, added: readonly AddedToken[]) {
     const encoder = new TextEncoder();
-    const table: (Uint8Array | undefined)[] = [];
-    for (const [id, bytes] of pieces) table[id] = bytes;
-    for (const { id, content } of added) table[id] = encoder.encode(content);
+    const table = new Map<number, Uint8Array>();
+    for (const [id, bytes] of pieces) table.set(id, bytes);
+    for (const { id, content } of added) table.set(id, encoder.encode(content));
 
-    this.size = table.length;
+    this.size = sizeOf(table);
     this.#starts = new Uint32Array(this.size + 1);
     for (let id = 0; id < this.size; id++) {
-      this.#starts[id + 1] = this.#starts[id]! + (table[id]?.length ?? 0);
+      this.#starts[id + 1] = this.#starts[id]! + (table.get(id)?.length ?? 0);
     }
     this.#bytes = new Uint8Array(this.#starts[this.size]!);
-    for (let id = 0; id < this.size; id++) {
-      const bytes = table[id];
-      if (bytes !== undefined) this.#bytes.set(bytes, this.#starts[id]!);
-    }
+    for (const [id, bytes] of table) this.#bytes.set(bytes, this.#starts[id]!);
     this.#added = new Map(added.map(({ content, id }) => [content, id]));
     this.#special = new Set(added.filter(({ special }) => special).map(({ id }) => id));
   }
@@ -75,6 +79,14 @@ export class Vocabulary {
   text(id: number): string {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.bytes(id));
   }
+}
+
+/** Largest id + 1, where the ids without a token are not more than vocabularies leave. */
+function sizeOf(table: ReadonlyMap<number, unknown>): number {
+  let size = 0;
+  for (const id of table.keys()) size = Math.max(size, id + 1);
+  if (size <= MAX_HOLES + HOLES_PER_TOKEN * table.size) return size;
+  throw new CheckpointError(FILE, `token id ${size - 1} is too large for ${table.size} tokens`);
 }
 
 /**

@@ -75,6 +75,13 @@ describe("readSafetensorsHeader refuses", () => {
     tensor: string,
     say: string,
   ][] = [
+    [
+      "more dimensions than there are",
+      `{"a":{"dtype":"F32","shape":[${"1,".repeat(64)}1],"data_offsets":[0,4]}}`,
+      4,
+      "a",
+      "a list has more than 64 numbers",
+    ],
     ["no field dtype", '{"a":{"shape":[2],"data_offsets":[0,8]}}', 8, "a", 'no "dtype"'],
     ["no field shape", '{"a":{"dtype":"F32","data_offsets":[0,8]}}', 8, "a", 'no "shape"'],
     ["no offsets", '{"a":{"dtype":"F32","shape":[2]}}', 8, "a", 'no "data_offsets"'],

@@ -145,6 +145,7 @@ describe("createTokenizer, malformed files", () => {
     ["a negative id", withModel({ vocab: { a: -1 } }), /piece "a" has id -1/],
     ["an absurd id", withModel({ vocab: { a: 1e12 } }), /piece "a" has id 1000000000000/],
     ["an id twice", withModel({ vocab: { a: 1, b: 1 } }), /"a" and "b" share id 1/],
+    ["an id far off", withModel({ vocab: { a: 2 ** 24 - 1 } }), /id 16777215 is too large/],
     ["no merges", withModel({ merges: undefined }), /tokenizer\.json \(model\.merges\)/],
     ["an unknown model", withModel({ type: "Oracle", vocab: [] }), /tokenizer\.json/],
     ["added tokens of no list", { ...json, added_tokens: {} }, /added_tokens/],

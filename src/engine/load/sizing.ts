@@ -16,6 +16,7 @@ import { UnsupportedError } from "../../errors.ts";
 import { DeviceMemory } from "../../gpu/memory.ts";
 import { MatrixFormats, type TensorFacts } from "../../layers/weights/matrix_format.ts";
 import type { AttentionFacts, Model, ModelDefinition } from "../../models/model.ts";
+import { ListedModules } from "./listed_modules.ts";
 import { MIN_CONTEXT } from "./memory_budget.ts";
 
 /** Forms in which weights of one shape are published. */
@@ -137,14 +138,14 @@ export function configFormats(
 ): MatrixFormats {
   const { plain, uploadTo } = options;
   const codes = codeDtype(quantization);
-  const listed = quantization.method === "none" ? [] : quantization.unconverted;
+  const listed = new ListedModules(quantization.method === "none" ? [] : quantization.unconverted);
   return new MatrixFormats({
     quantization,
     uploadTo,
     tensor: (name): TensorFacts | undefined => {
       const isPacked = codes === "I32";
       const isCode = name.endsWith(isPacked ? ".qweight" : ".weight");
-      if (codes !== undefined && isCode && isProjection(name) && !isListed(listed, name)) {
+      if (codes !== undefined && isCode && isProjection(name) && !listed.has(name)) {
         return { dtype: codes, shape: [] };
       }
       if (name.endsWith(".qweight")) return undefined;
@@ -172,25 +173,6 @@ function codeDtype({ method }: Quantization): Dtype | undefined {
 
 function isProjection(name: string): boolean {
   return /_proj(_with_mqa)?\.\w+$/.test(name);
-}
-
-/** @param listed Modules, parts of their names, or patterns after "re:". */
-function isListed(listed: readonly string[], tensor: string): boolean {
-  const module = tensor.slice(0, tensor.lastIndexOf("."));
-  return listed.some((entry) =>
-    entry.startsWith("re:")
-      ? matches(entry.slice(3), module)
-      : `.${module}.`.includes(`.${entry}.`),
-  );
-}
-
-function matches(pattern: string, module: string): boolean {
-  try {
-    return new RegExp(`^(?:${pattern})`).test(module);
-  } catch {
-    // Written for another language's patterns: such a list is for people to read.
-    return false;
-  }
 }
 
 export interface FitRequest {

@@ -8,7 +8,8 @@ import type { ConfigReader } from "../../checkpoint/config.ts";
 import { UnsupportedError } from "../../errors.ts";
 import type { YarnScaling } from "../../layers/attention/rope_scaling.ts";
 import { MAX_EXPERT_GROUPS, MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN } from "./expert_limits.ts";
-import { readRopeSection } from "./rope_config.ts";
+import { positive, readRopeSection } from "./rope_config.ts";
+import { checkExperts, readLayers, readPositions, readSize } from "./size_limits.ts";
 
 export interface DeepseekConfig {
   readonly hiddenSize: number;
@@ -86,7 +87,7 @@ export function readDeepseekConfig(
   config: ConfigReader,
   generation: keyof typeof ROUTER_DEFAULTS,
 ): DeepseekConfig {
-  const size = (field: string) => config.integer(field, { min: 1 });
+  const size = (field: string) => readSize(config, field);
   const vectors = (field: string) => {
     const elements = size(field);
     if (elements % VECTOR === 0) return elements;
@@ -120,8 +121,8 @@ export function readDeepseekConfig(
   const parsed: DeepseekConfig = {
     hiddenSize: config.integer("hidden_size", { min: 1, max: LIMITS.hiddenSize }),
     vocabularySize: size("vocab_size"),
-    layers: size("num_hidden_layers"),
-    contextLength: config.integer("max_position_embeddings", { min: 1 }),
+    layers: readLayers(config),
+    contextLength: readPositions(config),
     normEps: config.number("rms_norm_eps", { min: 0, fallback: 1e-6 }),
     heads,
     queryLatent: config.integer("q_lora_rank", {
@@ -138,6 +139,8 @@ export function readDeepseekConfig(
     experts: readExperts(config, generation),
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
   };
+  const { layers, experts } = parsed;
+  if (experts !== undefined) checkExperts(config, { layers, routed: experts.routed });
   config.finish({
     ignored: ["num_nextn_predict_layers", "quantization_config"],
   });
@@ -152,9 +155,9 @@ function readDeepseekRope(config: ConfigReader): Pick<DeepseekConfig, "ropeTheta
   const yarn: YarnScaling = {
     type,
     factor: section.number("factor", { min: 1 }),
-    originalMaxPosition: section.integer("original_max_position_embeddings", { min: 1 }),
-    betaFast: section.number("beta_fast", { fallback: 32 }),
-    betaSlow: section.number("beta_slow", { fallback: 1 }),
+    originalMaxPosition: section.integer("original_max_position_embeddings", { min: 2 }),
+    betaFast: positive(section, "beta_fast", { fallback: 32 }),
+    betaSlow: positive(section, "beta_slow", { fallback: 1 }),
     mscale: section.number("mscale", { fallback: 1 }),
     mscaleAllDim: section.number("mscale_all_dim", { fallback: 0 }),
   };
@@ -176,8 +179,12 @@ function readExperts(
     fallback: defaults.perToken,
   });
   const numbers = {
-    shared: config.integer("n_shared_experts", { min: 0, fallback: 0 }),
-    intermediate: config.integer("moe_intermediate_size", { min: 1, fallback: 1 }),
+    shared: config.integer("n_shared_experts", {
+      min: 0,
+      max: MAX_EXPERTS_PER_TOKEN,
+      fallback: 0,
+    }),
+    intermediate: readSize(config, "moe_intermediate_size", { fallback: 1 }),
     firstLayer: config.integer("first_k_dense_replace", { min: 0, fallback: 0 }),
     layerPeriod: config.integer("moe_layer_freq", { min: 1, fallback: 1 }),
   };

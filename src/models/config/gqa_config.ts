@@ -7,6 +7,7 @@ import type { ConfigReader } from "../../checkpoint/config.ts";
 import { UnsupportedError } from "../../errors.ts";
 import type { MoeShape } from "../../layers/moe/moe_scratch.ts";
 import { type RopeConfig, readRope } from "./rope_config.ts";
+import { checkExperts, MAX_POSITIONS, readLayers, readPositions, readSize } from "./size_limits.ts";
 
 export interface GqaConfig {
   readonly architecture: string;
@@ -69,7 +70,7 @@ const MAX_HIDDEN = 16384;
 /** @throws {CheckpointError | UnsupportedError} naming the field. */
 export function readGqaConfig(config: ConfigReader, family: GqaFamily): GqaConfig {
   const { defaults = {}, headNorms = false, sinks = false, projectionBias = false } = family;
-  const size = (field: string) => config.integer(field, { min: 1 });
+  const size = (field: string) => readSize(config, field);
   config.only("hidden_act", ["silu"]);
   const hiddenSize = config.integer("hidden_size", { min: 1, max: MAX_HIDDEN });
   const heads = size("num_attention_heads");
@@ -84,8 +85,14 @@ export function readGqaConfig(config: ConfigReader, family: GqaFamily): GqaConfi
     fallback: defaults.headDim ?? hiddenSize / heads,
   });
   requireVectors(config, "head_dim", headDim);
-  const layers = size("num_hidden_layers");
-  const maxPosition = size("max_position_embeddings");
+  if (headDim > GQA_MAX_HEAD) {
+    const problem = `hidden_size / num_attention_heads makes it ${headDim}`;
+    throw config.error("head_dim", `${problem}, it must be at most ${GQA_MAX_HEAD}`);
+  }
+  const layers = readLayers(config);
+  const experts = family.experts?.(config);
+  if (experts !== undefined) checkExperts(config, { layers, routed: experts.routed });
+  const maxPosition = readPositions(config);
   const rope = readRope(config, {
     headDim,
     maxPosition,
@@ -114,7 +121,7 @@ export function readGqaConfig(config: ConfigReader, family: GqaFamily): GqaConfi
     },
     windows: readWindows(config, family, layers),
     intermediate: family.expertsOnly ? 1 : size("intermediate_size"),
-    experts: family.experts?.(config),
+    experts,
     tiedEmbeddings: config.boolean("tie_word_embeddings", {
       fallback: defaults.tiedEmbeddings ?? false,
     }),
@@ -136,7 +143,7 @@ function readWindows(
   layers: number,
 ): (number | undefined)[] {
   const fallback = config.isNull("sliding_window") ? undefined : defaults?.slidingWindow;
-  const window = config.integer("sliding_window", { min: 1, fallback });
+  const window = config.integer("sliding_window", { min: 1, max: MAX_POSITIONS, fallback });
   const types = config.strings("layer_types", { fallback: undefined });
   if (types !== undefined) {
     if (types.length !== layers) {

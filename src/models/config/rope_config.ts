@@ -9,6 +9,7 @@
 
 import type { ConfigReader, FieldOptions } from "../../checkpoint/config.ts";
 import type { LongScaling, RopeScaling, YarnScaling } from "../../layers/attention/rope_scaling.ts";
+import { checkPositions } from "./size_limits.ts";
 
 export interface RopeConfig {
   readonly theta: number;
@@ -73,6 +74,7 @@ export function readRope(config: ConfigReader, options: ReadRopeOptions): RopeCo
       const originalMaxPosition = originalOr(maxPosition);
       // Without the length before the extension, max_position_embeddings is that length.
       const contextLength = isStretched ? maxPosition : Math.floor(maxPosition * factor);
+      checkPositions(section, contextLength);
       if (type === "linear") return { ...common, contextLength, scaling: { type, factor } };
       if (dim < 4) throw config.error("head_dim", "a dynamic rope needs two pairs");
       return { ...common, contextLength, scaling: { type, factor, originalMaxPosition } };
@@ -81,6 +83,7 @@ export function readRope(config: ConfigReader, options: ReadRopeOptions): RopeCo
       const originalMaxPosition = originalOr(maxPosition);
       const factor = factorOr(Math.max(maxPosition / originalMaxPosition, 1));
       const contextLength = Math.max(maxPosition, Math.floor(originalMaxPosition * factor));
+      checkPositions(section, contextLength);
       const scaling = readYarn(section, { factor, originalMaxPosition });
       return { ...common, contextLength, scaling };
     }
@@ -194,7 +197,8 @@ function readLong(
   };
 }
 
-function positive<F = never>(
+/** A number above 0. */
+export function positive<F = never>(
   section: ConfigReader,
   field: string,
   options: FieldOptions<F> = {},

@@ -176,6 +176,8 @@ describe("loadText, other formats of a tokenizer", () => {
     await expect(load(other)).rejects.toThrow(
       /^Cannot load tokenizer_config\.json \(tokenizer_class\): without a tokenizer\.json .* it is "OtherTokenizer"$/,
     );
+    const inherited = { ...classic, "tokenizer_config.json": { tokenizer_class: "constructor" } };
+    await expect(load(inherited)).rejects.toThrow(/one of .* it is "constructor"$/);
     await expect(load({ ...classic, "merges.txt": "a b c\n" })).rejects.toThrow(
       'Cannot load merges.txt: "a b c" is not two pieces',
     );
