@@ -67,8 +67,8 @@ export async function loadWithoutGpu(
   }
   if (changed.some((name) => !OF_WEIGHTS_ALONE.test(name))) {
     const text = attempt("text", async () => {
-      const { tokenizer, chat } = await loadText(source);
-      const prompt = chat.render({ messages: MESSAGES, addGenerationPrompt: true });
+      const { tokenizer, createChat } = await loadText(source);
+      const prompt = createChat().render({ messages: MESSAGES, addGenerationPrompt: true });
       tokenizer.decode(tokenizer.encodePrompt(prompt));
     });
     outcomes.push(await text);

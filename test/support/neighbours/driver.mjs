@@ -136,7 +136,7 @@ async function run({ connections, atOnce, chat, chats }) {
   })();
   await Promise.all([harming, good]);
   await Promise.all([...staying, checking]);
-  // The last one: nobody harms any more.
+  // The last one: no client harms any more.
   const after = await ask("POST", chat.path, chat.body);
   return { answers, seconds, after, health, statuses, samples };
 }

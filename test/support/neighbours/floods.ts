@@ -122,7 +122,7 @@ export const FLOODS: readonly Kind[] = [
   {
     name: "floods of /abort_request",
     isLong: true,
-    connections: many(200, (i) => post("/abort_request", { rid: `nobody ${i}` })),
+    connections: many(200, (i) => post("/abort_request", { rid: `absent ${i}` })),
   },
   {
     name: "floods of /health_generate",

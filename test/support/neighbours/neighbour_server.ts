@@ -36,7 +36,7 @@ export interface Leftovers {
 export class NeighbourServer {
   readonly engine: Engine;
   readonly server: RunningServer;
-  /** Errors that were nobody's fault but the server's. */
+  /** Errors that were the server's own fault. */
   readonly errors: readonly unknown[];
   readonly #sessions: { open: number };
   readonly #workers: readonly BuiltWorker[];

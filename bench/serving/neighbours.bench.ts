@@ -6,17 +6,17 @@
  */
 import { performance } from "node:perf_hooks";
 import { expect, test } from "vitest";
-import { KINDS } from "../test/support/neighbours/kinds.ts";
-import { NeighbourServer } from "../test/support/neighbours/neighbour_server.ts";
+import { KINDS } from "../../test/support/neighbours/kinds.ts";
+import { NeighbourServer } from "../../test/support/neighbours/neighbour_server.ts";
 import {
   type Kind,
   Neighbours,
   type Report,
   toldBy,
-} from "../test/support/neighbours/neighbours.ts";
-import { watchThread } from "../test/support/neighbours/thread_time.ts";
-import { until } from "../test/support/until.ts";
-import { table } from "./support/table.ts";
+} from "../../test/support/neighbours/neighbours.ts";
+import { watchThread } from "../../test/support/neighbours/thread_time.ts";
+import { until } from "../../test/support/until.ts";
+import { table } from "../support/table.ts";
 
 const TOKENS = 64;
 /** Chats of the good client beside each kind, at least. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CheckpointError, InvalidRequestError } from "../src/errors.ts";
+import { CheckpointError, InvalidRequestError } from "../../src/errors.ts";
 
 test("a message shows both ends of what it quotes, whatever its length", () => {
   const { message } = new InvalidRequestError(`Cannot take ${"x".repeat(1e6)}: it is long`);
