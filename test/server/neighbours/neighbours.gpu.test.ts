@@ -82,7 +82,7 @@ class Campaign {
   }
 }
 
-describe.skipIf(smallestCaseOnly)("a good client of the embedded model", () => {
+describe.skipIf(!fullTest || smallestCaseOnly)("a good client of the embedded model", () => {
   const unsent = unsentDevice(device);
   let campaign: Campaign;
 
