@@ -41,7 +41,7 @@ export async function readJsonBody(
   const sent = await readBytes(request, limits);
   // Nothing is nothing, however it is said to be compressed.
   const isPlain = format === undefined || sent.length === 0;
-  const bytes = isPlain ? sent : await decode(sent, format, limits);
+  const bytes = isPlain ? sent : await decode(sent, format, { ...limits, signal: request.signal });
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
   return parse(bytes, request.signal, limits.share);
@@ -112,7 +112,8 @@ async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Arr
   if (declared > 0) share?.check(WHILE_READ * declared);
   if (request.body === null) return new Uint8Array(0);
   const hold = (length: number) => share?.hold(WHILE_READ * length);
-  return readAll(request.body, { maxBytes, hold }, (cause) => {
+  const { signal } = request;
+  return readAll(request.body, { maxBytes, hold, signal }, (cause) => {
     if (request.signal.aborted) throw clientLeft();
     throw malformed("it ended early", cause);
   });
@@ -126,10 +127,10 @@ function clientLeft(): DOMException {
 function decode(
   bytes: Uint8Array,
   format: CompressionFormat,
-  { maxBytes, share }: BodyLimits,
+  { maxBytes, share, signal }: BodyLimits & Pick<ReadLimits, "signal">,
 ): Promise<Uint8Array> {
   const hold = (length: number) => share?.hold(bytes.length + WHILE_READ * length);
-  return readAll(decoded(bytes, format), { maxBytes, hold }, (cause) => {
+  return readAll(decoded(bytes, format), { maxBytes, hold, signal }, (cause) => {
     throw malformed(`it is not ${format}, as its Content-Encoding says`, cause);
   });
 }
@@ -138,12 +139,14 @@ interface ReadLimits {
   readonly maxBytes: number;
   /** Told how many bytes are here; it throws when there is no room for them. */
   readonly hold: (length: number) => void;
+  /** Of the client. */
+  readonly signal: AbortSignal;
 }
 
 /** @param onFailure Throws what is to be said of a stream that fails. */
 async function readAll(
   stream: ReadableStream<Uint8Array>,
-  { maxBytes, hold }: ReadLimits,
+  { maxBytes, hold, signal }: ReadLimits,
   onFailure: (cause: unknown) => never,
 ): Promise<Uint8Array> {
   const reader = stream.getReader();
@@ -163,16 +166,28 @@ async function readAll(
     }
     pieces.push(value);
   }
-  return concatenate(pieces, length);
+  return concatenate(pieces, length, signal);
 }
 
-function concatenate(pieces: readonly Uint8Array[], length: number): Uint8Array {
+/** Bytes that are copied before others have their turn: a millisecond or two, in memory not used yet. */
+const COPIED_AT_ONCE = 2 ** 20;
+
+async function concatenate(
+  pieces: readonly Uint8Array[],
+  length: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   if (pieces.length === 1) return pieces[0]!;
   const bytes = new Uint8Array(length);
   let offset = 0;
+  let pauseAt = COPIED_AT_ONCE;
   for (const piece of pieces) {
     bytes.set(piece, offset);
     offset += piece.length;
+    if (offset < pauseAt) continue;
+    pauseAt = offset + COPIED_AT_ONCE;
+    await othersTurn();
+    if (signal.aborted) throw clientLeft();
   }
   return bytes;
 }

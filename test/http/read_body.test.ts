@@ -74,6 +74,25 @@ describe("readJsonBody", () => {
     expect(sent()).toBeLessThanOrEqual(1);
   });
 
+  test("other work has its turns while a large body is put together", async () => {
+    const MIB = 2 ** 20;
+    let left = (8 * MIB) / 2 ** 16;
+    const body = new ReadableStream({
+      pull(controller) {
+        // Refused at its first byte, so that no turn is that of the parser.
+        if (left-- > 0) controller.enqueue(new Uint8Array(2 ** 16).fill(0x5d));
+        else controller.close();
+      },
+    });
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns++;
+    });
+    await expect(readJsonBody(request(body), { maxBytes: 8 * MIB })).rejects.toThrow(/bracket/);
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(4);
+  });
+
   test("refuses a body that breaks off", async () => {
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("reset")) });
     await expect(readJsonBody(request(body), { maxBytes: 10 })).rejects.toThrow("it ended early");
