@@ -73,7 +73,8 @@ class Campaign {
     expect(await engine.flushCache()).toBe(true);
     expect(engine.status()).toMatchObject({ healthy: true, recoveries: 0, cachedTokens: 0 });
     expect(errors).toEqual([]);
-    expect((await heldBytes()) - this.#bytes).toBeLessThan(HEAP_BYTES);
+    // Buffers that the collector found nothing to point to go one round later.
+    await until(async () => expect((await heldBytes()) - this.#bytes).toBeLessThan(HEAP_BYTES));
   }
 
   async close(): Promise<void> {
@@ -82,7 +83,7 @@ class Campaign {
   }
 }
 
-describe.skipIf(!fullTest || smallestCaseOnly)("a good client of the embedded model", () => {
+describe.skipIf(smallestCaseOnly)("a good client of the embedded model", () => {
   const unsent = unsentDevice(device);
   let campaign: Campaign;
 

@@ -68,6 +68,7 @@ export async function loadWithoutGpu(
   if (changed.some((name) => !OF_WEIGHTS_ALONE.test(name))) {
     const text = attempt("text", async () => {
       const { tokenizer, createChat } = await loadText(source);
+      tokenizer.prepare();
       const prompt = createChat().render({ messages: MESSAGES, addGenerationPrompt: true });
       tokenizer.decode(tokenizer.encodePrompt(prompt));
     });

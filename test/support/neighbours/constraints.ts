@@ -86,12 +86,12 @@ export const CONSTRAINTS: readonly Kind[] = [
       post("/v1/chat/completions", {
         messages: [{ role: "user", content: "a" }],
         max_tokens: 4,
-        guided_choice: many(10_000, (i) => `choice ${i}`),
+        guided_choice: many(2000, (i) => `choice ${i}`),
       }),
       constrained({
         structural_tag: JSON.stringify({
-          structures: many(1000, (i) => ({ begin: `<t${i}>`, schema: {}, end: `</t${i}>` })),
-          triggers: many(1000, (i) => `<t${i}`),
+          structures: many(64, (i) => ({ begin: `<t${i}>`, schema: {}, end: `</t${i}>` })),
+          triggers: many(64, (i) => `<t${i}`),
         }),
       }),
     ],

@@ -6,10 +6,10 @@
 import type { Kind } from "./neighbours.ts";
 import { get, many, post } from "./raw_requests.ts";
 
-const LONG = { max_new_tokens: 1500, ignore_eos: true };
+const LONG = { max_new_tokens: 400, ignore_eos: true };
 const chat = (fields: object, content = "Tell me all you know.") => ({
   messages: [{ role: "user", content }],
-  max_tokens: 1500,
+  max_tokens: 400,
   ignore_eos: true,
   ...fields,
 });
@@ -48,11 +48,11 @@ export const FLOODS: readonly Kind[] = [
   {
     name: "128 choices of a long prompt",
     isLong: true,
-    connections: many(4, () =>
+    connections: many(2, () =>
       post(
         "/generate",
         {
-          text: "word ".repeat(1500),
+          text: "word ".repeat(600),
           sampling_params: { n: 128, max_new_tokens: 2 },
         },
         "leave at the first bytes",

@@ -13,12 +13,15 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import type { GrammarService } from "../../../src/engine/grammar/grammar_service.ts";
 import { RemoteGrammarService } from "../../../src/engine/grammar/remote_grammar_service.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
+import { RemoteTextService } from "../../../src/engine/text/remote_text_service.ts";
+import { readTextFiles } from "../../../src/engine/text/text_files.ts";
 import { ProfileFiles } from "../../../src/node/observe/profile_files.ts";
 import { type RunningServer, serve } from "../../../src/node/serve/http.ts";
 import { grammarThread } from "../../../src/node/worker_grammar_service.ts";
+import { textThread } from "../../../src/node/worker_text_service.ts";
 import { createApp } from "../../../src/server/app.ts";
+import { type BuiltWorker, buildWorker } from "../engines/built_worker.ts";
 import { openEngine } from "../engines/engine.ts";
-import { type BuiltWorker, buildGrammarWorker } from "../engines/grammar_worker.ts";
 
 /** What hostile clients must not leave behind. */
 export interface Leftovers {
@@ -60,12 +63,20 @@ export class NeighbourServer {
   }
 
   static async open(options: Partial<LoadOptions> = {}): Promise<NeighbourServer> {
-    const worker = await buildGrammarWorker();
+    const [grammars, texts] = await Promise.all([
+      buildWorker("grammar_worker"),
+      buildWorker("text_worker"),
+    ]);
     const sessions = { open: 0 };
     const engine = await openEngine({
-      maxRunningRequests: 8,
       grammarService: (model) =>
-        counting(new RemoteGrammarService(model, grammarThread(worker.url)), sessions),
+        counting(new RemoteGrammarService(model, grammarThread(grammars.url)), sessions),
+      textService: async ({ source, options: text }) =>
+        RemoteTextService.open({
+          start: textThread(texts.url),
+          files: await readTextFiles(source),
+          options: text,
+        }),
       ...options,
     });
     const errors: unknown[] = [];
@@ -76,7 +87,10 @@ export class NeighbourServer {
       reportError: (error) => errors.push(error),
     });
     const server = await serve(app, { host: "127.0.0.1", port: 0 });
-    return new NeighbourServer({ engine, server, errors }, { sessions, workers: [worker], folder });
+    return new NeighbourServer(
+      { engine, server, errors },
+      { sessions, workers: [grammars, texts], folder },
+    );
   }
 
   leftovers(): Leftovers {
@@ -128,10 +142,9 @@ const collectGarbage = runInNewContext("gc") as () => void;
 
 /** Bytes of this thread's heap and of buffers outside of it, once what is left over is collected. */
 export async function heldBytes(): Promise<number> {
-  for (let i = 0; i < 3; i++) {
-    collectGarbage();
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return heapUsed + external + arrayBuffers;
+  // What ends with the turn is held until then.
+  await new Promise((resolve) => setImmediate(resolve));
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }

@@ -67,6 +67,7 @@ export const SOCKETS: readonly Kind[] = [
   },
   {
     name: "a chunk for each byte",
+    atOnce: 1,
     connections: many(2, () => {
       const { start, chunk } = chunked("/generate", " ");
       return { send: [start, { ...chunk, times: 10_000 }, { bytes: "0\r\n\r\n" }], ending: "read" };
@@ -85,12 +86,13 @@ export const SOCKETS: readonly Kind[] = [
     name: "bodies of 60 MiB",
     isLong: true,
     connections: many(3, () => {
-      const length = { ...JSON_TYPE, "content-length": String(60 * 2 ** 20) };
+      const lists = ",[]".repeat(2 ** 14);
+      const length = { ...JSON_TYPE, "content-length": String(1280 * lists.length + 4) };
       return {
         send: [
           { bytes: `${head("POST", "/generate", length)}[[]` },
-          { bytes: ",[]".repeat(2 ** 14), times: 1279 },
-          { bytes: ",[]".repeat(2 ** 14 - 1).concat("]    ") },
+          { bytes: lists, times: 1280 },
+          { bytes: "]" },
         ],
         ending: "read",
       };
@@ -109,12 +111,16 @@ export const SOCKETS: readonly Kind[] = [
   },
   {
     name: "pipelined requests",
-    connections: many(4, () => ({
+    connections: many(4, (client) => ({
       send: [
         {
           bytes: Buffer.concat(
             many(25, (i) =>
-              posted("/generate", { ...SHORT, rid: `piped ${i}` }, { connection: "keep-alive" }),
+              posted(
+                "/generate",
+                { ...SHORT, rid: `${client} ${i}` },
+                { connection: "keep-alive" },
+              ),
             ),
           ),
         },

@@ -12,6 +12,8 @@ const TOOL = (i: number) => ({
   type: "function",
   function: { name: `tool_${i}`, description: "d", parameters: { type: "object" } },
 });
+/** As much as parsers take, about. */
+const LONG_TEXT = 260_000;
 const generate = (text: string, sampling: object = {}) => ({
   text,
   sampling_params: { max_new_tokens: 2, ...sampling },
@@ -75,17 +77,25 @@ export const TEXTS: readonly Kind[] = [
         "/generate",
         generate("a", { stop: many(100_000, (i) => `stop ${i}`), max_new_tokens: 8 }),
       ),
+      // As many as there may be.
+      ...many(4, () =>
+        post(
+          "/generate",
+          generate("a", { stop: many(1024, (i) => `aaaaaaaaaa ${i}`), max_new_tokens: 64 }),
+        ),
+      ),
       post("/generate", generate("a", { stop: ["ab".repeat(200_000)], max_new_tokens: 8 })),
       post("/generate", generate("a", { stop_token_ids: many(200_000, (i) => i) })),
     ],
   },
   {
     name: "logit_bias of every token",
-    connections: many(16, () =>
+    connections: many(16, (i) =>
       post(CHAT, {
         messages: [{ role: "user", content: "a" }],
         max_tokens: 16,
-        logit_bias: Object.fromEntries(many(2048, (i) => [String(i), i / 100])),
+        // Every other request has more than it may.
+        logit_bias: Object.fromEntries(many(1024 + (i % 2) * 1000, (at) => [String(at), at / 100])),
       }),
     ),
   },
@@ -106,11 +116,12 @@ export const TEXTS: readonly Kind[] = [
     connections: [
       ...["<tool_call>", "<tool_call>{", "<｜tool▁call▁begin｜>", "[f(a=[", "<"].map((piece) =>
         post("/parse_function_call", {
-          text: piece.repeat(Math.floor(448_000 / piece.length)),
+          text: piece.repeat(Math.floor(LONG_TEXT / piece.length)),
           tools: [TOOL(0)],
           tool_call_parser: "qwen25",
         }),
       ),
+      post("/parse_function_call", { text: "<".repeat(2 * LONG_TEXT), tools: [TOOL(0)] }),
       post("/parse_function_call", {
         text: "[".repeat(100_000),
         tools: [TOOL(0)],
@@ -122,7 +133,7 @@ export const TEXTS: readonly Kind[] = [
     name: "floods of /separate_reasoning",
     connections: many(4, (i) =>
       post("/separate_reasoning", {
-        text: ["<think>", "<", "</think", "<think></think>"][i]!.repeat(60_000),
+        text: ["<think>", "<", "</think", "<think></think>"][i]!.repeat(15_000),
         reasoning_parser: "qwen3",
       }),
     ),
