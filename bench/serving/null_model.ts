@@ -72,6 +72,7 @@ export async function nullServer(
     contextLength,
     maxRows: MAX_ROWS,
     maxLogitRows: count + 1,
+    maxSampledRows: count,
     maxSequences: count,
     communicator: ONE_RANK,
     prefillCapacity: 0,

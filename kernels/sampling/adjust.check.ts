@@ -17,6 +17,10 @@ interface Shape {
 
 /** Biases of every item that has some. */
 const BIASES = 5;
+/** Drafts in front of a row, at most. */
+const DRAFTS = 3;
+/** Entries of a row: its drafts, then its biases. */
+const ENTRIES = DRAFTS + BIASES;
 /** Times that a token may have been generated, in these tests. */
 const MOST = 3;
 
@@ -37,8 +41,9 @@ function adjustmentsOf({ rows }: Shape): Adjustment[] {
       row: r,
       penalties: r % 5 === 1 ? undefined : { ...strengths, slot: (r + 1) % rows },
       mask: r % 5 === 2 ? undefined : (r + 2) % rows,
-      firstBias: r * BIASES,
+      firstBias: r * ENTRIES + DRAFTS,
       biasCount: r % 5 === 3 ? 0 : BIASES,
+      draftCount: r % (DRAFTS + 1),
     });
   }
   return all;
@@ -48,6 +53,11 @@ function adjustmentsOf({ rows }: Shape): Adjustment[] {
 function biasOf({ vocabulary }: Shape, r: number, i: number): readonly [number, number] {
   const token = i % 2 === 0 ? i + r : vocabulary - 1 - i - r;
   return [token, i === 2 ? Number.NEGATIVE_INFINITY : 1.5 * i - 2];
+}
+
+/** Entry `i` of row `r` in front of its biases: tokens from all over, one of them twice. */
+function draftOf({ vocabulary }: Shape, r: number, i: number): number {
+  return (Math.max(i, 1) * 131 + 17 * r) % vocabulary;
 }
 
 export default defineCheck<Shape>({
@@ -104,6 +114,12 @@ export default defineCheck<Shape>({
     },
     { name: "biases are those of the first item", replace: "item.first_bias + i", with: "i" },
     { name: "a bias too few", replace: "i < item.bias_count", with: "i + 1u < item.bias_count" },
+    { name: "drafts are not counted", replace: "u32(biases[d].x == token)", with: "0u" },
+    {
+      name: "one draft is not counted",
+      replace: "var d = item.first_bias - item.draft_count",
+      with: "var d = item.first_bias - item.draft_count + 1u",
+    },
     { name: "the last chunk is left out", replace: "bias.x < end", with: "bias.x < 2048u" },
     { name: "the forbidden value is 0", replace: "value = params.forbidden", with: "value = 0.0" },
   ],
@@ -115,9 +131,14 @@ export default defineCheck<Shape>({
     adjustmentsOf(shape).forEach((one, i) => {
       writeAdjustment(items, i, one);
     });
-    const biases = new DataView(new ArrayBuffer(rows * BIASES * 8));
-    for (let i = 0; i < rows * BIASES; i++) {
-      const [token, value] = biasOf(shape, Math.floor(i / BIASES), i % BIASES);
+    const biases = new DataView(new ArrayBuffer(rows * ENTRIES * 8));
+    for (let i = 0; i < rows * ENTRIES; i++) {
+      const [row, at] = [Math.floor(i / ENTRIES), i % ENTRIES];
+      if (at < DRAFTS) {
+        biases.setUint32(i * 8, draftOf(shape, row, at), true);
+        continue;
+      }
+      const [token, value] = biasOf(shape, row, at - DRAFTS);
       biases.setUint32(i * 8, token, true);
       biases.setFloat32(i * 8 + 4, value, true);
     }
@@ -137,7 +158,7 @@ export default defineCheck<Shape>({
     const { vocabulary, padding } = shape;
     const words = maskWords(vocabulary);
     const out = Float32Array.from(logits!);
-    for (const { row, penalties, mask, biasCount } of adjustmentsOf(shape)) {
+    for (const { row, penalties, mask, biasCount, draftCount = 0 } of adjustmentsOf(shape)) {
       const first = row * (vocabulary + padding);
       let values: Float32Array = out.slice(first, first + vocabulary);
       if (penalties !== undefined) {
@@ -151,6 +172,7 @@ export default defineCheck<Shape>({
           if (count >= IN_PROMPT) prompt.push(token);
           for (let i = 0; i < count % IN_PROMPT; i++) generated.push(token);
         });
+        for (let i = DRAFTS - draftCount; i < DRAFTS; i++) generated.push(draftOf(shape, row, i));
         values = penalized(values, penalties, { prompt, generated });
       }
       for (let t = 0; t < vocabulary && mask !== undefined; t++) {

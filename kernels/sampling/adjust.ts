@@ -35,10 +35,15 @@ export interface Adjustment {
   /** Entries `[firstBias, firstBias + biasCount)` of `biases`; each token at most once. */
   readonly firstBias: number;
   readonly biasCount: number;
+  /**
+   * So many entries before `firstBias` are tokens that were drafted in front of the row, which
+   * penalties go by as if they were generated. Default 0.
+   */
+  readonly draftCount?: number;
 }
 
 /** 32-bit words of one item in the `items` tensor. */
-export const ADJUST_WORDS = 8;
+export const ADJUST_WORDS = 9;
 /** In `counts`: the token occurs in the prompt. The other bits count how often it was generated. */
 export const IN_PROMPT = 0x80000000;
 
@@ -47,7 +52,7 @@ export const maskWords = (vocabulary: number): number => Math.ceil(vocabulary / 
 
 /** Writes `adjustment` as item `index` of the `items` tensor's host copy. */
 export function writeAdjustment(words: DataView, index: number, adjustment: Adjustment): void {
-  const { row, penalties, mask = NONE, firstBias, biasCount } = adjustment;
+  const { row, penalties, mask = NONE, firstBias, biasCount, draftCount = 0 } = adjustment;
   const at = index * ADJUST_WORDS * 4;
   [row, penalties?.slot ?? NONE, mask, firstBias, biasCount].forEach((word, i) => {
     words.setUint32(at + i * 4, word, true);
@@ -55,6 +60,7 @@ export function writeAdjustment(words: DataView, index: number, adjustment: Adju
   words.setFloat32(at + 20, penalties?.repetition ?? 1, true);
   words.setFloat32(at + 24, penalties?.frequency ?? 0, true);
   words.setFloat32(at + 28, penalties?.presence ?? 0, true);
+  words.setUint32(at + 32, draftCount, true);
 }
 
 export interface AdjustOptions {
@@ -64,7 +70,7 @@ export interface AdjustOptions {
   readonly counts: Tensor;
   /** `[masks, maskWords(vocabulary)]` u32 */
   readonly masks: Tensor;
-  /** `[biases, 2]`: token, f32 bits of what is added */
+  /** `[biases, 2]`: token, f32 bits of what is added; of a drafted token the first */
   readonly biases: Tensor;
   /** `[rows, stride]` f32, changed in place */
   readonly logits: Tensor;

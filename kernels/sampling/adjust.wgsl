@@ -3,7 +3,8 @@
 //   items   [items]               Item   read
 //   counts  [slots, vocabulary]   u32    read        bit 31: in the prompt; the rest: times generated
 //   masks   [masks, mask_words]   u32    read        bit t % 32 of word t / 32: token t may come
-//   biases  [biases]              vec2u  read        token, f32 bits of what is added; -inf forbids
+//   biases  [biases]              vec2u  read        token, f32 bits of what is added; -inf forbids;
+//                                                    in front of an item's biases its drafts, .x
 //   logits  [rows, stride]        f32    read_write
 //
 // In this order: a token that occurs in the prompt or was generated has its logit divided by
@@ -38,6 +39,8 @@ struct Item {
   repetition: f32,
   frequency: f32,
   presence: f32,
+  // Entries of `biases` before first_bias that are tokens drafted in front of the row.
+  draft_count: u32,
 }
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;
@@ -48,7 +51,10 @@ struct Item {
 @group(0) @binding(5) var<uniform> params: Params;
 
 fn penalized(logit: f32, token: u32, item: Item) -> f32 {
-  let seen = counts[item.slot * params.vocabulary + token];
+  var seen = counts[item.slot * params.vocabulary + token];
+  for (var d = item.first_bias - item.draft_count; d < item.first_bias; d++) {
+    seen += u32(biases[d].x == token);
+  }
   let generated = seen & ~IN_PROMPT;
   var value = logit;
   if seen != 0u { value = select(value / item.repetition, value * item.repetition, value < 0.0); }

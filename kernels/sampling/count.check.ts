@@ -7,8 +7,15 @@ interface Shape {
   readonly vocabulary: number;
 }
 
-/** Row `r` counts in another slot than its own, or not at all. */
-const slotOf = ({ rows }: Shape, r: number) => (r % 3 === 2 ? undefined : (r + 1) % rows);
+/** Every other four rows are one sequence's: a token, and three drafts. */
+const GROUP = 4;
+const draftCount = (r: number) => (Math.floor(r / GROUP) % 2 === 1 ? r % GROUP : 0);
+/** How many of its drafts are what was sampled. */
+const acceptedCount = (r: number) => Math.floor(r / GROUP) % GROUP;
+
+/** Row `r` counts in another slot than its own, or not at all; those of a sequence in one. */
+const slotOf = ({ rows }: Shape, r: number) =>
+  r % 3 === 2 && draftCount(r) === 0 ? undefined : (r - draftCount(r) + 1) % rows;
 /** Items come in the reverse order of rows, and there is one less, of several. */
 const rowOf = ({ rows }: Shape, i: number) => rows - 1 - i;
 const itemCount = ({ rows }: Shape) => Math.max(rows - 1, 1);
@@ -18,7 +25,7 @@ const NEUTRAL = { repetition: 1, frequency: 0, presence: 0 };
 export default defineCheck<Shape>({
   name: "sampling/count",
   cases: [
-    { rows: 5, vocabulary: 7 },
+    { rows: 13, vocabulary: 7 },
     { rows: 150, vocabulary: 40 }, // several workgroups
     { rows: 32, vocabulary: 129280 }, // 671B model
   ],
@@ -28,17 +35,28 @@ export default defineCheck<Shape>({
   flops: () => 0,
   mutants: [
     { name: "one more item", replace: "global.x >= params.items", with: "global.x > params.items" },
+    { name: "the item's number is the row", replace: "ids[item.row]", with: "ids[global.x]" },
     {
-      name: "the item's number is the row",
-      replace: "ids[items[global.x].row]",
-      with: "ids[global.x]",
+      name: "the row is the slot",
+      replace: "item.slot * params.vocabulary",
+      with: "item.row * params.vocabulary",
     },
-    { name: "the row is the slot", replace: "items[global.x].slot;", with: "items[global.x].row;" },
-    { name: "the prompt bit is lost", replace: "+= 1u", with: "= 1u" },
     {
       name: "slots are a token too short",
-      replace: "slot * params.vocabulary",
-      with: "slot * (params.vocabulary - 1u)",
+      replace: "item.slot * params.vocabulary",
+      with: "item.slot * (params.vocabulary - 1u)",
+    },
+    { name: "tokens count twice", replace: "ids[item.row]], 1u", with: "ids[item.row]], 2u" },
+    { name: "refused drafts count", replace: "!= draft { return false; }", with: "!= draft { }" },
+    {
+      name: "one draft is not looked at",
+      replace: "var d = 0u; d < item.draft_count",
+      with: "var d = 1u; d < item.draft_count",
+    },
+    {
+      name: "drafts are those of the next item",
+      replace: "item.first_bias - item.draft_count + d",
+      with: "item.first_bias + d",
     },
     {
       name: "one workgroup only",
@@ -55,11 +73,21 @@ export default defineCheck<Shape>({
       const row = rowOf(shape, i);
       const slot = slotOf(shape, row);
       const penalties = slot === undefined ? undefined : { ...NEUTRAL, slot };
-      writeAdjustment(items, i, { row, penalties, firstBias: 0, biasCount: 0 });
+      const place = { firstBias: row * GROUP + draftCount(row), draftCount: draftCount(row) };
+      writeAdjustment(items, i, { row, penalties, ...place, biasCount: 0 });
+    }
+    const ids = Uint32Array.from({ length: rows }, () => random() * vocabulary);
+    const drafts = new Uint32Array(rows * GROUP * 2);
+    for (let row = 0; row < rows; row++) {
+      for (let d = 0; d < draftCount(row); d++) {
+        const isAccepted = d < acceptedCount(row);
+        drafts[(row * GROUP + d) * 2] = ids[row - draftCount(row) + d]! + (isAccepted ? 0 : 1);
+      }
     }
     return {
       items: new Uint32Array(items.buffer),
-      ids: Uint32Array.from({ length: rows }, () => random() * vocabulary),
+      biases: drafts,
+      ids,
       counts: Uint32Array.from({ length: rows * vocabulary }, () =>
         random() < 0.5 ? IN_PROMPT + 2 : Math.floor(random() * 4),
       ),
@@ -71,14 +99,21 @@ export default defineCheck<Shape>({
     for (let i = 0; i < itemCount(shape); i++) {
       const row = rowOf(shape, i);
       const slot = slotOf(shape, row);
+      if (draftCount(row) > acceptedCount(row)) continue;
       if (slot !== undefined) after[slot * shape.vocabulary + ids![row]!]! += 1;
     }
     return { counts: after };
   },
 
-  bind(recorder, shape, { items, ids, counts }) {
+  bind(recorder, shape, { items, biases, ids, counts }) {
     const { vocabulary } = shape;
-    const launch = count(recorder, { items: items!, ids: ids!, counts: counts!, vocabulary });
+    const launch = count(recorder, {
+      items: items!,
+      biases: biases!,
+      ids: ids!,
+      counts: counts!,
+      vocabulary,
+    });
     return () => launch(itemCount(shape));
   },
 });

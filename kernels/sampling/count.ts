@@ -6,15 +6,17 @@ import source from "./count.wgsl?raw";
 const kernel = new Kernel({
   name: "sampling/count",
   source,
-  buffers: ["items", "ids", "counts"],
+  buffers: ["items", "biases", "ids", "counts"],
   params: ["items", "vocabulary"],
 });
 
 const WORKGROUP_SIZE = 64;
 
 export interface CountOptions {
-  /** `[items, ADJUST_WORDS]`, as `writeAdjustment` fills it; no slot twice */
+  /** `[items, ADJUST_WORDS]`, as `writeAdjustment` fills it */
   readonly items: Tensor;
+  /** `[biases, 2]`, among them the drafted tokens */
+  readonly biases: Tensor;
   /** `[rows]` u32: the tokens that were sampled */
   readonly ids: Tensor;
   /** `[slots, vocabulary]` u32 */
@@ -24,15 +26,15 @@ export interface CountOptions {
 
 /**
  * Counts each sampled token in its row of `counts`, so that the next step need not wait for the
- * host to have seen it.
+ * host to have seen it. Behind drafts only where these are what was sampled in their places.
  *
  * Binds the tensors now; the returned function records one launch over `items` items.
  */
 export function count(recorder: Recorder, options: CountOptions): (items: number) => void {
-  const { items, ids, counts, vocabulary } = options;
+  const { items, biases, ids, counts, vocabulary } = options;
   const bound = kernel.bind(
     recorder,
-    { items, ids, counts },
+    { items, biases, ids, counts },
     {
       constants: { WORKGROUP_SIZE },
       params: { vocabulary },

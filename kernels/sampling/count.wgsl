@@ -1,10 +1,12 @@
 // count: counts[slot, ids[row]] += 1 for the items that keep counts
 //
-//   items   [items]              Item  read
-//   ids     [rows]               u32   read         sampled tokens
-//   counts  [slots, vocabulary]  u32   read_write
+//   items   [items]              Item   read
+//   biases  [biases]             vec2u  read         in front of an item's: its drafts, .x
+//   ids     [rows]               u32    read         sampled tokens
+//   counts  [slots, vocabulary]  u32    read_write
 //
-// One invocation per item. No slot comes twice.
+// One invocation per item. A row behind d drafts counts where each of them is what the row d rows,
+// d - 1 rows, ... in front of it sampled. Several items may have one slot.
 
 const WORKGROUP_SIZE = 64u;
 const NONE = 0xffffffffu;
@@ -14,22 +16,37 @@ struct Params {
   vocabulary: u32,
 }
 
-// The item of adjust.wgsl, of which this needs two words.
+// The item of adjust.wgsl.
 struct Item {
   row: u32,
   slot: u32,
-  others: array<u32, 6>,
+  mask: u32,
+  first_bias: u32,
+  bias_count: u32,
+  repetition: f32,
+  frequency: f32,
+  presence: f32,
+  draft_count: u32,
 }
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;
-@group(0) @binding(1) var<storage, read> ids: array<u32>;
-@group(0) @binding(2) var<storage, read_write> counts: array<u32>;
-@group(0) @binding(3) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> biases: array<vec2u>;
+@group(0) @binding(2) var<storage, read> ids: array<u32>;
+@group(0) @binding(3) var<storage, read_write> counts: array<atomic<u32>>;
+@group(0) @binding(4) var<uniform> params: Params;
+
+fn is_accepted(item: Item) -> bool {
+  for (var d = 0u; d < item.draft_count; d++) {
+    let draft = biases[item.first_bias - item.draft_count + d].x;
+    if ids[item.row - item.draft_count + d] != draft { return false; }
+  }
+  return true;
+}
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(global_invocation_id) global: vec3u) {
   if global.x >= params.items { return; }
-  let slot = items[global.x].slot;
-  if slot == NONE { return; }
-  counts[slot * params.vocabulary + ids[items[global.x].row]] += 1u;
+  let item = items[global.x];
+  if item.slot == NONE || !is_accepted(item) { return; }
+  atomicAdd(&counts[item.slot * params.vocabulary + ids[item.row]], 1u);
 }

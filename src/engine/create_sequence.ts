@@ -21,6 +21,7 @@ import { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
 import { type ChunkStream, requireInterval } from "./schedule/chunk_stream.ts";
 import { requirePriority } from "./schedule/schedule_policy.ts";
 import { Sequence } from "./schedule/sequence.ts";
+import type { Drafter } from "./schedule/sequence_drafts.ts";
 import { ProfiledDetokenizer } from "./step/profiled_detokenizer.ts";
 import type { Profiler } from "./step/profiler.ts";
 
@@ -43,6 +44,15 @@ export interface SequenceSetting {
   readonly nextSeed: () => number;
   /** Called when the mask of a sequence that waits for one is there. */
   readonly onMaskKnown: () => void;
+  /** What drafts the tokens of a sequence. Absent: no drafts. */
+  readonly drafting?: Drafting | undefined;
+}
+
+/** How sequences come by drafts. */
+export interface Drafting {
+  readonly createDrafter: () => Drafter;
+  /** Drafts of a sequence that one step verifies at most. */
+  readonly most: number;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -77,7 +87,7 @@ interface SequenceParts extends SequenceContext {
 
 function createSequence(
   request: LocalRequest,
-  { text, model, stream, constraint, sampling, priority, ...context }: SequenceParts,
+  { text, model, stream, constraint, sampling, priority, drafting, ...context }: SequenceParts,
 ): Sequence {
   const { vocabularySize, contextLength } = model;
   const { tokens: prompt, embeddings } = context.prompt;
@@ -120,6 +130,11 @@ function createSequence(
         onKnown: context.onMaskKnown,
       }),
     logitProcessors: request.logitProcessors,
+    drafts: drafting && {
+      drafter: drafting.createDrafter(),
+      most: drafting.most,
+      endTokens: text.eosTokenIds,
+    },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),
     onChunk: (chunk) => stream.push(chunk),

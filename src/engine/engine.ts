@@ -25,6 +25,7 @@ import { type LocalRequest, prepareSequence, type SequenceSetting } from "./crea
 import type { EngineOptions } from "./engine_options.ts";
 import {
   describeModel,
+  draftingOf,
   type EngineParts,
   openGrammars,
   openPages,
@@ -129,6 +130,7 @@ export class Engine implements GenerationEngine {
       profiler: this.#profiler,
       nextSeed: seeds(options.randomSeed),
       onMaskKnown: () => this.#loop.wake(),
+      drafting: draftingOf(options, resolved),
     };
     this.#loop = new StepLoop({
       model: this.#loaded,

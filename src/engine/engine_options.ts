@@ -43,6 +43,14 @@ export type RecoveryEvent =
   /** It is given up: requests end with an error, and the engine serves no new ones. */
   | { readonly kind: "failed"; readonly reason: string };
 
+/** Where drafts come from, and how many. */
+export interface SpeculationOptions {
+  /** `NGRAM`: from what the prompt and the answer repeat. */
+  readonly algorithm: "NGRAM";
+  /** Drafts of a sequence that one step verifies at most, from 1 on. Default 7. */
+  readonly maxDrafts?: number | undefined;
+}
+
 export interface EngineOptions {
   /**
    * With a factory, a device that is lost is replaced: the weights are read again, and requests go on
@@ -61,6 +69,11 @@ export interface EngineOptions {
    * four times `maxRunningRequests`, at least 1024.
    */
   readonly maxQueuedRequests?: number | undefined;
+  /**
+   * Drafts of tokens that a step verifies beside a sequence's next one: several tokens a step, the same
+   * answers. Default: none.
+   */
+  readonly speculation?: SpeculationOptions | undefined;
   /** Slots of the KV cache. Default: what memory holds, at most `maxRunningRequests` contexts. */
   readonly maxTotalTokens?: number | undefined;
   /** Tokens of a cache page. Default 1. */

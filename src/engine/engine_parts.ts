@@ -8,6 +8,8 @@ import type { PrefixStore } from "../cache/prefix_store.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import type { ModelDescription } from "../generation.ts";
+import { NgramProposer } from "../speculation/ngram_proposer.ts";
+import type { Drafting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
@@ -84,6 +86,15 @@ export function openScheduler(
     maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
     maxScoredRows: runner.maxScoredRows,
   });
+}
+
+/** How sequences come by drafts, where the engine is to speculate. */
+export function draftingOf(
+  { speculation }: Pick<EngineOptions, "speculation">,
+  { maxDrafts }: Pick<ResolvedOptions, "maxDrafts">,
+): Drafting | undefined {
+  if (speculation === undefined) return undefined;
+  return { createDrafter: () => new NgramProposer(), most: maxDrafts };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

@@ -23,6 +23,10 @@ import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule/schedule_poli
 export interface ResolvedOptions {
   readonly contextLength: number;
   readonly maxRunningRequests: number;
+  /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
+  readonly maxDrafts: number;
+  /** Generated rows of one step at most: a token of each sequence, and drafts. */
+  readonly maxGeneratedRows: number;
   readonly maxQueuedRequests: number;
   readonly maxTotalTokens: number | undefined;
   readonly pageSize: number;
@@ -86,8 +90,11 @@ function resolveStep(options: EngineOptions) {
       ? maxRows
       : whole(options, "chunkedPrefillSize", maxRows, FROM_1);
   const running = whole(options, "maxRunningRequests", Math.min(32, maxRows), FROM_1);
+  const maxDrafts = options.speculation === undefined ? 0 : (options.speculation.maxDrafts ?? 7);
   return {
     maxRows,
+    maxDrafts,
+    maxGeneratedRows: Math.min(running * (1 + maxDrafts), maxRows),
     maxPrefillRows: Math.min(chunk, maxRows),
     maxRunningRequests: Math.min(running, maxRows),
     maxPrefillTokens: whole(options, "maxPrefillTokens", 16384, FROM_1),

@@ -25,6 +25,7 @@ export interface AdvanceQuestion {
   readonly type: "advance";
   readonly session: number;
   readonly tokens: readonly number[];
+  readonly drafts?: readonly number[] | undefined;
 }
 
 /** A session has at most one that is not answered. */

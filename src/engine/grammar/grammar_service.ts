@@ -19,6 +19,11 @@ export interface NextTokens {
   readonly mustEnd: boolean;
   /** Text that must follow, in whole characters; often empty. */
   readonly forcedText: string;
+  /**
+   * Masks behind each of the drafts that were asked about, as far as drafts are allowed and their
+   * masks are found without much work. Default none.
+   */
+  readonly draftMasks?: readonly Uint32Array[];
 }
 
 /** One sequence on its way through a grammar. */
@@ -29,11 +34,12 @@ export interface GrammarSession {
    * Takes the next tokens; at the beginning none. Not to be called before the last call's promise
    * has settled.
    *
+   * @param drafts Tokens that may follow, which are not taken. Default none.
    * @throws {GrammarError} when one is not allowed, or following them is beyond a limit; so does the
    * promise reject.
    * @throws {CapacityError} when the grammars of all sessions take too much memory.
    */
-  advance(tokens: readonly number[]): NextTokens | Promise<NextTokens>;
+  advance(tokens: readonly number[], drafts?: readonly number[]): NextTokens | Promise<NextTokens>;
   /** Forgets the sequence; nothing may be asked any more. What is still unknown is given up. */
   close(): void;
 }

@@ -95,29 +95,57 @@ class LocalGrammarSession implements GrammarSession {
     this.compilation = options.compilation;
   }
 
-  advance(tokens: readonly number[]): NextTokens | Promise<NextTokens> {
+  advance(
+    tokens: readonly number[],
+    drafts: readonly number[] = [],
+  ): NextTokens | Promise<NextTokens> {
     this.#options.checkMemory();
     for (const token of tokens) {
       if (this.#matcher.accept(token)) continue;
       throw new GrammarError(`Cannot go on: the grammar does not allow token ${token} here`);
     }
     const isReady = this.#matcher.prepareMask(performance.now() + SLICE_MS);
-    return isReady ? this.#next() : this.#prepare();
+    return isReady ? this.#next(drafts) : this.#prepare(drafts);
   }
 
-  async #prepare(): Promise<NextTokens> {
+  async #prepare(drafts: readonly number[]): Promise<NextTokens> {
     do {
       await this.#options.othersTurn();
       if (this.#isClosed) throw new Error("Cannot go on: the sequence has left");
     } while (!this.#matcher.prepareMask(performance.now() + SLICE_MS));
-    return this.#next();
+    return this.#next(drafts);
   }
 
-  #next(): NextTokens {
+  #next(drafts: readonly number[]): NextTokens {
+    const mask = this.#mask();
+    const { mustEnd } = this.#matcher;
+    const forcedText = this.#matcher.forcedText();
+    return { mask, mustEnd, forcedText, draftMasks: this.#draftMasks(drafts) };
+  }
+
+  #mask(): Uint32Array {
     const mask = new Uint32Array(this.#options.words);
     this.#matcher.mask(mask);
-    const { mustEnd } = this.#matcher;
-    return { mask, mustEnd, forcedText: this.#matcher.forcedText() };
+    return mask;
+  }
+
+  /** In one slice: masks that take longer are not worth waiting for. */
+  #draftMasks(drafts: readonly number[]): Uint32Array[] {
+    const until = performance.now() + SLICE_MS;
+    const { length } = this.#matcher;
+    const masks: Uint32Array[] = [];
+    try {
+      for (const draft of drafts) {
+        if (!this.#matcher.accept(draft) || !this.#matcher.prepareMask(until)) break;
+        masks.push(this.#mask());
+      }
+    } catch (error) {
+      // Drafts that lead beyond a limit are not the text yet.
+      if (!(error instanceof GrammarError)) throw error;
+    } finally {
+      this.#matcher.rollback(this.#matcher.length - length);
+    }
+    return masks;
   }
 
   close(): void {

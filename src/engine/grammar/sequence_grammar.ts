@@ -38,9 +38,13 @@ export interface GrammarState {
   readonly forced: readonly number[];
   /** Nothing but an end token may follow. */
   readonly mustEnd: boolean;
+  /** Drafts that the grammar allows, from the first on, and behind which it knows what may come. */
+  readonly drafts: number;
 }
 
 export interface Advance {
+  /** Tokens that may follow, to be verified in one step. */
+  readonly drafts: readonly number[];
   /** All completion tokens so far, or the last of them. */
   readonly completion: readonly number[];
   /** Called at once, or later and then before `onKnown`. */
@@ -53,7 +57,8 @@ export class SequenceGrammar {
   readonly #options: SequenceGrammarOptions;
   #session: GrammarSession | undefined;
   #compilation: GrammarCompilation | undefined;
-  #mask: Uint32Array | undefined;
+  /** Which tokens may come next, and behind each draft. Empty while that is not known. */
+  #masks: readonly Uint32Array[] = [];
   readonly #leaving = new AbortController();
 
   constructor(options: SequenceGrammarOptions) {
@@ -62,7 +67,12 @@ export class SequenceGrammar {
 
   /** Which tokens may come next; undefined while that is not known. */
   get mask(): Uint32Array | undefined {
-    return this.#mask;
+    return this.#masks[0];
+  }
+
+  /** Which tokens may come behind so many drafts. */
+  maskBehind(drafts: number): Uint32Array | undefined {
+    return this.#masks[drafts];
   }
 
   get #isClosed(): boolean {
@@ -92,17 +102,20 @@ export class SequenceGrammar {
   }
 
   /** Tells the grammar the sequence's next tokens; at the beginning none. */
-  advance(tokens: readonly number[], { completion, take, fail }: Advance): void {
-    this.#mask = undefined;
+  advance(tokens: readonly number[], { drafts, completion, take, fail }: Advance): void {
+    this.#masks = [];
+    const words = Math.ceil(this.#options.vocabularySize / 32);
     const accept = (next: NextTokens, forced: readonly number[]) => {
       if (this.#isClosed) return;
-      const mask = next.mask.subarray(0, Math.ceil(this.#options.vocabularySize / 32));
-      if (!next.mustEnd && mask.every((word) => word === 0)) {
+      const masks = [next.mask, ...(next.draftMasks ?? [])].map((mask) => mask.subarray(0, words));
+      if (!next.mustEnd && isEmpty(masks[0]!)) {
         fail(new GrammarError("Cannot go on: no token of the vocabulary spells what must follow"));
         return;
       }
-      this.#mask = mask;
-      take({ forced, mustEnd: next.mustEnd });
+      // Where no token may follow a draft, the sequence ends with it or fails; no row samples that.
+      const known = masks.findIndex((mask, i) => i > 0 && isEmpty(mask));
+      this.#masks = known === -1 ? masks : masks.slice(0, known);
+      take({ forced, mustEnd: next.mustEnd, drafts: this.#masks.length - 1 });
     };
     const spell = (next: NextTokens): Promise<void> | undefined => {
       const forced = this.#spell(completion, next);
@@ -111,7 +124,7 @@ export class SequenceGrammar {
       return undefined;
     };
     try {
-      const next = this.#session!.advance(tokens);
+      const next = this.#session!.advance(tokens, drafts);
       const accepted = next instanceof Promise ? next.then(spell) : spell(next);
       if (!(accepted instanceof Promise)) return;
       accepted
@@ -124,7 +137,7 @@ export class SequenceGrammar {
 
   close(): void {
     this.#leaving.abort();
-    this.#mask = undefined;
+    this.#masks = [];
     this.#session?.close();
     this.#session = undefined;
   }
@@ -146,3 +159,5 @@ export class SequenceGrammar {
     return tokens instanceof Promise ? tokens.then(behind) : behind(tokens);
   }
 }
+
+const isEmpty = (mask: Uint32Array): boolean => mask.every((word) => word === 0);

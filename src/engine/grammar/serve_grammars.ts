@@ -94,8 +94,8 @@ class GrammarServer {
     return { type: "opened", session, compilation: opened.compilation };
   }
 
-  async #advance({ session, tokens }: AdvanceQuestion): Promise<GrammarAnswer> {
-    const next = await this.#sessions.get(session)!.advance(tokens);
+  async #advance({ session, tokens, drafts }: AdvanceQuestion): Promise<GrammarAnswer> {
+    const next = await this.#sessions.get(session)!.advance(tokens, drafts);
     return { type: "next", session, next };
   }
 
@@ -113,6 +113,10 @@ function unflattened({ tokens, ...model }: FlatGrammarModel) {
 /** Memory of the masks, each of which was made for one answer. */
 function masksOf(answers: readonly GrammarAnswer[]): ArrayBuffer[] {
   return answers.flatMap((answer) =>
-    answer.type === "next" ? [answer.next.mask.buffer as ArrayBuffer] : [],
+    answer.type === "next"
+      ? [answer.next.mask, ...(answer.next.draftMasks ?? [])].map(
+          ({ buffer }) => buffer as ArrayBuffer,
+        )
+      : [],
   );
 }

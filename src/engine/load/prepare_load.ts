@@ -87,7 +87,7 @@ export async function prepareLoad(
 
   const modelOptions = {
     ...options,
-    maxDecodeRows: oneForm ? options.maxRows : options.maxRunningRequests,
+    maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
   };
   const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
@@ -187,6 +187,7 @@ function fitRows(
   const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
   const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
   const running = Math.min(options.maxRunningRequests, maxRows, generated);
+  const maxGeneratedRows = Math.min(running * (1 + options.maxDrafts), maxRows, generated);
   if (running < 1) {
     throw new DeviceError(
       `Cannot compute in a context of ${options.contextLength} tokens: this adapter binds ${maxTensorBytes} bytes`,
@@ -197,6 +198,7 @@ function fitRows(
     maxRows,
     maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
     maxRunningRequests: running,
+    maxGeneratedRows,
   };
 }
 
@@ -240,6 +242,7 @@ function batchLimits(
   },
 ): BatchLimits {
   const { maxRows, pageSize, maxRunningRequests: maxSequences } = options;
+  const { maxGeneratedRows: maxSampledRows } = options;
   const { cacheTokens, prefillCapacity } = decided.memoryBudget;
   return {
     shape,
@@ -248,7 +251,8 @@ function batchLimits(
     maxRows,
     maxLogitRows:
       decided.maxLogitRows ??
-      logitRowCount(shape.vocabularySize, { maxSequences, maxRows, maxTensorBytes }),
+      logitRowCount(shape.vocabularySize, { maxSampledRows, maxRows, maxTensorBytes }),
+    maxSampledRows,
     maxSequences,
     prefillCapacity,
     sharesReads: oneForm || decided.sharesReads,

@@ -98,7 +98,13 @@ export class AdjustmentTables implements Freeable {
         const shape = { logits, stride, vocabulary: options.vocabularySize };
         return {
           adjust: adjust(recorder, { items, counts: table, masks, biases, ...shape }),
-          count: count(recorder, { items, ids, counts: table, vocabulary: shape.vocabulary }),
+          count: count(recorder, {
+            items,
+            biases,
+            ids,
+            counts: table,
+            vocabulary: shape.vocabulary,
+          }),
         };
       });
       allocations.add(free, () => free());

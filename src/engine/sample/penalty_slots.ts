@@ -14,8 +14,12 @@ import type { TokenHistory } from "./sampled_row.ts";
 
 interface Slot {
   owner: TokenHistory | undefined;
-  /** Generated tokens that the row counts once the steps given to the GPU have run. */
+  /** Generated tokens that the row counts once the steps given to the GPU have run: at least. */
   counted: number;
+  /** How many more it may count, behind drafts: those that the owner then has. */
+  maybe: number;
+  /** The owner's tokens that no row was sampled for when it was last used. */
+  forced: number;
   /** Number of the last step that used it. */
   usedIn: number;
 }
@@ -30,6 +34,8 @@ export class PenaltySlots {
     this.#slots = Array.from({ length: count }, () => ({
       owner: undefined,
       counted: 0,
+      maybe: 0,
+      forced: 0,
       usedIn: 0,
     }));
   }
@@ -40,16 +46,28 @@ export class PenaltySlots {
   }
 
   /**
-   * The slot of a sequence that samples one token in this step, at `position`.
+   * The slot of a sequence that samples a token in this step at `position`, behind so many drafts:
+   * those without any come first.
    *
    * @param write Called when the row must be written, with the tokens it has to count.
    */
-  take(history: TokenHistory, position: number, write: (slot: number) => void): number {
+  take(
+    history: TokenHistory,
+    { position, drafts }: { readonly position: number; readonly drafts: number },
+    write: (slot: number) => void,
+  ): number {
     const known = this.#bySequence.get(history);
     const index = known ?? this.#free();
     const slot = this.#slots[index]!;
+    if (drafts > 0 && slot.owner === history && slot.usedIn === this.#step) {
+      slot.maybe = drafts;
+      return index;
+    }
     const generated = position - history.promptLength;
-    if (known === undefined || slot.counted !== generated) {
+    const { forced = 0 } = history;
+    const more = generated - slot.counted;
+    const isCounted = more >= 0 && more <= slot.maybe && slot.forced === forced;
+    if (known === undefined || !isCounted) {
       if (history.tokens.length !== position) {
         throw new KernelError(
           "sampling/count",
@@ -62,6 +80,8 @@ export class PenaltySlots {
       write(index);
     }
     slot.counted = generated + 1;
+    slot.maybe = 0;
+    slot.forced = forced;
     slot.usedIn = this.#step;
     return index;
   }

@@ -44,8 +44,13 @@ export interface RowAdjustmentsOptions {
 
 const biasCount = ({ biases }: SampledRow): number => biases?.tokens.length ?? 0;
 
-const countBiases = (rows: readonly SampledRow[]): number =>
-  rows.reduce((sum, row) => sum + biasCount(row), 0);
+const draftCount = ({ penalties }: SampledRow): number => penalties?.drafted?.length ?? 0;
+
+/** Entries in the list of biases, which has a row's drafts in front of its biases. */
+const entryCount = (row: SampledRow): number => draftCount(row) + biasCount(row);
+
+const countEntries = (rows: readonly SampledRow[]): number =>
+  rows.reduce((sum, row) => sum + entryCount(row), 0);
 
 const hasPenalties = ({ penalties }: SampledRow): boolean => penalties !== undefined;
 
@@ -98,14 +103,14 @@ export class RowAdjustments {
       without: (rows, error) => refuse(rows, hasPenalties, error),
     };
     const biases: GrowingPart = {
-      isShortFor: ({ sampled }) => countBiases(sampled) > this.#current.biasCapacity,
+      isShortFor: ({ sampled }) => countEntries(sampled) > this.#current.biasCapacity,
       growFor: ({ sampled }) => {
         const { counts, biasCapacity } = this.#current;
-        const most = Math.max(countBiases(sampled), 2 * biasCapacity);
+        const most = Math.max(countEntries(sampled), 2 * biasCapacity);
         return this.#grow({ counts, biases: most });
       },
       without: (rows, error) => {
-        const gone = beyond(rows.sampled.map(biasCount), this.#current.biasCapacity);
+        const gone = beyond(rows.sampled.map(entryCount), this.#current.biasCapacity);
         return refuse(rows, (_, i) => gone.has(i), error);
       },
     };
@@ -141,38 +146,40 @@ export class RowAdjustments {
   prepare(rows: readonly SampledRow[]): boolean {
     this.#itemCount = 0;
     this.#countsAny = false;
-    this.#tables!.beginStep(rows.some(hasPenalties) || countBiases(rows) > LEAST_BIASES);
+    this.#tables!.beginStep(rows.some(hasPenalties) || countEntries(rows) > LEAST_BIASES);
     if (!rows.some(hasWork)) return false;
     this.#current.counts?.slots.beginStep();
-    let firstBias = 0;
+    let entries = 0;
     rows.forEach((row, r) => {
       if (!hasWork(row)) return;
-      this.#writeBiases(row, firstBias);
+      const firstBias = entries + draftCount(row);
+      this.#writeEntries(row, entries);
       const adjustment: Adjustment = {
         row: r,
         penalties: this.#penalties(row),
         mask: this.#mask(row, r),
         firstBias,
         biasCount: biasCount(row),
+        draftCount: draftCount(row),
       };
       writeAdjustment(this.#hostItems, this.#itemCount, adjustment);
       this.#itemCount += 1;
-      firstBias += biasCount(row);
+      entries += entryCount(row);
     });
     const send = (to: Tensor, { buffer }: DataView<ArrayBuffer>, words: number) => {
       if (words > 0) this.#memory.write(to, 0, new Uint32Array(buffer, 0, words));
     };
     send(this.#items, this.#hostItems, this.#itemCount * ADJUST_WORDS);
-    send(this.#current.biases, this.#current.hostBiases, firstBias * BIAS_WORDS);
+    send(this.#current.biases, this.#current.hostBiases, entries * BIAS_WORDS);
     return true;
   }
 
   #penalties({ penalties, position }: SampledRow): Adjustment["penalties"] {
     if (penalties === undefined) return undefined;
-    const { history, repetition, frequency, presence } = penalties;
+    const { history, drafted = [], repetition, frequency, presence } = penalties;
     const bytes = this.#options.vocabularySize * 4;
     const { slots, table, host } = this.#current.counts!;
-    const slot = slots.take(history, position, (index) => {
+    const slot = slots.take(history, { position, drafts: drafted.length }, (index) => {
       writeCounts(host, history);
       this.#memory.write(table, index * bytes, host);
     });
@@ -190,10 +197,14 @@ export class RowAdjustments {
     return r;
   }
 
-  #writeBiases({ biases }: SampledRow, first: number): void {
+  #writeEntries({ biases, penalties }: SampledRow, first: number): void {
     const { hostBiases } = this.#current;
+    const drafted = penalties?.drafted ?? [];
+    drafted.forEach((token, i) => {
+      hostBiases.setUint32((first + i) * BIAS_WORDS * 4, token, true);
+    });
     biases?.tokens.forEach((token, i) => {
-      const at = (first + i) * BIAS_WORDS * 4;
+      const at = (first + drafted.length + i) * BIAS_WORDS * 4;
       hostBiases.setUint32(at, token, true);
       hostBiases.setFloat32(at + 4, biases.values[i]!, true);
     });

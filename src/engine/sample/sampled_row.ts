@@ -24,6 +24,18 @@ export interface TokenHistory {
   readonly pending?: number;
   /** Tokens before it are the prompt's, the others are generated. */
   readonly promptLength: number;
+  /** Tokens of it that no row was sampled for. Default 0. */
+  readonly forced?: number;
+}
+
+/** Penalties of a row, by the tokens of its sequence. */
+export interface RowPenalties extends PenaltyStrengths {
+  readonly history: TokenHistory;
+  /**
+   * Drafts behind those tokens that the row stands behind: the rows in front of it are those of the
+   * same drafts, one by one. Default none.
+   */
+  readonly drafted?: readonly number[];
 }
 
 /** What is added to some logits; minus infinity forbids the token. No token comes twice. */
@@ -52,7 +64,7 @@ export interface SampledRow {
   readonly sampling: RowSampling;
   /** Position that the sampled token will have. */
   readonly position: number;
-  readonly penalties?: (PenaltyStrengths & { readonly history: TokenHistory }) | undefined;
+  readonly penalties?: RowPenalties | undefined;
   /** Bit `t % 32` of word `t / 32` says whether token t may come. Absent: every token. */
   readonly mask?: Uint32Array | undefined;
   readonly biases?: TokenBiases | undefined;

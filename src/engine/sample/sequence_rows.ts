@@ -5,7 +5,7 @@
  * @module
  */
 import type { LogitProcessor } from "./logit_processor.ts";
-import type { LogprobWish, SampledRow, TokenBiases, TokenHistory } from "./sampled_row.ts";
+import type { SampledRow, TokenBiases, TokenHistory } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
 
 export interface SequenceRowsOptions {
@@ -40,16 +40,24 @@ export class SequenceRows {
     return this.#options.processors.length > 0;
   }
 
-  /** The row that the token at `position` is sampled from. */
-  next(history: TokenHistory, position: number, logprobs: LogprobWish | undefined): SampledRow {
+  /** The row that the token at `position` is sampled from, `drafted` being those just before it. */
+  next(
+    history: TokenHistory,
+    {
+      position,
+      drafted,
+      logprobs,
+    }: Pick<SampledRow, "position" | "logprobs"> & { readonly drafted: readonly number[] },
+  ): SampledRow {
     const { sampling, processors } = this.#options;
     const { penalties } = sampling;
-    const { tokens, promptLength } = history;
+    const { tokens: known, promptLength } = history;
+    const tokens = drafted.length === 0 ? known : [...known, ...drafted];
     const isEarly = position - promptLength < sampling.minNewTokens;
     return {
       sampling,
       position,
-      penalties: penalties && { ...penalties, history },
+      penalties: penalties && { ...penalties, history, drafted },
       biases: isEarly ? this.#earlyBiases : this.#biases,
       processor: processors.length === 0 ? undefined : (logits) => this.#run(tokens, logits),
       logprobs,

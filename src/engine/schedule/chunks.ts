@@ -13,7 +13,8 @@ import type { SequencePages } from "./sequence_pages.ts";
 type Grow = (sequence: Sequence, tokens: number) => boolean;
 
 /**
- * One row of each sequence that decodes; of one that is computed again as many as there is room for.
+ * One row of each sequence that decodes, and rows of its drafts; of one that is computed again as
+ * many as there is room for.
  *
  * @param ready They have pages for one row more.
  * @param most Rows of all of them.
@@ -21,14 +22,13 @@ type Grow = (sequence: Sequence, tokens: number) => boolean;
 export function generatedChunks(ready: readonly Sequence[], most: number, grow: Grow): Chunk[] {
   let room = most - ready.length;
   const chunks = ready.map((sequence) => {
-    let rows = 1;
     const missing = sequence.length - sequence.computed - 1;
-    const more = Math.min(missing, room);
-    if (more > 0 && grow(sequence, sequence.computed + 1 + more)) {
-      rows += more;
-      room -= more;
-    }
-    return { sequence, rows };
+    const wanted = missing > 0 ? missing : sequence.drafts.length;
+    const more = Math.min(wanted, room);
+    if (more <= 0 || !grow(sequence, sequence.computed + 1 + more)) return { sequence, rows: 1 };
+    room -= more;
+    if (missing > 0) return { sequence, rows: 1 + more };
+    return { sequence, rows: 1, drafts: sequence.drafts.slice(0, more) };
   });
   return chunks.filter(({ sequence }) => sequence.finish === null);
 }

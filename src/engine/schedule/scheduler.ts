@@ -254,27 +254,40 @@ export class Scheduler {
     const { maxPrefillRows, maxRows } = this.#options;
     const generated = this.#generatedChunks();
     if (generated === undefined) return undefined;
-    const rows = generated.reduce((sum, chunk) => sum + chunk.rows, 0);
+    const rows = generated.reduce((sum, { rows, drafts = [] }) => sum + rows + drafts.length, 0);
     const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows));
     const chunks = [...generated, ...prompts];
     return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
   }
 
-  /** Takes over the oldest step in flight: the tokens it sampled are appended. */
-  commit(step: ScheduledStep, tokens: Uint32Array): void {
+  /**
+   * Takes over the oldest step in flight: the tokens it sampled are appended, those behind drafts as
+   * far as the drafts are what was sampled before them.
+   *
+   * @returns How many tokens sequences got.
+   */
+  commit(step: ScheduledStep, tokens: Uint32Array): number {
     this.#inFlight -= 1;
     if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
-    step.sampled.forEach((sequence, i) => {
+    let taken = 0;
+    for (let row = 0; row < step.sampled.length; ) {
+      const sequence = step.sampled[row]!;
+      const drafts = step.drafts.get(sequence) ?? [];
+      const drawn = tokens.subarray(row, row + 1 + drafts.length);
+      row += drawn.length;
       // Some sequences have left, or an earlier token ended them, while the step ran.
-      if (!this.#running.has(sequence)) return;
+      if (!this.#running.has(sequence)) continue;
       sequence.pending -= 1;
-      this.#orFail(sequence, () => sequence.append(tokens[i]!));
+      this.#orFail(sequence, () => {
+        taken += sequence.accept(drawn, drafts);
+      });
       if (sequence.finish !== null) this.#end(sequence);
-    });
+    }
     for (const sequence of this.#suspects.committed()) {
       if (!this.#suspects.mayRun(sequence)) this.#setAside(sequence);
     }
+    return taken;
   }
 
   #end(sequence: Sequence): void {
@@ -314,7 +327,7 @@ export class Scheduler {
    * @returns `undefined` when steps in flight have to be committed first.
    */
   #generatedChunks(): Chunk[] | undefined {
-    const { maxRunningRequests, maxRows } = this.#options;
+    const { maxRunningRequests, maxGeneratedRows = maxRunningRequests, maxRows } = this.#options;
     const isReady = (sequence: Sequence) =>
       sequence.computed >= sequence.promptLength &&
       sequence.computed < sequence.length &&
@@ -328,7 +341,7 @@ export class Scheduler {
         if (this.#inFlight > 0 || !this.#retract()) return undefined;
       }
     }
-    const most = Math.min(maxRunningRequests, maxRows);
+    const most = Math.min(maxGeneratedRows, maxRows);
     const ready = [...this.#running].filter(isReady);
     return generatedChunks(ready, most, (...to) => this.#grow(...to));
   }

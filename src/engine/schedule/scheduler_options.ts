@@ -6,8 +6,10 @@
 import type { SchedulePolicy } from "./schedule_policy.ts";
 
 export interface SchedulerOptions {
-  /** Sequences that may run at once; also generated rows of one step at most. */
+  /** Sequences that may run at once. */
   readonly maxRunningRequests: number;
+  /** Generated rows of one step, drafts among them. Default: one of each sequence. */
+  readonly maxGeneratedRows?: number;
   /** Sequences that may wait. */
   readonly maxQueuedRequests: number;
   /** Rows of one step. */

@@ -9,7 +9,8 @@
  * | `[0, sharedTokens)` | those of them in pages that the prefix cache owns |
  * | `[computed, length)` | tokens still to be computed; decoding leaves exactly one |
  *
- * Behind them stand `pending` tokens that steps in flight sample: known to the GPU alone so far.
+ * Behind them stand `pending` tokens that steps in flight sample: known to the GPU alone so far. Of
+ * a step that verifies drafts only the first one counts: how many more there will be is not known.
  *
  * @module
  */
@@ -29,6 +30,7 @@ import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
 import { StopStrings } from "../sample/stop.ts";
 import type { SavedPages } from "./saved_pages.ts";
+import { acceptedDrafts, type DraftOptions, SequenceDrafts } from "./sequence_drafts.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;
@@ -51,6 +53,8 @@ export interface SequenceOptions {
   readonly grammar?: SequenceGrammar | undefined;
   /** Change the logits before each draw. Default none. */
   readonly logitProcessors?: readonly LogitProcessor[] | undefined;
+  /** Drafts its tokens. Default: a step gives it one token. */
+  readonly drafts?: DraftOptions | undefined;
   /** Tokens at its prompt's beginning that are to be stored. Default 0. */
   readonly storedLength?: number | undefined;
   /** Takes each chunk as it comes. */
@@ -58,6 +62,8 @@ export interface SequenceOptions {
   /** Takes the error that ended the sequence instead of a last chunk. */
   readonly onError: (error: unknown) => void;
 }
+
+const NO_DRAFTS: readonly number[] = [];
 
 /** What is told when a request is accepted. */
 interface Accepted {
@@ -81,6 +87,8 @@ export class Sequence {
   computed = 0;
   /** Tokens that steps in flight sample: they exist on the GPU before the host knows them. */
   pending = 0;
+  /** Tokens that were taken without being sampled. */
+  forced = 0;
   /** The step that samples the newest of them, and which of its samples that is. */
   sampledIn = 0;
   sampledAt = 0;
@@ -100,6 +108,7 @@ export class Sequence {
   finish: FinishReason | null = null;
   readonly logprobs: SequenceLogprobs | undefined;
   readonly grammar: SequenceGrammar | undefined;
+  readonly #drafts: SequenceDrafts | undefined;
   readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
@@ -122,6 +131,7 @@ export class Sequence {
     this.#options = options;
     this.logprobs = options.logprobs;
     this.grammar = options.grammar;
+    this.#drafts = options.drafts && new SequenceDrafts(options.drafts);
     this.#rows = new SequenceRows({
       sampling: options.sampling,
       eosTokenIds: options.eosTokenIds,
@@ -150,10 +160,21 @@ export class Sequence {
     return this.tokens.length + this.pending;
   }
 
+  /** Tokens that may follow the last one that is known, for the next step to verify. */
+  get drafts(): readonly number[] {
+    return this.#drafts?.next ?? NO_DRAFTS;
+  }
+
+  /** Takes note that a step verifies so many of them. */
+  verify(count: number): void {
+    if (this.#drafts !== undefined) this.#drafts.verifying = count;
+  }
+
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
     const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
-    return mayGoOn && !this.#rows.needTokens && this.grammar === undefined;
+    const isDrafted = this.drafts.length + (this.#drafts?.verifying ?? 0) > 0;
+    return mayGoOn && !isDrafted && !this.#rows.needTokens && this.grammar === undefined;
   }
 
   /** Whether a token may be sampled now, as far as the tokens before it are known. */
@@ -166,10 +187,12 @@ export class Sequence {
     return Math.min(this.tokens.length - 1, this.logprobs?.firstRow ?? Number.POSITIVE_INFINITY);
   }
 
-  /** The row that the newest token in flight is sampled from. */
-  sampledRow(): SampledRow {
-    const row = this.#rows.next(this, this.length - 1, this.logprobs?.sampledRow());
-    return this.grammar === undefined ? row : { ...row, mask: this.grammar.mask };
+  /** The row that the newest token in flight is sampled from, or one behind drafts that follow it. */
+  sampledRow(drafted: readonly number[] = NO_DRAFTS): SampledRow {
+    const position = this.length - 1 + drafted.length;
+    const row = this.#rows.next(this, { position, drafted, logprobs: this.logprobs?.sampledRow() });
+    if (this.grammar === undefined) return row;
+    return { ...row, mask: this.grammar.maskBehind(drafted.length) };
   }
 
   /** The prompt's row at `position`, to be scored. */
@@ -195,6 +218,7 @@ export class Sequence {
   /** Forgets what steps in flight were to sample, as they never end: that is computed again. */
   restart(): void {
     this.pending = 0;
+    this.#drafts?.restart();
     this.retractions += 1;
     this.logprobs?.forgetPending();
   }
@@ -204,15 +228,36 @@ export class Sequence {
     this.#queueSeconds ??= (performance.now() - this.#acceptedAt) / 1000;
   }
 
-  /** Appends a sampled token, and what follows from it without being sampled. */
-  append(token: number): void {
-    this.#take(token);
-    this.#follow([token]);
+  /**
+   * Takes what a step has drawn for it, and what follows from that without being drawn: the token
+   * behind its last one, and those behind drafts, as far as these are what was drawn in their places.
+   *
+   * @returns How many tokens it got.
+   */
+  accept(drawn: ArrayLike<number>, drafts: readonly number[] = NO_DRAFTS): number {
+    const wasPrompt = this.tokens.length === this.promptLength;
+    const accepted = acceptedDrafts(drafts, drawn);
+    const taken: number[] = [];
+    while (taken.length <= accepted && this.finish === null) {
+      const token = drawn[taken.length]!;
+      taken.push(token);
+      this.#take(token);
+    }
+    // The rows of accepted drafts have left their keys and values; the last token has none yet.
+    this.computed += taken.length - 1;
+    if (drafts.length > 0) this.logprobs?.forgetPending();
+    if (!wasPrompt) this.#drafts?.verified(drafts.length, taken.length - 1);
+    this.#follow(taken);
+    return taken.length;
   }
 
   #follow(tokens: readonly number[]): void {
     if (this.finish !== null) return;
+    const room = this.maxNewTokens - this.completionLength - 1;
+    this.#drafts?.clear();
+    const drafts = tokens.length > 0 ? this.#drafts?.propose(this.tokens, room) : undefined;
     this.grammar?.advance(tokens, {
+      drafts: drafts ?? NO_DRAFTS,
       completion: this.tokens.slice(
         Math.max(this.promptLength, this.tokens.length - SPELLED_TOGETHER),
       ),
@@ -221,8 +266,13 @@ export class Sequence {
     });
   }
 
-  #obey({ forced, mustEnd }: GrammarState): void {
-    for (const token of forced) if (this.finish === null) this.#take(token);
+  #obey({ forced, mustEnd, drafts }: GrammarState): void {
+    this.#drafts?.keep(drafts);
+    for (const token of forced) {
+      if (this.finish !== null) break;
+      this.forced += 1;
+      this.#take(token);
+    }
     if (forced.length > 0) {
       this.#follow(forced);
       return;

@@ -15,6 +15,8 @@ export interface BatchLimits {
   /** Rows of a batch, and rows of it whose logits may be wanted. */
   readonly maxRows: number;
   readonly maxLogitRows: number;
+  /** Rows that may be sampled: one of each sequence, and those of its drafts. */
+  readonly maxSampledRows: number;
   readonly maxSequences: number;
   /** Cached entries that prompt attention expands at once. */
   readonly prefillCapacity: number;
@@ -45,17 +47,17 @@ export function stepTensorSizes(
 /** Bytes of logits that are kept for prompt rows to be scored. */
 const SCORED_LOGIT_BYTES = 2 ** 24;
 
-/** Rows of logits: one for each sequence, and some for prompts, at least one. */
+/** Rows of logits: those that may be sampled, and some for prompts, at least one. */
 export function logitRowCount(
   vocabularySize: number,
   {
-    maxSequences,
+    maxSampledRows,
     maxRows,
     maxTensorBytes,
-  }: Readonly<Record<"maxSequences" | "maxRows" | "maxTensorBytes", number>>,
+  }: Readonly<Record<"maxSampledRows" | "maxRows" | "maxTensorBytes", number>>,
 ): number {
   const bytes = Math.ceil(vocabularySize / 4) * 16;
-  const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
+  const room = Math.floor(maxTensorBytes / bytes) - maxSampledRows;
   const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
-  return maxSequences + Math.max(scored, 1);
+  return maxSampledRows + Math.max(scored, 1);
 }

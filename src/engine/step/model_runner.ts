@@ -39,7 +39,11 @@ export interface StepOptions extends RunOptions {
   readonly keepsLogits?: boolean;
 }
 
-type KeptStep = Pick<Step, "decodeSplits" | "onlyBest">;
+/** Launches, and what else of a step they are for. */
+interface Kept {
+  readonly step: Pick<Step, "decodeSplits" | "decodeGroups" | "onlyBest">;
+  readonly recording: Recording;
+}
 
 export class ModelRunner {
   readonly recorder: Recorder;
@@ -57,22 +61,22 @@ export class ModelRunner {
   readonly #communicator: Communicator;
   readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
-  /** By rows: the launches kept for so many, with what else of a step they are for. */
-  readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
+  /** By rows: the launches kept for so many, where a sequence has one and where it has several. */
+  readonly #recordings = { ofTokens: new Map<number, Kept>(), ofDrafts: new Map<number, Kept>() };
   readonly #step: Step = { ...EMPTY_STEP };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
   constructor(options: ModelRunnerOptions) {
-    const { recorder, memory, shape, cache, maxRows, maxLogitRows, maxSequences } = options;
+    const { recorder, memory, shape, cache, maxRows, maxLogitRows, maxSampledRows } = options;
     this.recorder = recorder;
-    this.maxScoredRows = maxLogitRows - maxSequences;
+    this.maxScoredRows = maxLogitRows - maxSampledRows;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
     this.#communicator = options.communicator;
     this.#findsBest = options.model.findsBest;
-    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
+    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSampledRows, maxRows));
     const inputSizes = stepTensorSizes(options, cache);
     this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
     this.#step.passes = this.#inputs.prefill.passes;
@@ -172,22 +176,24 @@ export class ModelRunner {
 
   /** Rows that a batch is filled up to; undefined where its launches are recorded as they come. */
   #bucketFor({ sequences, sources, logitRows }: Batch): number | undefined {
-    const isDecode = sequences.every(({ phase, queryLength }) => {
-      return phase === "decode" && queryLength === 1;
-    });
+    const isGenerated = sequences.every(({ phase }) => phase !== "prefill");
     const isSampled = sources.length > 0 && logitRows.length === sources.length;
-    if (!isDecode || !isSampled) return undefined;
+    if (!isGenerated || !isSampled) return undefined;
     return this.#buckets.find((size) => size >= sources.length);
   }
 
   /** The launches kept for a step of these sizes. */
-  #recordingFor({ rows, decodeSplits, onlyBest }: Step): Recording {
-    const known = this.#recordings.get(rows);
-    if (known?.step.decodeSplits === decodeSplits && known.step.onlyBest === onlyBest) {
-      return known.recording;
-    }
+  #recordingFor(step: Step): Recording {
+    const { rows, decodeSplits, decodeGroups, decodesOne, onlyBest } = step;
+    const kept = this.#recordings[decodesOne ? "ofTokens" : "ofDrafts"];
+    const known = kept.get(rows);
+    const isSame =
+      known?.step.decodeSplits === decodeSplits &&
+      known.step.decodeGroups === decodeGroups &&
+      known.step.onlyBest === onlyBest;
+    if (isSame) return known.recording;
     const recording = new Recording();
-    this.#recordings.set(rows, { step: { decodeSplits, onlyBest }, recording });
+    kept.set(rows, { step: { decodeSplits, decodeGroups, onlyBest }, recording });
     return recording;
   }
 

@@ -8,7 +8,7 @@
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
-import type { ScheduledStep } from "../schedule/scheduled_step.ts";
+import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
 import { carryOut } from "./page_transfers.ts";
@@ -128,11 +128,11 @@ export class StepLoop {
         }
         const { step, tokens } = await profiler.span("sample readback", () => inFlight.finish());
         this.#progressAt = performance.now();
-        profiler.span("commit", () => scheduler.commit(step, tokens));
+        const taken = profiler.span("commit", () => scheduler.commit(step, tokens));
         prefixes?.committed(step);
         if (tokens.length > 0) model.progressed();
         profiler.endStep();
-        onStep?.(reportStep(step));
+        onStep?.(reportStep(step, taken));
       }
     } catch (error) {
       if (!(await model.isLost())) throw error;
@@ -145,7 +145,7 @@ export class StepLoop {
     const { model, profiler, retractionMemory } = this.#options;
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
-    const rows = step.sampled.map((sequence) => sequence.sampledRow());
+    const rows = sampledRows(step);
     const scored = step.scored.map(({ sequence, position }) => sequence.scoredRow(position));
     await carryOut(step.transfers, { retractionMemory, copier });
     profiler.beginStep();

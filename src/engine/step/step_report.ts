@@ -12,25 +12,41 @@ export interface StepReport {
   readonly promptTokens: number;
   /** Prompt tokens that the cache had, of the prompts that began in the step. */
   readonly cachedTokens: number;
-  /** Rows of generated tokens: one for each sequence that decodes. */
+  /** Rows of generated tokens, drafts not counted: one for each sequence that decodes. */
   readonly decodedTokens: number;
-  /** Tokens sampled. */
+  /** Tokens that sequences got. */
   readonly sampledTokens: number;
+  /** Drafts that were verified. */
+  readonly draftedTokens?: number;
 }
 
-export function reportStep({ batch, progress, sampled }: ScheduledStep): StepReport {
+/** @param sampledTokens As `Scheduler.commit` tells. */
+export function reportStep(
+  { batch, progress, drafts }: ScheduledStep,
+  sampledTokens: number,
+): StepReport {
   let prompts = 0;
   let promptTokens = 0;
   let cachedTokens = 0;
   let decodedTokens = 0;
   batch.sequences.forEach(({ phase, position, queryLength }, i) => {
+    const { sequence, computed } = progress[i]!;
     if (phase !== "prefill") {
-      decodedTokens += queryLength;
+      decodedTokens += computed - position;
       return;
     }
     prompts += 1;
     promptTokens += queryLength;
-    if (position === progress[i]!.sequence.cachedTokens) cachedTokens += position;
+    if (position === sequence.cachedTokens) cachedTokens += position;
   });
-  return { prompts, promptTokens, cachedTokens, decodedTokens, sampledTokens: sampled.length };
+  let draftedTokens = 0;
+  for (const { length } of drafts.values()) draftedTokens += length;
+  return {
+    prompts,
+    promptTokens,
+    cachedTokens,
+    decodedTokens,
+    sampledTokens,
+    ...(draftedTokens > 0 && { draftedTokens }),
+  };
 }

@@ -142,8 +142,8 @@ describe("rows of a sequence", () => {
       5: -Infinity,
       7: -1,
     });
-    one.append(9);
-    one.append(9);
+    one.accept([9]);
+    one.accept([9]);
     expect([...one.sampledRow().biases!.tokens]).toEqual([5, 7]);
   });
 
@@ -157,8 +157,8 @@ describe("rows of a sequence", () => {
 
   test("noStopTrim leaves the last token's text in; the token is still what ended it", () => {
     const { sequence: one, chunks } = sequence([4], {}, { stop: "b", noStopTrim: true });
-    one.append(2);
-    one.append(1);
+    one.accept([2]);
+    one.accept([1]);
     expect(one.finish).toEqual({ type: "stop", matched: 1 });
     expect(chunks.map(({ text }) => text).join("")).toBe("cb");
   });
@@ -205,7 +205,7 @@ describe("the memory of log-probabilities", () => {
     const { sequence: one, chunks } = sequence(long(2), { topCount: 2, tokenIds: [7], text: true });
     const wish = one.sampledRow().logprobs!;
     wish.deliver(Uint32Array.of(5, 6, 8, 7), Float32Array.of(-1, -0.5, -2, -4));
-    one.append(5);
+    one.accept([5]);
     const [entry] = chunks[0]!.logprobs!;
     const want = {
       ...{ token: 5, logprob: -1, text: "f" },

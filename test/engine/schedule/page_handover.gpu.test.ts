@@ -81,7 +81,7 @@ test.skipIf(smallestCaseOnly)(
     // The second request finds its whole pages there, and only the last page travels.
     for (const cachedPages of [0, 5]) {
       const second = sequence(PARAMS.maxNewTokens);
-      second.append(first.tokens.at(-1)!);
+      second.accept([first.tokens.at(-1)!]);
       const { pages, cachedTokens } = decode.scheduler.reserve(second, first.promptLength)!;
       expect(cachedTokens).toBe(cachedPages * PAGE_SIZE);
       await decode.loaded.codec!.writePages(bytes, pages, { skip: cachedPages });

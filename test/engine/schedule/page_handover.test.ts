@@ -70,7 +70,7 @@ describe("a sequence that begins elsewhere", () => {
   test("waits with its pages for what is to be written to them, then decodes without a forward", () => {
     const { scheduler: s, pool } = scheduler(10, 4, { shared: true });
     const { sequence: one, chunks } = sequence(9, 3);
-    one.append(40);
+    one.accept([40]);
     const reserved = s.reserve(one, 9)!;
     expect(reserved).toEqual({ cachedTokens: 0, pages: one.pageTable });
     expect(reserved.pages).toHaveLength(3);
@@ -84,7 +84,7 @@ describe("a sequence that begins elsewhere", () => {
     s.remove(one);
     // What has arrived is cached for others: two whole pages of the prompt.
     const again = sequence(9, 3);
-    again.sequence.append(40);
+    again.sequence.accept([40]);
     expect(s.reserve(again.sequence, 9)).toMatchObject({ cachedTokens: 8, pages: { length: 1 } });
     s.remove(again.sequence);
     expect(s.hasWork).toBe(false);

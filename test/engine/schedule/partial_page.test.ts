@@ -135,8 +135,8 @@ test("generated tokens are copied only where prompts have the same form", () => 
   for (const promptsDiffer of [false, true]) {
     const { pages } = setUp({ promptsDiffer });
     const source = prompt(5);
-    source.append(7);
-    source.append(8);
+    source.accept([7]);
+    source.accept([8]);
     compute(pages, source, 7); // 2 3 4 5 | 6 7 8
     const other = prompt(9);
     pages.attach(other);
@@ -163,7 +163,7 @@ test("its own generated tokens are taken from another one's prompt only where th
   for (const promptsDiffer of [false, true]) {
     const { pages } = setUp({ promptsDiffer });
     const goesOn = prompt(6);
-    for (const token of [40, 41, 42, 43]) goesOn.append(token);
+    for (const token of [40, 41, 42, 43]) goesOn.accept([token]);
     const quoting = sequence([...goesOn.tokens, 50], 20).sequence;
     compute(pages, quoting, 11);
     pages.attach(goesOn);

@@ -289,7 +289,7 @@ describe("Scheduler with host memory for what is retracted", () => {
 describe("Sequence", () => {
   const run = (tokens: number[], params: SamplingParams, maxNewTokens = 50) => {
     const { sequence: made, chunks } = sequence(2, maxNewTokens, params);
-    for (const token of tokens) if (made.finish === null) made.append(token);
+    for (const token of tokens) if (made.finish === null) made.accept([token]);
     return { text: chunks.map(({ text }) => text).join(""), finish: made.finish, chunks };
   };
 

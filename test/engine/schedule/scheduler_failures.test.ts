@@ -82,7 +82,7 @@ const FAILING: readonly [
   ["allocate", { failed: 1 }],
   ["readPages", { failed: 0 }],
   ["writePages", { failed: 1 }],
-  ["append", { failed: 1 }],
+  ["accept", { failed: 1 }],
   ["save", { failed: 1 }],
   ["restore", { failed: 1 }],
   ["insert", { failed: 0, isShared: true }],

@@ -9,7 +9,7 @@ const PAGE_SIZE = 2;
 /** A sequence with a prompt of 8 tokens and 4 generated ones, of which 11 are computed. */
 function computed(pages: SequencePages) {
   const { sequence: made } = sequence(8, 20);
-  for (const token of [9, 10, 11, 12]) made.append(token);
+  for (const token of [9, 10, 11, 12]) made.accept([token]);
   pages.attach(made);
   pages.grow(made, 11);
   made.computed = 11;

@@ -149,8 +149,8 @@ describe("SequencePages, when the pool fails", () => {
 
   test("attach() leaves nothing behind when there is no page for a copy", () => {
     const { pages, source } = setUpPages();
-    source.append(9);
-    source.append(9);
+    source.accept([9]);
+    source.accept([9]);
     pages.grow(source, 7);
     source.computed = 6;
     const { allocate } = pages.pool;

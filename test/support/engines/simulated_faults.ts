@@ -15,7 +15,7 @@ export type FailingMethod =
   | "allocate"
   | "readPages"
   | "writePages"
-  | "append"
+  | "accept"
   | "save"
   | "restore"
   | "insert"
@@ -51,8 +51,8 @@ export function failParts(
     case "writePages":
       carrier.writePages = rejecting(guarded(carrier.writePages));
       break;
-    case "append":
-      for (const one of live) one.append = guarded(one.append.bind(one));
+    case "accept":
+      for (const one of live) one.accept = guarded(one.accept.bind(one));
       break;
     case "save":
       memory.save = guarded(memory.save.bind(memory));

@@ -37,7 +37,7 @@ export class StepWatch {
         ...rest
       ) {
         watch.#inFlight -= 1;
-        commit.apply(this, rest);
+        return commit.apply(this, rest);
       }),
     ];
   }

@@ -1,0 +1,106 @@
+/**
+ * The drafts of one sequence: tokens that may follow its last one, which the next step verifies, and
+ * how many of them were right so far.
+ *
+ * @module
+ */
+
+/** Drafts tokens from what a sequence's tokens are. What it gives, right or wrong, changes no answer. */
+export interface Drafter {
+  /** Takes the tokens that follow those it has. */
+  append(tokens: readonly number[]): void;
+  /** @returns At most `most` tokens that may follow. */
+  propose(most: number): readonly number[];
+}
+
+export interface DraftOptions {
+  readonly drafter: Drafter;
+  /** Drafts that one step verifies at most. */
+  readonly most: number;
+  /** Nothing follows them. */
+  readonly endTokens: ReadonlySet<number>;
+}
+
+/** What became of the drafts of a sequence. */
+export interface DraftFigures {
+  /** Steps that sampled its tokens, those without drafts and not its prompt's. */
+  readonly verifySteps: number;
+  /** Drafts that those verified, and those of them that were right. */
+  readonly drafted: number;
+  readonly accepted: number;
+}
+
+const NONE: readonly number[] = [];
+/** Tokens of a long prompt that a drafter takes in a step, while it proposes nothing. */
+const TOLD_AT_ONCE = 4096;
+
+export class SequenceDrafts {
+  readonly #options: DraftOptions;
+  #next = NONE;
+  /** Of those, how many the step in flight verifies. */
+  verifying = 0;
+  readonly #figures = { verifySteps: 0, drafted: 0, accepted: 0 };
+  /** Tokens that the drafter was told. */
+  #told = 0;
+
+  constructor(options: DraftOptions) {
+    this.#options = options;
+  }
+
+  /** Tokens that may follow the last one that is known. */
+  get next(): readonly number[] {
+    return this.#next;
+  }
+
+  get figures(): DraftFigures {
+    return this.#figures;
+  }
+
+  /**
+   * Drafts what may follow.
+   *
+   * @param tokens All of the sequence.
+   * @param room Tokens that it may still get behind its next one.
+   */
+  propose(tokens: readonly number[], room: number): readonly number[] {
+    const { drafter, most, endTokens } = this.#options;
+    const end = Math.min(tokens.length, this.#told + TOLD_AT_ONCE);
+    drafter.append(tokens.slice(this.#told, end));
+    this.#told = end;
+    const wanted = end === tokens.length ? Math.min(most, room) : 0;
+    const drafts = wanted > 0 ? drafter.propose(wanted) : NONE;
+    const last = drafts.findIndex((token) => endTokens.has(token));
+    this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
+    return this.#next;
+  }
+
+  /** Forgets the drafts: the tokens before them are others now. */
+  clear(): void {
+    this.#next = NONE;
+  }
+
+  /** Keeps the first ones of the drafts. */
+  keep(count: number): void {
+    this.#next = this.#next.slice(0, count);
+  }
+
+  /** Takes note of a step that has verified some. */
+  verified(drafted: number, accepted: number): void {
+    this.verifying = 0;
+    this.#figures.verifySteps += 1;
+    this.#figures.drafted += drafted;
+    this.#figures.accepted += accepted;
+  }
+
+  /** Steps in flight never end. */
+  restart(): void {
+    this.verifying = 0;
+  }
+}
+
+/** How many drafts, from the first on, are the tokens drawn in their places. */
+export function acceptedDrafts(drafts: readonly number[], drawn: ArrayLike<number>): number {
+  let count = 0;
+  while (count < drafts.length && drafts[count] === drawn[count]) count += 1;
+  return count;
+}
