@@ -45,6 +45,14 @@ const isRetracted = ({ retractions, saves }: Outcome) => {
   expect(retractions).toBeGreaterThan(0);
   expect(saves).toBe(0);
 };
+/** Drafts were verified, of which some were right: there are fewer steps than tokens. */
+const isDrafted = (one: Outcome) => {
+  const drafted = steps(one).filter(({ draftRows }) => draftRows > 0);
+  expect(drafted.length).toBeGreaterThan(0);
+  const rounds = (id: string) =>
+    steps(one).filter((step) => step.requestIds.includes(id) && step.promptRows === 0).length;
+  expect(rounds("greedy")).toBeLessThan(TOKENS - 1);
+};
 const isSaved = ({ retractions, saves }: Outcome) => {
   expect(retractions).toBeGreaterThan(0);
   expect(saves).toBeGreaterThan(0);
@@ -168,6 +176,43 @@ const VARIANTS: readonly Variant[] = [
     name: "the answer stands in the cache as part of another's prompt",
     first: "second turn",
     proof: ({ cachedTokens }) => expect(cachedTokens.greedy).toBeGreaterThan(0),
+  },
+  { name: "one by one, with drafts", alone: true, drafts: true, proof: isDrafted },
+  {
+    name: "32 at once, with drafts",
+    requests: 32,
+    drafts: true,
+    proof: (one) => {
+      besideAll(32)(one);
+      isDrafted(one);
+    },
+  },
+  {
+    name: "with drafts, rows share reads, launches are not kept",
+    drafts: true,
+    options: { tuning: SHARES_READS, decodeBuckets: false, pageSize: 16 },
+    proof: isDrafted,
+  },
+  {
+    name: "with drafts, mixed chunks, steps of 10 rows",
+    drafts: true,
+    options: { mixedChunks: true, maxRunningRequests: 3, maxRowsPerStep: 10, pageSize: 3 },
+    proof: (one) => {
+      isMixed(one);
+      expect(steps(one).some(({ draftRows }) => draftRows > 0)).toBe(true);
+    },
+  },
+  {
+    name: "with drafts, retracted, kept in host memory",
+    drafts: true,
+    options: { ...crowded(0), ...HOST },
+    proof: isSaved,
+  },
+  {
+    name: "with drafts, retracted, computed again",
+    drafts: true,
+    options: { ...crowded(0), prefixCache: false },
+    proof: isRetracted,
   },
   {
     name: "everything at once",

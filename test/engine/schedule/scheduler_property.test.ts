@@ -10,6 +10,15 @@ const EPISODE = 150;
 /** Tokens of a request, and of the whole cache. */
 const LONGEST = 96;
 const SEEDS = [1, 2, 3, 4, 5, 6];
+const SUMMED = [
+  "retractions",
+  "copies",
+  "restores",
+  "ended",
+  "losses",
+  "drafted",
+  "accepted",
+] as const;
 
 /** Whole numbers below its argument. (Generator: Numerical Recipes' linear congruential one.) */
 function seeded(seed: number): (below: number) => number {
@@ -33,6 +42,8 @@ function engineOf(random: Random): SimulatedEngine {
     hostSlots: [0, 100, 10_000][random(3)]!,
     ahead: random(3),
     mixedChunks: random(2) === 0,
+    maxDrafts: [0, 0, 1, 3, 7][random(5)]!,
+    maxGeneratedRows: [6, 9, 16][random(3)]!,
     maxRunningRequests: 6,
     policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
     conservativeness: [0, 0, 0, 1][random(4)]!,
@@ -108,7 +119,10 @@ test.each(SEEDS)(
     vi.spyOn(Math, "random").mockImplementation(() => random(2 ** 30) / 2 ** 30);
     let failed = 0;
     let found = 0;
-    const totals = { mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 };
+    const totals = {
+      ...{ mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
+      ...{ drafted: 0, accepted: 0 },
+    };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);
       const mayFail = i % 4 === 0;
@@ -123,9 +137,7 @@ test.each(SEEDS)(
       }
       const { counts } = engine;
       totals.mostAhead = Math.max(totals.mostAhead, counts.mostAhead);
-      for (const name of ["retractions", "copies", "restores", "ended", "losses"] as const) {
-        totals[name] += counts[name];
-      }
+      for (const name of SUMMED) totals[name] += counts[name];
     }
     // All of it has happened, and often.
     expect(totals.mostAhead).toBe(2);

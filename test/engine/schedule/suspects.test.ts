@@ -218,7 +218,7 @@ async function run(options: SimulatedOptions, { count, culprits, place }: Case) 
         bad.includes(sequence) && position < place && computed >= place,
     );
   };
-  const ends = sequences.map((one) => PROMPT + engine.answer(one).length > place);
+  const ends = sequences.map((one) => PROMPT + answerOf(one).length > place);
   await engine.run();
   engine.checkIdle();
   return { engine, sequences, bad: bad.filter((one) => ends[sequences.indexOf(one)]) };

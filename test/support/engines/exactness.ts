@@ -12,6 +12,7 @@ import type { FinishReason, GenerationRequest } from "../../../src/generation.ts
 import { Plan } from "../../../src/gpu/plan.ts";
 import type { Step } from "../../../src/layers/batch.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
+import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "../devices/gpu.ts";
@@ -181,6 +182,8 @@ export interface Run {
   readonly alone?: boolean;
   /** A request that is answered before all others, by its id. */
   readonly first?: "greedy" | "second turn";
+  /** Steps verify drafts: of the probes two in three that the first run had, of others wrong ones. */
+  readonly drafts?: true;
 }
 
 /** What a run did, and what came out of it. */
@@ -204,6 +207,8 @@ export class Exactness {
   readonly probes: readonly Probe[];
   /** Its prompt holds the whole answer to "greedy". */
   readonly secondTurn: Probe;
+  /** Prompts and answers of the first run. */
+  #known: readonly (readonly number[])[] = [];
 
   private constructor(model: ExactModel, secondTurn: Probe) {
     this.model = model;
@@ -223,8 +228,11 @@ export class Exactness {
     });
   }
 
-  async run({ options = {}, requests = 0, twice, alone, first }: Run): Promise<Outcome> {
-    const engine = await this.model.open({ maxTotalTokens: 4096, ...options });
+  async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
+    if (drafts) draftFrom(this.#known, this.model);
+    const speculation = { algorithm: "NGRAM", maxDrafts: 3 } as const;
+    const speculates = drafts && { speculation };
+    const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
     const keptRows = watchKeptRows();
@@ -251,8 +259,37 @@ export class Exactness {
     const moves = { saves: saves.mock.calls.length, restores: restores.mock.calls.length };
     await engine.close();
     vi.restoreAllMocks();
+    if (this.#known.length === 0) {
+      this.#known = this.probes.map(({ requestId, tokens }) => [
+        ...tokens,
+        ...answers[requestId]![0]!.tokens,
+      ]);
+    }
     return { answers, cachedTokens, watch, retractions, keptRows, ...moves };
   }
+}
+
+/** Has the engine draft what known texts go on with, every third token wrong. */
+function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: ExactModel): void {
+  const told = new WeakMap<NgramProposer, number[]>();
+  vi.spyOn(NgramProposer.prototype, "append").mockImplementation(function (
+    this: NgramProposer,
+    tokens,
+  ) {
+    told.set(this, [...(told.get(this) ?? []), ...tokens]);
+  });
+  vi.spyOn(NgramProposer.prototype, "propose").mockImplementation(function (
+    this: NgramProposer,
+    count,
+  ) {
+    const tokens = told.get(this)!;
+    const text = texts.find((known) => tokens.every((token, i) => known[i] === token));
+    return Array.from({ length: count }, (_, i) => {
+      const at = tokens.length + i;
+      const right = text?.[at] ?? 3;
+      return at % 3 === 0 ? (right + 1) % vocabularySize : right;
+    });
+  });
 }
 
 /** Grows by the rows of each step that is run with kept launches. */

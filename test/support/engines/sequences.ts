@@ -14,6 +14,7 @@ import { RetractionMemory } from "../../../src/engine/schedule/retraction_memory
 import { Scheduler } from "../../../src/engine/schedule/scheduler.ts";
 import type { SchedulerOptions } from "../../../src/engine/schedule/scheduler_options.ts";
 import { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import type { DraftOptions } from "../../../src/engine/schedule/sequence_drafts.ts";
 import { SequencePages } from "../../../src/engine/schedule/sequence_pages.ts";
 import type { GenerationChunk, SamplingParams } from "../../../src/generation.ts";
 import { Detokenizer } from "../../../src/text/detokenizer.ts";
@@ -34,6 +35,7 @@ export function sequence(
     partition,
     priority,
     grammar,
+    drafts,
     onError = (error) => {
       throw error;
     },
@@ -42,6 +44,7 @@ export function sequence(
     readonly partition?: string | undefined;
     readonly priority?: number | undefined;
     readonly grammar?: SequenceGrammar | undefined;
+    readonly drafts?: DraftOptions | undefined;
     readonly onError?: (error: unknown) => void;
   } = {},
 ) {
@@ -58,6 +61,7 @@ export function sequence(
     sampling,
     maxNewTokens,
     grammar,
+    drafts,
     eosTokenIds: new Set([EOS]),
     detokenizer: new Detokenizer(vocabulary, sampling),
     onChunk: (chunk) => chunks.push(chunk),

@@ -20,6 +20,7 @@ import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
+import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
 import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
@@ -33,6 +34,8 @@ export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly ahead?: number;
   /** Keeps prefixes of at least so many tokens as one block has. Default none. */
   readonly store?: PrefixStore;
+  /** Drafts of a sequence that a step verifies at most; some are right. Default none. */
+  readonly maxDrafts?: number;
   /** Seconds that a request waits for what is stored of it. Default as long as it takes. */
   readonly maxWait?: number;
 }
@@ -42,20 +45,6 @@ export interface SimulatedRequest {
   readonly maxNewTokens: number;
   readonly partition?: string | undefined;
   readonly priority?: number;
-}
-
-/** What a row leaves in the cache: an even number for the prefix that ends there, plus its form. */
-const GENERATED = 1;
-
-/** The number of a prefix that is one token longer. */
-function longer(prefix: number, token: number): number {
-  return (Math.imul((prefix & ~GENERATED) ^ token, 16777619) & ~GENERATED) >>> 0;
-}
-
-/** Ends one answer in a few. */
-function nextToken(prefix: number): number {
-  const drawn = prefix >>> 7;
-  return drawn % 151 === 0 ? EOS : EOS + 1 + (drawn % 62);
 }
 
 const LOST = new DeviceError("The device is lost");
@@ -79,6 +68,7 @@ export class SimulatedEngine {
   onAwait: () => void = () => {};
   readonly counts = {
     ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
+    ...{ drafted: 0, accepted: 0 },
   };
   readonly #options: SimulatedOptions;
   /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
@@ -131,7 +121,10 @@ export class SimulatedEngine {
       this.errors.set(made, error);
       this.#end(made);
     };
-    const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, onError });
+    const { maxDrafts: most = 0 } = this.#options;
+    const drafter = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
+    const drafts = most > 0 ? { drafter, most, endTokens: new Set([EOS]) } : undefined;
+    const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, drafts, onError });
     this.live.add(made);
     this.#tokens.set(made, [...made.tokens]);
     if (this.prefixes === undefined) this.scheduler.add(made);
@@ -158,18 +151,6 @@ export class SimulatedEngine {
     failParts(this, method, () => {
       if (isNow()) throw error;
     });
-  }
-
-  /** What a sequence must have generated when it is finished. */
-  answer({ tokens, promptLength, partition, maxNewTokens }: Sequence): number[] {
-    let prefix = this.#start(partition);
-    for (const token of tokens.slice(0, promptLength)) prefix = longer(prefix, token);
-    const answer: number[] = [];
-    while (answer.length < maxNewTokens && answer.at(-1) !== EOS) {
-      if (answer.length > 0) prefix = longer(prefix, answer.at(-1)!);
-      answer.push(nextToken(prefix));
-    }
-    return answer;
   }
 
   /** Steps until there is no work; an error ends all requests, unless it is that of a loss. */
@@ -294,7 +275,7 @@ export class SimulatedEngine {
     this.live.delete(one);
     this.counts.retractions += one.retractions;
     this.counts.ended += 1;
-    const want = this.answer(one).join();
+    const want = answerOf(one).join();
     const got = one.tokens.slice(one.promptLength).join();
     require(got === want, `the answer is ${got}, not ${want}`);
   }
@@ -305,44 +286,67 @@ export class SimulatedEngine {
   }
 
   /** Plays the step: each row reads the row before it from the cache, and all those before that. */
-  #compute({ batch, progress, sampled }: ScheduledStep): Uint32Array {
+  #compute({ batch, progress, sampled, drafts }: ScheduledStep): Uint32Array {
     const slots = this.#slots;
     require(batch.sources.length <= 16, "too many rows");
     const written = new Set<number>();
     let row = 0;
     let isPrefill = false;
-    const last = new Map<Sequence, number>();
+    /** What stands behind the last token of each sequence, and behind each of its drafts. */
+    const last = new Map<Sequence, number[]>();
     batch.sequences.forEach((q, i) => {
       const { sequence: owner, computed } = progress[i]!;
       const { promptLength, partition } = owner;
       isPrefill ||= q.phase === "prefill";
       // Generated rows stand in front, and each row runs the form that belongs to its token.
-      require(q.phase === (isPrefill ? "prefill" : "decode"), "rows are out of order");
+      const drafted = drafts.get(owner) ?? [];
+      const form = drafted.length > 0 ? "verify" : "decode";
+      require(q.phase === (isPrefill ? "prefill" : form), "rows are out of order");
       require(q.position < promptLength === isPrefill, "a row has the wrong form");
       require(!isPrefill || computed <= promptLength, "a prompt row goes too far");
-      require(q.queryStart === row && computed === q.position + q.queryLength, "a row is missing");
+      const end = q.position + q.queryLength;
+      require(q.queryStart === row && computed === end - drafted.length, "a row is missing");
       const slotOf = (at: number) => this.#slot(q.pageTable, at);
       const tokens = this.#tokens.get(owner)!;
-      for (let at = q.position; at < computed; at++, row++) {
-        const token = this.#token(batch.sources[row]!, at < owner.tokens.length);
-        const isSame = token === tokens[at];
+      const found: number[] = [];
+      for (let at = q.position; at < end; at++, row++) {
+        const isDraft = at >= computed;
+        const token = this.#token(batch.sources[row]!, isDraft || at < owner.tokens.length);
+        const isSame = token === (isDraft ? drafted[at - computed] : tokens[at]);
         require(isSame || owner.finish !== null, "a row has another token");
-        const before = at === 0 ? this.#start(partition) : (slots.get(slotOf(at - 1)) ?? 0);
+        const before = at === 0 ? startOf(partition) : (slots.get(slotOf(at - 1)) ?? 0);
         require(!written.has(slotOf(at)), "a slot is written twice");
         written.add(slotOf(at));
         slots.set(slotOf(at), longer(before, token) + (isPrefill ? 0 : GENERATED));
+        if (at >= computed - 1) found.push(slots.get(slotOf(at))!);
       }
-      last.set(owner, slots.get(slotOf(computed - 1))!);
+      last.set(owner, found);
     });
     for (const [i, { pageTable }] of batch.sequences.entries()) {
       this.#checkReads(pageTable, progress[i]!);
     }
-    const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!));
-    sampled.forEach((one, i) => {
-      this.#tokens.get(one)!.push(ids[i]!);
-    });
+    const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!.shift()!));
+    this.#append(ids, { sampled, drafts });
     this.#sampled = ids;
     return ids;
+  }
+
+  /** Of each sequence the token drawn first, and those behind drafts that were right. */
+  #append(ids: Uint32Array, { sampled, drafts }: Pick<ScheduledStep, "sampled" | "drafts">): void {
+    for (let row = 0; row < sampled.length; ) {
+      const one = sampled[row]!;
+      const drafted = drafts.get(one) ?? [];
+      const tokens = this.#tokens.get(one)!;
+      let accepted = 0;
+      tokens.push(ids[row]!);
+      while (accepted < drafted.length && drafted[accepted] === ids[row + accepted]) {
+        accepted += 1;
+        tokens.push(ids[row + accepted]!);
+      }
+      this.counts.drafted += drafted.length;
+      this.counts.accepted += accepted;
+      row += 1 + drafted.length;
+    }
   }
 
   /** A sequence that has left reads what it likes. */
@@ -353,7 +357,7 @@ export class SimulatedEngine {
     if (one.finish !== null) return;
     const { promptsDiffer } = this.#options;
     const tokens = this.#tokens.get(one)!;
-    let prefix = this.#start(one.partition);
+    let prefix = startOf(one.partition);
     for (let at = 0; at < computed; at++) {
       prefix = longer(prefix, tokens[at]!);
       const found = this.#slots.get(this.#slot(pageTable, at)) ?? 0;
@@ -372,10 +376,6 @@ export class SimulatedEngine {
   #slot(pageTable: readonly number[], at: number): number {
     const { pageSize } = this.#options;
     return pageTable[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
-  }
-
-  #start(partition: string | undefined): number {
-    return partition === undefined ? 6 : 10;
   }
 }
 

@@ -13,6 +13,8 @@ export interface WatchedStep {
   readonly requestIds: readonly string[];
   readonly promptRows: number;
   readonly generatedRows: number;
+  /** Those of drafts among them. */
+  readonly draftRows: number;
   /** Steps that had been scheduled before it and were not committed. */
   readonly ahead: number;
 }
@@ -42,7 +44,7 @@ export class StepWatch {
     ];
   }
 
-  #note({ batch, progress }: ScheduledStep): void {
+  #note({ batch, progress, drafts }: ScheduledStep): void {
     let promptRows = 0;
     let generatedRows = 0;
     for (const { phase, queryLength } of batch.sequences) {
@@ -50,7 +52,8 @@ export class StepWatch {
       else generatedRows += queryLength;
     }
     const requestIds = progress.map(({ sequence }) => sequence.requestId);
-    this.steps.push({ requestIds, promptRows, generatedRows, ahead: this.#inFlight });
+    const draftRows = [...drafts.values()].reduce((sum, { length }) => sum + length, 0);
+    this.steps.push({ requestIds, promptRows, generatedRows, draftRows, ahead: this.#inFlight });
     this.#inFlight += 1;
   }
 
