@@ -244,8 +244,24 @@ export interface GenerationChunk {
   readonly queueSeconds?: number;
   /** Of the request's constraint, on the chunk that says it is accepted. */
   readonly compilation?: GrammarCompilation;
+  /** On the last chunk, where the engine speculates. */
+  readonly speculation?: SpeculationFigures;
   /** Set on the last chunk only. */
   readonly finish: FinishReason | null;
+}
+
+/** What became of drafts: tokens that were guessed, and verified several at a time. */
+export interface SpeculationFigures {
+  /** Times that a step sampled a request's tokens, those of the first tokens not counted. */
+  readonly verifySteps: number;
+  /** Drafts that they verified, and those of them that were right: each was one token more. */
+  readonly proposedDrafts: number;
+  readonly acceptedDrafts: number;
+}
+
+/** Tokens that a request got from a step, on average; 0 before there was one. */
+export function acceptLength({ verifySteps, acceptedDrafts }: SpeculationFigures): number {
+  return verifySteps === 0 ? 0 : (verifySteps + acceptedDrafts) / verifySteps;
 }
 
 export interface ModelDescription {
@@ -310,6 +326,8 @@ export interface EngineStatus {
   readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */
   readonly batchInvariant: boolean;
+  /** Of all requests since the start or the last `flushCache`; absent without speculation. */
+  readonly speculation?: SpeculationFigures;
   /** What the store of prefixes has, of all models that it keeps; absent where there is none. */
   readonly prefixStore?: PrefixStoreStatus;
   /** Names of the arithmetic and the order of sums in each phase; of equal names the bits are equal. */

@@ -307,6 +307,7 @@ export class Engine implements GenerationEngine {
       stalledFor: this.#loop.stalledFor,
       ...this.#loaded.current.figures,
       maxQueuedRequests: this.#loaded.current.options.maxQueuedRequests,
+      ...(this.#sequences.drafting && { speculation: this.#loop.speculation }),
       ...(this.#prefixes && { prefixStore: this.#prefixes.status }),
     };
   }
@@ -330,6 +331,7 @@ export class Engine implements GenerationEngine {
     if (this.#scheduler.hasWork) return false;
     if (stored) await this.#prefixes?.clear();
     this.#pages.flush();
+    this.#loop.forget();
     return true;
   }
 

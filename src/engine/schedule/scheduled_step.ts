@@ -4,6 +4,7 @@
  * @module
  */
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
+import type { SpeculationFigures } from "../../generation.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
@@ -26,6 +27,13 @@ export interface ScheduledStep {
   readonly progress: StepProgress<Sequence>;
   /** Pages that have to move before it runs. */
   readonly transfers: PageTransfers;
+}
+
+/** What sequences got from a step. */
+export interface CommittedStep {
+  readonly sampledTokens: number;
+  /** Of the sequences that got tokens behind their first one. */
+  readonly speculation: SpeculationFigures;
 }
 
 /** Rows of one sequence, the first of those that are not computed. */

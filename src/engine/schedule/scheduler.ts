@@ -26,9 +26,10 @@ import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { leastToLose } from "./retraction_choice.ts";
-import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
+import { buildStep, type Chunk, type CommittedStep, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
+import { NO_FIGURES, withStep } from "./sequence_drafts.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 import { type LossFinding, Suspects } from "./suspects.ts";
 import { WaitingQueue } from "./waiting_queue.ts";
@@ -264,13 +265,14 @@ export class Scheduler {
    * Takes over the oldest step in flight: the tokens it sampled are appended, those behind drafts as
    * far as the drafts are what was sampled before them.
    *
-   * @returns How many tokens sequences got.
+   * @returns What sequences got.
    */
-  commit(step: ScheduledStep, tokens: Uint32Array): number {
+  commit(step: ScheduledStep, tokens: Uint32Array): CommittedStep {
     this.#inFlight -= 1;
     if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
-    let taken = 0;
+    let sampledTokens = 0;
+    let speculation = NO_FIGURES;
     for (let row = 0; row < step.sampled.length; ) {
       const sequence = step.sampled[row]!;
       const drafts = step.drafts.get(sequence) ?? [];
@@ -279,15 +281,18 @@ export class Scheduler {
       // Some sequences have left, or an earlier token ended them, while the step ran.
       if (!this.#running.has(sequence)) continue;
       sequence.pending -= 1;
+      const isFirst = sequence.completionLength === 0;
       this.#orFail(sequence, () => {
-        taken += sequence.accept(drawn, drafts);
+        const taken = sequence.accept(drawn, drafts);
+        sampledTokens += taken;
+        if (!isFirst) speculation = withStep(speculation, drafts.length, taken - 1);
       });
       if (sequence.finish !== null) this.#end(sequence);
     }
     for (const sequence of this.#suspects.committed()) {
       if (!this.#suspects.mayRun(sequence)) this.#setAside(sequence);
     }
-    return taken;
+    return { sampledTokens, speculation };
   }
 
   #end(sequence: Sequence): void {

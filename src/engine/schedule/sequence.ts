@@ -237,6 +237,8 @@ export class Sequence {
   accept(drawn: ArrayLike<number>, drafts: readonly number[] = NO_DRAFTS): number {
     const wasPrompt = this.tokens.length === this.promptLength;
     const accepted = acceptedDrafts(drafts, drawn);
+    // Told with the last chunk, which may be any of these tokens'.
+    if (!wasPrompt) this.#drafts?.verified(drafts.length, accepted);
     const taken: number[] = [];
     while (taken.length <= accepted && this.finish === null) {
       const token = drawn[taken.length]!;
@@ -246,7 +248,6 @@ export class Sequence {
     // The rows of accepted drafts have left their keys and values; the last token has none yet.
     this.computed += taken.length - 1;
     if (drafts.length > 0) this.logprobs?.forgetPending();
-    if (!wasPrompt) this.#drafts?.verified(drafts.length, taken.length - 1);
     this.#follow(taken);
     return taken.length;
   }
@@ -351,6 +352,7 @@ export class Sequence {
       ...this.#takeQueueSeconds(),
       ...(compilation !== undefined && { compilation }),
       ...(logprobBytes !== undefined && { logprobBytes }),
+      ...(this.finish !== null && this.#drafts && { speculation: this.#drafts.figures }),
       finish: this.finish,
     });
   }

@@ -5,6 +5,14 @@
  * @module
  */
 
+import type { SpeculationFigures } from "../../generation.ts";
+
+export const NO_FIGURES: SpeculationFigures = {
+  verifySteps: 0,
+  proposedDrafts: 0,
+  acceptedDrafts: 0,
+};
+
 /** Drafts tokens from what a sequence's tokens are. What it gives, right or wrong, changes no answer. */
 export interface Drafter {
   /** Takes the tokens that follow those it has. */
@@ -21,15 +29,6 @@ export interface DraftOptions {
   readonly endTokens: ReadonlySet<number>;
 }
 
-/** What became of the drafts of a sequence. */
-export interface DraftFigures {
-  /** Steps that sampled its tokens, those without drafts and not its prompt's. */
-  readonly verifySteps: number;
-  /** Drafts that those verified, and those of them that were right. */
-  readonly drafted: number;
-  readonly accepted: number;
-}
-
 const NONE: readonly number[] = [];
 /** Tokens of a long prompt that a drafter takes in a step, while it proposes nothing. */
 const TOLD_AT_ONCE = 4096;
@@ -39,7 +38,7 @@ export class SequenceDrafts {
   #next = NONE;
   /** Of those, how many the step in flight verifies. */
   verifying = 0;
-  readonly #figures = { verifySteps: 0, drafted: 0, accepted: 0 };
+  #figures: SpeculationFigures = NO_FIGURES;
   /** Tokens that the drafter was told. */
   #told = 0;
 
@@ -52,7 +51,7 @@ export class SequenceDrafts {
     return this.#next;
   }
 
-  get figures(): DraftFigures {
+  get figures(): SpeculationFigures {
     return this.#figures;
   }
 
@@ -84,18 +83,33 @@ export class SequenceDrafts {
     this.#next = this.#next.slice(0, count);
   }
 
-  /** Takes note of a step that has verified some. */
-  verified(drafted: number, accepted: number): void {
+  /** Takes note of a step that has verified so many, of which so many were right. */
+  verified(proposed: number, accepted: number): void {
     this.verifying = 0;
-    this.#figures.verifySteps += 1;
-    this.#figures.drafted += drafted;
-    this.#figures.accepted += accepted;
+    this.#figures = withStep(this.#figures, proposed, accepted);
   }
 
   /** Steps in flight never end. */
   restart(): void {
     this.verifying = 0;
   }
+}
+
+/** With one more time that a step sampled a request's tokens. */
+export function withStep(
+  figures: SpeculationFigures,
+  proposedDrafts: number,
+  acceptedDrafts: number,
+): SpeculationFigures {
+  return sumOf(figures, { verifySteps: 1, proposedDrafts, acceptedDrafts });
+}
+
+export function sumOf(one: SpeculationFigures, other: SpeculationFigures): SpeculationFigures {
+  return {
+    verifySteps: one.verifySteps + other.verifySteps,
+    proposedDrafts: one.proposedDrafts + other.proposedDrafts,
+    acceptedDrafts: one.acceptedDrafts + other.acceptedDrafts,
+  };
 }
 
 /** How many drafts, from the first on, are the tokens drawn in their places. */

@@ -5,11 +5,13 @@
  * @module
  */
 
+import type { SpeculationFigures } from "../../generation.ts";
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
 import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
+import { NO_FIGURES, sumOf } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
 import { carryOut } from "./page_transfers.ts";
 import type { Profiler } from "./profiler.ts";
@@ -44,6 +46,8 @@ export class StepLoop {
   #isWanted = false;
   /** When it last got further, in milliseconds. */
   #progressAt = 0;
+  /** Of all steps since `forget`. */
+  #speculation = NO_FIGURES;
 
   constructor(options: StepLoopOptions) {
     this.#options = options;
@@ -57,6 +61,16 @@ export class StepLoop {
   get stalledFor(): number {
     const isIdle = this.#running === undefined || this.#options.model.isRecovering;
     return isIdle ? 0 : (performance.now() - this.#progressAt) / 1000;
+  }
+
+  /** What became of drafts since `forget`. */
+  get speculation(): SpeculationFigures {
+    return this.#speculation;
+  }
+
+  /** Counts drafts anew. */
+  forget(): void {
+    this.#speculation = NO_FIGURES;
   }
 
   /** There is work, or a device to replace. */
@@ -128,11 +142,12 @@ export class StepLoop {
         }
         const { step, tokens } = await profiler.span("sample readback", () => inFlight.finish());
         this.#progressAt = performance.now();
-        const taken = profiler.span("commit", () => scheduler.commit(step, tokens));
+        const committed = profiler.span("commit", () => scheduler.commit(step, tokens));
+        this.#speculation = sumOf(this.#speculation, committed.speculation);
         prefixes?.committed(step);
         if (tokens.length > 0) model.progressed();
         profiler.endStep();
-        onStep?.(reportStep(step, taken));
+        onStep?.(reportStep(step, committed));
       }
     } catch (error) {
       if (!(await model.isLost())) throw error;

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { ScheduledStep } from "../schedule/scheduled_step.ts";
+import type { SpeculationFigures } from "../../generation.ts";
+import type { CommittedStep, ScheduledStep } from "../schedule/scheduled_step.ts";
 
 export interface StepReport {
   /** Sequences with prompt tokens in the step. */
@@ -16,14 +17,14 @@ export interface StepReport {
   readonly decodedTokens: number;
   /** Tokens that sequences got. */
   readonly sampledTokens: number;
-  /** Drafts that were verified. */
-  readonly draftedTokens?: number;
+  /** Of the sequences that got tokens behind their first one. */
+  readonly speculation: SpeculationFigures;
 }
 
-/** @param sampledTokens As `Scheduler.commit` tells. */
+/** @param committed As `Scheduler.commit` tells. */
 export function reportStep(
-  { batch, progress, drafts }: ScheduledStep,
-  sampledTokens: number,
+  { batch, progress }: ScheduledStep,
+  committed: CommittedStep,
 ): StepReport {
   let prompts = 0;
   let promptTokens = 0;
@@ -39,14 +40,5 @@ export function reportStep(
     promptTokens += queryLength;
     if (position === sequence.cachedTokens) cachedTokens += position;
   });
-  let draftedTokens = 0;
-  for (const { length } of drafts.values()) draftedTokens += length;
-  return {
-    prompts,
-    promptTokens,
-    cachedTokens,
-    decodedTokens,
-    sampledTokens,
-    ...(draftedTokens > 0 && { draftedTokens }),
-  };
+  return { prompts, promptTokens, cachedTokens, decodedTokens, ...committed };
 }

@@ -7,7 +7,7 @@
  * @module
  */
 import { Gauge, Registry } from "prom-client";
-import type { GenerationEngine } from "../../generation.ts";
+import { acceptLength, type GenerationEngine } from "../../generation.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
 import type { StartTimes } from "../serve/start_times.ts";
@@ -139,7 +139,10 @@ function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
   );
   gauge(
     "spec_accept_length",
-    "Tokens that a step of speculative decoding adds; 0 without it.",
-    () => 0,
+    "Tokens that a step of speculative decoding adds to a request, on average; 0 without it.",
+    () => {
+      const { speculation } = status();
+      return speculation === undefined ? 0 : acceptLength(speculation);
+    },
   );
 }

@@ -14,6 +14,8 @@ export class StepLog {
   /** Since the last line about decoding, or since there is work. */
   #steps = 0;
   #tokens = 0;
+  #verifySteps = 0;
+  #acceptedDrafts = 0;
   #since = performance.now();
   /** Whether nothing was left to do after the newest step. */
   #isIdle = true;
@@ -34,6 +36,8 @@ export class StepLog {
     if (report.prompts > 0) this.#reportPrompts(report, status);
     if (report.decodedTokens === 0) return;
     this.#steps += 1;
+    this.#verifySteps += report.speculation.verifySteps;
+    this.#acceptedDrafts += report.speculation.acceptedDrafts;
     if (this.#steps >= this.#interval) this.#reportDecoding(status);
   }
 
@@ -62,17 +66,21 @@ export class StepLog {
     const now = performance.now();
     const throughput = rounded((1000 * this.#tokens) / Math.max(now - this.#since, 1));
     const usage = tokenUsage(status);
+    // With the token that every step gives: 1 where no draft was right.
+    const length = rounded(1 + this.#acceptedDrafts / Math.max(this.#verifySteps, 1));
+    const accepted = status.speculation === undefined ? "" : `accept len: ${length}, `;
     this.#restart();
     this.#log.event(
       "info",
       `Decode batch. #running-req: ${runningRequests}, #token: ${usedTokens}, ` +
-        `token usage: ${usage}, gen throughput (token/s): ${throughput}, ` +
+        `token usage: ${usage}, ${accepted}gen throughput (token/s): ${throughput}, ` +
         `#queue-req: ${queuedRequests}`,
       {
         event: "decode_batch",
         running_requests: runningRequests,
         used_tokens: usedTokens,
         token_usage: usage,
+        ...(status.speculation && { accept_length: length }),
         throughput,
         queued_requests: queuedRequests,
       },
@@ -82,6 +90,8 @@ export class StepLog {
   #restart(): void {
     this.#steps = 0;
     this.#tokens = 0;
+    this.#verifySteps = 0;
+    this.#acceptedDrafts = 0;
     this.#since = performance.now();
   }
 

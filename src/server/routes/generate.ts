@@ -3,7 +3,12 @@
  *
  * @module
  */
-import type { FinishReason, GenerationChunk } from "../../generation.ts";
+import {
+  acceptLength,
+  type FinishReason,
+  type GenerationChunk,
+  type SpeculationFigures,
+} from "../../generation.ts";
 import { generateErrorBody } from "../../http/error_response.ts";
 import { eventStream, JsonText } from "../../http/event_stream.ts";
 import type { LogprobOptions } from "../../logprobs.ts";
@@ -101,7 +106,8 @@ class Completion {
   }
 
   #metaInfo(): object {
-    const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
+    const { requestId, promptTokens, completionTokens, cachedTokens, finish, speculation } =
+      this.#last!;
     const metaInfo = {
       id: requestId,
       finish_reason: finish === null ? null : wireFinishReason(finish),
@@ -112,8 +118,20 @@ class Completion {
       cached_tokens: cachedTokens,
     };
     if (finish === null) return metaInfo;
-    return { ...metaInfo, e2e_latency: (performance.now() - this.#startTime) / 1000 };
+    const latency = { e2e_latency: (performance.now() - this.#startTime) / 1000 };
+    return { ...metaInfo, ...(speculation && wireSpeculation(speculation)), ...latency };
   }
+}
+
+function wireSpeculation(figures: SpeculationFigures): object {
+  const { verifySteps, proposedDrafts, acceptedDrafts } = figures;
+  return {
+    spec_verify_ct: verifySteps,
+    spec_accept_length: acceptLength(figures),
+    spec_accept_rate: acceptedDrafts / Math.max(proposedDrafts, 1),
+    spec_num_correct_drafts: acceptedDrafts,
+    spec_num_proposed_drafts: proposedDrafts,
+  };
 }
 
 function wireFinishReason(finish: FinishReason): object {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { acceptLength } from "../../generation.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /** `GET /get_model_info`. */
@@ -24,7 +25,7 @@ export function modelInfo({ engine, description }: ServerContext): Response {
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
 export function serverInfo({ engine, rate, description, lifecycle }: ServerContext): Response {
   const status = engine.status();
-  const { prefixStore } = status;
+  const { prefixStore, speculation } = status;
   const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
   const { contextLength } = engine.model;
   return Response.json({
@@ -43,6 +44,8 @@ export function serverInfo({ engine, rate, description, lifecycle }: ServerConte
         num_retractions: status.retractions,
         num_recoveries: status.recoveries,
         last_gen_throughput: rate.tokensPerSecond,
+        ...(speculation &&
+          speculation.verifySteps > 0 && { avg_spec_accept_length: acceptLength(speculation) }),
         memory_usage: {
           weight: gigabytes(status.weightBytes),
           kvcache: gigabytes(status.cacheBytes),

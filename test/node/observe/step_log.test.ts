@@ -11,14 +11,23 @@ const STATUS: EngineStatus = {
   totalTokens: 1000,
   usedTokens: 125,
 };
+const speculation = { verifySteps: 0, proposedDrafts: 0, acceptedDrafts: 0 };
 const PROMPTS = {
   prompts: 2,
   promptTokens: 70,
   cachedTokens: 30,
   decodedTokens: 0,
   sampledTokens: 2,
+  speculation,
 };
-const DECODE = { prompts: 0, promptTokens: 0, cachedTokens: 0, decodedTokens: 3, sampledTokens: 3 };
+const DECODE = {
+  prompts: 0,
+  promptTokens: 0,
+  cachedTokens: 0,
+  decodedTokens: 3,
+  sampledTokens: 3,
+  speculation: { ...speculation, verifySteps: 3 },
+};
 
 function stepLog(interval: number) {
   const lines: string[] = [];
@@ -41,6 +50,16 @@ test("StepLog has a line for every so many steps that decode", () => {
   expect(lines[0]).toMatch(
     /^Decode batch\. #running-req: 3, #token: 125, token usage: 0\.13, gen throughput \(token\/s\): [\d.]+, #queue-req: 2$/,
   );
+});
+
+test("StepLog tells how many tokens a request gets from a step, where the engine speculates", () => {
+  const { steps, lines } = stepLog(2);
+  const status = { ...STATUS, speculation };
+  for (const acceptedDrafts of [2, 1, 0, 0]) {
+    const figures = { verifySteps: 2, proposedDrafts: 4, acceptedDrafts };
+    steps.step({ ...DECODE, speculation: figures }, status);
+  }
+  expect(lines.map((line) => /accept len: ([\d.]+), gen/.exec(line)?.[1])).toEqual(["1.75", "1"]);
 });
 
 test("StepLog does not count the time without work", () => {
