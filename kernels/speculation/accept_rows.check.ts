@@ -79,8 +79,8 @@ export default defineCheck<Shape>({
     for (const [count, agreeing] of shape.sequences) {
       entries.push(first, count, 64, 0);
       for (let i = 1; i < count; i++) {
-        const before = sampled[first + i - 1]!;
-        // Behind a wrong draft right ones may come.
+        const before = sampled[first + Math.min(i - 1, agreeing)]!;
+        // Behind the first wrong draft come tokens that its row's would have been right with.
         const source = i === agreeing + 1 ? before + 1 : before;
         rows[rowOf(logits, first + i) * 4] = source;
       }
