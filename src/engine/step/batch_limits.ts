@@ -16,6 +16,8 @@ export interface BatchLimits {
   readonly maxRows: number;
   readonly maxLogitRows: number;
   readonly maxSequences: number;
+  /** Drafts that a sequence may get in a step; 0 without a draft module. */
+  readonly maxDrafts: number;
   /** Cached entries that prompt attention expands at once. */
   readonly prefillCapacity: number;
   /** Whether generated rows of one sequence share the reads of attention. */
@@ -37,6 +39,7 @@ export function stepTensorSizes(
     maxKeys: maxPrefillKeys(contextLength, maxRows),
     maxSequences,
     maxPages: Math.ceil(contextLength / pageSize),
+    maxDraftIds: options.maxDrafts * maxSequences,
     paddingSlot: cache.slots,
     sharesReads: options.sharesReads,
   };
@@ -45,17 +48,23 @@ export function stepTensorSizes(
 /** Bytes of logits that are kept for prompt rows to be scored. */
 const SCORED_LOGIT_BYTES = 2 ** 24;
 
-/** Rows of logits: one for each sequence, and some for prompts, at least one. */
+/** Rows that sequences sample from in one step: of each its newest token's, and its drafts'. */
+export const sampledRowCount = ({
+  maxSequences,
+  maxDrafts,
+}: Pick<BatchLimits, "maxSequences" | "maxDrafts">): number => maxSequences * (maxDrafts + 1);
+
+/** Rows of logits: those that sequences sample from, and some for prompts, at least one. */
 export function logitRowCount(
   vocabularySize: number,
   {
-    maxSequences,
+    sampledRows,
     maxRows,
     maxTensorBytes,
-  }: Readonly<Record<"maxSequences" | "maxRows" | "maxTensorBytes", number>>,
+  }: Readonly<Record<"sampledRows" | "maxRows" | "maxTensorBytes", number>>,
 ): number {
   const bytes = Math.ceil(vocabularySize / 4) * 16;
-  const room = Math.floor(maxTensorBytes / bytes) - maxSequences;
+  const room = Math.floor(maxTensorBytes / bytes) - sampledRows;
   const scored = Math.min(Math.floor(SCORED_LOGIT_BYTES / bytes), room, maxRows);
-  return maxSequences + Math.max(scored, 1);
+  return sampledRows + Math.max(scored, 1);
 }
