@@ -78,9 +78,13 @@ export class ModelSession {
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
   async run(parts: readonly Rows[], options?: RunOptions): Promise<Float32Array[]> {
-    const { runner, device: own } = this.loaded;
     const { length: count } = await this.#run(parts, { keepsLogits: true, ...options });
-    return this.#rows(runner.logits, { count, stride: runner.logitsStride, own });
+    return this.logits(count);
+  }
+
+  /** Logits of the first rows of the last step, which was told to keep them. */
+  logits(count: number): Promise<Float32Array[]> {
+    return this.#rows(this.loaded.runner.logits, count);
   }
 
   /**
@@ -96,18 +100,21 @@ export class ModelSession {
       steps,
       drafted,
       knowsNext = false,
+      ahead = steps,
       ...options
     }: StepOptions & {
       readonly steps: number;
       /** Whether the tokens behind generated rows are the sequence's too, and not those drawn. */
       readonly knowsNext?: boolean;
+      /** Positions behind their rows that sequences have pages for. */
+      readonly ahead?: number;
       readonly drafted?: readonly DraftedSequence[];
     },
   ): Promise<{ readonly tokens: Uint32Array; readonly drafts: readonly Uint32Array[] }> {
     const known = parts.flatMap(({ sequence: { tokens, computed }, count }) =>
       Array.from({ length: count }, (_, i) => tokens[computed + i + 1]),
     );
-    const { batch, sampled } = this.#batch(parts, steps);
+    const { batch, sampled } = this.#batch(parts, ahead);
     // A draft is verified against what is drawn, whatever comes behind it.
     const isPrompt = parts.flatMap(({ phase, count }) => Array(count).fill(phase === "prefill"));
     const nextSources = Uint32Array.from(known, (token, i) =>
@@ -127,9 +134,8 @@ export class ModelSession {
   }
 
   /** Logits of the first drafts of the last step that was told to keep them. */
-  async draftLogits(count: number): Promise<Float32Array[]> {
-    const { runner, device: own } = this.loaded;
-    return this.#rows(runner.draftLogits!, { count, stride: runner.logitsStride, own });
+  draftLogits(count: number): Promise<Float32Array[]> {
+    return this.#rows(this.loaded.runner.draftLogits!, count);
   }
 
   /** Computes rows as an engine does and returns the best token after each. */
@@ -162,14 +168,9 @@ export class ModelSession {
     return { batch, sampled: sources.map(() => ({ sampling: GREEDY, position: 0 })) };
   }
 
-  async #rows(
-    { buffer, offset }: Tensor,
-    {
-      count,
-      stride,
-      own,
-    }: { readonly count: number; readonly stride: number; readonly own: GPUDevice },
-  ): Promise<Float32Array[]> {
+  async #rows({ buffer, offset }: Tensor, count: number): Promise<Float32Array[]> {
+    const { runner, device: own } = this.loaded;
+    const { logitsStride: stride } = runner;
     const all = new Float32Array(await download(buffer, offset, count * stride * 4, own));
     return Array.from({ length: count }, (_, i) =>
       all.slice(i * stride, i * stride + this.#vocabularySize),
