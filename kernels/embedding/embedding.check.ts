@@ -9,6 +9,8 @@ interface Shape {
   readonly cols: number;
   readonly padding: number;
   readonly dtype: "BF16" | "F16" | "F32";
+  /** Default 4. */
+  readonly rowWords?: number;
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
@@ -25,7 +27,14 @@ export default defineCheck<Shape>({
       dtype: "BF16",
     },
     { sources: [5, FROM_EXTERNAL + 2, 1], slabs: [4, 3], cols: 2, padding: 2, dtype: "F16" },
-    { sources: [FROM_SAMPLED, 6], slabs: [7], cols: 67, padding: 1, dtype: "F32" },
+    {
+      sources: [FROM_SAMPLED, 6, 3],
+      slabs: [7],
+      cols: 67,
+      padding: 1,
+      dtype: "F32",
+      rowWords: 1,
+    },
     {
       sources: Array.from({ length: 64 }, (_, i) => (i * 397) % 1024),
       slabs: [1024],
@@ -60,12 +69,20 @@ export default defineCheck<Shape>({
       with: "group.x * params.cols",
     },
     { name: "F16 is read as BF16", replace: "DTYPE == F16", with: "false", case: 1 },
+    {
+      name: "sources are always four words apart",
+      replace: "group.x * ROW_WORDS",
+      with: "group.x * 4u",
+      case: 2,
+    },
     { name: "the last word is left out", replace: "word < words", with: "word + 1u < words" },
   ],
 
-  inputs({ sources, slabs, cols, padding, dtype }, random) {
+  inputs({ sources, slabs, cols, padding, dtype, rowWords = 4 }, random) {
     const arrays: Record<string, HostArray> = {
-      rows: Uint32Array.from(sources.flatMap((source) => [source, 7, 7, 7])),
+      rows: Uint32Array.from(
+        sources.flatMap((source) => [source, ...Array.from({ length: rowWords - 1 }, () => 7)]),
+      ),
       sampled: Uint32Array.from(SAMPLED),
       external: Float32Array.from({ length: 3 * (cols + padding) }, random),
     };
@@ -102,9 +119,10 @@ export default defineCheck<Shape>({
     return { out };
   },
 
-  bind(recorder, { sources, slabs, cols, padding, dtype }, tensors) {
+  bind(recorder, { sources, slabs, cols, padding, dtype, rowWords = 4 }, tensors) {
     const launch = embedding(recorder, {
       rows: tensors.rows!,
+      rowWords,
       sampled: tensors.sampled!,
       external: tensors.external!,
       slabs: slabs.map((rowCount, i) => ({

@@ -27,8 +27,10 @@ export interface EmbeddingSlab {
 }
 
 export interface EmbeddingOptions {
-  /** `[rows]` of four u32; the first says where the row comes from */
+  /** `[rows, rowWords]` u32; the first says where the row comes from */
   readonly rows: Tensor;
+  /** Default 4. */
+  readonly rowWords?: number;
   /** `[..]` u32: ids the previous step drew. Needed when a row is `FROM_SAMPLED`. */
   readonly sampled?: Tensor | undefined;
   /** `[.., stride]` f32. Needed when a row is `FROM_EXTERNAL`. */
@@ -53,6 +55,7 @@ export interface EmbeddingOptions {
  */
 export function embedding(recorder: Recorder, options: EmbeddingOptions): (rows: number) => void {
   const { rows, sampled = rows, external = rows, slabs, dtype, out, cols, stride = cols } = options;
+  const { rowWords = 4 } = options;
   if (dtype !== "F32" && cols % 2 !== 0) {
     throw new UnsupportedError(`${dtype} embeddings`, `${cols} columns is an odd number`);
   }
@@ -61,7 +64,7 @@ export function embedding(recorder: Recorder, options: EmbeddingOptions): (rows:
       recorder,
       { rows, sampled, embeddings: external, table, out },
       {
-        constants: { DTYPE: FORMS[dtype] },
+        constants: { DTYPE: FORMS[dtype], ROW_WORDS: rowWords },
         params: { cols, stride, first_row: firstRow, row_count: rowCount },
         // The host does not know beforehand which slab has how many of the rows.
         cost: ({ grid: [count] }) => ({

@@ -1,6 +1,6 @@
 // embedding: out[r, :] = the table row of the token that row r starts from
 //
-//   rows      [rows]            vec4u  read   .x is the source:
+//   rows      [rows, ROW_WORDS] u32    read   the first is the source:
 //                                        token id                    table row
 //                                        FROM_SAMPLED | i            table row of sampled[i]
 //                                        FROM_EXTERNAL | i           embeddings[i, :]
@@ -18,6 +18,8 @@ const BF16 = 0u;
 const F16 = 1u;
 const F32 = 2u;
 const DTYPE = 0u;
+// From one row's source to the next.
+const ROW_WORDS = 4u;
 const FROM_EXTERNAL = 0x80000000u;
 const FROM_SAMPLED = 0x40000000u;
 
@@ -28,7 +30,7 @@ struct Params {
   row_count: u32,
 }
 
-@group(0) @binding(0) var<storage, read> rows: array<vec4u>;
+@group(0) @binding(0) var<storage, read> rows: array<u32>;
 @group(0) @binding(1) var<storage, read> sampled: array<u32>;
 @group(0) @binding(2) var<storage, read> embeddings: array<f32>;
 @group(0) @binding(3) var<storage, read> table: array<u32>;
@@ -43,7 +45,7 @@ fn pair_of(word: u32) -> vec2f {
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   let start = group.x * params.stride;
-  let source = rows[group.x].x;
+  let source = rows[group.x * ROW_WORDS];
   if (source & FROM_EXTERNAL) != 0u {
     let first = (source & ~FROM_EXTERNAL) * params.stride;
     if params.first_row == 0u {

@@ -30,12 +30,21 @@ type Item<Step> =
       run(step: Step): Promise<void>;
       needed(): boolean;
     }
-  | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor };
+  | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor }
+  | { readonly kind: "part"; readonly part: PlanPart<Step>; readonly items: readonly Item<Step>[] };
 
 /** The launches of one step, kept for others of the same sizes. Empty until a step has run with it. */
 export class Recording {
   /** By item of the plan. */
-  readonly parts = new Map<number, readonly KeptLaunch[]>();
+  readonly parts = new Map<object, readonly KeptLaunch[]>();
+}
+
+/** A run of items that a step has several times or not at all, with sizes of its own. */
+export interface PlanPart<Step> {
+  /** How often a step has it. */
+  times(step: Step): number;
+  /** The sizes that its launches are given. Default: the step's. */
+  stepOf?(step: Step): Step;
 }
 
 export interface RunOptions {
@@ -47,7 +56,7 @@ export interface RunOptions {
 
 export class Plan<Step> {
   readonly recorder: Recorder;
-  readonly #items: Item<Step>[] = [];
+  #items: Item<Step>[] = [];
   #group = "";
 
   constructor(recorder: Recorder) {
@@ -82,6 +91,22 @@ export class Plan<Step> {
     this.#items.push({ kind: "exchange", name, run, needed });
   }
 
+  /**
+   * Adds what `build` adds as a part: launches that are recorded once are replayed as often as the
+   * step has the part, so what they read may change on the GPU only.
+   */
+  within(part: PlanPart<Step>, build: () => void): void {
+    const outer = this.#items;
+    const items: Item<Step>[] = [];
+    outer.push({ kind: "part", part, items });
+    this.#items = items;
+    try {
+      build();
+    } finally {
+      this.#items = outer;
+    }
+  }
+
   /** Marks a tensor that tests and tools may look at when the plan gets here. */
   tap(name: string, tensor: Tensor): void {
     this.#items.push({ kind: "tap", name, tensor });
@@ -89,23 +114,22 @@ export class Plan<Step> {
 
   /** Records and submits one step. Resolves when everything is submitted, not when it has run. */
   async run(step: Step, { onTap, recording }: RunOptions = {}): Promise<void> {
-    for (let i = 0; i < this.#items.length; i++) {
-      const item = this.#items[i]!;
+    for (const [item, sizes] of itemsOf(this.#items, step)) {
       if (item.kind === "launches") {
         const { timer } = this.recorder;
         if (timer !== undefined) timer.part = item.group;
-        if (item.varies || recording === undefined) item.record(step);
-        else this.#replay(i, () => item.record(step), recording.parts);
+        if (item.varies || recording === undefined) item.record(sizes);
+        else this.#replay(item, () => item.record(sizes), recording.parts);
       } else if (item.kind === "tap") onTap?.(item.name, item.tensor);
       else if (item.needed()) {
         this.recorder.submit();
-        await item.run(step);
+        await item.run(sizes);
       }
     }
     this.recorder.submit();
   }
 
-  #replay(item: number, record: () => void, parts: Recording["parts"]): void {
+  #replay(item: object, record: () => void, parts: Recording["parts"]): void {
     const kept = parts.get(item);
     if (kept === undefined) parts.set(item, this.recorder.keep(record));
     else this.recorder.replay(kept);
@@ -114,18 +138,34 @@ export class Plan<Step> {
   /** Launches that one step records, by group. Records and submits the step. */
   async countLaunches(step: Step): Promise<Map<string, number>> {
     const counts = new Map<string, number>();
-    for (const item of this.#items) {
+    for (const [item, sizes] of itemsOf(this.#items, step)) {
       if (item.kind === "exchange" && item.needed()) {
         this.recorder.submit();
-        await item.run(step);
+        await item.run(sizes);
       }
       if (item.kind !== "launches") continue;
       const before = this.recorder.launches;
-      item.record(step);
+      item.record(sizes);
       const added = this.recorder.launches - before;
       counts.set(item.group, (counts.get(item.group) ?? 0) + added);
     }
     this.recorder.submit();
     return counts;
+  }
+}
+
+/** The items that a step has, in order, each with the sizes that it has there. */
+function* itemsOf<Step>(
+  items: readonly Item<Step>[],
+  step: Step,
+): Generator<readonly [Exclude<Item<Step>, { readonly kind: "part" }>, Step]> {
+  for (const item of items) {
+    if (item.kind !== "part") {
+      yield [item, step];
+      continue;
+    }
+    const times = item.part.times(step);
+    const sizes = times > 0 ? (item.part.stepOf?.(step) ?? step) : step;
+    for (let i = 0; i < times; i++) yield* itemsOf(item.items, sizes);
   }
 }

@@ -40,6 +40,37 @@ export interface Batch {
   readonly external?: readonly Float32Array[];
   /** Rows whose logits are wanted, ascending. */
   readonly logitRows: Uint32Array<ArrayBuffer>;
+  /**
+   * Per row the source of the token behind it, as in `sources`, but `FROM_SAMPLED | i` is the i-th id
+   * that this step samples. Without them a draft module's cache gets no entries of the rows.
+   */
+  readonly nextSources?: Uint32Array<ArrayBuffer>;
+}
+
+/** A sequence of a batch that is to get drafts. */
+export interface DraftedSequence {
+  /** Its number in the batch. */
+  readonly sequence: number;
+  /**
+   * Its sampled rows among `logitRows`, one behind the other: that of its newest token, and those of
+   * the drafts that are verified, whose sources are token ids.
+   */
+  readonly firstLogitRow: number;
+  readonly logitRows: number;
+}
+
+/** What a step does for drafts. */
+export interface DraftStep {
+  /** Sequences that get drafts, rows of padding among them. */
+  readonly sequences: number;
+  /** Drafts of each; 0 where rows only enter the draft module's cache. */
+  readonly steps: number;
+  /** Splits of the longest of them. */
+  readonly splits: number;
+  /** Where drafts stand among the ids that the step leaves. */
+  readonly firstId: number;
+  /** Whether of their logits only the best is wanted. */
+  readonly onlyBest: boolean;
 }
 
 /** The sizes of a batch that a plan's launches need: one object, changed from step to step. */
@@ -58,6 +89,8 @@ export interface Step {
   logitRows: number;
   /** Whether of the logits only the best of each row is wanted, where a plan can leave out the others. */
   onlyBest: boolean;
+  /** Absent where no row enters a draft module's cache. */
+  draft: DraftStep | undefined;
 }
 
 /** A step without rows. */
@@ -70,6 +103,7 @@ export const EMPTY_STEP: Readonly<Step> = {
   passes: [],
   logitRows: 0,
   onlyBest: false,
+  draft: undefined,
 };
 
 export type StepRows = Pick<Step, "rows" | "decodeRows">;

@@ -77,10 +77,18 @@ export class Embedding {
   /** Adds one launch a slab. */
   compile(
     plan: Plan<Step>,
-    options: { readonly inputs: StepTensors; readonly out: Tensor; readonly stride: number },
+    options: {
+      readonly inputs: Pick<StepTensors, "rows" | "sampled" | "external">;
+      /** Words of one of `rows`, of which the first is the source. Default 4. */
+      readonly rowWords?: number;
+      readonly out: Tensor;
+      readonly stride: number;
+    },
   ): void {
+    const { rowWords = 4 } = options;
     const record = embedding(plan.recorder, {
       rows: options.inputs.rows,
+      rowWords,
       sampled: options.inputs.sampled,
       external: options.inputs.external,
       slabs: this.#slabs,

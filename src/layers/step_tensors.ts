@@ -16,7 +16,7 @@ import { fillRowGroups, GROUP_WORDS } from "./attention/row_groups.ts";
 import type { Batch, Step } from "./batch.ts";
 
 /** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
-const ROW_WORDS = 4;
+export const ROW_WORDS = 4;
 const NO_PAGE = 0xffffffff;
 /** Words that are sent for nothing rather than in another write, which takes as long. */
 const WORTH_A_WRITE = 4096;
@@ -34,7 +34,7 @@ export interface StepTensors {
   readonly rowGroups: Tensor | undefined;
   /** `[maxRows]` u32: rows whose logits are wanted */
   readonly logitRows: Tensor;
-  /** `[maxRows]` u32: ids sampled in the previous step */
+  /** `[maxRows + maxDraftIds]` u32: ids sampled in the previous step, and drafts behind them */
   readonly sampled: Tensor;
   /** `[maxRows, hiddenSize padded to 4]` f32: embeddings made elsewhere */
   readonly external: Tensor;
@@ -45,6 +45,8 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly maxSequences: number;
   /** Pages of one sequence. */
   readonly maxPages: number;
+  /** Drafts of all sequences of a step. */
+  readonly maxDraftIds: number;
   /** Slot of the cache that rows of padding write to and read from, the first of a page. */
   readonly paddingSlot: number;
   /** Whether decode rows of one sequence share the reads of attention. */
@@ -66,7 +68,7 @@ export function allocateStepTensors(
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
     rowGroups: sharesReads ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
     logitRows: allocate(maxRows, "logit rows"),
-    sampled: allocate(maxRows, "sampled ids"),
+    sampled: allocate(maxRows + options.maxDraftIds, "sampled ids"),
     external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
   };
 }
@@ -150,7 +152,7 @@ export class StepInputs {
     this.#send(this.tensors.rows, rows, (sources.length + padding) * ROW_WORDS);
     this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
-    this.#writeGroups(batch);
+    this.#writeGroups(batch, padding);
     this.#writePasses(batch);
   }
 
@@ -195,10 +197,11 @@ export class StepInputs {
     });
   }
 
-  #writeGroups({ sequences }: Batch): void {
+  #writeGroups({ sequences, sources }: Batch, padding: number): void {
     const { rowGroups } = this.tensors;
     if (rowGroups === undefined) return;
-    this.groupCount = fillRowGroups(this.#groups, sequences);
+    const filled = { first: sources.length, rows: padding };
+    this.groupCount = fillRowGroups(this.#groups, sequences, filled);
     this.#send(rowGroups, this.#groups, this.groupCount * GROUP_WORDS);
   }
 

@@ -6,80 +6,38 @@
  * @module
  */
 
-import type { Residual } from "../../kernels/linear/residual_linear.ts";
 import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
-import type { Addend } from "../../kernels/norm/addend.ts";
-import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import type { AddsRows, BlockRows } from "../layers/block_rows.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
-import { Mlp } from "../layers/mlp.ts";
-import type { MoeBinding } from "../layers/moe/expert_halves.ts";
 import { expertRun } from "../layers/moe/experts.ts";
-import { Moe } from "../layers/moe/moe.ts";
-import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
 import { LogitGather } from "../layers/ranks/logit_gather.ts";
 import { specOnRank } from "../layers/ranks/rank_specs.ts";
 import { RankSums } from "../layers/ranks/rank_sums.ts";
-import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
 import { mergeSpecs } from "../layers/weights/destinations.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
 import { shareOf } from "../parallel/share.ts";
 import { checkRounding } from "./activation_rounding.ts";
+import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
-  type DecoderForms,
-  decoderForms,
-  finalNormLaunches,
-  headLaunches,
-} from "./decoder_launches.ts";
-import {
-  allocateRows,
-  compileNorm,
-  type DecoderRows,
-  type Pending,
-  residualOf,
-} from "./decoder_rows.ts";
-import type { Model, ModelOptions, PlanTensors } from "./model.ts";
+  bindBlocks,
+  compileLayer,
+  createLayer,
+  type DecoderLayer,
+  type LayerBlocks,
+  layerSpecs,
+} from "./decoder_layer.ts";
+import { allocateRows, compileFinalNorm, compileNorm, type Pending } from "./decoder_rows.ts";
+import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
+import { DraftModule } from "./draft_module.ts";
+import type { CompileDrafts, Model, ModelOptions, PlanTensors } from "./model.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
-
-/** The attention of all layers: weights of each, working memory shared. */
-export interface AttentionBlocks {
-  readonly layers: readonly { readonly specs: readonly WeightSpec[] }[];
-  /** Allocates the working memory; the returned function appends one layer's launches. */
-  bind(
-    tensors: PlanTensors,
-    rows: BlockRows,
-  ): (plan: Plan<Step>, layer: number, residual: Residual | undefined) => AddsRows;
-}
-
-/** Of the model, on all ranks together. */
-export interface DecoderShape {
-  readonly hiddenSize: number;
-  readonly vocabularySize: number;
-  readonly layers: number;
-  readonly normEps: number;
-  /** Whether the token table is the output head too. */
-  readonly tiedEmbeddings: boolean;
-  readonly mlp: { readonly intermediate: number; readonly bias: boolean };
-  /** Experts, and which layers have them; the others have the MLP. */
-  readonly experts: (MoeShape & { isSparse(layer: number): boolean }) | undefined;
-  /** How the inputs of quantized linears are rounded, by the checkpoint's scheme. */
-  readonly rounding: ActivationRounding | undefined;
-}
-
-interface Layer {
-  readonly attentionNorm: VectorWeight;
-  readonly attention: { readonly specs: readonly WeightSpec[] };
-  readonly feedForwardNorm: VectorWeight;
-  readonly feedForward: { readonly dense: Mlp } | { readonly experts: Moe };
-}
 
 export class Decoder implements Model {
   readonly specs: readonly WeightSpec[];
@@ -90,7 +48,9 @@ export class Decoder implements Model {
   readonly #forms: DecoderForms;
   readonly #attention: AttentionBlocks;
   readonly #embedding: Embedding;
-  readonly #layers: readonly Layer[];
+  readonly #layers: readonly DecoderLayer[];
+  /** Behind the last layer: drafts of what comes after the next token. */
+  readonly #drafts: DraftModule | undefined;
   readonly #norm: VectorWeight;
   readonly #head: Linear;
   /** Of the output head, that this rank has. */
@@ -117,8 +77,20 @@ export class Decoder implements Model {
       split: "rows",
     });
     this.#norm = vectorWeight(options.memory, "model.norm.weight", hiddenSize);
-    this.#layers = Array.from({ length: shape.layers }, (_, i) => this.#createLayer(i));
-    const specs = [...this.#embeddingSpecs(), ...this.#layers.flatMap(layerSpecs), this.#norm.spec];
+    this.#layers = Array.from({ length: shape.layers }, (_, index) =>
+      createLayer(options, shape, {
+        index,
+        attention: attention.layers[index]!,
+        isSparse: shape.experts?.isSparse(index) === true,
+      }),
+    );
+    this.#drafts = options.drafts ? new DraftModule(options, shape, attention.layers) : undefined;
+    const specs = [
+      ...this.#embeddingSpecs(),
+      ...this.#layers.flatMap(layerSpecs),
+      this.#norm.spec,
+      ...(this.#drafts?.specs ?? []),
+    ];
     this.specs = specs.map((spec) => specOnRank(spec, options.communicator));
   }
 
@@ -128,7 +100,8 @@ export class Decoder implements Model {
     if (name.endsWith(".input_scale")) return true;
     if (this.#isOfOtherRank(name)) return true;
     // Layers beyond the last are the multi-token-prediction module.
-    return (layerIndex(name) ?? -1) >= this.#shape.layers;
+    if ((layerIndex(name) ?? -1) < this.#shape.layers) return false;
+    return this.#drafts?.ignores(name) ?? true;
   }
 
   /** Whether a tensor is of an expert that another rank has. */
@@ -161,98 +134,54 @@ export class Decoder implements Model {
     return mergeSpecs([[table!], this.#head.specs]);
   }
 
-  #createLayer(index: number): Layer {
-    const { hiddenSize, mlp, experts } = this.#shape;
-    const options = this.#options;
-    const name = `model.layers.${index}`;
-    const norm = (which: string) =>
-      vectorWeight(options.memory, `${name}.${which}.weight`, hiddenSize);
-    return {
-      attentionNorm: norm("input_layernorm"),
-      attention: this.#attention.layers[index]!,
-      feedForwardNorm: norm("post_attention_layernorm"),
-      feedForward: experts?.isSparse(index)
-        ? { experts: new Moe(options, experts, `${name}.mlp`) }
-        : { dense: new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp }) },
-    };
-  }
-
-  compile(plan: Plan<Step>, tensors: PlanTensors): void {
+  compile(plan: Plan<Step>, tensors: PlanTensors): CompileDrafts | undefined {
     const { device } = plan.recorder;
     const { memory, maxRows, communicator } = this.#options;
-    const stride = Math.ceil(this.#shape.hiddenSize / 4) * 4;
+    const shape = this.#shape;
+    const forms = this.#forms;
+    const stride = Math.ceil(shape.hiddenSize / 4) * 4;
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
-    const own = { maxRows, stride, rounding: this.#rounding, forms: this.#forms };
-    const rows = { ...allocateRows(memory, this.#shape, own), sums };
-    const last = this.#compileLayers(plan, tensors, rows);
+    const own = { maxRows, stride, rounding: this.#rounding, forms };
+    const rows = { ...allocateRows(memory, shape, own), sums };
+    const bound = { shape, forms, rows, attention: this.#attention, tensors };
+    const blocks = bindBlocks(plan, this.#options, bound);
+    const pending = this.#compileLayers(plan, tensors, blocks);
     plan.group("output head");
-    const normed = this.#compileFinalNorm(plan, tensors, rows, last);
+    // The blocks have read it for the last time.
+    const normed = rows.normedRows.tensor;
+    const rowIndices = tensors.inputs.logitRows;
+    const weight = this.#norm;
+    compileFinalNorm(plan, shape, {
+      ...{ rows, pending, weight, rowIndices, out: normed },
+      countOf: ({ logitRows }) => logitRows,
+    });
     plan.tap("final_norm", normed);
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
+    const target = { blocks, pending, norm: weight, embedding: this.#embedding, head: this.#head };
+    const drafts = this.#drafts;
+    return drafts && ((tensors) => drafts.compile(plan, target, tensors));
   }
 
   /** From tokens to what the last layer has made: a model has a layer at least. */
-  #compileLayers(plan: Plan<Step>, tensors: PlanTensors, rows: DecoderRows): Pending {
-    const { experts: moeShape } = this.#shape;
-    const { hidden, output, hiddenStride: stride } = rows;
-    const forms = this.#forms;
-    const attend = this.#attention.bind(tensors, rows);
-    const dense = this.#denseBinding(rows);
-    const moe = moeShape && this.#moeBinding(moeShape, rows, plan.recorder.device);
+  #compileLayers(plan: Plan<Step>, { inputs }: PlanTensors, blocks: LayerBlocks): Pending {
+    const { shape, forms, rows } = blocks;
+    const { hidden, hiddenStride: stride } = rows;
     plan.group("embedding");
-    this.#embedding.compile(plan, { inputs: tensors.inputs, out: hidden, stride });
+    this.#embedding.compile(plan, { inputs, out: hidden, stride });
     plan.tap("embedding", hidden);
-    const addend: Addend = { kind: "row", tensor: output };
     let pending: Pending | undefined;
-    const norm = (weight: VectorWeight) =>
-      compileNorm(plan, this.#shape, { rows, weight, pending, forms });
-    this.#layers.forEach((layer, i) => {
+    this.#layers.forEach((layer, index) => {
       // That of the first layer is no layer's own: no block before it can have done its work.
-      if (i > 0) plan.group(`layer ${i}`);
-      norm(layer.attentionNorm);
-      if (i === 0) plan.group(`layer ${i}`);
-      if (i > 0) plan.tap(`layer${i - 1}.out`, hidden);
-      const isAttended = attend(plan, i, residualOf(rows, layer.feedForwardNorm, forms));
-      plan.tap(`layer${i}.attn_out`, output);
-      pending = { addend, isAdded: isAttended };
-      norm(layer.feedForwardNorm);
-      plan.tap(`layer${i}.after_attn`, hidden);
-      const next = this.#layers[i + 1]?.attentionNorm ?? this.#norm;
-      const residual = residualOf(rows, next, forms);
-      pending =
-        "dense" in layer.feedForward
-          ? { addend, isAdded: layer.feedForward.dense.compile(plan, { ...dense, residual }) }
-          : compileExperts(plan, layer.feedForward.experts, { ...moe!, residual }, `layer${i}`);
+      if (index > 0) plan.group(`layer ${index}`);
+      compileNorm(plan, shape, { rows, weight: layer.attentionNorm, pending, forms });
+      if (index === 0) plan.group(`layer ${index}`);
+      if (index > 0) plan.tap(`layer${index - 1}.out`, hidden);
+      const next = this.#layers[index + 1]?.attentionNorm ?? this.#norm;
+      pending = compileLayer(plan, blocks, layer, { index, name: `layer${index}`, next });
     });
     return pending!;
-  }
-
-  /** @returns The normed rows whose logits are wanted. */
-  #compileFinalNorm(
-    plan: Plan<Step>,
-    { inputs }: PlanTensors,
-    { hidden, hiddenStride: stride, normedRows }: DecoderRows,
-    { addend, isAdded }: Pending,
-  ): Tensor {
-    const { recorder } = plan;
-    const { hiddenSize: cols, normEps: eps } = this.#shape;
-    // The blocks have read it for the last time.
-    const out = normedRows.tensor;
-    const rowIndices = inputs.logitRows;
-    const shape = { x: hidden, weight: this.#norm.tensor, out, cols, stride, eps, rowIndices };
-    addLaunches(plan, finalNormLaunches(isAdded), {
-      finalNorm: () => {
-        const norm = finalNorm(recorder, shape);
-        return ({ logitRows }) => norm(logitRows);
-      },
-      addAndFinalNorm: () => {
-        const norm = finalNorm(recorder, { ...shape, addend });
-        return ({ logitRows }) => norm(logitRows);
-      },
-    });
-    return out;
   }
 
   /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */
@@ -291,44 +220,4 @@ export class Decoder implements Model {
     });
     gather?.compile(plan);
   }
-
-  #moeBinding(shape: MoeShape, rows: BlockRows, device: GPUDevice) {
-    const { memory, maxRows, communicator } = this.#options;
-    const { hiddenStride: stride } = rows;
-    const scratch = allocateMoeScratch(memory, shape, { maxRows, hiddenStride: stride });
-    const { experts, output } = scratch;
-    const { routed, perToken, shared } = shape;
-    const maxPairs = maxRows * (perToken + shared);
-    const meeting = { device, memory, communicator, routed, maxPairs, experts, output, stride };
-    const exchange = communicator.size === 1 ? undefined : new SlotExchange(meeting);
-    return { ...rows, scratch, exchange };
-  }
-
-  #denseBinding(rows: BlockRows) {
-    const { memory, maxRows, communicator } = this.#options;
-    const own = Math.ceil(this.#shape.mlp.intermediate / communicator.size);
-    const intermediateStride = Math.ceil(own / 4) * 4;
-    const bytes = maxRows * intermediateStride * 4;
-    const intermediate = memory.allocate("activations", bytes, "dense intermediates");
-    return { ...rows, intermediate, intermediateStride };
-  }
-}
-
-function compileExperts(
-  plan: Plan<Step>,
-  experts: Moe,
-  binding: MoeBinding,
-  name: string,
-): Pending {
-  const isAdded = experts.compile(plan, binding);
-  const { routerLogits, experts: chosen, weights, output: y } = binding.scratch;
-  plan.tap(`${name}.router_logits`, routerLogits);
-  plan.tap(`${name}.experts`, chosen);
-  plan.tap(`${name}.expert_weights`, weights);
-  return { addend: { kind: "combine", y, weights, slots: experts.slots }, isAdded };
-}
-
-function layerSpecs({ attentionNorm, attention, feedForwardNorm, feedForward }: Layer) {
-  const block = "dense" in feedForward ? feedForward.dense : feedForward.experts;
-  return [attentionNorm.spec, ...attention.specs, feedForwardNorm.spec, ...block.specs];
 }

@@ -6,6 +6,7 @@
 import type { Residual } from "../../kernels/linear/residual_linear.ts";
 import { addNorm } from "../../kernels/norm/add_norm.ts";
 import type { Addend } from "../../kernels/norm/addend.ts";
+import { finalNorm } from "../../kernels/norm/final_norm.ts";
 import { type NormedRows, normedShape, partOf } from "../../kernels/norm/normed_rows.ts";
 import { type ActivationRounding, quantize } from "../../kernels/norm/quantize.ts";
 import { quantizeCodes } from "../../kernels/norm/quantize_codes.ts";
@@ -18,7 +19,12 @@ import { type AddsRows, type BlockRows, isFused } from "../layers/block_rows.ts"
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { type LinearInput, RowCodes } from "../layers/rounded_rows.ts";
 import type { VectorWeight } from "../layers/weights/vector_weight.ts";
-import { type DecoderForms, normLaunches, unscaledRows } from "./decoder_launches.ts";
+import {
+  type DecoderForms,
+  finalNormLaunches,
+  normLaunches,
+  unscaledRows,
+} from "./decoder_launches.ts";
 
 export interface RowShape {
   readonly hiddenSize: number;
@@ -115,6 +121,42 @@ export function compileNorm(
     round: () => {
       const round = bindRound(recorder, rows, cols);
       return (step) => round(step.rows);
+    },
+  });
+}
+
+/**
+ * Adds what came before to the residual stream, where the block before has not, and norms the rows
+ * that are wanted.
+ */
+export function compileFinalNorm(
+  plan: Plan<Step>,
+  { hiddenSize: cols, normEps: eps }: RowShape,
+  norm: {
+    readonly rows: DecoderRows;
+    readonly weight: VectorWeight;
+    readonly pending: Pending;
+    /** `[count]` u32: the rows that are wanted */
+    readonly rowIndices: Tensor;
+    /** `[count, hiddenStride]` f32 */
+    readonly out: Tensor;
+    /** How many rows a step wants. */
+    readonly countOf: (step: Step) => number;
+  },
+): void {
+  const { recorder } = plan;
+  const { pending, rowIndices, out, countOf } = norm;
+  const { hidden: x, hiddenStride: stride } = norm.rows;
+  const { addend, isAdded } = pending;
+  const shape = { x, weight: norm.weight.tensor, out, cols, stride, eps, rowIndices };
+  addLaunches(plan, finalNormLaunches(isAdded), {
+    finalNorm: () => {
+      const record = finalNorm(recorder, shape);
+      return (step) => record(countOf(step));
+    },
+    addAndFinalNorm: () => {
+      const record = finalNorm(recorder, { ...shape, addend });
+      return (step) => record(countOf(step));
     },
   });
 }

@@ -26,7 +26,8 @@ import type { Communicator } from "../parallel/communicator.ts";
 import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
-import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
+import { Decoder } from "./decoder.ts";
+import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
 import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
 
 /**
@@ -60,6 +61,7 @@ export function defineDeepseek(
     hiddenSize: config.hiddenSize,
     contextLength: config.contextLength,
     layers: config.layers,
+    draftLayers: config.draftLayers,
     cacheEntryWidth: config.latent + config.rope,
     cacheEntryFp8Bytes: mlaFp8EntryBytes(config.latent, config.rope),
     splitLength,
@@ -142,7 +144,7 @@ function mlaBlocks(
     splitLength,
   };
   const layers = Array.from(
-    { length: config.layers },
+    { length: config.layers + (options.drafts ? config.draftLayers : 0) },
     (_, i) => new MlaAttention(options, shape, `model.layers.${i}.self_attn`),
   );
   return {
@@ -162,8 +164,8 @@ function mlaBlocks(
         prefillCapacity,
         ...rows,
       };
-      return (plan, i, residual) =>
-        layers[i]!.compile(plan, { ...binding, residual, cache: cache.layers[i]! });
+      return (plan, i, residual, own = inputs) =>
+        layers[i]!.compile(plan, { ...binding, inputs: own, residual, cache: cache.layers[i]! });
     },
   };
 }

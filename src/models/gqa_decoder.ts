@@ -21,7 +21,8 @@ import { type Communicator, ONE_RANK, type RankOf } from "../parallel/communicat
 import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type GqaConfig, type GqaFamily, readGqaConfig } from "./config/gqa_config.ts";
-import { type AttentionBlocks, Decoder, type DecoderShape } from "./decoder.ts";
+import { Decoder } from "./decoder.ts";
+import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
 import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
 
 /** Keys of a split: its partials are small, and a long context gives many workgroups work. */
@@ -58,6 +59,7 @@ function define(
     hiddenSize: config.hiddenSize,
     contextLength: config.rope.contextLength,
     layers: config.layers,
+    draftLayers: 0,
     cacheEntryWidth: 2 * kvHeads * headDim,
     cacheEntryFp8Bytes: gqaFp8EntryBytes(kvHeads, headDim),
     splitLength: SPLIT_LENGTH,
@@ -135,8 +137,8 @@ function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
       const scratch = allocateGqaScratch(memory, shape, options);
       const cacheDtype = cache.shape.dtype;
       const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };
-      return (plan, i, residual) =>
-        layers[i]!.compile(plan, { ...binding, residual, cache: cache.layers[i]! });
+      return (plan, i, residual, own = inputs) =>
+        layers[i]!.compile(plan, { ...binding, inputs: own, residual, cache: cache.layers[i]! });
     },
   };
 }

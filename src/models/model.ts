@@ -13,6 +13,7 @@ import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
+import type { DraftTensors } from "../layers/draft_tensors.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
@@ -27,6 +28,8 @@ export interface ModelShape {
   /** Positions the model is defined for. */
   readonly contextLength: number;
   readonly layers: number;
+  /** Layers of the checkpoint's multi-token-prediction modules; 0 for none. */
+  readonly draftLayers: number;
   /** Elements of one token's cache entry in one layer. */
   readonly cacheEntryWidth: number;
   /** Bytes of it in FP8: codes, their scales and what stays in BF16. */
@@ -61,6 +64,8 @@ export interface ModelOptions extends LayerContext {
   readonly prefillCapacity: number;
   /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
   readonly quantizeActivations: boolean;
+  /** Whether the checkpoint's multi-token-prediction module is there to draft. Default false. */
+  readonly drafts?: boolean;
 }
 
 /** What a definition does not know itself. */
@@ -75,6 +80,17 @@ export interface PlanTensors {
   readonly logitsStride: number;
 }
 
+/** What the launches of drafts read and write besides. */
+export interface DraftPlanTensors {
+  readonly inputs: StepTensors;
+  readonly drafts: DraftTensors;
+  /** Slot of the cache and entry of the page tables that rows of padding have. */
+  readonly padding: { readonly slot: number; readonly page: number };
+}
+
+/** Adds the launches of drafts to the plan, behind those that draw a step's tokens. */
+export type CompileDrafts = (tensors: DraftPlanTensors) => void;
+
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
@@ -85,8 +101,8 @@ export interface Model {
   readonly findsBest: boolean;
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
-  /** Binds the launches of one step. */
-  compile(plan: Plan<Step>, tensors: PlanTensors): void;
+  /** Binds the launches of one step. @returns What binds those of drafts, where it makes some. */
+  compile(plan: Plan<Step>, tensors: PlanTensors): CompileDrafts | undefined;
 }
 
 /** How a model attends, in the numbers its config has. */
@@ -143,7 +159,8 @@ export interface ModelArchitecture {
   ): ModelDefinition;
 }
 
-export function kvCacheShape(shape: ModelShape, dtype: CacheDtype): KvCacheShape {
+/** @param drafts Whether the draft module's layers have a cache too. */
+export function kvCacheShape(shape: ModelShape, dtype: CacheDtype, drafts = false): KvCacheShape {
   const entryWidth = isFp8(dtype) ? shape.cacheEntryFp8Bytes : shape.cacheEntryWidth;
-  return { layers: shape.layers, entryWidth, dtype };
+  return { layers: shape.layers + (drafts ? shape.draftLayers : 0), entryWidth, dtype };
 }

@@ -21,6 +21,11 @@ export interface LoadOptions extends EngineOptions {
    * fails, or whose model is destroyed, leaves the group. Default: one rank.
    */
   readonly communicator?: Communicator;
+  /**
+   * Drafts that a sequence may get in a step, by the checkpoint's multi-token-prediction module, up to
+   * `MAX_DRAFTS`. Default 0: the module is not loaded.
+   */
+  readonly maxDrafts?: number;
   /** Ends the reading of weights; the load then rejects with its reason. */
   readonly signal?: AbortSignal;
 }

@@ -30,6 +30,7 @@ import { ONE_RANK } from "../../parallel/communicator.ts";
 import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
 import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
 import { defineModel } from "./define_model.ts";
+import { draftRowBytes, requireDrafts } from "./draft_limits.ts";
 import type { LoadOptions } from "./load_options.ts";
 import { budgetMemory, type MemoryBudget } from "./memory_budget.ts";
 import { type StartSizes, startSizes } from "./start_sizes.ts";
@@ -74,6 +75,7 @@ export async function prepareLoad(
   const defined = await defineModel(checkpoint, given.quantization, communicator);
   const { definition, uploadTo, formats } = defined;
   const { shape } = definition;
+  const maxDrafts = requireDrafts(definition, communicator, given);
   const wanted = resolveOptions(given, shape.contextLength);
 
   const device = typeof given.device === "function" ? await given.device() : given.device;
@@ -83,18 +85,19 @@ export async function prepareLoad(
   const { maxTensorBytes } = counting;
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
-  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes });
+  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes, maxDrafts });
 
   const modelOptions = {
     ...options,
     maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
+    drafts: maxDrafts > 0,
   };
   const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
   const weightBytes = counting.bytes("weights");
 
-  const cacheShape = kvCacheShape(shape, options.cacheDtype);
-  const fitted = { shape, options, oneForm, maxTensorBytes };
+  const cacheShape = kvCacheShape(shape, options.cacheDtype, maxDrafts > 0);
+  const fitted = { shape, options, oneForm, maxTensorBytes, maxDrafts };
   const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const { maxLogitRows } = given;
@@ -180,14 +183,20 @@ function promptForms(
 /** Takes back rows and sequences until the widest activations fit one binding. */
 function fitRows(
   options: ResolvedOptions,
-  { maxRowBytes }: Pick<ModelShape, "maxRowBytes">,
-  { oneForm, maxTensorBytes }: { readonly oneForm: boolean; readonly maxTensorBytes: number },
+  { maxRowBytes, hiddenSize }: Pick<ModelShape, "maxRowBytes" | "hiddenSize">,
+  {
+    oneForm,
+    maxTensorBytes,
+    maxDrafts,
+  }: Pick<FittedModel, "oneForm" | "maxTensorBytes" | "maxDrafts">,
 ): ResolvedOptions {
   const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
-  const fits = Math.floor(maxTensorBytes / maxRowBytes.row);
+  const rowBytes = Math.max(maxRowBytes.row, maxDrafts > 0 ? draftRowBytes(hiddenSize) : 0);
+  const fits = Math.floor(maxTensorBytes / rowBytes);
   const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
   const running = Math.min(options.maxRunningRequests, maxRows, generated);
-  const maxGeneratedRows = Math.min(running * (1 + options.maxDrafts), maxRows, generated);
+  const perSequence = 1 + Math.max(options.maxDrafts, maxDrafts);
+  const maxGeneratedRows = Math.min(running * perSequence, maxRows, generated);
   if (running < 1) {
     throw new DeviceError(
       `Cannot compute in a context of ${options.contextLength} tokens: this adapter binds ${maxTensorBytes} bytes`,
@@ -209,6 +218,7 @@ interface FittedModel {
   readonly oneForm: boolean;
   /** Bytes of one binding. */
   readonly maxTensorBytes: number;
+  readonly maxDrafts: number;
 }
 
 /** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
@@ -233,7 +243,7 @@ function budgetModel(
 
 /** The largest batch that tensors of a step are made for. */
 function batchLimits(
-  { shape, options, oneForm, maxTensorBytes }: FittedModel,
+  { shape, options, oneForm, maxTensorBytes, maxDrafts }: FittedModel,
   decided: {
     readonly memoryBudget: MemoryBudget;
     /** Whether attention shares reads wherever it can. */
@@ -254,6 +264,7 @@ function batchLimits(
       logitRowCount(shape.vocabularySize, { maxSampledRows, maxRows, maxTensorBytes }),
     maxSampledRows,
     maxSequences,
+    maxDrafts,
     prefillCapacity,
     sharesReads: oneForm || decided.sharesReads,
   };

@@ -18,6 +18,8 @@ export interface BatchLimits {
   /** Rows that may be sampled: one of each sequence, and those of its drafts. */
   readonly maxSampledRows: number;
   readonly maxSequences: number;
+  /** Drafts that a sequence may get in a step; 0 without a draft module. */
+  readonly maxDrafts: number;
   /** Cached entries that prompt attention expands at once. */
   readonly prefillCapacity: number;
   /** Whether generated rows of one sequence share the reads of attention. */
@@ -39,6 +41,7 @@ export function stepTensorSizes(
     maxKeys: maxPrefillKeys(contextLength, maxRows),
     maxSequences,
     maxPages: Math.ceil(contextLength / pageSize),
+    maxDraftIds: options.maxDrafts * maxSequences,
     paddingSlot: cache.slots,
     sharesReads: options.sharesReads,
   };

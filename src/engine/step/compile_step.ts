@@ -8,16 +8,19 @@ import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
+import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tensors.ts";
 import type { StepTensors } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import { Sampler } from "../sample/sampler.ts";
-import type { BatchLimits } from "./batch_limits.ts";
+import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 
 export interface CompiledStep {
   /** `[maxLogitRows, logitsStride]` f32 */
   readonly logits: Tensor;
   readonly logitsStride: number;
   readonly sampler: Sampler;
+  /** There where the model drafts. */
+  readonly drafts: DraftTensors | undefined;
 }
 
 /** Adds the launches of a step to the plan. */
@@ -30,11 +33,11 @@ export function compileStep(
     readonly inputs: StepTensors;
   },
 ): CompiledStep {
-  const { memory, model, cache, inputs, shape, maxLogitRows, maxSequences } = options;
+  const { memory, model, cache, inputs, shape, maxRows, maxLogitRows, maxSequences } = options;
   const { vocabularySize } = shape;
   const logitsStride = Math.ceil(vocabularySize / 4) * 4;
   const logits = memory.allocate("activations", maxLogitRows * logitsStride * 4, "logits");
-  model.compile(plan, { inputs, cache, logits, logitsStride });
+  const compileDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
   const sampler = new Sampler(memory, {
     maxRows: maxLogitRows,
     maxPenalizedRows: Math.min(maxLogitRows, maxSequences),
@@ -44,5 +47,12 @@ export function compileStep(
     sampled: inputs.sampled,
   });
   sampler.compile(plan);
-  return { logits, logitsStride, sampler };
+  if (compileDrafts === undefined) return { logits, logitsStride, sampler, drafts: undefined };
+  const { hiddenSize } = shape;
+  const draftSizes = { maxRows, maxSequences, hiddenSize, logitsStride };
+  const drafts = allocateDraftTensors(memory, draftSizes);
+  const { maxPages } = stepTensorSizes(options, cache);
+  const padding = { slot: cache.slots, page: maxSequences * maxPages };
+  compileDrafts({ inputs, drafts, padding });
+  return { logits, logitsStride, sampler, drafts };
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
+import { KernelError } from "../../errors.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import { Plan, Recording, type RunOptions } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
@@ -18,6 +19,7 @@ import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep } from "./compile_step.ts";
+import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
 
 export interface ModelRunnerOptions extends BatchLimits {
   readonly recorder: Recorder;
@@ -35,15 +37,34 @@ export interface ModelRunnerOptions extends BatchLimits {
 export interface StepOptions extends RunOptions {
   /** Prompt rows to score, whose logit rows come after those that are sampled. */
   readonly scored?: readonly ScoredRow[];
+  /** The drafts that the step is to leave; its model must have been loaded to draft. */
+  readonly drafts?: DraftRequest;
   /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
   readonly keepsLogits?: boolean;
 }
 
-/** Launches, and what else of a step they are for. */
-interface Kept {
-  readonly step: Pick<Step, "decodeSplits" | "decodeGroups" | "onlyBest">;
-  readonly recording: Recording;
+/** What else than its rows decides the launches of a step that is kept. */
+type KeptStep = Pick<Step, "decodeSplits" | "decodeGroups" | "logitRows" | "onlyBest" | "draft">;
+
+/** A step on the GPU. */
+export interface SubmittedStep {
+  /**
+   * The sampled ids, once the GPU has finished the step and the log-probabilities that rows ask for
+   * are delivered; rejects with a DeviceError when the device is lost.
+   */
+  readonly tokens: Promise<Uint32Array>;
+  /** Of each sequence that was to get drafts, in order, its drafts: with `tokens`, as they come. */
+  readonly drafts: Promise<readonly Uint32Array[]>;
 }
+
+/** A size of decode steps whose launches are kept. */
+interface Bucket {
+  readonly rows: number;
+  readonly sequences: number;
+}
+
+/** Rows for each that a batch has, up to which it pays to fill up a step of sequences with several. */
+const MOST_FILLED = 2;
 
 export class ModelRunner {
   readonly recorder: Recorder;
@@ -53,16 +74,21 @@ export class ModelRunner {
   /** Prompt rows that one step may score beside a sampled row of every sequence. */
   readonly maxScoredRows: number;
   readonly plan: Plan<Step>;
+  /** `[maxSequences, logitsStride]` f32 of the first drafts; absent where the model does not draft. */
+  readonly draftLogits: Tensor | undefined;
   readonly #inputs: StepInputs;
   readonly #sampler: Sampler;
+  readonly #drafts: StepDrafts | undefined;
   readonly #readback: Readback;
   readonly #splitLength: number;
   readonly #oneForm: boolean;
   readonly #communicator: Communicator;
   readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
-  /** By rows: the launches kept for so many, where a sequence has one and where it has several. */
-  readonly #recordings = { ofTokens: new Map<number, Kept>(), ofDrafts: new Map<number, Kept>() };
+  readonly #maxRows: number;
+  readonly #maxLogitRows: number;
+  /** By the counts of a step: the launches kept for it, with what else they are for. */
+  readonly #recordings = new Map<string, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = { ...EMPTY_STEP };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
@@ -71,6 +97,8 @@ export class ModelRunner {
     const { recorder, memory, shape, cache, maxRows, maxLogitRows, maxSampledRows } = options;
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSampledRows;
+    this.#maxRows = maxRows;
+    this.#maxLogitRows = maxLogitRows;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
@@ -85,10 +113,15 @@ export class ModelRunner {
     this.logits = compiled.logits;
     this.logitsStride = compiled.logitsStride;
     this.#sampler = compiled.sampler;
-    this.#readback = new Readback(recorder.device, maxLogitRows * 4, MOST_IN_FLIGHT);
-    this.plan.addVarying(({ logitRows }) => {
+    const { drafts } = compiled;
+    this.draftLogits = drafts?.logits;
+    this.#drafts = drafts && new StepDrafts(recorder.device, drafts, options);
+    const maxIds = maxLogitRows + inputSizes.maxDraftIds;
+    this.#readback = new Readback(recorder.device, maxIds * 4, MOST_IN_FLIGHT);
+    this.plan.addVarying(({ logitRows, draft }) => {
+      const ids = logitRows + (draft === undefined ? 0 : draft.steps * draft.sequences);
       // A step without logits is waited for too, so that steps never pile up on the queue.
-      this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(logitRows, 1) * 4);
+      this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(ids, 1) * 4);
     });
   }
 
@@ -107,18 +140,21 @@ export class ModelRunner {
    * up to `MOST_IN_FLIGHT`, and may start rows from ids that this one samples.
    *
    * @param sampling How each logit row is sampled, in order.
-   * @returns `tokens`, the sampled ids, once the GPU has finished the step and the log-probabilities
-   * that rows ask for are delivered; rejects with a DeviceError when the device is lost.
+   * @throws {KernelError} when drafts are asked for that do not fit the batch, or the model.
    */
   async submit(
     batch: Batch,
     sampling: readonly SampledRow[],
-    { scored = [], keepsLogits = false, ...options }: StepOptions = {},
-  ): Promise<{ readonly tokens: Promise<Uint32Array> }> {
+    { scored = [], keepsLogits = false, drafts: request, ...options }: StepOptions = {},
+  ): Promise<SubmittedStep> {
+    if (request !== undefined && this.#drafts === undefined) {
+      throw new KernelError("drafts", "the model was not loaded to draft");
+    }
     const fitting = this.#sampler.makeRoom({ sampled: sampling, scored });
     const rows = fitting instanceof Promise ? await fitting : fitting;
     const seesAll = keepsLogits || options.onTap !== undefined;
-    const recording = this.#prepare(batch, rows, seesAll);
+    const recording = this.#prepare(batch, rows, { request, seesAll });
+    const { draft } = this.#step;
     try {
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
@@ -131,28 +167,40 @@ export class ModelRunner {
       // Nothing is delivered any more once this has failed.
       await Promise.allSettled(results);
       const [ids] = await Promise.all(results);
-      return new Uint32Array(ids, 0, sampling.length);
+      return ids;
     };
-    return { tokens: read() };
+    const ids = read();
+    const drafted = request?.sequences.length ?? 0;
+    const drafts = ids.then((all) =>
+      draft === undefined ? [] : draftsIn(new Uint32Array(all), draft, drafted),
+    );
+    // A caller that takes tokens only is told of a loss by them.
+    drafts.catch(() => {});
+    return { tokens: ids.then((all) => new Uint32Array(all, 0, sampling.length)), drafts };
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */
   async countLaunches(
     batch: Batch,
     sampling: readonly SampledRow[],
+    request?: DraftRequest,
   ): Promise<ReadonlyMap<string, number>> {
-    this.#prepare(batch, { sampled: sampling, scored: [] }, false);
+    this.#prepare(batch, { sampled: sampling, scored: [] }, { request, seesAll: false });
     const counts = await this.plan.countLaunches(this.#step);
     await this.#read!();
     return counts;
   }
 
-  #prepare(given: Batch, logitRows: LogitRows, seesAll: boolean): Recording | undefined {
+  #prepare(
+    given: Batch,
+    logitRows: LogitRows,
+    { request, seesAll }: { readonly request: DraftRequest | undefined; readonly seesAll: boolean },
+  ): Recording | undefined {
     const step = this.#step;
     const batch = this.#oneForm ? asGenerated(given) : given;
     const rows = batch.sources.length;
     const bucket = this.#bucketFor(given);
-    const padding = (bucket ?? rows) - rows;
+    const padding = (bucket?.rows ?? rows) - rows;
     step.rows = rows + padding;
     step.logitRows = batch.logitRows.length + padding;
     step.decodeRows = padding;
@@ -171,29 +219,42 @@ export class ModelRunner {
     if (timer !== undefined) timer.step = this.#inputs.arrays(step);
     const onlyBest = this.#sampler.prepare(logitRows);
     step.onlyBest = onlyBest && !seesAll && this.#findsBest;
+    step.draft = this.#drafts?.prepare(batch, request, {
+      padding: { rows: padding, sequences: bucket?.sequences ?? 0 },
+      onlyBest: !seesAll && this.#findsBest,
+    });
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }
 
-  /** Rows that a batch is filled up to; undefined where its launches are recorded as they come. */
-  #bucketFor({ sequences, sources, logitRows }: Batch): number | undefined {
-    const isGenerated = sequences.every(({ phase }) => phase !== "prefill");
-    const isSampled = sources.length > 0 && logitRows.length === sources.length;
-    if (!isGenerated || !isSampled) return undefined;
-    return this.#buckets.find((size) => size >= sources.length);
+  /**
+   * What a batch is filled up to: the rows of so many sequences, as many of each as the longest has.
+   * Undefined where its launches are recorded as they come.
+   */
+  #bucketFor({ sequences, sources, logitRows }: Batch): Bucket | undefined {
+    const rows = sources.length;
+    if (rows === 0 || logitRows.length !== rows) return undefined;
+    let longest = 1;
+    for (const { phase, queryLength } of sequences) {
+      if (phase === "prefill") return undefined;
+      longest = Math.max(longest, queryLength);
+    }
+    const size = this.#buckets.find((one) => one >= sequences.length);
+    if (size === undefined) return undefined;
+    const filled = size * longest;
+    const fits = filled <= Math.min(this.#maxRows, this.#maxLogitRows);
+    const isWorth = longest === 1 || filled <= MOST_FILLED * rows;
+    return fits && isWorth ? { rows: filled, sequences: size } : undefined;
   }
 
   /** The launches kept for a step of these sizes. */
   #recordingFor(step: Step): Recording {
-    const { rows, decodeSplits, decodeGroups, decodesOne, onlyBest } = step;
-    const kept = this.#recordings[decodesOne ? "ofTokens" : "ofDrafts"];
-    const known = kept.get(rows);
-    const isSame =
-      known?.step.decodeSplits === decodeSplits &&
-      known.step.decodeGroups === decodeGroups &&
-      known.step.onlyBest === onlyBest;
-    if (isSame) return known.recording;
+    const { rows, decodeSplits, decodeGroups, logitRows, onlyBest, draft } = step;
+    const key = `${rows} ${step.decodesOne} ${draft?.sequences} ${draft?.steps}`;
+    const known = this.#recordings.get(key);
+    if (known !== undefined && isKeptFor(known.step, step)) return known.recording;
     const recording = new Recording();
-    kept.set(rows, { step: { decodeSplits, decodeGroups, onlyBest }, recording });
+    const kept = { decodeSplits, decodeGroups, logitRows, onlyBest, draft };
+    this.#recordings.set(key, { step: kept, recording });
     return recording;
   }
 
@@ -202,6 +263,18 @@ export class ModelRunner {
     this.#sampler.destroy();
     this.recorder.destroy();
   }
+}
+
+function isKeptFor(kept: KeptStep, step: Step): boolean {
+  return (
+    kept.decodeSplits === step.decodeSplits &&
+    kept.decodeGroups === step.decodeGroups &&
+    kept.logitRows === step.logitRows &&
+    kept.onlyBest === step.onlyBest &&
+    kept.draft?.splits === step.draft?.splits &&
+    kept.draft?.firstId === step.draft?.firstId &&
+    kept.draft?.onlyBest === step.draft?.onlyBest
+  );
 }
 
 /** The same rows, none of them a prompt's. */

@@ -16,9 +16,14 @@ const WORTH_SHARING = 2;
 /**
  * Writes the groups of all decode rows to `groups`.
  *
+ * @param padding Rows that fill the batch up, each a group of its own where others share.
  * @returns How many there are; 0 where each row had better read for itself.
  */
-export function fillRowGroups(groups: Uint32Array, sequences: readonly BatchSequence[]): number {
+export function fillRowGroups(
+  groups: Uint32Array,
+  sequences: readonly BatchSequence[],
+  padding: { readonly first: number; readonly rows: number } = { first: 0, rows: 0 },
+): number {
   let count = 0;
   let rows = 0;
   for (const { phase, queryStart, queryLength } of sequences) {
@@ -30,5 +35,9 @@ export function fillRowGroups(groups: Uint32Array, sequences: readonly BatchSequ
       count += 1;
     }
   }
-  return rows >= WORTH_SHARING * count ? count : 0;
+  if (count === 0 || rows < WORTH_SHARING * count) return 0;
+  for (let i = 0; i < padding.rows; i++) {
+    groups.set([padding.first + i, 1], (count + i) * GROUP_WORDS);
+  }
+  return count + padding.rows;
 }

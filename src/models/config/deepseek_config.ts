@@ -15,6 +15,8 @@ export interface DeepseekConfig {
   readonly hiddenSize: number;
   readonly vocabularySize: number;
   readonly layers: number;
+  /** Layers behind those, of multi-token-prediction modules. */
+  readonly draftLayers: number;
   /** Positions the rotary embedding is defined for. */
   readonly contextLength: number;
   readonly normEps: number;
@@ -122,6 +124,7 @@ export function readDeepseekConfig(
     hiddenSize: config.integer("hidden_size", { min: 1, max: LIMITS.hiddenSize }),
     vocabularySize: size("vocab_size"),
     layers: readLayers(config),
+    draftLayers: config.integer("num_nextn_predict_layers", { min: 0, fallback: 0 }),
     contextLength: readPositions(config),
     normEps: config.number("rms_norm_eps", { min: 0, fallback: 1e-6 }),
     heads,
@@ -141,9 +144,7 @@ export function readDeepseekConfig(
   };
   const { layers, experts } = parsed;
   if (experts !== undefined) checkExperts(config, { layers, routed: experts.routed });
-  config.finish({
-    ignored: ["num_nextn_predict_layers", "quantization_config"],
-  });
+  config.finish({ ignored: ["quantization_config"] });
   return parsed;
 }
 

@@ -66,6 +66,7 @@ describe("published configs", () => {
   ])("%s is understood", (_, config) => {
     expect(readDeepseekConfig(readerOf(config), "v3")).toEqual({
       hiddenSize: 7168,
+      draftLayers: 1,
       vocabularySize: 129280,
       layers: 61,
       contextLength: 163840,

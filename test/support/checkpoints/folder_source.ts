@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 
 /** Folder of the shared checkpoints, or undefined where this project lies alone. */
-export const SHARED_MODELS: string | undefined = found("../../../shared/data/models");
+export const SHARED_MODELS: string | undefined = found("../../../../shared/data/models");
 
 export function folderSource(folder: string): WeightSource {
   return {

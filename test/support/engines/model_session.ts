@@ -5,6 +5,7 @@
  * @module
  */
 import { join } from "node:path";
+import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import { PagePool } from "../../../src/cache/page_pool.ts";
 import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
@@ -12,7 +13,8 @@ import { type LoadedModel, loadModel } from "../../../src/engine/load/load.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import type { StepOptions } from "../../../src/engine/step/model_runner.ts";
 import type { RunOptions } from "../../../src/gpu/plan.ts";
-import type { Batch, BatchSequence } from "../../../src/layers/batch.ts";
+import type { Tensor } from "../../../src/gpu/tensor.ts";
+import type { Batch, BatchSequence, DraftedSequence } from "../../../src/layers/batch.ts";
 import { folderSource, SHARED_MODELS } from "../checkpoints/folder_source.ts";
 import { device, download } from "../devices/gpu.ts";
 
@@ -76,22 +78,82 @@ export class ModelSession {
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
   async run(parts: readonly Rows[], options?: RunOptions): Promise<Float32Array[]> {
-    const { runner, device: own } = this.loaded;
-    const { length } = await this.#run(parts, { keepsLogits: true, ...options });
-    const stride = runner.logitsStride;
-    const bytes = await download(runner.logits.buffer, 0, length * stride * 4, own);
-    const all = new Float32Array(bytes);
-    return Array.from({ length }, (_, i) =>
-      all.slice(i * stride, i * stride + this.#vocabularySize),
+    const { length: count } = await this.#run(parts, { keepsLogits: true, ...options });
+    return this.logits(count);
+  }
+
+  /** Logits of the first rows of the last step, which was told to keep them. */
+  logits(count: number): Promise<Float32Array[]> {
+    return this.#rows(this.loaded.runner.logits, count);
+  }
+
+  /**
+   * Computes rows and drafts behind them, all of whose tokens are drawn.
+   *
+   * @param steps Drafts of each part.
+   * @param drafted What gets drafts. Default: each part, of whose generated rows the first is its newest
+   * token's, and the last row of a prompt's.
+   */
+  async draft(
+    parts: readonly Rows[],
+    {
+      steps,
+      drafted,
+      knowsNext = false,
+      ahead = steps,
+      ...options
+    }: StepOptions & {
+      readonly steps: number;
+      /** Whether the tokens behind generated rows are the sequence's too, and not those drawn. */
+      readonly knowsNext?: boolean;
+      /** Positions behind their rows that sequences have pages for. */
+      readonly ahead?: number;
+      readonly drafted?: readonly DraftedSequence[];
+    },
+  ): Promise<{ readonly tokens: Uint32Array; readonly drafts: readonly Uint32Array[] }> {
+    const known = parts.flatMap(({ sequence: { tokens, computed }, count }) =>
+      Array.from({ length: count }, (_, i) => tokens[computed + i + 1]),
     );
+    const { batch, sampled } = this.#batch(parts, ahead);
+    // A draft is verified against what is drawn, whatever comes behind it.
+    const isPrompt = parts.flatMap(({ phase, count }) => Array(count).fill(phase === "prefill"));
+    const nextSources = Uint32Array.from(known, (token, i) =>
+      (isPrompt[i] || knowsNext) && token !== undefined ? token : FROM_SAMPLED | i,
+    );
+    const usual = batch.sequences.map(({ phase, queryStart, queryLength }, sequence) => {
+      const skipped = phase === "prefill" ? queryLength - 1 : 0;
+      return { sequence, firstLogitRow: queryStart + skipped, logitRows: queryLength - skipped };
+    });
+    const sequences = drafted ?? usual;
+    const request = sequences.length > 0 ? { drafts: { steps, sequences } } : {};
+    const submitted = await this.loaded.runner.submit({ ...batch, nextSources }, sampled, {
+      ...options,
+      ...request,
+    });
+    return { tokens: await submitted.tokens, drafts: await submitted.drafts };
+  }
+
+  /** Logits of the first drafts of the last step that was told to keep them. */
+  draftLogits(count: number): Promise<Float32Array[]> {
+    return this.#rows(this.loaded.runner.draftLogits!, count);
   }
 
   /** Computes rows as an engine does and returns the best token after each. */
-  async #run(parts: readonly Rows[], options?: StepOptions): Promise<Uint32Array> {
+  #run(parts: readonly Rows[], options?: StepOptions): Promise<Uint32Array> {
+    const { batch, sampled } = this.#batch(parts);
+    return this.loaded.runner.run(batch, sampled, options);
+  }
+
+  /**
+   * The next rows of sequences, which are computed then, and how their tokens are drawn.
+   *
+   * @param ahead Positions behind them that sequences have pages for.
+   */
+  #batch(parts: readonly Rows[], ahead = 0) {
     const sources: number[] = [];
     const sequences: BatchSequence[] = parts.map(({ sequence, phase, count }) => {
       const { tokens, computed, pageTable } = sequence;
-      const missing = this.#pool.pagesFor(computed + count) - pageTable.length;
+      const missing = this.#pool.pagesFor(computed + count + ahead) - pageTable.length;
       if (missing > 0) pageTable.push(...this.#pool.allocate(missing));
       const queryStart = sources.length;
       sources.push(...tokens.slice(computed, computed + count));
@@ -103,8 +165,16 @@ export class ModelSession {
       sources: Uint32Array.from(sources),
       logitRows: Uint32Array.from(sources, (_, i) => i),
     };
-    const sampled = sources.map(() => ({ sampling: GREEDY, position: 0 }));
-    return this.loaded.runner.run(batch, sampled, options);
+    return { batch, sampled: sources.map(() => ({ sampling: GREEDY, position: 0 })) };
+  }
+
+  async #rows({ buffer, offset }: Tensor, count: number): Promise<Float32Array[]> {
+    const { runner, device: own } = this.loaded;
+    const { logitsStride: stride } = runner;
+    const all = new Float32Array(await download(buffer, offset, count * stride * 4, own));
+    return Array.from({ length: count }, (_, i) =>
+      all.slice(i * stride, i * stride + this.#vocabularySize),
+    );
   }
 
   /** The whole prompt in chunks of at most `chunk` tokens; logits of every position. */

@@ -1,0 +1,46 @@
+/**
+ * Whether a model can draft as a load asks for, and what that takes.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { ModelDefinition } from "../../models/model.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { LoadOptions } from "./load_options.ts";
+
+/** Drafts that a sequence may get in a step at most. */
+export const MAX_DRAFTS = 32;
+
+/**
+ * How many drafts a sequence may get in a step.
+ *
+ * @throws {InvalidRequestError} naming the option when it is out of range.
+ * @throws {UnsupportedError} when the checkpoint, or one of so many ranks, cannot draft.
+ */
+export function requireDrafts(
+  { architecture, shape }: Pick<ModelDefinition, "architecture" | "shape">,
+  communicator: Communicator,
+  { maxDrafts = 0 }: Pick<LoadOptions, "maxDrafts">,
+): number {
+  if (!Number.isInteger(maxDrafts) || maxDrafts < 0 || maxDrafts > MAX_DRAFTS) {
+    throw new InvalidRequestError(
+      `maxDrafts must be a whole number from 0 to ${MAX_DRAFTS}, got ${maxDrafts}`,
+      "maxDrafts",
+    );
+  }
+  if (maxDrafts === 0) return 0;
+  if (shape.draftLayers !== 1) {
+    throw new UnsupportedError(
+      `multi-token prediction by ${architecture}`,
+      `num_nextn_predict_layers is ${shape.draftLayers}, and only 1 is supported`,
+    );
+  }
+  if (communicator.size > 1) {
+    const feature = `multi-token prediction on ${communicator.size} ranks`;
+    throw new UnsupportedError(feature, "only one rank is supported");
+  }
+  return maxDrafts;
+}
+
+/** Bytes of the widest activations of a row in the draft module: its two halves. */
+export const draftRowBytes = (hiddenSize: number): number => Math.ceil(hiddenSize / 2) * 16;

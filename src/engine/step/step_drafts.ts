@@ -1,0 +1,97 @@
+/**
+ * The drafts of steps: what a batch asks for, as launches take it, and what comes back.
+ *
+ * @module
+ */
+import { KernelError } from "../../errors.ts";
+import type { Batch, DraftedSequence, DraftStep } from "../../layers/batch.ts";
+import { DraftInputs, type DraftTensors } from "../../layers/draft_tensors.ts";
+import type { BatchLimits } from "./batch_limits.ts";
+
+/** The drafts that a step is to leave. */
+export interface DraftRequest {
+  /** Drafts of each sequence, from 1 to `maxDrafts`. */
+  readonly steps: number;
+  /** Sequences that get some, in any order. */
+  readonly sequences: readonly DraftedSequence[];
+}
+
+/** What fills a step up to a size that its launches are kept for. */
+export interface DraftPadding {
+  readonly rows: number;
+  /** Sequences of a step of that size; a step that is not filled up has none. */
+  readonly sequences: number;
+}
+
+export class StepDrafts {
+  readonly #inputs: DraftInputs;
+  readonly #limits: BatchLimits;
+
+  constructor(device: GPUDevice, tensors: DraftTensors, limits: BatchLimits) {
+    const { maxRows, maxSequences, pageSize, contextLength: maxPositions } = limits;
+    const sizes = { maxRows, maxSequences, pageSize, maxPositions };
+    this.#inputs = new DraftInputs(device, tensors, sizes);
+    this.#limits = limits;
+  }
+
+  /**
+   * Writes what a step's drafts start from.
+   *
+   * @param padding Drafted sequences are filled up too, where there is a row of padding for them.
+   * @param onlyBest Whether the best token can be found without its logits, which no caller wants.
+   * @returns Undefined where no row enters the draft module's cache.
+   * @throws {KernelError} when the request does not fit the batch.
+   */
+  prepare(
+    { sequences, sources, logitRows, nextSources }: Batch,
+    request: DraftRequest | undefined,
+    { padding, onlyBest }: { readonly padding: DraftPadding; readonly onlyBest: boolean },
+  ): DraftStep | undefined {
+    if (nextSources === undefined) {
+      if (request === undefined) return undefined;
+      throw new KernelError("drafts", "the batch does not say which tokens come next");
+    }
+    if (nextSources.length !== sources.length) {
+      const counts = `${sources.length} rows have ${nextSources.length} next sources`;
+      throw new KernelError("drafts", counts);
+    }
+    this.#inputs.writeSources(nextSources, padding.rows);
+    const firstId = logitRows.length + padding.rows;
+    const none = { sequences: 0, steps: 0, splits: 1, firstId, onlyBest };
+    if (request === undefined || request.sequences.length === 0) return none;
+    const { steps, sequences: drafted } = request;
+    this.#check(steps, drafted.length);
+    const filled = padding.rows > 0 ? Math.max(padding.sequences, drafted.length) : drafted.length;
+    this.#inputs.writeEntries(sequences, drafted, {
+      count: filled - drafted.length,
+      logitRow: logitRows.length,
+    });
+    let longest = 1;
+    for (const { sequence } of drafted) {
+      const { position, queryLength } = sequences[sequence]!;
+      longest = Math.max(longest, position + queryLength + steps - 1);
+    }
+    const keys = Math.min(longest, this.#limits.contextLength);
+    const splits = Math.ceil(keys / this.#limits.shape.splitLength);
+    return { sequences: filled, steps, splits, firstId, onlyBest };
+  }
+
+  #check(steps: number, sequences: number): void {
+    const { maxDrafts, maxSequences } = this.#limits;
+    if (steps < 1 || steps > maxDrafts || sequences > maxSequences) {
+      const asked = `${steps} drafts of ${sequences} sequences`;
+      throw new KernelError("drafts", `${asked}, of at most ${maxDrafts} and ${maxSequences}`);
+    }
+  }
+}
+
+/** Of each sequence that asked, in order, its drafts. */
+export function draftsIn(
+  ids: Uint32Array,
+  { sequences, steps, firstId }: DraftStep,
+  count: number,
+): readonly Uint32Array[] {
+  return Array.from({ length: count }, (_, s) =>
+    Uint32Array.from({ length: steps }, (_, i) => ids[firstId + i * sequences + s]!),
+  );
+}

@@ -1,0 +1,127 @@
+/**
+ * What drafts are made of besides a step's rows: the tensors, and what the host writes into them.
+ *
+ * @module
+ */
+import { ENTRY_WORDS } from "../../kernels/speculation/accept_rows.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { BatchSequence, DraftedSequence } from "./batch.ts";
+import { ROW_WORDS } from "./step_tensors.ts";
+
+export interface DraftTensors {
+  /** `[maxRows]` u32: the source of the token behind each row */
+  readonly nextSources: Tensor;
+  /** `[maxSequences, ENTRY_WORDS]` u32: first of its logit rows, their count, positions it has pages for */
+  readonly entries: Tensor;
+  /** `[maxSequences]` u32: 0, 1, 2, ... */
+  readonly places: Tensor;
+  /** `[maxSequences]` u32: the last row of each that its drawn tokens agree with */
+  readonly lastRows: Tensor;
+  /** `[maxSequences, ROW_WORDS]` u32: the row that the next draft comes from */
+  readonly rows: Tensor;
+  /** `[maxSequences]` u32: drafts so far */
+  readonly drafted: Tensor;
+  /** `[maxSequences]` u32: the newest draft */
+  readonly best: Tensor;
+  /** `[maxSequences, hiddenStride]` f32: what the module made of that row, normed */
+  readonly hidden: Tensor;
+  /** `[maxSequences, logitsStride]` f32 */
+  readonly logits: Tensor;
+  readonly logitsStride: number;
+}
+
+export interface DraftTensorsOptions {
+  readonly maxRows: number;
+  readonly maxSequences: number;
+  readonly hiddenSize: number;
+  readonly logitsStride: number;
+}
+
+export function allocateDraftTensors(
+  memory: DeviceMemory,
+  options: DraftTensorsOptions,
+): DraftTensors {
+  const { maxRows, maxSequences, hiddenSize, logitsStride } = options;
+  const allocate = (words: number, label: string) =>
+    memory.allocate("activations", words * 4, label);
+  const places = allocate(maxSequences, "places of drafted sequences");
+  memory.write(
+    places,
+    0,
+    Uint32Array.from({ length: maxSequences }, (_, i) => i),
+  );
+  return {
+    nextSources: allocate(maxRows, "next sources"),
+    entries: allocate(maxSequences * ENTRY_WORDS, "drafted sequences"),
+    places,
+    lastRows: allocate(maxSequences, "last accepted rows"),
+    rows: allocate(maxSequences * ROW_WORDS, "draft rows"),
+    drafted: allocate(maxSequences, "counts of drafts"),
+    best: allocate(maxSequences, "newest drafts"),
+    hidden: allocate(maxSequences * Math.ceil(hiddenSize / 4) * 4, "draft hidden rows"),
+    logits: allocate(maxSequences * logitsStride, "draft logits"),
+    logitsStride,
+  };
+}
+
+/** The host memory that they are filled from. */
+export class DraftInputs {
+  readonly #tensors: DraftTensors;
+  readonly #queue: GPUQueue;
+  readonly #positionsPerPage: number;
+  readonly #maxPositions: number;
+  readonly #sources: Uint32Array<ArrayBuffer>;
+  readonly #entries: Uint32Array<ArrayBuffer>;
+
+  /** @param options `maxPositions`: of a sequence. */
+  constructor(
+    device: GPUDevice,
+    tensors: DraftTensors,
+    options: Pick<DraftTensorsOptions, "maxRows" | "maxSequences"> & {
+      readonly pageSize: number;
+      readonly maxPositions: number;
+    },
+  ) {
+    this.#tensors = tensors;
+    this.#queue = device.queue;
+    this.#positionsPerPage = options.pageSize;
+    this.#maxPositions = options.maxPositions;
+    this.#sources = new Uint32Array(options.maxRows);
+    this.#entries = new Uint32Array(options.maxSequences * ENTRY_WORDS);
+  }
+
+  /** Writes the source behind each row; rows of padding have token 0 behind them. */
+  writeSources(sources: Uint32Array, padding: number): void {
+    const { length } = sources;
+    this.#sources.set(sources);
+    this.#sources.fill(0, length, length + padding);
+    this.#send(this.#tensors.nextSources, this.#sources, length + padding);
+  }
+
+  /**
+   * Writes the sequences that get drafts.
+   *
+   * @param padding `count` more of them, whose only row of logits is number `logitRow`.
+   */
+  writeEntries(
+    sequences: readonly BatchSequence[],
+    drafted: readonly DraftedSequence[],
+    padding: { readonly count: number; readonly logitRow: number },
+  ): void {
+    drafted.forEach(({ sequence, firstLogitRow, logitRows }, i) => {
+      const pages = sequences[sequence]!.pageTable.length;
+      const positions = Math.min(pages * this.#positionsPerPage, this.#maxPositions);
+      this.#entries.set([firstLogitRow, logitRows, positions, 0], i * ENTRY_WORDS);
+    });
+    for (let i = 0; i < padding.count; i++) {
+      this.#entries.set([padding.logitRow, 1, 0, 0], (drafted.length + i) * ENTRY_WORDS);
+    }
+    const words = (drafted.length + padding.count) * ENTRY_WORDS;
+    this.#send(this.#tensors.entries, this.#entries, words);
+  }
+
+  #send({ buffer, offset }: Tensor, data: Uint32Array<ArrayBuffer>, words: number): void {
+    if (words > 0) this.#queue.writeBuffer(buffer, offset, data, 0, words);
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * One layer of a decoder, and the working memory that all of them share.
+ *
+ * @module
+ */
+import type { Addend } from "../../kernels/norm/addend.ts";
+import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { Plan } from "../gpu/plan.ts";
+import type { Tensor } from "../gpu/tensor.ts";
+import type { Step } from "../layers/batch.ts";
+import { Mlp } from "../layers/mlp.ts";
+import type { MoeBinding } from "../layers/moe/expert_halves.ts";
+import { Moe } from "../layers/moe/moe.ts";
+import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
+import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
+import type { StepTensors } from "../layers/step_tensors.ts";
+import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
+import type { DecoderForms } from "./decoder_launches.ts";
+import { compileNorm, type DecoderRows, type Pending, residualOf } from "./decoder_rows.ts";
+import type { AttendLayer, DecoderShape } from "./decoder_shape.ts";
+import type { ModelOptions, PlanTensors } from "./model.ts";
+
+export interface DecoderLayer {
+  readonly attentionNorm: VectorWeight;
+  readonly attention: { readonly specs: readonly WeightSpec[] };
+  readonly feedForwardNorm: VectorWeight;
+  readonly feedForward: { readonly dense: Mlp } | { readonly experts: Moe };
+}
+
+/** @param made `isSparse`: whether it has experts. */
+export function createLayer(
+  options: ModelOptions,
+  { hiddenSize, mlp, experts }: DecoderShape,
+  made: {
+    readonly index: number;
+    readonly attention: DecoderLayer["attention"];
+    readonly isSparse: boolean;
+  },
+): DecoderLayer {
+  const name = `model.layers.${made.index}`;
+  const norm = (which: string) =>
+    vectorWeight(options.memory, `${name}.${which}.weight`, hiddenSize);
+  return {
+    attentionNorm: norm("input_layernorm"),
+    attention: made.attention,
+    feedForwardNorm: norm("post_attention_layernorm"),
+    feedForward:
+      made.isSparse && experts !== undefined
+        ? { experts: new Moe(options, experts, `${name}.mlp`) }
+        : { dense: new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp }) },
+  };
+}
+
+export function layerSpecs({
+  attentionNorm,
+  attention,
+  feedForwardNorm,
+  feedForward,
+}: DecoderLayer): readonly WeightSpec[] {
+  const block = "dense" in feedForward ? feedForward.dense : feedForward.experts;
+  return [attentionNorm.spec, ...attention.specs, feedForwardNorm.spec, ...block.specs];
+}
+
+/** Working memory that layers use one after the other. */
+export interface LayerBlocks {
+  readonly shape: DecoderShape;
+  readonly forms: DecoderForms;
+  readonly rows: DecoderRows;
+  readonly attend: AttendLayer;
+  readonly dense: DecoderRows & {
+    readonly intermediate: Tensor;
+    readonly intermediateStride: number;
+  };
+  readonly moe: (DecoderRows & Omit<MoeBinding, "residual">) | undefined;
+}
+
+/** Allocates it. */
+export function bindBlocks(
+  plan: Plan<Step>,
+  options: ModelOptions,
+  bound: Pick<LayerBlocks, "shape" | "forms" | "rows"> & {
+    readonly attention: { bind(tensors: PlanTensors, rows: DecoderRows): AttendLayer };
+    readonly tensors: PlanTensors;
+  },
+): LayerBlocks {
+  const { shape, forms, rows, attention, tensors } = bound;
+  const attend = attention.bind(tensors, rows);
+  const dense = denseBinding(options, shape, rows);
+  const { experts } = shape;
+  const moe = experts && moeBinding(options, experts, { rows, device: plan.recorder.device });
+  return { shape, forms, rows, attend, dense, moe };
+}
+
+/**
+ * Adds a layer's launches behind the norm in front of its attention.
+ *
+ * @param at `index`: whose attention and cache it has; `name`: of its taps; `next`: the norm behind
+ * it; `inputs`: the rows that it is for, where they are not the step's.
+ */
+export function compileLayer(
+  plan: Plan<Step>,
+  { shape, forms, rows, attend, dense, moe }: LayerBlocks,
+  { feedForward, feedForwardNorm }: DecoderLayer,
+  at: {
+    readonly index: number;
+    readonly name: string;
+    readonly next: VectorWeight;
+    readonly inputs?: StepTensors;
+  },
+): Pending {
+  const { hidden, output } = rows;
+  const { index, name, next, inputs } = at;
+  const addend: Addend = { kind: "row", tensor: output };
+  const isAttended = attend(plan, index, residualOf(rows, feedForwardNorm, forms), inputs);
+  plan.tap(`${name}.attn_out`, output);
+  const pending = { addend, isAdded: isAttended };
+  compileNorm(plan, shape, { rows, weight: feedForwardNorm, pending, forms });
+  plan.tap(`${name}.after_attn`, hidden);
+  const residual = residualOf(rows, next, forms);
+  if ("experts" in feedForward) {
+    return compileExperts(plan, feedForward.experts, { ...moe!, residual }, name);
+  }
+  return { addend, isAdded: feedForward.dense.compile(plan, { ...dense, residual }) };
+}
+
+function compileExperts(
+  plan: Plan<Step>,
+  experts: Moe,
+  binding: MoeBinding,
+  name: string,
+): Pending {
+  const isAdded = experts.compile(plan, binding);
+  const { routerLogits, experts: chosen, weights, output: y } = binding.scratch;
+  plan.tap(`${name}.router_logits`, routerLogits);
+  plan.tap(`${name}.experts`, chosen);
+  plan.tap(`${name}.expert_weights`, weights);
+  return { addend: { kind: "combine", y, weights, slots: experts.slots }, isAdded };
+}
+
+function moeBinding(
+  { memory, maxRows, communicator }: ModelOptions,
+  shape: MoeShape,
+  { rows, device }: { readonly rows: DecoderRows; readonly device: GPUDevice },
+) {
+  const { hiddenStride: stride } = rows;
+  const scratch = allocateMoeScratch(memory, shape, { maxRows, hiddenStride: stride });
+  const { experts, output } = scratch;
+  const { routed, perToken, shared } = shape;
+  const maxPairs = maxRows * (perToken + shared);
+  const meeting = { device, memory, communicator, routed, maxPairs, experts, output, stride };
+  const exchange = communicator.size === 1 ? undefined : new SlotExchange(meeting);
+  return { ...rows, scratch, exchange };
+}
+
+function denseBinding(
+  { memory, maxRows, communicator }: ModelOptions,
+  { mlp }: DecoderShape,
+  rows: DecoderRows,
+) {
+  const own = Math.ceil(mlp.intermediate / communicator.size);
+  const intermediateStride = Math.ceil(own / 4) * 4;
+  const bytes = maxRows * intermediateStride * 4;
+  const intermediate = memory.allocate("activations", bytes, "dense intermediates");
+  return { ...rows, intermediate, intermediateStride };
+}

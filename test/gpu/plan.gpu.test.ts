@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import { writeAdjustment } from "../../kernels/sampling/adjust.ts";
+import { count } from "../../kernels/sampling/count.ts";
+import { Plan, Recording } from "../../src/gpu/plan.ts";
+import { Recorder } from "../../src/gpu/recorder.ts";
+import { whole } from "../../src/gpu/tensor.ts";
+import { device, download, upload } from "../support/devices/gpu.ts";
+
+interface Step {
+  rows: number;
+  repeats: number;
+}
+
+/** A plan whose launches count the rows they are given: one for all, and one in a part. */
+async function countingPlan() {
+  const recorder = new Recorder(device);
+  const items = new DataView(new ArrayBuffer(4 * 32));
+  for (let row = 0; row < 4; row++) {
+    const penalties = { slot: row, repetition: 1, frequency: 0, presence: 0 };
+    writeAdjustment(items, row, { row, penalties, firstBias: 0, biasCount: 0 });
+  }
+  const shared = {
+    items: whole(upload(new Uint32Array(items.buffer))),
+    ids: whole(upload(Uint32Array.of(0, 0, 0, 0))),
+    biases: whole(upload(new Uint32Array(2))),
+    vocabulary: 1,
+  };
+  const counts = {
+    outer: whole(upload(new Uint32Array(4))),
+    inner: whole(upload(new Uint32Array(4))),
+  };
+  const plan = new Plan<Step>(recorder);
+  const outer = count(recorder, { ...shared, counts: counts.outer });
+  plan.group("outer");
+  plan.add(({ rows }) => outer(rows));
+  plan.within(
+    { times: ({ repeats }) => repeats, stepOf: ({ rows }) => ({ rows: rows - 1, repeats: 0 }) },
+    () => {
+      const inner = count(recorder, { ...shared, counts: counts.inner });
+      plan.group("inner");
+      plan.add(({ rows }) => inner(rows));
+    },
+  );
+  await recorder.pipelines.launchAll();
+  const read = async () => ({
+    outer: [...new Uint32Array(await download(counts.outer.buffer))],
+    inner: [...new Uint32Array(await download(counts.inner.buffer))],
+  });
+  return { plan, recorder, read };
+}
+
+test("a part of a plan runs as often as the step has it, with sizes of its own", async () => {
+  const { plan, recorder, read } = await countingPlan();
+  const before = await read();
+  await plan.run({ rows: 3, repeats: 2 });
+  await plan.run({ rows: 4, repeats: 0 });
+  const after = await read();
+  expect(after.outer.map((value, i) => value - before.outer[i]!)).toEqual([2, 2, 2, 1]);
+  expect(after.inner.map((value, i) => value - before.inner[i]!)).toEqual([2, 2, 0, 0]);
+  expect(await plan.countLaunches({ rows: 3, repeats: 3 })).toEqual(
+    new Map([
+      ["outer", 1],
+      ["inner", 3],
+    ]),
+  );
+  recorder.destroy();
+});
+
+test("a part that is kept is recorded once and replayed as often as the step has it", async () => {
+  const { plan, recorder, read } = await countingPlan();
+  const before = await read();
+  const recording = new Recording();
+  const recorded: number[] = [];
+  const { keep } = recorder;
+  recorder.keep = (record) => {
+    recorded.push(1);
+    return keep.call(recorder, record);
+  };
+  await plan.run({ rows: 3, repeats: 3 }, { recording });
+  expect(recorded.length).toBe(2);
+  await plan.run({ rows: 3, repeats: 2 }, { recording });
+  expect(recorded.length).toBe(2);
+  const after = await read();
+  expect(after.outer.map((value, i) => value - before.outer[i]!)).toEqual([2, 2, 2, 0]);
+  expect(after.inner.map((value, i) => value - before.inner[i]!)).toEqual([5, 5, 0, 0]);
+  recorder.destroy();
+});
