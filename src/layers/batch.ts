@@ -8,6 +8,8 @@
  * @module
  */
 
+import type { DraftTree } from "./draft_tree.ts";
+
 /** Which form of attention a sequence's rows run. */
 export type Phase = "prefill" | "decode" | "verify";
 
@@ -23,10 +25,15 @@ export interface BatchSequence {
    * verified: those may share the reads of attention (see row_groups.ts).
    */
   readonly queryLength: number;
-  /** Position of its first row; row i stands at `position + i`. */
+  /** Position of its first row; row i stands at `position + i`, node i of a tree at its depth instead. */
   readonly position: number;
   /** Page numbers of its tokens, at least up to its last row. */
   readonly pageTable: PageTable;
+  /**
+   * The tree whose nodes its rows are, of a sequence that is not a prompt's: each row sees the keys of
+   * its own path. For plans that are made with trees.
+   */
+  readonly tree?: DraftTree | undefined;
 }
 
 export interface Batch {
@@ -53,6 +60,8 @@ export interface Step {
   decodeGroups: number;
   /** Whether no sequence has several decode rows, of which one would see the keys of others. */
   decodesOne: boolean;
+  /** Whether decode rows follow paths: a sequence of the batch has a draft tree. */
+  hasTrees: boolean;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;
@@ -67,6 +76,7 @@ export const EMPTY_STEP: Readonly<Step> = {
   decodeSplits: 1,
   decodeGroups: 0,
   decodesOne: true,
+  hasTrees: false,
   passes: [],
   logitRows: 0,
   onlyBest: false,

@@ -8,7 +8,7 @@ import { orderOf } from "../../../kernels/linear/weights/weight_order.ts";
 import type { KvCacheShape } from "../../cache/kv_cache.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { UploadTarget } from "../../checkpoint/quantization_option.ts";
-import { DeviceError } from "../../errors.ts";
+import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
 import { requireTuning } from "../../gpu/require_tuning.ts";
 import {
@@ -18,6 +18,7 @@ import {
   tuningFor,
   withoutStaged,
 } from "../../gpu/tuning.ts";
+import { MAX_TREE_NODES } from "../../layers/draft_tree.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import {
   type CreateOptions,
@@ -85,10 +86,9 @@ export async function prepareLoad(
   const { oneForm } = forms;
   const options = fitRows(wanted, shape, { oneForm, maxTensorBytes });
 
-  const modelOptions = {
-    ...options,
-    maxDecodeRows: oneForm ? options.maxRows : options.maxRunningRequests,
-  };
+  const maxTreeNodes = treeNodes(given);
+  const maxDecodeRows = decodeRows(options, { shape, oneForm, maxTensorBytes, maxTreeNodes });
+  const modelOptions = { ...options, maxDecodeRows };
   const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
   const weightBytes = counting.bytes("weights");
@@ -98,7 +98,10 @@ export async function prepareLoad(
   const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const { maxLogitRows } = given;
-  const sizes = batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows });
+  const sizes = {
+    ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),
+    maxTreeNodes,
+  };
   const { contextLength, prefillCapacity } = sizes;
   const isPlain = given.tuning === undefined && weightBytes < STAGED_WEIGHT_BYTES;
   return {
@@ -198,6 +201,28 @@ function fitRows(
     maxPrefillRows: Math.min(options.maxPrefillRows, maxRows),
     maxRunningRequests: running,
   };
+}
+
+/** @throws {InvalidRequestError} when rows cannot say which of so many nodes they see. */
+function treeNodes({ maxTreeNodes = 0 }: Pick<LoadOptions, "maxTreeNodes">): number {
+  if (Number.isInteger(maxTreeNodes) && maxTreeNodes >= 0 && maxTreeNodes <= MAX_TREE_NODES) {
+    return maxTreeNodes;
+  }
+  throw new InvalidRequestError(
+    `maxTreeNodes must be an integer from 0 to ${MAX_TREE_NODES}, got ${maxTreeNodes}`,
+    "maxTreeNodes",
+  );
+}
+
+/** Rows of a step that run the form of generated tokens: with trees, as many as fit. */
+function decodeRows(
+  { maxRows, maxRunningRequests, contextLength }: ResolvedOptions,
+  decided: Omit<FittedModel, "options"> & { readonly maxTreeNodes: number },
+): number {
+  const { shape, oneForm, maxTensorBytes, maxTreeNodes } = decided;
+  if (oneForm) return maxRows;
+  const fits = Math.floor(maxTensorBytes / shape.maxRowBytes.decodeRow(contextLength));
+  return Math.min(maxRunningRequests * Math.max(maxTreeNodes, 1), maxRows, fits);
 }
 
 /** A model as it fits the adapter. */

@@ -10,6 +10,7 @@ import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import { keysSeen } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -153,12 +154,15 @@ export class ModelRunner {
     step.logitRows = batch.logitRows.length + padding;
     step.decodeRows = padding;
     step.decodesOne = true;
+    step.hasTrees = false;
     let longest = 1;
-    for (const { phase, position, queryLength } of batch.sequences) {
+    for (const sequence of batch.sequences) {
+      const { phase, queryLength, tree } = sequence;
       if (phase === "prefill") continue;
       step.decodeRows += queryLength;
-      step.decodesOne &&= queryLength <= 1;
-      longest = Math.max(longest, position + queryLength);
+      step.decodesOne &&= queryLength <= 1 && tree === undefined;
+      step.hasTrees ||= tree !== undefined;
+      longest = Math.max(longest, keysSeen(sequence));
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
@@ -172,8 +176,8 @@ export class ModelRunner {
 
   /** Rows that a batch is filled up to; undefined where its launches are recorded as they come. */
   #bucketFor({ sequences, sources, logitRows }: Batch): number | undefined {
-    const isDecode = sequences.every(({ phase, queryLength }) => {
-      return phase === "decode" && queryLength === 1;
+    const isDecode = sequences.every(({ phase, queryLength, tree }) => {
+      return phase === "decode" && queryLength === 1 && tree === undefined;
     });
     const isSampled = sources.length > 0 && logitRows.length === sources.length;
     if (!isDecode || !isSampled) return undefined;
