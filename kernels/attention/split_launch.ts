@@ -20,16 +20,6 @@ export const SHARED_ROWS = 4;
  */
 export type DecodeLaunch = (rows: number, maxSplits: number, groups?: number) => void;
 
-/** @throws {KernelError} when rows of draft trees, which see different keys, are to share reads. */
-export function requireNoGroups(
-  kernel: string,
-  options: { readonly followsPaths?: boolean | undefined; readonly groups?: Tensor | undefined },
-): void {
-  if (options.followsPaths === true && options.groups !== undefined) {
-    throw new KernelError(kernel, "rows that follow paths are not grouped");
-  }
-}
-
 /** What is done with a bound kernel, of whatever other uniform values. */
 type SplitKernel = Pick<BoundKernel<"max_splits">, "set" | "record">;
 

@@ -16,6 +16,9 @@
  * @module
  */
 
+import { KernelError } from "../../src/errors.ts";
+import type { Tensor } from "../../src/gpu/tensor.ts";
+
 /** Words of a path. */
 export const PATH_WORDS = 8;
 /** Nodes of a tree at most, the root among them: a path has a byte for each node's number. */
@@ -49,5 +52,15 @@ export function writePath(
   words[at + 1] = base;
   for (let depth = 0; depth < nodes.length; depth++) {
     words[at + NODES_AT + (depth >> 2)]! |= nodes[depth]! << (8 * (depth & 3));
+  }
+}
+
+/** @throws {KernelError} when rows of draft trees, which see different keys, are to share reads. */
+export function requireNoGroups(
+  kernel: string,
+  options: { readonly followsPaths?: boolean | undefined; readonly groups?: Tensor | undefined },
+): void {
+  if (options.followsPaths === true && options.groups !== undefined) {
+    throw new KernelError(kernel, "rows that follow paths are not grouped");
   }
 }

@@ -22,7 +22,8 @@ import {
   KEY_TILE,
   withAttention,
 } from "../exchange.ts";
-import { type DecodeLaunch, decodeLaunch, requireNoGroups, SHARED_ROWS } from "../split_launch.ts";
+import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { requireNoGroups } from "../tree_paths.ts";
 import { gqaCost } from "./gqa_cost.ts";
 import source from "./gqa_decode.wgsl?raw";
 

@@ -11,7 +11,8 @@ import slots from "../../common/cache/paged_slots.wgsl?raw";
 import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import { type ExchangeOptions, exchangeFor, KEY_TILE, withAttention } from "../exchange.ts";
 import { seenKeys } from "../seen_keys.ts";
-import { type DecodeLaunch, decodeLaunch, requireNoGroups, SHARED_ROWS } from "../split_launch.ts";
+import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { requireNoGroups } from "../tree_paths.ts";
 import source from "./mla_decode.wgsl?raw";
 
 const NAME = "attention/mla_decode";
