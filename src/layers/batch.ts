@@ -8,13 +8,20 @@
  * @module
  */
 
-import type { DraftTree } from "./draft_tree.ts";
-
 /** Which form of attention a sequence's rows run. */
 export type Phase = "prefill" | "decode" | "verify";
 
 /** Page numbers in the order of their tokens. It may grow; where anything else changes it is another. */
 export type PageTable = readonly number[];
+
+/** What is drafted behind a sequence's newest token (draft_tree.ts). */
+export interface DraftTree {
+  /**
+   * The parent of each node, -1 for node 0, else a lower number: parents come before their children.
+   * `MAX_TREE_NODES` at most, none deeper than `MAX_TREE_DEPTH`.
+   */
+  readonly parents: readonly number[];
+}
 
 export interface BatchSequence {
   readonly phase: Phase;

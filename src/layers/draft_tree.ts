@@ -9,17 +9,9 @@
  */
 import { MAX_TREE_DEPTH, MAX_TREE_NODES } from "../../kernels/attention/tree_paths.ts";
 import { KernelError } from "../errors.ts";
-import type { BatchSequence } from "./batch.ts";
+import type { BatchSequence, DraftTree } from "./batch.ts";
 
 export { MAX_TREE_DEPTH, MAX_TREE_NODES };
-
-export interface DraftTree {
-  /**
-   * The parent of each node, -1 for node 0, else a lower number: parents come before their children.
-   * `MAX_TREE_NODES` at most, none deeper than `MAX_TREE_DEPTH`.
-   */
-  readonly parents: readonly number[];
-}
 
 /**
  * The nodes from the root to each node, itself the last.
