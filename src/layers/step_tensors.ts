@@ -28,7 +28,7 @@ const NO_PAGE = 0xffffffff;
 const WORTH_A_WRITE = 4096;
 
 export interface StepTensors {
-  /** `[maxRows, 4]` u32: source, position, slot, first page-table entry */
+  /** `[maxRows, 4]` u32: source, position, slot, first page-table entry, or path of a step with trees */
   readonly rows: Tensor;
   /**
    * `[maxSequences, maxPages]` page numbers, behind them the page of padding, and where batches may

@@ -37,12 +37,6 @@ const CASES: readonly TreeCase[] = [
     options: async () => ({ tuning: folded }),
     pageSizes: [1, 64],
   },
-  {
-    name: "Llama, an FP8 cache",
-    source: llama,
-    options: async () => ({ cacheDtype: "fp8_e4m3" }),
-    pageSizes: [16],
-  },
 ];
 
 // test/models/classes has other models and forms.

@@ -30,7 +30,12 @@ const CASES: readonly TreeCase[] = [
     pageSizes: [16],
   },
   { name: "Qwen3", source: () => randomGqa({ family: "qwen3" }), pageSizes: [16] },
-  { name: "Llama, an FP8 cache", source: () => randomGqa({}), options: fp8, pageSizes: [1, 64] },
+  {
+    name: "Llama, an FP8 cache",
+    source: () => randomGqa({}),
+    options: fp8,
+    pageSizes: [1, 16, 64],
+  },
   {
     name: "gpt-oss, whose windows begin in trees",
     source: () => randomGqa({ family: "gptOss", config: { sliding_window: 5 } }),
