@@ -60,7 +60,7 @@ const longOfManyShapes = [
   "test/models/random/*.gpu.test.ts",
   // Forms of kernels that tuning finds and that GPUs take.
   "test/kernels/{tune,tune_faults}.gpu.test.ts",
-  "test/kernels/attention/{attention_tunings,gqa_forms,gqa_write_decode}.gpu.test.ts",
+  "test/kernels/attention/{attention_tunings,gqa_forms,gqa_write_decode,tree_paths}.gpu.test.ts",
   "test/kernels/linear/matrix_self_test.gpu.test.ts",
   // Chi-square of a hundred thousand draws.
   "test/kernels/sampling.gpu.test.ts",

@@ -14,6 +14,15 @@ export type Phase = "prefill" | "decode" | "verify";
 /** Page numbers in the order of their tokens. It may grow; where anything else changes it is another. */
 export type PageTable = readonly number[];
 
+/** What is drafted behind a sequence's newest token (draft_tree.ts). */
+export interface DraftTree {
+  /**
+   * The parent of each node, -1 for node 0, else a lower number: parents come before their children.
+   * `MAX_TREE_NODES` at most, none deeper than `MAX_TREE_DEPTH`.
+   */
+  readonly parents: readonly number[];
+}
+
 export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
@@ -23,10 +32,15 @@ export interface BatchSequence {
    * verified: those may share the reads of attention (see row_groups.ts).
    */
   readonly queryLength: number;
-  /** Position of its first row; row i stands at `position + i`. */
+  /** Position of its first row; row i stands at `position + i`, node i of a tree at its depth instead. */
   readonly position: number;
   /** Page numbers of its tokens, at least up to its last row. */
   readonly pageTable: PageTable;
+  /**
+   * The tree whose nodes its rows are, of a sequence that is not a prompt's: each row sees the keys of
+   * its own path. For plans that are made with trees.
+   */
+  readonly tree?: DraftTree | undefined;
 }
 
 export interface Batch {
@@ -84,6 +98,8 @@ export interface Step {
   decodeGroups: number;
   /** Whether no sequence has several decode rows, of which one would see the keys of others. */
   decodesOne: boolean;
+  /** Whether decode rows follow paths: a sequence of the batch has a draft tree. */
+  hasTrees: boolean;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;
@@ -100,6 +116,7 @@ export const EMPTY_STEP: Readonly<Step> = {
   decodeSplits: 1,
   decodeGroups: 0,
   decodesOne: true,
+  hasTrees: false,
   passes: [],
   logitRows: 0,
   onlyBest: false,

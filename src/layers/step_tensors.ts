@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { PATH_WORDS } from "../../kernels/attention/tree_paths.ts";
+import { KernelError } from "../errors.ts";
 import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -13,19 +15,28 @@ import {
   PrefillPasses,
 } from "./attention/prefill_passes.ts";
 import { fillRowGroups, GROUP_WORDS } from "./attention/row_groups.ts";
+import { TreeRows } from "./attention/tree_rows.ts";
 import type { Batch, Step } from "./batch.ts";
 
-/** Words of a row: source, position, slot, index of its sequence's first page in `pageTables`. */
+/**
+ * Words of a row: source, position, slot, index of its sequence's first page in `pageTables`, or of
+ * its path where decode rows follow paths.
+ */
 export const ROW_WORDS = 4;
 const NO_PAGE = 0xffffffff;
 /** Words that are sent for nothing rather than in another write, which takes as long. */
 const WORTH_A_WRITE = 4096;
 
 export interface StepTensors {
-  /** `[maxRows, 4]` u32: source, position, slot, first page-table entry */
+  /** `[maxRows, 4]` u32: source, position, slot, first page-table entry, or path of a step with trees */
   readonly rows: Tensor;
-  /** `[maxSequences, maxPages]` page numbers, and behind them the page of padding */
+  /**
+   * `[maxSequences, maxPages]` page numbers, behind them the page of padding, and where batches may
+   * have trees, `[maxRows, PATH_WORDS]` the paths of decode rows: a binding more would be too many
+   */
   readonly pageTables: Tensor;
+  /** Whether batches may have draft trees. */
+  readonly takesTrees: boolean;
   /** `[maxPasses, capacity]` u32; without a workspace one unused word */
   readonly keySlots: Tensor;
   /** `[maxPasses * maxRows, 8]` u32 */
@@ -51,19 +62,26 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly paddingSlot: number;
   /** Whether decode rows of one sequence share the reads of attention. */
   readonly sharesReads: boolean;
+  /** Nodes of a sequence's draft tree at most, 0 without trees. */
+  readonly maxTreeNodes: number;
 }
 
 export function allocateStepTensors(
   memory: DeviceMemory,
   options: StepTensorsOptions,
 ): StepTensors {
-  const { maxRows, capacity, maxSequences, maxPages, sharesReads } = options;
+  const { maxRows, capacity, sharesReads } = options;
+  const takesTrees = options.maxTreeNodes > 0;
   const passes = maxPasses(options);
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
   return {
     rows: allocate(maxRows * ROW_WORDS, "step rows"),
-    pageTables: allocate(maxSequences * maxPages + 1, "page tables"),
+    pageTables: allocate(
+      firstPath(options) + (takesTrees ? maxRows * PATH_WORDS : 0),
+      "page tables",
+    ),
+    takesTrees,
     keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
     rowGroups: sharesReads ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
@@ -72,6 +90,12 @@ export function allocateStepTensors(
     external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
   };
 }
+
+/** The word of `pageTables` behind the page numbers, and the page of padding. */
+const firstPath = ({
+  maxSequences,
+  maxPages,
+}: Pick<StepTensorsOptions, "maxSequences" | "maxPages">) => maxSequences * maxPages + 1;
 
 const hiddenStrideOf = ({ hiddenSize }: Pick<StepTensorsOptions, "hiddenSize">) =>
   Math.ceil(hiddenSize / 4) * 4;
@@ -96,6 +120,8 @@ export class StepInputs {
   /** Entries of page tables that are still to be sent, `[first, end)`; none when both are 0. */
   #changedFirst = 0;
   #changedEnd = 0;
+  readonly #trees: TreeRows;
+  readonly #firstPath: number;
   readonly #logitRows: Uint32Array<ArrayBuffer>;
   readonly #paddingSlot: number;
   readonly #paddingEntry: number;
@@ -114,6 +140,8 @@ export class StepInputs {
     this.#pages = new Uint32Array(pageEntries + 1).fill(NO_PAGE);
     this.#maxPages = maxPages;
     this.#groups = new Uint32Array(maxRows * GROUP_WORDS);
+    this.#firstPath = firstPath(options);
+    this.#trees = new TreeRows({ ...options, firstWord: this.#firstPath });
     this.#logitRows = new Uint32Array(maxRows);
     this.#paddingSlot = paddingSlot;
     this.#paddingEntry = pageEntries;
@@ -126,6 +154,7 @@ export class StepInputs {
    *
    * @param padding Rows that fill it up. They are tokens without a past, their logits are wanted,
    * and nothing of them is ever read.
+   * @throws {KernelError} when it has a draft tree that it may not have.
    */
   write(batch: Batch, padding = 0): void {
     const { sequences, sources, logitRows } = batch;
@@ -149,6 +178,7 @@ export class StepInputs {
       rows.set([0, 0, this.#paddingSlot, this.#paddingEntry], row * ROW_WORDS);
       this.#logitRows[logitRows.length + i] = row;
     }
+    this.#writePaths(batch, padding);
     this.#send(this.tensors.rows, rows, (sources.length + padding) * ROW_WORDS);
     this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
@@ -195,6 +225,18 @@ export class StepInputs {
       const at = offset + i * this.#hiddenStride * 4;
       this.#device.queue.writeBuffer(buffer, at, row as Float32Array<ArrayBuffer>);
     });
+  }
+
+  /** Has the decode rows of a batch with trees follow paths. */
+  #writePaths({ sequences }: Batch, padding: number): void {
+    if (sequences.every(({ tree }) => tree === undefined)) return;
+    if (!this.tensors.takesTrees) {
+      throw new KernelError("draft tree", "this plan is made without trees");
+    }
+    const words = this.#trees.fill(sequences, this.#rows, padding);
+    const { buffer, offset } = this.tensors.pageTables;
+    const at = offset + this.#firstPath * 4;
+    this.#device.queue.writeBuffer(buffer, at, this.#trees.paths, 0, words);
   }
 
   #writeGroups({ sequences, sources }: Batch, padding: number): void {

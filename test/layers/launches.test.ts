@@ -26,10 +26,11 @@ const words = (text: string) => text.split(" ").filter((word) => word !== "");
 const always = () => true;
 
 describe("grouped-query attention", () => {
-  const plain: GqaLaunchFacts = { writesAndAttends: false, rounding: "none" };
+  const plain: GqaLaunchFacts = { writesAndAttends: false, rounding: "none", takesTrees: false };
   const folded = { ...plain, writesAndAttends: true };
   const rounded = { ...folded, rounding: "inKernel" } as const;
   const apart = { ...plain, rounding: "apart" } as const;
+  const trees = { ...rounded, takesTrees: true } as const;
 
   test.each<[string, GqaLaunchFacts, StepKind, string]>([
     ["plain", plain, "one", "project write attend"],
@@ -47,6 +48,9 @@ describe("grouped-query attention", () => {
     ["rounded", rounded, "prompt", "project write attendPrompts round"],
     ["rounded", rounded, "mixed", "project write attend attendPrompts round"],
     ["rounded apart", apart, "far", "project write attend round"],
+    ["with trees", trees, "one", "project writeAndAttend round"],
+    ["with trees", trees, "several", "project write attend round"],
+    ["with trees", trees, "tree", "project write attendTrees round"],
   ])("%s (%o): %s: %s", (_, facts, step, names) => {
     expect(namesIn(gqaLaunches(facts), STEPS[step])).toEqual(words(names));
   });
@@ -66,6 +70,7 @@ describe("latent attention", () => {
     projectPays: undefined,
     mergesValues: false,
     takesPrompts: true,
+    takesTrees: false,
     contextRounding: "none",
   };
   const latent: MlaLaunchFacts = { ...whole, queryRounding: "none" };
@@ -76,6 +81,7 @@ describe("latent attention", () => {
   };
   const rounded = { ...atOnce, queryRounding: "inKernel", contextRounding: "prompts" } as const;
   const apart = { ...latent, queryRounding: "apart", contextRounding: "all" } as const;
+  const trees = { ...atOnce, takesTrees: true };
 
   test.each<[string, MlaLaunchFacts, StepKind, string]>([
     ["queries in one step", whole, "one", "projectFirst normAndWrite absorb attend makeValues"],
@@ -133,6 +139,13 @@ describe("latent attention", () => {
       apart,
       "prompt",
       "projectFirst normAndWrite roundQueryLatent projectQuery attendPrompts round",
+    ],
+    ["with trees", trees, "one", "projectFirst normProjectAndWrite absorb attend mergeToValues"],
+    [
+      "with trees",
+      trees,
+      "tree",
+      "projectFirst normProjectAndWrite absorb attendTrees mergeToValues",
     ],
   ])("%s (%o): %s: %s", (_, facts, step, names) => {
     expect(namesIn(mlaLaunches(facts), STEPS[step])).toEqual(words(names));

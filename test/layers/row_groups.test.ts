@@ -36,3 +36,11 @@ test("fillRowGroups cuts several rows of one sequence, and joins no two sequence
     [12, 1],
   ]);
 });
+
+test("fillRowGroups: rows of a batch with a draft tree read for themselves", () => {
+  const sequences = [3, 4].map((queryLength, s): BatchSequence => {
+    const rows = { phase: "verify", queryStart: 3 * s, queryLength, position: 7 } as const;
+    return { ...rows, pageTable: [0], ...(s === 1 && { tree: { parents: [-1, 0, 1, 2] } }) };
+  });
+  expect(fillRowGroups(new Uint32Array(7 * GROUP_WORDS), sequences)).toBe(0);
+});

@@ -65,6 +65,7 @@ const GQA: KernelsOf<GqaLaunch> = {
   writeAndAttend: splits("attention/gqa_write_decode"),
   write: one("cache/gqa_write"),
   attend: splits("attention/gqa_decode"),
+  attendTrees: splits("attention/gqa_decode"),
   attendPrompts: passes("attention/gqa_prefill"),
   round: QUANTIZE,
 };
@@ -76,6 +77,7 @@ const MLA: KernelsOf<MlaLaunch> = {
   projectQuery: LINEAR,
   absorb: LINEAR,
   attend: one("attention/mla_decode"),
+  attendTrees: one("attention/mla_decode"),
   mergeToValues: one("linear/merging_linear"),
   makeValues: LINEAR,
   attendPrompts: passes("cache/mla_gather", "linear/linear", "attention/mla_prefill"),
@@ -125,7 +127,7 @@ function gqaLayer(
     normLaunches({ roundsApart: rounding === "apart" }, adds(facts)),
     codes ? coded(NORM) : NORM,
   );
-  const attention = gqaLaunches({ writesAndAttends: folds, rounding });
+  const attention = gqaLaunches({ writesAndAttends: folds, rounding, takesTrees: false });
   return [
     before,
     kernelsIn(attention, codes ? coded(GQA) : GQA),
@@ -144,6 +146,7 @@ function mlaLayer({ folds }: { readonly folds: boolean }) {
     projectPays: () => true,
     mergesValues: true,
     takesPrompts: true,
+    takesTrees: false,
     contextRounding: "prompts",
   };
   const experts: MoeLaunchFacts = {

@@ -22,6 +22,8 @@ export const STEPS = {
   few: { ...EMPTY_STEP, rows: 4, decodeRows: 4 },
   /** Rows of one sequence, of which one sees the keys of others. */
   several: { ...EMPTY_STEP, rows: 2, decodeRows: 2, decodesOne: false },
+  /** Rows of draft trees. */
+  tree: { ...EMPTY_STEP, rows: 4, decodeRows: 4, decodesOne: false, hasTrees: true },
   many: { ...EMPTY_STEP, rows: 64, decodeRows: 64 },
   prompt: { ...EMPTY_STEP, rows: 40, passes: [pass] },
   mixed: { ...EMPTY_STEP, rows: 41, decodeRows: 1, decodeSplits: 3, passes: [pass] },

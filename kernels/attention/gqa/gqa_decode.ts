@@ -13,6 +13,7 @@ import part from "../../common/attention/gqa_part.wgsl?raw";
 import cached from "../../common/cache/cached_entries.wgsl?raw";
 import entries from "../../common/cache/gqa_entries.wgsl?raw";
 import slots from "../../common/cache/paged_slots.wgsl?raw";
+import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import queries from "../../common/inputs/query_rows.wgsl?raw";
 import {
   type ExchangeOptions,
@@ -22,6 +23,7 @@ import {
   withAttention,
 } from "../exchange.ts";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { requireNoGroups } from "../tree_paths.ts";
 import { gqaCost } from "./gqa_cost.ts";
 import source from "./gqa_decode.wgsl?raw";
 
@@ -74,15 +76,23 @@ export interface GqaDecodeOptions extends GqaAttentionOptions {
   readonly groups?: Tensor | undefined;
   /** Rounds rows of several splits, those alone, to E4M3 as `mergeSplits` does. Default false. */
   readonly roundsMerged?: boolean | undefined;
+  /**
+   * Whether rows may be of draft trees: word 3 of each is then where its path stands (tree_paths.ts).
+   * Such rows share no reads: there are no groups. Default false.
+   */
+  readonly followsPaths?: boolean | undefined;
 }
 
 /** One kernel per element type of the cache, for each way of exchange. */
 export class GqaKernels<B extends string, P extends string> {
   readonly #kernels: Exchanges<CacheKernels<B, P>>;
 
-  /** @param forms Text that the kernel has besides, by the form of the cache. */
-  constructor(definition: KernelDefinition<B, P>, forms?: CacheForms) {
-    const texts = withAttention(entries + slots + sink + definition.source);
+  /**
+   * @param forms Text that the kernel has besides, by the form of the cache.
+   * @param ofSlots How the slots of keys are found.
+   */
+  constructor(definition: KernelDefinition<B, P>, forms?: CacheForms, ofSlots = slots) {
+    const texts = withAttention(entries + ofSlots + sink + definition.source);
     this.#kernels = {
       memory: cacheKernels({ ...definition, source: texts.memory }, forms),
       subgroup: cacheKernels({ ...definition, source: texts.subgroup }, forms),
@@ -134,7 +144,7 @@ export const gqaParams = (options: GqaRowOptions) => ({
   scale: options.scale,
 });
 
-const kernels = new GqaKernels({
+const definition = {
   name: NAME,
   source: queries + cached + part + source,
   buffers: ["q", "cache", "rows", "page_tables", "sinks", "groups", "out"],
@@ -152,18 +162,24 @@ const kernels = new GqaKernels({
     "has_sinks",
     "scale",
   ],
-});
+} as const;
+const kernels = new GqaKernels(definition);
+const treeKernels = new GqaKernels(definition, undefined, treeSlots);
 
 /**
  * Grouped-query attention of generated rows over the keys they see, with the bits of `gqaPrefill`.
  *
  * Binds the tensors now; the returned function records one launch when the longest row has one
  * split, else two. With `groups` rows of one sequence share the reads of its cache; no bit changes.
+ *
+ * @throws {KernelError} when rows of draft trees are to share reads.
  */
 export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): DecodeLaunch {
   const { query, queryStride, cache, rows, pageTables, sinks, partials, out, kvHeads } = options;
   requireMultiples(NAME, 4, { queryStride });
-  const { kernel, lanes, tuning } = kernels.for(recorder, options);
+  requireNoGroups(NAME, options);
+  const ofRows = options.followsPaths === true ? treeKernels : kernels;
+  const { kernel, lanes, tuning } = ofRows.for(recorder, options);
   return decodeLaunch(recorder, {
     kernel: NAME,
     partials,

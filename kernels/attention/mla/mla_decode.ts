@@ -8,9 +8,11 @@ import rotate from "../../common/attention/rotate.wgsl?raw";
 import latentFp8 from "../../common/cache/latent_entries_fp8.wgsl?raw";
 import latentPlain from "../../common/cache/latent_entries_plain.wgsl?raw";
 import slots from "../../common/cache/paged_slots.wgsl?raw";
+import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import { type ExchangeOptions, exchangeFor, KEY_TILE, withAttention } from "../exchange.ts";
 import { seenKeys } from "../seen_keys.ts";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { requireNoGroups } from "../tree_paths.ts";
 import source from "./mla_decode.wgsl?raw";
 
 const NAME = "attention/mla_decode";
@@ -18,7 +20,6 @@ const NAME = "attention/mla_decode";
 /** Elements of a latent at most: a scale for each 128 keeps the FP8 form in workgroup memory. */
 export const MLA_DECODE_MAX_LATENT = 1024;
 
-const texts = withAttention(rotate + slots + source);
 const definition = {
   name: NAME,
   buffers: ["q_absorbed", "q", "cache", "rows", "page_tables", "rope_table", "groups", "out"],
@@ -36,10 +37,17 @@ const definition = {
   ],
 } as const;
 const forms = { plain: latentPlain, fp8: latentFp8 };
-const kernels = {
-  memory: cacheKernels({ ...definition, source: texts.memory }, forms),
-  subgroup: cacheKernels({ ...definition, source: texts.subgroup }, forms),
-};
+
+function kernelsWith(ofSlots: string) {
+  const texts = withAttention(rotate + ofSlots + source);
+  return {
+    memory: cacheKernels({ ...definition, source: texts.memory }, forms),
+    subgroup: cacheKernels({ ...definition, source: texts.subgroup }, forms),
+  };
+}
+
+const kernels = kernelsWith(slots);
+const treeKernels = kernelsWith(treeSlots);
 
 export interface MlaDecodeOptions extends ExchangeOptions {
   /** `[rows, heads * latent]` f32: queries times the key up-projection */
@@ -78,6 +86,11 @@ export interface MlaDecodeOptions extends ExchangeOptions {
    * in one sequence; needed for launches over groups
    */
   readonly groups?: Tensor | undefined;
+  /**
+   * Whether rows may be of draft trees: word 3 of each is then where its path stands (tree_paths.ts).
+   * Such rows share no reads: there are no groups. Default false.
+   */
+  readonly followsPaths?: boolean | undefined;
 }
 
 type DecodeSizes = Pick<
@@ -113,10 +126,14 @@ export function decodeCost(
  * Binds the tensors now; the returned function records one launch when the longest row has one
  * split or splits are left, else two. With `groups` rows of one sequence share the reads
  * of its cache; no bit changes.
+ *
+ * @throws {KernelError} when rows of draft trees are to share reads.
  */
 export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): DecodeLaunch {
   const { cacheDtype, rows, out, partials, heads, latent, rope, nope, splitLength } = options;
   requireSizes(NAME, options);
+  requireNoGroups(NAME, options);
+  const ofRows = options.followsPaths === true ? treeKernels : kernels;
   const { by, lanes, tuning } = exchangeFor(recorder.device, options);
   const merge = { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength };
   return decodeLaunch(recorder, {
@@ -128,7 +145,7 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
     bind: (target, direct, groups) => {
       const most = groups === undefined ? tuning.rowHeads : tuning.groupHeads;
       const headTile = Math.min(heads, most);
-      const bound = kernels[by][cacheDtype].bind(
+      const bound = ofRows[by][cacheDtype].bind(
         recorder,
         {
           q_absorbed: options.queryAbsorbed,

@@ -5,6 +5,7 @@ import rotate from "../../common/attention/rotate.wgsl?raw";
 import latentFp8 from "../../common/cache/latent_read_fp8.wgsl?raw";
 import latentPlain from "../../common/cache/latent_read_plain.wgsl?raw";
 import slots from "../../common/cache/paged_slots.wgsl?raw";
+import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import matrixProducts from "../../common/matrix/matrix_products.wgsl?raw";
 import { tileConstants } from "../../linear/matrix/matrix_kernel.ts";
 import type { MatrixTiles } from "../../linear/matrix/matrix_tiles.ts";
@@ -41,14 +42,13 @@ type Kernels = CacheKernels<
 const kernels = new Map<string, Kernels>();
 
 /** The kernels made of the tiles' functions; asked for twice, the same ones. */
-function kernelsFor({ text }: MatrixTiles): Kernels {
+function kernelsFor({ text }: MatrixTiles, followsPaths: boolean): Kernels {
+  const ofSlots = followsPaths ? treeSlots : slots;
+  const whole = [text, source, matrixProducts, softmax, ofSlots, rotate].join("\n");
   const made =
-    kernels.get(text) ??
-    cacheKernels(
-      { ...definition, source: [text, source, matrixProducts, softmax, slots, rotate].join("\n") },
-      { plain: latentPlain, fp8: latentFp8 },
-    );
-  kernels.set(text, made);
+    kernels.get(whole) ??
+    cacheKernels({ ...definition, source: whole }, { plain: latentPlain, fp8: latentFp8 });
+  kernels.set(whole, made);
   return made;
 }
 
@@ -70,6 +70,7 @@ export function mlaDecodeMatrix(
 ): (rows: number, maxSplits: number) => void {
   const { cacheDtype, rows, out, partials, heads, latent, rope, nope, splitLength, tiles } =
     options;
+  const kernel = kernelsFor(tiles, options.followsPaths === true)[cacheDtype];
   requireSizes(NAME, options);
   const headTiles = Math.ceil(heads / HEAD_TILE);
   const launch = decodeLaunch(recorder, {
@@ -79,7 +80,7 @@ export function mlaDecodeMatrix(
     groups: undefined,
     merge: { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength },
     bind: (target, direct) => {
-      const bound = kernelsFor(tiles)[cacheDtype].bind(
+      const bound = kernel.bind(
         recorder,
         {
           q_absorbed: options.queryAbsorbed,

@@ -16,6 +16,7 @@
  */
 import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import type { SelfTestReport } from "../../../kernels/self_test.ts";
+import { EntryMover } from "../../cache/entry_mover.ts";
 import { KvCache } from "../../cache/kv_cache.ts";
 import { PageCodec } from "../../cache/page_codec.ts";
 import { PageCopier } from "../../cache/page_copier.ts";
@@ -27,6 +28,7 @@ import { adapterName, allocating, lossOf } from "../../gpu/device.ts";
 import { DeviceMemory } from "../../gpu/memory.ts";
 import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
 import { Recorder } from "../../gpu/recorder.ts";
+import { MAX_TREE_DEPTH } from "../../layers/draft_tree.ts";
 import {
   type QuantizationError,
   QuantizingUpload,
@@ -61,6 +63,8 @@ export interface LoadedModel {
   readonly codec: PageCodec | undefined;
   /** Copies pages that requests share in part; absent where they share nothing. */
   readonly copier: PageCopier | undefined;
+  /** Moves entries of accepted paths together; absent where batches have no trees. */
+  readonly mover: EntryMover | undefined;
   /** What the start-up self-test found on this adapter. */
   readonly selfTest: SelfTestReport;
   /** The part of the engine's status that never changes. */
@@ -137,7 +141,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   const { report, layout, matrices } = await tryAdapter(loading);
   const uploads = openUploads(loading, layout);
   const allocated = await allocate(loading, layout, uploads);
-  const { model, runner, copier } = allocated;
+  const { model, runner, copier, mover } = allocated;
   // Meanwhile the driver compiles what was bound.
   const quantizationErrors = await readWeights(loading, model, uploads);
   const hash = await hashIfNeeded(loading);
@@ -157,6 +161,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
     hash,
     codec,
     copier,
+    mover,
     selfTest,
     figures: {
       maxRunningRequests: options.maxRunningRequests,
@@ -173,7 +178,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
 /** @throws {GroupError} on every rank, when one of them is about to load something else. */
 function agreeOnSizes(
   communicator: Communicator,
-  { definition, options, oneForm, memoryBudget }: PreparedLoad,
+  { definition, options, oneForm, memoryBudget, sizes }: PreparedLoad,
   { quantization = "as published", numericClass = "auto" }: LoadOptions,
 ): Promise<void> {
   return agree(communicator, "what they load", {
@@ -189,6 +194,7 @@ function agreeOnSizes(
     quantizeActivations: options.quantizeActivations,
     numericClass,
     oneForm,
+    maxTreeNodes: sizes.maxTreeNodes ?? 0,
   });
 }
 
@@ -246,8 +252,15 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       buckets: options.decodeBuckets,
     });
     owned.push(runner);
-    return { model, runner, cache, copier };
+    return { model, runner, cache, copier, mover: openMover(loading, cache) };
   });
+}
+
+function openMover({ prepared, recorder, memory }: Loading, cache: KvCache) {
+  const { pageSize, maxSequences, maxTreeNodes = 0 } = prepared.sizes;
+  if (maxTreeNodes === 0) return undefined;
+  const maxMoves = maxSequences * MAX_TREE_DEPTH;
+  return new EntryMover(recorder, { memory, cache }, { pageSize, maxSequences, maxMoves });
 }
 
 /** Streams the weights to their places; how far those are off that were quantized on the way. */

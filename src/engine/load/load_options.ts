@@ -9,6 +9,11 @@ import type { EngineOptions } from "../engine_options.ts";
 export interface LoadOptions extends EngineOptions {
   /** Rows of a batch whose logits may be wanted. Default `logitRowCount`. */
   readonly maxLogitRows?: number;
+  /**
+   * Nodes of a sequence's draft tree at most, `MAX_TREE_NODES` at most. Default 0: batches have no
+   * trees, and nothing is compiled for them.
+   */
+  readonly maxTreeNodes?: number;
   /** Takes the adapter to bind less at once than it does; tests split small tensors with it. */
   readonly maxBindingSize?: number;
   /**

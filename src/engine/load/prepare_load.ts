@@ -8,7 +8,7 @@ import { orderOf } from "../../../kernels/linear/weights/weight_order.ts";
 import type { KvCacheShape } from "../../cache/kv_cache.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { UploadTarget } from "../../checkpoint/quantization_option.ts";
-import { DeviceError } from "../../errors.ts";
+import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
 import { requireTuning } from "../../gpu/require_tuning.ts";
 import {
@@ -18,6 +18,7 @@ import {
   tuningFor,
   withoutStaged,
 } from "../../gpu/tuning.ts";
+import { MAX_TREE_NODES } from "../../layers/draft_tree.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import {
   type CreateOptions,
@@ -85,7 +86,9 @@ export async function prepareLoad(
   const { maxTensorBytes } = counting;
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
-  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes, maxDrafts });
+  const maxTreeNodes = treeNodes(given);
+  const perSequence = Math.max(1 + wanted.maxDrafts, 1 + maxDrafts, maxTreeNodes);
+  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes, maxDrafts, perSequence });
 
   const modelOptions = {
     ...options,
@@ -101,7 +104,10 @@ export async function prepareLoad(
   const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const { maxLogitRows } = given;
-  const sizes = batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows });
+  const sizes = {
+    ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),
+    maxTreeNodes,
+  };
   const { contextLength, prefillCapacity } = sizes;
   const isPlain = given.tuning === undefined && weightBytes < STAGED_WEIGHT_BYTES;
   return {
@@ -188,14 +194,17 @@ function fitRows(
     oneForm,
     maxTensorBytes,
     maxDrafts,
-  }: Pick<FittedModel, "oneForm" | "maxTensorBytes" | "maxDrafts">,
+    perSequence,
+  }: Pick<FittedModel, "oneForm" | "maxTensorBytes" | "maxDrafts"> & {
+    /** Generated rows of a sequence in one step at most. */
+    readonly perSequence: number;
+  },
 ): ResolvedOptions {
   const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
   const rowBytes = Math.max(maxRowBytes.row, maxDrafts > 0 ? draftRowBytes(hiddenSize) : 0);
   const fits = Math.floor(maxTensorBytes / rowBytes);
   const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
   const running = Math.min(options.maxRunningRequests, maxRows, generated);
-  const perSequence = 1 + Math.max(options.maxDrafts, maxDrafts);
   const maxGeneratedRows = Math.min(running * perSequence, maxRows, generated);
   if (running < 1) {
     throw new DeviceError(
@@ -209,6 +218,17 @@ function fitRows(
     maxRunningRequests: running,
     maxGeneratedRows,
   };
+}
+
+/** @throws {InvalidRequestError} when rows cannot say which of so many nodes they see. */
+function treeNodes({ maxTreeNodes = 0 }: Pick<LoadOptions, "maxTreeNodes">): number {
+  if (Number.isInteger(maxTreeNodes) && maxTreeNodes >= 0 && maxTreeNodes <= MAX_TREE_NODES) {
+    return maxTreeNodes;
+  }
+  throw new InvalidRequestError(
+    `maxTreeNodes must be an integer from 0 to ${MAX_TREE_NODES}, got ${maxTreeNodes}`,
+    "maxTreeNodes",
+  );
 }
 
 /** A model as it fits the adapter. */

@@ -24,6 +24,8 @@ export interface BatchLimits {
   readonly prefillCapacity: number;
   /** Whether generated rows of one sequence share the reads of attention. */
   readonly sharesReads: boolean;
+  /** Nodes of a sequence's draft tree at most. Default 0, without trees. */
+  readonly maxTreeNodes?: number | undefined;
 }
 
 export function stepTensorSizes(
@@ -31,6 +33,7 @@ export function stepTensorSizes(
   cache: Pick<KvCache, "slots">,
 ): StepTensorsOptions {
   const { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity } = options;
+  const { maxTreeNodes = 0 } = options;
   return {
     pageSize,
     splitLength: shape.splitLength,
@@ -40,10 +43,12 @@ export function stepTensorSizes(
     hiddenSize: shape.hiddenSize,
     maxKeys: maxPrefillKeys(contextLength, maxRows),
     maxSequences,
-    maxPages: Math.ceil(contextLength / pageSize),
+    // Nodes of one depth have entries of their own, which may lie beyond the context.
+    maxPages: Math.ceil((contextLength + maxTreeNodes) / pageSize),
     maxDraftIds: options.maxDrafts * maxSequences,
     paddingSlot: cache.slots,
     sharesReads: options.sharesReads,
+    maxTreeNodes,
   };
 }
 

@@ -11,6 +11,7 @@ import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import { keysSeen } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -205,12 +206,15 @@ export class ModelRunner {
     step.logitRows = batch.logitRows.length + padding;
     step.decodeRows = padding;
     step.decodesOne = true;
+    step.hasTrees = false;
     let longest = 1;
-    for (const { phase, position, queryLength } of batch.sequences) {
+    for (const sequence of batch.sequences) {
+      const { phase, queryLength, tree } = sequence;
       if (phase === "prefill") continue;
       step.decodeRows += queryLength;
-      step.decodesOne &&= queryLength <= 1;
-      longest = Math.max(longest, position + queryLength);
+      step.decodesOne &&= queryLength <= 1 && tree === undefined;
+      step.hasTrees ||= tree !== undefined;
+      longest = Math.max(longest, keysSeen(sequence));
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
@@ -234,8 +238,8 @@ export class ModelRunner {
     const rows = sources.length;
     if (rows === 0 || logitRows.length !== rows) return undefined;
     let longest = 1;
-    for (const { phase, queryLength } of sequences) {
-      if (phase === "prefill") return undefined;
+    for (const { phase, queryLength, tree } of sequences) {
+      if (phase === "prefill" || tree !== undefined) return undefined;
       longest = Math.max(longest, queryLength);
     }
     const size = this.#buckets.find((one) => one >= sequences.length);

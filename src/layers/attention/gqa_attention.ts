@@ -180,7 +180,8 @@ export class GqaAttention {
     const { vectors, query, generated, prompts } = this.#operands(binding, rounding);
     const folds = this.#layout.tuning?.foldsNorms === true;
     const both = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
-    const facts: GqaLaunchFacts = { writesAndAttends: both !== undefined, rounding };
+    const { takesTrees } = binding.inputs;
+    const facts: GqaLaunchFacts = { writesAndAttends: both !== undefined, rounding, takesTrees };
     const context = this.#contextRows(binding);
     const input = innerInput(context, rounding, binding.codes);
     addLaunches(plan, gqaLaunches(facts), {
@@ -197,6 +198,10 @@ export class GqaAttention {
         const groups = binding.inputs.rowGroups;
         const attend = gqaDecode(recorder, { ...generated, ...query, groups });
         return (step) => attend(step.decodeRows, step.decodeSplits, step.decodeGroups);
+      },
+      attendTrees: () => {
+        const attend = gqaDecode(recorder, { ...generated, ...query, followsPaths: true });
+        return ({ decodeRows, decodeSplits }) => attend(decodeRows, decodeSplits);
       },
       attendPrompts: () => {
         const attend = gqaPrefill(recorder, { ...prompts, ...query });

@@ -139,11 +139,13 @@ export class MlaAttention {
     const generated = this.#bindGenerated(recorder, binding, queryRounding);
     const roundsValues = rounding === "prompts";
     const merged = bindValuesOfSplits(recorder, this.#parts, binding, roundsValues);
+    const leavesSplits = merged !== undefined;
     const list = mlaLaunches({
       queryRounding,
       projectPays: generated?.pays,
-      mergesValues: merged !== undefined,
+      mergesValues: leavesSplits,
       takesPrompts: binding.prefillCapacity > 0,
+      takesTrees: binding.inputs.takesTrees,
       contextRounding: rounding,
     });
     const context = this.#contextRows(binding);
@@ -156,8 +158,14 @@ export class MlaAttention {
         return ({ decodeRows }) => absorb(decodeRows);
       },
       attend: () => {
-        const attend = bindAttend(recorder, this.#parts, binding, merged !== undefined);
+        const { rowGroups: groups } = binding.inputs;
+        const attend = bindAttend(recorder, this.#parts, binding, { leavesSplits, groups });
         return (step) => attend(step.decodeRows, step.decodeSplits, step.decodeGroups);
+      },
+      attendTrees: () => {
+        const rows = { leavesSplits, followsPaths: true };
+        const attend = bindAttend(recorder, this.#parts, binding, rows);
+        return ({ decodeRows, decodeSplits }) => attend(decodeRows, decodeSplits);
       },
       mergeToValues:
         () =>

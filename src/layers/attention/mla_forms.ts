@@ -14,6 +14,7 @@ import { mergingLinear } from "../../../kernels/linear/merging_linear.ts";
 import type { RecordRows } from "../../../kernels/linear/weights/launch_form.ts";
 import type { RecordLaunches } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
 import type { PrefillPass, Step } from "../batch.ts";
 import { matrixRows } from "../block_rows.ts";
 import { type AttentionBackends, attentionSubgroupSize } from "./attention_backend.ts";
@@ -53,12 +54,21 @@ export function bindAbsorb(
   });
 }
 
-/** @param leavesSplits Whether the launch after it merges them. */
+/** The generated rows of a step. */
+export interface AttendOptions {
+  /** Whether the launch after it merges their splits. */
+  readonly leavesSplits: boolean;
+  /** The groups in which they share reads, where they may. */
+  readonly groups?: Tensor | undefined;
+  /** Whether they may be of draft trees. */
+  readonly followsPaths?: boolean;
+}
+
 export function bindAttend(
   recorder: Recorder,
   { shape, layout, backends }: MlaParts,
   { scratch, inputs, cache, cacheDtype, ropeTable, pageSize }: MlaBinding,
-  leavesSplits: boolean,
+  { leavesSplits, groups, followsPaths }: AttendOptions,
 ): DecodeLaunch {
   const { heads, latent, nope, rope, softmaxScale, splitLength } = shape;
   const attention = {
@@ -79,13 +89,14 @@ export function bindAttend(
     pageSize,
     splitLength,
     scale: softmaxScale,
+    followsPaths,
   };
   const { matrix: tiles, tuning } = layout;
   if (tiles?.decode === true) return tiles.kernels.mlaDecode(recorder, { ...attention, tiles });
   return mlaDecode(recorder, {
     ...attention,
     leavesSplits,
-    groups: inputs.rowGroups,
+    groups,
     tuning: tuning?.attention,
     subgroupSize: attentionSubgroupSize(backends.decode, layout),
   });

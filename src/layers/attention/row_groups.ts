@@ -1,6 +1,6 @@
 /**
  * Which decode rows of a batch share the reads of attention: neighbours of one sequence, as many as
- * a workgroup takes.
+ * a workgroup takes. None do in a batch with draft trees, whose rows see different keys.
  *
  * @module
  */
@@ -26,7 +26,8 @@ export function fillRowGroups(
 ): number {
   let count = 0;
   let rows = 0;
-  for (const { phase, queryStart, queryLength } of sequences) {
+  for (const { phase, queryStart, queryLength, tree } of sequences) {
+    if (tree !== undefined) return 0;
     if (phase === "prefill") continue;
     rows += queryLength;
     for (let row = 0; row < queryLength; row += SHARED_ROWS) {

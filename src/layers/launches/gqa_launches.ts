@@ -12,6 +12,8 @@ export interface GqaLaunchFacts {
   readonly writesAndAttends: boolean;
   /** How the inputs of the output projection are rounded. */
   readonly rounding: InputRounding;
+  /** Whether batches may have draft trees. */
+  readonly takesTrees: boolean;
 }
 
 export type GqaLaunch =
@@ -19,23 +21,29 @@ export type GqaLaunch =
   | "writeAndAttend"
   | "write"
   | "attend"
+  | "attendTrees"
   | "attendPrompts"
   | "round";
 
 export function gqaLaunches({
   writesAndAttends,
   rounding,
+  takesTrees,
 }: GqaLaunchFacts): readonly LayerLaunch<GqaLaunch>[] {
   // A row that sees keys of another row of its step waits until those are written.
   const atOnce = ({ rows, decodeRows, decodesOne }: Step) =>
     writesAndAttends && rows === decodeRows && decodesOne;
+  const attends = (step: Step) => step.decodeRows > 0 && !atOnce(step);
   const list: LayerLaunch<GqaLaunch>[] = [{ name: "project", takes: always }];
   if (writesAndAttends) list.push({ name: "writeAndAttend", takes: atOnce });
   list.push(
     { name: "write", takes: (step) => !atOnce(step) },
-    { name: "attend", takes: (step) => step.decodeRows > 0 && !atOnce(step) },
-    { name: "attendPrompts", takes: ({ passes }) => passes.length > 0 },
+    { name: "attend", takes: (step) => attends(step) && !step.hasTrees },
   );
+  if (takesTrees) {
+    list.push({ name: "attendTrees", takes: (step) => attends(step) && step.hasTrees });
+  }
+  list.push({ name: "attendPrompts", takes: ({ passes }) => passes.length > 0 });
   if (rounding !== "none") {
     list.push({ name: "round", takes: (step) => firstUnrounded(rounding, step) < step.rows });
   }

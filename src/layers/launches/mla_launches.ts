@@ -23,6 +23,8 @@ export interface MlaLaunchFacts {
   readonly mergesValues: boolean;
   /** Whether there may be rows of prompts. */
   readonly takesPrompts: boolean;
+  /** Whether batches may have draft trees. */
+  readonly takesTrees: boolean;
   readonly contextRounding: ContextRounding;
 }
 
@@ -37,6 +39,7 @@ export type MlaLaunch =
   | "projectQuery"
   | "absorb"
   | "attend"
+  | "attendTrees"
   | "mergeToValues"
   | "makeValues"
   | "attendPrompts"
@@ -54,9 +57,12 @@ export function mlaLaunches(facts: MlaLaunchFacts): readonly LayerLaunch<MlaLaun
   if (queryRounding !== undefined) list.push({ name: "projectQuery", takes: apart });
   list.push(
     { name: "absorb", takes: generates },
-    { name: "attend", takes: generates },
-    { name: facts.mergesValues ? "mergeToValues" : "makeValues", takes: generates },
+    { name: "attend", takes: (step) => generates(step) && !step.hasTrees },
   );
+  if (facts.takesTrees) {
+    list.push({ name: "attendTrees", takes: (step) => generates(step) && step.hasTrees });
+  }
+  list.push({ name: facts.mergesValues ? "mergeToValues" : "makeValues", takes: generates });
   if (facts.takesPrompts) {
     list.push({ name: "attendPrompts", takes: ({ passes }) => passes.length > 0 });
   }

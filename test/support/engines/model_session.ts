@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
+import { movesOfPath } from "../../../src/cache/entry_mover.ts";
 import { PagePool } from "../../../src/cache/page_pool.ts";
 import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
@@ -18,7 +19,7 @@ import type { Batch, BatchSequence, DraftedSequence } from "../../../src/layers/
 import { folderSource, SHARED_MODELS } from "../checkpoints/folder_source.ts";
 import { device, download } from "../devices/gpu.ts";
 
-const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
+export const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
 
 /** A sequence and how much of it is in the cache. */
 export interface SessionSequence {
@@ -32,6 +33,15 @@ export interface Rows {
   readonly sequence: SessionSequence;
   readonly phase: "prefill" | "decode";
   readonly count: number;
+}
+
+/** A draft tree behind what of a sequence is computed; its nodes stay drafts until they are accepted. */
+export interface TreeRows {
+  readonly sequence: SessionSequence;
+  readonly phase: "verify";
+  readonly parents: readonly number[];
+  /** A token for each node, the sequence's newest the first. */
+  readonly tokens: readonly number[];
 }
 
 const generatedRow = (sequence: SessionSequence): Rows => ({
@@ -77,7 +87,7 @@ export class ModelSession {
   }
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
-  async run(parts: readonly Rows[], options?: RunOptions): Promise<Float32Array[]> {
+  async run(parts: readonly (Rows | TreeRows)[], options?: RunOptions): Promise<Float32Array[]> {
     const { length: count } = await this.#run(parts, { keepsLogits: true, ...options });
     return this.logits(count);
   }
@@ -139,7 +149,7 @@ export class ModelSession {
   }
 
   /** Computes rows as an engine does and returns the best token after each. */
-  #run(parts: readonly Rows[], options?: StepOptions): Promise<Uint32Array> {
+  #run(parts: readonly (Rows | TreeRows)[], options?: StepOptions): Promise<Uint32Array> {
     const { batch, sampled } = this.#batch(parts);
     return this.loaded.runner.run(batch, sampled, options);
   }
@@ -149,16 +159,20 @@ export class ModelSession {
    *
    * @param ahead Positions behind them that sequences have pages for.
    */
-  #batch(parts: readonly Rows[], ahead = 0) {
+  #batch(parts: readonly (Rows | TreeRows)[], ahead = 0) {
     const sources: number[] = [];
-    const sequences: BatchSequence[] = parts.map(({ sequence, phase, count }) => {
+    const sequences: BatchSequence[] = parts.map((part) => {
+      const { sequence, phase } = part;
       const { tokens, computed, pageTable } = sequence;
-      const missing = this.#pool.pagesFor(computed + count + ahead) - pageTable.length;
-      if (missing > 0) pageTable.push(...this.#pool.allocate(missing));
+      const own =
+        part.phase === "verify" ? part.tokens : tokens.slice(computed, computed + part.count);
+      const missing = this.#pool.pagesFor(computed + own.length + ahead) - pageTable.length;
+      if (missing > 0) this.#pool.allocate(missing, pageTable);
       const queryStart = sources.length;
-      sources.push(...tokens.slice(computed, computed + count));
-      sequence.computed += count;
-      return { phase, queryStart, queryLength: count, position: computed, pageTable };
+      for (const token of own) sources.push(token);
+      const tree = part.phase === "verify" ? { parents: part.parents } : undefined;
+      if (part.phase !== "verify") sequence.computed += part.count;
+      return { phase, queryStart, queryLength: own.length, position: computed, pageTable, tree };
     });
     const batch: Batch = {
       sequences,
@@ -175,6 +189,15 @@ export class ModelSession {
     return Array.from({ length: count }, (_, i) =>
       all.slice(i * stride, i * stride + this.#vocabularySize),
     );
+  }
+
+  /** Makes a path of the tree that was computed last, from its root on, part of the sequence. */
+  accept({ sequence, tokens }: TreeRows, path: readonly number[]): void {
+    const { pageTable, computed } = sequence;
+    this.loaded.mover!.move([{ pageTable, moves: movesOfPath(computed, path) }]);
+    sequence.tokens.length = computed;
+    for (const node of path) sequence.tokens.push(tokens[node]!);
+    sequence.computed += path.length;
   }
 
   /** The whole prompt in chunks of at most `chunk` tokens; logits of every position. */
