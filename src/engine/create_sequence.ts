@@ -50,7 +50,8 @@ export interface SequenceSetting {
 
 /** How sequences come by drafts. */
 export interface Drafting {
-  readonly createDrafter: () => Drafter;
+  /** Absent ones leave it to the steps to make drafts. */
+  readonly createDrafter: () => Drafter | undefined;
   /** Drafts of a sequence that one step verifies at most. */
   readonly most: number;
 }

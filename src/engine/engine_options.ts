@@ -45,9 +45,12 @@ export type RecoveryEvent =
 
 /** Where drafts come from, and how many. */
 export interface SpeculationOptions {
-  /** `NGRAM`: from what the prompt and the answer repeat. */
-  readonly algorithm: "NGRAM";
-  /** Drafts of a sequence that one step verifies at most, from 1 on. Default 7. */
+  /**
+   * `NGRAM`: from what the prompt and the answer repeat. `EAGLE` and `NEXTN`: from the
+   * multi-token-prediction module of the checkpoint.
+   */
+  readonly algorithm: "NGRAM" | "EAGLE" | "NEXTN";
+  /** Drafts of a sequence that one step verifies at most, from 1 on. Default 7 of n-grams, else 3. */
   readonly maxDrafts?: number | undefined;
 }
 

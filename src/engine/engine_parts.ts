@@ -85,16 +85,18 @@ export function openScheduler(
     conservativeness: options.scheduleConservativeness,
     maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
     maxScoredRows: runner.maxScoredRows,
+    contextLength,
   });
 }
 
 /** How sequences come by drafts, where the engine is to speculate. */
 export function draftingOf(
   { speculation }: Pick<EngineOptions, "speculation">,
-  { maxDrafts }: Pick<ResolvedOptions, "maxDrafts">,
+  { maxDrafts, draftSteps }: Pick<ResolvedOptions, "maxDrafts" | "draftSteps">,
 ): Drafting | undefined {
   if (speculation === undefined) return undefined;
-  return { createDrafter: () => new NgramProposer(), most: maxDrafts };
+  const createDrafter = () => (draftSteps > 0 ? undefined : new NgramProposer());
+  return { createDrafter, most: maxDrafts };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

@@ -25,6 +25,8 @@ export interface ResolvedOptions {
   readonly maxRunningRequests: number;
   /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
   readonly maxDrafts: number;
+  /** Drafts that a step makes for each sequence by the model's own module; 0 where it makes none. */
+  readonly draftSteps: number;
   /** Generated rows of one step at most: a token of each sequence, and drafts. */
   readonly maxGeneratedRows: number;
   readonly maxQueuedRequests: number;
@@ -90,10 +92,13 @@ function resolveStep(options: EngineOptions) {
       ? maxRows
       : whole(options, "chunkedPrefillSize", maxRows, FROM_1);
   const running = whole(options, "maxRunningRequests", Math.min(32, maxRows), FROM_1);
-  const maxDrafts = options.speculation === undefined ? 0 : (options.speculation.maxDrafts ?? 7);
+  const { speculation } = options;
+  const isNgram = speculation?.algorithm === "NGRAM";
+  const maxDrafts = speculation === undefined ? 0 : (speculation.maxDrafts ?? (isNgram ? 7 : 3));
   return {
     maxRows,
     maxDrafts,
+    draftSteps: isNgram ? 0 : maxDrafts,
     maxGeneratedRows: Math.min(running * (1 + maxDrafts), maxRows),
     maxPrefillRows: Math.min(chunk, maxRows),
     maxRunningRequests: Math.min(running, maxRows),

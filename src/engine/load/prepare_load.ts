@@ -76,8 +76,9 @@ export async function prepareLoad(
   const defined = await defineModel(checkpoint, given.quantization, communicator);
   const { definition, uploadTo, formats } = defined;
   const { shape } = definition;
-  const maxDrafts = requireDrafts(definition, communicator, given);
   const wanted = resolveOptions(given, shape.contextLength);
+  const { maxDrafts: asked = wanted.draftSteps } = given;
+  const maxDrafts = requireDrafts(definition, communicator, { maxDrafts: asked });
 
   const device = typeof given.device === "function" ? await given.device() : given.device;
   const limits = limitsOf(device, given);

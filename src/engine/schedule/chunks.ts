@@ -73,3 +73,20 @@ export function promptChunks(
   }
   return chunks;
 }
+
+/** Makes room for what drafts leave in the cache; without it they are of no use, and do no harm. */
+export function growForDrafts(
+  chunks: readonly Chunk[],
+  pages: SequencePages,
+  {
+    draftSteps,
+    contextLength = Number.POSITIVE_INFINITY,
+  }: Pick<SchedulerOptions, "contextLength"> & { readonly draftSteps: number },
+): void {
+  for (const { sequence, rows, drafts = [] } of chunks) {
+    const computed = sequence.computed + rows;
+    if (computed < sequence.length || !sequence.wantsDrafts) continue;
+    const end = computed + drafts.length + draftSteps;
+    pages.growIfFree(sequence, Math.min(end, sequence.mostTokens, contextLength));
+  }
+}

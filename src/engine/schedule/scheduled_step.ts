@@ -4,10 +4,10 @@
  * @module
  */
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
-import type { SpeculationFigures } from "../../generation.ts";
-import type { Batch, BatchSequence } from "../../layers/batch.ts";
+import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
+import type { DraftRequest } from "../step/step_drafts.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepProgress } from "./suspects.ts";
 
@@ -21,19 +21,14 @@ export interface ScheduledStep {
   readonly sampled: readonly Sequence[];
   /** The drafts of those sequences that have any, each in the order of its rows. */
   readonly drafts: ReadonlyMap<Sequence, readonly number[]>;
+  /** What the model's draft module is to draft, and for whom; absent where it drafts nothing. */
+  readonly draftRequest: (DraftRequest & { readonly owners: readonly Sequence[] }) | undefined;
   /** Prompt rows whose log-probabilities are wanted. */
   readonly scored: readonly { readonly sequence: Sequence; readonly position: number }[];
   /** Every sequence with rows in the batch: their first position, and tokens computed after it. */
   readonly progress: StepProgress<Sequence>;
   /** Pages that have to move before it runs. */
   readonly transfers: PageTransfers;
-}
-
-/** What sequences got from a step. */
-export interface CommittedStep {
-  readonly sampledTokens: number;
-  /** Of the sequences that got tokens behind their first one. */
-  readonly speculation: SpeculationFigures;
 }
 
 /** Rows of one sequence, the first of those that are not computed. */
@@ -47,6 +42,15 @@ export interface Chunk {
 
 const NO_DRAFTS: readonly number[] = [];
 
+export interface StepSetting {
+  /** Chunks of generated rows, which come first. */
+  readonly generatedChunks: number;
+  /** Of the step, among all of the scheduler. */
+  readonly number: number;
+  /** Drafts that the model's draft module makes for each sequence that samples; 0 without one. */
+  readonly draftSteps: number;
+}
+
 /**
  * Writes chunks down as a step, and in their sequences that they begin and what the step will have
  * computed and sampled.
@@ -55,69 +59,137 @@ const NO_DRAFTS: readonly number[] = [];
  */
 export function buildStep(
   chunks: readonly Chunk[],
-  { generatedChunks, number }: { readonly generatedChunks: number; readonly number: number },
+  setting: StepSetting,
 ): Omit<ScheduledStep, "transfers"> {
-  const rowCount = chunks.reduce(
-    (sum, { rows, drafts = NO_DRAFTS }) => sum + rows + drafts.length,
-    0,
-  );
-  const sources = new Uint32Array(rowCount);
-  const sequences: BatchSequence[] = [];
-  const logitRows: number[] = [];
-  const sampled: Sequence[] = [];
-  const verified = new Map<Sequence, readonly number[]>();
-  const external: Float32Array[] = [];
-  const scored: { sequence: Sequence; position: number; row: number }[] = [];
-  let row = 0;
-  const progress = chunks.map(({ sequence, rows, drafts = NO_DRAFTS }, i) => {
+  const rows = chunks.reduce((sum, chunk) => sum + chunk.rows + (chunk.drafts?.length ?? 0), 0);
+  const builder = new StepBuilder(rows, setting);
+  const progress = chunks.map((chunk) => builder.add(chunk));
+  return builder.step(progress);
+}
+
+class StepBuilder {
+  readonly #setting: StepSetting;
+  readonly #sources: Uint32Array<ArrayBuffer>;
+  readonly #sequences: BatchSequence[] = [];
+  readonly #external: Float32Array[] = [];
+  readonly #logitRows: number[] = [];
+  readonly #sampled: Sequence[] = [];
+  readonly #verified = new Map<Sequence, readonly number[]>();
+  readonly #scored: { sequence: Sequence; position: number; row: number }[] = [];
+  readonly #drafted: DraftedSequence[] = [];
+  readonly #owners: Sequence[] = [];
+  #row = 0;
+
+  constructor(rows: number, setting: StepSetting) {
+    this.#sources = new Uint32Array(rows);
+    this.#setting = setting;
+  }
+
+  add({ sequence, rows, drafts = NO_DRAFTS }: Chunk): StepProgress<Sequence>[number] {
     sequence.begin();
     const position = sequence.computed;
     const computed = position + rows;
-    const embedded = Math.min(sequence.embeddedLength - position, rows);
-    for (let j = 0; j < rows; j++) {
-      if (j < embedded) {
-        sources[row + j] = FROM_EXTERNAL + external.length;
-        external.push(sequence.embeddings!.row(position + j));
-      } else {
-        sources[row + j] = sequence.tokens[position + j] ?? FROM_SAMPLED | sequence.sampledAt;
-      }
-      if (sequence.logprobs?.wantsRow(position + j)) {
-        scored.push({ sequence, position: position + j, row: row + j });
-      }
-    }
-    sources.set(drafts, row + rows);
-    sequences.push({
-      phase: phaseOf(i < generatedChunks, drafts),
-      queryStart: row,
-      queryLength: rows + drafts.length,
+    const queryStart = this.#row;
+    this.#addSources(sequence, rows);
+    this.#sources.set(drafts, queryStart + rows);
+    const isGenerated = this.#sequences.length < this.#setting.generatedChunks;
+    const queryLength = rows + drafts.length;
+    const phase = phaseOf(isGenerated, drafts);
+    this.#sequences.push({
+      phase,
+      queryStart,
+      queryLength,
       position,
       pageTable: sequence.pageTable,
     });
-    row += rows;
-    if (computed === sequence.length) {
-      sequence.pending += 1;
-      sequence.verify(drafts.length);
-      sequence.sampledIn = number;
-      sequence.sampledAt = sampled.length;
-      for (let j = 0; j <= drafts.length; j++) {
-        logitRows.push(row - 1 + j);
-        sampled.push(sequence);
-      }
-      if (drafts.length > 0) verified.set(sequence, drafts);
-    }
-    row += drafts.length;
+    if (computed === sequence.length) this.#sample(sequence, queryStart + rows - 1, drafts);
+    this.#row += queryLength;
     // Whether drafts are its next tokens is not known before the step has run.
     sequence.computed = computed;
     return { sequence, position, computed };
+  }
+
+  #addSources(sequence: Sequence, rows: number): void {
+    const { computed: position, embeddedLength, tokens, sampledAt, logprobs } = sequence;
+    for (let j = 0; j < rows; j++) {
+      const row = this.#row + j;
+      if (position + j < embeddedLength) {
+        this.#sources[row] = FROM_EXTERNAL + this.#external.length;
+        this.#external.push(sequence.embeddings!.row(position + j));
+      } else {
+        this.#sources[row] = tokens[position + j] ?? FROM_SAMPLED | sampledAt;
+      }
+      if (logprobs?.wantsRow(position + j)) {
+        this.#scored.push({ sequence, position: position + j, row });
+      }
+    }
+  }
+
+  /** @param row That of its newest token; those of its drafts stand behind it. */
+  #sample(sequence: Sequence, row: number, drafts: readonly number[]): void {
+    const { number, draftSteps } = this.#setting;
+    const isDrafted = draftSteps > 0 && sequence.wantsDrafts;
+    const firstLogitRow = this.#sampled.length;
+    sequence.verify(drafts.length, isDrafted);
+    sequence.pending += 1;
+    sequence.sampledIn = number;
+    sequence.sampledAt = firstLogitRow;
+    if (isDrafted) {
+      const place = this.#sequences.length - 1;
+      this.#drafted.push({ sequence: place, firstLogitRow, logitRows: 1 + drafts.length });
+      this.#owners.push(sequence);
+    }
+    for (let j = 0; j <= drafts.length; j++) {
+      this.#logitRows.push(row + j);
+      this.#sampled.push(sequence);
+    }
+    if (drafts.length > 0) this.#verified.set(sequence, drafts);
+  }
+
+  step(progress: StepProgress<Sequence>): Omit<ScheduledStep, "transfers"> {
+    const { draftSteps: steps } = this.#setting;
+    for (const { row } of this.#scored) this.#logitRows.push(row);
+    const batch: Batch = {
+      sequences: this.#sequences,
+      sources: this.#sources,
+      external: this.#external,
+      logitRows: Uint32Array.from(this.#logitRows),
+    };
+    const draftRequest = { steps, sequences: this.#drafted, owners: this.#owners };
+    return {
+      batch:
+        steps > 0 ? { ...batch, nextSources: nextSources(batch, progress, this.#sampled) } : batch,
+      sampled: this.#sampled,
+      drafts: this.#verified,
+      draftRequest: this.#drafted.length > 0 ? draftRequest : undefined,
+      scored: this.#scored,
+      progress,
+    };
+  }
+}
+
+/** The sources of the tokens behind the rows: those that are known, else what the step samples. */
+function nextSources(
+  { sequences, sources, logitRows }: Batch,
+  progress: StepProgress<Sequence>,
+  sampled: readonly Sequence[],
+): Uint32Array<ArrayBuffer> {
+  const next = new Uint32Array(sources.length);
+  sequences.forEach(({ queryStart, queryLength, position }, i) => {
+    const { sequence, computed } = progress[i]!;
+    for (let j = 0; j < queryLength; j++) {
+      const at = position + j + 1;
+      // An embedding has no token; the last one of a chunk stands for the one behind it.
+      const isEmbedded = at < sequence.embeddedLength;
+      if (isEmbedded)
+        next[queryStart + j] = sources[queryStart + Math.min(j + 1, queryLength - 1)]!;
+      else if (at < computed) next[queryStart + j] = sources[queryStart + j + 1]!;
+      else next[queryStart + j] = sequence.tokens[at] ?? 0;
+    }
   });
-  for (const one of scored) logitRows.push(one.row);
-  return {
-    batch: { sequences, sources, external, logitRows: Uint32Array.from(logitRows) },
-    sampled,
-    drafts: verified,
-    scored,
-    progress,
-  };
+  // A row behind which a token is sampled has that, whatever was drafted there.
+  for (let i = 0; i < sampled.length; i++) next[logitRows[i]!] = FROM_SAMPLED | i;
+  return next;
 }
 
 function phaseOf(isGenerated: boolean, drafts: readonly number[]): BatchSequence["phase"] {

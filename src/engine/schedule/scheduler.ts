@@ -21,18 +21,20 @@
  * @module
  */
 import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
-import { generatedChunks, promptChunks } from "./chunks.ts";
+import { generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
+import { type CommittedStep, commitStep, type StepResults } from "./commit_step.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { leastToLose } from "./retraction_choice.ts";
-import { buildStep, type Chunk, type CommittedStep, type ScheduledStep } from "./scheduled_step.ts";
+import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
-import { NO_FIGURES, withStep } from "./sequence_drafts.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 import { type LossFinding, Suspects } from "./suspects.ts";
 import { WaitingQueue } from "./waiting_queue.ts";
+
+type Proposed = StepResults["proposed"];
 
 export class Scheduler {
   readonly #pages: SequencePages;
@@ -265,34 +267,24 @@ export class Scheduler {
    * Takes over the oldest step in flight: the tokens it sampled are appended, those behind drafts as
    * far as the drafts are what was sampled before them.
    *
+   * @param proposed What the step drafted, by sequence of its `draftRequest`.
    * @returns What sequences got.
    */
-  commit(step: ScheduledStep, tokens: Uint32Array): CommittedStep {
+  commit(step: ScheduledStep, tokens: Uint32Array, proposed: Proposed = []): CommittedStep {
     this.#inFlight -= 1;
     if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
-    let sampledTokens = 0;
-    let speculation = NO_FIGURES;
-    for (let row = 0; row < step.sampled.length; ) {
-      const sequence = step.sampled[row]!;
-      const drafts = step.drafts.get(sequence) ?? [];
-      const drawn = tokens.subarray(row, row + 1 + drafts.length);
-      row += drawn.length;
+    const committed = commitStep(step, { tokens, proposed }, (sequence, accept) => {
       // Some sequences have left, or an earlier token ended them, while the step ran.
-      if (!this.#running.has(sequence)) continue;
+      if (!this.#running.has(sequence)) return;
       sequence.pending -= 1;
-      const isFirst = sequence.completionLength === 0;
-      this.#orFail(sequence, () => {
-        const taken = sequence.accept(drawn, drafts);
-        sampledTokens += taken;
-        if (!isFirst) speculation = withStep(speculation, drafts.length, taken - 1);
-      });
+      this.#orFail(sequence, accept);
       if (sequence.finish !== null) this.#end(sequence);
-    }
+    });
     for (const sequence of this.#suspects.committed()) {
       if (!this.#suspects.mayRun(sequence)) this.#setAside(sequence);
     }
-    return { sampledTokens, speculation };
+    return committed;
   }
 
   #end(sequence: Sequence): void {
@@ -410,7 +402,9 @@ export class Scheduler {
   #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
     this.#steps += 1;
     this.#inFlight += 1;
-    const step = buildStep(chunks, { generatedChunks, number: this.#steps });
+    const { draftSteps = 0 } = this.#options;
+    if (draftSteps > 0) growForDrafts(chunks, this.#pages, { ...this.#options, draftSteps });
+    const step = buildStep(chunks, { generatedChunks, number: this.#steps, draftSteps });
     this.#suspects.scheduled(step.progress);
     this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
     return { ...step, transfers: this.#pages.takeTransfers() };

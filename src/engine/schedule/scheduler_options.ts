@@ -12,6 +12,10 @@ export interface SchedulerOptions {
   readonly maxGeneratedRows?: number;
   /** Sequences that may wait. */
   readonly maxQueuedRequests: number;
+  /** Drafts that a step makes for each sequence that samples, by the model's draft module. Default 0. */
+  readonly draftSteps?: number;
+  /** Tokens of a sequence that pages may be had for; drafts go no further. Default: no limit. */
+  readonly contextLength?: number;
   /** Rows of one step. */
   readonly maxRows: number;
   /** Prompt rows of one step. */

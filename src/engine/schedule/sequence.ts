@@ -150,6 +150,11 @@ export class Sequence {
     return this.retractions > 0 && this.computed === 0;
   }
 
+  /** Tokens that it has at most in the end. */
+  get mostTokens(): number {
+    return this.promptLength + this.maxNewTokens;
+  }
+
   /** Tokens at its beginning that are embeddings: all of a prompt or none. */
   get embeddedLength(): number {
     return this.embeddings === undefined ? 0 : this.promptLength;
@@ -165,16 +170,21 @@ export class Sequence {
     return this.#drafts?.next ?? NO_DRAFTS;
   }
 
-  /** Takes note that a step verifies so many of them. */
-  verify(count: number): void {
-    if (this.#drafts !== undefined) this.#drafts.verifying = count;
+  /** Whether drafts of what follows its next tokens may be of use. */
+  get wantsDrafts(): boolean {
+    return this.#drafts !== undefined && this.maxNewTokens - this.completionLength > 2;
+  }
+
+  /** Takes note that a step verifies so many of them, and whether it makes new ones. */
+  verify(count: number, isDrafted: boolean): void {
+    this.#drafts?.begin(count, isDrafted);
   }
 
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
     const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
-    const isDrafted = this.drafts.length + (this.#drafts?.verifying ?? 0) > 0;
-    return mayGoOn && !isDrafted && !this.#rows.needTokens && this.grammar === undefined;
+    const waits = this.#drafts?.isWaited ?? false;
+    return mayGoOn && !waits && !this.#rows.needTokens && this.grammar === undefined;
   }
 
   /** Whether a token may be sampled now, as far as the tokens before it are known. */
@@ -218,7 +228,7 @@ export class Sequence {
   /** Forgets what steps in flight were to sample, as they never end: that is computed again. */
   restart(): void {
     this.pending = 0;
-    this.#drafts?.restart();
+    this.#drafts?.end();
     this.retractions += 1;
     this.logprobs?.forgetPending();
   }
@@ -232,9 +242,15 @@ export class Sequence {
    * Takes what a step has drawn for it, and what follows from that without being drawn: the token
    * behind its last one, and those behind drafts, as far as these are what was drawn in their places.
    *
+   * @param proposed Drafts of what follows those tokens, where the step made some.
    * @returns How many tokens it got.
    */
-  accept(drawn: ArrayLike<number>, drafts: readonly number[] = NO_DRAFTS): number {
+  accept(
+    drawn: ArrayLike<number>,
+    drafts: readonly number[] = NO_DRAFTS,
+    proposed?: readonly number[],
+  ): number {
+    this.#drafts?.end();
     const wasPrompt = this.tokens.length === this.promptLength;
     const accepted = acceptedDrafts(drafts, drawn);
     // Told with the last chunk, which may be any of these tokens'.
@@ -248,15 +264,16 @@ export class Sequence {
     // The rows of accepted drafts have left their keys and values; the last token has none yet.
     this.computed += taken.length - 1;
     if (drafts.length > 0) this.logprobs?.forgetPending();
-    this.#follow(taken);
+    this.#follow(taken, proposed);
     return taken.length;
   }
 
-  #follow(tokens: readonly number[]): void {
+  #follow(tokens: readonly number[], proposed?: readonly number[]): void {
     if (this.finish !== null) return;
     const room = this.maxNewTokens - this.completionLength - 1;
     this.#drafts?.clear();
-    const drafts = tokens.length > 0 ? this.#drafts?.propose(this.tokens, room) : undefined;
+    const drafts =
+      tokens.length > 0 ? this.#drafts?.propose(this.tokens, { room, proposed }) : undefined;
     this.grammar?.advance(tokens, {
       drafts: drafts ?? NO_DRAFTS,
       completion: this.tokens.slice(

@@ -22,7 +22,8 @@ export interface Drafter {
 }
 
 export interface DraftOptions {
-  readonly drafter: Drafter;
+  /** Absent where steps make the drafts. */
+  readonly drafter?: Drafter | undefined;
   /** Drafts that one step verifies at most. */
   readonly most: number;
   /** Nothing follows them. */
@@ -36,8 +37,8 @@ const TOLD_AT_ONCE = 4096;
 export class SequenceDrafts {
   readonly #options: DraftOptions;
   #next = NONE;
-  /** Of those, how many the step in flight verifies. */
-  verifying = 0;
+  /** Whether the step in flight verifies some, or makes some. */
+  #isInFlight = false;
   #figures: SpeculationFigures = NO_FIGURES;
   /** Tokens that the drafter was told. */
   #told = 0;
@@ -55,22 +56,42 @@ export class SequenceDrafts {
     return this.#figures;
   }
 
+  /** Whether the next row is better made when it is known what the step in flight leaves. */
+  get isWaited(): boolean {
+    return this.#isInFlight || this.#next.length > 0;
+  }
+
+  /** Takes note of a step that verifies so many drafts, and perhaps makes others. */
+  begin(verified: number, isDrafted: boolean): void {
+    this.#isInFlight = verified > 0 || isDrafted;
+  }
+
   /**
    * Drafts what may follow.
    *
    * @param tokens All of the sequence.
-   * @param room Tokens that it may still get behind its next one.
+   * @param options `room`: tokens that it may still get behind its next one; `proposed`: what a step
+   * made.
    */
-  propose(tokens: readonly number[], room: number): readonly number[] {
-    const { drafter, most, endTokens } = this.#options;
-    const end = Math.min(tokens.length, this.#told + TOLD_AT_ONCE);
-    drafter.append(tokens.slice(this.#told, end));
-    this.#told = end;
-    const wanted = end === tokens.length ? Math.min(most, room) : 0;
-    const drafts = wanted > 0 ? drafter.propose(wanted) : NONE;
+  propose(
+    tokens: readonly number[],
+    { room, proposed }: { readonly room: number; readonly proposed: readonly number[] | undefined },
+  ): readonly number[] {
+    const { most, endTokens } = this.#options;
+    const wanted = Math.min(most, room);
+    const drafts = proposed?.slice(0, Math.max(wanted, 0)) ?? this.#ask(tokens, wanted);
     const last = drafts.findIndex((token) => endTokens.has(token));
     this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
     return this.#next;
+  }
+
+  #ask(tokens: readonly number[], wanted: number): readonly number[] {
+    const { drafter } = this.#options;
+    if (drafter === undefined) return NONE;
+    const end = Math.min(tokens.length, this.#told + TOLD_AT_ONCE);
+    drafter.append(tokens.slice(this.#told, end));
+    this.#told = end;
+    return wanted > 0 && end === tokens.length ? drafter.propose(wanted) : NONE;
   }
 
   /** Forgets the drafts: the tokens before them are others now. */
@@ -85,13 +106,12 @@ export class SequenceDrafts {
 
   /** Takes note of a step that has verified so many, of which so many were right. */
   verified(proposed: number, accepted: number): void {
-    this.verifying = 0;
     this.#figures = withStep(this.#figures, proposed, accepted);
   }
 
-  /** Steps in flight never end. */
-  restart(): void {
-    this.verifying = 0;
+  /** Takes note that the step in flight has ended, or never will. */
+  end(): void {
+    this.#isInFlight = false;
   }
 }
 

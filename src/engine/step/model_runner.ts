@@ -39,7 +39,7 @@ export interface StepOptions extends RunOptions {
   /** Prompt rows to score, whose logit rows come after those that are sampled. */
   readonly scored?: readonly ScoredRow[];
   /** The drafts that the step is to leave; its model must have been loaded to draft. */
-  readonly drafts?: DraftRequest;
+  readonly drafts?: DraftRequest | undefined;
   /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
   readonly keepsLogits?: boolean;
 }

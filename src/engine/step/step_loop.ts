@@ -13,6 +13,7 @@ import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import { NO_FIGURES, sumOf } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
+import type { SubmittedStep } from "./model_runner.ts";
 import { carryOut } from "./page_transfers.ts";
 import type { Profiler } from "./profiler.ts";
 import { reportStep, type StepReport } from "./step_report.ts";
@@ -140,9 +141,10 @@ export class StepLoop {
           await this.#news.wait();
           continue;
         }
-        const { step, tokens } = await profiler.span("sample readback", () => inFlight.finish());
+        const finished = await profiler.span("sample readback", () => inFlight.finish());
+        const { step, tokens, drafts } = finished;
         this.#progressAt = performance.now();
-        const committed = profiler.span("commit", () => scheduler.commit(step, tokens));
+        const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
         this.#speculation = sumOf(this.#speculation, committed.speculation);
         prefixes?.committed(step);
         if (tokens.length > 0) model.progressed();
@@ -156,7 +158,7 @@ export class StepLoop {
     }
   }
 
-  async #submit(step: ScheduledStep): Promise<{ readonly tokens: Promise<Uint32Array> }> {
+  async #submit(step: ScheduledStep): Promise<SubmittedStep> {
     const { model, profiler, retractionMemory } = this.#options;
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
@@ -164,7 +166,7 @@ export class StepLoop {
     const scored = step.scored.map(({ sequence, position }) => sequence.scoredRow(position));
     await carryOut(step.transfers, { retractionMemory, copier });
     profiler.beginStep();
-    return runner.submit(step.batch, rows, { scored });
+    return runner.submit(step.batch, rows, { scored, drafts: step.draftRequest });
   }
 
   async #newsOr(milliseconds: number): Promise<void> {

@@ -4,7 +4,8 @@
  * @module
  */
 import type { SpeculationFigures } from "../../generation.ts";
-import type { CommittedStep, ScheduledStep } from "../schedule/scheduled_step.ts";
+import type { CommittedStep } from "../schedule/commit_step.ts";
+import type { ScheduledStep } from "../schedule/scheduled_step.ts";
 
 export interface StepReport {
   /** Sequences with prompt tokens in the step. */

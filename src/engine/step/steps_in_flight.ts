@@ -9,6 +9,7 @@
  */
 import { type Lookahead, MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import type { ScheduledStep } from "../schedule/scheduled_step.ts";
+import type { SubmittedStep } from "./model_runner.ts";
 
 /** Steps in flight when one is run ahead of another. */
 const OVERLAPPED = 2;
@@ -17,9 +18,16 @@ const SHORT_STEP_MS = 5;
 /** Weight of the newest step in the average of their times. */
 const NEWEST = 0.25;
 
-interface StepInFlight {
+interface StepInFlight extends SubmittedStep {
   readonly step: ScheduledStep;
-  readonly tokens: Promise<Uint32Array>;
+}
+
+/** What a step leaves. */
+export interface FinishedStep {
+  readonly step: ScheduledStep;
+  readonly tokens: Uint32Array;
+  /** Of each sequence that the step drafted for, in order. */
+  readonly drafts: readonly Uint32Array[];
 }
 
 export class StepsInFlight {
@@ -47,11 +55,11 @@ export class StepsInFlight {
     return lookahead === "far" && this.#stepTime < SHORT_STEP_MS ? MOST_IN_FLIGHT : OVERLAPPED;
   }
 
-  push(step: ScheduledStep, { tokens }: { readonly tokens: Promise<Uint32Array> }): void {
+  push(step: ScheduledStep, { tokens, drafts }: SubmittedStep): void {
     // The caller that waits for it gets its failure; until then it must not be an unhandled rejection.
     tokens.catch(() => {});
     if (this.isEmpty) this.#finished = Number.NaN;
-    this.#inFlight.push({ step, tokens });
+    this.#inFlight.push({ step, tokens, drafts });
   }
 
   /** Waits for the oldest step, or until `other` resolves; nothing changes. */
@@ -61,9 +69,10 @@ export class StepsInFlight {
   }
 
   /** Waits for the oldest step. */
-  async finish(): Promise<{ readonly step: ScheduledStep; readonly tokens: Uint32Array }> {
-    const { step, tokens } = this.#inFlight.shift()!;
+  async finish(): Promise<FinishedStep> {
+    const { step, tokens, drafts } = this.#inFlight.shift()!;
     const ids = await tokens;
+    const made = await drafts;
     const now = performance.now();
     const time = now - this.#finished;
     this.#finished = now;
@@ -71,7 +80,7 @@ export class StepsInFlight {
       const average = Number.isFinite(this.#stepTime) ? this.#stepTime : time;
       this.#stepTime = average + NEWEST * (time - average);
     }
-    return { step, tokens: ids };
+    return { step, tokens: ids, drafts: made };
   }
 
   /** Forgets all steps, once they have finished or failed. */

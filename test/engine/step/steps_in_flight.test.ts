@@ -4,7 +4,8 @@ import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.
 import { StepsInFlight } from "../../../src/engine/step/steps_in_flight.ts";
 
 const step = {} as ScheduledStep;
-const done = () => ({ tokens: Promise.resolve(new Uint32Array(1)) });
+const none = Promise.resolve([]);
+const done = () => ({ tokens: Promise.resolve(new Uint32Array(1)), drafts: none });
 
 /** Steps that may be given to the GPU before the oldest is waited for. */
 function room(inFlight: StepsInFlight, lookahead: Lookahead): number {
@@ -57,8 +58,8 @@ test("a wait between two runs of steps is no step's time", async () => {
 
 test("a step that fails fails the caller that waits for it, and no other", async () => {
   const inFlight = new StepsInFlight(true);
-  inFlight.push(step, { tokens: Promise.reject(new Error("lost")) });
-  inFlight.push(step, { tokens: Promise.reject(new Error("lost too")) });
+  inFlight.push(step, { tokens: Promise.reject(new Error("lost")), drafts: none });
+  inFlight.push(step, { tokens: Promise.reject(new Error("lost too")), drafts: none });
   await expect(inFlight.finish()).rejects.toThrow("lost");
   await inFlight.drain();
   expect(inFlight.isEmpty).toBe(true);
