@@ -1,0 +1,62 @@
+/**
+ * How far and how wide drafts go: the three numbers that options give.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+
+/** Drafts that follow each other at most. */
+export const MAX_DRAFT_STEPS = 64;
+/** Children of a node at most. */
+export const MAX_DRAFT_TOPK = 64;
+/** Rows of one verification at most, so that a node's path and a step's rows stay small. */
+export const MAX_DRAFT_TOKENS = 256;
+
+export interface DraftTreeNumbers {
+  /** Steps of the draft: the depth of the tree. */
+  readonly steps: number;
+  /** Candidates that the draft gives after a beam, and beams that it goes on with. */
+  readonly topk: number;
+  /** Rows that the target verifies, the root among them. */
+  readonly draftTokens: number;
+}
+
+export class DraftTreeShape implements DraftTreeNumbers {
+  readonly steps: number;
+  readonly topk: number;
+  readonly draftTokens: number;
+
+  /**
+   * @throws {InvalidRequestError} naming the number that is out of range, or by how much the
+   *   candidates are too few for the tree.
+   */
+  constructor({ steps, topk, draftTokens }: DraftTreeNumbers) {
+    this.steps = whole("speculativeNumSteps", steps, 1, MAX_DRAFT_STEPS);
+    this.topk = whole("speculativeEagleTopk", topk, 1, MAX_DRAFT_TOPK);
+    this.draftTokens = whole("speculativeNumDraftTokens", draftTokens, 2, MAX_DRAFT_TOKENS);
+    if (draftTokens - 1 <= this.poolSize) return;
+    throw new InvalidRequestError(
+      `Cannot use speculativeNumDraftTokens ${draftTokens}: ${steps} steps of top-k ${topk} give ` +
+        `${this.poolSize} candidates, which is enough for ${this.poolSize + 1} at most`,
+      "speculativeNumDraftTokens",
+    );
+  }
+
+  /** Candidates that all steps give together. */
+  get poolSize(): number {
+    return this.topk + (this.steps - 1) * this.topk ** 2;
+  }
+
+  /** The candidates of the steps before this one, so the pool id of its first. */
+  poolStart(step: number): number {
+    return step === 0 ? 0 : this.topk + (step - 1) * this.topk ** 2;
+  }
+}
+
+function whole(field: string, value: number, min: number, max: number): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new InvalidRequestError(
+    `Cannot use ${field} ${value}: it must be a whole number from ${min} to ${max}`,
+    field,
+  );
+}
