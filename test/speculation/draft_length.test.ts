@@ -1,0 +1,293 @@
+import { describe, expect, test } from "vitest";
+import { type DraftHistory, DraftLengthController } from "../../src/speculation/draft_length.ts";
+import { StepCost } from "../../src/speculation/step_costs.ts";
+import { seeded } from "../support/seeded.ts";
+
+const MOST = 8;
+
+/** A step of the target that takes `base` and `row` more a row; a draft that takes `draft`. */
+function costs({ base = 1, row = 0.1, draft = 0.05 } = {}) {
+  const points = [1, 512].map((rows) => ({ rows, ms: base + row * rows }));
+  return {
+    target: new StepCost(points),
+    draft: new StepCost(draft === 0 ? [] : [1, 512].map((rows) => ({ rows, ms: draft }))),
+  };
+}
+
+/** Steps of sequences whose drafts `accepts` judges, one after another. */
+class Run {
+  readonly controller: DraftLengthController;
+  readonly histories: DraftHistory[];
+  /** Of all steps but probes. */
+  readonly lengths: number[][] = [];
+  probes = 0;
+  /** That sequences have gained, and what that took by the costs. */
+  tokens = 0;
+  ms = 0;
+
+  readonly #costs: ReturnType<typeof costs>;
+
+  constructor(stepCosts = costs(), sequences = 1) {
+    this.#costs = stepCosts;
+    this.controller = new DraftLengthController(stepCosts);
+    this.histories = Array.from({ length: sequences }, () => this.controller.history());
+  }
+
+  steps(count: number, accepts: (sequence: number, draft: number) => boolean): this {
+    for (let step = 0; step < count; step++) {
+      const chosen = this.controller.choose(
+        this.histories.map((history) => ({ history, most: MOST })),
+      );
+      this.probes += chosen.isProbe ? 1 : 0;
+      if (!chosen.isProbe) this.lengths.push([...chosen.verified]);
+      expect(chosen.made).toBe(chosen.verified.reduce((most, one) => Math.max(most, one), 0));
+      this.#pay(chosen.verified);
+      chosen.verified.forEach((verified, sequence) => {
+        let accepted = 0;
+        while (accepted < verified && accepts(sequence, accepted)) accepted++;
+        this.controller.record(this.histories[sequence]!, verified, accepted);
+        this.tokens += 1 + accepted;
+      });
+    }
+    return this;
+  }
+
+  #pay(verified: readonly number[]): void {
+    const { target, draft } = this.#costs;
+    this.ms += target.of(verified.reduce((rows, length) => rows + length + 1, 0));
+    for (let place = 0; place < MOST; place++) {
+      this.ms += draft.of(verified.filter((length) => length > place).length);
+    }
+  }
+
+  get last(): number[] {
+    return this.lengths.at(-1)!;
+  }
+}
+
+/** Tokens a millisecond of one sequence with so many drafts, each accepted with one probability. */
+function rate(length: number, probability: number, stepCosts = costs()): number {
+  let [tokens, survives] = [1, 1];
+  for (let i = 0; i < length; i++) tokens += survives *= probability;
+  return tokens / (stepCosts.target.of(1 + length) + length * stepCosts.draft.of(1));
+}
+
+function bestRate(probability: number, stepCosts = costs()): number {
+  const rates = Array.from({ length: MOST + 1 }, (_, n) => rate(n, probability, stepCosts));
+  return Math.max(...rates);
+}
+
+describe("useless drafts", () => {
+  test.each([1, 4, 32])("at most 3 of 100 steps have any, in a batch of %i", (sequences) => {
+    const run = new Run(costs(), sequences).steps(2000, () => false);
+    const drafted = run.lengths.filter((lengths) => lengths.some((length) => length > 0)).length;
+    expect((run.probes + drafted) / 2000).toBeLessThan(0.03);
+    expect(run.probes).toBeGreaterThan(20);
+  });
+
+  test("a sequence that begins makes none where others' were useless", () => {
+    const run = new Run(costs(), 2).steps(60, () => false);
+    run.histories.push(run.controller.history());
+    expect(run.steps(5, () => false).last).toEqual([0, 0, 0]);
+  });
+
+  test("drafts that become good are found by the first probe, and used", () => {
+    const table = costs({ row: 0.5, draft: 0.2 });
+    const run = new Run(table).steps(500, () => false);
+    expect(run.last).toEqual([0]);
+    run.steps(75, () => true);
+    expect(rate(run.last[0]!, 1, table)).toBeGreaterThan(0.95 * bestRate(1, table));
+  });
+
+  test("drafts that become useless are given up, however long they were good", () => {
+    const run = new Run().steps(1000, () => true);
+    expect(run.last[0]).toBeGreaterThan(4);
+    expect(run.steps(40, () => false).last).toEqual([0]);
+  });
+});
+
+describe("tokens a millisecond are never below 0.97 of those without drafts", () => {
+  const STEEP = costs({ row: 0.3, draft: 0.2 });
+  test.each([0, 0.05, 0.15, 0.3, 0.6])("drafts are accepted with %f", (probability) => {
+    const random = seeded(12);
+    for (const [table, sequences] of [
+      [costs(), 1] as const,
+      [STEEP, 1] as const,
+      [STEEP, 8] as const,
+    ]) {
+      const run = new Run(table, sequences).steps(1000, () => random() < probability);
+      const plain = sequences / table.target.of(sequences);
+      expect(run.tokens / run.ms).toBeGreaterThan(0.97 * plain);
+    }
+  });
+});
+
+describe("perfect drafts", () => {
+  const TABLES = {
+    "a row costs little": costs({ row: 0.02, draft: 0.01 }),
+    "drafts cost nothing": costs({ draft: 0 }),
+    "a row costs half a step": costs({ base: 1, row: 0.5, draft: 0 }),
+    "five rows go at once": {
+      target: new StepCost([
+        { rows: 1, ms: 1 },
+        { rows: 5, ms: 1.2 },
+        { rows: 6, ms: 3 },
+        { rows: 16, ms: 3.4 },
+      ]),
+      draft: new StepCost([{ rows: 1, ms: 0.1 }]),
+    },
+    "a row costs a step": {
+      target: new StepCost([{ rows: 1, ms: 1 }]),
+      draft: new StepCost([{ rows: 1, ms: 0.1 }]),
+    },
+  };
+
+  test.each(Object.entries(TABLES))("as many as pay where %s", (_, table) => {
+    const run = new Run(table).steps(300, () => true);
+    expect(rate(run.last[0]!, 1, table)).toBeGreaterThanOrEqual(bestRate(1, table) / 1.02);
+    expect(run.probes).toBeLessThanOrEqual(300 / 50);
+  });
+
+  test("none in a batch so large that rows cost what they bring", () => {
+    const target = new StepCost([
+      { rows: 1, ms: 4 },
+      { rows: 16, ms: 4.4 },
+      { rows: 64, ms: 16 },
+    ]);
+    const table = { target, draft: new StepCost([{ rows: 1, ms: 0.5 }]) };
+    expect(new Run(table, 4).steps(100, () => true).last).toEqual([3, 3, 3, 3]);
+    expect(new Run(table, 64).steps(100, () => true).last).toEqual(new Array(64).fill(0));
+  });
+});
+
+describe("one sequence's drafts and another's", () => {
+  test("each verifies what its own acceptance pays for", () => {
+    const run = new Run(costs({ row: 0.15 }), 4).steps(400, (sequence) => sequence % 2 === 0);
+    const [good, bad] = [run.last[0]!, run.last[1]!];
+    expect(run.last).toEqual([good, bad, good, bad]);
+    expect([good >= 4, bad]).toEqual([true, 0]);
+  });
+
+  test("no sequence verifies more than it has use for", () => {
+    const controller = new DraftLengthController(costs({ row: 0.01, draft: 0 }));
+    const sequences = [0, 1, 5].map((most) => ({ history: controller.history(), most }));
+    for (let step = 0; step < 120; step++) {
+      expect(controller.choose(sequences).verified).toEqual([0, 1, 5]);
+      for (const { history, most } of sequences) controller.record(history, most, most);
+    }
+    expect(controller.choose([])).toEqual({ verified: [], made: 0, isProbe: false });
+  });
+
+  test("not even as that changes from step to step, in probes and between", () => {
+    const random = seeded(31);
+    const controller = new DraftLengthController(costs());
+    const histories = Array.from({ length: 4 }, () => controller.history());
+    let probes = 0;
+    for (let step = 0; step < 1000; step++) {
+      const sequences = histories.map((history) => ({ history, most: Math.floor(random() * 5) }));
+      const { verified, isProbe } = controller.choose(sequences);
+      probes += isProbe ? 1 : 0;
+      expect(verified.every((length, i) => length <= sequences[i]!.most)).toBe(true);
+      verified.forEach((length, i) => {
+        controller.record(histories[i]!, length, Math.floor(random() * (length + 1)));
+      });
+    }
+    expect(probes).toBeGreaterThan(15);
+  });
+
+  test("rows of prompts beside them make drafts cheap", () => {
+    const table = {
+      target: new StepCost([
+        { rows: 1, ms: 1 },
+        { rows: 2, ms: 3 },
+        { rows: 65, ms: 3.1 },
+      ]),
+      draft: new StepCost([]),
+    };
+    const controller = new DraftLengthController(table);
+    const sequences = [{ history: controller.history(), most: 1 }];
+    expect(controller.choose(sequences).verified).toEqual([0]);
+    expect(controller.choose(sequences, 60).verified).toEqual([1]);
+  });
+});
+
+describe("the choice is the best there is", () => {
+  test("nearly, of all lengths of three sequences, where drafts cost nothing", () => {
+    const random = seeded(21);
+    for (let round = 0; round < 60; round++) {
+      const ms = [1];
+      for (let i = 1; i < 16; i++) ms.push(ms[i - 1]! + random() * 0.3);
+      const target = new StepCost(ms.map((time, i) => ({ rows: i + 1, ms: time })));
+      const controller = new DraftLengthController({ target, draft: new StepCost([]) });
+      const sequences = [0, 1, 2].map(() => ({ history: controller.history(), most: 3 }));
+      for (const { history } of sequences) {
+        for (let i = 0; i < 10; i++) history.acceptance.add(3, Math.floor(random() * 4));
+      }
+      const value = (lengths: readonly number[]) => {
+        let [tokens, rows] = [3, 3];
+        lengths.forEach((length, s) => {
+          let survives = 1;
+          for (const rate of sequences[s]!.history.acceptance.rates(length)) {
+            tokens += survives *= rate;
+          }
+          rows += length;
+        });
+        return tokens / target.of(rows);
+      };
+      let best = 0;
+      for (let code = 0; code < 64; code++) {
+        best = Math.max(best, value([code & 3, (code >> 2) & 3, code >> 4]));
+      }
+      expect(value(controller.choose(sequences).verified)).toBeGreaterThan(0.985 * best);
+    }
+  });
+});
+
+describe("lengths stay where nothing changes", () => {
+  test.each([0, 1, 2, 3, 5, 8])("each step accepts %i drafts", (accepted) => {
+    const run = new Run().steps(1200, (_, draft) => draft < accepted);
+    expect(new Set(run.lengths.slice(200).map(String)).size).toBe(1);
+  });
+
+  test("they change seldom where chance decides, and are near the best", () => {
+    const random = seeded(4);
+    for (const probability of [0.1, 0.5, 0.8]) {
+      const run = new Run().steps(2000, () => random() < probability);
+      const lengths = run.lengths.map((one) => one[0]!);
+      const changes = lengths.filter((length, i) => i > 0 && length !== lengths[i - 1]).length;
+      expect(changes).toBeLessThan(30);
+      expect(run.tokens / run.ms).toBeGreaterThan(0.93 * bestRate(probability));
+    }
+  });
+});
+
+describe("costs", () => {
+  const cost = new StepCost([
+    { rows: 2, ms: 4 },
+    { rows: 4, ms: 6 },
+    { rows: 8, ms: 5 },
+    { rows: 16, ms: 10 },
+  ]);
+
+  test("are read between measurements, and never fall with rows", () => {
+    expect([0, 1, 2, 3, 4, 6, 8, 12, 16, 32].map((rows) => cost.of(rows))).toEqual([
+      0, 4, 4, 5, 6, 6, 6, 8, 10, 20,
+    ]);
+    expect(new StepCost([]).of(5)).toBe(0);
+  });
+
+  test.each([
+    [[{ rows: 0, ms: 1 }], "0 rows in 1 ms after 0"],
+    [[{ rows: 1, ms: 0 }], "1 rows in 0 ms after 0"],
+    [[{ rows: 1, ms: Number.POSITIVE_INFINITY }], "1 rows in Infinity ms after 0"],
+    [
+      [
+        { rows: 2, ms: 1 },
+        { rows: 2, ms: 1 },
+      ],
+      "2 rows in 1 ms after 2",
+    ],
+  ])("%o are refused", (points, message) => {
+    expect(() => new StepCost(points)).toThrow(message);
+  });
+});
