@@ -1,0 +1,138 @@
+/**
+ * Where drafts come from: a layer of the checkpoint, a model of their own, or the text itself.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../errors.ts";
+import { DEFAULT_MATCH_WINDOW, type MatchWindow, requireWindow } from "./ngram_proposer.ts";
+
+/** As they are written; `NEXTN` is `EAGLE` with a layer of the checkpoint. */
+export const SPECULATIVE_ALGORITHMS = ["EAGLE", "EAGLE3", "NEXTN", "NGRAM", "STANDALONE"] as const;
+
+export type SpeculativeAlgorithm = (typeof SPECULATIVE_ALGORITHMS)[number];
+
+/** Where drafts come from. */
+export type DraftSource =
+  | { readonly kind: "mtp layer" }
+  | {
+      readonly kind: "model";
+      readonly path: string;
+      readonly revision: string | undefined;
+    }
+  | { readonly kind: "ngrams"; readonly window: MatchWindow };
+
+/** What says where drafts come from. */
+export interface DraftSourceOptions {
+  readonly speculativeDraftModelPath?: string | undefined;
+  readonly speculativeDraftModelRevision?: string | undefined;
+  readonly speculativeNgramMinMatchWindowSize?: number | undefined;
+  readonly speculativeNgramMaxMatchWindowSize?: number | undefined;
+}
+
+/** What decides about the source beside the options. */
+export interface SourceFacts {
+  readonly architecture: string;
+  /** Whether the checkpoint holds a layer that predicts the token after the next. */
+  readonly hasMtpLayer: boolean;
+}
+
+/**
+ * @throws {InvalidRequestError} where the draft has no place to come from, or an option is given that
+ *   the algorithm has no use for.
+ */
+export function resolveSource(
+  algorithm: SpeculativeAlgorithm,
+  options: DraftSourceOptions,
+  target: SourceFacts,
+): DraftSource {
+  const { speculativeDraftModelPath: path, speculativeDraftModelRevision: revision } = options;
+  const noUse = `speculativeAlgorithm ${algorithm} has no use for it`;
+  if (algorithm === "NGRAM") {
+    refuseGiven(options, ["speculativeDraftModelPath", "speculativeDraftModelRevision"], noUse);
+    return ngramSource(options);
+  }
+  refuseGiven(options, WINDOW_OPTIONS, noUse);
+  if (path !== undefined) return Object.freeze({ kind: "model", path, revision });
+  refuseGiven(options, ["speculativeDraftModelRevision"], "no speculativeDraftModelPath is given");
+  if (takesMtpLayer(algorithm) && target.hasMtpLayer) return Object.freeze({ kind: "mtp layer" });
+  const missing = takesMtpLayer(algorithm)
+    ? `this checkpoint of ${target.architecture} has no draft layer, and no speculativeDraftModelPath is given`
+    : "it needs speculativeDraftModelPath";
+  throw new InvalidRequestError(
+    `Cannot use speculativeAlgorithm ${algorithm}: ${missing}`,
+    "speculativeAlgorithm",
+  );
+}
+
+const WINDOW_OPTIONS = [
+  "speculativeNgramMinMatchWindowSize",
+  "speculativeNgramMaxMatchWindowSize",
+] as const;
+
+function ngramSource(options: DraftSourceOptions): DraftSource {
+  const { speculativeNgramMaxMatchWindowSize: max = DEFAULT_MATCH_WINDOW.max } = options;
+  const { speculativeNgramMinMatchWindowSize: min = Math.min(DEFAULT_MATCH_WINDOW.min, max) } =
+    options;
+  const window = { min, max };
+  requireWindow(window);
+  return Object.freeze({ kind: "ngrams", window: Object.freeze(window) });
+}
+
+function refuseGiven(
+  options: DraftSourceOptions,
+  fields: readonly (keyof DraftSourceOptions)[],
+  why: string,
+): void {
+  const field = fields.find((name) => options[name] !== undefined);
+  if (field !== undefined) throw new InvalidRequestError(`Cannot use ${field}: ${why}`, field);
+}
+
+/** Whether the algorithm's drafts may come from a layer of the checkpoint. */
+export function takesMtpLayer(algorithm: SpeculativeAlgorithm): boolean {
+  return algorithm === "EAGLE" || algorithm === "NEXTN";
+}
+
+/** Algorithms that differ in what they draft with. */
+export type DraftKind = Exclude<SpeculativeAlgorithm, "NEXTN">;
+
+/** What is known of a separate draft once its config.json is read. */
+export interface DraftFacts {
+  /** The name in its `architectures`. */
+  readonly architecture: string;
+  /** Of the tokens that it reads; an EAGLE-3 head may give fewer. */
+  readonly vocabularySize: number;
+}
+
+/**
+ * @param vocabularySize The target's.
+ * @throws {InvalidRequestError} where the draft's tokens are others, or it is of another kind than the
+ *   algorithm's.
+ */
+export function requireDraftFits(
+  algorithm: DraftKind,
+  draft: DraftFacts,
+  vocabularySize: number,
+): void {
+  const field = "speculativeDraftModelPath";
+  if (kindOfDraft(draft.architecture) !== algorithm && !isMtpDraft(algorithm, draft)) {
+    throw new InvalidRequestError(
+      `Cannot use ${field} with speculativeAlgorithm ${algorithm}: its architecture is ${draft.architecture}`,
+      field,
+    );
+  }
+  if (draft.vocabularySize === vocabularySize) return;
+  throw new InvalidRequestError(
+    `Cannot use ${field}: the draft has a vocabulary of ${draft.vocabularySize} tokens, the model one of ${vocabularySize}`,
+    field,
+  );
+}
+
+function kindOfDraft(architecture: string): DraftKind {
+  if (architecture.endsWith("Eagle3")) return "EAGLE3";
+  return architecture.endsWith("Eagle") ? "EAGLE" : "STANDALONE";
+}
+
+/** An exported layer of a checkpoint, under the name of the whole model or one of its own. */
+function isMtpDraft(algorithm: DraftKind, { architecture }: DraftFacts): boolean {
+  return algorithm === "EAGLE" && /NextN$|MTP$|^DeepseekV3ForCausalLM$/.test(architecture);
+}

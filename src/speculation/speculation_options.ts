@@ -1,0 +1,165 @@
+/**
+ * Options of speculative decoding, checked and with the defaults of the model's architecture.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import { requireBackends } from "./attention_rules.ts";
+import { type DraftNumberOptions, type NumberFacts, resolveNumbers } from "./draft_numbers.ts";
+import {
+  type DraftKind,
+  type DraftSource,
+  type DraftSourceOptions,
+  resolveSource,
+  type SourceFacts,
+  SPECULATIVE_ALGORITHMS,
+  type SpeculativeAlgorithm,
+  takesMtpLayer,
+} from "./draft_source.ts";
+import type { DraftTreeShape } from "./draft_tree_shape.ts";
+import type { AcceptThresholds } from "./verify.ts";
+
+/** Whether the number of drafts follows acceptance: `auto` where the three numbers are not given. */
+export const SPECULATIVE_ADAPTIVE = ["auto", "on", "off"] as const;
+
+/** By the names that the library's users know; an error's `field` is one of them. */
+export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptions {
+  /** One of `SPECULATIVE_ALGORITHMS`, as it is written there. Default: no drafts. */
+  readonly speculativeAlgorithm?: string | undefined;
+  /** From 0 to 1. Default: 1. */
+  readonly speculativeAcceptThresholdSingle?: number | undefined;
+  /** From 0 to 1. Default: 1. */
+  readonly speculativeAcceptThresholdAcc?: number | undefined;
+  /** One of `SPECULATIVE_ADAPTIVE`. Default: auto. */
+  readonly speculativeAdaptive?: string | undefined;
+  readonly maxRunningRequests?: number | undefined;
+}
+
+/** What the options are checked against. */
+export interface TargetFacts extends SourceFacts, NumberFacts {
+  /** Whether groups of ranks take different requests in one step. */
+  readonly dpAttention?: boolean;
+}
+
+export interface Speculation {
+  readonly algorithm: DraftKind;
+  readonly source: DraftSource;
+  readonly shape: DraftTreeShape;
+  /** Whether fewer drafts are made where they do not pay; `shape` is then the most. */
+  readonly adaptive: boolean;
+  readonly thresholds: AcceptThresholds;
+  /** By coins only below thresholds of 1; else by the plain sampler's tokens. */
+  readonly verification: "drawn" | "coins";
+  readonly maxRunningRequests: number;
+  /** What the start tells about the options, one sentence each. */
+  readonly sentences: readonly string[];
+}
+
+const DEFAULT_RUNNING_REQUESTS = 32;
+
+/** Options that say nothing without an algorithm. */
+const OF_ALGORITHMS = [
+  ...(["speculativeDraftModelPath", "speculativeDraftModelRevision"] as const),
+  ...(["speculativeNumSteps", "speculativeEagleTopk", "speculativeNumDraftTokens"] as const),
+  "speculativeNgramMinMatchWindowSize",
+  "speculativeNgramMaxMatchWindowSize",
+] as const;
+
+const ADJUSTED =
+  "Speculation: draft tokens are adjusted to the steps and one more, as a chain (top-k 1) has no others";
+const PATH_OF_MTP =
+  "Speculation: the checkpoint has a draft layer of its own and needs no draft model; the given one is used";
+const NOT_EXACT =
+  "Speculation: accept thresholds below 1 accept drafts that the model would not have drawn, so answers may differ from those without drafts, and by how many there are";
+
+/**
+ * @returns Frozen; undefined where no algorithm is asked for.
+ * @throws {InvalidRequestError} naming the option that is wrong, with the numbers.
+ * @throws {UnsupportedError} where the model, or what attends, does not go with drafts.
+ */
+export function resolveSpeculation(
+  options: SpeculationOptions,
+  target: TargetFacts,
+): Speculation | undefined {
+  const adaptive = oneOf("speculativeAdaptive", options.speculativeAdaptive, SPECULATIVE_ADAPTIVE);
+  const thresholds = resolveThresholds(options);
+  if (options.speculativeAlgorithm === undefined) {
+    requireNoneWithoutAlgorithm(options, adaptive, thresholds);
+    return undefined;
+  }
+  const given = oneOf(
+    "speculativeAlgorithm",
+    options.speculativeAlgorithm,
+    SPECULATIVE_ALGORITHMS,
+  )!;
+  requireBackends(target);
+  requireRanks(given, target);
+  const source = resolveSource(given, options, target);
+  const numbers = resolveNumbers(given, options, target);
+  const isExact = thresholds.single === 1 && thresholds.acc === 1;
+  return Object.freeze({
+    algorithm: given === "NEXTN" ? "EAGLE" : given,
+    source,
+    shape: Object.freeze(numbers.shape),
+    adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned),
+    thresholds: Object.freeze(thresholds),
+    verification: isExact ? "drawn" : "coins",
+    maxRunningRequests: options.maxRunningRequests ?? DEFAULT_RUNNING_REQUESTS,
+    sentences: Object.freeze([
+      ...(numbers.isAdjusted ? [ADJUSTED] : []),
+      ...(source.kind === "model" && target.hasMtpLayer && takesMtpLayer(given)
+        ? [PATH_OF_MTP]
+        : []),
+      ...(isExact ? [] : [NOT_EXACT]),
+    ]),
+  });
+}
+
+/** Options of drafts that are given where no draft is made would be ignored. */
+function requireNoneWithoutAlgorithm(
+  options: SpeculationOptions,
+  adaptive: string | undefined,
+  { single, acc }: AcceptThresholds,
+): void {
+  const field =
+    OF_ALGORITHMS.find((name) => options[name] !== undefined) ??
+    (adaptive === "on" ? "speculativeAdaptive" : undefined) ??
+    (single !== 1 ? "speculativeAcceptThresholdSingle" : undefined) ??
+    (acc !== 1 ? "speculativeAcceptThresholdAcc" : undefined);
+  if (field === undefined) return;
+  throw new InvalidRequestError(`Cannot use ${field}: no speculativeAlgorithm is given`, field);
+}
+
+function requireRanks(algorithm: SpeculativeAlgorithm, { dpAttention = false }: TargetFacts): void {
+  if (!dpAttention || takesMtpLayer(algorithm) || algorithm === "EAGLE3") return;
+  throw new UnsupportedError(
+    `speculativeAlgorithm ${algorithm}`,
+    "it does not go with data-parallel attention",
+    { field: "speculativeAlgorithm" },
+  );
+}
+
+function resolveThresholds(options: SpeculationOptions): AcceptThresholds {
+  return {
+    single: threshold("speculativeAcceptThresholdSingle", options.speculativeAcceptThresholdSingle),
+    acc: threshold("speculativeAcceptThresholdAcc", options.speculativeAcceptThresholdAcc),
+  };
+}
+
+function threshold(field: string, value = 1): number {
+  if (value >= 0 && value <= 1) return value;
+  throw new InvalidRequestError(`Cannot use ${field} ${value}: it must be from 0 to 1`, field);
+}
+
+function oneOf<T extends string>(
+  field: string,
+  value: string | undefined,
+  known: readonly T[],
+): T | undefined {
+  const found = known.find((name) => name === value);
+  if (found !== undefined || value === undefined) return found;
+  throw new InvalidRequestError(
+    `Cannot use ${field} ${value}: it must be one of ${known.join(", ")}`,
+    field,
+  );
+}
