@@ -11,7 +11,7 @@ const AT_FIRST = 0.8;
 const FIRST_WORTH = 1;
 const GENERAL_WORTH = 4;
 /** The weight of a new outcome, once there are several. */
-const NEWEST = 0.1;
+const NEWEST = 0.07;
 
 /** Exponential averages, one for each draft in order. */
 export class Acceptance {

@@ -65,9 +65,8 @@ export function addStep(
     tokens[id] = given.tokens[id - start]!;
     parents[id] = beam;
   }
-  // The first step's beams are its candidates as they come.
   const own = Uint32Array.from({ length: end - start }, (_, i) => start + i);
-  return step === 0 ? own : bestFirst(pool, own).subarray(0, shape.topk);
+  return bestFirst(pool, own).subarray(0, shape.topk);
 }
 
 /** The candidates that become nodes: the best of all, by number: `[draftTokens - 1]`. */

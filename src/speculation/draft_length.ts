@@ -21,10 +21,7 @@ const PROBE_EVERY = 50;
 /** How much more than was thought a probe has to find for the next one to follow at once. */
 const SURPRISE = 0.5;
 /** What better lengths have to bring at least, as a share. */
-const CLEARLY = 0.02;
-
-/** Probabilities that are told apart where drafts of several sequences are put in order. */
-const LEVELS = 16;
+const CLEARLY = 0.04;
 
 /** One sequence, as long as it lives. */
 export class DraftHistory {
@@ -146,11 +143,7 @@ function previousLength({ history, most }: DraftingSequence): number {
   return Math.min(history.length ?? 0, most);
 }
 
-/**
- * The drafts of all sequences, the most probable first; of one sequence, in their order. Those that
- * are about as probable come by their place: acceptance is known no better, and a draft far from
- * the newest token needs more steps of the draft model.
- */
+/** The drafts of all sequences, the most probable first; of one sequence, in their order. */
 function candidatesOf(sequences: readonly DraftingSequence[]): Candidate[] {
   const candidates: Candidate[] = [];
   sequences.forEach(({ history, most }, sequence) => {
@@ -160,11 +153,7 @@ function candidatesOf(sequences: readonly DraftingSequence[]): Candidate[] {
       candidates.push({ sequence, index, probability });
     });
   });
-  return candidates.sort((a, b) => levelOf(b) - levelOf(a) || a.index - b.index);
-}
-
-function levelOf({ probability }: Candidate): number {
-  return Math.round(probability * LEVELS);
+  return candidates.sort((a, b) => b.probability - a.probability || a.index - b.index);
 }
 
 function lengthsOf(drafts: readonly Candidate[], sequences: number): number[] {

@@ -9,6 +9,8 @@
  * from the text itself, so a position adds two nodes at most, however long contexts are. A token
  * costs one walk of at most `longest` tokens, whatever the length of the text.
  *
+ * Several texts may follow each other; no context reaches over the end of one.
+ *
  * @module
  */
 
@@ -18,6 +20,17 @@ const ROOT = 0;
 const BYTES_PER_NODE = 4 + 4 + 4 + 2 * 4;
 const MAX_NODES_PER_TOKEN = 2;
 
+/** Stands behind a text that has ended; it is no token's id. */
+const END_OF_TEXT = 2 ** 32 - 1;
+
+/** A place where tokens stood before. */
+export interface NgramMatch {
+  /** Tokens that agree; 0 where there is no such place. */
+  readonly length: number;
+  /** Position of the last of them; -1 where there is none. */
+  readonly end: number;
+}
+
 /** What an index takes for each token of its text at most, but for the room it grows into. */
 export const NGRAM_BYTES_PER_TOKEN = 4 + MAX_NODES_PER_TOKEN * BYTES_PER_NODE;
 
@@ -26,6 +39,8 @@ export class NgramIndex {
   readonly longest: number;
   #tokens = new Uint32Array(64);
   #length = 0;
+  /** Where the text that is appended to begins. */
+  #start = 0;
   #parents = new Int32Array(128);
   /** The newest position whose context passes the node. */
   #newest = new Int32Array(128);
@@ -35,27 +50,21 @@ export class NgramIndex {
   #edges = new Int32Array(256).fill(NO_NODE);
   /** So that a client cannot choose tokens whose edges all meet in one place of the table. */
   readonly #salt = Math.floor(Math.random() * 2 ** 32);
-  #matchLength = 0;
-  #matchEnd = -1;
+  #match: NgramMatch = { length: 0, end: -1 };
 
   /** @param longest At least 1. */
   constructor(longest: number) {
     this.longest = longest;
   }
 
-  /** Tokens of the text. */
+  /** Tokens of all texts, and an end for each that has one. */
   get length(): number {
     return this.#length;
   }
 
-  /** Tokens at the end of the text that stood somewhere before, `longest` at most. */
-  get matchLength(): number {
-    return this.#matchLength;
-  }
-
-  /** Position of the last token of the newest of those places; -1 where there is none. */
-  get matchEnd(): number {
-    return this.#matchEnd;
+  /** Where the newest tokens, `longest` at most, stood before: the longest match, then the newest. */
+  get match(): NgramMatch {
+    return this.#match;
   }
 
   /** Memory that the index holds, with the room that it grows into. */
@@ -64,8 +73,10 @@ export class NgramIndex {
     return this.#tokens.byteLength + nodes + this.#edges.byteLength;
   }
 
-  tokenAt(position: number): number {
-    return this.#tokens[position]!;
+  /** The token at a position; undefined at the end of a text. */
+  tokenAt(position: number): number | undefined {
+    const token = this.#tokens[position];
+    return token === END_OF_TEXT ? undefined : token;
   }
 
   append(token: number): void {
@@ -73,7 +84,37 @@ export class NgramIndex {
     const position = this.#length;
     this.#tokens[position] = token;
     this.#length = position + 1;
-    this.#walk(position, Math.min(this.longest, this.#length));
+    this.#walk(position, Math.min(this.longest, this.#length - this.#start));
+  }
+
+  /** What is appended from here on is another text. */
+  endText(): void {
+    this.#reserve();
+    this.#tokens[this.#length++] = END_OF_TEXT;
+    this.#start = this.#length;
+    this.#match = { length: 0, end: -1 };
+  }
+
+  /**
+   * Where the newest tokens of another text stood in these.
+   *
+   * @param newest The token so many places before the newest one.
+   * @param count How many there are.
+   */
+  find(newest: (back: number) => number, count: number): NgramMatch {
+    const limit = Math.min(this.longest, count);
+    let [node, length, end] = [ROOT, 0, -1];
+    while (length < limit) {
+      const child = this.#childOf(node, newest(length));
+      if (child === NO_NODE) break;
+      end = this.#newest[child]!;
+      const depth = this.#depths[child]!;
+      do length++;
+      while (length < Math.min(depth, limit) && newest(length) === this.#tokens[end - length]);
+      if (length < depth) break;
+      node = child;
+    }
+    return { length, end };
   }
 
   /** Follows the context of a position down the trie, and adds what is new of it. */
@@ -97,8 +138,7 @@ export class NgramIndex {
       this.#newest[child] = position;
       node = child;
     }
-    this.#matchLength = depth;
-    this.#matchEnd = depth > 0 ? seen : -1;
+    this.#match = { length: depth, end: seen };
   }
 
   /** How far the contexts of two positions agree, from a depth at which they do to another one. */

@@ -6,6 +6,7 @@
  */
 import { InvalidRequestError } from "../errors.ts";
 import { NgramIndex } from "./ngram_index.ts";
+import type { AnswersOfPartition } from "./shared_ngrams.ts";
 
 /** Tokens that have to agree before their continuation is a draft: the fewest, and the most that count. */
 export interface MatchWindow {
@@ -31,12 +32,17 @@ export const DEFAULT_MATCH_WINDOW: MatchWindow = { min: 2, max: 12 };
  */
 export class NgramProposer {
   readonly #matches: MatchWindow;
+  readonly #shared: AnswersOfPartition | undefined;
   readonly #index: NgramIndex;
 
-  /** @throws {InvalidRequestError} where the window is none. */
-  constructor(matches: MatchWindow = DEFAULT_MATCH_WINDOW) {
+  /**
+   * @param shared Answers of other requests that it may draft from. Default: none.
+   * @throws {InvalidRequestError} where the window is none.
+   */
+  constructor(matches: MatchWindow = DEFAULT_MATCH_WINDOW, shared?: AnswersOfPartition) {
     requireWindow(matches);
     this.#matches = matches;
+    this.#shared = shared;
     this.#index = new NgramIndex(matches.max);
   }
 
@@ -50,21 +56,15 @@ export class NgramProposer {
     return this.#index.bytes;
   }
 
-  /** How many of the newest tokens the drafts rest on; 0 where there are no drafts. */
-  get matchLength(): number {
-    const { matchLength } = this.#index;
-    return matchLength < this.#matches.min ? 0 : matchLength;
-  }
-
   /** @param tokens Ids in the order of the sequence, each told once. */
   append(tokens: Iterable<number>): void {
     for (const token of tokens) this.#index.append(token);
   }
 
   /**
-   * What followed the longest match, of several the newest. Where the match is so near that its
-   * continuation reaches the end of the text, the drafts go on with themselves, as a text that
-   * repeats itself does.
+   * What followed the longest match, of several the newest, and the sequence's own before others'.
+   * Where its own match is so near that the continuation reaches the end of the text, the drafts go
+   * on with themselves, as a text that repeats itself does.
    *
    * A match of two or three tokens is often chance, so there are no more drafts than it has tokens; a
    * match of the whole window gives all. In texts that copy, the match doubles in the first steps.
@@ -72,13 +72,25 @@ export class NgramProposer {
    * @returns Token ids, at most `count`.
    */
   propose(count: number): number[] {
-    const { matchLength } = this;
-    const { matchEnd, length } = this.#index;
-    const most = matchLength === this.#matches.max ? count : Math.min(count, matchLength);
-    const period = length - 1 - matchEnd;
-    return Array.from({ length: Math.max(most, 0) }, (_, i) =>
-      this.#index.tokenAt(matchEnd + 1 + (i % period)),
+    const index = this.#index;
+    const { length, end } = index.match;
+    const newest = (back: number) => index.tokenAt(index.length - 1 - back)!;
+    const others = this.#shared?.find(newest, Math.min(index.length, this.#matches.max));
+    if (others !== undefined && others.length > length) {
+      return others.continuation(this.#most(count, others.length));
+    }
+    const period = index.length - 1 - end;
+    return Array.from(
+      { length: this.#most(count, length) },
+      (_, i) => index.tokenAt(end + 1 + (i % period))!,
     );
+  }
+
+  /** Drafts that a match of so many tokens is good for. */
+  #most(count: number, matched: number): number {
+    const { min, max } = this.#matches;
+    if (matched < min) return 0;
+    return Math.max(matched === max ? count : Math.min(count, matched), 0);
   }
 }
 

@@ -57,6 +57,8 @@ describe("the ends of coins", () => {
   test("thresholds of 0 accept the first draft that the target may give", () => {
     expect(toss([0.9, 0.05, 0.05, 0], 0.99, 0.5, { single: 1, acc: 0 })).toBe(1);
     expect(toss([1, 0, 0, 0], 0.99, 0.5, { single: 0, acc: 1 })).toBe(1);
+    // The divisor is 1e-9 at least.
+    expect(toss([1, 1e-10, 0, 0], 0.5, 0.5, { single: 1, acc: 0 })).toBe(0);
   });
 });
 

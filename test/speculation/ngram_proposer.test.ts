@@ -40,7 +40,7 @@ function texts(): Map<string, number[]> {
     ["two in turn", text(150, (i) => i % 2)],
     ["a period", text(150, (i) => (i % 17) ** 2)],
     ["all different", text(150, (i) => i)],
-    ["large ids", text(100, (i) => 2 ** 32 - 1 - (i % 3))],
+    ["large ids", text(100, (i) => 2 ** 32 - 2 - (i % 3))],
     ["Fibonacci's word", text(200, (i) => Math.floor((i + 2) / 1.618034) % 2)],
   ]);
   for (const letters of [2, 3, 5, 20]) {
@@ -63,7 +63,7 @@ describe.each([...texts()])("%s", (_, tokens) => {
       tokens.forEach((token, i) => {
         index.append(token);
         const { length, end } = longestMatch(tokens.slice(0, i + 1), window);
-        expect([index.matchLength, index.matchEnd], `after ${i + 1} tokens`).toEqual([length, end]);
+        expect(index.match, `after ${i + 1} tokens`).toEqual({ length, end });
       });
     },
   );
@@ -113,9 +113,9 @@ describe("proposals", () => {
 
   test("none after a match that is too short, at the start, and where none are wanted", () => {
     const proposer = proposerOf([5, 6, 5], { min: 2, max: 12 });
-    expect([proposer.propose(4), proposer.matchLength]).toEqual([[], 0]);
+    expect(proposer.propose(4)).toEqual([]);
     proposer.append([6]);
-    expect([proposer.propose(4), proposer.matchLength]).toEqual([[5, 6], 2]);
+    expect(proposer.propose(4)).toEqual([5, 6]);
     expect([proposer.propose(0), proposer.propose(-1)]).toEqual([[], []]);
     expect(new NgramProposer().propose(4)).toEqual([]);
     expect(proposerOf([5]).propose(4)).toEqual([]);
