@@ -1,10 +1,24 @@
+import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { NO_TREE, PATH_WORDS } from "../../kernels/attention/tree_paths.ts";
 import { TreeRows } from "../../src/layers/attention/tree_rows.ts";
 import type { BatchSequence } from "../../src/layers/batch.ts";
-import { keysSeen, MAX_TREE_DEPTH, MAX_TREE_NODES } from "../../src/layers/draft_tree.ts";
+import {
+  keysSeen,
+  MAX_TREE_DEPTH,
+  MAX_TREE_NODES,
+  treePaths,
+} from "../../src/layers/draft_tree.ts";
 
 const FIRST_WORD = 100;
+/** Draft trees of another engine's rules. */
+const GOLDEN = "../shared/data/speculative/trees.json";
+
+interface GoldenTree {
+  readonly name: string;
+  readonly seq_len: number;
+  readonly expect: Record<"parents" | "positions", number[]> & { readonly mask: string[] };
+}
 
 const verify = (parents: readonly number[], more: Partial<BatchSequence> = {}): BatchSequence => ({
   phase: "verify",
@@ -103,3 +117,26 @@ test("keysSeen: the deepest node of a tree sees the most keys, not the last", ()
   expect(keysSeen(verify([-1]))).toBe(8);
   expect(keysSeen({ position: 7, queryLength: 5 })).toBe(12);
 });
+
+test.skipIf(!existsSync(GOLDEN))(
+  "golden trees: paths are what masks show (needs ../shared/data)",
+  () => {
+    const { trees } = JSON.parse(readFileSync(GOLDEN, "utf8")) as { readonly trees: GoldenTree[] };
+    expect(trees.length).toBeGreaterThan(5);
+    for (const { name, seq_len: position, expect: want } of trees) {
+      const { parents, positions, mask } = want;
+      const paths = treePaths({ parents });
+      const seen = paths.map((nodes) => parents.map((_, node) => (nodes.includes(node) ? 1 : 0)));
+      expect(
+        seen.map((row) => row.join("")),
+        name,
+      ).toEqual(mask);
+      expect(
+        paths.map(({ length }) => position + length - 1),
+        name,
+      ).toEqual(positions);
+      const rows = { queryLength: parents.length, tree: { parents } };
+      expect(keysSeen({ ...rows, position }), name).toBe(Math.max(...positions) + 1);
+    }
+  },
+);

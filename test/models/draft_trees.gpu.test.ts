@@ -20,7 +20,7 @@ import {
   type TreeCase,
   testTrees,
   tokens,
-} from "../support/engines/tree_sessions.ts";
+} from "./tree_sessions.ts";
 
 const folded = {
   ...PLAIN_TUNING,

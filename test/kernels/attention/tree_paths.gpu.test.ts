@@ -1,9 +1,11 @@
 /** Rows that follow paths have the bits of rows of sequences that are those paths. */
 import { expect, test } from "vitest";
-import gqaDecode from "../../../kernels/attention/gqa/gqa_decode.check.ts";
+import gqaCheck from "../../../kernels/attention/gqa/gqa_decode.check.ts";
+import { gqaDecode } from "../../../kernels/attention/gqa/gqa_decode.ts";
 import gqaTrees, {
   plainRows as plainGqa,
 } from "../../../kernels/attention/gqa/gqa_decode_trees.check.ts";
+import { gqaOptions } from "../../../kernels/attention/gqa/gqa_reference.ts";
 import { plainRows as plainMla } from "../../../kernels/attention/mla/check_mla_trees.ts";
 import mlaDecode from "../../../kernels/attention/mla/mla_decode.check.ts";
 import mlaMatrix from "../../../kernels/attention/mla/mla_decode_matrix.check.ts";
@@ -38,9 +40,27 @@ async function expectSameBits<C>(trees: KernelCheck<C>, plain: KernelCheck<C>): 
 }
 
 test("grouped-query attention", () =>
-  expectSameBits(gqaTrees, plainly(gqaTrees, gqaDecode, plainGqa)));
+  expectSameBits(gqaTrees, plainly(gqaTrees, gqaCheck, plainGqa)));
 
 test("latent attention", () => expectSameBits(mlaTrees, plainly(mlaTrees, mlaDecode, plainMla)));
 
 test("latent attention by matrices", () =>
   expectSameBits(mlaMatrixTrees, plainly(mlaMatrixTrees, mlaMatrix, plainMla)));
+
+test("rows that follow paths share no reads", async () => {
+  const grouped: typeof gqaTrees = {
+    ...gqaTrees,
+    bind: (recorder, shape, tensors) => {
+      const options = {
+        ...gqaOptions(shape, tensors),
+        groups: tensors.groups!,
+        followsPaths: true,
+      };
+      const launch = gqaDecode(recorder, options);
+      return () => launch(1, 1, 1);
+    },
+  };
+  await expect(runCase(device, grouped, { shape: gqaTrees.cases[0]!, tuning: {} })).rejects.toThrow(
+    "rows that follow paths are not grouped",
+  );
+});

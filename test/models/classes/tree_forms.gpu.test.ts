@@ -5,8 +5,8 @@ import { SHARED_MODELS } from "../../support/checkpoints/folder_source.ts";
 import { randomDeepseek } from "../../support/checkpoints/random_deepseek.ts";
 import { randomGqa } from "../../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
-import { type TreeCase, testTrees } from "../../support/engines/tree_sessions.ts";
 import { openEmulatedMatrices } from "../../support/reference/emulated_matrices.ts";
+import { type TreeCase, testTrees } from "../tree_sessions.ts";
 
 const deepseek = () => randomDeepseek({});
 const fp8 = async () => ({ cacheDtype: "fp8_e4m3" }) as const;

@@ -4,10 +4,15 @@
  * @module
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { WeightSource } from "../../../src/checkpoint/source.ts";
-import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
-import { seeded, smallestCaseOnly } from "../devices/gpu.ts";
-import { best, ModelSession, type SessionSequence, type TreeRows } from "./model_session.ts";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
+import { seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import {
+  best,
+  ModelSession,
+  type SessionSequence,
+  type TreeRows,
+} from "../support/engines/model_session.ts";
 
 const random = seeded(11);
 export const tokens = (count: number) =>
