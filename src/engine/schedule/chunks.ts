@@ -79,10 +79,11 @@ export function growForDrafts(
   chunks: readonly Chunk[],
   pages: SequencePages,
   {
-    draftSteps,
+    draftSteps = 0,
     contextLength = Number.POSITIVE_INFINITY,
-  }: Pick<SchedulerOptions, "contextLength"> & { readonly draftSteps: number },
+  }: Pick<SchedulerOptions, "draftSteps" | "contextLength">,
 ): void {
+  if (draftSteps === 0) return;
   for (const { sequence, rows, drafts = [] } of chunks) {
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;

@@ -42,6 +42,11 @@ export interface Chunk {
 
 const NO_DRAFTS: readonly number[] = [];
 
+/** Rows of chunks, those of drafts among them. */
+export function rowCount(chunks: readonly Chunk[]): number {
+  return chunks.reduce((sum, { rows, drafts = NO_DRAFTS }) => sum + rows + drafts.length, 0);
+}
+
 export interface StepSetting {
   /** Chunks of generated rows, which come first. */
   readonly generatedChunks: number;
@@ -61,8 +66,7 @@ export function buildStep(
   chunks: readonly Chunk[],
   setting: StepSetting,
 ): Omit<ScheduledStep, "transfers"> {
-  const rows = chunks.reduce((sum, chunk) => sum + chunk.rows + (chunk.drafts?.length ?? 0), 0);
-  const builder = new StepBuilder(rows, setting);
+  const builder = new StepBuilder(rowCount(chunks), setting);
   const progress = chunks.map((chunk) => builder.add(chunk));
   return builder.step(progress);
 }

@@ -22,19 +22,17 @@
  */
 import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
 import { generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
-import { type CommittedStep, commitStep, type StepResults } from "./commit_step.ts";
+import { commitStep } from "./commit_step.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { leastToLose } from "./retraction_choice.ts";
-import { buildStep, type Chunk, type ScheduledStep } from "./scheduled_step.ts";
+import { buildStep, type Chunk, rowCount, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 import { type LossFinding, Suspects } from "./suspects.ts";
 import { WaitingQueue } from "./waiting_queue.ts";
-
-type Proposed = StepResults["proposed"];
 
 export class Scheduler {
   readonly #pages: SequencePages;
@@ -257,20 +255,13 @@ export class Scheduler {
     const { maxPrefillRows, maxRows } = this.#options;
     const generated = this.#generatedChunks();
     if (generated === undefined) return undefined;
-    const rows = generated.reduce((sum, { rows, drafts = [] }) => sum + rows + drafts.length, 0);
-    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows));
+    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rowCount(generated)));
     const chunks = [...generated, ...prompts];
     return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
   }
 
-  /**
-   * Takes over the oldest step in flight: the tokens it sampled are appended, those behind drafts as
-   * far as the drafts are what was sampled before them.
-   *
-   * @param proposed What the step drafted, by sequence of its `draftRequest`.
-   * @returns What sequences got.
-   */
-  commit(step: ScheduledStep, tokens: Uint32Array, proposed: Proposed = []): CommittedStep {
+  /** Takes over the oldest step in flight: sequences take what it sampled, and what it drafted. */
+  commit(step: ScheduledStep, tokens: Uint32Array, proposed: readonly Uint32Array[] = []) {
     this.#inFlight -= 1;
     if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
@@ -288,10 +279,7 @@ export class Scheduler {
   }
 
   #end(sequence: Sequence): void {
-    if (!this.#toHold.delete(sequence)) {
-      this.remove(sequence);
-      return;
-    }
+    if (!this.#toHold.delete(sequence)) return this.remove(sequence);
     this.#forget(sequence);
     this.#held.add(sequence);
   }
@@ -403,7 +391,7 @@ export class Scheduler {
     this.#steps += 1;
     this.#inFlight += 1;
     const { draftSteps = 0 } = this.#options;
-    if (draftSteps > 0) growForDrafts(chunks, this.#pages, { ...this.#options, draftSteps });
+    growForDrafts(chunks, this.#pages, this.#options);
     const step = buildStep(chunks, { generatedChunks, number: this.#steps, draftSteps });
     this.#suspects.scheduled(step.progress);
     this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
