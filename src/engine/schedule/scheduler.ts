@@ -279,9 +279,10 @@ export class Scheduler {
   }
 
   #end(sequence: Sequence): void {
-    if (!this.#toHold.delete(sequence)) return this.remove(sequence);
-    this.#forget(sequence);
-    this.#held.add(sequence);
+    const isToHold = this.#toHold.delete(sequence);
+    if (isToHold) this.#forget(sequence);
+    else this.remove(sequence);
+    if (isToHold) this.#held.add(sequence);
   }
 
   #admit(): void {
