@@ -14,6 +14,7 @@
  * @module
  */
 import { argmax } from "../../kernels/sampling/argmax.ts";
+import { sample } from "../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../kernels/speculation/advance_rows.ts";
 import { joinRows } from "../../kernels/speculation/join_rows.ts";
@@ -254,10 +255,10 @@ export class DraftModule {
     { recorder }: Plan<Step>,
     { inputs, drafts }: DraftBinding,
   ): (step: Step) => void {
-    const { entries, lastRows, rows: nextRows, drafted } = drafts;
+    const { entries, lastRows, rows: nextRows, drafted, draws } = drafts;
     const { logitRows, rows, sampled } = inputs;
     const read = { entries, logitRows, rows, sampled };
-    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, drafted });
+    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, drafted, draws });
     return ({ draft }) => accept(draft!.sequences);
   }
 
@@ -267,7 +268,7 @@ export class DraftModule {
     { head, blocks }: DraftTarget,
     { inputs, drafts, padding }: DraftBinding,
   ): (step: Step) => void {
-    const { hidden: x, logits, logitsStride: stride, best: ids, entries, drafted } = drafts;
+    const { hidden: x, logits, logitsStride: stride, best: ids, entries, drafted, draws } = drafts;
     const { vocabularySize: vocabulary } = this.#shape;
     const input = { x, xStride: blocks.rows.hiddenStride };
     const multiply = head.bind(recorder, {
@@ -276,6 +277,7 @@ export class DraftModule {
       outStride: stride,
       phase: "decode",
     });
+    const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });
     const choose = argmax(recorder, { logits, stride, vocabulary, ids });
     const find = blocks.forms.findsBest
       ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
@@ -285,6 +287,7 @@ export class DraftModule {
       best: ids,
       rows: drafts.rows,
       drafted,
+      draws,
       pageTables: inputs.pageTables,
       ids: inputs.sampled,
       pageSize: this.#options.pageSize,
@@ -292,11 +295,11 @@ export class DraftModule {
       paddingPage: padding.page,
     });
     return ({ draft }) => {
-      const { sequences, firstId, onlyBest } = draft!;
+      const { sequences, firstId, draws: isDrawn, onlyBest } = draft!;
       if (onlyBest && find !== undefined) find(sequences);
       else {
         multiply(sequences);
-        choose(sequences);
+        (isDrawn ? draw : choose)(sequences);
       }
       advance(sequences, firstId);
     };
