@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { DRAW_WORDS } from "../sampling/sample.ts";
 import { acceptRows, ENTRY_WORDS } from "./accept_rows.ts";
 
 interface Shape {
@@ -29,7 +30,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ sequences }) => 60 * sequences.length,
+  bytes: ({ sequences }) => 68 * sequences.length,
   flops: () => 0,
   mutants: [
     {
@@ -61,6 +62,16 @@ export default defineCheck<Shape>({
       with: "rows[entry.first + i].source",
     },
     { name: "pages are lost", replace: "rows[row].first_page)", with: "0u)" },
+    {
+      name: "drafts have the positions of the tokens before them",
+      replace: "last - entry.first + 1u",
+      with: "last - entry.first",
+    },
+    {
+      name: "accepted drafts have no positions",
+      replace: "last - entry.first + 1u",
+      with: "1u",
+    },
     { name: "the count of drafts goes on", replace: "drafted[sequence] = 0u", with: "" },
     {
       name: "one workgroup only",
@@ -93,14 +104,17 @@ export default defineCheck<Shape>({
       sampled,
       // One more than there are: it must stay as it is.
       drafted: new Uint32Array(shape.sequences.length + 1).fill(7),
+      draws: Uint32Array.from({ length: DRAW_WORDS * shape.sequences.length }, (_, i) => 100 + i),
     };
   },
 
-  reference(shape, { logit_rows: logitRows, rows, drafted }) {
+  reference(shape, { logit_rows: logitRows, rows, drafted, draws: given }) {
     const last: number[] = [];
     const next: number[] = [];
+    const draws = Uint32Array.from(given!);
     let first = 0;
-    for (const [count, agreeing] of shape.sequences) {
+    for (const [sequence, [count, agreeing]] of shape.sequences.entries()) {
+      draws[(sequence + 1) * DRAW_WORDS - 1]! += agreeing + 1;
       const row = logitRows![first + agreeing]!;
       last.push(row);
       next.push(0, ...rows!.subarray(row * 4 + 1, row * 4 + 4));
@@ -113,6 +127,7 @@ export default defineCheck<Shape>({
       last_rows: Uint32Array.from(last),
       next_rows: Uint32Array.from(next),
       drafted: counts,
+      draws,
     };
   },
 
@@ -125,6 +140,7 @@ export default defineCheck<Shape>({
       lastRows: tensors.last_rows!,
       nextRows: tensors.next_rows!,
       drafted: tensors.drafted!,
+      draws: tensors.draws!,
     });
     return () => launch(sequences.length);
   },

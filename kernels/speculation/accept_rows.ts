@@ -6,7 +6,16 @@ import source from "./accept_rows.wgsl?raw";
 const kernel = new Kernel({
   name: "speculation/accept_rows",
   source,
-  buffers: ["entries", "logit_rows", "rows", "sampled", "last_rows", "next_rows", "drafted"],
+  buffers: [
+    "entries",
+    "logit_rows",
+    "rows",
+    "sampled",
+    "last_rows",
+    "next_rows",
+    "drafted",
+    "draws",
+  ],
   params: ["sequences"],
 });
 
@@ -29,6 +38,8 @@ export interface AcceptRowsOptions {
   readonly nextRows: Tensor;
   /** `[sequences]` u32: how many drafts each has */
   readonly drafted: Tensor;
+  /** `[sequences, DRAW_WORDS]`, as `writeDraw` fills it for the first row of logits of each */
+  readonly draws: Tensor;
 }
 
 /**
@@ -42,7 +53,7 @@ export function acceptRows(
   recorder: Recorder,
   options: AcceptRowsOptions,
 ): (sequences: number) => void {
-  const { entries, logitRows, rows, sampled, lastRows, nextRows, drafted } = options;
+  const { entries, logitRows, rows, sampled, lastRows, nextRows, drafted, draws } = options;
   const bound = kernel.bind(
     recorder,
     {
@@ -53,10 +64,11 @@ export function acceptRows(
       last_rows: lastRows,
       next_rows: nextRows,
       drafted,
+      draws,
     },
     {
       constants: { WORKGROUP_SIZE },
-      cost: ({ param }) => ({ bytes: 60 * param("sequences"), flops: 0 }),
+      cost: ({ param }) => ({ bytes: 68 * param("sequences"), flops: 0 }),
     },
   );
   return (sequences) => {

@@ -7,6 +7,8 @@
 //   last_rows   [sequences]  u32    write   row of the step: the last accepted one
 //   next_rows   [sequences]  Row    write   the same row, without a source
 //   drafted     [sequences]  u32    write   0: drafts that a sequence has
+//   draws       [sequences]  Draw   read_write  .position goes on from that of the token drawn at
+//                                              row `first` to that of the first draft
 //
 // One invocation per sequence. Its rows that have logits stand one behind the other: that of its
 // newest token, then drafts. A draft is accepted where it is the token drawn at the row before it,
@@ -33,6 +35,12 @@ struct Row {
   first_page: u32,
 }
 
+// The draw of sample.wgsl, of which this needs one word.
+struct Draw {
+  others: array<u32, 5>,
+  position: u32,
+}
+
 @group(0) @binding(0) var<storage, read> entries: array<Entry>;
 @group(0) @binding(1) var<storage, read> logit_rows: array<u32>;
 @group(0) @binding(2) var<storage, read> rows: array<Row>;
@@ -40,7 +48,8 @@ struct Row {
 @group(0) @binding(4) var<storage, read_write> last_rows: array<u32>;
 @group(0) @binding(5) var<storage, read_write> next_rows: array<Row>;
 @group(0) @binding(6) var<storage, read_write> drafted: array<u32>;
-@group(0) @binding(7) var<uniform> params: Params;
+@group(0) @binding(7) var<storage, read_write> draws: array<Draw>;
+@group(0) @binding(8) var<uniform> params: Params;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(global_invocation_id) global: vec3u) {
@@ -57,4 +66,5 @@ fn main(@builtin(global_invocation_id) global: vec3u) {
   last_rows[sequence] = row;
   next_rows[sequence] = Row(0u, rows[row].position, rows[row].slot, rows[row].first_page);
   drafted[sequence] = 0u;
+  draws[sequence].position += last - entry.first + 1u;
 }

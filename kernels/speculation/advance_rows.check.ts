@@ -1,4 +1,5 @@
 import { defineCheck } from "../check.ts";
+import { DRAW_WORDS } from "../sampling/sample.ts";
 import { ENTRY_WORDS } from "./accept_rows.ts";
 import { advanceRows } from "./advance_rows.ts";
 
@@ -30,7 +31,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ sequences }) => 60 * sequences,
+  bytes: ({ sequences }) => 68 * sequences,
   flops: () => 0,
   mutants: [
     {
@@ -44,7 +45,16 @@ export default defineCheck<Shape>({
       replace: "drafted[sequence] * params.sequences",
       with: "0u",
     },
-    { name: "drafts are not counted", replace: "+= 1u", with: "+= 0u" },
+    {
+      name: "drafts are not counted",
+      replace: "drafted[sequence] += 1u",
+      with: "drafted[sequence] += 0u",
+    },
+    {
+      name: "all drafts are drawn at one position",
+      replace: "position += 1u",
+      with: "position += 0u",
+    },
     {
       name: "positions stay",
       replace: "rows[sequence].position + 1u",
@@ -87,6 +97,7 @@ export default defineCheck<Shape>({
       best: Uint32Array.from(all, () => random() * 1000),
       rows: Uint32Array.from(all.flatMap(rows)),
       drafted: Uint32Array.from(all, (s) => s % (MOST_DRAFTED + 1)),
+      draws: Uint32Array.from({ length: DRAW_WORDS * (sequences + 1) }, (_, i) => 100 + i),
       ids: new Uint32Array(idCount(shape)).fill(1e6),
     };
   },
@@ -96,10 +107,12 @@ export default defineCheck<Shape>({
     const { page_tables: pageTables, best } = inputs;
     const rows = Uint32Array.from(inputs.rows!);
     const drafted = Uint32Array.from(inputs.drafted!);
+    const draws = Uint32Array.from(inputs.draws!);
     const ids = Uint32Array.from(inputs.ids!);
     for (let s = 0; s < sequences; s++) {
       ids[FIRST_ID + drafted[s]! * sequences + s] = best![s]!;
       drafted[s]! += 1;
+      draws[(s + 1) * DRAW_WORDS - 1]! += 1;
       const at = s * ENTRY_WORDS;
       if (isFull(s) || isPadding(s)) {
         rows.set([best![s]!, 0, PADDING_SLOT, paddingPage(shape)], at);
@@ -110,7 +123,7 @@ export default defineCheck<Shape>({
       const page = pageTables![firstPage + Math.floor(position / pageSize)]!;
       rows.set([best![s]!, position, page * pageSize + (position % pageSize), firstPage], at);
     }
-    return { rows, drafted, ids };
+    return { rows, drafted, draws, ids };
   },
 
   bind(recorder, shape, tensors) {
@@ -120,6 +133,7 @@ export default defineCheck<Shape>({
       best: tensors.best!,
       rows: tensors.rows!,
       drafted: tensors.drafted!,
+      draws: tensors.draws!,
       ids: tensors.ids!,
       pageSize: shape.pageSize,
       paddingSlot: PADDING_SLOT,

@@ -6,7 +6,7 @@ import source from "./advance_rows.wgsl?raw";
 const kernel = new Kernel({
   name: "speculation/advance_rows",
   source,
-  buffers: ["entries", "page_tables", "best", "rows", "drafted", "ids"],
+  buffers: ["entries", "page_tables", "best", "rows", "drafted", "draws", "ids"],
   params: ["sequences", "first_id", "page_size", "padding_slot", "padding_page"],
 });
 
@@ -23,6 +23,8 @@ export interface AdvanceRowsOptions {
   readonly rows: Tensor;
   /** `[sequences]` u32: how many drafts each has */
   readonly drafted: Tensor;
+  /** `[sequences, DRAW_WORDS]`: how the drafts of each are drawn */
+  readonly draws: Tensor;
   /** `[..]` u32: the drafts, behind other ids: those of one turn of all sequences stand together */
   readonly ids: Tensor;
   readonly pageSize: number;
@@ -42,15 +44,15 @@ export function advanceRows(
   recorder: Recorder,
   options: AdvanceRowsOptions,
 ): (sequences: number, firstId: number) => void {
-  const { entries, pageTables, best, rows, drafted, ids } = options;
+  const { entries, pageTables, best, rows, drafted, draws, ids } = options;
   const { pageSize, paddingSlot, paddingPage } = options;
   const bound = kernel.bind(
     recorder,
-    { entries, page_tables: pageTables, best, rows, drafted, ids },
+    { entries, page_tables: pageTables, best, rows, drafted, draws, ids },
     {
       constants: { WORKGROUP_SIZE },
       params: { page_size: pageSize, padding_slot: paddingSlot, padding_page: paddingPage },
-      cost: ({ param }) => ({ bytes: 60 * param("sequences"), flops: 0 }),
+      cost: ({ param }) => ({ bytes: 68 * param("sequences"), flops: 0 }),
     },
   );
   return (sequences, firstId) => {

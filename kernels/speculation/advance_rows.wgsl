@@ -5,6 +5,7 @@
 //   best         [sequences]  u32    read        the draft of each
 //   rows         [sequences]  Row    read_write  the row that it was drafted from; then its own
 //   drafted      [sequences]  u32    read_write  drafts of each before and after this one
+//   draws        [sequences]  Draw   read_write  .position: that of this draft; then of the next
 //   ids          [..]         u32    write       ids[first_id + drafted * sequences + sequence]
 //
 // One invocation per sequence. Where its pages hold no further position the row becomes one of
@@ -35,13 +36,20 @@ struct Row {
   first_page: u32,
 }
 
+// The draw of sample.wgsl, of which this needs one word.
+struct Draw {
+  others: array<u32, 5>,
+  position: u32,
+}
+
 @group(0) @binding(0) var<storage, read> entries: array<Entry>;
 @group(0) @binding(1) var<storage, read> page_tables: array<u32>;
 @group(0) @binding(2) var<storage, read> best: array<u32>;
 @group(0) @binding(3) var<storage, read_write> rows: array<Row>;
 @group(0) @binding(4) var<storage, read_write> drafted: array<u32>;
-@group(0) @binding(5) var<storage, read_write> ids: array<u32>;
-@group(0) @binding(6) var<uniform> params: Params;
+@group(0) @binding(5) var<storage, read_write> draws: array<Draw>;
+@group(0) @binding(6) var<storage, read_write> ids: array<u32>;
+@group(0) @binding(7) var<uniform> params: Params;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(global_invocation_id) global: vec3u) {
@@ -50,6 +58,7 @@ fn main(@builtin(global_invocation_id) global: vec3u) {
   let draft = best[sequence];
   ids[params.first_id + drafted[sequence] * params.sequences + sequence] = draft;
   drafted[sequence] += 1u;
+  draws[sequence].position += 1u;
 
   let first_page = rows[sequence].first_page;
   let position = rows[sequence].position + 1u;

@@ -31,7 +31,11 @@ type Item<Step> =
       needed(): boolean;
     }
   | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor }
-  | { readonly kind: "part"; readonly part: PlanPart<Step>; readonly items: readonly Item<Step>[] };
+  | {
+      readonly kind: "part";
+      readonly part: RepeatedPart<Step>;
+      readonly items: readonly Item<Step>[];
+    };
 
 /** The launches of one step, kept for others of the same sizes. Empty until a step has run with it. */
 export class Recording {
@@ -40,7 +44,7 @@ export class Recording {
 }
 
 /** A run of items that a step has several times or not at all, with sizes of its own. */
-export interface PlanPart<Step> {
+export interface RepeatedPart<Step> {
   /** How often a step has it. */
   times(step: Step): number;
   /** The sizes that its launches are given. Default: the step's. */
@@ -95,7 +99,7 @@ export class Plan<Step> {
    * Adds what `build` adds as a part: launches that are recorded once are replayed as often as the
    * step has the part, so what they read may change on the GPU only.
    */
-  within(part: PlanPart<Step>, build: () => void): void {
+  within(part: RepeatedPart<Step>, build: () => void): void {
     const outer = this.#items;
     const items: Item<Step>[] = [];
     outer.push({ kind: "part", part, items });

@@ -83,6 +83,8 @@ export interface DraftStep {
   readonly splits: number;
   /** Where drafts stand among the ids that the step leaves. */
   readonly firstId: number;
+  /** Whether some are drawn by a temperature; else all are the best tokens. */
+  readonly draws: boolean;
   /** Whether of their logits only the best is wanted. */
   readonly onlyBest: boolean;
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { DRAW_WORDS, type Draw, writeDraw } from "../../kernels/sampling/sample.ts";
 import { ENTRY_WORDS } from "../../kernels/speculation/accept_rows.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -22,6 +23,8 @@ export interface DraftTensors {
   readonly rows: Tensor;
   /** `[maxSequences]` u32: drafts so far */
   readonly drafted: Tensor;
+  /** `[maxSequences, DRAW_WORDS]`: how the next draft is drawn, where not all are the best */
+  readonly draws: Tensor;
   /** `[maxSequences]` u32: the newest draft */
   readonly best: Tensor;
   /** `[maxSequences, hiddenStride]` f32: what the module made of that row, normed */
@@ -58,12 +61,22 @@ export function allocateDraftTensors(
     lastRows: allocate(maxSequences, "last accepted rows"),
     rows: allocate(maxSequences * ROW_WORDS, "draft rows"),
     drafted: allocate(maxSequences, "counts of drafts"),
+    draws: allocate(maxSequences * DRAW_WORDS, "draws of drafts"),
     best: allocate(maxSequences, "newest drafts"),
     hidden: allocate(maxSequences * Math.ceil(hiddenSize / 4) * 4, "draft hidden rows"),
     logits: allocate(maxSequences * logitsStride, "draft logits"),
     logitsStride,
   };
 }
+
+/** The draw of the best token. */
+const BEST: Draw = {
+  temperature: 0,
+  topP: 1,
+  topK: Number.POSITIVE_INFINITY,
+  seed: 0,
+  position: 0,
+};
 
 /** The host memory that they are filled from. */
 export class DraftInputs {
@@ -73,6 +86,7 @@ export class DraftInputs {
   readonly #maxPositions: number;
   readonly #sources: Uint32Array<ArrayBuffer>;
   readonly #entries: Uint32Array<ArrayBuffer>;
+  readonly #draws: DataView<ArrayBuffer>;
 
   /** @param options `maxPositions`: of a sequence. */
   constructor(
@@ -89,6 +103,7 @@ export class DraftInputs {
     this.#maxPositions = options.maxPositions;
     this.#sources = new Uint32Array(options.maxRows);
     this.#entries = new Uint32Array(options.maxSequences * ENTRY_WORDS);
+    this.#draws = new DataView(new ArrayBuffer(options.maxSequences * DRAW_WORDS * 4));
   }
 
   /** Writes the source behind each row; rows of padding have token 0 behind them. */
@@ -119,6 +134,22 @@ export class DraftInputs {
     }
     const words = (drafted.length + padding.count) * ENTRY_WORDS;
     this.#send(this.#tensors.entries, this.#entries, words);
+  }
+
+  /**
+   * Writes how the first row of logits of each sequence is drawn: its drafts are drawn alike, at the
+   * positions behind.
+   *
+   * @param padding Sequences of padding, whose drafts are the best tokens.
+   */
+  writeDraws(draws: readonly Draw[], padding: number): void {
+    draws.forEach((draw, i) => {
+      writeDraw(this.#draws, i, draw);
+    });
+    for (let i = 0; i < padding; i++) writeDraw(this.#draws, draws.length + i, BEST);
+    const bytes = (draws.length + padding) * DRAW_WORDS * 4;
+    const { buffer, offset } = this.#tensors.draws;
+    this.#queue.writeBuffer(buffer, offset, this.#draws.buffer, 0, bytes);
   }
 
   #send({ buffer, offset }: Tensor, data: Uint32Array<ArrayBuffer>, words: number): void {

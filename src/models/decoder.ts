@@ -153,7 +153,11 @@ export class Decoder implements Model {
     const rowIndices = tensors.inputs.logitRows;
     const weight = this.#norm;
     compileFinalNorm(plan, shape, {
-      ...{ rows, pending, weight, rowIndices, out: normed },
+      rows,
+      pending,
+      weight,
+      rowIndices,
+      out: normed,
       countOf: ({ logitRows }) => logitRows,
     });
     plan.tap("final_norm", normed);

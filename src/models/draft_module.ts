@@ -14,6 +14,7 @@
  * @module
  */
 import { argmax } from "../../kernels/sampling/argmax.ts";
+import { sample } from "../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../kernels/speculation/advance_rows.ts";
 import { joinRows } from "../../kernels/speculation/join_rows.ts";
@@ -39,7 +40,7 @@ import {
 } from "./decoder_layer.ts";
 import { compileFinalNorm, compileNorm, type Pending } from "./decoder_rows.ts";
 import type { DecoderShape } from "./decoder_shape.ts";
-import type { DraftPlanTensors, ModelOptions } from "./model.ts";
+import type { DraftBinding, ModelOptions } from "./model.ts";
 
 /** What the module shares with the model that it drafts for. */
 export interface DraftTarget {
@@ -125,7 +126,7 @@ export class DraftModule {
   }
 
   /** Adds its launches, behind the drawing of tokens. */
-  compile(plan: Plan<Step>, target: DraftTarget, tensors: DraftPlanTensors): void {
+  compile(plan: Plan<Step>, target: DraftTarget, tensors: DraftBinding): void {
     const { inputs, drafts } = tensors;
     const joined = this.#allocateJoined();
     const propose = this.#bindProposal(plan, target, tensors);
@@ -184,7 +185,9 @@ export class DraftModule {
       hiddenNorm: this.#hiddenNorm,
       out: joined.x,
       outStride: joined.xStride,
-      ...{ cols, stride, eps },
+      cols,
+      stride,
+      eps,
     };
   }
 
@@ -239,19 +242,23 @@ export class DraftModule {
   ): void {
     const { pending, drafts, rowIndices } = norm;
     compileFinalNorm(plan, this.#shape, {
-      ...{ rows: blocks.rows, weight: this.#norm, pending, rowIndices, out: drafts.hidden },
+      rows: blocks.rows,
+      weight: this.#norm,
+      pending,
+      rowIndices,
+      out: drafts.hidden,
       countOf: ({ draft }) => draft!.sequences,
     });
   }
 
   #bindAcceptance(
     { recorder }: Plan<Step>,
-    { inputs, drafts }: DraftPlanTensors,
+    { inputs, drafts }: DraftBinding,
   ): (step: Step) => void {
-    const { entries, lastRows, rows: nextRows, drafted } = drafts;
+    const { entries, lastRows, rows: nextRows, drafted, draws } = drafts;
     const { logitRows, rows, sampled } = inputs;
     const read = { entries, logitRows, rows, sampled };
-    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, drafted });
+    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, drafted, draws });
     return ({ draft }) => accept(draft!.sequences);
   }
 
@@ -259,21 +266,28 @@ export class DraftModule {
   #bindProposal(
     { recorder }: Plan<Step>,
     { head, blocks }: DraftTarget,
-    { inputs, drafts, padding }: DraftPlanTensors,
+    { inputs, drafts, padding }: DraftBinding,
   ): (step: Step) => void {
-    const { hidden: x, logits, logitsStride: stride, best: ids, entries, drafted } = drafts;
+    const { hidden: x, logits, logitsStride: stride, best: ids, entries, drafted, draws } = drafts;
     const { vocabularySize: vocabulary } = this.#shape;
     const input = { x, xStride: blocks.rows.hiddenStride };
     const multiply = head.bind(recorder, {
-      ...{ ...input, out: logits, outStride: stride },
+      ...input,
+      out: logits,
+      outStride: stride,
       phase: "decode",
     });
+    const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });
     const choose = argmax(recorder, { logits, stride, vocabulary, ids });
     const find = blocks.forms.findsBest
       ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
       : undefined;
     const advance = advanceRows(recorder, {
-      ...{ entries, best: ids, rows: drafts.rows, drafted },
+      entries,
+      best: ids,
+      rows: drafts.rows,
+      drafted,
+      draws,
       pageTables: inputs.pageTables,
       ids: inputs.sampled,
       pageSize: this.#options.pageSize,
@@ -281,11 +295,11 @@ export class DraftModule {
       paddingPage: padding.page,
     });
     return ({ draft }) => {
-      const { sequences, firstId, onlyBest } = draft!;
+      const { sequences, firstId, draws: isDrawn, onlyBest } = draft!;
       if (onlyBest && find !== undefined) find(sequences);
       else {
         multiply(sequences);
-        choose(sequences);
+        (isDrawn ? draw : choose)(sequences);
       }
       advance(sequences, firstId);
     };

@@ -81,7 +81,7 @@ export interface PlanTensors {
 }
 
 /** What the launches of drafts read and write besides. */
-export interface DraftPlanTensors {
+export interface DraftBinding {
   readonly inputs: StepTensors;
   readonly drafts: DraftTensors;
   /** Slot of the cache and entry of the page tables that rows of padding have. */
@@ -89,7 +89,7 @@ export interface DraftPlanTensors {
 }
 
 /** Adds the launches of drafts to the plan, behind those that draw a step's tokens. */
-export type CompileDrafts = (tensors: DraftPlanTensors) => void;
+export type CompileDrafts = (tensors: DraftBinding) => void;
 
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { drawToken } from "../../kernels/sampling/reference.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { prepareLoad } from "../../src/engine/load/prepare_load.ts";
 import { UnsupportedError } from "../../src/errors.ts";
@@ -145,6 +146,36 @@ describe("a model with its multi-token-prediction module", () => {
       expect([...step.drafts[0]!], `draft ${wrong} is wrong`).toEqual(after[wrong]);
     }
     session.release(sequence);
+  });
+
+  test("draws drafts by temperature as their tokens will be drawn", async () => {
+    const prompt = [0, 70, 104, 300, 32, 515, 421, 264];
+    for (let seed = 1; seed < 12; seed++) {
+      const sampling = { temperature: 1.5, topP: 0.95, topK: 50, seed };
+      const sequence = session.sequence(prompt, 1);
+      const options = { steps: 1, sampling, keepsLogits: true };
+      const first = await session.draft([prefill(sequence)], options);
+      sequence.tokens.push(first.tokens.at(-1)!);
+      // The draft behind the token at a position is the next one's.
+      let position = prompt.length + 1;
+      const drawnAt = async (drafted: readonly Uint32Array[]) => {
+        const [logits] = await session.draftLogits(1);
+        const want = drawToken(logits!, { ...sampling, position });
+        if (want.margin > 1e-4) expect(drafted[0]![0]).toBe(want.id);
+      };
+      await drawnAt(first.drafts);
+      sequence.tokens.push(first.drafts[0]![0]!);
+      const next = await session.draft([generated(sequence, 2)], options);
+      position += next.tokens[0] === first.drafts[0]![0] ? 2 : 1;
+      await drawnAt(next.drafts);
+      // The second of two drafts has another position than the first.
+      back(sequence, 2);
+      const both = await session.draft([generated(sequence, 2)], { ...options, steps: 2 });
+      expect(both.drafts[0]![0]).toBe(next.drafts[0]![0]);
+      position += 1;
+      await drawnAt([both.drafts[0]!.subarray(1)]);
+      session.release(sequence);
+    }
   });
 
   test("a sequence without further pages changes no drafts of others", async () => {

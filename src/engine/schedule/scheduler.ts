@@ -279,10 +279,9 @@ export class Scheduler {
   }
 
   #end(sequence: Sequence): void {
-    const isToHold = this.#toHold.delete(sequence);
-    if (isToHold) this.#forget(sequence);
-    else this.remove(sequence);
-    if (isToHold) this.#held.add(sequence);
+    if (!this.#toHold.has(sequence)) this.remove(sequence);
+    else this.#forget(sequence);
+    if (this.#toHold.delete(sequence)) this.#held.add(sequence);
   }
 
   #admit(): void {

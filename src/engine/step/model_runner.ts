@@ -224,8 +224,9 @@ export class ModelRunner {
     const onlyBest = this.#sampler.prepare(logitRows);
     step.onlyBest = onlyBest && !seesAll && this.#findsBest;
     step.draft = this.#drafts?.prepare(batch, request, {
+      sampled: logitRows.sampled,
       padding: { rows: padding, sequences: bucket?.sequences ?? 0 },
-      onlyBest: !seesAll && this.#findsBest,
+      findsBest: !seesAll && this.#findsBest,
     });
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }
@@ -277,6 +278,7 @@ function isKeptFor(kept: KeptStep, step: Step): boolean {
     kept.onlyBest === step.onlyBest &&
     kept.draft?.splits === step.draft?.splits &&
     kept.draft?.firstId === step.draft?.firstId &&
+    kept.draft?.draws === step.draft?.draws &&
     kept.draft?.onlyBest === step.draft?.onlyBest
   );
 }

@@ -6,6 +6,7 @@
 import { KernelError } from "../../errors.ts";
 import type { Batch, DraftedSequence, DraftStep } from "../../layers/batch.ts";
 import { DraftInputs, type DraftTensors } from "../../layers/draft_tensors.ts";
+import type { SampledRow } from "../sample/sampled_row.ts";
 import type { BatchLimits } from "./batch_limits.ts";
 
 /** The drafts that a step is to leave. */
@@ -38,14 +39,23 @@ export class StepDrafts {
    * Writes what a step's drafts start from.
    *
    * @param padding Drafted sequences are filled up too, where there is a row of padding for them.
-   * @param onlyBest Whether the best token can be found without its logits, which no caller wants.
+   * @param findsBest Whether the best token can be found without its logits, which no caller wants.
    * @returns Undefined where no row enters the draft module's cache.
    * @throws {KernelError} when the request does not fit the batch.
    */
   prepare(
     { sequences, sources, logitRows, nextSources }: Batch,
     request: DraftRequest | undefined,
-    { padding, onlyBest }: { readonly padding: DraftPadding; readonly onlyBest: boolean },
+    {
+      sampled,
+      padding,
+      findsBest,
+    }: {
+      /** How each of the sampled rows of logits is drawn. */
+      readonly sampled: readonly SampledRow[];
+      readonly padding: DraftPadding;
+      readonly findsBest: boolean;
+    },
   ): DraftStep | undefined {
     if (nextSources === undefined) {
       if (request === undefined) return undefined;
@@ -57,23 +67,36 @@ export class StepDrafts {
     }
     this.#inputs.writeSources(nextSources, padding.rows);
     const firstId = logitRows.length + padding.rows;
-    const none = { sequences: 0, steps: 0, splits: 1, firstId, onlyBest };
-    if (request === undefined || request.sequences.length === 0) return none;
+    if (request === undefined || request.sequences.length === 0) {
+      return { sequences: 0, steps: 0, splits: 1, firstId, draws: false, onlyBest: findsBest };
+    }
     const { steps, sequences: drafted } = request;
     this.#check(steps, drafted.length);
+    const draws = drafted.map(({ firstLogitRow }) => {
+      const { sampling, position } = sampled[firstLogitRow]!;
+      return { ...sampling, position };
+    });
+    const isDrawn = draws.some(({ temperature }) => temperature !== 0);
     const filled = padding.rows > 0 ? Math.max(padding.sequences, drafted.length) : drafted.length;
     this.#inputs.writeEntries(sequences, drafted, {
       count: filled - drafted.length,
       logitRow: logitRows.length,
     });
+    if (isDrawn) this.#inputs.writeDraws(draws, filled - drafted.length);
+    const splits = this.#splitsOf(sequences, request);
+    const chosen = { draws: isDrawn, onlyBest: findsBest && !isDrawn };
+    return { sequences: filled, steps, splits, firstId, ...chosen };
+  }
+
+  /** Splits of the longest of the sequences when the last draft is made. */
+  #splitsOf(sequences: Batch["sequences"], { steps, sequences: drafted }: DraftRequest): number {
     let longest = 1;
     for (const { sequence } of drafted) {
       const { position, queryLength } = sequences[sequence]!;
       longest = Math.max(longest, position + queryLength + steps - 1);
     }
     const keys = Math.min(longest, this.#limits.contextLength);
-    const splits = Math.ceil(keys / this.#limits.shape.splitLength);
-    return { sequences: filled, steps, splits, firstId, onlyBest };
+    return Math.ceil(keys / this.#limits.shape.splitLength);
   }
 
   #check(steps: number, sequences: number): void {

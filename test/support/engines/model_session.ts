@@ -12,6 +12,7 @@ import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { type LoadedModel, loadModel } from "../../../src/engine/load/load.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
+import type { RowSampling } from "../../../src/engine/sample/sampled_row.ts";
 import type { StepOptions } from "../../../src/engine/step/model_runner.ts";
 import type { RunOptions } from "../../../src/gpu/plan.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
@@ -110,12 +111,15 @@ export class ModelSession {
       steps,
       drafted,
       knowsNext = false,
+      sampling = GREEDY,
       ahead = steps,
       ...options
     }: StepOptions & {
       readonly steps: number;
       /** Whether the tokens behind generated rows are the sequence's too, and not those drawn. */
       readonly knowsNext?: boolean;
+      /** How tokens and drafts are drawn; the token behind a row has its position plus 1. */
+      readonly sampling?: RowSampling;
       /** Positions behind their rows that sequences have pages for. */
       readonly ahead?: number;
       readonly drafted?: readonly DraftedSequence[];
@@ -124,7 +128,11 @@ export class ModelSession {
     const known = parts.flatMap(({ sequence: { tokens, computed }, count }) =>
       Array.from({ length: count }, (_, i) => tokens[computed + i + 1]),
     );
-    const { batch, sampled } = this.#batch(parts, ahead);
+    const positions = parts.flatMap(({ sequence: { computed }, count }) =>
+      Array.from({ length: count }, (_, i) => computed + i + 1),
+    );
+    const sampled = positions.map((position) => ({ sampling, position }));
+    const { batch } = this.#batch(parts, ahead);
     // A draft is verified against what is drawn, whatever comes behind it.
     const isPrompt = parts.flatMap(({ phase, count }) => Array(count).fill(phase === "prefill"));
     const nextSources = Uint32Array.from(known, (token, i) =>
