@@ -32,8 +32,8 @@ export function withSamples(
 ): readonly GenerationRequest[] {
   if (count === 1) return requests;
   return requests.flatMap(({ requestId: _, ...request }) => {
-    const hasText = request.prompt !== undefined || request.messages !== undefined;
-    const shared = { ...request, ...(hasText && { promptKey: newRequestId() }) };
+    const isRead = request.tokens === undefined;
+    const shared = { ...request, ...(isRead && { promptKey: newRequestId() }) };
     return Array.from({ length: count }, (_, sample) => withSeedOf(sample, shared));
   });
 }
