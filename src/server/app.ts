@@ -33,7 +33,7 @@ import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 
 /** Bytes of log-probabilities that all answers may hold together. */
-const LOGPROB_BYTES = 2 ** 28;
+export const LOGPROB_BYTES = 2 ** 28;
 
 export interface AppOptions extends AuthOptions, HostOptions {
   /**

@@ -21,9 +21,9 @@ import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /** Characters of a text for each token of the context: twice what tokens of most texts have. */
-const UNITS_PER_TOKEN = 8;
+export const UNITS_PER_TOKEN = 8;
 /** Characters of a text that are always read. */
-const LEAST_UNITS = 256 * 1024;
+export const LEAST_UNITS = 256 * 1024;
 /** Characters that are parsed in one go: about a millisecond. */
 const SLICE_UNITS = 4096;
 
