@@ -13,12 +13,13 @@ export async function leavesAnswersUnread(
 ): Promise<void> {
   const body = {
     rid: "unread",
-    text: "Hello ".repeat(450),
-    sampling_params: { max_new_tokens: 4, ignore_eos: true },
+    // Megabytes in each event, as it repeats all of them.
+    input_ids: new Array<number>(100).fill(5),
+    sampling_params: { max_new_tokens: 100, ignore_eos: true, stream_interval: 1 },
     return_logprob: true,
     return_text_in_logprobs: true,
     logprob_start_len: 0,
-    top_logprobs_num: 1024,
+    top_logprobs_num: 300,
     stream: true,
   };
   const answer = await server.post("/generate", body, headers);
