@@ -142,7 +142,7 @@ export interface GenerationRequest {
   /**
    * Embeddings in place of tokens, a row of the model's `hiddenSize` numbers for each: used as they
    * are, in f32. Their log-probabilities are null, and they count as tokens otherwise. Rows that are f32
-   * already are not copied: leave them as they are until the request has ended.
+   * already are not copied: leave them as they are until the request has ended, others until its first chunk.
    */
   readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
   /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */
@@ -168,7 +168,7 @@ export interface GenerationRequest {
   readonly requestId?: string;
   /**
    * Requests of the same key that live at the same time have the same prompt: a text or a conversation
-   * is rendered and tokenized once for all of them.
+   * is rendered and tokenized once for all of them, embeddings are read once.
    */
   readonly promptKey?: string;
   /** Cached prefixes are shared among requests of the same salt only. */

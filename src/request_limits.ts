@@ -1,6 +1,6 @@
 /**
  * How much a request may say of each kind: lists whose items cost work for every token or every
- * request beside it. `docs/http.md` has the table.
+ * request beside it. `docs/limits.md` has the table.
  *
  * @module
  */

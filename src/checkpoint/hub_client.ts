@@ -58,7 +58,7 @@ export interface FileBody {
 export const PUBLIC_HUB = "https://huggingface.co";
 
 /** Room for the list of files of any repository. */
-const MOST_LISTING_BYTES = 64 * 2 ** 20;
+export const MOST_LISTING_BYTES = 64 * 2 ** 20;
 
 export class HubClient {
   readonly #http: FileRequests;

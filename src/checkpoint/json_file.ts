@@ -9,7 +9,7 @@ import { jsonExcess } from "./json_limits.ts";
 import type { WeightSource } from "./source.ts";
 
 /** Room for the largest vocabulary and the longest list of tensors, not for weights. */
-const MAX_TEXT_BYTES = 100_000_000;
+export const MAX_TEXT_BYTES = 100_000_000;
 
 /**
  * A UTF-8 file as a string.

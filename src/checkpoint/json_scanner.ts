@@ -21,9 +21,9 @@ const DIGIT_9 = 0x39;
 const END = -1;
 
 /** Keys of one object: the largest models have some hundred thousand tensors. */
-const MAX_KEYS = 2 ** 20;
+export const MAX_KEYS = 2 ** 20;
 /** Numbers of one list: no tensor has as many dimensions. */
-const MAX_NUMBERS = 64;
+export const MAX_NUMBERS = 64;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

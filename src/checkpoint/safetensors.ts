@@ -26,7 +26,7 @@ export interface TensorEntry {
 const LENGTH_BYTES = 8;
 
 /** The format's own limit. */
-const MAX_HEADER_BYTES = 100_000_000;
+export const MAX_HEADER_BYTES = 100_000_000;
 
 /** Bits of an element. Tensors that no model asks for may have any of these. */
 const ELEMENT_BITS: ReadonlyMap<string, number> = new Map([

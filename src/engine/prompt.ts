@@ -38,13 +38,13 @@ export interface PendingPrompt {
   readonly leave: () => void;
 }
 
-/** A text that several requests have in common, or what is wrong with it. */
+/** A text or embeddings that several requests have in common, or what is wrong with it. */
 interface SharedPrompt {
   readonly pending: PendingPrompt;
   users: number;
 }
 
-/** Reads prompts, and a text that requests share once for all of them. */
+/** Reads prompts, and one that requests share once for all of them. */
 export class PromptReader {
   readonly #options: PromptOptions;
   /** By the key of their requests. */
@@ -64,22 +64,28 @@ export class PromptReader {
       );
     }
     refuseWithoutMessages(request);
-    if (inputEmbeds !== undefined) {
-      const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, this.#options));
-      const embeddings = new PromptEmbeddings(rows, this.#options);
-      return { prompt: { tokens: embeddings.ids, embeddings }, leave: () => {} };
-    }
     if (tokens !== undefined) return { prompt: this.#fitting(tokens), leave: () => {} };
     const { promptKey } = request;
-    return promptKey === undefined ? this.#readText(request) : this.#readShared(promptKey, request);
+    return promptKey === undefined ? this.#readOne(request) : this.#readShared(promptKey, request);
+  }
+
+  #readOne(request: GenerationRequest): PendingPrompt {
+    const { inputEmbeds } = request;
+    if (inputEmbeds === undefined) return this.#readText(request);
+    const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, this.#options));
+    const prompt = PromptEmbeddings.read(rows, this.#options).then((embeddings) => ({
+      tokens: embeddings.ids,
+      embeddings,
+    }));
+    return { prompt, leave: () => {} };
   }
 
   #readShared(promptKey: string, request: GenerationRequest): PendingPrompt {
-    const shared = this.#shared.get(promptKey) ?? { pending: this.#tryText(request), users: 0 };
+    const shared = this.#shared.get(promptKey) ?? { pending: this.#tryRead(request), users: 0 };
     this.#shared.set(promptKey, shared);
     shared.users += 1;
     return {
-      prompt: shared.pending.prompt,
+      prompt: withOwnRows(shared.pending.prompt),
       leave: () => {
         shared.users -= 1;
         if (shared.users > 0) return;
@@ -90,9 +96,9 @@ export class PromptReader {
   }
 
   /** What cannot be read fails for all that share it, and is tried once. */
-  #tryText(request: GenerationRequest): PendingPrompt {
+  #tryRead(request: GenerationRequest): PendingPrompt {
     try {
-      return this.#readText(request);
+      return this.#readOne(request);
     } catch (error) {
       return { prompt: Promise.reject(error), leave: () => {} };
     }
@@ -124,6 +130,15 @@ export class PromptReader {
         : { prompt: boundedText(prompt, fit, longestToken) };
     return texts.run({ type: "prompt", request: text, fit });
   }
+}
+
+/** The same for one of several requests: each forgets its rows when it needs them no more. */
+function withOwnRows(prompt: PendingPrompt["prompt"]): PendingPrompt["prompt"] {
+  if (!(prompt instanceof Promise)) return prompt;
+  return prompt.then((read) => {
+    const { embeddings } = read;
+    return embeddings === undefined ? read : { ...read, embeddings: embeddings.share() };
+  });
 }
 
 /**

@@ -9,6 +9,7 @@
 import type { ContentIds } from "../cache/content_id.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest } from "../generation.ts";
+import { turns } from "../turns.ts";
 
 export class PromptEmbeddings {
   /** One for each row, none of them a token's. */
@@ -16,21 +17,36 @@ export class PromptEmbeddings {
   /** Shared with the caller that gave them in f32: the samples of one prompt have the same. */
   #rows: readonly Float32Array[];
 
+  private constructor(rows: readonly Float32Array[], ids: readonly number[]) {
+    this.#rows = rows;
+    this.ids = ids;
+  }
+
   /**
-   * @throws {InvalidRequestError} naming the row that has another width or a number that is not
-   * finite in f32.
+   * Reads rows, many in slices between which other work has its turns; none may change until then.
+   *
+   * @throws {InvalidRequestError} as a rejection, naming the row that has another width or a number
+   * that is not finite in f32.
    */
-  constructor(
+  static async read(
     given: NonNullable<GenerationRequest["inputEmbeds"]>,
     { hiddenSize, contentIds }: { readonly hiddenSize: number; readonly contentIds: ContentIds },
-  ) {
-    this.#rows = Array.from(given, (row, r) => {
+  ): Promise<PromptEmbeddings> {
+    const rows: Float32Array[] = [];
+    const ids: number[] = [];
+    for (const [r, row] of given.entries()) {
       requireRow(row, r, hiddenSize);
-      return row instanceof Float32Array ? row : Float32Array.from(row);
-    });
-    this.ids = this.#rows.map(({ buffer, byteOffset, length }) =>
-      contentIds.of(new Uint32Array(buffer, byteOffset, length)),
-    );
+      const floats = row instanceof Float32Array ? row : Float32Array.from(row);
+      rows.push(floats);
+      ids.push(contentIds.of(new Uint32Array(floats.buffer, floats.byteOffset, floats.length)));
+      if (turns.isDue) await turns.take();
+    }
+    return new PromptEmbeddings(rows, ids);
+  }
+
+  /** The same rows for another sequence, which releases its own. */
+  share(): PromptEmbeddings {
+    return new PromptEmbeddings(this.#rows, this.ids);
   }
 
   row(index: number): Float32Array {

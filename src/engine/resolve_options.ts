@@ -135,8 +135,8 @@ function resolveMemory(options: EngineOptions, modelContext: number) {
 }
 
 /** Requests that may wait, unless an option says so: at least, and for each that may run. */
-const QUEUED_AT_LEAST = 1024;
-const QUEUED_PER_RUNNING = 4;
+export const QUEUED_AT_LEAST = 1024;
+export const QUEUED_PER_RUNNING = 4;
 
 /** Which requests wait, and which of them run. */
 function resolveSchedule(options: EngineOptions, maxRunningRequests: number) {

@@ -7,7 +7,7 @@
 import { GrammarError } from "./grammar_error.ts";
 
 /** UTF-16 units of a pattern or a grammar. */
-const MAX_LENGTH = 2 ** 18;
+export const MAX_LENGTH = 2 ** 18;
 /** Largest bound of a repetition that a client can ask for. */
 export const MAX_REPETITIONS = 1_000_000;
 

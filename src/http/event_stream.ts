@@ -6,8 +6,8 @@
  *
  * @module
  */
+import { turns } from "../turns.ts";
 import { isLong, jsonPieces, PIECE_LENGTH } from "./long_json.ts";
-import { Turns } from "./turns.ts";
 
 export interface EventStreamOptions<T> {
   /** The events of one item, each sent as JSON, or as the `JsonText` that it is; none is fine. */
@@ -48,7 +48,6 @@ export function eventStream<T>(
 ): Response {
   const iterator = items[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
-  const turns = new Turns();
   /** What is left to write of the last item. */
   let pieces = frames([]);
   let isEnding = false;

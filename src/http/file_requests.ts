@@ -56,7 +56,7 @@ interface Exchange {
   readonly failure: (problem: string, cause: unknown) => unknown;
 }
 
-const MOST_REDIRECTS = 10;
+export const MOST_REDIRECTS = 10;
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 /** Statuses below 500 that may pass: a timeout, too early, too many requests. */
 const PASSING: readonly number[] = [408, 425, 429];

@@ -3,14 +3,12 @@
  *
  * @module
  */
-import { othersTurn } from "./others_turn.ts";
+import { turns } from "../turns.ts";
 
 /** UTF-16 units of JSON that are written in one go. */
 const SLICE_UNITS = 64 * 1024;
 /** Items of a list that are written in one go: numbers, mostly. */
 const SLICE_ITEMS = 4096;
-/** Milliseconds until other work of the thread gets a turn. */
-const SLICE_MS = 5;
 
 /**
  * The answer that `Response.json` gives.
@@ -21,15 +19,12 @@ export async function jsonResponse(value: object): Promise<Response> {
   const encoder = new TextEncoder();
   const parts: Uint8Array[] = [];
   let text = "";
-  let until = performance.now() + SLICE_MS;
   for (const piece of jsonPieces(value)) {
     text += piece;
     if (text.length < SLICE_UNITS) continue;
     parts.push(encoder.encode(text));
     text = "";
-    if (performance.now() < until) continue;
-    await othersTurn();
-    until = performance.now() + SLICE_MS;
+    if (turns.isDue) await turns.take();
   }
   parts.push(encoder.encode(text));
   const headers = { "content-type": "application/json" };

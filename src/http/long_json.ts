@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Turns } from "./turns.ts";
+import { turns } from "../turns.ts";
 
 /** Numbers and texts of all lists of a value beyond which it is written in pieces. */
 const MANY = 4096;
@@ -146,7 +146,6 @@ export function jsonResponse(value: object, onSent: () => void = () => {}): Resp
   }
   const encoder = new TextEncoder();
   const pieces = jsonPieces(value);
-  const turns = new Turns();
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       await turns.take();

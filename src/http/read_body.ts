@@ -4,11 +4,11 @@
  *
  * @module
  */
+import { othersTurn } from "../turns.ts";
 import type { BodyShare } from "./body_memory.ts";
 import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
 import { JsonError, parseJsonPieces } from "./json_pieces.ts";
-import { othersTurn } from "./others_turn.ts";
 
 export interface BodyLimits {
   /** A larger body is refused as soon as it is known to be larger; the rest is not read. */

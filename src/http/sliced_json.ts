@@ -34,11 +34,11 @@ import {
 } from "./json_part.ts";
 
 /** Bytes that are looked at in one slice; what is parsed in it is not much more. */
-const SLICE_BYTES = 64 * 1024;
+export const SLICE_BYTES = 64 * 1024;
 /** Bytes of memory for the values of a slice. */
 const SLICE_MEMORY = 384 * 1024;
 /** Slices that an element takes beside long strings and white space, for a name and a number. */
-const ELEMENT_SLICES = 8;
+export const ELEMENT_SLICES = 8;
 /** White space that is kept as it is. */
 const SPACE_BYTES = 1024;
 /** Arrays and objects: each takes many times the memory of its text. */

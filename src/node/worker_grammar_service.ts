@@ -15,7 +15,7 @@ import {
 } from "../engine/grammar/remote_grammar_service.ts";
 
 /** Four times what sequences hold of grammars at most: compiling one takes some as well. */
-const MAX_HEAP_MB = 2048;
+export const MAX_HEAP_MB = 2048;
 /** Where the built worker lies, seen from the package's entries and from the files they share. */
 const PLACES = ["./grammar_worker.js", "../grammar_worker.js"];
 

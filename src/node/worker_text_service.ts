@@ -17,7 +17,7 @@ import type { CreateTextService } from "../engine/text/text_service.ts";
 const PLACES = ["./text_worker.js", "../text_worker.js"];
 
 /** MiB of heap that a thread may take: several times what the largest vocabularies do. */
-const HEAP_MIB = 2048;
+export const HEAP_MIB = 2048;
 
 /**
  * Reads texts in worker threads: prompts, chat templates, long lists of tokens. What takes too long

@@ -33,7 +33,7 @@ import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 
 /** Bytes of log-probabilities that all answers may hold together. */
-const LOGPROB_BYTES = 2 ** 28;
+export const LOGPROB_BYTES = 2 ** 28;
 
 export interface AppOptions extends AuthOptions, HostOptions {
   /**
@@ -90,8 +90,8 @@ export interface AppOptions extends AuthOptions, HostOptions {
 /**
  * The documented endpoints over `engine`. Serve it with `app.fetch`, test it with `app.request`.
  *
- * @throws {InvalidRequestError} when the forms of tool calls and of reasoning exclude each other, and
- * for a key that no request could show.
+ * @throws {InvalidRequestError} when the forms of tool calls and of reasoning exclude each other, for a
+ * key that no request could show, and for what is no origin or no name of a host.
  */
 export function createApp(engine: GenerationEngine, options: AppOptions = {}): Hono {
   const context = createContext(engine, options);

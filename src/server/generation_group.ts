@@ -6,7 +6,7 @@
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
 import { jsonResponse } from "../http/long_json.ts";
-import { Turns } from "../http/turns.ts";
+import { turns } from "../turns.ts";
 import type { ByteBudget } from "./byte_budget.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import type { ServerContext } from "./server_context.ts";
@@ -106,7 +106,6 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   /** Begins all generations: few together, many in slices. */
   async #begin(): Promise<void> {
-    const turns = new Turns();
     for (const index of this.#iterators.keys()) {
       if (this.#failure !== null) return;
       void this.#pull(index);
@@ -216,7 +215,6 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
 
   async #stopAll(): Promise<void> {
     this.#clientSignal.removeEventListener("abort", this.#onClientLeft);
-    const turns = new Turns();
     for (const abort of this.#aborts) {
       abort.abort();
       if (turns.isDue) await turns.take();

@@ -10,12 +10,12 @@ import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 type Program = ReturnType<typeof parse>;
 
 /** Numbers of one `range()`. */
-const MAX_RANGE = 100_000;
+export const MAX_RANGE = 100_000;
 /**
  * Statements of one rendering, some seconds of them: ten for each of 300,000 messages. Loops in loops
  * would go on for as long as they like.
  */
-const MAX_STATEMENTS = 3_000_000;
+export const MAX_STATEMENTS = 3_000_000;
 
 /** What a rendering that goes on for too long ends with, in whatever form it is tried. */
 export class TemplateLimit extends Error {}

@@ -93,8 +93,8 @@ function spreadCalls(messages: readonly ChatMessage[], form: CallForm): ChatMess
       spread.push(message);
       continue;
     }
-    const results: ChatMessage[] = [];
-    while (messages[i + 1]?.role === "tool") results.push(messages[++i]!);
+    const results = new CallResults();
+    while (messages[i + 1]?.role === "tool") results.add(messages[++i]!);
     const { content, reasoning_content: reasoning, tool_calls: calls = [], ...rest } = message;
     for (const [position, call] of calls.entries()) {
       const first = position === 0;
@@ -104,14 +104,37 @@ function spreadCalls(messages: readonly ChatMessage[], form: CallForm): ChatMess
         ...(first && reasoning !== undefined && { reasoning_content: reasoning }),
         tool_calls: [call],
       });
-      const named = results.findIndex(({ tool_call_id: id }) => id !== undefined && id === call.id);
-      const unnamed = results.findIndex(({ tool_call_id: id }) => id === undefined);
-      const at = named >= 0 ? named : unnamed;
-      if (at >= 0) spread.push(results.splice(at, 1)[0]!);
+      const result = results.take(call.id);
+      if (result !== undefined) spread.push(result);
     }
-    for (const result of results) spread.push(result);
+    for (const result of results.left) spread.push(result);
   }
   return spread;
+}
+
+/** The results behind a message of several calls, each of which is given out once. */
+class CallResults {
+  /** Of those that are left, in their order. */
+  readonly left = new Set<ChatMessage>();
+  /** By the id of their call, in their order. */
+  readonly #byId = new Map<string | undefined, Set<ChatMessage>>();
+
+  add(result: ChatMessage): void {
+    const id = result.tool_call_id;
+    const alike = this.#byId.get(id) ?? new Set();
+    this.#byId.set(id, alike.add(result));
+    this.left.add(result);
+  }
+
+  /** The first one that names the call, else the first one that names none. */
+  take(id: string | undefined): ChatMessage | undefined {
+    const [named] = this.#byId.get(id) ?? [];
+    const [result] = named === undefined ? (this.#byId.get(undefined) ?? []) : [named];
+    if (result === undefined) return undefined;
+    this.#byId.get(result.tool_call_id)!.delete(result);
+    this.left.delete(result);
+    return result;
+  }
 }
 
 function parseArguments(text: string): Readonly<Record<string, unknown>> {

@@ -14,8 +14,8 @@ import { type AddedToken, isRecord, MAX_TOKEN_ID } from "./tokenizer_config.ts";
 const FILE = "tokenizer.json";
 
 /** Ids that no token has, in any vocabulary and for each token of a large one. */
-const MAX_HOLES = 2 ** 18;
-const HOLES_PER_TOKEN = 4;
+export const MAX_HOLES = 2 ** 18;
+export const HOLES_PER_TOKEN = 4;
 
 /** How a vocabulary writes bytes as text. */
 export type PieceEncoding =

@@ -82,14 +82,15 @@ describe("PromptReader", () => {
     );
   });
 
-  test("keeps the beginning of a prompt that is too long, when it may", () => {
+  test("keeps the beginning of a prompt that is too long, when it may", async () => {
     const tokens = [9, 8, 7, 6, 5, 4, 3, 2, 1];
     expect(readPrompt({ tokens }, options(true)).tokens).toEqual([9, 8, 7, 6, 5, 4, 3]);
     const whole = text.tokenizer.encodePrompt(TEXT);
     expect(whole.length).toBeGreaterThan(8);
     expect(readPrompt({ prompt: TEXT }, options(true)).tokens).toEqual(whole.slice(0, 7));
     const rows = Array.from({ length: 9 }, (_, i) => [i, -i]);
-    expect(readPrompt({ inputEmbeds: rows }, options(true)).embeddings!.ids).toHaveLength(7);
+    const { prompt } = new PromptReader(options(true)).read({ inputEmbeds: rows });
+    expect((await prompt).embeddings!.ids).toHaveLength(7);
   });
 
   test("encodes no more of a prompt that may be cut than what can matter", () => {
@@ -158,6 +159,15 @@ describe("a text that requests share", () => {
     expect(texts.jobs[0]!.left).toBe(false);
   });
 
+  test("has rows of its own for each of them where it is embeddings", async () => {
+    const reader = new PromptReader(options(false));
+    const read = () => reader.read({ inputEmbeds: [[1, 2]], promptKey: "k" });
+    const [first, second] = [await read().prompt, await read().prompt];
+    expect(second.embeddings!.row(0)).toBe(first.embeddings!.row(0));
+    first.embeddings!.release();
+    expect(second.embeddings!.row(0)).toEqual(Float32Array.of(1, 2));
+  });
+
   test("is read again for those that come when all have left", () => {
     const texts = new CountedTexts();
     const reader = new PromptReader({ ...options(false), texts });
@@ -212,7 +222,7 @@ describe("completionLimit()", () => {
   const limit = (wanted: number, allowAutoTruncate: boolean) =>
     completionLimit(5, wanted, { contextLength: 8, fallback: 128, allowAutoTruncate });
 
-  test("refuses more than is left, or cuts it when it may", () => {
+  test("refuses more than is left, or cuts it when it may", async () => {
     expect(limit(3, false)).toBe(3);
     expect(() => limit(4, false)).toThrow("You requested a total of 9 tokens");
     expect(() => limit(4, false)).toThrow(ContextLengthError);

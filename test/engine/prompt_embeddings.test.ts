@@ -19,8 +19,8 @@ const rows = (count: number, first = 1) =>
 
 const vocabulary = new Vocabulary(new Map([[7, Uint8Array.of(97)]]), []);
 
-function embedded(count: number, maxNewTokens: number, first = 1) {
-  const embeddings = new PromptEmbeddings(rows(count, first), options);
+async function embedded(count: number, maxNewTokens: number, first = 1) {
+  const embeddings = await PromptEmbeddings.read(rows(count, first), options);
   const sampling = resolveSampling({}, { vocabularySize: 64, seed: 0 });
   return new Sequence({
     requestId: "embedded",
@@ -38,25 +38,25 @@ function embedded(count: number, maxNewTokens: number, first = 1) {
 }
 
 describe("PromptEmbeddings", () => {
-  test("tells rows by their content, whatever they come in", () => {
-    const { ids } = new PromptEmbeddings([...rows(3), ...rows(2)], options);
+  test("tells rows by their content, whatever they come in", async () => {
+    const { ids } = await PromptEmbeddings.read([...rows(3), ...rows(2)], options);
     expect(ids.slice(3)).toEqual(ids.slice(0, 2));
     expect(new Set(ids).size).toBe(3);
     for (const id of ids) expect(id).toBeGreaterThanOrEqual(2 ** 52);
     const floats = rows(3).map((row) => Float32Array.from(row));
-    expect(new PromptEmbeddings(floats, options).ids).toEqual(ids.slice(0, 3));
+    expect((await PromptEmbeddings.read(floats, options)).ids).toEqual(ids.slice(0, 3));
     // As f32 has them: what rounds to the same number is the same.
     const near = [[1 + 2 ** -40, 1.25, 1.5]];
-    expect(new PromptEmbeddings(near, options).ids).toEqual(ids.slice(0, 1));
-    expect(new PromptEmbeddings([[1 + 2 ** -23, 1.25, 1.5]], options).ids).not.toEqual(
+    expect((await PromptEmbeddings.read(near, options)).ids).toEqual(ids.slice(0, 1));
+    expect((await PromptEmbeddings.read([[1 + 2 ** -23, 1.25, 1.5]], options)).ids).not.toEqual(
       ids.slice(0, 1),
     );
   });
 
-  test("keeps rows until it is released, those in f32 without a copy", () => {
+  test("keeps rows until it is released, those in f32 without a copy", async () => {
     const float = Float32Array.of(7, 8, 9);
     const list = [1, 2, 3];
-    const embeddings = new PromptEmbeddings([float, list], options);
+    const embeddings = await PromptEmbeddings.read([float, list], options);
     list.fill(0);
     expect(embeddings.row(0)).toBe(float);
     expect(embeddings.row(1)).toEqual(Float32Array.of(1, 2, 3));
@@ -64,11 +64,23 @@ describe("PromptEmbeddings", () => {
     expect(embeddings.row(0)).toBeUndefined();
   });
 
-  test("tells rows that are parts of a larger array", () => {
+  test("reads many in slices, between which other work has its turns", async () => {
+    const given = Array.from({ length: 200_000 }, () => [1, 2, 3]);
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns += 1;
+    });
+    const { ids } = await PromptEmbeddings.read(given, options);
+    clearInterval(timer);
+    expect(ids).toHaveLength(given.length);
+    expect(turns).toBeGreaterThan(1);
+  });
+
+  test("tells rows that are parts of a larger array", async () => {
     const all = Float32Array.from(rows(3).flat());
     const parts = [0, 1, 2].map((r) => all.subarray(r * WIDTH, (r + 1) * WIDTH));
-    const { ids } = new PromptEmbeddings(rows(3), options);
-    expect(new PromptEmbeddings(parts, options).ids).toEqual(ids);
+    const { ids } = await PromptEmbeddings.read(rows(3), options);
+    expect((await PromptEmbeddings.read(parts, options)).ids).toEqual(ids);
   });
 
   test.each([
@@ -85,17 +97,17 @@ describe("PromptEmbeddings", () => {
     [[[1, 2, Number.NEGATIVE_INFINITY]], "inputEmbeds[0][2] must be a number that f32 holds"],
     [[[1e39, 2, 3]], "inputEmbeds[0][0] must be a number that f32 holds, got 1e+39"],
     [[["1", 2, 3] as never], "inputEmbeds[0][0] must be a number that f32 holds, got 1"],
-  ])("refuses %j", (given, message) => {
-    expect(() => new PromptEmbeddings(given, options)).toThrow(message);
+  ])("refuses %j", async (given, message) => {
+    await expect(PromptEmbeddings.read(given, options)).rejects.toThrow(message);
   });
 });
 
 describe("Scheduler", () => {
-  test("starts the rows of such a prompt from embeddings, and generated ones from tokens", () => {
+  test("starts the rows of such a prompt from embeddings, and generated ones from tokens", async () => {
     const { scheduler: one } = scheduler(40, 1, { maxPrefillRows: 6, mixedChunks: true });
-    const first = embedded(5, 3);
+    const first = await embedded(5, 3);
     const plain = sequence(2, 3);
-    const second = embedded(3, 3, 20);
+    const second = await embedded(3, 3, 20);
     for (const each of [first, plain.sequence, second]) one.add(each);
 
     const step = one.schedule()!;
@@ -116,9 +128,9 @@ describe("Scheduler", () => {
     expect(next.batch.external!.map((row) => [...row])).toEqual(rows(3, 20));
   });
 
-  test("cuts such a prompt into chunks, and computes it again after a retraction", () => {
+  test("cuts such a prompt into chunks, and computes it again after a retraction", async () => {
     const { scheduler: one } = scheduler(12, 1, { maxPrefillRows: 4, conservativeness: 0 });
-    const [long, short] = [embedded(6, 6), embedded(3, 6, 50)];
+    const [long, short] = [await embedded(6, 6), await embedded(3, 6, 50)];
     one.add(long);
     one.add(short);
     /** Embeddings of every step, by the first number of each row. */
@@ -147,9 +159,9 @@ describe("Scheduler", () => {
     expect(short.completionLength).toBe(6);
   });
 
-  test("gives the embeddings of a sequence back when it ends or leaves", () => {
+  test("gives the embeddings of a sequence back when it ends or leaves", async () => {
     const { scheduler: one } = scheduler(40, 1);
-    const [ends, leaves] = [embedded(2, 1), embedded(2, 9, 30)];
+    const [ends, leaves] = [await embedded(2, 1), await embedded(2, 9, 30)];
     one.add(ends);
     one.add(leaves);
     const step = one.schedule()!;
@@ -165,17 +177,17 @@ describe("Scheduler", () => {
   });
 });
 
-test("ids of embeddings are counted nowhere: they have no logit", () => {
+test("ids of embeddings are counted nowhere: they have no logit", async () => {
   const row = new Uint32Array(8).fill(99);
-  const { ids } = new PromptEmbeddings(rows(2), options);
+  const { ids } = await PromptEmbeddings.read(rows(2), options);
   writeCounts(row, { tokens: [...ids, 3, 3], promptLength: 2 });
   expect([...row]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
   writeCounts(row, { tokens: [1, 3], promptLength: 2 });
   expect([...row]).toEqual([0, IN_PROMPT, 0, IN_PROMPT, 0, 0, 0, 0]);
 });
 
-test("log-probabilities of embeddings are nulls, for which no row is computed", () => {
-  const { ids: prompt } = new PromptEmbeddings(rows(3), options);
+test("log-probabilities of embeddings are nulls, for which no row is computed", async () => {
+  const { ids: prompt } = await PromptEmbeddings.read(rows(3), options);
   const sizes = { vocabularySize: 64, maxNewTokens: 4 };
   const shared = { ...sizes, prompt, isTokens: false, temperature: 1, text: String };
   const entry = { token: null, logprob: null, top: null, given: null };

@@ -13,6 +13,7 @@ import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
 import type { Answer } from "./support/server.ts";
+import { leavesAnswersUnread } from "./support/unread_answer.ts";
 import {
   adapterName,
   type ServingWisp,
@@ -61,11 +62,11 @@ beforeAll(async () => {
     ["--served-model-name", "tiny", "--stream-interval", "3", "--enable-cache-report"],
     ["--preferred-sampling-params", '{"temperature": 0, "max_new_tokens": 5}'],
     ["--watchdog-timeout", "60", "--health-check-timeout", "5", "--drain-timeout", "2"],
-    ["--dist-timeout", "3600"],
     ["--log-level", "info", "--log-requests", "--log-requests-level", "2"],
     ["--decode-log-interval", "1", "--enable-metrics", "--collect-tokens-histogram"],
     ["--profile-dir", folders.profiles, "--api-key", "KEY", "--admin-api-key", "ADMIN"],
     ["--allowed-origins", "https://example.org", "--max-request-size", "4K"],
+    ["--dist-timeout", "3600", "--send-timeout", "1"],
     ["--trust-remote-code", "--context-length", "512", "--allow-auto-truncate"],
     ["--numeric-class", "fma128", "--enable-deterministic-inference"],
     ["--attention-backend", "portable", "--grammar-backend", "auto", "--json-whitespace", "0"],
@@ -182,6 +183,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
       expect((await exchange(port, [Buffer.from(text)])).status).toBe(status);
     }
   },
+  sendTimeout: () => leavesAnswersUnread(first, KEY),
   requestMemory: async () => {
     const body = { text: "a".repeat(2 ** 23) };
     expect((await second.post("/generate", body)).status).toBe(413);

@@ -42,7 +42,7 @@ interface Waiting {
 }
 
 /** Bytes of the constraints that wait to be compiled. */
-const MAX_WAITING_BYTES = 64 * 2 ** 20;
+export const MAX_WAITING_BYTES = 64 * 2 ** 20;
 
 export class RemoteGrammarService implements GrammarService {
   readonly #model: FlatGrammarModel;

@@ -16,8 +16,8 @@ import { parseRegex } from "../../grammar/regex/parse_regex.ts";
 
 const PATTERN = "re:";
 /** Patterns that are heeded, and UTF-16 units of each. */
-const MAX_PATTERNS = 256;
-const MAX_PATTERN_LENGTH = 1024;
+export const MAX_PATTERNS = 256;
+export const MAX_PATTERN_LENGTH = 1024;
 /** Microseconds to make each pattern an automaton in. */
 const EFFORT = 5000;
 

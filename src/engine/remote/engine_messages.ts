@@ -8,13 +8,13 @@
  */
 import type {
   EngineStatus,
-  GenerationChunk,
   GenerationEngine,
   GenerationRequest,
   ModelDescription,
 } from "../../generation.ts";
 import type { ProfileOptions } from "../../profile.ts";
 import type { ErrorData } from "./error_data.ts";
+import type { PackedChunk } from "./packed_chunk.ts";
 
 /** Methods that an engine may not have. */
 export type OptionalMethod = {
@@ -61,7 +61,7 @@ export type EngineAnswer =
       /** Those that this engine has. */
       readonly methods: readonly OptionalMethod[];
     }
-  | { readonly type: "chunk"; readonly id: number; readonly chunk: GenerationChunk }
+  | { readonly type: "chunk"; readonly id: number; readonly chunk: PackedChunk }
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
   /** Of any call with an id. */
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorData }

@@ -29,6 +29,7 @@ import {
 } from "./engine_messages.ts";
 import { errorOf } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
+import { unpackChunk } from "./packed_chunk.ts";
 import { plainRequest, plainValue, transferOf } from "./plain_request.ts";
 import type { Port } from "./port.ts";
 import { SilenceWatch } from "./silence.ts";
@@ -285,7 +286,7 @@ export class RemoteEngine implements GenerationEngine {
     const stream = this.#streams.get(id);
     // The other side knows of an end that it sent.
     if (chunk.finish !== null) this.#streams.delete(id);
-    stream?.push(chunk);
+    stream?.push(unpackChunk(chunk));
   }
 
   #takeFailure(id: number, error: Error): void {

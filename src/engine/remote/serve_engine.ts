@@ -17,6 +17,7 @@ import {
 } from "./engine_messages.ts";
 import { errorData } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
+import { packChunk } from "./packed_chunk.ts";
 import type { Port } from "./port.ts";
 import { SilenceWatch } from "./silence.ts";
 
@@ -146,7 +147,7 @@ class EngineServer {
     const pump = async () => {
       let isOver = false;
       for await (const chunk of this.#engine.generate({ ...request, signal })) {
-        this.#answers.add({ type: "chunk", id, chunk });
+        this.#answers.add({ type: "chunk", id, chunk: packChunk(chunk) });
         running.ahead += 1;
         isOver = chunk.finish !== null;
         while (!isOver && this.#mustWait(running)) await running.taken.wait();

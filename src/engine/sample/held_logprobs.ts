@@ -13,6 +13,17 @@ export interface HeldOptions {
   readonly text: ((token: number) => string) | undefined;
 }
 
+/** The same as plain data, for another thread. */
+export interface PackedLogprobs {
+  /** The position's own token first, then the likeliest, then those asked for. */
+  readonly held: Uint32Array;
+  /** In the same order. */
+  readonly values: Float32Array;
+  readonly givenCount: number;
+  /** In the same order, where texts are wanted. */
+  readonly texts: readonly string[] | undefined;
+}
+
 const NOTHING = new Uint32Array(0);
 
 /** `top` and `given` are lists made anew at each look. */
@@ -53,6 +64,30 @@ export class HeldLogprobs implements TokenLogprobs {
     this.#words.set(tokens.subarray(1));
     this.#values.set(logprobs.subarray(1));
     Object.defineProperties(this, HeldLogprobs.#LISTS);
+  }
+
+  /** Plain data that is the same once it is unpacked. */
+  pack(): PackedLogprobs {
+    const count = this.#count;
+    const held = new Uint32Array(1 + count);
+    held[0] = this.token;
+    held.set(this.#words.subarray(0, count), 1);
+    const values = new Float32Array(1 + count);
+    values[0] = this.logprob;
+    values.set(this.#values, 1);
+    const { givenCount, text } = this.#options;
+    return { held, values, givenCount, texts: text && Array.from(held, text) };
+  }
+
+  static unpack({ held, values, givenCount, texts }: PackedLogprobs): HeldLogprobs {
+    if (texts === undefined) return new HeldLogprobs(held, values, { givenCount, text: undefined });
+    let byToken: ReadonlyMap<number, string> | undefined;
+    const text = (token: number): string => {
+      if (token === held[0]) return texts[0]!;
+      byToken ??= new Map(texts.map((one, i) => [held[i]!, one]));
+      return byToken.get(token)!;
+    };
+    return new HeldLogprobs(held, values, { givenCount, text });
   }
 
   get #count(): number {

@@ -7,12 +7,14 @@
  */
 
 import type { TextOptions } from "../load/text_model.ts";
+import { abortError } from "../schedule/chunk_stream.ts";
+import { packed } from "./packed_job.ts";
 import type { TextJob, TextResult } from "./text_jobs.ts";
 import { type LaneLimits, type Loaded, type StartTextThread, TextLane } from "./text_lane.ts";
-import type { TextAnswer, TextFiles, TextQuestion } from "./text_messages.ts";
+import type { RunQuestion, TextAnswer, TextFiles, TextQuestion } from "./text_messages.ts";
 import type { WaitingJob } from "./text_queue.ts";
 import type { RunOptions, TextService, TextWork } from "./text_service.ts";
-import { textSize } from "./text_size.ts";
+import { hasManyValues, textSize } from "./text_size.ts";
 
 export interface TextLimits {
   /** Characters of a job from which on it is a long one. */
@@ -78,18 +80,34 @@ export class RemoteTextService implements TextService {
   ): TextWork<TextResult<Job>> {
     const size = textSize(job);
     const lane = size < this.#longText ? this.#short : this.#long;
-    let waiting: WaitingJob | undefined;
-    const result = new Promise<TextAnswer>((resolve, reject) => {
-      waiting = { question: { type: "run", job }, size, isUrgent, resolve, reject };
-      lane.add(waiting);
-    }).then((answer) => resultOf(answer) as TextResult<Job>);
-    return { result, leave: () => lane.leave(waiting!) };
+    const kind = kindOf(job);
+    let hasLeft = false;
+    let leave = () => {
+      hasLeft = true;
+    };
+    const ask = (question: RunQuestion) =>
+      new Promise<TextAnswer>((resolve, reject) => {
+        if (hasLeft) throw abortError();
+        const waiting = { question, kind, size, isUrgent, resolve, reject };
+        leave = () => lane.leave(waiting);
+        lane.add(waiting);
+      });
+    const asking = hasManyValues(job)
+      ? packed(job, () => !hasLeft).then((json) => ask({ type: "run packed", json }))
+      : ask({ type: "run", job });
+    const result = asking.then((answer) => resultOf(answer) as TextResult<Job>);
+    return { result, leave: () => leave() };
   }
 
   close(): void {
     this.#short.close();
     this.#long.close();
   }
+}
+
+function kindOf(job: TextJob): WaitingJob["kind"] {
+  if (job.type === "decode") return "decode";
+  return job.type === "prompt" && job.request.messages !== undefined ? "messages" : "text";
 }
 
 function resultOf(answer: TextAnswer): string | readonly number[] | undefined {

@@ -7,6 +7,7 @@ import { memorySource } from "../../checkpoint/memory_source.ts";
 import { loadText } from "../load/text_model.ts";
 import { errorData } from "../remote/error_data.ts";
 import { localTextService } from "./local_text_service.ts";
+import { unpacked } from "./packed_job.ts";
 import type { TextJob } from "./text_jobs.ts";
 import type { TextAnswer, TextQuestion } from "./text_messages.ts";
 import type { TextService } from "./text_service.ts";
@@ -21,6 +22,7 @@ export function serveText(
   let service: TextService | undefined;
   const answerTo = async (question: TextQuestion): Promise<TextAnswer> => {
     if (question.type === "run") return runJob(service!, question.job);
+    if (question.type === "run packed") return runJob(service!, unpacked(question.json));
     service = await open(question);
     return { type: "loaded", templateVariables: [...service.templateVariables] };
   };

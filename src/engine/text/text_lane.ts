@@ -197,7 +197,7 @@ export class TextLane {
       asked.reject(new WorkerError(`Cannot load ${what}: ${problem}`));
       return;
     }
-    asked?.reject(new Problem(`Cannot ${verb(asked)}: ${problem}`));
+    asked?.reject(new Problem(`Cannot ${VERBS[asked.kind]}: ${problem}`));
     // At once, so that the next job need not wait for it.
     this.#relaunch();
   }
@@ -228,11 +228,11 @@ export class TextLane {
   }
 }
 
-function verb({ question: { job } }: WaitingJob): string {
-  if (job.type === "decode") return "turn the tokens into text";
-  const isChat = job.type === "prompt" && job.request.messages !== undefined;
-  return isChat ? "render and tokenize the messages" : "tokenize the text";
-}
+const VERBS: Readonly<Record<WaitingJob["kind"], string>> = {
+  decode: "turn the tokens into text",
+  messages: "render and tokenize the messages",
+  text: "tokenize the text",
+};
 
 function cannotSend(cause: unknown): EngineError {
   const message = `Cannot send the prompt to its thread: ${(cause as Error).message}`;

@@ -13,7 +13,12 @@ export type TextFiles = Readonly<Record<string, Uint8Array<SharedArrayBuffer>>>;
 /** A thread is asked to load once, then to do one job after another. Each question has one answer. */
 export type TextQuestion =
   | { readonly type: "load"; readonly files: TextFiles; readonly options: TextOptions }
-  | { readonly type: "run"; readonly job: TextJob };
+  | RunQuestion;
+
+/** A job as it is, or one of many values as the pieces of its JSON. */
+export type RunQuestion =
+  | { readonly type: "run"; readonly job: TextJob }
+  | { readonly type: "run packed"; readonly json: readonly string[] };
 
 export type TextAnswer =
   | { readonly type: "loaded"; readonly templateVariables: readonly string[] }

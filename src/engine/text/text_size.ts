@@ -24,6 +24,24 @@ export function textSize(job: TextJob): number {
   }
 }
 
+/** Values of a job beyond which copying it to another thread in one go takes milliseconds. */
+const MANY_VALUES = 4096;
+
+/** Whether a job has so many values that it is to be packed. */
+export function hasManyValues(job: TextJob): boolean {
+  let values = 0;
+  const rest: unknown[] = [job];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value !== "object" || value === null) continue;
+    const inside = Array.isArray(value) ? value : Object.values(value);
+    values += inside.length;
+    if (values > MANY_VALUES) return true;
+    for (const one of inside) rest.push(one);
+  }
+  return false;
+}
+
 /** Walks plain data, however deep it nests, until it is known to be large. */
 function valueSize(root: unknown): number {
   let size = 0;
@@ -33,11 +51,10 @@ function valueSize(root: unknown): number {
     size += VALUE;
     if (typeof value === "string") size += value.length;
     else if (typeof value === "object" && value !== null) {
-      for (const key in value) {
-        size += key.length;
-        rest.push(value[key as keyof typeof value]);
-        if (VALUE * rest.length > MAX_SIZE) return MAX_SIZE;
-      }
+      const inside = Array.isArray(value) ? value : Object.values(value);
+      if (VALUE * (rest.length + inside.length) > MAX_SIZE) return MAX_SIZE;
+      for (const one of inside) rest.push(one);
+      if (inside !== value) for (const key of Object.keys(value)) size += key.length;
     }
   }
   return size;

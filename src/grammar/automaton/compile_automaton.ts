@@ -37,7 +37,7 @@ export interface CompileLimits {
   readonly maxNodes?: number | undefined;
 }
 
-const MAX_NODES = 250_000;
+export const MAX_NODES = 250_000;
 const NODE_EFFORT = 1.6;
 const EDGE_EFFORT = 0.4;
 /** An expression object that stands in many places may be built often without a node of its own. */

@@ -57,7 +57,7 @@ export interface JsonSchemaOptions extends WhitespaceOptions {
 }
 
 /** Conjunctions of schemas, each of which is a rule. */
-const MAX_RULES = 50_000;
+export const MAX_RULES = 50_000;
 
 /**
  * The texts of values that fit a schema.

@@ -7,8 +7,8 @@
 import { GrammarError } from "../grammar_error.ts";
 
 /** Values of all kinds inside a schema. */
-const MAX_VALUES = 200_000;
-const MAX_DEPTH = 200;
+export const MAX_VALUES = 200_000;
+export const MAX_DEPTH = 200;
 
 /** @throws {GrammarError} when a schema has more than so many values. */
 export function checkCount(values: number): void {

@@ -7,13 +7,13 @@
 import type { ConfigReader, NumberOptions } from "../../checkpoint/config.ts";
 
 /** Layers of a model; the deepest published ones have under 200. */
-const MAX_LAYERS = 1024;
+export const MAX_LAYERS = 1024;
 
 /** Routed experts of all layers together; the largest published models have under 25,000. */
-const MAX_ROUTED_EXPERTS = 65_536;
+export const MAX_ROUTED_EXPERTS = 65_536;
 
 /** Of a width, a number of heads, a vocabulary: products of three of them are exact enough. */
-const MAX_SIZE = 2 ** 24;
+export const MAX_SIZE = 2 ** 24;
 
 /** Positions, stretched ones included. */
 export const MAX_POSITIONS = 2 ** 30;

@@ -7,6 +7,7 @@
  */
 import { EngineError } from "../../errors.ts";
 import type { GenerationChunk, GenerationRequest } from "../../generation.ts";
+import { jsonPieces } from "../../http/json_response.ts";
 import type { EngineObserver, Outcome, RequestObserver } from "../../server/observe/observe.ts";
 import { RequestCourse } from "../../server/observe/request_course.ts";
 import type { Logger, LogLevel } from "./logger.ts";
@@ -84,8 +85,8 @@ class LoggedRequest implements RequestObserver {
     const { sampling = {}, prompt, messages, tokens, inputEmbeds } = this.#request;
     if (detail === 1) return { sampling };
     const embeddings = inputEmbeds && `${inputEmbeds.length} embeddings`;
-    const asked = prompt ?? embeddings ?? JSON.stringify(messages ?? tokens ?? null);
     const most = this.#mostText;
+    const asked = prompt ?? embeddings ?? beginningOf(messages ?? tokens ?? null, most);
     return { sampling, prompt: asked.slice(0, most), completion: this.#completion.slice(0, most) };
   }
 
@@ -94,6 +95,16 @@ class LoggedRequest implements RequestObserver {
     if (detail < 2) return 0;
     return detail === 2 ? BEGINNING : Number.POSITIVE_INFINITY;
   }
+}
+
+/** The JSON of plain data, at least to so many characters: no more of it is written than that takes. */
+function beginningOf(value: unknown, most: number): string {
+  let text = "";
+  for (const piece of jsonPieces(value)) {
+    text += piece;
+    if (text.length >= most) break;
+  }
+  return text;
 }
 
 const HEADS: Readonly<Record<Outcome["type"], string>> = {

@@ -7,7 +7,9 @@ import { InvalidRequestError } from "../../errors.ts";
 import { EVERY_ORIGIN } from "../../http/every_origin.ts";
 import type { AppOptions } from "../../server/app.ts";
 import { checkKeys } from "../../server/guard/auth.ts";
-import { EVERY_HOST, isHostName, isLoopback } from "../../server/guard/hosts.ts";
+import { isAllowedHost, isLoopback } from "../../server/guard/hosts.ts";
+import { isOrigin } from "../../server/guard/origins.ts";
+import { SOCKET_LIMITS } from "../serve/socket_limits.ts";
 import { OptionError, type OptionTable, type OptionValues } from "./option_parser.ts";
 
 const ACCESS = "Access";
@@ -63,6 +65,15 @@ export const ACCESS_OPTIONS = {
     help: "memory that the bodies of all requests may take together while they are read, parsed and answered; a request that finds no room is refused with 503, one that never would with 413",
     group: ACCESS,
   },
+  sendTimeout: {
+    flags: ["--send-timeout"],
+    kind: "number",
+    value: "SECONDS",
+    min: 1,
+    default: SOCKET_LIMITS.sendTime / 1000,
+    help: "how long a client may take nothing of an answer that is there; then the server closes its connection, and its request ends",
+    group: ACCESS,
+  },
 } as const satisfies OptionTable;
 
 export type AccessOptions = OptionValues<typeof ACCESS_OPTIONS>;
@@ -79,7 +90,7 @@ export function requireUsableAccess(options: AccessOptions): void {
   }
   requireEach(options, "allowedOrigins", isOrigin, "it is no origin, such as https://example.org");
   const problem = "it is no name of a host, such as example.org, without scheme and port";
-  requireEach(options, "allowedHosts", (name) => name === EVERY_HOST || isHostName(name), problem);
+  requireEach(options, "allowedHosts", isAllowedHost, problem);
 }
 
 function requireEach(
@@ -91,15 +102,6 @@ function requireEach(
   const wrong = options[key]?.find((text) => !isRight(text));
   if (wrong === undefined) return;
   throw new OptionError(`Cannot use option ${ACCESS_OPTIONS[key].flags[0]} ${wrong}: ${problem}`);
-}
-
-/** What pages of a browser's extension are of. */
-const EXTENSION = /^[a-z][a-z-]*-extension:\/\/[\w-]+$/;
-
-/** What browsers send: scheme, host and port, the latter where it is not the scheme's own. */
-function isOrigin(text: string): boolean {
-  if (text === EVERY_ORIGIN || text === "null" || EXTENSION.test(text)) return true;
-  return URL.canParse(text) && new URL(text).origin === text;
 }
 
 /** The part of the app's options that these are. */

@@ -9,6 +9,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { errorBody, errorResponse, HttpError } from "../../http/error_response.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "../../http/request_id.ts";
+import { SOCKET_LIMITS, type SocketLimits } from "./socket_limits.ts";
 
 /** Anything with a `fetch`, such as a Hono app. */
 export interface App {
@@ -22,34 +23,6 @@ export interface ServeOptions {
   /** Default: those of `SOCKET_LIMITS`. */
   readonly limits?: Partial<SocketLimits> | undefined;
 }
-
-/** What clients may take of a server's sockets before an app sees a request of theirs. */
-export interface SocketLimits {
-  /** Connections at once; more are closed as they come. */
-  readonly connections: number;
-  /** Requests of one connection that wait for answers; one more closes the connection. */
-  readonly pipelined: number;
-  /** Bytes of the headers of a request, its first line included; beyond: 431. */
-  readonly headerBytes: number;
-  /** Milliseconds within which the headers of a request must have come; beyond: 408. */
-  readonly headersTime: number;
-  /** Milliseconds within which all of a request must have come; beyond, the connection is closed. */
-  readonly requestTime: number;
-  /** Milliseconds that a connection may be silent between two requests. */
-  readonly idleTime: number;
-  /** Milliseconds between two looks at these times. */
-  readonly lookTime: number;
-}
-
-export const SOCKET_LIMITS: SocketLimits = {
-  connections: 4096,
-  pipelined: 16,
-  headerBytes: 16 * 1024,
-  headersTime: 20_000,
-  requestTime: 120_000,
-  idleTime: 5000,
-  lookTime: 5000,
-};
 
 /** Milliseconds; Node's timers take no more. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -96,7 +69,7 @@ export async function serve(app: App, options: ServeOptions): Promise<RunningSer
   // By their size there is a limit on headers already; Node would leave out those behind a count.
   server.maxHeadersCount = 0;
   server.maxConnections = limits.connections;
-  const connections = new Connections(server, limits.pipelined);
+  const connections = new Connections(server, limits);
   server.on("request", (incoming, outgoing) => {
     if (connections.admits(incoming.socket, outgoing)) void answer(incoming, outgoing);
   });
@@ -180,6 +153,14 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
+/** A connection on which something waits for its client. */
+interface Unsent {
+  /** Bytes that the system has taken of what was written. */
+  readonly taken: number;
+  /** The first look that found no more, in milliseconds. */
+  readonly since: number;
+}
+
 /**
  * The server's connections and what runs on them.
  *
@@ -188,14 +169,17 @@ function listen(server: Server, host: string, port: number): Promise<void> {
  */
 class Connections {
   readonly #server: Server;
-  readonly #pipelined: number;
+  readonly #limits: SocketLimits;
   /** Requests that run, by connection. */
   readonly #running = new Map<Socket, Set<ServerResponse>>();
+  readonly #unsent = new WeakMap<Socket, Unsent>();
   #closing = false;
 
-  constructor(server: Server, pipelined: number) {
+  constructor(server: Server, limits: SocketLimits) {
     this.#server = server;
-    this.#pipelined = pipelined;
+    this.#limits = limits;
+    const looks = setInterval(() => this.#leaveStalled(), limits.lookTime).unref();
+    server.once("close", () => clearInterval(looks));
     server.on("connection", (socket: Socket) => {
       this.#running.set(socket, new Set());
       socket.once("close", () => this.#running.delete(socket));
@@ -216,7 +200,7 @@ class Connections {
    */
   admits(socket: Socket, response: ServerResponse): boolean {
     const responses = this.#running.get(socket);
-    if (responses === undefined || responses.size >= this.#pipelined) {
+    if (responses === undefined || responses.size >= this.#limits.pipelined) {
       socket.destroy();
       return false;
     }
@@ -226,6 +210,18 @@ class Connections {
       if (this.#closing && responses.size === 0) socket.destroySoon();
     });
     return true;
+  }
+
+  /** Closes the connections of clients that take nothing of what is there for them. */
+  #leaveStalled(): void {
+    const now = performance.now();
+    for (const socket of this.#running.keys()) {
+      const taken = socket.bytesWritten - socket.writableLength;
+      const before = this.#unsent.get(socket);
+      if (socket.writableLength === 0) this.#unsent.delete(socket);
+      else if (before?.taken !== taken) this.#unsent.set(socket, { taken, since: now });
+      else if (now - before.since >= this.#limits.sendTime) socket.destroy();
+    }
   }
 
   settle(timeout: number): Promise<boolean> {

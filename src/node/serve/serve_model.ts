@@ -35,6 +35,7 @@ import { requireConsistent } from "../options/server_options.ts";
 import { packageVersion } from "../package_root.ts";
 import { requireFreeAddress, serve } from "./http.ts";
 import { drainOnSignal } from "./shutdown.ts";
+import { socketLimits } from "./socket_limits.ts";
 import { lineReport } from "./start_report.ts";
 import { StartTimes } from "./start_times.ts";
 
@@ -65,7 +66,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
   const surroundings = { options, log, startTimes, profiles, lifecycle: () => lifecycle };
   const app = await appOver(engine, surroundings);
-  const server = await serve(app, options);
+  const server = await serve(app, { ...options, limits: socketLimits(options) });
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
     drainTimeout: options.drainTimeout,

@@ -26,7 +26,7 @@ import {
 /** Completion tokens of a request that does not say. */
 const DEFAULT_MAX_TOKENS = 16;
 /** Largest `logprobs`. */
-const MAX_TOP = 20;
+export const MAX_TOP = 20;
 
 export interface CompletionBody extends IdentifiedRequests, StreamOptions {
   readonly prompts: readonly Prompt[];

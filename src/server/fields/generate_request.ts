@@ -27,14 +27,14 @@ export interface GenerateBody {
 }
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readGenerateBody(
+export async function readGenerateBody(
   body: unknown,
   { engine, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
-): GenerateBody {
+): Promise<GenerateBody> {
   const { model } = engine;
   const fields = new Fields(body, { onIdle });
   fields.takeIdle(IDLE_GENERATE_FIELDS);
-  const { prompts, batch } = readPrompts(fields, engine);
+  const { prompts, batch } = await readPrompts(fields, engine);
   const { sampling, samples } = readSampling(fields, { count: prompts.length, batch, model });
   refuseLists(fields, samples);
   requirePlaces(engine, prompts.length * samples, "sampling_params.n");

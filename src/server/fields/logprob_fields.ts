@@ -9,7 +9,7 @@ import { type Fields, outOfRange, present, requireIds, wrongType } from "../../h
 import { type LogprobOptions, MAX_LOGPROB_TOKENS, MAX_TOP_LOGPROBS } from "../../logprobs.ts";
 
 /** Largest `top_logprobs` of chat requests. */
-const MAX_CHAT_TOP = 20;
+export const MAX_CHAT_TOP = 20;
 
 export interface LogprobFieldsOptions {
   /** Prompts of the request. */

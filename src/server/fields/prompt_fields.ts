@@ -13,6 +13,7 @@ import {
   requireString,
   wrongType,
 } from "../../http/fields.ts";
+import { turns } from "../../turns.ts";
 import { requirePlaces } from "../queue_room.ts";
 
 /** What is asked of an engine before its prompts are read. */
@@ -33,7 +34,7 @@ const FORMS = ["text", "input_ids", "input_embeds"] as const;
  *
  * @throws {CapacityError} when the engine has no room for so many.
  */
-export function readPrompts(fields: Fields, engine: PromptTaker): Prompts {
+export async function readPrompts(fields: Fields, engine: PromptTaker): Promise<Prompts> {
   const [form, other] = FORMS.filter((name) => fields.value(name) !== undefined);
   if (form === undefined) {
     throw new InvalidRequestError(
@@ -54,16 +55,28 @@ export function readPrompts(fields: Fields, engine: PromptTaker): Prompts {
     case "input_ids":
       return readIds(value, form, engine);
     case "input_embeds":
-      return readEach(requireItems(value, form), form, {
-        engine,
-        isBatch: ([first]) => Array.isArray(first) && Array.isArray(first[0]),
-        read: (rows, path) => ({
-          inputEmbeds: requireItems(rows, path).map((row, i) =>
-            readRow(row, `${path}[${i}]`, engine.model.hiddenSize),
-          ),
-        }),
-      });
+      return readEmbeddings(value, form, engine);
   }
+}
+
+/** In slices: a body holds millions of numbers. */
+async function readEmbeddings(value: unknown, path: string, engine: PromptTaker): Promise<Prompts> {
+  const read = async (given: unknown, at: string): Promise<Prompt> => {
+    const inputEmbeds: Float32Array[] = [];
+    for (const [i, row] of requireItems(given, at).entries()) {
+      inputEmbeds.push(readRow(row, `${at}[${i}]`, engine.model.hiddenSize));
+      if (turns.isDue) await turns.take();
+    }
+    return { inputEmbeds };
+  };
+  const items = requireItems(value, path);
+  const [first] = items;
+  const batch = Array.isArray(first) && Array.isArray(first[0]);
+  if (!batch) return { prompts: [await read(items, path)], batch };
+  requirePlaces(engine, items.length, path);
+  const prompts: Prompt[] = [];
+  for (const [i, item] of items.entries()) prompts.push(await read(item, `${path}[${i}]`));
+  return { prompts, batch };
 }
 
 /**

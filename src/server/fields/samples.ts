@@ -11,7 +11,7 @@ import { type GenerationRequest, newRequestId } from "../../generation.ts";
 import type { Fields } from "../../http/fields.ts";
 
 /** Answers to one prompt at most, as many as OpenAI's endpoint gives. */
-const MAX_SAMPLES = 128;
+export const MAX_SAMPLES = 128;
 /** Takes a seed to that of the next sample; odd, so that none comes twice. The golden ratio times 2^32. */
 const SEED_STEP = 0x9e3779b9;
 
@@ -32,8 +32,8 @@ export function withSamples(
 ): readonly GenerationRequest[] {
   if (count === 1) return requests;
   return requests.flatMap(({ requestId: _, ...request }) => {
-    const hasText = request.prompt !== undefined || request.messages !== undefined;
-    const shared = { ...request, ...(hasText && { promptKey: newRequestId() }) };
+    const isRead = request.tokens === undefined;
+    const shared = { ...request, ...(isRead && { promptKey: newRequestId() }) };
     return Array.from({ length: count }, (_, sample) => withSeedOf(sample, shared));
   });
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import type { MiddlewareHandler } from "hono";
+import { InvalidRequestError } from "../../errors.ts";
 import { errorResponse, HttpError } from "../../http/error_response.ts";
 import { mayBeOfPage } from "./browser.ts";
 
@@ -24,13 +25,29 @@ export interface HostOptions {
 }
 
 /** Stands for every name, in a list of them. */
-export const EVERY_HOST = "*";
+const EVERY_HOST = "*";
 
 /** Characters of a name that a refusal repeats. */
 const SHOWN_NAME = 100;
 
+/** Whether it may stand in a list of allowed names. */
+export function isAllowedHost(text: string): boolean {
+  return text === EVERY_HOST || isHostName(text);
+}
+
+/** @throws {InvalidRequestError} for what is no name of a host. */
+function checkHosts(hosts: readonly string[]): void {
+  const field = "allowedHosts";
+  const wrong = hosts.find((host) => !isAllowedHost(host));
+  if (wrong === undefined) return;
+  const rule = 'names of hosts such as "example.org", without scheme and port, or "*"';
+  throw new InvalidRequestError(`${field} must be ${rule}, got ${JSON.stringify(wrong)}`, field);
+}
+
+/** @throws {InvalidRequestError} for what is no name of a host in the list of allowed ones. */
 export function requireKnownHost(options: HostOptions): readonly MiddlewareHandler[] {
   const { allowedHosts = [], listensOn, apiKey } = options;
+  checkHosts(allowedHosts);
   if (apiKey !== undefined || allowedHosts.includes(EVERY_HOST)) return [];
   const names = [...allowedHosts, ...(listensOn === undefined ? [] : [listensOn])];
   const known = new Set(names.map((name) => nameOf(name) ?? name));
@@ -61,7 +78,7 @@ export function isLoopback(address: string): boolean {
 }
 
 /** Whether it is a name alone, as a request can have it: without a scheme, a port or a path. */
-export function isHostName(text: string): boolean {
+function isHostName(text: string): boolean {
   return !text.includes("*") && nameOf(text) === text.toLowerCase().replace(/\.$/, "");
 }
 

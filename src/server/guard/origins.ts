@@ -5,6 +5,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
+import { InvalidRequestError } from "../../errors.ts";
 import { EVERY_ORIGIN } from "../../http/every_origin.ts";
 import { REQUEST_ID_HEADER } from "../../http/request_id.ts";
 import { forbidden } from "./auth.ts";
@@ -16,14 +17,34 @@ const SHOWN = { exposeHeaders: [REQUEST_ID_HEADER], credentials: true };
 /** Characters of an origin that a refusal repeats. */
 const SHOWN_ORIGIN = 100;
 
+/** What pages of a browser's extension are of. */
+const EXTENSION = /^[a-z][a-z-]*-extension:\/\/[\w-]+$/;
+
+/** What browsers send: scheme, host and port, the latter where it is not the scheme's own; or `*`. */
+export function isOrigin(text: string): boolean {
+  if (text === EVERY_ORIGIN || text === "null" || EXTENSION.test(text)) return true;
+  return URL.canParse(text) && new URL(text).origin === text;
+}
+
+/** @throws {InvalidRequestError} for what no page can be of. */
+function checkOrigins(origins: readonly string[]): void {
+  const field = "allowedOrigins";
+  const wrong = origins.find((origin) => !isOrigin(origin));
+  if (wrong === undefined) return;
+  const rule = 'origins such as "https://example.org", or "*"';
+  throw new InvalidRequestError(`${field} must be ${rule}, got ${JSON.stringify(wrong)}`, field);
+}
+
 /**
  * Lets pages of these origins read answers, with any method and header. Other pages are refused
  * before anything is done for them, as a browser sends simple requests without asking. Programs
  * that are no browsers are not asked where they come from.
  *
  * @param origins `*` is every origin. Default: those pages that came by the server's own address.
+ * @throws {InvalidRequestError} for what is no origin.
  */
 export function allowOrigins(origins: readonly string[] | undefined): readonly MiddlewareHandler[] {
+  checkOrigins(origins ?? []);
   // An origin is repeated and not "*", which browsers refuse together with credentials.
   if (origins?.includes(EVERY_ORIGIN)) {
     return [cors({ ...SHOWN, origin: (origin) => origin || EVERY_ORIGIN })];

@@ -11,7 +11,7 @@ import type { GenerationEngine } from "../../generation.ts";
 import type { EngineObserver } from "./observe.ts";
 
 /** Milliseconds from the beginning of one probe to that of the next, and between two looks of one. */
-const SECOND = 1000;
+export const SECOND = 1000;
 
 export interface HealthProbeOptions {
   /** As it is, so that no observer is told of a probe. */

@@ -10,9 +10,9 @@ import type { ServerContext } from "../server_context.ts";
 /** Milliseconds between two looks whether the engine is idle. */
 const POLL = 20;
 /** Seconds that a client may ask to wait. */
-const MAX_TIMEOUT = 3600;
+export const MAX_TIMEOUT = 3600;
 /** Clients that wait at once, as each looks at the engine again and again. */
-const MAX_WAITING = 16;
+export const MAX_WAITING = 16;
 /** How many do. */
 const waiting = new WeakMap<GenerationEngine, number>();
 

@@ -24,7 +24,7 @@ import { asClientWrote } from "../wire/wire_names.ts";
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
   const json = await readBody(context, request);
-  const body = readGenerateBody(json, context);
+  const body = await readGenerateBody(json, context);
   const group = await GenerationGroup.answer(context, body, request.signal).catch(
     (error: unknown) => {
       throw asClientWrote(error, { endpoint: "generate", body: json });
@@ -63,6 +63,12 @@ export async function handleGenerate(context: ServerContext, request: Request): 
   });
 }
 
+/**
+ * Log-probabilities that an event may repeat for each new token. Every event carries all of an answer,
+ * so where there are more of them it waits for more tokens.
+ */
+export const REPEATED_RESULTS = 2 ** 16;
+
 /** One completion as far as it has come. On this endpoint every event carries all of it. */
 class Completion {
   readonly #startTime: number;
@@ -72,19 +78,24 @@ class Completion {
   readonly #idsJson = new GrowingJsonNumbers();
   #text = "";
   #last: GenerationChunk | null = null;
+  /** Tokens that no event has told of. */
+  #untold = 0;
 
   constructor(startTime: number, logprobs: LogprobOptions | undefined) {
     this.#startTime = startTime;
     this.#logprobs = logprobs && new WireLogprobs(logprobs);
   }
 
-  /** @returns whether there is something to tell. */
+  /** @returns Whether an event is due. */
   append(chunk: GenerationChunk): boolean {
     this.#last = chunk;
     this.#text += chunk.text;
     for (const token of chunk.tokens) this.#outputIds.push(token);
     this.#logprobs?.append(chunk);
-    return chunk.tokens.length > 0 || chunk.text !== "" || chunk.finish !== null;
+    this.#untold += chunk.tokens.length;
+    if (chunk.finish !== null) return true;
+    const isNews = chunk.tokens.length > 0 || chunk.text !== "";
+    return isNews && (this.#logprobs?.weight ?? 0) <= REPEATED_RESULTS * this.#untold;
   }
 
   requireFinished(): void {
@@ -102,6 +113,7 @@ class Completion {
     const text = this.#textJson.write(this.#text);
     const ids = this.#idsJson.write(this.#outputIds);
     const others = { meta_info: this.#metaInfo(), ...further };
+    this.#untold = 0;
     return new JsonText(`{"text":${text},"output_ids":${ids},`, others);
   }
 

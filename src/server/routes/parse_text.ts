@@ -8,7 +8,6 @@ import { InvalidRequestError } from "../../errors.ts";
 import type { ModelDescription } from "../../generation.ts";
 import { Fields, outOfRange, requireString } from "../../http/fields.ts";
 import { jsonResponse } from "../../http/json_response.ts";
-import { othersTurn } from "../../http/others_turn.ts";
 import {
   createMessageParser,
   type MessageEvent,
@@ -16,18 +15,17 @@ import {
 } from "../../text/message_parser.ts";
 import { REASONING_PARSERS } from "../../text/reasoning/formats.ts";
 import { TOOL_CALL_PARSERS } from "../../text/tool_calls/formats.ts";
+import { turns } from "../../turns.ts";
 import { readToolNames } from "../fields/tool_fields.ts";
 import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /** Characters of a text for each token of the context: twice what tokens of most texts have. */
-const UNITS_PER_TOKEN = 8;
+export const UNITS_PER_TOKEN = 8;
 /** Characters of a text that are always read. */
-const LEAST_UNITS = 256 * 1024;
+export const LEAST_UNITS = 256 * 1024;
 /** Characters that are parsed in one go: about a millisecond. */
 const SLICE_UNITS = 4096;
-/** Milliseconds until other work of the thread gets a turn. */
-const SLICE_MS = 5;
 
 export async function handleParseFunctionCall(
   context: ServerContext,
@@ -94,12 +92,9 @@ async function parse(
   take: (event: MessageEvent) => void,
 ): Promise<void> {
   const parser = createMessageParser(options);
-  let until = performance.now() + SLICE_MS;
   for (let from = 0; from < text.length; from += SLICE_UNITS) {
     parser.push(text.slice(from, from + SLICE_UNITS)).forEach(take);
-    if (performance.now() < until) continue;
-    await othersTurn();
-    until = performance.now() + SLICE_MS;
+    if (turns.isDue) await turns.take();
   }
   parser.end().forEach(take);
 }

@@ -17,9 +17,9 @@ import type { ServerContext } from "../server_context.ts";
 import { asClientWrote } from "../wire/wire_names.ts";
 
 /** Bytes of a body for each token of the context: twice what tokens of most texts have. */
-const BYTES_PER_TOKEN = 8;
+export const BYTES_PER_TOKEN = 8;
 /** Bytes of a body that are always read. */
-const LEAST_BYTES = 256 * 1024;
+export const LEAST_BYTES = 256 * 1024;
 
 /** Size of a body at most: texts that no prompt comes near are refused. */
 function bodyLimit({ engine, maxBodyBytes }: ServerContext): number {

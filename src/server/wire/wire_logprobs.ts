@@ -45,6 +45,11 @@ export class WireLogprobs {
     };
   }
 
+  /** Numbers and texts of all lists. */
+  get weight(): number {
+    return Object.values(this.#lists).reduce((sum, list) => sum + list.weight, 0);
+  }
+
   append({ logprobs = [], promptLogprobs = [] }: GenerationChunk): void {
     for (const entry of promptLogprobs) this.#prompt.push(entry);
     for (const entry of logprobs) this.#completion.push(entry);

@@ -7,13 +7,13 @@
 import { CheckpointError } from "../../errors.ts";
 
 /** UTF-16 units; the longest published templates have under 50,000. */
-const MAX_TEMPLATE = 2 ** 18;
+export const MAX_TEMPLATE = 2 ** 18;
 
 /** White space in one run: a pattern of the library takes time that grows with the square of it. */
-const MAX_WHITE_SPACE = 1024;
+export const MAX_WHITE_SPACE = 1024;
 
 /** Templates by name in one file. */
-const MAX_TEMPLATES = 64;
+export const MAX_TEMPLATES = 64;
 
 /** @throws {CheckpointError} for a source that would take long to parse. */
 export function checkTemplateSource(file: string, source: string): void {

@@ -14,18 +14,18 @@ import { type AddedToken, isRecord } from "../tokenizer_config.ts";
 const FILE = "tokenizer.json";
 
 /** Steps of one part, those inside of sequences too; published tokenizers have under ten. */
-const MAX_STEPS = 64;
+export const MAX_STEPS = 64;
 /** How many times as long all steps together may make a text. */
-const MAX_GROWTH = 256;
+export const MAX_GROWTH = 256;
 /** UTF-16 units of a pattern; the longest published ones have under a thousand. */
-const MAX_PATTERN = 16_384;
+export const MAX_PATTERN = 16_384;
 /** UTF-16 units of what is put in front of a text, or at the ends of pieces. */
-const MAX_AFFIX = 256;
+export const MAX_AFFIX = 256;
 /** Tokens that a template puts around a text. */
-const MAX_TEMPLATE = 64;
+export const MAX_TEMPLATE = 64;
 /** UTF-16 units of all added tokens, and of all pieces that are looked for one character at a time. */
-const MAX_ADDED = 2 ** 20;
-const MAX_UNIGRAM = 2 ** 23;
+export const MAX_ADDED = 2 ** 20;
+export const MAX_UNIGRAM = 2 ** 23;
 
 /** Where sequences of each part have their steps. */
 const LISTS = ["normalizers", "pretokenizers", "processors", "decoders"];

@@ -45,9 +45,9 @@ const WORD = /[\w.+-]/;
 /** Characters of a string that are written one by one: halves of pairs may be cut apart. */
 const SPECIAL = /[\\'"\ud800-\udfff]/;
 /** Lists and dictionaries inside of each other. */
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 /** Digits of a number in another base than ten: writing one in ten takes a time of their square. */
-const MAX_DIGITS = 1024;
+export const MAX_DIGITS = 1024;
 
 /**
  * Reads one literal and writes it as JSON.

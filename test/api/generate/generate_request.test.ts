@@ -1,6 +1,8 @@
 /** Section 2.1 of the specification: the body of `POST /generate`. */
 import { describe, expect, test } from "vitest";
+import { Fields } from "../../../src/http/fields.ts";
 import { createApp } from "../../../src/server/app.ts";
+import { readPrompts } from "../../../src/server/fields/prompt_fields.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import {
   answer,
@@ -48,6 +50,22 @@ describe("text, input_ids and input_embeds", () => {
       expect(answers.map(({ text }) => text)).toEqual(["ab"]);
     },
   );
+
+  test("many input_embeds are read in slices, between which other work has its turns", async () => {
+    const { engine } = setUp();
+    const width = engine.model.hiddenSize;
+    const row = new Array<number>(width).fill(0.5);
+    const input_embeds = Array.from({ length: Math.ceil(1_000_000 / width) }, () => row);
+    const fields = new Fields({ input_embeds });
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns += 1;
+    });
+    const { prompts } = await readPrompts(fields, engine);
+    clearInterval(timer);
+    expect(prompts[0]!.inputEmbeds).toHaveLength(input_embeds.length);
+    expect(turns).toBeGreaterThan(0);
+  });
 
   test("input_embeds is a list of rows, as wide as the model", async () => {
     const { engine, app } = setUp();

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { InvalidRequestError } from "../../../src/errors.ts";
 import { createApp } from "../../../src/server/app.ts";
+import { REPEATED_RESULTS } from "../../../src/server/routes/generate.ts";
 import { ScoredEngine } from "../../support/engines/scored_engine.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import {
@@ -21,6 +22,27 @@ interface ScoredAnswer {
 const limited = { max_new_tokens: 2, ignore_eos: true };
 
 describe("POST /generate", () => {
+  test("repeats very many log-probabilities for so many tokens at a time that they stay few for each", async () => {
+    const app = createApp(new ScoredEngine());
+    const completionTokens = async (top_logprobs_num: number, stream_interval = 1) => {
+      const body = {
+        text: "x".repeat(100),
+        sampling_params: { max_new_tokens: 8, ignore_eos: true, stream_interval },
+        return_logprob: true,
+        logprob_start_len: 0,
+        top_logprobs_num,
+        stream: true,
+      };
+      const all = await events<ScoredAnswer>(await post(app, "/generate", body));
+      return all.map(({ meta_info }) => meta_info.completion_tokens);
+    };
+    expect(await completionTokens(600)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    // More than 65,536 with the first token, and more than twice that with none.
+    expect(100 * 700).toBeGreaterThan(REPEATED_RESULTS);
+    expect(await completionTokens(700)).toEqual([2, 4, 6, 8]);
+    expect(await completionTokens(1024)).toEqual([2, 4, 6, 8]);
+  });
+
   test("writes triples, with null for the first prompt token and for texts that the request did not ask for", async () => {
     const body = { text: "abc", sampling_params: limited, return_logprob: true };
     const { meta_info } = await answer<ScoredAnswer>(

@@ -36,6 +36,17 @@ describe("/generate", () => {
     expect(ids).not.toContain("mine");
   });
 
+  test("answers to embeddings have one key, those to tokens need none", async () => {
+    const { engine, app } = setUp();
+    const row = new Array<number>(engine.model.hiddenSize).fill(0.5);
+    const sampling_params = { n: 2 };
+    await post(app, "/generate", { input_embeds: [row], sampling_params });
+    await post(app, "/generate", { input_ids: [1], sampling_params });
+    const [first, second, ...others] = engine.requests.map(({ promptKey }) => promptKey);
+    expect(first).toEqual(expect.any(String));
+    expect([second, ...others]).toEqual([first, undefined, undefined]);
+  });
+
   test("128 seeds are 128 numbers of 32 bits", async () => {
     const { engine, app } = setUp();
     const sampling_params = { n: 128, sampling_seed: 0xffffffff };

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
+import { packed, unpacked } from "../../../src/engine/text/packed_job.ts";
+import type { TextJob } from "../../../src/engine/text/text_jobs.ts";
 import { TextQueue, type WaitingJob } from "../../../src/engine/text/text_queue.ts";
-import { MAX_SIZE, textSize } from "../../../src/engine/text/text_size.ts";
+import { hasManyValues, MAX_SIZE, textSize } from "../../../src/engine/text/text_size.ts";
 import { CapacityError } from "../../../src/errors.ts";
 import { seeded } from "../../support/seeded.ts";
 
 function job(size: number, isUrgent = false): WaitingJob {
   const question = { type: "run", job: { type: "encode", text: "" } } as const;
-  return { question, size, isUrgent, resolve: () => {}, reject: () => {} };
+  return { question, kind: "text", size, isUrgent, resolve: () => {}, reject: () => {} };
 }
 
 test("the queue of texts gives out urgent ones first, and has room for what it says", () => {
@@ -14,6 +16,8 @@ test("the queue of texts gives out urgent ones first, and has room for what it s
   const limit = 20_000;
   const queue = new TextQueue(limit);
   let model: WaitingJob[] = [];
+  let isOldestsTurn = false;
+  const classOf = ({ size }: WaitingJob) => Math.floor(Math.log2(Math.max(size, 1024)));
   const waiting = () =>
     model.reduce((sum, one) => sum + (one.isUrgent ? 0 : Math.max(one.size, 1024)), 0);
   for (let i = 0; i < 20_000; i++) {
@@ -31,12 +35,30 @@ test("the queue of texts gives out urgent ones first, and has room for what it s
       expect(queue.remove(one)).toBe(model.includes(one));
       model = model.filter((other) => other !== one);
     } else {
-      const expected = model.find(({ isUrgent }) => isUrgent) ?? model[0];
+      const urgent = model.find(({ isUrgent }) => isUrgent);
+      const least = Math.min(...model.map(classOf));
+      const smallest = model.find((one) => classOf(one) === least);
+      const expected = urgent ?? (isOldestsTurn ? model[0] : smallest);
+      if (urgent === undefined) isOldestsTurn = !isOldestsTurn;
       expect(queue.take()).toBe(expected);
       model = model.filter((other) => other !== expected);
     }
     expect(queue.length).toBe(model.length);
   }
+});
+
+test("a short text waits for two long ones at most, and a long one for short ones by turns", () => {
+  const queue = new TextQueue(2 ** 25);
+  const long = Array.from({ length: 500 }, () => job(30_000));
+  for (const one of long) queue.add(one);
+  const taken = [queue.take()];
+  const short = Array.from({ length: 8 }, (_, i) => job(500 + i));
+  for (const one of short) queue.add(one);
+  for (let i = 0; i < 16; i++) taken.push(queue.take());
+  expect(taken.indexOf(short[0])).toBeLessThan(3);
+  const order = taken.slice(1).map((one) => short.indexOf(one!));
+  expect(order.filter((at) => at >= 0)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(order.filter((at) => at < 0)).toHaveLength(8);
 });
 
 test("the size of a job is known without walking through all of it", () => {
@@ -56,4 +78,42 @@ test("the size of a job is known without walking through all of it", () => {
   };
   expect(size(Array.from({ length: 500_000 }, () => item))).toBeGreaterThanOrEqual(MAX_SIZE);
   expect(looked).toBeLessThan(70_000);
+});
+
+test("jobs of many values are told from long texts, and are the same once they are unpacked", async () => {
+  const chat = (count: number): TextJob => ({
+    type: "prompt",
+    request: {
+      messages: Array.from({ length: count }, () => ({ role: "user", content: "é\ud83d" })),
+    },
+    fit: { contextLength: 99, allowAutoTruncate: undefined },
+  });
+  const decode: TextJob = {
+    type: "decode",
+    tokens: Array.from({ length: 100_000 }, (_, i) => i),
+    skipSpecialTokens: true,
+  };
+  expect(hasManyValues({ type: "encode", text: "x".repeat(1_000_000) })).toBe(false);
+  expect(hasManyValues(chat(1000))).toBe(false);
+  for (const job of [chat(20_000), decode]) {
+    expect(hasManyValues(job)).toBe(true);
+    const pieces = await packed(job, () => true);
+    expect(pieces.length).toBeGreaterThan(4);
+    for (const piece of pieces) expect(piece.length).toBeLessThan(2 ** 18);
+    expect(unpacked(pieces)).toEqual(JSON.parse(JSON.stringify(job)));
+  }
+});
+
+test("a job whose caller has left is packed no further", async () => {
+  const values = Array.from({ length: 100_000 }, () => [] as unknown[]);
+  const seen: unknown[] = [];
+  const all = Array.from({ length: 200 }, (_, i) => ({
+    get values() {
+      seen.push(i);
+      return values;
+    },
+  }));
+  const request = { messages: [], templateVariables: { all } };
+  expect(await packed({ type: "prompt", request }, () => false)).toEqual(expect.any(Array));
+  expect(seen.length).toBeLessThan(200);
 });

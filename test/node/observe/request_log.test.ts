@@ -52,6 +52,23 @@ describe("requestLog()", () => {
     });
   });
 
+  test("reads no more of a conversation than it writes", async () => {
+    let read = 0;
+    const message = {
+      role: "user",
+      get content() {
+        read += 1;
+        return "0123456789";
+      },
+    };
+    const messages = Array.from({ length: 1000 }, () => message);
+    const { engine, lines } = logged({ detail: 2 });
+    for await (const _ of engine.generate({ messages }));
+    const whole = JSON.stringify(messages.map(({ role }) => ({ role, content: "0123456789" })));
+    expect(lines[0]).toContain(JSON.stringify(whole.slice(0, 2048)));
+    expect(read).toBeLessThan(100);
+  });
+
   test("says Abort when the client leaves", async () => {
     const { engine, lines } = logged();
     for await (const _ of engine.generate(REQUEST)) break;

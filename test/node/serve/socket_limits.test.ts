@@ -1,12 +1,8 @@
 /** What clients take of the sockets before a request of theirs is there. */
 import type { Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import {
-  type RunningServer,
-  SOCKET_LIMITS,
-  type SocketLimits,
-  serve,
-} from "../../../src/node/serve/http.ts";
+import { type RunningServer, serve } from "../../../src/node/serve/http.ts";
+import { SOCKET_LIMITS, type SocketLimits } from "../../../src/node/serve/socket_limits.ts";
 import { exchange, open } from "../../support/server/raw_client.ts";
 
 let server: RunningServer;

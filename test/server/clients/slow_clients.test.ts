@@ -113,6 +113,24 @@ test("a client that stops reading and leaves stops its request", async () => {
   expect(asked).toBeLessThan(PIECES / 2);
 });
 
+test("a client that stays and reads no more is left, and its request ends", async () => {
+  const limits = { sendTime: 100, lookTime: 10 };
+  const impatient = await serve(createApp(engine), { host: "127.0.0.1", port: 0, limits });
+  try {
+    const socket = await open(Number(new URL(impatient.url).port));
+    socket.pause();
+    socket.write(LONG);
+    await until(() => expect(engine.cutShort).toHaveLength(1));
+    expect(engine.running).toEqual([]);
+    expect(asked).toBeLessThan(PIECES / 2);
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    socket.on("error", () => {}).resume();
+    await closed;
+  } finally {
+    await impatient.close(0);
+  }
+});
+
 test("a connection serves one request after another, and two at once in their order", async () => {
   const first = message("/generate", { text: "a", rid: "first" }).toString("latin1");
   const kept = first.replace("connection: close\r\n", "");

@@ -17,6 +17,21 @@ function ask(options: AppOptions, path: string, headers: Headers, method = "GET"
 
 const status = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).status;
 
+test.each<[AppOptions, string]>([
+  [
+    { allowedOrigins: ["https://a.test", "https://a.test/"] },
+    'allowedOrigins must be origins such as "https://example.org", or "*", got "https://a.test/"',
+  ],
+  [{ allowedOrigins: ["a.test"] }, "allowedOrigins must be origins such as"],
+  [
+    { allowedHosts: ["a.test", "http://b.test"] },
+    'allowedHosts must be names of hosts such as "example.org", without scheme and port, or "*", got "http://b.test"',
+  ],
+  [{ allowedHosts: ["b.test:80"], apiKey: "k" }, "allowedHosts must be names of hosts"],
+])("%j makes no app", (options, message) => {
+  expect(() => createApp(new ScriptedEngine(), options)).toThrow(message);
+});
+
 describe("where no origin is allowed by name", () => {
   test.each<[string, Headers]>([
     ["a program", {}],

@@ -49,9 +49,11 @@ class Campaign {
   }
 
   static async open(server: NeighbourServer): Promise<Campaign> {
+    // Before the first client: connections of a client that has its answer are not closed at once.
+    const left = server.leftovers();
     const clients = new Neighbours(server.server.url, TOKENS);
     const alone = await clients.run(undefined, 2);
-    const start = { told: toldBy(alone.after), left: server.leftovers(), bytes: await heldBytes() };
+    const start = { told: toldBy(alone.after), left, bytes: await heldBytes() };
     return new Campaign({ server, clients }, start);
   }
 
@@ -63,18 +65,21 @@ class Campaign {
     }
     expect(report.health.filter((status) => status !== 200)).toEqual([]);
     await this.settle();
+    // Buffers that the collector found nothing to point to go one round later.
+    await until(async () => expect((await heldBytes()) - this.#bytes).toBeLessThan(HEAP_BYTES));
     return report;
   }
 
-  /** Waits until nothing of any client is left. */
+  /** Waits until nothing of any client is left, but for what the collector has yet to find. */
   async settle(): Promise<void> {
     const { engine, errors } = this.server;
-    await until(() => expect(this.server.leftovers()).toEqual(this.#left));
+    await until(() => {
+      const { sockets, ...left } = this.server.leftovers();
+      expect({ sockets: Math.max(sockets, this.#left.sockets), ...left }).toEqual(this.#left);
+    });
     expect(await engine.flushCache()).toBe(true);
     expect(engine.status()).toMatchObject({ healthy: true, recoveries: 0, cachedTokens: 0 });
     expect(errors).toEqual([]);
-    // Buffers that the collector found nothing to point to go one round later.
-    await until(async () => expect((await heldBytes()) - this.#bytes).toBeLessThan(HEAP_BYTES));
   }
 
   async close(): Promise<void> {
@@ -90,8 +95,9 @@ describe.skipIf(smallestCaseOnly)("a good client of the embedded model", () => {
   beforeAll(async () => {
     const server = await NeighbourServer.open({ device: unsent.device });
     campaign = await Campaign.open(server);
-    // The role, the tokens and the end.
-    expect(campaign.told).toHaveLength(2 + TOKENS + 2);
+    // An event may have several tokens, where only together they are a text.
+    const tokens = JSON.stringify(campaign.told).match(/"top_logprobs":/g);
+    expect(tokens).toHaveLength(TOKENS);
   });
   afterAll(() => campaign.close());
 

@@ -98,10 +98,10 @@ export const FLOODS: readonly Kind[] = [
   },
   {
     name: "priorities",
-    connections: many(24, (i) =>
+    connections: many(20, (i) =>
       post("/generate", {
         text: "me first",
-        sampling_params: { max_new_tokens: 16, ignore_eos: true },
+        sampling_params: { max_new_tokens: 8, ignore_eos: true },
         priority: (i % 2 === 0 ? 1 : -1) * (Number.MAX_SAFE_INTEGER - i),
       }),
     ),
@@ -131,7 +131,7 @@ export const FLOODS: readonly Kind[] = [
   },
   {
     name: "flushes and profiles",
-    connections: many(60, (i) => {
+    connections: many(30, (i) => {
       switch (i % 5) {
         case 0:
           return post("/start_profile", { num_steps: 2 });

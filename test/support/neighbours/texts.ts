@@ -81,7 +81,7 @@ export const TEXTS: readonly Kind[] = [
       ...many(4, () =>
         post(
           "/generate",
-          generate("a", { stop: many(1024, (i) => `aaaaaaaaaa ${i}`), max_new_tokens: 64 }),
+          generate("a", { stop: many(1024, (i) => `aaaaaaaaaa ${i}`), max_new_tokens: 32 }),
         ),
       ),
       post("/generate", generate("a", { stop: ["ab".repeat(200_000)], max_new_tokens: 8 })),

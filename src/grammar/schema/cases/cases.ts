@@ -34,13 +34,13 @@ import {
   type SchemaCases,
 } from "./schema_cases.ts";
 
-const MAX_CASES = 2_000;
-const MAX_PRODUCT = 100_000;
+export const MAX_CASES = 2_000;
+export const MAX_PRODUCT = 100_000;
 /** Schemas inside one another at the same place of a value. */
-const MAX_NESTING = 400;
+export const MAX_NESTING = 400;
 /** Levels of a value that are looked at to find a contradiction. */
 const MAX_LOOKAHEAD = 20;
-const MAX_STEPS = 200_000;
+export const MAX_STEPS = 200_000;
 /** Of looking cases up. */
 const CASES_EFFORT = 0.3;
 /** Of reading a schema for one type. */
@@ -50,7 +50,7 @@ const STEP_EFFORT = 2.5;
 /** Of each fact of two cases that are joined. */
 const FACT_EFFORT = 0.2;
 /** States of automata that are made on the way, roughly. */
-const MAX_WORK = 1_000_000;
+export const MAX_WORK = 1_000_000;
 
 export class CaseAnalysis implements SchemaCases {
   readonly tree: SchemaTree;
