@@ -1,8 +1,6 @@
 /**
- * What a caller says to an engine and what comes back: plain data in, async iterables out.
- *
- * Everything here can cross a worker or a socket. The engine itself, a worker proxy and a remote
- * engine all implement `GenerationEngine`; the HTTP server knows nothing else.
+ * What a caller says to an engine and what comes back: plain data in, async iterables out. It can cross
+ * a worker or a socket: engines, worker proxies and remote engines all implement `GenerationEngine`.
  *
  * @module
  */
@@ -15,6 +13,7 @@ import type {
   PrefixStoreStatus,
 } from "./prefix_cache.ts";
 import type { Profile, ProfileOptions } from "./profile.ts";
+import type { SpeculationFigures } from "./speculation_figures.ts";
 
 export type { ChatMessage, ChatToolCall } from "./chat_message.ts";
 
@@ -248,20 +247,6 @@ export interface GenerationChunk {
   readonly speculation?: SpeculationFigures;
   /** Set on the last chunk only. */
   readonly finish: FinishReason | null;
-}
-
-/** What became of drafts: tokens that were guessed, and verified several at a time. */
-export interface SpeculationFigures {
-  /** Times that a step sampled a request's tokens, those of the first tokens not counted. */
-  readonly verifySteps: number;
-  /** Drafts that they verified, and those of them that were right: each was one token more. */
-  readonly proposedDrafts: number;
-  readonly acceptedDrafts: number;
-}
-
-/** Tokens that a request got from a step, on average; 0 before there was one. */
-export function acceptLength({ verifySteps, acceptedDrafts }: SpeculationFigures): number {
-  return verifySteps === 0 ? 0 : (verifySteps + acceptedDrafts) / verifySteps;
 }
 
 export interface ModelDescription {

@@ -17,6 +17,7 @@ const FLOORS: readonly (readonly string[])[] = [
   [
     ...["src/chat_message.ts", "src/profile.ts", "src/prefix_cache.ts", "src/logprobs.ts"],
     "src/request_limits.ts",
+    "src/speculation_figures.ts",
     "src/turns.ts",
   ],
   ["src/errors.ts", "src/dtype.ts", "src/extremes.ts", "src/generation.ts"],

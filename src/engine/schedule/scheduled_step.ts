@@ -1,14 +1,18 @@
 /**
- * What a schedule decided, written down: a batch as plain data, and what its rows are for.
+ * What a schedule decided, written down: a batch as plain data, and what its rows are for; and what
+ * sequences get from it.
  *
  * @module
  */
+
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
+import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
 import type { Sequence } from "./sequence.ts";
+import { NO_FIGURES, withStep } from "./sequence_drafts.ts";
 import type { StepProgress } from "./suspects.ts";
 
 /** A batch and what its logit rows are for: first those that are sampled, then those to score. */
@@ -42,11 +46,6 @@ export interface Chunk {
 
 const NO_DRAFTS: readonly number[] = [];
 
-/** Rows of chunks, those of drafts among them. */
-export function rowCount(chunks: readonly Chunk[]): number {
-  return chunks.reduce((sum, { rows, drafts = NO_DRAFTS }) => sum + rows + drafts.length, 0);
-}
-
 export interface StepSetting {
   /** Chunks of generated rows, which come first. */
   readonly generatedChunks: number;
@@ -66,7 +65,10 @@ export function buildStep(
   chunks: readonly Chunk[],
   setting: StepSetting,
 ): Omit<ScheduledStep, "transfers"> {
-  const builder = new StepBuilder(rowCount(chunks), setting);
+  const builder = new StepBuilder(
+    chunks.reduce((sum, { rows, drafts = NO_DRAFTS }) => sum + rows + drafts.length, 0),
+    setting,
+  );
   const progress = chunks.map((chunk) => builder.add(chunk));
   return builder.step(progress);
 }
@@ -208,4 +210,44 @@ export function sampledRows({ sampled, drafts }: ScheduledStep): SampledRow[] {
     if (i === 0 || sampled[i - 1] !== sequence) first = i;
     return sequence.sampledRow(drafts.get(sequence)?.slice(0, i - first));
   });
+}
+
+/** What sequences got from a step. */
+export interface CommittedStep {
+  readonly sampledTokens: number;
+  /** Of the sequences that got tokens behind their first one. */
+  readonly speculation: SpeculationFigures;
+}
+
+/** What came back from the GPU. */
+export interface StepResults {
+  /** By sampled row. */
+  readonly tokens: Uint32Array;
+  /** By sequence of the step's `draftRequest`. */
+  readonly proposed: readonly Uint32Array[];
+}
+
+/** @param give Calls `accept` where the sequence still runs. */
+export function commitStep(
+  { sampled, drafts, draftRequest }: ScheduledStep,
+  { tokens, proposed }: StepResults,
+  give: (sequence: Sequence, accept: () => void) => void,
+): CommittedStep {
+  let sampledTokens = 0;
+  let speculation = NO_FIGURES;
+  let owner = 0;
+  for (let row = 0; row < sampled.length; ) {
+    const sequence = sampled[row]!;
+    const verified = drafts.get(sequence) ?? NO_DRAFTS;
+    const drawn = tokens.subarray(row, row + 1 + verified.length);
+    const made = draftRequest?.owners[owner] === sequence ? proposed[owner++] : undefined;
+    row += drawn.length;
+    give(sequence, () => {
+      const isFirst = sequence.completionLength === 0;
+      const taken = sequence.accept(drawn, verified, made && Array.from(made));
+      sampledTokens += taken;
+      if (!isFirst) speculation = withStep(speculation, verified.length, taken - 1);
+    });
+  }
+  return { sampledTokens, speculation };
 }

@@ -14,7 +14,6 @@
  *
  * Where a device is lost again with rows of the same sequences in flight, the scheduler lets groups
  * of them run apart, until it is known whose rows lose it (`suspects.ts`).
- *
  * A sequence may begin or end elsewhere: pages that arrive are taken over without a forward, and
  * those of a sequence that ended can be kept until they have left.
  *
@@ -22,12 +21,11 @@
  */
 import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
 import { generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
-import { commitStep } from "./commit_step.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
 import { leastToLose } from "./retraction_choice.ts";
-import { buildStep, type Chunk, rowCount, type ScheduledStep } from "./scheduled_step.ts";
+import { buildStep, type Chunk, commitStep, type ScheduledStep } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequencePages } from "./sequence_pages.ts";
@@ -255,8 +253,8 @@ export class Scheduler {
     const { maxPrefillRows, maxRows } = this.#options;
     const generated = this.#generatedChunks();
     if (generated === undefined) return undefined;
-    const prompts = this.#promptChunks(Math.min(maxPrefillRows, maxRows - rowCount(generated)));
-    const chunks = [...generated, ...prompts];
+    const rows = generated.reduce((sum, { rows, drafts = [] }) => sum + rows + drafts.length, 0);
+    const chunks = [...generated, ...this.#promptChunks(Math.min(maxPrefillRows, maxRows - rows))];
     return chunks.length === 0 ? undefined : this.#build(chunks, generated.length);
   }
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { SpeculationFigures } from "../../generation.ts";
+import type { SpeculationFigures } from "../../speculation_figures.ts";
 
 export const NO_FIGURES: SpeculationFigures = {
   verifySteps: 0,

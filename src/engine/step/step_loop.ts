@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { SpeculationFigures } from "../../generation.ts";
+import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { SpeculationFigures } from "../../generation.ts";
-import type { CommittedStep } from "../schedule/commit_step.ts";
-import type { ScheduledStep } from "../schedule/scheduled_step.ts";
+import type { SpeculationFigures } from "../../speculation_figures.ts";
+import type { CommittedStep, ScheduledStep } from "../schedule/scheduled_step.ts";
 
 export interface StepReport {
   /** Sequences with prompt tokens in the step. */

@@ -6,10 +6,12 @@
  *
  * @module
  */
+
 import { Gauge, Registry } from "prom-client";
-import { acceptLength, type GenerationEngine } from "../../generation.ts";
+import type { GenerationEngine } from "../../generation.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
+import { acceptLength } from "../../speculation_figures.ts";
 import type { StartTimes } from "../serve/start_times.ts";
 import {
   HIT_RATE_WINDOW,

@@ -3,15 +3,12 @@
  *
  * @module
  */
-import {
-  acceptLength,
-  type FinishReason,
-  type GenerationChunk,
-  type SpeculationFigures,
-} from "../../generation.ts";
+
+import type { FinishReason, GenerationChunk } from "../../generation.ts";
 import { generateErrorBody } from "../../http/error_response.ts";
 import { eventStream, JsonText } from "../../http/event_stream.ts";
 import type { LogprobOptions } from "../../logprobs.ts";
+import { acceptLength, type SpeculationFigures } from "../../speculation_figures.ts";
 import { readGenerateBody } from "../fields/generate_request.ts";
 import { GenerationGroup } from "../generation_group.ts";
 import { readBody } from "../request_body.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { acceptLength } from "../../generation.ts";
+import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /** `GET /get_model_info`. */

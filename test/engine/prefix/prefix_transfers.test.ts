@@ -4,8 +4,11 @@ import { PrefixStore } from "../../../src/cache/prefix_store.ts";
 import { PrefixTransfers } from "../../../src/engine/prefix/prefix_transfers.ts";
 import { MemoryBlobs } from "../../support/engines/memory_blobs.ts";
 import { scheduler, sequence, slotCarrier } from "../../support/engines/sequences.ts";
-import { SimulatedEngine, type SimulatedOptions } from "../../support/engines/simulated_engine.ts";
-import { othersTurn, slowCodec } from "../../support/engines/simulated_prefixes.ts";
+import {
+  SimulatedEngine,
+  type SimulatedOptions,
+} from "../../support/simulated/simulated_engine.ts";
+import { othersTurn, slowCodec } from "../../support/simulated/simulated_prefixes.ts";
 import { until } from "../../support/until.ts";
 
 const FULL = process.env.WISP_TEST_FULL === "1";

@@ -6,8 +6,11 @@
  */
 import { describe, expect, test } from "vitest";
 import { DeviceError } from "../../../src/errors.ts";
-import { SimulatedEngine, type SimulatedOptions } from "../../support/engines/simulated_engine.ts";
-import type { FailingMethod } from "../../support/engines/simulated_faults.ts";
+import {
+  SimulatedEngine,
+  type SimulatedOptions,
+} from "../../support/simulated/simulated_engine.ts";
+import type { FailingMethod } from "../../support/simulated/simulated_faults.ts";
 
 const isFull = process.env.WISP_TEST_FULL === "1";
 

@@ -2,7 +2,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { SCHEDULE_POLICIES } from "../../../src/engine/schedule/schedule_policy.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { RequestLosesDeviceError } from "../../../src/errors.ts";
-import { SimulatedEngine } from "../../support/engines/simulated_engine.ts";
+import { SimulatedEngine } from "../../support/simulated/simulated_engine.ts";
 
 const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 1_000_000 : 24_000;
 /** Of one engine. A scheduler that had to retract is more careful from then on. */

@@ -3,8 +3,11 @@ import { describe, expect, test } from "vitest";
 import { Suspects } from "../../../src/engine/schedule/suspects.ts";
 import { DeviceError, RequestLosesDeviceError } from "../../../src/errors.ts";
 import { scheduler, sequence } from "../../support/engines/sequences.ts";
-import { SimulatedEngine, type SimulatedOptions } from "../../support/engines/simulated_engine.ts";
-import { answerOf } from "../../support/engines/simulated_model.ts";
+import {
+  SimulatedEngine,
+  type SimulatedOptions,
+} from "../../support/simulated/simulated_engine.ts";
+import { answerOf } from "../../support/simulated/simulated_model.ts";
 
 /** Rows of each of these from a position on, and so many tokens that are computed after them. */
 const rows = (names: string, computed = 1, position = 0) =>

@@ -2,8 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { LocalRequest } from "../../../src/engine/create_sequence.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { LogitProcessor } from "../../../src/engine/sample/logit_processor.ts";
-import type { SpeculationFigures } from "../../../src/generation.ts";
-import { acceptLength } from "../../../src/generation.ts";
+import { acceptLength, type SpeculationFigures } from "../../../src/speculation_figures.ts";
 import { chat, openEngine } from "../../support/engines/engine.ts";
 
 /** Answered by a copy. */

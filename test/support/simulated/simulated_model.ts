@@ -5,7 +5,7 @@
  * @module
  */
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
-import { EOS } from "./sequences.ts";
+import { EOS } from "../engines/sequences.ts";
 
 /** What a row leaves in the cache: an even number for the prefix that ends there, plus its form. */
 export const GENERATED = 1;

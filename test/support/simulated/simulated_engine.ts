@@ -18,7 +18,7 @@ import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts";
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
-import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "./sequences.ts";
+import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
 import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
