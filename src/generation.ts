@@ -330,7 +330,6 @@ export interface GenerationEngine {
 
   /**
    * Generates one completion. Leaving the loop or aborting the signal ends it and frees its pages.
-   *
    * Everything is checked before the first chunk: the first `next()` rejects.
    *
    * @throws {InvalidRequestError} when a field is out of range or the prompt is empty or too long.
