@@ -88,6 +88,17 @@ export function growForDrafts(
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
     const end = computed + drafts.length + draftSteps;
-    pages.growIfFree(sequence, Math.min(end, sequence.mostTokens, contextLength));
+    growIfFree(pages, sequence, Math.min(end, sequence.mostTokens, contextLength));
+  }
+}
+
+/** Where pages are free, that no prefix has to leave, and there is memory of the host to note them. */
+function growIfFree(pages: SequencePages, sequence: Sequence, tokens: number): void {
+  const { pool } = pages;
+  if (pool.pagesFor(tokens) - sequence.pageTable.length > pool.freeCount) return;
+  try {
+    pages.grow(sequence, tokens);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
   }
 }

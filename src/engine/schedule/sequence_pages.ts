@@ -245,14 +245,6 @@ export class SequencePages {
     return true;
   }
 
-  /** Makes room for a sequence's first `tokens` tokens where pages are free that no prefix is in. */
-  growIfFree(sequence: Sequence, tokens: number): void {
-    const missing = this.pool.pagesFor(tokens) - sequence.pageTable.length;
-    if (missing > 0 && missing <= this.pool.freeCount) {
-      this.pool.allocate(missing, sequence.pageTable);
-    }
-  }
-
   /** Whether pages wait to be moved, so that some do not hold yet what they are to hold. */
   get isMoving(): boolean {
     return this.#copies.length > 0 || this.#memory?.isMoving === true;

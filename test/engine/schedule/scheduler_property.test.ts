@@ -4,11 +4,13 @@ import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { RequestLosesDeviceError } from "../../../src/errors.ts";
 import { SimulatedEngine } from "../../support/simulated/simulated_engine.ts";
 
-const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 1_000_000 : 24_000;
+const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 1_000_000 : 48_000;
 /** Of one engine. A scheduler that had to retract is more careful from then on. */
 const EPISODE = 150;
 /** Tokens of a request, and of the whole cache. */
 const LONGEST = 96;
+/** Waits of the loop, at least, from one loss by chance to the next. */
+const CALM = 60;
 const SEEDS = [1, 2, 3, 4, 5, 6];
 const SUMMED = [
   "retractions",
@@ -42,7 +44,14 @@ function engineOf(random: Random): SimulatedEngine {
     hostSlots: [0, 100, 10_000][random(3)]!,
     ahead: random(3),
     mixedChunks: random(2) === 0,
-    maxDrafts: [0, 0, 1, 3, 7][random(5)]!,
+    ...[
+      { maxDrafts: 0 },
+      { maxDrafts: 1 },
+      { maxDrafts: 3 },
+      { maxDrafts: 7 },
+      { maxDrafts: 3, draftSteps: 3 },
+      { maxDrafts: 2, draftSteps: 5, contextLength: LONGEST },
+    ][random(6)],
     maxGeneratedRows: [6, 9, 16][random(3)]!,
     maxRunningRequests: 6,
     policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
@@ -53,7 +62,7 @@ function engineOf(random: Random): SimulatedEngine {
 /** Pages cannot always be had, nor moved. */
 function spoil(engine: SimulatedEngine, random: Random): void {
   const error = new RangeError("no memory");
-  engine.failWhen("allocate", () => random(40) === 0, error);
+  engine.failWhen("allocate", () => random(25) === 0, error);
   engine.failWhen("readPages", () => random(3) === 0, error);
   engine.failWhen("writePages", () => random(3) === 0, error);
 }
@@ -92,8 +101,15 @@ async function episode(
     // What it will have generated belongs to it.
     if (random(4) === 0) earlier = tokens;
   };
-  // Every sequence begins anew then, so that many losses would let none end.
-  engine.isLostNow = () => losesDevices && random(100) === 0;
+  // Every sequence begins anew then, so that many losses would let none end; and those of one request
+  // come sooner after each other than those by chance.
+  let calm = 0;
+  engine.isLostNow = () => {
+    calm -= 1;
+    if (!losesDevices || calm > 0 || random(60) > 0) return false;
+    calm = CALM;
+    return true;
+  };
   engine.onAwait = () => {
     if (counts.steps + changes < EPISODE && live.size < 16 && random(3) === 0) arrive();
     const victim = random(30) === 0 ? [...live][random(live.size)] : undefined;

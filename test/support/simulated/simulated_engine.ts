@@ -19,6 +19,7 @@ import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts"
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
+import { draftStep } from "./simulated_drafts.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
 import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
@@ -45,6 +46,12 @@ export interface SimulatedRequest {
   readonly maxNewTokens: number;
   readonly partition?: string | undefined;
   readonly priority?: number;
+}
+
+/** What a step leaves. */
+interface Results {
+  readonly ids: Uint32Array;
+  readonly drafts: readonly Uint32Array[];
 }
 
 const LOST = new DeviceError("The device is lost");
@@ -121,8 +128,9 @@ export class SimulatedEngine {
       this.errors.set(made, error);
       this.#end(made);
     };
-    const { maxDrafts: most = 0 } = this.#options;
-    const drafter = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
+    const { maxDrafts: most = 0, draftSteps = 0 } = this.#options;
+    const own = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
+    const drafter = draftSteps > 0 ? undefined : own;
     const drafts = most > 0 ? { drafter, most, endTokens: new Set([EOS]) } : undefined;
     const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, drafts, onError });
     this.live.add(made);
@@ -182,7 +190,7 @@ export class SimulatedEngine {
   async #runSteps(): Promise<void> {
     const { ahead = 0 } = this.#options;
     const { scheduler: s, counts } = this;
-    const inFlight: { readonly step: ScheduledStep; readonly ids: Uint32Array }[] = [];
+    const inFlight: { readonly step: ScheduledStep; readonly results: Results }[] = [];
     for (;;) {
       this.prefixes?.rest();
       if (this.prefixes !== undefined) await othersTurn();
@@ -190,7 +198,7 @@ export class SimulatedEngine {
       while (inFlight.length <= ahead) {
         const step = s.schedule();
         if (step === undefined) break;
-        inFlight.push({ step, ids: await this.#submit(step) });
+        inFlight.push({ step, results: await this.#submit(step) });
         counts.mostAhead = Math.max(counts.mostAhead, inFlight.length - 1);
       }
       const oldest = inFlight.shift();
@@ -199,7 +207,7 @@ export class SimulatedEngine {
         return;
       }
       await this.#wait();
-      s.commit(oldest.step, oldest.ids);
+      s.commit(oldest.step, oldest.results.ids, oldest.results.drafts);
       this.prefixes?.committed(oldest.step);
       for (const one of this.live) if (one.finish !== null) this.#finish(one);
     }
@@ -237,7 +245,7 @@ export class SimulatedEngine {
     require(memory.usedBytes === 0, "host memory is still in use");
   }
 
-  async #submit(step: ScheduledStep): Promise<Uint32Array> {
+  async #submit(step: ScheduledStep): Promise<Results> {
     const { transfers } = step;
     this.counts.steps += 1;
     this.counts.copies += transfers.copies.length;
@@ -245,7 +253,8 @@ export class SimulatedEngine {
     await carryOut(transfers, this.#movers);
     await this.#wait();
     if (this.losesWith(step)) throw LOST;
-    return this.#compute(step);
+    const ids = this.#compute(step);
+    return { ids, drafts: draftStep(step, ids, (one) => this.#tokens.get(one)!) };
   }
 
   /** Others run while pages are on their way as well. */

@@ -39,7 +39,10 @@ export function answerOf({ tokens, promptLength, partition, maxNewTokens }: Sequ
 }
 
 /** The next tokens of a sequence, one in four or so wrong; sometimes none. */
-export function draftsOf({ tokens, partition }: Sequence, most: number): number[] {
+export function draftsOf(
+  { tokens, partition }: Pick<Sequence, "tokens" | "partition">,
+  most: number,
+): number[] {
   let prefix = startOf(partition);
   for (const token of tokens) prefix = longer(prefix, token);
   if ((prefix >>> 3) % 5 === 0) return [];
