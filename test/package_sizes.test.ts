@@ -59,10 +59,10 @@ afterAll(() => {
 });
 
 test.each([
-  ["index.js", 268_000],
+  ["index.js", 271_000],
   ["browser.js", 30_000],
   ["shared.js", 8_500],
-  ["browser_worker.js", 234_000],
+  ["browser_worker.js", 237_000],
   ["browser_grammar_worker.js", 48_000],
   ["browser_service_worker.js", 52_000],
 ])("%s is at most %i bytes, gzipped", (file, limit) => {
@@ -91,7 +91,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 129,500 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 134,500 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -101,7 +101,7 @@ test("the engine without tokenizers, templates and grammars is less than 129,500
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(129_500);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(134_500);
 });
 
 test("npm packs what is built, and nothing else", () => {
