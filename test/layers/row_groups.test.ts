@@ -27,6 +27,27 @@ test("fillRowGroups: rows that stand alone are not to wait for a few that could 
   ]);
 });
 
+test("fillRowGroups: rows of padding share with no row, and make no others share", () => {
+  const groups = (queryLength: number) => {
+    const one = {
+      phase: "verify",
+      queryStart: 0,
+      queryLength,
+      position: 7,
+      pageTable: [0],
+    } as const;
+    const words = new Uint32Array(6 * GROUP_WORDS);
+    const count = fillRowGroups(words, [one], { first: queryLength, rows: 2 });
+    return Array.from({ length: count }, (_, i) => [...words.subarray(2 * i, 2 * i + 2)]);
+  };
+  expect(groups(1)).toEqual([]);
+  expect(groups(3)).toEqual([
+    [0, 3],
+    [3, 1],
+    [4, 1],
+  ]);
+});
+
 test("fillRowGroups cuts several rows of one sequence, and joins no two sequences", () => {
   expect(groupsOf(["verify", 3], ["decode", 1], ["verify", 9], ["prefill", 5])).toEqual([
     [0, 3],

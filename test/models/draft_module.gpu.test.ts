@@ -41,6 +41,37 @@ const back = (sequence: SessionSequence, count: number) => {
   sequence.computed -= count;
 };
 
+/** Drafts of sequences alone and together, in a step that is filled up, and in one that is not kept. */
+async function expectSameDrafts(session: ModelSession): Promise<void> {
+  const alone: number[][] = [];
+  const sequences: SessionSequence[] = [];
+  for (const prompt of PROMPTS) {
+    const { sequence, drafts } = await started(session, prompt);
+    sequence.tokens.push(...drafts);
+    const { drafts: next } = await session.draft([generated(sequence, DRAFTS + 1)], {
+      steps: DRAFTS,
+    });
+    alone.push([...next[0]!]);
+    back(sequence, DRAFTS + 1);
+    sequences.push(sequence);
+  }
+  const parts = sequences.map((one) => generated(one, DRAFTS + 1));
+  const recorded = await session.draft(parts, { steps: DRAFTS });
+  expect(recorded.drafts.map((one) => [...one])).toEqual(alone);
+  for (const one of sequences) back(one, DRAFTS + 1);
+  // Launches are recorded as they come, and logits are kept.
+  const tapped = await session.draft(parts, { steps: DRAFTS, onTap: () => {} });
+  expect(tapped).toEqual(recorded);
+  // One draft is the first of several, and those who ask are told in their order.
+  for (const one of sequences) back(one, DRAFTS + 1);
+  const drafted = [2, 0].map((sequence) => {
+    return { sequence, firstLogitRow: sequence * (DRAFTS + 1), logitRows: DRAFTS + 1 };
+  });
+  const { drafts } = await session.draft(parts, { steps: 1, drafted });
+  expect(drafts.map((one) => [...one])).toEqual([[alone[2]![0]], [alone[0]![0]]]);
+  for (const one of sequences) session.release(one);
+}
+
 describe("a model with its multi-token-prediction module", () => {
   let session: ModelSession;
 
@@ -93,35 +124,8 @@ describe("a model with its multi-token-prediction module", () => {
     without.close();
   });
 
-  test("drafts the same alone, beside others and in steps that are filled up", async () => {
-    const alone: number[][] = [];
-    const sequences: SessionSequence[] = [];
-    for (const prompt of PROMPTS) {
-      const { sequence, drafts } = await started(session, prompt);
-      sequence.tokens.push(...drafts);
-      const { drafts: next } = await session.draft([generated(sequence, DRAFTS + 1)], {
-        steps: DRAFTS,
-      });
-      alone.push([...next[0]!]);
-      back(sequence, DRAFTS + 1);
-      sequences.push(sequence);
-    }
-    const parts = sequences.map((one) => generated(one, DRAFTS + 1));
-    const recorded = await session.draft(parts, { steps: DRAFTS });
-    expect(recorded.drafts.map((one) => [...one])).toEqual(alone);
-    for (const one of sequences) back(one, DRAFTS + 1);
-    // Launches are recorded as they come, and logits are kept.
-    const tapped = await session.draft(parts, { steps: DRAFTS, onTap: () => {} });
-    expect(tapped).toEqual(recorded);
-    // One draft is the first of several, and those who ask are told in their order.
-    for (const one of sequences) back(one, DRAFTS + 1);
-    const drafted = [2, 0].map((sequence) => {
-      return { sequence, firstLogitRow: sequence * (DRAFTS + 1), logitRows: DRAFTS + 1 };
-    });
-    const { drafts } = await session.draft(parts, { steps: 1, drafted });
-    expect(drafts.map((one) => [...one])).toEqual([[alone[2]![0]], [alone[0]![0]]]);
-    for (const one of sequences) session.release(one);
-  });
+  test("drafts the same alone, beside others and in steps that are filled up", () =>
+    expectSameDrafts(session));
 
   test("drafts from the last row whose draft was drawn, and from its own cache", async () => {
     const { sequence, drafts } = await started(session, PROMPTS[1]!);
@@ -252,6 +256,15 @@ describe("a model with its multi-token-prediction module", () => {
     expect(more).toBeGreaterThanOrEqual(added);
     expect(more).toBeLessThan(1.1 * added);
   });
+});
+
+test("rows that share the reads of attention draft the same in steps that are filled up", async () => {
+  const session = await ModelSession.open(MODEL, {
+    maxDrafts: DRAFTS,
+    deterministicInference: true,
+  });
+  await expectSameDrafts(session);
+  session.close();
 });
 
 test("drafts take as many launches for any number of sequences, and as many for each draft", async () => {

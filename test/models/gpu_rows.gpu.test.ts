@@ -1,9 +1,11 @@
 /** Whole models as the table of tunings launches them on GPUs: the bits of what every adapter can do. */
 import { describe, expect, test } from "vitest";
 import { PLAIN_TUNING, type Tuning, tuningFor, withoutStaged } from "../../src/gpu/tuning.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { EMBEDDED_MODEL } from "../support/engines/engine.ts";
 import { best, ModelSession } from "../support/engines/model_session.ts";
 
 const MODELS = [
@@ -28,6 +30,7 @@ const named = (vendor: string) =>
 const LENGTH = smallestCaseOnly ? 20 : 270;
 const STEPS = smallestCaseOnly ? 2 : 4;
 const OTHERS = [9, 3, 5];
+const DRAFTS = 3;
 const OPTIONS = { maxRowsPerStep: smallestCaseOnly ? 4 : 512, maxTotalTokens: 1024, pageSize: 16 };
 
 const tokens = (count: number) => Array.from({ length: count }, (_, i) => 3 + ((i * 31) % 200));
@@ -81,5 +84,36 @@ describe.each(smallestCaseOnly ? MODELS.slice(0, 1) : MODELS)(
         expect(new Set(got.answer.drawn).size).toBeGreaterThan(1);
       },
     );
+  },
+);
+
+/** Tokens and drafts behind a prompt, one step after the other, and bits of the last drafts' logits. */
+async function drafted(tuning: Tuning) {
+  const options = { ...OPTIONS, maxRowsPerStep: 512, maxRunningRequests: 4, maxDrafts: DRAFTS };
+  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL), { ...options, tuning });
+  const all = [LENGTH, ...OTHERS].map((count) => session.sequence(tokens(count), 1));
+  const steps: (readonly Uint32Array[])[] = [];
+  const step = async (phase: "prefill" | "decode", keepsLogits: boolean) => {
+    const parts = all.map((sequence) => {
+      return { sequence, phase, count: sequence.tokens.length - sequence.computed };
+    });
+    const { tokens: drawn, drafts } = await session.draft(parts, { steps: DRAFTS, keepsLogits });
+    steps.push([drawn, ...drafts]);
+    // Right or wrong, they are verified; the token in front of them is any.
+    all.forEach((one, s) => {
+      one.tokens.push(42 + s, ...drafts[s]!);
+    });
+  };
+  await step("prefill", false);
+  for (let i = 0; i < STEPS; i++) await step("decode", i + 1 === STEPS);
+  const logits = bits(await session.draftLogits(all.length));
+  session.close();
+  return { steps, logits };
+}
+
+test.each(smallestCaseOnly ? VENDORS.slice(0, 1) : VENDORS)(
+  "drafts as on GPUs of %s",
+  async (vendor) => {
+    expect(await drafted(named(vendor))).toEqual(await drafted(PLAIN_TUNING));
   },
 );
