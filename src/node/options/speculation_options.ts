@@ -34,7 +34,7 @@ export const SPECULATION_OPTIONS = {
     group,
   },
   speculativeDraftModelPath: {
-    flags: ["--speculative-draft-model-path"],
+    flags: ["--speculative-draft-model-path", "--speculative-draft-model"],
     kind: "string",
     value: "MODEL",
     help: "folder or hub id of a draft model; not supported yet",
