@@ -20,7 +20,7 @@ export interface NullOptions extends EngineOptions {
 /** A model of the checkpoint's shape whose tokens depend on nothing but their positions. */
 export async function loadModel(checkpoint: Checkpoint, given: NullOptions): Promise<LoadedModel> {
   const { definition } = await defineModel(checkpoint, undefined);
-  const options = resolveOptions(given, definition.shape.contextLength);
+  const options = resolveOptions(given, definition);
   const cacheTokens = options.maxRunningRequests * options.contextLength;
   const loaded = {
     device: { lost: new Promise(() => {}) },

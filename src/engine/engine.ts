@@ -130,7 +130,7 @@ export class Engine implements GenerationEngine {
       profiler: this.#profiler,
       nextSeed: seeds(options.randomSeed),
       onMaskKnown: () => this.#loop.wake(),
-      drafting: draftingOf(options, resolved),
+      drafting: draftingOf(resolved),
     };
     this.#loop = new StepLoop({
       model: this.#loaded,

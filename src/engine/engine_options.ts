@@ -11,6 +11,7 @@ import type { GrammarBackend } from "../grammar/constraints/backends.ts";
 import type { Dialect } from "../grammar/schema/dialect.ts";
 import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";
+import type { SpeculationOptions } from "../speculation/speculation_options.ts";
 import type { CreateGrammarService } from "./grammar/grammar_service.ts";
 import type { StartSizes } from "./load/start_sizes.ts";
 import type { PrefixStoreOptions } from "./prefix/prefix_options.ts";
@@ -42,17 +43,6 @@ export type RecoveryEvent =
   | { readonly kind: "finished"; readonly seconds: number }
   /** It is given up: requests end with an error, and the engine serves no new ones. */
   | { readonly kind: "failed"; readonly reason: string };
-
-/** Where drafts come from, and how many. */
-export interface SpeculationOptions {
-  /**
-   * `NGRAM`: from what the prompt and the answer repeat. `EAGLE` and `NEXTN`: from the
-   * multi-token-prediction module of the checkpoint.
-   */
-  readonly algorithm: "NGRAM" | "EAGLE" | "NEXTN";
-  /** Drafts of a sequence that one step verifies at most, from 1 on. Default 7 of n-grams, else 3. */
-  readonly maxDrafts?: number | undefined;
-}
 
 export interface EngineOptions {
   /**

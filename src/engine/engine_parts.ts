@@ -90,12 +90,14 @@ export function openScheduler(
 }
 
 /** How sequences come by drafts, where the engine is to speculate. */
-export function draftingOf(
-  { speculation }: Pick<EngineOptions, "speculation">,
-  { maxDrafts, draftSteps }: Pick<ResolvedOptions, "maxDrafts" | "draftSteps">,
-): Drafting | undefined {
+export function draftingOf({
+  speculation,
+  maxDrafts,
+}: Pick<ResolvedOptions, "speculation" | "maxDrafts">): Drafting | undefined {
   if (speculation === undefined) return undefined;
-  const createDrafter = () => (draftSteps > 0 ? undefined : new NgramProposer());
+  const { source } = speculation;
+  const createDrafter = () =>
+    source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
   return { createDrafter, most: maxDrafts };
 }
 

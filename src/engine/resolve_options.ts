@@ -17,16 +17,13 @@ import type { EngineOptions } from "./engine_options.ts";
 import { resolveBuckets } from "./load/decode_buckets.ts";
 import { MIN_CONTEXT } from "./load/memory_budget.ts";
 import { requirePrefixStore } from "./prefix/prefix_options.ts";
+import { type ResolvedDrafts, type ResolvedModel, resolveDrafts } from "./resolve_speculation.ts";
 import { SCHEDULE_POLICIES, type SchedulePolicy } from "./schedule/schedule_policy.ts";
 
 /** Every option but those that only concern loading, decided. */
-export interface ResolvedOptions {
+export interface ResolvedOptions extends ResolvedDrafts {
   readonly contextLength: number;
   readonly maxRunningRequests: number;
-  /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
-  readonly maxDrafts: number;
-  /** Drafts that a step makes for each sequence by the model's own module; 0 where it makes none. */
-  readonly draftSteps: number;
   /** Generated rows of one step at most: a token of each sequence, and drafts. */
   readonly maxGeneratedRows: number;
   readonly maxQueuedRequests: number;
@@ -69,14 +66,19 @@ const FROM_0: Range = { min: 0, max: Number.MAX_SAFE_INTEGER };
 const FROM_1: Range = { min: 1, max: Number.MAX_SAFE_INTEGER };
 
 /**
- * @param modelContext Positions the model is defined for.
+ * @param model Its architecture, the positions it is defined for, and whether it can draft.
  * @throws {InvalidRequestError} naming the option that is out of range.
+ * @throws {UnsupportedError} naming an option of speculation that is not followed so far.
  */
-export function resolveOptions(options: EngineOptions, modelContext: number): ResolvedOptions {
-  const step = resolveStep(options);
+export function resolveOptions(options: EngineOptions, model: ResolvedModel): ResolvedOptions {
+  const { prefillAttentionBackend = "auto", decodeAttentionBackend = "auto" } = options;
+  const attention = { prefillAttentionBackend, decodeAttentionBackend };
+  const drafts = resolveDrafts(options.speculation, model, attention);
+  const step = resolveStep(options, drafts);
   return {
+    ...drafts,
     ...step,
-    ...resolveMemory(options, modelContext),
+    ...resolveMemory(options, model.shape.contextLength),
     ...resolveSchedule(options, step.maxRunningRequests),
     ...resolvePrefixes(options),
     ...resolveNumerics(options),
@@ -85,20 +87,15 @@ export function resolveOptions(options: EngineOptions, modelContext: number): Re
 }
 
 /** How much one step computes, and how its launches are kept. */
-function resolveStep(options: EngineOptions) {
+function resolveStep(options: EngineOptions, { maxDrafts }: ResolvedDrafts) {
   const maxRows = whole(options, "maxRowsPerStep", 128, { min: 1, max: 8192 });
   const chunk =
     options.chunkedPrefillSize === -1
       ? maxRows
       : whole(options, "chunkedPrefillSize", maxRows, FROM_1);
   const running = whole(options, "maxRunningRequests", Math.min(32, maxRows), FROM_1);
-  const { speculation } = options;
-  const isNgram = speculation?.algorithm === "NGRAM";
-  const maxDrafts = speculation === undefined ? 0 : (speculation.maxDrafts ?? (isNgram ? 7 : 3));
   return {
     maxRows,
-    maxDrafts,
-    draftSteps: isNgram ? 0 : maxDrafts,
     maxGeneratedRows: Math.min(running * (1 + maxDrafts), maxRows),
     maxPrefillRows: Math.min(chunk, maxRows),
     maxRunningRequests: Math.min(running, maxRows),

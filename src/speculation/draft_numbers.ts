@@ -8,11 +8,17 @@ import { type AskedBackends, topkOneBackend } from "./attention_rules.ts";
 import type { SpeculativeAlgorithm } from "./draft_source.ts";
 import { type DraftTreeNumbers, DraftTreeShape } from "./draft_tree_shape.ts";
 
-/** All three are given, or none. */
+/**
+ * All three are given, or none; `NGRAM` also takes `numDraftTokens` alone. Default: 3, 1, 4 for
+ * DeepSeek's architectures and gpt-oss, 11, 1, 12 for `NGRAM`, else 5, 4, 8.
+ */
 export interface DraftNumberOptions {
-  readonly speculativeNumSteps?: number | undefined;
-  readonly speculativeEagleTopk?: number | undefined;
-  readonly speculativeNumDraftTokens?: number | undefined;
+  /** Drafts that follow each other, from 1 to 64. */
+  readonly numSteps?: number | undefined;
+  /** Candidates at each step. Engines verify chains so far: more than 1 is refused. */
+  readonly eagleTopk?: number | undefined;
+  /** Rows that a step verifies of a sequence, its newest token among them, from 2 to 256. */
+  readonly numDraftTokens?: number | undefined;
 }
 
 /** What decides about the numbers beside the options. */
@@ -41,10 +47,10 @@ export function resolveNumbers(
   const shape = new DraftTreeShape(asChain(numbers));
   const { steps, topk } = shape;
   if (topk > 1 && chainOnly !== undefined) {
-    const what = algorithm === "NGRAM" ? "speculativeAlgorithm" : "attention backend";
+    const what = algorithm === "NGRAM" ? "speculation.algorithm" : "attention backend";
     throw new InvalidRequestError(
-      `Cannot use speculativeEagleTopk ${topk} with ${what} ${chainOnly}: it must be 1 there`,
-      "speculativeEagleTopk",
+      `Cannot use speculation.eagleTopk ${topk} with ${what} ${chainOnly}: it must be 1 there`,
+      "speculation.eagleTopk",
     );
   }
   return {
@@ -66,8 +72,8 @@ function pinnedNumbers(
   algorithm: SpeculativeAlgorithm,
   options: DraftNumberOptions,
 ): DraftTreeNumbers | undefined {
-  const { speculativeNumSteps: steps, speculativeEagleTopk: topk } = options;
-  const { speculativeNumDraftTokens: draftTokens } = options;
+  const { numSteps: steps, eagleTopk: topk } = options;
+  const { numDraftTokens: draftTokens } = options;
   if (steps !== undefined && topk !== undefined && draftTokens !== undefined) {
     return { steps, topk, draftTokens };
   }
@@ -77,13 +83,13 @@ function pinnedNumbers(
   }
   const field =
     steps === undefined
-      ? "speculativeNumSteps"
+      ? "speculation.numSteps"
       : topk === undefined
-        ? "speculativeEagleTopk"
-        : "speculativeNumDraftTokens";
+        ? "speculation.eagleTopk"
+        : "speculation.numDraftTokens";
   throw new InvalidRequestError(
-    `Cannot use speculativeNumSteps ${steps ?? "(not given)"}, speculativeEagleTopk ${topk ?? "(not given)"} ` +
-      `and speculativeNumDraftTokens ${draftTokens ?? "(not given)"}: all three are given, or none`,
+    `Cannot use speculation.numSteps ${steps ?? "(not given)"}, speculation.eagleTopk ${topk ?? "(not given)"} ` +
+      `and speculation.numDraftTokens ${draftTokens ?? "(not given)"}: all three are given, or none`,
     field,
   );
 }

@@ -23,10 +23,14 @@ export type DraftSource =
 
 /** What says where drafts come from. */
 export interface DraftSourceOptions {
-  readonly speculativeDraftModelPath?: string | undefined;
-  readonly speculativeDraftModelRevision?: string | undefined;
-  readonly speculativeNgramMinMatchWindowSize?: number | undefined;
-  readonly speculativeNgramMaxMatchWindowSize?: number | undefined;
+  /** Folder or hub id of a draft model. No engine loads one so far: it is refused. */
+  readonly draftModelPath?: string | undefined;
+  /** Branch, tag or commit of that model. */
+  readonly draftModelRevision?: string | undefined;
+  /** Tokens that have to agree, at least, before n-grams draft what followed. Default 2. */
+  readonly ngramMinMatchWindowSize?: number | undefined;
+  /** Tokens that n-grams compare at most, up to 64. Default 12. */
+  readonly ngramMaxMatchWindowSize?: number | undefined;
 }
 
 /** What decides about the source beside the options. */
@@ -45,34 +49,30 @@ export function resolveSource(
   options: DraftSourceOptions,
   target: SourceFacts,
 ): DraftSource {
-  const { speculativeDraftModelPath: path, speculativeDraftModelRevision: revision } = options;
-  const noUse = `speculativeAlgorithm ${algorithm} has no use for it`;
+  const { draftModelPath: path, draftModelRevision: revision } = options;
+  const noUse = `speculation.algorithm ${algorithm} has no use for it`;
   if (algorithm === "NGRAM") {
-    refuseGiven(options, ["speculativeDraftModelPath", "speculativeDraftModelRevision"], noUse);
+    refuseGiven(options, ["draftModelPath", "draftModelRevision"], noUse);
     return ngramSource(options);
   }
   refuseGiven(options, WINDOW_OPTIONS, noUse);
   if (path !== undefined) return Object.freeze({ kind: "model", path, revision });
-  refuseGiven(options, ["speculativeDraftModelRevision"], "no speculativeDraftModelPath is given");
+  refuseGiven(options, ["draftModelRevision"], "no speculation.draftModelPath is given");
   if (takesMtpLayer(algorithm) && target.hasMtpLayer) return Object.freeze({ kind: "mtp layer" });
   const missing = takesMtpLayer(algorithm)
-    ? `this checkpoint of ${target.architecture} has no draft layer, and no speculativeDraftModelPath is given`
-    : "it needs speculativeDraftModelPath";
+    ? `this checkpoint of ${target.architecture} has no draft layer, and no speculation.draftModelPath is given`
+    : "it needs speculation.draftModelPath";
   throw new InvalidRequestError(
-    `Cannot use speculativeAlgorithm ${algorithm}: ${missing}`,
-    "speculativeAlgorithm",
+    `Cannot use speculation.algorithm ${algorithm}: ${missing}`,
+    "speculation.algorithm",
   );
 }
 
-const WINDOW_OPTIONS = [
-  "speculativeNgramMinMatchWindowSize",
-  "speculativeNgramMaxMatchWindowSize",
-] as const;
+const WINDOW_OPTIONS = ["ngramMinMatchWindowSize", "ngramMaxMatchWindowSize"] as const;
 
 function ngramSource(options: DraftSourceOptions): DraftSource {
-  const { speculativeNgramMaxMatchWindowSize: max = DEFAULT_MATCH_WINDOW.max } = options;
-  const { speculativeNgramMinMatchWindowSize: min = Math.min(DEFAULT_MATCH_WINDOW.min, max) } =
-    options;
+  const { ngramMaxMatchWindowSize: max = DEFAULT_MATCH_WINDOW.max } = options;
+  const { ngramMinMatchWindowSize: min = Math.min(DEFAULT_MATCH_WINDOW.min, max) } = options;
   const window = { min, max };
   requireWindow(window);
   return Object.freeze({ kind: "ngrams", window: Object.freeze(window) });
@@ -80,11 +80,13 @@ function ngramSource(options: DraftSourceOptions): DraftSource {
 
 function refuseGiven(
   options: DraftSourceOptions,
-  fields: readonly (keyof DraftSourceOptions)[],
+  names: readonly (keyof DraftSourceOptions)[],
   why: string,
 ): void {
-  const field = fields.find((name) => options[name] !== undefined);
-  if (field !== undefined) throw new InvalidRequestError(`Cannot use ${field}: ${why}`, field);
+  const name = names.find((own) => options[own] !== undefined);
+  if (name === undefined) return;
+  const field = `speculation.${name}`;
+  throw new InvalidRequestError(`Cannot use ${field}: ${why}`, field);
 }
 
 /** Whether the algorithm's drafts may come from a layer of the checkpoint. */
@@ -113,10 +115,10 @@ export function requireDraftFits(
   draft: DraftFacts,
   vocabularySize: number,
 ): void {
-  const field = "speculativeDraftModelPath";
+  const field = "speculation.draftModelPath";
   if (kindOfDraft(draft.architecture) !== algorithm && !isMtpDraft(algorithm, draft)) {
     throw new InvalidRequestError(
-      `Cannot use ${field} with speculativeAlgorithm ${algorithm}: its architecture is ${draft.architecture}`,
+      `Cannot use ${field} with speculation.algorithm ${algorithm}: its architecture is ${draft.architecture}`,
       field,
     );
   }

@@ -31,14 +31,14 @@ export class DraftTreeShape implements DraftTreeNumbers {
    *   candidates are too few for the tree.
    */
   constructor({ steps, topk, draftTokens }: DraftTreeNumbers) {
-    this.steps = whole("speculativeNumSteps", steps, 1, MAX_DRAFT_STEPS);
-    this.topk = whole("speculativeEagleTopk", topk, 1, MAX_DRAFT_TOPK);
-    this.draftTokens = whole("speculativeNumDraftTokens", draftTokens, 2, MAX_DRAFT_TOKENS);
+    this.steps = whole("speculation.numSteps", steps, 1, MAX_DRAFT_STEPS);
+    this.topk = whole("speculation.eagleTopk", topk, 1, MAX_DRAFT_TOPK);
+    this.draftTokens = whole("speculation.numDraftTokens", draftTokens, 2, MAX_DRAFT_TOKENS);
     if (draftTokens - 1 <= this.poolSize) return;
     throw new InvalidRequestError(
-      `Cannot use speculativeNumDraftTokens ${draftTokens}: ${steps} steps of top-k ${topk} give ` +
+      `Cannot use speculation.numDraftTokens ${draftTokens}: ${steps} steps of top-k ${topk} give ` +
         `${this.poolSize} candidates, which is enough for ${this.poolSize + 1} at most`,
-      "speculativeNumDraftTokens",
+      "speculation.numDraftTokens",
     );
   }
 

@@ -96,7 +96,7 @@ export class NgramProposer {
 
 /** @throws {InvalidRequestError} naming the bound that is wrong. */
 export function requireWindow({ min, max }: MatchWindow): void {
-  const field = "speculativeNgramMaxMatchWindowSize";
+  const field = "speculation.ngramMaxMatchWindowSize";
   if (!Number.isInteger(max) || max < 1 || max > MAX_MATCH_WINDOW) {
     throw new InvalidRequestError(
       `Cannot use ${field} ${max}: it must be a whole number from 1 to ${MAX_MATCH_WINDOW}`,
@@ -104,7 +104,7 @@ export function requireWindow({ min, max }: MatchWindow): void {
     );
   }
   if (Number.isInteger(min) && min >= 1 && min <= max) return;
-  const least = "speculativeNgramMinMatchWindowSize";
+  const least = "speculation.ngramMinMatchWindowSize";
   throw new InvalidRequestError(
     `Cannot use ${least} ${min}: it must be a whole number from 1 to ${field} ${max}`,
     least,

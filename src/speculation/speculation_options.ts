@@ -4,7 +4,7 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
-import { requireBackends } from "./attention_rules.ts";
+import { type AskedBackends, requireBackends } from "./attention_rules.ts";
 import { type DraftNumberOptions, type NumberFacts, resolveNumbers } from "./draft_numbers.ts";
 import {
   type DraftKind,
@@ -22,17 +22,31 @@ import type { AcceptThresholds } from "./verify.ts";
 /** Whether the number of drafts follows acceptance: `auto` where the three numbers are not given. */
 export const SPECULATIVE_ADAPTIVE = ["auto", "on", "off"] as const;
 
-/** By the names that the library's users know; an error's `field` is one of them. */
+/**
+ * Where drafts come from, and how many. An error's `field` is one of these names behind
+ * `speculation.`, as the library's users write them.
+ */
 export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptions {
-  /** One of `SPECULATIVE_ALGORITHMS`, as it is written there. Default: no drafts. */
-  readonly speculativeAlgorithm?: string | undefined;
-  /** From 0 to 1. Default: 1. */
-  readonly speculativeAcceptThresholdSingle?: number | undefined;
-  /** From 0 to 1. Default: 1. */
-  readonly speculativeAcceptThresholdAcc?: number | undefined;
-  /** One of `SPECULATIVE_ADAPTIVE`. Default: auto. */
-  readonly speculativeAdaptive?: string | undefined;
-  readonly maxRunningRequests?: number | undefined;
+  /**
+   * `NGRAM`: drafts are what the request's prompt and answer repeat. `EAGLE`, `NEXTN`: a layer of the
+   * checkpoint predicts them. `EAGLE3`, `STANDALONE`: a draft model does. Default: no drafts.
+   */
+  readonly algorithm?: SpeculativeAlgorithm | undefined;
+  /**
+   * Target probability from which a draft is accepted whatever is drawn, from 0 to 1. Default 1, which
+   * changes no answer.
+   */
+  readonly acceptThresholdSingle?: number | undefined;
+  /** Divides the coin that decides about a draft, from 0 to 1. Default 1, which changes no answer. */
+  readonly acceptThresholdAcc?: number | undefined;
+  /** Whether the number of drafts follows acceptance; `auto` where no numbers are given. Default auto. */
+  readonly adaptive?: (typeof SPECULATIVE_ADAPTIVE)[number] | undefined;
+  /**
+   * What servers on other accelerators call the attention that was asked for: `cutlass_mla` takes no
+   * drafts, `fa3`, `flashinfer`, `flashmla` and `trtllm_mla` take chains. Default: the engine's own
+   * names, which take all.
+   */
+  readonly attentionBackends?: AskedBackends | undefined;
 }
 
 /** What the options are checked against. */
@@ -50,19 +64,15 @@ export interface Speculation {
   readonly thresholds: AcceptThresholds;
   /** By coins only below thresholds of 1; else by the plain sampler's tokens. */
   readonly verification: "drawn" | "coins";
-  readonly maxRunningRequests: number;
   /** What the start tells about the options, one sentence each. */
   readonly sentences: readonly string[];
 }
 
-const DEFAULT_RUNNING_REQUESTS = 32;
-
 /** Options that say nothing without an algorithm. */
 const OF_ALGORITHMS = [
-  ...(["speculativeDraftModelPath", "speculativeDraftModelRevision"] as const),
-  ...(["speculativeNumSteps", "speculativeEagleTopk", "speculativeNumDraftTokens"] as const),
-  "speculativeNgramMinMatchWindowSize",
-  "speculativeNgramMaxMatchWindowSize",
+  ...(["draftModelPath", "draftModelRevision"] as const),
+  ...(["numSteps", "eagleTopk", "numDraftTokens"] as const),
+  ...(["ngramMinMatchWindowSize", "ngramMaxMatchWindowSize"] as const),
 ] as const;
 
 const ADJUSTED =
@@ -81,17 +91,13 @@ export function resolveSpeculation(
   options: SpeculationOptions,
   target: TargetFacts,
 ): Speculation | undefined {
-  const adaptive = oneOf("speculativeAdaptive", options.speculativeAdaptive, SPECULATIVE_ADAPTIVE);
+  const adaptive = oneOf("speculation.adaptive", options.adaptive, SPECULATIVE_ADAPTIVE);
   const thresholds = resolveThresholds(options);
-  if (options.speculativeAlgorithm === undefined) {
+  if (options.algorithm === undefined) {
     requireNoneWithoutAlgorithm(options, adaptive, thresholds);
     return undefined;
   }
-  const given = oneOf(
-    "speculativeAlgorithm",
-    options.speculativeAlgorithm,
-    SPECULATIVE_ALGORITHMS,
-  )!;
+  const given = oneOf("speculation.algorithm", options.algorithm, SPECULATIVE_ALGORITHMS)!;
   requireBackends(target);
   requireRanks(given, target);
   const source = resolveSource(given, options, target);
@@ -104,7 +110,6 @@ export function resolveSpeculation(
     adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned),
     thresholds: Object.freeze(thresholds),
     verification: isExact ? "drawn" : "coins",
-    maxRunningRequests: options.maxRunningRequests ?? DEFAULT_RUNNING_REQUESTS,
     sentences: Object.freeze([
       ...(numbers.isAdjusted ? [ADJUSTED] : []),
       ...(source.kind === "model" && target.hasMtpLayer && takesMtpLayer(given)
@@ -121,28 +126,29 @@ function requireNoneWithoutAlgorithm(
   adaptive: string | undefined,
   { single, acc }: AcceptThresholds,
 ): void {
-  const field =
-    OF_ALGORITHMS.find((name) => options[name] !== undefined) ??
-    (adaptive === "on" ? "speculativeAdaptive" : undefined) ??
-    (single !== 1 ? "speculativeAcceptThresholdSingle" : undefined) ??
-    (acc !== 1 ? "speculativeAcceptThresholdAcc" : undefined);
-  if (field === undefined) return;
-  throw new InvalidRequestError(`Cannot use ${field}: no speculativeAlgorithm is given`, field);
+  const name =
+    OF_ALGORITHMS.find((own) => options[own] !== undefined) ??
+    (adaptive === "on" ? "adaptive" : undefined) ??
+    (single !== 1 ? "acceptThresholdSingle" : undefined) ??
+    (acc !== 1 ? "acceptThresholdAcc" : undefined);
+  if (name === undefined) return;
+  const field = `speculation.${name}`;
+  throw new InvalidRequestError(`Cannot use ${field}: no speculation.algorithm is given`, field);
 }
 
 function requireRanks(algorithm: SpeculativeAlgorithm, { dpAttention = false }: TargetFacts): void {
   if (!dpAttention || takesMtpLayer(algorithm) || algorithm === "EAGLE3") return;
   throw new UnsupportedError(
-    `speculativeAlgorithm ${algorithm}`,
+    `speculation.algorithm ${algorithm}`,
     "it does not go with data-parallel attention",
-    { field: "speculativeAlgorithm" },
+    { field: "speculation.algorithm" },
   );
 }
 
 function resolveThresholds(options: SpeculationOptions): AcceptThresholds {
   return {
-    single: threshold("speculativeAcceptThresholdSingle", options.speculativeAcceptThresholdSingle),
-    acc: threshold("speculativeAcceptThresholdAcc", options.speculativeAcceptThresholdAcc),
+    single: threshold("speculation.acceptThresholdSingle", options.acceptThresholdSingle),
+    acc: threshold("speculation.acceptThresholdAcc", options.acceptThresholdAcc),
   };
 }
 

@@ -86,6 +86,11 @@ beforeAll(async () => {
     ["--disable-activation-quantization", "--quantization-report"],
     ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
     ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
+    ["--speculative-algorithm", "NGRAM", "--speculative-num-steps", "4"],
+    ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "5"],
+    ["--speculative-ngram-min-match-window-size", "3"],
+    ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
+    ["--speculative-accept-threshold-single", "1", "--speculative-accept-threshold-acc", "1"],
     // What servers of one device do anyway.
     ["--tp", "1", "--dp", "1", "--nnodes", "1", "--node-rank", "0"],
     ["--disaggregation-mode", "null"],
@@ -323,6 +328,27 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   schedulePolicy: () => echoed(first, "schedule_policy", "lpm"),
   scheduleConservativeness: () => echoed(first, "schedule_conservativeness", 1.5),
   retractionMemory: () => echoed(first, "retraction_memory", 16 * 2 ** 20),
+  speculativeAlgorithm: async () => {
+    const sampling_params = { ...GREEDY, max_new_tokens: 24 };
+    const body = { input_ids: ids(12, 9).flatMap((id) => [id, 5, 7]), sampling_params };
+    expect((await generate(second, body)).meta_info.spec_verify_ct).toBeGreaterThan(0);
+  },
+  speculativeDraftModelPath: () =>
+    refusedAtStart("--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "a/b"),
+  speculativeDraftModelRevision: () =>
+    refusedAtStart("--speculative-algorithm", "EAGLE", "--speculative-draft-model-revision", "v2"),
+  speculativeNumSteps: () => second.sees(/Speculation: NGRAM, up to 4 drafts/),
+  speculativeEagleTopk: () => echoed(second, "speculative_eagle_topk", 1),
+  speculativeNumDraftTokens: () => echoed(second, "speculative_num_draft_tokens", 5),
+  speculativeAcceptThresholdSingle: () =>
+    refusedAtStart(...NGRAM, "--speculative-accept-threshold-single", "0.5"),
+  speculativeAcceptThresholdAcc: () =>
+    refusedAtStart(...NGRAM, "--speculative-accept-threshold-acc", "0.5"),
+  speculativeNgramMinMatchWindowSize: () =>
+    echoed(second, "speculative_ngram_min_match_window_size", 3),
+  speculativeNgramMaxMatchWindowSize: () =>
+    echoed(second, "speculative_ngram_max_match_window_size", 8),
+  speculativeAdaptive: () => echoed(second, "speculative_adaptive", "off"),
   adapter: () => {
     const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;
     expect(first.output()).toMatch(name);
@@ -382,6 +408,14 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
 
 async function echoed(server: ServingWisp, name: string, value: unknown): Promise<void> {
   expect((await info(server))[name]).toEqual(value);
+}
+
+const NGRAM = ["--speculative-algorithm", "NGRAM"];
+
+/** @param args The last two are the option that ends the start, and its value. */
+async function refusedAtStart(...args: readonly string[]): Promise<void> {
+  const { code, stderr } = await wisp(["launch_server", "--port", "0", ...args]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining(`Cannot use option ${args.at(-2)}`)]);
 }
 
 const isReserved = (key: string) => Object.hasOwn(RESERVED_OPTIONS, key);

@@ -127,13 +127,13 @@ describe("trees that cannot be", () => {
 
 describe("shapes", () => {
   test.each([
-    [{ steps: 0, topk: 1, draftTokens: 2 }, "speculativeNumSteps 0: it must be a whole number"],
-    [{ steps: 65, topk: 1, draftTokens: 2 }, "speculativeNumSteps 65: it must be a whole number"],
-    [{ steps: 1, topk: 0, draftTokens: 2 }, "speculativeEagleTopk 0: it must be a whole number"],
-    [{ steps: 1, topk: 65, draftTokens: 2 }, "speculativeEagleTopk 65: it must be a whole number"],
-    [{ steps: 1, topk: 1, draftTokens: 1 }, "speculativeNumDraftTokens 1: it must be a whole"],
-    [{ steps: 9, topk: 9, draftTokens: 257 }, "speculativeNumDraftTokens 257: it must be a whole"],
-    [{ steps: 1.5, topk: 1, draftTokens: 2 }, "speculativeNumSteps 1.5: it must be a whole"],
+    [{ steps: 0, topk: 1, draftTokens: 2 }, "speculation.numSteps 0: it must be a whole number"],
+    [{ steps: 65, topk: 1, draftTokens: 2 }, "speculation.numSteps 65: it must be a whole number"],
+    [{ steps: 1, topk: 0, draftTokens: 2 }, "speculation.eagleTopk 0: it must be a whole number"],
+    [{ steps: 1, topk: 65, draftTokens: 2 }, "speculation.eagleTopk 65: it must be a whole number"],
+    [{ steps: 1, topk: 1, draftTokens: 1 }, "speculation.numDraftTokens 1: it must be a whole"],
+    [{ steps: 9, topk: 9, draftTokens: 257 }, "speculation.numDraftTokens 257: it must be a whole"],
+    [{ steps: 1.5, topk: 1, draftTokens: 2 }, "speculation.numSteps 1.5: it must be a whole"],
   ])("%o is refused", (numbers, message) => {
     expect(() => new DraftTreeShape(numbers)).toThrow(`Cannot use ${message}`);
   });

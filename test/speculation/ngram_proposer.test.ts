@@ -141,12 +141,18 @@ describe("proposals", () => {
 test.each([
   [
     { min: 0, max: 12 },
-    "speculativeNgramMinMatchWindowSize 0: it must be a whole number from 1 to",
+    "speculation.ngramMinMatchWindowSize 0: it must be a whole number from 1 to",
   ],
-  [{ min: 5, max: 4 }, "speculativeNgramMinMatchWindowSize 5: it must be a whole number from 1 to"],
-  [{ min: 1.5, max: 4 }, "speculativeNgramMinMatchWindowSize 1.5: it must be a whole number"],
-  [{ min: 1, max: 0 }, "speculativeNgramMaxMatchWindowSize 0: it must be a whole number from 1 to"],
-  [{ min: 1, max: 65 }, "speculativeNgramMaxMatchWindowSize 65: it must be a whole number from 1"],
+  [
+    { min: 5, max: 4 },
+    "speculation.ngramMinMatchWindowSize 5: it must be a whole number from 1 to",
+  ],
+  [{ min: 1.5, max: 4 }, "speculation.ngramMinMatchWindowSize 1.5: it must be a whole number"],
+  [
+    { min: 1, max: 0 },
+    "speculation.ngramMaxMatchWindowSize 0: it must be a whole number from 1 to",
+  ],
+  [{ min: 1, max: 65 }, "speculation.ngramMaxMatchWindowSize 65: it must be a whole number from 1"],
 ])("the window %o is refused", (window, message) => {
   expect(() => new NgramProposer(window)).toThrow(`Cannot use ${message}`);
 });

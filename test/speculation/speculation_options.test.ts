@@ -19,27 +19,36 @@ const DEEPSEEK: TargetFacts = {
   hasMtpLayer: true,
 };
 
-const DRAFT = { speculativeDraftModelPath: "drafts/small" };
-const EAGLE = { speculativeAlgorithm: "EAGLE", ...DRAFT };
-const NGRAM = { speculativeAlgorithm: "NGRAM" };
+/** Options as those who write no types may give them. */
+type Given = Omit<SpeculationOptions, "algorithm" | "adaptive"> & {
+  readonly algorithm?: string;
+  readonly adaptive?: string | undefined;
+};
+
+const resolve = (options: Given, target: TargetFacts) =>
+  resolveSpeculation(options as SpeculationOptions, target);
+
+const DRAFT = { draftModelPath: "drafts/small" };
+const EAGLE = { algorithm: "EAGLE", ...DRAFT };
+const NGRAM = { algorithm: "NGRAM" };
 
 /** The three numbers, as options. */
-function numbers(steps?: number, topk?: number, draftTokens?: number): SpeculationOptions {
+function numbers(steps?: number, topk?: number, draftTokens?: number): Given {
   return {
-    speculativeNumSteps: steps,
-    speculativeEagleTopk: topk,
-    speculativeNumDraftTokens: draftTokens,
+    numSteps: steps,
+    eagleTopk: topk,
+    numDraftTokens: draftTokens,
   };
 }
 
-function shapeOf(options: SpeculationOptions, target = LLAMA): number[] {
-  const { steps, topk, draftTokens } = resolveSpeculation(options, target)!.shape;
+function shapeOf(options: Given, target = LLAMA): number[] {
+  const { steps, topk, draftTokens } = resolve(options, target)!.shape;
   return [steps, topk, draftTokens];
 }
 
-function refusal(options: SpeculationOptions, target = LLAMA): unknown {
+function refusal(options: Given, target = LLAMA): unknown {
   try {
-    return resolveSpeculation(options, target);
+    return resolve(options, target);
   } catch (error) {
     return error;
   }
@@ -50,7 +59,7 @@ describe("algorithms", () => {
   const MODEL = { kind: "model", path: "drafts/small", revision: undefined };
   const NGRAMS = { kind: "ngrams", window: { min: 2, max: 12 } };
 
-  test.each<[string, SpeculationOptions, TargetFacts, string, object]>([
+  test.each<[string, Given, TargetFacts, string, object]>([
     ["EAGLE", {}, DEEPSEEK, "EAGLE", OWN_LAYER],
     ["EAGLE", DRAFT, LLAMA, "EAGLE", MODEL],
     ["EAGLE", DRAFT, DEEPSEEK, "EAGLE", MODEL],
@@ -61,48 +70,48 @@ describe("algorithms", () => {
     ["NGRAM", {}, LLAMA, "NGRAM", NGRAMS],
     ["NGRAM", {}, DEEPSEEK, "NGRAM", NGRAMS],
   ])("%s with %o: drafts come from", (algorithm, options, target, becomes, source) => {
-    const all = { speculativeAlgorithm: algorithm, ...options };
-    const resolved = resolveSpeculation(all, target);
+    const all = { algorithm, ...options };
+    const resolved = resolve(all, target);
     expect(resolved).toMatchObject({ algorithm: becomes, source });
     expect(Object.isFrozen(resolved) && Object.isFrozen(resolved!.shape)).toBe(true);
   });
 
   test("a revision goes with its path", () => {
-    const options = { ...EAGLE, speculativeDraftModelRevision: "v2" };
-    expect(resolveSpeculation(options, LLAMA)!.source).toEqual({ ...MODEL, revision: "v2" });
+    const options = { ...EAGLE, draftModelRevision: "v2" };
+    expect(resolve(options, LLAMA)!.source).toEqual({ ...MODEL, revision: "v2" });
   });
 
   test("a path where the checkpoint has a layer of its own is used, and said", () => {
-    const { sentences } = resolveSpeculation(EAGLE, DEEPSEEK)!;
+    const { sentences } = resolve(EAGLE, DEEPSEEK)!;
     expect(sentences).toEqual([expect.stringContaining("needs no draft model")]);
-    expect(resolveSpeculation(EAGLE, LLAMA)!.sentences).toEqual([]);
-    const other = { ...EAGLE, speculativeAlgorithm: "STANDALONE" };
-    expect(resolveSpeculation(other, DEEPSEEK)!.sentences).toEqual([]);
+    expect(resolve(EAGLE, LLAMA)!.sentences).toEqual([]);
+    const other = { ...EAGLE, algorithm: "STANDALONE" };
+    expect(resolve(other, DEEPSEEK)!.sentences).toEqual([]);
   });
 
   test("none is none", () => {
-    expect(resolveSpeculation({}, LLAMA)).toBeUndefined();
+    expect(resolve({}, LLAMA)).toBeUndefined();
     // What is done anyway may be said.
-    const neutral = { speculativeAdaptive: "auto", speculativeAcceptThresholdAcc: 1 };
-    expect(resolveSpeculation(neutral, LLAMA)).toBeUndefined();
+    const neutral = { adaptive: "auto", acceptThresholdAcc: 1 };
+    expect(resolve(neutral, LLAMA)).toBeUndefined();
   });
 });
 
 describe("numbers", () => {
-  test.each<[string, SpeculationOptions, string, number[]]>([
-    ["a model of its own", { ...EAGLE, speculativeAlgorithm: "STANDALONE" }, "Any", [3, 1, 4]],
+  test.each<[string, Given, string, number[]]>([
+    ["a model of its own", { ...EAGLE, algorithm: "STANDALONE" }, "Any", [3, 1, 4]],
     ["DeepSeek-V2", EAGLE, "DeepseekV2ForCausalLM", [3, 1, 4]],
     ["DeepSeek-V3", EAGLE, "DeepseekV3ForCausalLM", [3, 1, 4]],
     ["gpt-oss", EAGLE, "GptOssForCausalLM", [3, 1, 4]],
     ["Llama", EAGLE, "LlamaForCausalLM", [5, 4, 8]],
-    ["Llama", { ...EAGLE, speculativeAlgorithm: "EAGLE3" }, "LlamaForCausalLM", [5, 4, 8]],
+    ["Llama", { ...EAGLE, algorithm: "EAGLE3" }, "LlamaForCausalLM", [5, 4, 8]],
     ["all others", EAGLE, "Qwen3MoeForCausalLM", [5, 4, 8]],
     ["n-grams", NGRAM, "LlamaForCausalLM", [11, 1, 12]],
   ])("defaults of %s", (_, options, architecture, wanted) => {
     expect(shapeOf(options, { ...LLAMA, architecture })).toEqual(wanted);
   });
 
-  test.each<[SpeculationOptions, number[]]>([
+  test.each<[Given, number[]]>([
     [{ ...EAGLE, ...numbers(3, 2, 6) }, [3, 2, 6]],
     [{ ...EAGLE, ...numbers(1, 1, 2) }, [1, 1, 2]],
     [{ ...EAGLE, ...numbers(5, 8, 64) }, [5, 8, 64]],
@@ -111,55 +120,59 @@ describe("numbers", () => {
     [{ ...NGRAM, ...numbers(7, 1, 8) }, [7, 1, 8]],
   ])("%o are taken as they are", (options, wanted) => {
     expect(shapeOf(options)).toEqual(wanted);
-    expect(resolveSpeculation(options, LLAMA)!.sentences).toEqual([]);
+    expect(resolve(options, LLAMA)!.sentences).toEqual([]);
   });
 
   test.each([2, 9])("a chain of 3 steps has 4 rows, not %i, and the start says so", (given) => {
     const options = { ...EAGLE, ...numbers(3, 1, given) };
     expect(shapeOf(options)).toEqual([3, 1, 4]);
-    expect(resolveSpeculation(options, LLAMA)!.sentences).toEqual([
+    expect(resolve(options, LLAMA)!.sentences).toEqual([
       expect.stringContaining("draft tokens are adjusted"),
     ]);
   });
 
-  test.each<[SpeculationOptions, string, string]>([
-    [{ ...EAGLE, ...numbers(3) }, "speculativeEagleTopk", "all three are given, or none"],
-    [{ ...EAGLE, ...numbers(3, 1) }, "speculativeNumDraftTokens", "all three are given, or none"],
-    [{ ...EAGLE, ...numbers(undefined, 1, 4) }, "speculativeNumSteps", "(not given)"],
-    [{ ...EAGLE, ...numbers(undefined, undefined, 4) }, "speculativeNumSteps", "all three"],
-    [{ ...NGRAM, ...numbers(3) }, "speculativeEagleTopk", "all three are given, or none"],
+  test.each<[Given, string, string]>([
+    [{ ...EAGLE, ...numbers(3) }, "speculation.eagleTopk", "all three are given, or none"],
+    [{ ...EAGLE, ...numbers(3, 1) }, "speculation.numDraftTokens", "all three are given, or none"],
+    [{ ...EAGLE, ...numbers(undefined, 1, 4) }, "speculation.numSteps", "(not given)"],
+    [{ ...EAGLE, ...numbers(undefined, undefined, 4) }, "speculation.numSteps", "all three"],
+    [{ ...NGRAM, ...numbers(3) }, "speculation.eagleTopk", "all three are given, or none"],
     [
       { ...EAGLE, ...numbers(0, 1, 2) },
-      "speculativeNumSteps",
+      "speculation.numSteps",
       "0: it must be a whole number from 1",
     ],
     [
       { ...EAGLE, ...numbers(3, 0, 4) },
-      "speculativeEagleTopk",
+      "speculation.eagleTopk",
       "0: it must be a whole number from",
     ],
     [
       { ...EAGLE, ...numbers(3, 1, 1) },
-      "speculativeNumDraftTokens",
+      "speculation.numDraftTokens",
       "1: it must be a whole number",
     ],
     [
       { ...NGRAM, ...numbers(undefined, undefined, 1) },
-      "speculativeNumDraftTokens",
+      "speculation.numDraftTokens",
       "from 2 to 256",
     ],
-    [{ ...NGRAM, ...numbers(undefined, undefined, 66) }, "speculativeNumSteps", "65: it must be"],
+    [{ ...NGRAM, ...numbers(undefined, undefined, 66) }, "speculation.numSteps", "65: it must be"],
     [
       { ...EAGLE, ...numbers(1, 4, 8) },
-      "speculativeNumDraftTokens",
+      "speculation.numDraftTokens",
       "1 steps of top-k 4 give 4 candidates, which is enough for 5 at most",
     ],
     [
       { ...EAGLE, ...numbers(2, 2, 8) },
-      "speculativeNumDraftTokens",
+      "speculation.numDraftTokens",
       "2 steps of top-k 2 give 6 candidates, which is enough for 7 at most",
     ],
-    [{ ...NGRAM, ...numbers(3, 2, 6) }, "speculativeEagleTopk", "with speculativeAlgorithm NGRAM"],
+    [
+      { ...NGRAM, ...numbers(3, 2, 6) },
+      "speculation.eagleTopk",
+      "with speculation.algorithm NGRAM",
+    ],
   ])("%o are refused", (options, field, message) => {
     const error = refusal(options);
     expect(error).toBeInstanceOf(InvalidRequestError);
@@ -179,13 +192,13 @@ describe("attention backends", () => {
       const error = refusal({ ...EAGLE, ...numbers(5, 4, 8) }, target);
       expect(error).toBeInstanceOf(InvalidRequestError);
       expect(error).toMatchObject({
-        field: "speculativeEagleTopk",
-        message: `Cannot use speculativeEagleTopk 4 with attention backend ${name}: it must be 1 there`,
+        field: "speculation.eagleTopk",
+        message: `Cannot use speculation.eagleTopk 4 with attention backend ${name}: it must be 1 there`,
       });
       expect(shapeOf({ ...EAGLE, ...numbers(5, 1, 6) }, target)).toEqual([5, 1, 6]);
       // The default is a chain there.
       expect(shapeOf(EAGLE, target)).toEqual([5, 1, 6]);
-      expect(shapeOf({ ...EAGLE, speculativeAlgorithm: "STANDALONE" }, target)).toEqual([3, 1, 4]);
+      expect(shapeOf({ ...EAGLE, algorithm: "STANDALONE" }, target)).toEqual([3, 1, 4]);
     }
   });
 
@@ -194,7 +207,7 @@ describe("attention backends", () => {
   });
 
   test.each(["EAGLE", "EAGLE3", "STANDALONE", "NGRAM"])("cutlass_mla: no %s", (algorithm) => {
-    const options = { ...(algorithm === "NGRAM" ? {} : DRAFT), speculativeAlgorithm: algorithm };
+    const options = { ...(algorithm === "NGRAM" ? {} : DRAFT), algorithm };
     for (const target of [on("cutlass_mla", "auto"), on("auto", "cutlass_mla")]) {
       const error = refusal(options, target);
       expect(error).toBeInstanceOf(UnsupportedError);
@@ -207,43 +220,47 @@ describe("attention backends", () => {
 });
 
 test.each(["STANDALONE", "NGRAM"])("data-parallel attention: no %s", (algorithm) => {
-  const options = { ...(algorithm === "NGRAM" ? {} : DRAFT), speculativeAlgorithm: algorithm };
+  const options = { ...(algorithm === "NGRAM" ? {} : DRAFT), algorithm };
   expect(refusal(options, { ...LLAMA, dpAttention: true })).toBeInstanceOf(UnsupportedError);
-  expect(resolveSpeculation(EAGLE, { ...LLAMA, dpAttention: true })!.algorithm).toBe("EAGLE");
+  expect(resolve(EAGLE, { ...LLAMA, dpAttention: true })!.algorithm).toBe("EAGLE");
 });
 
 describe("what is written wrongly, or where it says nothing, is refused", () => {
-  const WINDOW = { speculativeNgramMinMatchWindowSize: 3, speculativeNgramMaxMatchWindowSize: 2 };
+  const WINDOW = { ngramMinMatchWindowSize: 3, ngramMaxMatchWindowSize: 2 };
 
-  test.each<[SpeculationOptions, string, string]>([
-    [{ speculativeAlgorithm: "eagle" }, "speculativeAlgorithm", "eagle: it must be one of EAGLE, "],
-    [{ speculativeAlgorithm: "" }, "speculativeAlgorithm", "it must be one of"],
-    [{ speculativeAlgorithm: "EAGLE" }, "speculativeAlgorithm", "has no draft layer"],
-    [{ speculativeAlgorithm: "NEXTN" }, "speculativeAlgorithm", "of LlamaForCausalLM has no draft"],
-    [{ speculativeAlgorithm: "EAGLE3" }, "speculativeAlgorithm", "needs speculativeDraftModelPath"],
-    [{ speculativeAlgorithm: "STANDALONE" }, "speculativeAlgorithm", "needs speculativeDraftModel"],
-    [{ ...NGRAM, ...DRAFT }, "speculativeDraftModelPath", "NGRAM has no use for it"],
-    [{ ...NGRAM, speculativeDraftModelRevision: "a" }, "speculativeDraftModelRevision", "no use"],
-    [{ ...EAGLE, ...WINDOW }, "speculativeNgramMinMatchWindowSize", "EAGLE has no use for it"],
-    [{ ...NGRAM, ...WINDOW }, "speculativeNgramMinMatchWindowSize", "3: it must be a whole number"],
-    [DRAFT, "speculativeDraftModelPath", "no speculativeAlgorithm is given"],
-    [numbers(3), "speculativeNumSteps", "no speculativeAlgorithm is given"],
-    [WINDOW, "speculativeNgramMinMatchWindowSize", "no speculativeAlgorithm is given"],
-    [{ speculativeAdaptive: "on" }, "speculativeAdaptive", "no speculativeAlgorithm is given"],
-    [{ speculativeAdaptive: "yes" }, "speculativeAdaptive", "one of auto, on, off"],
+  test.each<[Given, string, string]>([
+    [{ algorithm: "eagle" }, "speculation.algorithm", "eagle: it must be one of EAGLE, "],
+    [{ algorithm: "" }, "speculation.algorithm", "it must be one of"],
+    [{ algorithm: "EAGLE" }, "speculation.algorithm", "has no draft layer"],
+    [{ algorithm: "NEXTN" }, "speculation.algorithm", "of LlamaForCausalLM has no draft"],
+    [{ algorithm: "EAGLE3" }, "speculation.algorithm", "needs speculation.draftModelPath"],
+    [{ algorithm: "STANDALONE" }, "speculation.algorithm", "needs speculation.draftModel"],
+    [{ ...NGRAM, ...DRAFT }, "speculation.draftModelPath", "NGRAM has no use for it"],
+    [{ ...NGRAM, draftModelRevision: "a" }, "speculation.draftModelRevision", "no use"],
+    [{ ...EAGLE, ...WINDOW }, "speculation.ngramMinMatchWindowSize", "EAGLE has no use for it"],
     [
-      { speculativeAcceptThresholdSingle: 0.5 },
-      "speculativeAcceptThresholdSingle",
-      "no speculativeAlgorithm is given",
+      { ...NGRAM, ...WINDOW },
+      "speculation.ngramMinMatchWindowSize",
+      "3: it must be a whole number",
+    ],
+    [DRAFT, "speculation.draftModelPath", "no speculation.algorithm is given"],
+    [numbers(3), "speculation.numSteps", "no speculation.algorithm is given"],
+    [WINDOW, "speculation.ngramMinMatchWindowSize", "no speculation.algorithm is given"],
+    [{ adaptive: "on" }, "speculation.adaptive", "no speculation.algorithm is given"],
+    [{ adaptive: "yes" }, "speculation.adaptive", "one of auto, on, off"],
+    [
+      { acceptThresholdSingle: 0.5 },
+      "speculation.acceptThresholdSingle",
+      "no speculation.algorithm is given",
     ],
     [
-      { ...NGRAM, speculativeAcceptThresholdAcc: 1.01 },
-      "speculativeAcceptThresholdAcc",
+      { ...NGRAM, acceptThresholdAcc: 1.01 },
+      "speculation.acceptThresholdAcc",
       "1.01: it must be from 0 to 1",
     ],
     [
-      { ...NGRAM, speculativeAcceptThresholdSingle: Number.NaN },
-      "speculativeAcceptThresholdSingle",
+      { ...NGRAM, acceptThresholdSingle: Number.NaN },
+      "speculation.acceptThresholdSingle",
       "NaN: it must be from 0 to 1",
     ],
   ])("%o", (options, field, message) => {
@@ -253,28 +270,25 @@ describe("what is written wrongly, or where it says nothing, is refused", () => 
   });
 
   test("a revision of the checkpoint's own layer", () => {
-    const options = { speculativeAlgorithm: "NEXTN", speculativeDraftModelRevision: "a" };
-    expect(refusal(options, DEEPSEEK)).toMatchObject({ field: "speculativeDraftModelRevision" });
+    const options = { algorithm: "NEXTN", draftModelRevision: "a" };
+    expect(refusal(options, DEEPSEEK)).toMatchObject({ field: "speculation.draftModelRevision" });
   });
 });
 
 test("a short window's least match is no longer than it", () => {
-  const options = { ...NGRAM, speculativeNgramMaxMatchWindowSize: 1 };
-  expect(resolveSpeculation(options, LLAMA)!.source).toMatchObject({ window: { min: 1, max: 1 } });
+  const options = { ...NGRAM, ngramMaxMatchWindowSize: 1 };
+  expect(resolve(options, LLAMA)!.source).toMatchObject({ window: { min: 1, max: 1 } });
 });
 
-describe("verification, adaptation, requests at once", () => {
+describe("verification, adaptation", () => {
   test("thresholds of 1 draw; below, coins, and the start says that answers may differ", () => {
-    expect(resolveSpeculation(NGRAM, LLAMA)).toMatchObject({
+    expect(resolve(NGRAM, LLAMA)).toMatchObject({
       verification: "drawn",
       thresholds: { single: 1, acc: 1 },
       sentences: [],
     });
-    for (const given of [
-      { speculativeAcceptThresholdSingle: 0 },
-      { speculativeAcceptThresholdAcc: 0.9 },
-    ]) {
-      expect(resolveSpeculation({ ...NGRAM, ...given }, LLAMA)).toMatchObject({
+    for (const given of [{ acceptThresholdSingle: 0 }, { acceptThresholdAcc: 0.9 }]) {
+      expect(resolve({ ...NGRAM, ...given }, LLAMA)).toMatchObject({
         verification: "coins",
         sentences: [expect.stringContaining("answers may differ")],
       });
@@ -286,19 +300,13 @@ describe("verification, adaptation, requests at once", () => {
     ["auto", true, false],
     ["on", true, true],
     ["off", false, false],
-  ])("adaptive %s: %s, and with numbers %s", (speculativeAdaptive, alone, pinned) => {
-    const options = { ...EAGLE, speculativeAdaptive };
-    expect(resolveSpeculation(options, LLAMA)!.adaptive).toBe(alone);
+  ])("adaptive %s: %s, and with numbers %s", (adaptive, alone, pinned) => {
+    const options = { ...EAGLE, adaptive };
+    expect(resolve(options, LLAMA)!.adaptive).toBe(alone);
     const withNumbers = { ...options, ...numbers(3, 1, 4) };
-    expect(resolveSpeculation(withNumbers, LLAMA)!.adaptive).toBe(pinned);
-    const oneNumber = { ...NGRAM, speculativeAdaptive, speculativeNumDraftTokens: 4 };
-    expect(resolveSpeculation(oneNumber, LLAMA)!.adaptive).toBe(pinned);
-  });
-
-  test("32 requests at once, or as many as are asked for", () => {
-    expect(resolveSpeculation(NGRAM, LLAMA)!.maxRunningRequests).toBe(32);
-    const more = { ...NGRAM, maxRunningRequests: 100 };
-    expect(resolveSpeculation(more, LLAMA)!.maxRunningRequests).toBe(100);
+    expect(resolve(withNumbers, LLAMA)!.adaptive).toBe(pinned);
+    const oneNumber = { ...NGRAM, adaptive, numDraftTokens: 4 };
+    expect(resolve(oneNumber, LLAMA)!.adaptive).toBe(pinned);
   });
 });
 
@@ -326,7 +334,7 @@ describe("a draft model fits", () => {
     ["STANDALONE", "LlamaForCausalLMEagle3"],
   ])("%s does not take %s", (algorithm, architecture) => {
     expect(() => requireDraftFits(algorithm, { architecture, vocabularySize: 9 }, 9)).toThrow(
-      `Cannot use speculativeDraftModelPath with speculativeAlgorithm ${algorithm}: its architecture is ${architecture}`,
+      `Cannot use speculation.draftModelPath with speculation.algorithm ${algorithm}: its architecture is ${architecture}`,
     );
   });
 });

@@ -76,7 +76,7 @@ export async function prepareLoad(
   const defined = await defineModel(checkpoint, given.quantization, communicator);
   const { definition, uploadTo, formats } = defined;
   const { shape } = definition;
-  const wanted = resolveOptions(given, shape.contextLength);
+  const wanted = resolveOptions(given, definition);
   const { maxDrafts: asked = wanted.draftSteps } = given;
   const maxDrafts = requireDrafts(definition, communicator, { maxDrafts: asked });
 

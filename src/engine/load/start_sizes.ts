@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Speculation } from "../../speculation/speculation_options.ts";
 import type { MemoryBudget } from "./memory_budget.ts";
 
 export interface StepLimit {
@@ -27,6 +28,8 @@ export interface RequestLimit {
 export interface StartSizes extends MemoryBudget {
   readonly step: StepLimit;
   readonly requests: RequestLimit;
+  /** Where drafts come from, and how many; undefined where nothing drafts. */
+  readonly speculation: Speculation | undefined;
 }
 
 /** Rows of a step and requests, as they were asked for or as they fit. */
@@ -40,14 +43,15 @@ export interface SizedOptions {
   readonly given: { readonly chunkedPrefillSize?: number | undefined };
   /** Before rows were taken back to fit the adapter, and after that. */
   readonly wanted: RowLimits;
-  readonly fitted: RowLimits;
+  readonly fitted: RowLimits & Pick<StartSizes, "speculation">;
 }
 
 export function startSizes(memory: MemoryBudget, options: SizedOptions): StartSizes {
   const { wanted, fitted } = options;
   const running = fitted.maxRunningRequests;
   const bound = running < wanted.maxRunningRequests ? "binding" : "rows";
-  return { ...memory, step: stepLimit(options), requests: { running, bound } };
+  const { speculation } = fitted;
+  return { ...memory, step: stepLimit(options), requests: { running, bound }, speculation };
 }
 
 function stepLimit({ given, wanted, fitted }: SizedOptions): StepLimit {

@@ -17,6 +17,7 @@ import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PARSER_OPTIONS } from "./parser_options.ts";
 import { RESERVED_OPTIONS } from "./reserved_options.ts";
 import { SERVER_OPTIONS } from "./server_options.ts";
+import { SPECULATION_OPTIONS } from "./speculation_options.ts";
 
 const MODEL = "Model";
 const DEVICE = "Device";
@@ -181,6 +182,7 @@ export const ENGINE_OPTIONS = {
     group: MODEL,
   },
   ...MEMORY_OPTIONS,
+  ...SPECULATION_OPTIONS,
   adapter: {
     flags: ["--adapter"],
     kind: "string",
@@ -276,6 +278,7 @@ export const COMPILE_OPTIONS = {
   disableActivationQuantization: ENGINE_OPTIONS.disableActivationQuantization,
   deterministicInference: ENGINE_OPTIONS.deterministicInference,
   ...ATTENTION_OPTIONS,
+  ...SPECULATION_OPTIONS,
   memFractionStatic: ENGINE_OPTIONS.memFractionStatic,
   deviceMemory: ENGINE_OPTIONS.deviceMemory,
   kvCacheDtype: ENGINE_OPTIONS.kvCacheDtype,

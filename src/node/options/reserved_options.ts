@@ -44,31 +44,6 @@ export const RESERVED_OPTIONS = reserved({
     kind: "flag",
     help: "data-parallel output head",
   },
-  speculativeAlgorithm: {
-    flags: ["--speculative-algorithm"],
-    kind: "string",
-    help: "multi-token prediction",
-  },
-  speculativeDraftModelPath: {
-    flags: ["--speculative-draft-model-path"],
-    kind: "string",
-    help: "draft model",
-  },
-  speculativeNumSteps: {
-    flags: ["--speculative-num-steps"],
-    kind: "integer",
-    help: "draft steps",
-  },
-  speculativeEagleTopk: {
-    flags: ["--speculative-eagle-topk"],
-    kind: "integer",
-    help: "draft tokens kept at a step",
-  },
-  speculativeNumDraftTokens: {
-    flags: ["--speculative-num-draft-tokens"],
-    kind: "integer",
-    help: "draft tokens verified at once",
-  },
   distInitAddr: {
     flags: ["--dist-init-addr"],
     kind: "string",

@@ -7,7 +7,7 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { type CompiledKernels, compileKernels } from "../../engine/load/compile_kernels.ts";
 import { absentGroup } from "../../parallel/communicator.ts";
 import type { CompileOptions } from "../options/options.ts";
-import { describeRequests } from "./describe_sizes.ts";
+import { describeRequests, describeSpeculation } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions } from "./map_options.ts";
 import { openDeviceFor, openModel } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
@@ -34,8 +34,10 @@ export async function compileModel(
       device,
       communicator: absentGroup(options.tpSize),
       ...(await modelOptions(options, { source, opened, choices, report })),
-      onPlan: ({ requests }) =>
-        report.sizes(describeRequests(requests, options.maxRunningRequests)),
+      onPlan: (sizes) => {
+        report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
+        report.sizes(describeSpeculation(sizes));
+      },
     });
     report.warnings(compiled.selfTest.failures);
     device.destroy();

@@ -32,6 +32,17 @@ export function describeRequests(
   ];
 }
 
+/** A line where drafts are made, and what the plan says of their options. */
+export function describeSpeculation({
+  speculation,
+}: Pick<StartSizes, "speculation">): readonly string[] {
+  if (speculation === undefined) return [];
+  const { algorithm, shape, sentences } = speculation;
+  const most = shape.draftTokens - 1;
+  const drafts = most === 1 ? "1 draft" : `${most} drafts`;
+  return [`Speculation: ${algorithm}, up to ${drafts} of a request in a step`, ...sentences];
+}
+
 const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {
   asked: "as --chunked-prefill-size says",
   rows: "because one submit computes no more rows, so that it ends in good time",

@@ -7,7 +7,7 @@
 import { matrixKernels } from "../../../kernels/matrix_self_test.ts";
 import type { CacheDtype } from "../../cache/kv_cache.ts";
 import type { EngineOptions } from "../../engine/engine_options.ts";
-import { InvalidRequestError } from "../../errors.ts";
+import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { defaultDeviceMemory } from "../device/device_memory.ts";
 import { kernelTuning } from "../device/kernel_tuning.ts";
 import type { FolderSource } from "../files.ts";
@@ -19,6 +19,7 @@ import {
   ENGINE_OPTIONS,
   type EngineLaunchOptions,
 } from "../options/options.ts";
+import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
 import { tunedKernels } from "../options/tuned_kernels.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
@@ -85,6 +86,7 @@ export async function modelOptions(
     pageSize: options.pageSize,
     memFractionStatic: options.memFractionStatic,
     deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
+    speculation: speculationOf(options),
     quantization: options.quantization,
     numericClass: options.numericClass,
     matrixKernels,
@@ -139,10 +141,19 @@ export function servingOptions(
 
 /** The engine names its options as the library spells them; a person at a terminal knows flags. */
 export function asOptionError(error: unknown): unknown {
-  if (!(error instanceof InvalidRequestError) || error.field === undefined) return error;
-  const row = Object.entries(ENGINE_OPTIONS).find(([key]) => key === error.field)?.[1];
-  if (row === undefined) return error;
+  const isOurs = error instanceof InvalidRequestError || error instanceof UnsupportedError;
+  if (!isOurs || error.field === undefined) return error;
+  const flag = flagOf(error.field);
+  if (flag === undefined) return error;
   const why = error.field === "contextLength" ? ", as the model is defined for no more" : "";
-  const message = error.message.replace(error.field, `option ${row.flags[0]}`) + why;
-  return new OptionError(message, { cause: error });
+  const message = error.message
+    .replace(error.field, `option ${flag}`)
+    // Options of speculation are told with those beside them.
+    .replaceAll(/\bspeculation\.\w+/g, (field) => flagOf(field) ?? field);
+  return new OptionError(message + why, { cause: error });
+}
+
+function flagOf(field: string): string | undefined {
+  const key = speculativeKey(field);
+  return Object.entries(ENGINE_OPTIONS).find(([own]) => own === key)?.[1].flags[0];
 }

@@ -12,7 +12,7 @@ import { chunkedPrefixThreshold } from "../options/chunked_prefix.ts";
 import { decodeBuckets } from "../options/decode_buckets.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
-import { describeRequests, describeSizes } from "./describe_sizes.ts";
+import { describeRequests, describeSizes, describeSpeculation } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions, servingOptions } from "./map_options.ts";
 import { openDeviceFor, openModel } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
@@ -50,6 +50,7 @@ export const startEngine: StartEngine = async (options, report) => {
       onPlan: (sizes) => {
         report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
         report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
+        report.sizes(describeSpeculation(sizes));
       },
       onRecovery: (event) => report.recovery(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),

@@ -34,6 +34,11 @@ describe("options with an effect", () => {
     [["--dist-timeout", "3600"], { distTimeout: 3600 }],
     [["--disable-radix-cache"], { disableRadixCache: true }],
     [["--attention-backend", "flashinfer"], { attentionBackend: "flashinfer" }],
+    [["--speculative-algorithm", "EAGLE"], { speculativeAlgorithm: "EAGLE" }],
+    [["--speculative-draft-model-path", "draft"], { speculativeDraftModelPath: "draft" }],
+    [["--speculative-num-steps", "1"], { speculativeNumSteps: 1 }],
+    [["--speculative-eagle-topk", "1"], { speculativeEagleTopk: 1 }],
+    [["--speculative-num-draft-tokens", "2"], { speculativeNumDraftTokens: 2 }],
     [["--enable-torch-compile"], { enableTorchCompile: true }],
   ])("%j", (args, values) => {
     expect(launch(args)).toMatchObject(values);
@@ -52,11 +57,6 @@ describe("options whose capability is missing are refused and named", () => {
     [["--dp-size", "16"]],
     [["--enable-dp-attention"]],
     [["--enable-dp-lm-head"]],
-    [["--speculative-algorithm", "EAGLE"]],
-    [["--speculative-draft-model-path", "draft"]],
-    [["--speculative-num-steps", "1"]],
-    [["--speculative-eagle-topk", "1"]],
-    [["--speculative-num-draft-tokens", "2"]],
     [["--dist-init-addr", "10.0.0.1:20102"]],
     [["--nnodes", "2"]],
     [["--node-rank", "1"]],

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import type { StepLimit } from "../../../src/engine/load/start_sizes.ts";
-import { describeRequests, describeSizes } from "../../../src/node/serve/describe_sizes.ts";
+import {
+  describeRequests,
+  describeSizes,
+  describeSpeculation,
+} from "../../../src/node/serve/describe_sizes.ts";
+import { resolveSpeculation } from "../../../src/speculation/speculation_options.ts";
 
 const memory = {
   deviceMemory: 1e9,
@@ -50,6 +55,27 @@ test.each([
 ] as const satisfies readonly (readonly [StepLimit, number, string])[])(
   "describeSizes() says why a step takes no more: %o, %i asked for",
   (step, asked, line) => {
-    expect(describeSizes({ ...memory, step, requests }, asked).at(-1)).toBe(line);
+    expect(describeSizes({ ...memory, step, requests, speculation: undefined }, asked).at(-1)).toBe(
+      line,
+    );
   },
 );
+
+test("describeSpeculation() says how many drafts there may be, and what the plan says of its options", () => {
+  const facts = {
+    architecture: "DeepseekV3ForCausalLM",
+    hasMtpLayer: true,
+    prefillAttentionBackend: "auto",
+    decodeAttentionBackend: "auto",
+  };
+  const lines = (options: Parameters<typeof resolveSpeculation>[0]) =>
+    describeSpeculation({ speculation: resolveSpeculation(options, facts) });
+  expect(lines({})).toEqual([]);
+  expect(lines({ algorithm: "NGRAM" })).toEqual([
+    "Speculation: NGRAM, up to 11 drafts of a request in a step",
+  ]);
+  expect(lines({ algorithm: "NEXTN", numSteps: 1, eagleTopk: 1, numDraftTokens: 5 })).toEqual([
+    "Speculation: EAGLE, up to 1 draft of a request in a step",
+    expect.stringContaining("draft tokens are adjusted"),
+  ]);
+});

@@ -78,6 +78,21 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   scheduleConservativeness: { args: ["--schedule-conservativeness", "0.25"] },
   retractionMemory: { args: ["--retraction-memory", "1000000"] },
   maxQueuedRequests: { args: ["--max-queued-requests", "9"] },
+  speculativeAlgorithm: { args: ["--speculative-algorithm", "NGRAM"] },
+  speculativeDraftModelPath: { args: ["--speculative-draft-model-path", "draft"] },
+  speculativeDraftModelRevision: { args: ["--speculative-draft-model-revision", "v2"] },
+  speculativeNumSteps: { args: ["--speculative-num-steps", "2"] },
+  speculativeEagleTopk: { args: ["--speculative-eagle-topk", "1"] },
+  speculativeNumDraftTokens: { args: ["--speculative-num-draft-tokens", "3"] },
+  speculativeAcceptThresholdSingle: { args: ["--speculative-accept-threshold-single", "0.5"] },
+  speculativeAcceptThresholdAcc: { args: ["--speculative-accept-threshold-acc", "0.5"] },
+  speculativeNgramMinMatchWindowSize: {
+    args: ["--speculative-ngram-min-match-window-size", "3"],
+  },
+  speculativeNgramMaxMatchWindowSize: {
+    args: ["--speculative-ngram-max-match-window-size", "9"],
+  },
+  speculativeAdaptive: { args: ["--speculative-adaptive", "off"] },
   randomSeed: { args: ["--random-seed", "7"] },
 };
 

@@ -66,6 +66,11 @@ export interface GenerateAnswer {
     readonly cached_tokens: number;
     readonly weight_version: string;
     readonly e2e_latency?: number;
+    readonly spec_verify_ct?: number;
+    readonly spec_accept_length?: number;
+    readonly spec_accept_rate?: number;
+    readonly spec_num_correct_drafts?: number;
+    readonly spec_num_proposed_drafts?: number;
   };
   readonly index?: number;
 }

@@ -1,0 +1,103 @@
+/**
+ * Speculation as an engine runs with it: what its options say of this checkpoint, and what the engine
+ * does of that.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../errors.ts";
+import type { ModelDefinition, ModelShape } from "../models/model.ts";
+import type { AskedBackends } from "../speculation/attention_rules.ts";
+import {
+  resolveSpeculation,
+  type Speculation,
+  type SpeculationOptions,
+} from "../speculation/speculation_options.ts";
+import { MAX_DRAFTS } from "./load/draft_limits.ts";
+
+/** What options are decided for. */
+export interface ResolvedModel extends Pick<ModelDefinition, "architecture"> {
+  readonly shape: Pick<ModelShape, "contextLength" | "draftLayers">;
+}
+
+/** What the sizes of a step follow from. */
+export interface ResolvedDrafts {
+  /** Frozen; undefined where nothing drafts. */
+  readonly speculation: Speculation | undefined;
+  /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
+  readonly maxDrafts: number;
+  /** Drafts that a step makes for each sequence by the model's own module; 0 where it makes none. */
+  readonly draftSteps: number;
+}
+
+const NONE: ResolvedDrafts = { speculation: undefined, maxDrafts: 0, draftSteps: 0 };
+
+/**
+ * @param attention The engine's own names, which count where the options have no others.
+ * @throws {InvalidRequestError} naming the option that is wrong, as `speculation.numSteps`.
+ * @throws {UnsupportedError} naming an option that engines do not follow so far.
+ */
+export function resolveDrafts(
+  options: SpeculationOptions | undefined,
+  { architecture, shape }: ResolvedModel,
+  attention: AskedBackends,
+): ResolvedDrafts {
+  if (options === undefined) return NONE;
+  requireOwnDrafts(options);
+  const speculation = resolveSpeculation(options, {
+    architecture,
+    // A checkpoint with several is refused by their number, as the draft module is loaded.
+    hasMtpLayer: shape.draftLayers > 0,
+    ...(options.attentionBackends ?? attention),
+  });
+  if (speculation === undefined) return NONE;
+  requireVerified(options, speculation);
+  const { steps, draftTokens } = speculation.shape;
+  const draftSteps = speculation.source.kind === "mtp layer" ? steps : 0;
+  return { speculation, maxDrafts: draftTokens - 1, draftSteps };
+}
+
+/** Before any other rule, whose message would lead to a draft model. */
+function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): void {
+  const isOther = algorithm === "EAGLE3" || algorithm === "STANDALONE";
+  if (!isOther && (draftModelPath === undefined || algorithm === undefined)) return;
+  // To n-grams a draft model is of no use, however it would be loaded.
+  if (algorithm === "NGRAM") return;
+  const why =
+    "draft models are not supported yet; EAGLE and NEXTN draft by the checkpoint's own layer, NGRAM by the request's text";
+  throw isOther
+    ? unsupported("algorithm", algorithm, why)
+    : unsupported("draftModelPath", draftModelPath!, why);
+}
+
+/** Steps verify chains of the tokens that would be drawn. */
+function requireVerified(
+  { adaptive }: SpeculationOptions,
+  { shape, thresholds, source }: Speculation,
+): void {
+  if (shape.topk > 1) {
+    throw unsupported(
+      "eagleTopk",
+      shape.topk,
+      "only 1 is supported yet, drafts that follow each other",
+    );
+  }
+  if (source.kind === "mtp layer" && shape.steps > MAX_DRAFTS) {
+    throw unsupported("numSteps", shape.steps, `a draft layer takes ${MAX_DRAFTS} at most`);
+  }
+  const isExact = "only 1 is supported yet, which changes no answer";
+  const { single, acc } = thresholds;
+  if (single < 1) throw unsupported("acceptThresholdSingle", single, isExact);
+  if (acc < 1) throw unsupported("acceptThresholdAcc", acc, isExact);
+  if (adaptive !== "on") return;
+  const why = "the number of drafts does not follow acceptance yet; auto and off are supported";
+  throw unsupported("adaptive", adaptive, why);
+}
+
+function unsupported(
+  name: keyof SpeculationOptions,
+  value: string | number,
+  why: string,
+): UnsupportedError {
+  const field = `speculation.${name}`;
+  return new UnsupportedError(`${field} ${value}`, why, { field });
+}
