@@ -68,7 +68,7 @@ const longOfManyShapes = [
 /** The same of the other tests on a GPU. */
 const longGpuTests = [
   // Many models.
-  "test/models/{gpu_rows,oracle}.gpu.test.ts",
+  "test/models/{gpu_rows,oracle,draft_golden,draft_trees}.gpu.test.ts",
   "test/parallel/ranks.gpu.test.ts",
   "test/server/routes/any_weights.gpu.test.ts",
   // Numeric classes that are asked for by name, and forms that GPUs take.
