@@ -107,6 +107,7 @@ export type { MetricsPage } from "./server/observe/metrics_page.ts";
 export type { EngineObserver, Outcome, RequestObserver } from "./server/observe/observe.ts";
 export type { ProfileControl, ProfileRequest } from "./server/observe/profile_control.ts";
 export type { SpeculationOptions } from "./speculation/speculation_options.ts";
+export type { SpeculationFigures } from "./speculation_figures.ts";
 export { type FamilyParsers, parsersOf } from "./text/family_parsers.ts";
 export {
   createMessageParser,

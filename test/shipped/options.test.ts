@@ -4,14 +4,14 @@
  *
  * Two servers take between them all options that work, and the checks of an option look for its effect.
  */
-import { readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withoutKnownWarnings } from "../../src/node/device/dawn_warnings.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options/options.ts";
 import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
+import { firstArguments, secondArguments } from "./support/option_servers.ts";
 import type { Answer } from "./support/server.ts";
 import { leavesAnswersUnread } from "./support/unread_answer.ts";
 import {
@@ -53,53 +53,9 @@ const ids = (count: number, id = 5) => new Array<number>(count).fill(id);
 beforeAll(async () => {
   folders.profiles = scratch("profiles");
   folders.prefixes = scratch("prefixes");
-  const template = join(scratch("template"), "chat.jinja");
-  writeFileSync(template, "{% for m in messages %}[{{ m.content }}]{% endfor %}");
-  const config = join(scratch("config"), "server.json");
-  writeFileSync(config, JSON.stringify({ "served-model-name": "of-the-file", "page-size": 4 }));
-  const shared = ["--adapter", adapterName(), "--random-seed", "7", "--host", "127.0.0.1"];
-  const all = [
-    ["--served-model-name", "tiny", "--stream-interval", "3", "--enable-cache-report"],
-    ["--preferred-sampling-params", '{"temperature": 0, "max_new_tokens": 5}'],
-    ["--watchdog-timeout", "60", "--health-check-timeout", "5", "--drain-timeout", "2"],
-    ["--log-level", "info", "--log-requests", "--log-requests-level", "2"],
-    ["--decode-log-interval", "1", "--enable-metrics", "--collect-tokens-histogram"],
-    ["--profile-dir", folders.profiles, "--api-key", "KEY", "--admin-api-key", "ADMIN"],
-    ["--allowed-origins", "https://example.org", "--max-request-size", "4K"],
-    ["--dist-timeout", "3600", "--send-timeout", "1"],
-    ["--trust-remote-code", "--context-length", "512", "--allow-auto-truncate"],
-    ["--numeric-class", "fma128", "--enable-deterministic-inference"],
-    ["--attention-backend", "portable", "--grammar-backend", "auto", "--json-whitespace", "0"],
-    ["--json-dialect", "draft-07", "--mem-fraction-static", "0.5", "--device-memory", "4G"],
-    ["--kv-cache-dtype", "auto", "--max-total-tokens", "2048", "--max-running-requests", "4"],
-    ["--page-size", "8", "--chunked-prefill-size", "64", "--max-prefill-tokens", "128"],
-    ["--enable-mixed-chunk", "--disable-overlap-schedule", "--cuda-graph-bs", "1", "2", "4"],
-    ["--prefix-cache-dir", folders.prefixes, "--prefix-cache-size", "10M"],
-    ["--schedule-policy", "lpm", "--schedule-conservativeness", "1.5"],
-    ["--retraction-memory", "16M", "--max-queued-requests", "2"],
-    ["--tool-call-parser", "deepseekv3", "--reasoning-parser", "deepseek-r1"],
-  ];
-  const rest = [
-    ["--config", config, "--log-format", "json", "--profile-kernels"],
-    ["--allowed-hosts", "wisp.test", "--request-memory", "16M"],
-    ["--chat-template", template, "--chat-family", "deepseek-v3"],
-    ["--disable-activation-quantization", "--quantization-report"],
-    ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
-    ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
-    ["--speculative-algorithm", "NGRAM", "--speculative-num-steps", "4"],
-    ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "5"],
-    ["--speculative-ngram-min-match-window-size", "3"],
-    ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
-    ["--speculative-accept-threshold-single", "1", "--speculative-accept-threshold-acc", "1"],
-    // What servers of one device do anyway.
-    ["--tp", "1", "--dp", "1", "--nnodes", "1", "--node-rank", "0"],
-    ["--disaggregation-mode", "null"],
-    ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
-    ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],
-  ];
   [first, second] = await Promise.all([
-    serveWisp([...shared, ...all.flat()]),
-    serveWisp([...shared, ...rest.flat()]),
+    serveWisp(firstArguments(folders)),
+    serveWisp(secondArguments()),
   ]);
 });
 

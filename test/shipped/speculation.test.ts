@@ -71,6 +71,7 @@ describe.each([
     const sampling_params = { temperature: 1.5, max_new_tokens: 32, sampling_seed: 11 };
     const ask = async (server: ServingWisp) => {
       const response = await server.post("/generate", { text: PROMPTS[1], sampling_params });
+      expect(response.status).toBe(200);
       return told((await response.json()) as Answer);
     };
     expect(await ask(servers[algorithm]!)).toEqual(await ask(plain));

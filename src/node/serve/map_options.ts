@@ -12,6 +12,7 @@ import { defaultDeviceMemory } from "../device/device_memory.ts";
 import { kernelTuning } from "../device/kernel_tuning.ts";
 import type { FolderSource } from "../files.ts";
 import { type ChosenAttention, chooseAttention } from "../options/attention_backend.ts";
+import { tunedKernels } from "../options/engine_variables.ts";
 import { kvCacheDtype } from "../options/kv_cache_dtype.ts";
 import { OptionError } from "../options/option_parser.ts";
 import {
@@ -20,7 +21,6 @@ import {
   type EngineLaunchOptions,
 } from "../options/options.ts";
 import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
-import { tunedKernels } from "../options/tuned_kernels.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
 import type { ReplaceableDevice } from "./open_model.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { afterEach, expect, test, vi } from "vitest";
 import { runCommand } from "../../../src/node/command.ts";
-import { chunkedPrefixThreshold } from "../../../src/node/options/chunked_prefix.ts";
+import { chunkedPrefixThreshold } from "../../../src/node/options/engine_variables.ts";
 import { OptionError, parseOptions } from "../../../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../../../src/node/options/options.ts";
 import { defaultModelPath } from "../../../src/node/package_root.ts";

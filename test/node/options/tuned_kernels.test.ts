@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { afterEach, expect, test, vi } from "vitest";
 import { runCommand } from "../../../src/node/command.ts";
+import { tunedKernels } from "../../../src/node/options/engine_variables.ts";
 import { OptionError } from "../../../src/node/options/option_parser.ts";
-import { tunedKernels } from "../../../src/node/options/tuned_kernels.ts";
 import { defaultModelPath } from "../../../src/node/package_root.ts";
 import { startEngine } from "../../../src/node/serve/start_engine.ts";
 
