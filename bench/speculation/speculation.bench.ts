@@ -9,8 +9,8 @@ import "../support/driver_threads.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
-import type { SpeculationOptions } from "../../src/engine/engine_options.ts";
-import { acceptLength } from "../../src/generation.ts";
+import type { SpeculationOptions } from "../../src/speculation/speculation_options.ts";
+import { acceptLength } from "../../src/speculation_figures.ts";
 import { folderSource } from "../../test/support/checkpoints/folder_source.ts";
 import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../test/support/engines/engine.ts";
 import {
@@ -31,6 +31,7 @@ const CHATS = [
   "What is the capital of Japan?",
   "How are you?",
   "What can you do?",
+  "What is 34 + 5?",
 ];
 const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
 
@@ -99,8 +100,9 @@ beforeAll(() => console.log(machine()));
 test("drafts of the checkpoint's module, 1 to 3 of them", async () => {
   const settings: Setting[] = [
     { name: "no drafts" },
-    ...[1, 2, 3].map((maxDrafts): Setting => {
-      return { name: `${maxDrafts} by MTP`, speculation: { algorithm: "EAGLE", maxDrafts } };
+    ...[1, 2, DRAFTS].map((numSteps): Setting => {
+      const numbers = { numSteps, eagleTopk: 1, numDraftTokens: numSteps + 1 };
+      return { name: `${numSteps} by MTP`, speculation: { algorithm: "EAGLE", ...numbers } };
     }),
   ];
   const engines = await openEngines(settings);
@@ -128,7 +130,7 @@ test("drafts of the checkpoint's module, 1 to 3 of them", async () => {
 test("drafts of n-grams, of an answer that copies its prompt", async () => {
   const settings: Setting[] = [
     { name: "no drafts" },
-    { name: "n-grams", speculation: { algorithm: "NGRAM" } },
+    { name: "n-grams", speculation: { algorithm: "NGRAM", numDraftTokens: 8 } },
   ];
   const engines = await openEngines(settings);
   await compare(settings, engines, [`Repeat after me: ${COPIED}`]);

@@ -207,6 +207,10 @@ export interface Outcome {
   readonly restores: number;
 }
 
+/** Three drafts. */
+const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
+const BY_MODULE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
+
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
   readonly model: ExactModel;
@@ -236,8 +240,7 @@ export class Exactness {
 
   async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
-    const algorithm = drafts === "module" ? "EAGLE" : "NGRAM";
-    const speculates = drafts && { speculation: { algorithm, maxDrafts: 3 } as const };
+    const speculates = drafts && { speculation: drafts === "module" ? BY_MODULE : BY_NGRAMS };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
