@@ -4,6 +4,10 @@
  * Pages are copied in the order of their numbers, so that neighbours travel in one piece; the host
  * puts them into the caller's order. This module does not know what a page is for.
  *
+ * The layer of a module that drafts, behind those of the model, travels with them, but nothing hangs
+ * on it: pages that have it go to a cache without it, and where they lack it it is filled with zeros.
+ * Answers are the same, and only the drafts of such a page's tokens are worse.
+ *
  * @module
  */
 import { DeviceError, KernelError } from "../errors.ts";
@@ -15,12 +19,15 @@ import {
   type PageHeader,
   type PageLayout,
   packedBytes,
+  packedSizes,
   pageBytes,
   seal,
 } from "./page_header.ts";
 
 export interface PageCodecOptions {
   readonly cache: KvCache;
+  /** Layers of the cache, behind those of the model, of a module that drafts. Default 0. */
+  readonly draftLayers?: number | undefined;
   /** Tokens a page holds. */
   readonly pageSize: number;
   readonly modelHash: string;
@@ -30,7 +37,7 @@ export interface PageCodecOptions {
   readonly stagingBytes?: number | undefined;
 }
 
-/** Layers `[firstLayer, firstLayer + layerCount)`. Default: all. */
+/** Layers `[firstLayer, firstLayer + layerCount)` of the cache. Default: all. */
 export interface LayerRange {
   readonly firstLayer?: number;
   readonly layerCount?: number;
@@ -66,7 +73,8 @@ export class PageCodec {
 
   constructor(device: GPUDevice, options: PageCodecOptions) {
     const { cache, pageSize, modelHash, numerics, stagingBytes = STAGING_BYTES } = options;
-    this.layout = { ...cache.shape, pageSize, modelHash, numerics };
+    const layers = cache.shape.layers - (options.draftLayers ?? 0);
+    this.layout = { ...cache.shape, layers, pageSize, modelHash, numerics };
     this.#device = device;
     this.#cache = cache;
     this.#pageBytes = pageBytes(this.layout);
@@ -79,6 +87,11 @@ export class PageCodec {
   /** Bytes that `readPages` gives for so many pages. */
   packedBytes(pageCount: number, range: LayerRange = {}): number {
     return packedBytes(this.#header(pageCount, range));
+  }
+
+  /** Bytes that `writePages` may be given for so many pages of all layers, one of these. */
+  packedSizes(pageCount: number): readonly number[] {
+    return packedSizes(this.layout, pageCount);
   }
 
   /**
@@ -98,7 +111,8 @@ export class PageCodec {
   }
 
   /**
-   * Puts pages into the cache, before everything that is submitted later.
+   * Puts pages into the cache, before everything that is submitted later. Behind the model's last
+   * layer, the cache's layers that the bytes lack become zero.
    *
    * @param bytes What `readPages` gave, here or elsewhere.
    * @param pages Where its pages go, without those that are skipped.
@@ -118,16 +132,19 @@ export class PageCodec {
     }
     const size = this.#pageBytes;
     const order = ascending(pages);
-    for (const pieces of this.#pieces(pages.length, header)) {
+    const end = header.firstLayer + header.layerCount;
+    for (const pieces of this.#pieces(pages.length, this.#written(header))) {
       for (const { layer, first, count } of pieces) {
         const base = (layer - header.firstLayer) * header.pageCount + skip;
         const { buffer, offset } = this.#cache.layers[layer]!;
         for (const run of runs(pages, order.subarray(first, first + count))) {
           const sorted = new Uint8Array(run.length * size);
-          run.forEach((index, i) => {
-            const at = (base + index) * size;
-            sorted.set(payload.subarray(at, at + size), i * size);
-          });
+          if (layer < end) {
+            run.forEach((index, i) => {
+              const at = (base + index) * size;
+              sorted.set(payload.subarray(at, at + size), i * size);
+            });
+          }
           this.#device.queue.writeBuffer(buffer, offset + pages[run[0]!]! * size, sorted);
         }
       }
@@ -193,7 +210,10 @@ export class PageCodec {
   }
 
   /** All pages of all layers, in portions that the staging buffer holds. */
-  *#pieces(pageCount: number, { firstLayer, layerCount }: PageHeader): Generator<Piece[], void> {
+  *#pieces(
+    pageCount: number,
+    { firstLayer, layerCount }: Required<LayerRange>,
+  ): Generator<Piece[], void> {
     let pieces: Piece[] = [];
     let used = 0;
     for (let layer = firstLayer; layer < firstLayer + layerCount; layer++) {
@@ -211,8 +231,16 @@ export class PageCodec {
     if (used > 0) yield pieces;
   }
 
+  /** Layers of the cache that pages change. */
+  #written({ firstLayer, layerCount }: PageHeader): Required<LayerRange> {
+    const { layers } = this.#cache.shape;
+    const given = firstLayer + layerCount;
+    const end = given === this.layout.layers ? layers : Math.min(given, layers);
+    return { firstLayer, layerCount: end - firstLayer };
+  }
+
   #header(pageCount: number, range: LayerRange): PageHeader {
-    const { layers } = this.layout;
+    const { layers } = this.#cache.shape;
     const { firstLayer = 0, layerCount = layers - firstLayer } = range;
     if (!(firstLayer >= 0 && layerCount >= 0 && firstLayer + layerCount <= layers)) {
       const problem = `layers ${firstLayer} to ${firstLayer + layerCount} are not in ${layers}`;

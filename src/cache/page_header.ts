@@ -30,12 +30,15 @@ export interface PageLayout {
   readonly entryWidth: number;
   /** Tokens a page holds. */
   readonly pageSize: number;
-  /** Layers of the model. */
+  /** Layers of the model; that of a module that drafts, which no answer depends on, is not one. */
   readonly layers: number;
 }
 
 export interface PageHeader extends PageLayout {
-  /** The pages' layers are `[firstLayer, firstLayer + layerCount)`. */
+  /**
+   * The pages' layers are `[firstLayer, firstLayer + layerCount)`, the module's that drafts behind the
+   * model's.
+   */
   readonly firstLayer: number;
   readonly layerCount: number;
   readonly pageCount: number;
@@ -51,6 +54,8 @@ const VERSION = 1;
 const PREFIX_BYTES = 16;
 const CHECKSUM_AT = 12;
 const ALIGNMENT = 8;
+/** Layers at most that pages have behind those of the model. */
+const DRAFT_LAYERS = 1;
 
 /** The fields that have to be the same on both sides. */
 const LAYOUT_FIELDS = [
@@ -75,6 +80,13 @@ export function pageBytes(layout: PageLayout): number {
 /** Bytes of pages with their header. */
 export function packedBytes(header: PageHeader): number {
   return PREFIX_BYTES + encodeFields(header).length + payloadBytes(header);
+}
+
+/** Bytes of pages of all layers with their header: without a draft module's layer, and with it. */
+export function packedSizes(layout: PageLayout, pageCount: number): readonly number[] {
+  return Array.from({ length: DRAFT_LAYERS + 1 }, (_, more) =>
+    packedBytes({ ...layout, firstLayer: 0, layerCount: layout.layers + more, pageCount }),
+  );
 }
 
 /** Room for pages: the header is written, the payload is zero. Fill it, then `seal`. */
@@ -126,8 +138,9 @@ export function openPacked(bytes: Uint8Array<ArrayBuffer>, wanted: PageLayout): 
   }
   const checked = header as PageHeader;
   const { firstLayer, layerCount, layers } = checked;
-  if (firstLayer + layerCount > layers) {
-    refuse("layerCount", `layers ${firstLayer} to ${firstLayer + layerCount} are not in ${layers}`);
+  const most = layers + DRAFT_LAYERS;
+  if (firstLayer + layerCount > most) {
+    refuse("layerCount", `layers ${firstLayer} to ${firstLayer + layerCount} are not in ${most}`);
   }
   const payload = bytes.subarray(start);
   if (payload.length !== payloadBytes(checked)) {

@@ -80,18 +80,19 @@ export function blockHead({ parent, tokens }: PrefixBlock): Uint8Array<ArrayBuff
 /**
  * Checks that bytes are those of a block, all but the pages themselves, which the codec checks.
  *
- * @param packedBytes Length of the block's pages.
+ * @param packedSizes Lengths that the block's pages may have.
  * @returns Its pages.
  * @throws {TransferError} naming what is wrong.
  */
 export function openBlock(
   bytes: Uint8Array<ArrayBuffer>,
   block: PrefixBlock,
-  packedBytes: number,
+  packedSizes: readonly number[],
 ): Uint8Array<ArrayBuffer> {
   const head = blockHead(block);
-  if (bytes.length !== head.length + packedBytes) {
-    refuse("length", `they are ${bytes.length} bytes and not ${head.length + packedBytes}`);
+  if (!packedSizes.includes(bytes.length - head.length)) {
+    const wanted = packedSizes.map((size) => head.length + size).join(" or ");
+    refuse("length", `they are ${bytes.length} bytes and not ${wanted}`);
   }
   const different = head.findIndex((byte, i) => bytes[i] !== byte);
   if (different >= 0) refuse(fieldAt(different), "it is not the block's");

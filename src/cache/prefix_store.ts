@@ -17,8 +17,8 @@ export interface PrefixStoreOptions {
   readonly maxBytes?: number | undefined;
   /** Tokens of a block. */
   readonly blockTokens: number;
-  /** Bytes of a block's pages. */
-  readonly packedBytes: number;
+  /** Bytes that a block's pages may have, one of these. */
+  readonly packedSizes: readonly number[];
   /** The key before the first block of a partition. */
   readonly rootOf: (partition: string | undefined) => Promise<Uint8Array<ArrayBuffer>>;
   /** Told what went wrong. */
@@ -128,11 +128,11 @@ export class PrefixStore {
 
   /** @returns The block's pages; `undefined`, and it is forgotten, when they are not to be had. */
   async read(block: PrefixBlock): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const { storage, packedBytes } = this.#options;
+    const { storage, packedSizes } = this.#options;
     const bytes = await this.#try("read", () => storage.read(block.name));
     if (bytes !== undefined) {
       try {
-        return openBlock(bytes, block, packedBytes);
+        return openBlock(bytes, block, packedSizes);
       } catch (error) {
         await this.discard(block, error);
         return undefined;

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { entryBytes, KvCache, type KvCacheShape } from "../../src/cache/kv_cache.ts";
-import { PageCodec } from "../../src/cache/page_codec.ts";
+import { PageCodec, type PageCodecOptions } from "../../src/cache/page_codec.ts";
 import { KernelError, TransferError } from "../../src/errors.ts";
 import { device, download, seeded } from "../support/devices/gpu.ts";
 
@@ -29,7 +29,7 @@ function filled(seed: number, shape = SHAPE) {
   return { cache, layers };
 }
 
-function codecOf(cache: KvCache, changes: { stagingBytes?: number; modelHash?: string } = {}) {
+function codecOf(cache: KvCache, changes: Partial<PageCodecOptions> = {}) {
   const options = { cache, pageSize: PAGE_SIZE, modelHash: "m", numerics: "n", ...changes };
   const codec = new PageCodec(device, options);
   destroyed.push(codec);
@@ -79,6 +79,41 @@ describe("PageCodec", () => {
     expect([5, 4, 6].map((number) => page(written[1]!, number))).toEqual(
       PAGES.slice(2).map((number) => page(layers[1]!, number)),
     );
+  });
+
+  test("pages go between caches with and without a draft module's layer, which is zero then", async () => {
+    const wide = filled(9, { ...SHAPE, layers: 4 });
+    const narrow = filled(10);
+    const drafting = codecOf(wide.cache, { draftLayers: 1 });
+    const plain = codecOf(narrow.cache);
+    expect(drafting.layout).toEqual(plain.layout);
+    const [withDrafts, without] = [await drafting.readPages([4, 1]), await plain.readPages([2])];
+    const lengths = [plain, drafting].map((codec) => codec.packedBytes(2));
+    expect(plain.packedSizes(2)).toEqual(lengths);
+    expect(drafting.packedSizes(2)).toEqual(lengths);
+
+    await plain.writePages(withDrafts, [7], { skip: 1 });
+    narrow.layers.forEach((layer, i) => {
+      layer.set(page(wide.layers[i]!, 1), 7 * PAGE_BYTES);
+    });
+    expect(await contents(narrow.cache)).toEqual(narrow.layers);
+
+    await drafting.writePages(without, [5]);
+    wide.layers.forEach((layer, i) => {
+      const from = narrow.layers[i];
+      layer.set(from ? page(from, 2) : new Uint8Array(PAGE_BYTES), 5 * PAGE_BYTES);
+    });
+    // A range of the model's layers that does not end with its last one changes no other.
+    const range = { firstLayer: 1, layerCount: 1 };
+    await drafting.writePages(await plain.readPages([3], range), [6]);
+    wide.layers[1]!.set(page(narrow.layers[1]!, 3), 6 * PAGE_BYTES);
+    // Between drafting caches everything travels.
+    await drafting.writePages(withDrafts, [8, 9]);
+    for (const layer of wide.layers) {
+      layer.set(page(layer, 4), 8 * PAGE_BYTES);
+      layer.set(page(layer, 1), 9 * PAGE_BYTES);
+    }
+    expect(await contents(wide.cache)).toEqual(wide.layers);
   });
 
   test("reads that overlap give each its own pages", async () => {

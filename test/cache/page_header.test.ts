@@ -5,6 +5,7 @@ import {
   openPacked,
   type PageHeader,
   packedBytes,
+  packedSizes,
   seal,
 } from "../../src/cache/page_header.ts";
 import { TransferError } from "../../src/errors.ts";
@@ -59,6 +60,14 @@ describe("openPacked()", () => {
     expect(payload.byteOffset % 8).toBe(0);
   });
 
+  test("takes pages with one layer behind the model's, and says how long all layers may be", () => {
+    const all = { firstLayer: 0, layerCount: 5 };
+    const sizes = [5, 6].map((layerCount) => pack({ ...all, layerCount }).length);
+    expect(packedSizes(HEADER, HEADER.pageCount)).toEqual(sizes);
+    expect(openPacked(pack({ ...all, layerCount: 6 }), HEADER).header.layerCount).toBe(6);
+    expect(refusal(pack({ ...all, layerCount: 7 }))).toBe("layerCount");
+  });
+
   test("takes bytes that lie inside a larger buffer", () => {
     const bytes = pack();
     const larger = new Uint8Array(bytes.length + 24);
@@ -74,7 +83,7 @@ describe("openPacked()", () => {
     ["entryWidth", { entryWidth: 8 }],
     ["pageSize", { pageSize: 8 }],
     ["layers", { layers: 6 }],
-    ["layerCount", { firstLayer: 4 }],
+    ["layerCount", { firstLayer: 5 }],
     ["firstLayer", { firstLayer: -1 }],
     ["firstLayer", { firstLayer: 0.5 }],
     ["pageCount", { pageCount: "" as unknown as number }],

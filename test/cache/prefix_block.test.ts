@@ -51,23 +51,33 @@ test("openBlock() gives the pages back, and refuses any byte of the head that ha
   const head = blockHead(block!);
   const pages = Uint8Array.from(range(0, 40));
   const bytes = new Uint8Array([...head, ...pages]);
-  expect(openBlock(bytes, block!, 40)).toEqual(pages);
+  expect(openBlock(bytes, block!, [40])).toEqual(pages);
   for (let at = 0; at < head.length; at++) {
     const wrong = bytes.slice();
     wrong[at]! ^= 1 << (at % 8);
-    expect(() => openBlock(wrong, block!, 40)).toThrow(TransferError);
+    expect(() => openBlock(wrong, block!, [40])).toThrow(TransferError);
   }
   for (let length = 0; length < bytes.length; length++) {
-    expect(() => openBlock(bytes.slice(0, length), block!, 40)).toThrow("length");
+    expect(() => openBlock(bytes.slice(0, length), block!, [40])).toThrow("length");
   }
-  expect(() => openBlock(new Uint8Array([...bytes, 0]), block!, 40)).toThrow("length");
+  expect(() => openBlock(new Uint8Array([...bytes, 0]), block!, [40])).toThrow("length");
+});
+
+test("openBlock() takes pages of each length that they may have", async () => {
+  const [block] = await blocks(range(3, 4));
+  const bytes = (length: number) =>
+    new Uint8Array([...blockHead(block!), ...new Uint8Array(length)]);
+  for (const length of [40, 48]) {
+    expect(openBlock(bytes(length), block!, [40, 48])).toHaveLength(length);
+  }
+  expect(() => openBlock(bytes(44), block!, [40, 48])).toThrow("length");
 });
 
 test("openBlock() refuses another block, and says what is wrong", async () => {
   const [first, second] = await blocks([...range(5, 4), ...range(5, 4)]);
   const [other] = await blocks(range(6, 4));
   const open = (written: typeof first, wanted: typeof first) => () =>
-    openBlock(blockHead(written!), wanted!, 0);
+    openBlock(blockHead(written!), wanted!, [0]);
   expect(open(first, first)()).toHaveLength(0);
   expect(open(first, second)).toThrow("Cannot take a stored prefix (checksum)");
   expect(open(other, first)).toThrow("Cannot take a stored prefix (checksum)");

@@ -12,7 +12,7 @@ const shared = { partition: undefined };
 
 function open(storage: MemoryBlobs, options: Partial<PrefixStoreOptions> = {}) {
   return PrefixStore.open({
-    ...{ storage, blockTokens: BLOCK, packedBytes: PAGES },
+    ...{ storage, blockTokens: BLOCK, packedSizes: [PAGES] },
     rootOf: (partition) => rootKey({ partition: partition ?? null }),
     ...options,
   });

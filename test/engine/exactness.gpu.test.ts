@@ -53,6 +53,10 @@ const isDrafted = (one: Outcome) => {
     steps(one).filter((step) => step.requestIds.includes(id) && step.promptRows === 0).length;
   expect(rounds("greedy")).toBeLessThan(TOKENS - 1);
 };
+/** Of prompts at random, whose answers the module seldom foresees. */
+const isDraftedByModule = (one: Outcome) => {
+  expect(steps(one).some(({ draftRows }) => draftRows > 0)).toBe(true);
+};
 const isSaved = ({ retractions, saves }: Outcome) => {
   expect(retractions).toBeGreaterThan(0);
   expect(saves).toBeGreaterThan(0);
@@ -215,6 +219,30 @@ const VARIANTS: readonly Variant[] = [
     proof: isRetracted,
   },
   {
+    name: "one by one, drafts of the module",
+    alone: true,
+    drafts: "module",
+    proof: isDraftedByModule,
+  },
+  {
+    name: "32 at once, drafts of the module",
+    requests: 32,
+    drafts: "module",
+    proof: (one) => {
+      besideAll(32)(one);
+      isDraftedByModule(one);
+    },
+  },
+  {
+    name: "drafts of the module, retracted, kept in host memory",
+    drafts: "module",
+    options: { ...crowded(0), ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByModule(one);
+    },
+  },
+  {
     name: "everything at once",
     requests: 10,
     twice: true,
@@ -227,7 +255,8 @@ const VARIANTS: readonly Variant[] = [
 ];
 
 /** On the slow driver, one form in place of two is only asked what of the cache it may reuse. */
-function concerns({ oneForm, first, twice }: Variant, model: ExactModel): boolean {
+function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel): boolean {
+  if (drafts === "module" && !model.hasModule) return false;
   if (oneForm && !model.oneForm) return false;
   return !(smallestCaseOnly && model.isForced) || first !== undefined || twice === true;
 }

@@ -301,10 +301,11 @@ function openCodec(
 ): PageCodec | undefined {
   if (!movesPages(prepared)) return undefined;
   const { model, cache, matrices, hash } = made;
-  const { device, options, uploadTo, oneForm } = prepared;
+  const { device, options, uploadTo, oneForm, cacheShape, definition } = prepared;
   const { pageSize, quantizeActivations } = options;
   const codec = new PageCodec(device, {
     cache,
+    draftLayers: cacheShape.layers - definition.shape.layers,
     pageSize,
     modelHash: hash!,
     numerics: JSON.stringify({

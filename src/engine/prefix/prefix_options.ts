@@ -65,6 +65,7 @@ export function requirePrefixStore(
 /**
  * Opens the store of a model. Its prefixes are found again only by the same version of this library
  * that runs the same model in the same way on the same adapter: the bits of another one may differ.
+ * Engines that draft by the model's module and engines that do not share them.
  */
 export function openPrefixStore(
   { storage, maxBytes, onProblem }: PrefixStoreOptions,
@@ -85,7 +86,7 @@ export function openPrefixStore(
     maxBytes,
     onProblem,
     blockTokens,
-    packedBytes: codec.packedBytes(blockTokens / pageSize),
+    packedSizes: codec.packedSizes(blockTokens / pageSize),
     rootOf: (partition) => rootKey({ ...facts, partition: partition ?? null }),
   });
 }

@@ -253,10 +253,11 @@ export class Sequence {
     this.#drafts?.end();
     const wasPrompt = this.tokens.length === this.promptLength;
     const accepted = acceptedDrafts(drafts, drawn);
-    // Told with the last chunk, which may be any of these tokens'.
-    if (!wasPrompt) this.#drafts?.verified(drafts.length, accepted);
+    if (!wasPrompt) this.#drafts?.verified(drafts.length);
     const taken: number[] = [];
     while (taken.length <= accepted && this.finish === null) {
+      // Told with the last chunk, which may be any of these tokens'.
+      if (!wasPrompt && taken.length > 0) this.#drafts?.accepted();
       const token = drawn[taken.length]!;
       taken.push(token);
       this.#take(token);

@@ -104,9 +104,14 @@ export class SequenceDrafts {
     this.#next = this.#next.slice(0, count);
   }
 
-  /** Takes note of a step that has verified so many, of which so many were right. */
-  verified(proposed: number, accepted: number): void {
-    this.#figures = withStep(this.#figures, proposed, accepted);
+  /** Takes note of a step that has verified so many. */
+  verified(proposed: number): void {
+    this.#figures = withStep(this.#figures, proposed, 0);
+  }
+
+  /** Takes note of one of them that was right: the sequence takes one token more. */
+  accepted(): void {
+    this.#figures = { ...this.#figures, acceptedDrafts: this.#figures.acceptedDrafts + 1 };
   }
 
   /** Takes note that the step in flight has ended, or never will. */

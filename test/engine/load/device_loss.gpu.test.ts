@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { Engine, type LocalRequest } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { DeviceError } from "../../../src/errors.ts";
@@ -6,7 +6,11 @@ import { deviceFactory, openDevice } from "../../../src/node/device/device.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../support/engines/engine.ts";
-import { type LosingEngine, openLosingEngine } from "../../support/engines/losing_engine.ts";
+import {
+  type LosingEngine,
+  loseWithSteps,
+  openLosingEngine,
+} from "../../support/engines/losing_engine.ts";
 import { until } from "../../support/until.ts";
 
 const prompt = (seed: number, length: number) =>
@@ -145,6 +149,37 @@ describe("a lost device that a factory replaces", () => {
       expect(await answer(engine, REQUESTS[1]!)).toEqual(want[1]);
     },
   );
+});
+
+test("a device that is lost with drafts in flight changes no bit of an answer", async () => {
+  const requests = smallestCaseOnly ? [...REQUESTS.slice(0, 1), STORY] : [...REQUESTS, STORY];
+  const sampling = { ...LONG, maxNewTokens: 24, temperature: 0 };
+  const asked = requests.map((one) => (one === STORY ? { ...STORY, sampling } : one));
+  const options = { pageSize: 4, maxTotalTokens: 1024, contextLength: 80, recoveryWaits: [0] };
+  const plain = await openEngine(options);
+  const want = await Promise.all(asked.map((request) => answer(plain, request)));
+  await plain.close();
+
+  const losing = await openLosingEngine({ ...options, speculation: { algorithm: "EAGLE" } });
+  const { engine } = losing;
+  // The first step with drafts, and one behind it that has some again.
+  let seen = 0;
+  const losesAt = smallestCaseOnly ? [1] : [1, 4];
+  loseWithSteps(losing, ({ sequences }) => {
+    const verifies = sequences.some(({ phase, queryLength }) => {
+      return phase !== "prefill" && queryLength > 1;
+    });
+    if (verifies) seen += 1;
+    return verifies && losesAt.includes(seen);
+  });
+  expect(await Promise.all(asked.map((request) => answer(engine, request)))).toEqual(want);
+  vi.restoreAllMocks();
+  const idle = { healthy: true, recovering: false, runningRequests: 0, usedTokens: 0 };
+  expect(engine.status()).toMatchObject({ ...idle, recoveries: losesAt.length });
+  expect(engine.status().speculation!.acceptedDrafts).toBeGreaterThan(0);
+  // One that knows of no loss.
+  expect(await answer(engine, asked.at(-1)!)).toEqual(want.at(-1));
+  await engine.close();
 });
 
 test("a lost device that is the only one ends requests with a DeviceError", async () => {

@@ -12,7 +12,7 @@ type Codec = Parameters<typeof openPrefixStore>[1]["codec"];
 
 async function namesOf(layout: object = {}, adapter: object = {}): Promise<readonly string[]> {
   const device = { adapterInfo: { ...ADAPTER, ...adapter } } as unknown as GPUDevice;
-  const codec = { layout: { ...LAYOUT, ...layout }, packedBytes: (pages: number) => pages };
+  const codec = { layout: { ...LAYOUT, ...layout }, packedSizes: (pages: number) => [pages] };
   const store = await openPrefixStore(
     { storage: new MemoryBlobs() },
     { codec: codec as unknown as Codec, device },

@@ -2,7 +2,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { InvalidRequestError } from "../../../src/errors.ts";
@@ -33,6 +33,8 @@ const CASES = (
     { pageSize: 1, cacheDtype: "fp8_e4m3" },
   ] as const
 ).slice(0, process.env.WISP_TEST_FULL === "1" ? 4 : 2);
+
+const DRAFTS = { algorithm: "EAGLE" } as const;
 
 type StoreOptions = Partial<NonNullable<LoadOptions["prefixStore"]>>;
 
@@ -74,6 +76,12 @@ async function files(): Promise<string[]> {
   return (await readdir(folder)).map((name) => join(folder, name));
 }
 
+async function contentsOfFiles(): Promise<Uint8Array[]> {
+  const contents = [];
+  for (const path of (await files()).sort()) contents.push(await readFile(path));
+  return contents;
+}
+
 /** A prompt is stored by one engine and asked of another, both opened alike. */
 async function restart(opened: () => Promise<Engine>, { pageSize }: { readonly pageSize: number }) {
   const before = await during(opened(), (engine) => ask(engine, { storePrefix: true }));
@@ -95,6 +103,35 @@ test.skipIf(SHARED_MODELS === undefined)("so is one of grouped-query attention",
   const source = folderSource(join(SHARED_MODELS!, "mini-qwen3"));
   const options = { pageSize: 16, cacheDtype: "fp8_e4m3", maxTotalTokens: 1024 } as const;
   await restart(() => Engine.load(source, { ...setting(), ...options }), options);
+});
+
+describe("engines that draft and engines that do not share what is stored", () => {
+  let plain: Awaited<ReturnType<typeof ask>>;
+  beforeAll(async () => {
+    plain = await during(openEngine(), (engine) => ask(engine));
+  });
+
+  test.each([
+    ["without drafts", "with them", undefined, DRAFTS],
+    ["with drafts", "without them", DRAFTS, undefined],
+    ["with drafts", "with them", DRAFTS, DRAFTS],
+  ] as const)("a prompt stored %s is found %s", async (_stored, _asked, before, after) => {
+    const opened = (drafts: typeof before) => open({}, drafts && { speculation: drafts });
+    const first = await during(opened(before), (engine) => ask(engine, { storePrefix: true }));
+    expect(first).toEqual(plain);
+    const written = await contentsOfFiles();
+    await during(opened(after), async (engine) => {
+      expect(await ask(engine, { storePrefix: true })).toEqual({ ...plain, cachedTokens: 192 });
+      expect(engine.status().prefixStore).toMatchObject({ restoredTokens: 192, storedTokens: 0 });
+      const figures = engine.status().speculation;
+      if (after === undefined) expect(figures).toBeUndefined();
+      else expect(figures!.proposedDrafts).toBeGreaterThan(0);
+    });
+    // What is there already is not stored again.
+    expect(written).toHaveLength(3);
+    expect(await contentsOfFiles()).toEqual(written);
+    expect(problems).toEqual([]);
+  });
 });
 
 test("a prefix that a second request finds is stored, each block once", async () => {

@@ -29,7 +29,7 @@ function seeded(seed: number): (below: number) => number {
 function open(storage: MemoryBlobs, pageSize: number, maxBytes?: number): Promise<PrefixStore> {
   const blockTokens = Math.ceil(8 / pageSize) * pageSize;
   return PrefixStore.open({
-    ...{ storage, blockTokens, maxBytes, packedBytes: 4 * blockTokens },
+    ...{ storage, blockTokens, maxBytes, packedSizes: [4 * blockTokens] },
     rootOf: (partition) => rootKey([pageSize, partition ?? null]),
   });
 }

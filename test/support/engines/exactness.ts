@@ -33,6 +33,8 @@ export interface ExactModel {
   readonly oneForm: boolean;
   /** Whether they are because an option says so. */
   readonly isForced?: true;
+  /** Whether the checkpoint has a module that drafts. */
+  readonly hasModule?: true;
 }
 
 /** Latent attention and experts. */
@@ -76,6 +78,7 @@ const EMBEDDED: ExactModel = {
   open: opener(() => folderSource(EMBEDDED_MODEL)),
   vocabularySize: 2048,
   oneForm: false,
+  hasModule: true,
 };
 
 export const EXACT_MODELS: readonly ExactModel[] = [
@@ -182,8 +185,11 @@ export interface Run {
   readonly alone?: boolean;
   /** A request that is answered before all others, by its id. */
   readonly first?: "greedy" | "second turn";
-  /** Steps verify drafts: of the probes two in three that the first run had, of others wrong ones. */
-  readonly drafts?: true;
+  /**
+   * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
+   * those that the checkpoint's module makes.
+   */
+  readonly drafts?: true | "module";
 }
 
 /** What a run did, and what came out of it. */
@@ -200,6 +206,10 @@ export interface Outcome {
   readonly saves: number;
   readonly restores: number;
 }
+
+/** Three drafts. */
+const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
+const BY_MODULE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
 
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
@@ -229,9 +239,8 @@ export class Exactness {
   }
 
   async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
-    if (drafts) draftFrom(this.#known, this.model);
-    const speculation = { algorithm: "NGRAM", maxDrafts: 3 } as const;
-    const speculates = drafts && { speculation };
+    if (drafts === true) draftFrom(this.#known, this.model);
+    const speculates = drafts && { speculation: drafts === "module" ? BY_MODULE : BY_NGRAMS };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");

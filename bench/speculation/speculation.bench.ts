@@ -1,0 +1,281 @@
+/**
+ * What drafts bring on the embedded model, and what they cost: tokens per second with and without
+ * them, a step that verifies drafts beside one that computes a row, launches and host time of a step
+ * with and without the checkpoint's draft module.
+ *
+ * @module
+ */
+import "../support/driver_threads.ts";
+import { performance } from "node:perf_hooks";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Engine } from "../../src/engine/engine.ts";
+import type { SpeculationOptions } from "../../src/speculation/speculation_options.ts";
+import { acceptLength } from "../../src/speculation_figures.ts";
+import { folderSource } from "../../test/support/checkpoints/folder_source.ts";
+import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../test/support/engines/engine.ts";
+import {
+  GREEDY,
+  ModelSession,
+  type SessionSequence,
+} from "../../test/support/engines/model_session.ts";
+import { machine } from "../support/machine.ts";
+import { table } from "../support/table.ts";
+
+const BATCHES = [1, 4, 16, 32];
+const ROUNDS = 3;
+const DRAFTS = 3;
+/** Prompts of the model's own subjects, which its module has learned too. */
+const CHATS = [
+  "Tell me a story.",
+  "What is 12 + 7?",
+  "What is the capital of Japan?",
+  "How are you?",
+  "What can you do?",
+  "What is 34 + 5?",
+];
+const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
+
+interface Setting {
+  readonly name: string;
+  readonly speculation?: SpeculationOptions;
+}
+
+/** Engines that answer the same prompts side by side; the first has no drafts. */
+async function openEngines(settings: readonly Setting[]): Promise<readonly Engine[]> {
+  const engines: Engine[] = [];
+  for (const { speculation } of settings) {
+    const rows = { maxRowsPerStep: 256, maxTotalTokens: 8192 };
+    engines.push(await openEngine({ ...rows, ...(speculation && { speculation }) }));
+  }
+  return engines;
+}
+
+/** Tokens of all answers, and the seconds that they took together. */
+async function answerAll(engine: Engine, prompts: readonly string[]) {
+  const started = performance.now();
+  const answers = await Promise.all(
+    prompts.map((content) => {
+      const sampling = { temperature: 0, maxNewTokens: 100 };
+      return complete(engine, { messages: chat(content), sampling });
+    }),
+  );
+  const seconds = (performance.now() - started) / 1000;
+  return { seconds, answers: answers.map(({ tokens }) => tokens) };
+}
+
+/** Prints tokens per second of each engine by batch, and checks that all answer alike. */
+async function compare(
+  settings: readonly Setting[],
+  engines: readonly Engine[],
+  contents: readonly string[],
+): Promise<void> {
+  const rows: string[][] = [];
+  for (const batch of BATCHES) {
+    const prompts = Array.from({ length: batch }, (_, i) => contents[i % contents.length]!);
+    // What is compiled at the first use, and prompts, which are cached then.
+    const want = await answerAll(engines[0]!, prompts);
+    for (const engine of engines) await answerAll(engine, prompts);
+    const least = engines.map(() => Number.POSITIVE_INFINITY);
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const [i, engine] of engines.entries()) {
+        const { seconds, answers } = await answerAll(engine, prompts);
+        expect(answers, `${settings[i]!.name}, batch ${batch}`).toEqual(want.answers);
+        least[i] = Math.min(least[i]!, seconds);
+      }
+    }
+    const tokens = want.answers.reduce((sum, { length }) => sum + length, 0);
+    rows.push([
+      `${batch}`,
+      `${(tokens / least[0]!).toFixed(0)}`,
+      ...least.slice(1).map((seconds) => {
+        return `${(tokens / seconds).toFixed(0)} (${(least[0]! / seconds).toFixed(2)}x)`;
+      }),
+    ]);
+  }
+  console.log(table(["tokens/s, batch", ...settings.map(({ name }) => name)], rows));
+}
+
+beforeAll(() => console.log(machine()));
+
+test("drafts of the checkpoint's module, 1 to 3 of them", async () => {
+  const settings: Setting[] = [
+    { name: "no drafts" },
+    ...[1, 2, DRAFTS].map((numSteps): Setting => {
+      const numbers = { numSteps, eagleTopk: 1, numDraftTokens: numSteps + 1 };
+      return { name: `${numSteps} by MTP`, speculation: { algorithm: "EAGLE", ...numbers } };
+    }),
+  ];
+  const engines = await openEngines(settings);
+  await compare(settings, engines, CHATS);
+  const figures = [];
+  for (const engine of engines.slice(1)) {
+    // Of each chat once: in batches the first ones count most.
+    await engine.flushCache();
+    await answerAll(engine, CHATS);
+    figures.push(engine.status().speculation!);
+  }
+  for (const [i, one] of figures.entries()) {
+    const share = one.acceptedDrafts / one.proposedDrafts;
+    console.log(
+      `${i + 1} by MTP: ${acceptLength(one).toFixed(2)} tokens a step, ` +
+        `${(100 * share).toFixed(1)} % of drafts accepted`,
+    );
+  }
+  const [first] = figures;
+  expect(first!.acceptedDrafts / first!.proposedDrafts).toBeGreaterThanOrEqual(0.95);
+  expect(acceptLength(figures.at(-1)!)).toBeGreaterThanOrEqual(3.5);
+  for (const engine of engines) await engine.close();
+}, 600_000);
+
+test("drafts of n-grams, of an answer that copies its prompt", async () => {
+  const settings: Setting[] = [
+    { name: "no drafts" },
+    { name: "n-grams", speculation: { algorithm: "NGRAM", numDraftTokens: 8 } },
+  ];
+  const engines = await openEngines(settings);
+  await compare(settings, engines, [`Repeat after me: ${COPIED}`]);
+  const length = acceptLength(engines[1]!.status().speculation!);
+  console.log(`n-grams: ${length.toFixed(2)} tokens a step`);
+  expect(length).toBeGreaterThanOrEqual(4);
+  for (const engine of engines) await engine.close();
+}, 600_000);
+
+describe("one step", () => {
+  const rows = (DRAFTS + 1) * Math.max(...BATCHES);
+  // As many generated rows for the model that makes no drafts.
+  const options = { maxRowsPerStep: rows, maxRunningRequests: rows, pageSize: 16 };
+  let plain: ModelSession;
+  let drafting: ModelSession;
+  beforeAll(async () => {
+    const source = folderSource(EMBEDDED_MODEL);
+    plain = await ModelSession.open(source, options);
+    drafting = await ModelSession.open(source, { ...options, maxDrafts: DRAFTS });
+  }, 120_000);
+  afterAll(() => {
+    plain.close();
+    drafting.close();
+  });
+
+  test("of 4 rows a sequence beside one of 1, and with 3 drafts made behind it", async () => {
+    const figures: string[][] = [];
+    for (const batch of BATCHES) {
+      const one = await startAll(plain, batch);
+      const other = await startAll(drafting, batch);
+      const works = [
+        () => stepTime(plain, one, { count: 1, steps: 0 }),
+        () => stepTime(plain, one, { count: DRAFTS + 1, steps: 0 }),
+        () => stepTime(drafting, other, { count: DRAFTS + 1, steps: DRAFTS }),
+      ];
+      const least = works.map(() => Number.POSITIVE_INFINITY);
+      const drawn: (readonly number[])[] = [];
+      for (let round = 0; round < 20; round++) {
+        for (const [i, work] of works.entries()) {
+          const { whole, tokens } = await work();
+          least[i] = Math.min(least[i]!, whole);
+          drawn[i] = tokens;
+        }
+      }
+      // The module changes nothing, and a row has the same token beside its drafts.
+      expect(drawn[2]).toEqual(drawn[1]);
+      expect(drawn[1]!.filter((_, row) => row % (DRAFTS + 1) === 0)).toEqual(drawn[0]);
+      const [decode, verify, draft] = least;
+      figures.push([
+        `${batch}`,
+        `${decode!.toFixed(2)} ms`,
+        `${verify!.toFixed(2)} ms (${(verify! / decode!).toFixed(2)}x)`,
+        `${draft!.toFixed(2)} ms (${(draft! / decode!).toFixed(2)}x)`,
+      ]);
+      releaseAll(plain, one);
+      releaseAll(drafting, other);
+    }
+    console.log(table(["a step, batch", "1 row", "4 rows", "4 rows, 3 drafts made"], figures));
+  }, 300_000);
+
+  test("launches and host time of target, first draft and chain", async () => {
+    const figures: string[][] = [];
+    for (const steps of [0, 1, 2, DRAFTS]) {
+      const [sequence] = await startAll(drafting, 1);
+      const counts = await launchesOf(drafting, sequence!, steps);
+      const host: number[] = [];
+      for (let i = 0; i < 100; i++) {
+        host.push((await stepTime(drafting, [sequence!], { count: DRAFTS + 1, steps })).host);
+      }
+      host.sort((a, b) => a - b);
+      figures.push([
+        `${steps}`,
+        ...[counts.target, counts.extend, counts.chain].map(String),
+        `${host[0]!.toFixed(3)} ms`,
+        `${host[50]!.toFixed(3)} ms`,
+      ]);
+      // One more draft is one more pass of the module over a row of each sequence.
+      if (steps === 0) expect(counts.chain).toBe(0);
+      if (steps === DRAFTS) expect(counts.chain % (DRAFTS - 1)).toBe(0);
+      releaseAll(drafting, [sequence!]);
+    }
+    const header = ["drafts made", "target", "extend", "chain", "host, at best", "host, median"];
+    console.log(table(header, figures));
+  }, 120_000);
+});
+
+/** Sequences behind short prompts, each with a token and drafts that are to be computed. */
+async function startAll(session: ModelSession, batch: number): Promise<SessionSequence[]> {
+  const sequences: SessionSequence[] = [];
+  for (let i = 0; i < batch; i++) {
+    const sequence = session.sequence([0, 2027, 559, 36 + i, 2028]);
+    const parts = [{ sequence, phase: "prefill" as const, count: sequence.tokens.length }];
+    const { tokens } = await session.draft(parts, { steps: 1, drafted: [], ahead: 16 });
+    sequence.tokens.push(tokens.at(-1)!);
+    for (let draft = 0; draft < DRAFTS; draft++) sequence.tokens.push(40 + i + draft);
+    sequences.push(sequence);
+  }
+  return sequences;
+}
+
+function releaseAll(session: ModelSession, sequences: readonly SessionSequence[]): void {
+  for (const sequence of sequences) session.release(sequence);
+}
+
+/** Computes the newest rows of sequences, which stay as they are; milliseconds until it is done. */
+async function stepTime(
+  session: ModelSession,
+  sequences: readonly SessionSequence[],
+  { count, steps }: { readonly count: number; readonly steps: number },
+) {
+  const parts = sequences.map((sequence) => ({ sequence, phase: "decode" as const, count }));
+  const request = steps > 0 ? {} : { drafted: [] };
+  const started = performance.now();
+  const done = session.draft(parts, { steps, ahead: 16, ...request });
+  const host = performance.now() - started;
+  const { tokens } = await done;
+  const whole = performance.now() - started;
+  for (const sequence of sequences) sequence.computed -= count;
+  return { whole, host, tokens: [...tokens] };
+}
+
+/** Launches of a step of 4 rows: of the target, of the module over them, of its rows behind them. */
+async function launchesOf(
+  { loaded }: ModelSession,
+  { tokens, computed, pageTable }: SessionSequence,
+  steps: number,
+) {
+  const queryLength = DRAFTS + 1;
+  const own = Uint32Array.from(tokens.slice(computed, computed + queryLength));
+  const batch = {
+    sequences: [
+      { phase: "decode" as const, queryStart: 0, queryLength, position: computed, pageTable },
+    ],
+    sources: own,
+    nextSources: own,
+    logitRows: Uint32Array.from(own, (_, i) => i),
+  };
+  const sampled = [...own].map((_, i) => ({ sampling: GREEDY, position: computed + i + 1 }));
+  const drafted = [{ sequence: 0, firstLogitRow: 0, logitRows: queryLength }];
+  const request = steps > 0 ? { steps, sequences: drafted } : undefined;
+  const counts = await loaded.runner.countLaunches(batch, sampled, request);
+  const sum = { target: 0, extend: 0, chain: 0 };
+  for (const [group, launches] of counts) {
+    const part = group.startsWith("draft chain") ? "chain" : "extend";
+    sum[group.startsWith("draft") ? part : "target"] += launches;
+  }
+  return sum;
+}
