@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { writeAdjustment } from "../../kernels/sampling/adjust.ts";
+import { ADJUST_WORDS, writeAdjustment } from "../../kernels/sampling/adjust.ts";
 import { count } from "../../kernels/sampling/count.ts";
 import { Plan, Recording } from "../../src/gpu/plan.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
@@ -14,7 +14,7 @@ interface Step {
 /** A plan whose launches count the rows they are given: one for all, and one in a part. */
 async function countingPlan() {
   const recorder = new Recorder(device);
-  const items = new DataView(new ArrayBuffer(4 * 32));
+  const items = new DataView(new ArrayBuffer(4 * ADJUST_WORDS * 4));
   for (let row = 0; row < 4; row++) {
     const penalties = { slot: row, repetition: 1, frequency: 0, presence: 0 };
     writeAdjustment(items, row, { row, penalties, firstBias: 0, biasCount: 0 });

@@ -90,13 +90,16 @@ describe("a client that leaves", () => {
     const waiting = new Promise<void>((resolve) => {
       reached = resolve;
     });
+    const items = ["abc", "def"];
+    let started = 0;
     const gate = () => {
-      reached();
+      started += 1;
+      if (started === items.length) reached();
       return new Promise<void>(() => {});
     };
     const engine = new ScriptedEngine({ script: () => ({ gate }) });
     const client = new AbortController();
-    const body = { text: ["abc", "def"], stream, rid: "r" };
+    const body = { text: items, stream, rid: "r" };
     const response = post(createApp(engine), "/generate", body, { signal: client.signal });
     await waiting;
     client.abort();
