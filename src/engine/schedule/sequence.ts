@@ -16,6 +16,7 @@
  */
 import type { RadixNode } from "../../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk, GrammarCompilation } from "../../generation.ts";
+import { acceptedOfChain } from "../../speculation/verify.ts";
 import type { Detokenizer } from "../../text/detokenizer.ts";
 import {
   type GrammarState,
@@ -30,7 +31,7 @@ import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
 import { StopStrings } from "../sample/stop.ts";
 import type { SavedPages } from "./saved_pages.ts";
-import { acceptedDrafts, type DraftOptions, SequenceDrafts } from "./sequence_drafts.ts";
+import { type DraftOptions, SequenceDrafts } from "./sequence_drafts.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;
@@ -252,7 +253,7 @@ export class Sequence {
   ): number {
     this.#drafts?.end();
     const wasPrompt = this.tokens.length === this.promptLength;
-    const accepted = acceptedDrafts(drafts, drawn);
+    const accepted = acceptedOfChain(drafts, drawn);
     if (!wasPrompt) this.#drafts?.verified(drafts.length);
     const taken: number[] = [];
     while (taken.length <= accepted && this.finish === null) {

@@ -136,10 +136,3 @@ export function sumOf(one: SpeculationFigures, other: SpeculationFigures): Specu
     acceptedDrafts: one.acceptedDrafts + other.acceptedDrafts,
   };
 }
-
-/** How many drafts, from the first on, are the tokens drawn in their places. */
-export function acceptedDrafts(drafts: readonly number[], drawn: ArrayLike<number>): number {
-  let count = 0;
-  while (count < drafts.length && drafts[count] === drawn[count]) count += 1;
-  return count;
-}

@@ -87,7 +87,7 @@ export class ModelRunner {
   readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
   readonly #maxRows: number;
-  readonly #maxLogitRows: number;
+  readonly #maxSampledRows: number;
   /** By the counts of a step: the launches kept for it, with what else they are for. */
   readonly #recordings = new Map<string, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = { ...EMPTY_STEP };
@@ -95,17 +95,18 @@ export class ModelRunner {
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
   constructor(options: ModelRunnerOptions) {
-    const { recorder, memory, shape, cache, maxRows, maxLogitRows, maxSampledRows } = options;
+    const { recorder, memory, shape, cache, maxRows, maxLogitRows } = options;
+    const { maxSampledRows, maxSequences } = options;
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSampledRows;
     this.#maxRows = maxRows;
-    this.#maxLogitRows = maxLogitRows;
+    this.#maxSampledRows = maxSampledRows;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
     this.#communicator = options.communicator;
     this.#findsBest = options.model.findsBest;
-    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSampledRows, maxRows));
+    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
     const inputSizes = stepTensorSizes(options, cache);
     this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
     this.#step.passes = this.#inputs.prefill.passes;
@@ -246,7 +247,7 @@ export class ModelRunner {
     const size = this.#buckets.find((one) => one >= sequences.length);
     if (size === undefined) return undefined;
     const filled = size * longest;
-    const fits = filled <= Math.min(this.#maxRows, this.#maxLogitRows);
+    const fits = filled <= Math.min(this.#maxRows, this.#maxSampledRows);
     const isWorth = longest === 1 || filled <= MOST_FILLED * rows;
     return fits && isWorth ? { rows: filled, sequences: size } : undefined;
   }

@@ -218,6 +218,20 @@ describe("eight requests of every kind at once have the same bits", () => {
   });
 });
 
+test("as many requests as may run, more than a size whose launches are kept, have room", async () => {
+  const options = { maxRunningRequests: 9, prefixCache: false };
+  const one = { messages: STORY, sampling: { ...GREEDY, maxNewTokens: 12 } };
+  const nine = Array.from({ length: 9 }, (_, i) => ({
+    ...one,
+    sampling: { ...one.sampling, temperature: 0.5, seed: i },
+  }));
+  await withBoth(options, async (plain, drafted) => {
+    const want = onlyAnswers(await answers(plain, nine));
+    expect(onlyAnswers(await answers(drafted, nine))).toEqual(want);
+    expect(drafted.status().speculation!.acceptedDrafts).toBeGreaterThan(0);
+  });
+});
+
 test("drafts of a prompt that is cached are as good as of one that is computed", async () => {
   await withBoth({ pageSize: 4 }, async (plain, drafted) => {
     const request = {
