@@ -120,7 +120,8 @@ class LocalGrammarSession implements GrammarSession {
     const mask = this.#mask();
     const { mustEnd } = this.#matcher;
     const forcedText = this.#matcher.forcedText();
-    return { mask, mustEnd, forcedText, draftMasks: this.#draftMasks(drafts) };
+    const next = { mask, mustEnd, forcedText };
+    return drafts.length === 0 ? next : { ...next, draftMasks: this.#draftMasks(drafts) };
   }
 
   #mask(): Uint32Array {

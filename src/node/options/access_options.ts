@@ -4,11 +4,10 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import { EVERY_ORIGIN } from "../../http/every_origin.ts";
+import { EVERY_ORIGIN, isOrigin } from "../../http/origins.ts";
 import type { AppOptions } from "../../server/app.ts";
 import { checkKeys } from "../../server/guard/auth.ts";
 import { isAllowedHost, isLoopback } from "../../server/guard/hosts.ts";
-import { isOrigin } from "../../server/guard/origins.ts";
 import { SOCKET_LIMITS } from "../serve/socket_limits.ts";
 import { OptionError, type OptionTable, type OptionValues } from "./option_parser.ts";
 

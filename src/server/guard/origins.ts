@@ -6,7 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
 import { InvalidRequestError } from "../../errors.ts";
-import { EVERY_ORIGIN } from "../../http/every_origin.ts";
+import { EVERY_ORIGIN, isOrigin } from "../../http/origins.ts";
 import { REQUEST_ID_HEADER } from "../../http/request_id.ts";
 import { forbidden } from "./auth.ts";
 import { hostOf } from "./hosts.ts";
@@ -16,15 +16,6 @@ const SHOWN = { exposeHeaders: [REQUEST_ID_HEADER], credentials: true };
 
 /** Characters of an origin that a refusal repeats. */
 const SHOWN_ORIGIN = 100;
-
-/** What pages of a browser's extension are of. */
-const EXTENSION = /^[a-z][a-z-]*-extension:\/\/[\w-]+$/;
-
-/** What browsers send: scheme, host and port, the latter where it is not the scheme's own; or `*`. */
-export function isOrigin(text: string): boolean {
-  if (text === EVERY_ORIGIN || text === "null" || EXTENSION.test(text)) return true;
-  return URL.canParse(text) && new URL(text).origin === text;
-}
 
 /** @throws {InvalidRequestError} for what no page can be of. */
 function checkOrigins(origins: readonly string[]): void {
