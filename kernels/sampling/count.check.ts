@@ -11,7 +11,7 @@ interface Shape {
 const GROUP = 4;
 const draftCount = (r: number) => (Math.floor(r / GROUP) % 2 === 1 ? r % GROUP : 0);
 /** How many of its drafts are what was sampled. */
-const acceptedCount = (r: number) => Math.floor(r / GROUP) % GROUP;
+const acceptedCount = (r: number) => Math.floor(r / (2 * GROUP)) % GROUP;
 
 /** Row `r` counts in another slot than its own, or not at all; those of a sequence in one. */
 const slotOf = ({ rows }: Shape, r: number) =>
@@ -25,7 +25,7 @@ const NEUTRAL = { repetition: 1, frequency: 0, presence: 0 };
 export default defineCheck<Shape>({
   name: "sampling/count",
   cases: [
-    { rows: 13, vocabulary: 7 },
+    { rows: 29, vocabulary: 7 },
     { rows: 150, vocabulary: 40 }, // several workgroups
     { rows: 32, vocabulary: 129280 }, // 671B model
   ],

@@ -3,11 +3,10 @@
  *
  * @module
  */
+
 import { InvalidRequestError } from "../errors.ts";
 import { DEFAULT_MATCH_WINDOW, type MatchWindow, requireWindow } from "./ngram_proposer.ts";
-
-/** As they are written; `NEXTN` is `EAGLE` with a layer of the checkpoint. */
-export const SPECULATIVE_ALGORITHMS = ["EAGLE", "EAGLE3", "NEXTN", "NGRAM", "STANDALONE"] as const;
+import type { SPECULATIVE_ALGORITHMS } from "./option_values.ts";
 
 export type SpeculativeAlgorithm = (typeof SPECULATIVE_ALGORITHMS)[number];
 

@@ -3,14 +3,9 @@
  *
  * @module
  */
-import { InvalidRequestError } from "../errors.ts";
 
-/** Drafts that follow each other at most. */
-export const MAX_DRAFT_STEPS = 64;
-/** Children of a node at most. */
-export const MAX_DRAFT_TOPK = 64;
-/** Rows of one verification at most, so that a node's path and a step's rows stay small. */
-export const MAX_DRAFT_TOKENS = 256;
+import { InvalidRequestError } from "../errors.ts";
+import { MAX_DRAFT_STEPS, MAX_DRAFT_TOKENS, MAX_DRAFT_TOPK } from "./option_values.ts";
 
 export interface DraftTreeNumbers {
   /** Steps of the draft: the depth of the tree. */

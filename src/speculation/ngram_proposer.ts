@@ -4,8 +4,10 @@
  *
  * @module
  */
+
 import { InvalidRequestError } from "../errors.ts";
 import { NgramIndex } from "./ngram_index.ts";
+import { MAX_MATCH_WINDOW } from "./option_values.ts";
 import type { AnswersOfPartition } from "./shared_ngrams.ts";
 
 /** Tokens that have to agree before their continuation is a draft: the fewest, and the most that count. */
@@ -13,9 +15,6 @@ export interface MatchWindow {
   readonly min: number;
   readonly max: number;
 }
-
-/** Longer matches tell hardly more, and a token's cost grows with them. */
-export const MAX_MATCH_WINDOW = 64;
 
 /**
  * One token that agrees is hardly a match: of the drafts behind it, one in five is right in texts that

@@ -3,6 +3,7 @@
  *
  * @module
  */
+
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import { type AskedBackends, requireBackends } from "./attention_rules.ts";
 import { type DraftNumberOptions, type NumberFacts, resolveNumbers } from "./draft_numbers.ts";
@@ -12,15 +13,12 @@ import {
   type DraftSourceOptions,
   resolveSource,
   type SourceFacts,
-  SPECULATIVE_ALGORITHMS,
   type SpeculativeAlgorithm,
   takesMtpLayer,
 } from "./draft_source.ts";
 import type { DraftTreeShape } from "./draft_tree_shape.ts";
+import { SPECULATIVE_ADAPTIVE, SPECULATIVE_ALGORITHMS } from "./option_values.ts";
 import type { AcceptThresholds } from "./verify.ts";
-
-/** Whether the number of drafts follows acceptance: `auto` where the three numbers are not given. */
-export const SPECULATIVE_ADAPTIVE = ["auto", "on", "off"] as const;
 
 /**
  * Where drafts come from, and how many. An error's `field` is one of these names behind

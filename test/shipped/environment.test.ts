@@ -9,7 +9,7 @@ const isLavapipe = adapterName() === "lavapipe";
 afterAll(stopAll);
 
 /** Pages about the source: they name constants, and variables of tests and benches. */
-const OF_THE_SOURCE = ["architecture", "kernels", "performance", "testing"].map(
+const OF_THE_SOURCE = ["architecture", "kernels", "limits", "performance", "testing"].map(
   (name) => `docs/${name}.md`,
 );
 

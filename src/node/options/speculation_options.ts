@@ -4,17 +4,15 @@
  * @module
  */
 
-import { SPECULATIVE_ALGORITHMS } from "../../speculation/draft_source.ts";
 import {
   MAX_DRAFT_STEPS,
   MAX_DRAFT_TOKENS,
   MAX_DRAFT_TOPK,
-} from "../../speculation/draft_tree_shape.ts";
-import { MAX_MATCH_WINDOW } from "../../speculation/ngram_proposer.ts";
-import {
+  MAX_MATCH_WINDOW,
   SPECULATIVE_ADAPTIVE,
-  type SpeculationOptions,
-} from "../../speculation/speculation_options.ts";
+  SPECULATIVE_ALGORITHMS,
+} from "../../speculation/option_values.ts";
+import type { SpeculationOptions } from "../../speculation/speculation_options.ts";
 import type { AttentionBackendOptions } from "./attention_backend.ts";
 import type { OptionTable, OptionValues } from "./option_parser.ts";
 
