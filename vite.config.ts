@@ -46,6 +46,9 @@ const longTests = [
   "test/{load_memory,runtimes}.test.ts",
   // A class of kernels in every form, for GPUs alone.
   "test/kernels/linear/matrix_compile.test.ts",
+  // Bundles of each part of the package; the suites of JSON Schema.
+  "test/package_sizes.test.ts",
+  "test/grammar/schema/schema_suite.test.ts",
 ];
 
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */
@@ -69,6 +72,12 @@ const longOfManyShapes = [
 const longGpuTests = [
   // Many models.
   "test/models/{gpu_rows,oracle,draft_golden,draft_trees}.gpu.test.ts",
+  // The golden data of all checkpoints, and their rows beside others: the embedded one's stay.
+  "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
+  // What the matrix of exactness asks in short.
+  "test/engine/step/module_drafts.gpu.test.ts",
+  "test/engine/load/invariance.gpu.test.ts",
+  "test/engine/prefix/prefix_store.gpu.test.ts",
   "test/parallel/ranks.gpu.test.ts",
   "test/server/routes/any_weights.gpu.test.ts",
   // Numeric classes that are asked for by name, and forms that GPUs take.
