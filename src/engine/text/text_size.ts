@@ -5,7 +5,7 @@
  */
 import type { TextJob } from "./text_jobs.ts";
 
-/** From here on a job is as large as any: counting goes no further. */
+/** Larger jobs are all one size: counting goes no further. */
 export const MAX_SIZE = 2 ** 20;
 /** What a value costs beside its characters, in characters. */
 const VALUE = 16;

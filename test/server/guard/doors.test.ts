@@ -106,7 +106,7 @@ describe("a page whose name was made to lead to this machine", () => {
 
   test.each<[string, AppOptions, Headers]>([
     ["of a local server", local, rebound],
-    ["of a local server, as any program", local, { host: "evil.test" }],
+    ["of a local server, without marks of a browser", local, { host: "evil.test" }],
     ["of one at ::1", { listensOn: "::1" }, { host: "evil.test" }],
     ["of one at localhost", { listensOn: "localhost" }, { host: "evil.test" }],
     ["of one at 127.8.8.8", { listensOn: "127.8.8.8" }, { host: "evil.test" }],
