@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
 import { DRAW_WORDS } from "../sampling/sample.ts";
-import { acceptRows, ENTRY_WORDS } from "./accept_rows.ts";
+import { acceptRows, END_WORDS, ENTRY_WORDS } from "./accept_rows.ts";
 
 interface Shape {
   /** Of each sequence: its rows of logits, and how many drafts agree. */
@@ -30,7 +30,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ sequences }) => 68 * sequences.length,
+  bytes: ({ sequences }) => 76 * sequences.length,
   flops: () => 0,
   mutants: [
     {
@@ -64,15 +64,20 @@ export default defineCheck<Shape>({
     { name: "pages are lost", replace: "rows[row].first_page)", with: "0u)" },
     {
       name: "drafts have the positions of the tokens before them",
-      replace: "last - entry.first + 1u",
-      with: "last - entry.first",
+      replace: "position + 2u",
+      with: "position + 1u",
+    },
+    { name: "drafts are counted from 1", replace: "End(0u, sampled", with: "End(1u, sampled" },
+    {
+      name: "the first token is the newest",
+      replace: "sampled[last],",
+      with: "sampled[entry.first],",
     },
     {
-      name: "accepted drafts have no positions",
-      replace: "last - entry.first + 1u",
-      with: "1u",
+      name: "the newest token stands at its row",
+      replace: "sampled[last], position + 1u",
+      with: "sampled[last], position",
     },
-    { name: "the count of drafts goes on", replace: "drafted[sequence] = 0u", with: "" },
     {
       name: "one workgroup only",
       replace: "sequence >= params.sequences",
@@ -103,30 +108,30 @@ export default defineCheck<Shape>({
       rows: rows.map((value, i) => (i % 4 === 3 ? 1 + (value % PAGES) : value)),
       sampled,
       // One more than there are: it must stay as it is.
-      drafted: new Uint32Array(shape.sequences.length + 1).fill(7),
+      ends: new Uint32Array((shape.sequences.length + 1) * END_WORDS).fill(7),
       draws: Uint32Array.from({ length: DRAW_WORDS * shape.sequences.length }, (_, i) => 100 + i),
     };
   },
 
-  reference(shape, { logit_rows: logitRows, rows, drafted, draws: given }) {
+  reference(shape, { logit_rows: logitRows, rows, sampled, ends: before, draws: given }) {
     const last: number[] = [];
     const next: number[] = [];
+    const ends = Uint32Array.from(before!);
     const draws = Uint32Array.from(given!);
     let first = 0;
     for (const [sequence, [count, agreeing]] of shape.sequences.entries()) {
-      draws[(sequence + 1) * DRAW_WORDS - 1]! += agreeing + 1;
       const row = logitRows![first + agreeing]!;
+      const position = rows![row * 4 + 1]!;
+      ends.set([0, sampled![first + agreeing]!, position + 1], sequence * END_WORDS);
+      draws[(sequence + 1) * DRAW_WORDS - 1] = position + 2;
       last.push(row);
       next.push(0, ...rows!.subarray(row * 4 + 1, row * 4 + 4));
       first += count;
     }
-    const counts = Uint32Array.from(drafted!, (value, i) =>
-      i < shape.sequences.length ? 0 : value,
-    );
     return {
       last_rows: Uint32Array.from(last),
       next_rows: Uint32Array.from(next),
-      drafted: counts,
+      ends,
       draws,
     };
   },
@@ -139,7 +144,7 @@ export default defineCheck<Shape>({
       sampled: tensors.sampled!,
       lastRows: tensors.last_rows!,
       nextRows: tensors.next_rows!,
-      drafted: tensors.drafted!,
+      ends: tensors.ends!,
       draws: tensors.draws!,
     });
     return () => launch(sequences.length);

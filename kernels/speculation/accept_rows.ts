@@ -6,22 +6,15 @@ import source from "./accept_rows.wgsl?raw";
 const kernel = new Kernel({
   name: "speculation/accept_rows",
   source,
-  buffers: [
-    "entries",
-    "logit_rows",
-    "rows",
-    "sampled",
-    "last_rows",
-    "next_rows",
-    "drafted",
-    "draws",
-  ],
+  buffers: ["entries", "logit_rows", "rows", "sampled", "last_rows", "next_rows", "ends", "draws"],
   params: ["sequences"],
 });
 
 const WORKGROUP_SIZE = 64;
 /** Words of an entry: first of its rows of logits, their count, positions that its pages hold, 0. */
 export const ENTRY_WORDS = 4;
+/** Words of an end: drafts behind the newest token, that token, its position. */
+export const END_WORDS = 3;
 
 export interface AcceptRowsOptions {
   /** `[sequences, ENTRY_WORDS]` u32 */
@@ -36,9 +29,9 @@ export interface AcceptRowsOptions {
   readonly lastRows: Tensor;
   /** `[sequences]` of four u32: the same row as `advanceRows` takes it */
   readonly nextRows: Tensor;
-  /** `[sequences]` u32: how many drafts each has */
-  readonly drafted: Tensor;
-  /** `[sequences, DRAW_WORDS]`, as `writeDraw` fills it for the first row of logits of each */
+  /** `[sequences, END_WORDS]` u32: where each stands then */
+  readonly ends: Tensor;
+  /** `[sequences, DRAW_WORDS]`, as `writeDraw` fills it but for the position */
   readonly draws: Tensor;
 }
 
@@ -53,7 +46,7 @@ export function acceptRows(
   recorder: Recorder,
   options: AcceptRowsOptions,
 ): (sequences: number) => void {
-  const { entries, logitRows, rows, sampled, lastRows, nextRows, drafted, draws } = options;
+  const { entries, logitRows, rows, sampled, lastRows, nextRows, ends, draws } = options;
   const bound = kernel.bind(
     recorder,
     {
@@ -63,12 +56,12 @@ export function acceptRows(
       sampled,
       last_rows: lastRows,
       next_rows: nextRows,
-      drafted,
+      ends,
       draws,
     },
     {
       constants: { WORKGROUP_SIZE },
-      cost: ({ param }) => ({ bytes: 68 * param("sequences"), flops: 0 }),
+      cost: ({ param }) => ({ bytes: 76 * param("sequences"), flops: 0 }),
     },
   );
   return (sequences) => {

@@ -6,9 +6,8 @@
 //   sampled     [..]         u32    read    tokens drawn from the logits, in their order
 //   last_rows   [sequences]  u32    write   row of the step: the last accepted one
 //   next_rows   [sequences]  Row    write   the same row, without a source
-//   drafted     [sequences]  u32    write   0: drafts that a sequence has
-//   draws       [sequences]  Draw   read_write  .position goes on from that of the token drawn at
-//                                              row `first` to that of the first draft
+//   ends        [sequences]  End    write   no drafts yet, and the token drawn from that row
+//   draws       [sequences]  Draw   read_write  .position: that of the first draft
 //
 // One invocation per sequence. Its rows that have logits stand one behind the other: that of its
 // newest token, then drafts. A draft is accepted where it is the token drawn at the row before it,
@@ -26,6 +25,13 @@ struct Entry {
   count: u32,
   positions: u32,
   unused: u32,
+}
+
+// Drafts of a sequence, and its newest token.
+struct End {
+  drafts: u32,
+  token: u32,
+  position: u32,
 }
 
 struct Row {
@@ -47,7 +53,7 @@ struct Draw {
 @group(0) @binding(3) var<storage, read> sampled: array<u32>;
 @group(0) @binding(4) var<storage, read_write> last_rows: array<u32>;
 @group(0) @binding(5) var<storage, read_write> next_rows: array<Row>;
-@group(0) @binding(6) var<storage, read_write> drafted: array<u32>;
+@group(0) @binding(6) var<storage, read_write> ends: array<End>;
 @group(0) @binding(7) var<storage, read_write> draws: array<Draw>;
 @group(0) @binding(8) var<uniform> params: Params;
 
@@ -65,6 +71,7 @@ fn main(@builtin(global_invocation_id) global: vec3u) {
   let row = logit_rows[last];
   last_rows[sequence] = row;
   next_rows[sequence] = Row(0u, rows[row].position, rows[row].slot, rows[row].first_page);
-  drafted[sequence] = 0u;
-  draws[sequence].position += last - entry.first + 1u;
+  let position = rows[row].position;
+  ends[sequence] = End(0u, sampled[last], position + 1u);
+  draws[sequence].position = position + 2u;
 }

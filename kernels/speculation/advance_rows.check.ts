@@ -1,6 +1,6 @@
 import { defineCheck } from "../check.ts";
 import { DRAW_WORDS } from "../sampling/sample.ts";
-import { ENTRY_WORDS } from "./accept_rows.ts";
+import { END_WORDS, ENTRY_WORDS } from "./accept_rows.ts";
 import { advanceRows } from "./advance_rows.ts";
 
 interface Shape {
@@ -42,13 +42,13 @@ export default defineCheck<Shape>({
     { name: "ids start at 0", replace: "params.first_id +", with: "" },
     {
       name: "every draft is the first",
-      replace: "drafted[sequence] * params.sequences",
+      replace: "ends[sequence].drafts * params.sequences",
       with: "0u",
     },
     {
       name: "drafts are not counted",
-      replace: "drafted[sequence] += 1u",
-      with: "drafted[sequence] += 0u",
+      replace: "drafts += 1u",
+      with: "drafts += 0u",
     },
     {
       name: "all drafts are drawn at one position",
@@ -96,7 +96,7 @@ export default defineCheck<Shape>({
       ),
       best: Uint32Array.from(all, () => random() * 1000),
       rows: Uint32Array.from(all.flatMap(rows)),
-      drafted: Uint32Array.from(all, (s) => s % (MOST_DRAFTED + 1)),
+      ends: Uint32Array.from(all.flatMap((s) => [s % (MOST_DRAFTED + 1), 77, 78])),
       draws: Uint32Array.from({ length: DRAW_WORDS * (sequences + 1) }, (_, i) => 100 + i),
       ids: new Uint32Array(idCount(shape)).fill(1e6),
     };
@@ -106,12 +106,12 @@ export default defineCheck<Shape>({
     const { sequences, pageSize } = shape;
     const { page_tables: pageTables, best } = inputs;
     const rows = Uint32Array.from(inputs.rows!);
-    const drafted = Uint32Array.from(inputs.drafted!);
+    const ends = Uint32Array.from(inputs.ends!);
     const draws = Uint32Array.from(inputs.draws!);
     const ids = Uint32Array.from(inputs.ids!);
     for (let s = 0; s < sequences; s++) {
-      ids[FIRST_ID + drafted[s]! * sequences + s] = best![s]!;
-      drafted[s]! += 1;
+      ids[FIRST_ID + ends[s * END_WORDS]! * sequences + s] = best![s]!;
+      ends[s * END_WORDS]! += 1;
       draws[(s + 1) * DRAW_WORDS - 1]! += 1;
       const at = s * ENTRY_WORDS;
       if (isFull(s) || isPadding(s)) {
@@ -123,7 +123,7 @@ export default defineCheck<Shape>({
       const page = pageTables![firstPage + Math.floor(position / pageSize)]!;
       rows.set([best![s]!, position, page * pageSize + (position % pageSize), firstPage], at);
     }
-    return { rows, drafted, draws, ids };
+    return { rows, ends, draws, ids };
   },
 
   bind(recorder, shape, tensors) {
@@ -132,7 +132,7 @@ export default defineCheck<Shape>({
       pageTables: tensors.page_tables!,
       best: tensors.best!,
       rows: tensors.rows!,
-      drafted: tensors.drafted!,
+      ends: tensors.ends!,
       draws: tensors.draws!,
       ids: tensors.ids!,
       pageSize: shape.pageSize,

@@ -6,7 +6,7 @@ import source from "./advance_rows.wgsl?raw";
 const kernel = new Kernel({
   name: "speculation/advance_rows",
   source,
-  buffers: ["entries", "page_tables", "best", "rows", "drafted", "draws", "ids"],
+  buffers: ["entries", "page_tables", "best", "rows", "ends", "draws", "ids"],
   params: ["sequences", "first_id", "page_size", "padding_slot", "padding_page"],
 });
 
@@ -21,8 +21,8 @@ export interface AdvanceRowsOptions {
   readonly best: Tensor;
   /** `[sequences]` of four u32: source, position, slot, first page-table entry */
   readonly rows: Tensor;
-  /** `[sequences]` u32: how many drafts each has */
-  readonly drafted: Tensor;
+  /** `[sequences, END_WORDS]` u32, as `acceptRows` leaves them: the first word counts the drafts */
+  readonly ends: Tensor;
   /** `[sequences, DRAW_WORDS]`: how the drafts of each are drawn */
   readonly draws: Tensor;
   /** `[..]` u32: the drafts, behind other ids: those of one turn of all sequences stand together */
@@ -44,11 +44,11 @@ export function advanceRows(
   recorder: Recorder,
   options: AdvanceRowsOptions,
 ): (sequences: number, firstId: number) => void {
-  const { entries, pageTables, best, rows, drafted, draws, ids } = options;
+  const { entries, pageTables, best, rows, ends, draws, ids } = options;
   const { pageSize, paddingSlot, paddingPage } = options;
   const bound = kernel.bind(
     recorder,
-    { entries, page_tables: pageTables, best, rows, drafted, draws, ids },
+    { entries, page_tables: pageTables, best, rows, ends, draws, ids },
     {
       constants: { WORKGROUP_SIZE },
       params: { page_size: pageSize, padding_slot: paddingSlot, padding_page: paddingPage },

@@ -4,7 +4,7 @@
 //   page_tables  [..]         u32    read
 //   best         [sequences]  u32    read        the draft of each
 //   rows         [sequences]  Row    read_write  the row that it was drafted from; then its own
-//   drafted      [sequences]  u32    read_write  drafts of each before and after this one
+//   ends         [sequences]  End    read_write  .drafts of each before and after this one
 //   draws        [sequences]  Draw   read_write  .position: that of this draft; then of the next
 //   ids          [..]         u32    write       ids[first_id + drafted * sequences + sequence]
 //
@@ -29,6 +29,13 @@ struct Entry {
   unused: u32,
 }
 
+// The end of accept_rows.wgsl, of which this needs one word.
+struct End {
+  drafts: u32,
+  token: u32,
+  position: u32,
+}
+
 struct Row {
   source: u32,
   position: u32,
@@ -46,7 +53,7 @@ struct Draw {
 @group(0) @binding(1) var<storage, read> page_tables: array<u32>;
 @group(0) @binding(2) var<storage, read> best: array<u32>;
 @group(0) @binding(3) var<storage, read_write> rows: array<Row>;
-@group(0) @binding(4) var<storage, read_write> drafted: array<u32>;
+@group(0) @binding(4) var<storage, read_write> ends: array<End>;
 @group(0) @binding(5) var<storage, read_write> draws: array<Draw>;
 @group(0) @binding(6) var<storage, read_write> ids: array<u32>;
 @group(0) @binding(7) var<uniform> params: Params;
@@ -56,8 +63,8 @@ fn main(@builtin(global_invocation_id) global: vec3u) {
   let sequence = global.x;
   if sequence >= params.sequences { return; }
   let draft = best[sequence];
-  ids[params.first_id + drafted[sequence] * params.sequences + sequence] = draft;
-  drafted[sequence] += 1u;
+  ids[params.first_id + ends[sequence].drafts * params.sequences + sequence] = draft;
+  ends[sequence].drafts += 1u;
   draws[sequence].position += 1u;
 
   let first_page = rows[sequence].first_page;

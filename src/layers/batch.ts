@@ -37,10 +37,23 @@ export interface BatchSequence {
   /** Page numbers of its tokens, at least up to its last row. */
   readonly pageTable: PageTable;
   /**
+   * Where it goes on from the step before, of which the host does not know yet how many drafts were
+   * right: the GPU finds its rows' tokens and positions.
+   */
+  readonly continues?: Continuation | undefined;
+  /**
    * The tree whose nodes its rows are, of a sequence that is not a prompt's: each row sees the keys of
    * its own path. For plans that are made with trees.
    */
   readonly tree?: DraftTree | undefined;
+}
+
+/** Of a sequence whose first row stands at the token drawn last, and the others at the drafts behind. */
+export interface Continuation {
+  /** Its number among the sequences that the step before has drafted for. */
+  readonly from: number;
+  /** Positions that its rows may stand further than the host knows. */
+  readonly slack: number;
 }
 
 export interface Batch {
@@ -102,6 +115,8 @@ export interface Step {
   decodesOne: boolean;
   /** Whether decode rows follow paths: a sequence of the batch has a draft tree. */
   hasTrees: boolean;
+  /** Whether a sequence goes on from the step before, as only the GPU knows. */
+  continues: boolean;
   /** Passes over the cache that the prompt rows need (see prefill_passes.ts). */
   passes: readonly PrefillPass[];
   logitRows: number;
@@ -119,6 +134,7 @@ export const EMPTY_STEP: Readonly<Step> = {
   decodeGroups: 0,
   decodesOne: true,
   hasTrees: false,
+  continues: false,
   passes: [],
   logitRows: 0,
   onlyBest: false,

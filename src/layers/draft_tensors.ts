@@ -4,10 +4,11 @@
  * @module
  */
 import { DRAW_WORDS, type Draw, writeDraw } from "../../kernels/sampling/sample.ts";
-import { ENTRY_WORDS } from "../../kernels/speculation/accept_rows.ts";
+import { END_WORDS, ENTRY_WORDS } from "../../kernels/speculation/accept_rows.ts";
+import { CONTINUED_WORDS, STAYS } from "../../kernels/speculation/continue_rows.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import type { BatchSequence, DraftedSequence } from "./batch.ts";
+import type { Batch, BatchSequence, DraftedSequence, DraftStep } from "./batch.ts";
 import { ROW_WORDS } from "./step_tensors.ts";
 
 export interface DraftTensors {
@@ -21,8 +22,10 @@ export interface DraftTensors {
   readonly lastRows: Tensor;
   /** `[maxSequences, ROW_WORDS]` u32: the row that the next draft comes from */
   readonly rows: Tensor;
-  /** `[maxSequences]` u32: drafts so far */
-  readonly drafted: Tensor;
+  /** `[maxSequences, END_WORDS]` u32: drafts so far, and what the step has left of each to go on from */
+  readonly ends: Tensor;
+  /** `[maxRows, CONTINUED_WORDS]` u32: what of the step before each row goes on from */
+  readonly continued: Tensor;
   /** `[maxSequences, DRAW_WORDS]`: how the next draft is drawn, where not all are the best */
   readonly draws: Tensor;
   /** `[maxSequences]` u32: the newest draft */
@@ -60,7 +63,8 @@ export function allocateDraftTensors(
     places,
     lastRows: allocate(maxSequences, "last accepted rows"),
     rows: allocate(maxSequences * ROW_WORDS, "draft rows"),
-    drafted: allocate(maxSequences, "counts of drafts"),
+    ends: allocate(maxSequences * END_WORDS, "ends of drafted sequences"),
+    continued: allocate(maxRows * CONTINUED_WORDS, "continued rows"),
     draws: allocate(maxSequences * DRAW_WORDS, "draws of drafts"),
     best: allocate(maxSequences, "newest drafts"),
     hidden: allocate(maxSequences * Math.ceil(hiddenSize / 4) * 4, "draft hidden rows"),
@@ -87,6 +91,7 @@ export class DraftInputs {
   readonly #sources: Uint32Array<ArrayBuffer>;
   readonly #entries: Uint32Array<ArrayBuffer>;
   readonly #draws: DataView<ArrayBuffer>;
+  readonly #continued: Uint32Array<ArrayBuffer>;
 
   /** @param options `maxPositions`: of a sequence. */
   constructor(
@@ -103,6 +108,7 @@ export class DraftInputs {
     this.#maxPositions = options.maxPositions;
     this.#sources = new Uint32Array(options.maxRows);
     this.#entries = new Uint32Array(options.maxSequences * ENTRY_WORDS);
+    this.#continued = new Uint32Array(options.maxRows * CONTINUED_WORDS);
     this.#draws = new DataView(new ArrayBuffer(options.maxSequences * DRAW_WORDS * 4));
   }
 
@@ -112,6 +118,32 @@ export class DraftInputs {
     this.#sources.set(sources);
     this.#sources.fill(0, length, length + padding);
     this.#send(this.#tensors.nextSources, this.#sources, length + padding);
+  }
+
+  /**
+   * Writes which rows go on from the step before, and from what of it.
+   *
+   * @param before What that step did for drafts.
+   * @param padding Rows that fill the batch up.
+   */
+  writeContinued(
+    { sequences, sources, logitRows }: Batch,
+    before: DraftStep,
+    padding: number,
+  ): void {
+    const words = this.#continued;
+    const end = (sources.length + padding) * CONTINUED_WORDS;
+    words.fill(STAYS, 0, end);
+    for (const { continues, queryStart, queryLength } of sequences) {
+      if (continues === undefined) continue;
+      const firstId = before.firstId + continues.from;
+      for (let draft = 0; draft < queryLength; draft++) {
+        const id = firstId + Math.max(draft - 1, 0) * before.sequences;
+        words.set([continues.from, draft, id], (queryStart + draft) * CONTINUED_WORDS);
+      }
+    }
+    for (let i = 0; i < logitRows.length; i++) words[logitRows[i]! * CONTINUED_WORDS + 3] = i;
+    this.#send(this.#tensors.continued, words, end);
   }
 
   /**
@@ -137,8 +169,8 @@ export class DraftInputs {
   }
 
   /**
-   * Writes how the first row of logits of each sequence is drawn: its drafts are drawn alike, at the
-   * positions behind.
+   * Writes how the first row of logits of each sequence is drawn: its drafts are drawn alike, at
+   * positions that the GPU finds.
    *
    * @param padding Sequences of padding, whose drafts are the best tokens.
    */

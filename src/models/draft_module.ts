@@ -255,10 +255,10 @@ export class DraftModule {
     { recorder }: Plan<Step>,
     { inputs, drafts }: DraftBinding,
   ): (step: Step) => void {
-    const { entries, lastRows, rows: nextRows, drafted, draws } = drafts;
+    const { entries, lastRows, rows: nextRows, ends, draws } = drafts;
     const { logitRows, rows, sampled } = inputs;
     const read = { entries, logitRows, rows, sampled };
-    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, drafted, draws });
+    const accept = acceptRows(recorder, { ...read, lastRows, nextRows, ends, draws });
     return ({ draft }) => accept(draft!.sequences);
   }
 
@@ -268,7 +268,7 @@ export class DraftModule {
     { head, blocks }: DraftTarget,
     { inputs, drafts, padding }: DraftBinding,
   ): (step: Step) => void {
-    const { hidden: x, logits, logitsStride: stride, best: ids, entries, drafted, draws } = drafts;
+    const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
     const { vocabularySize: vocabulary } = this.#shape;
     const input = { x, xStride: blocks.rows.hiddenStride };
     const multiply = head.bind(recorder, {
@@ -286,7 +286,7 @@ export class DraftModule {
       entries,
       best: ids,
       rows: drafts.rows,
-      drafted,
+      ends,
       draws,
       pageTables: inputs.pageTables,
       ids: inputs.sampled,

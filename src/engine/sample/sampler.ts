@@ -40,9 +40,10 @@ export interface SamplerOptions {
 const PROCESSED_TOGETHER = 4;
 
 export class Sampler {
+  /** `[maxRows, DRAW_WORDS]`: how each row of logits is drawn from; unused where all are greedy */
+  readonly draws: Tensor;
   readonly #options: SamplerOptions;
   readonly #memory: DeviceMemory;
-  readonly #draws: Tensor;
   readonly #host: ArrayBuffer;
   readonly #view: DataView<ArrayBuffer>;
   readonly #adjustments: RowAdjustments;
@@ -58,7 +59,7 @@ export class Sampler {
     const bytes = options.maxRows * DRAW_WORDS * 4;
     this.#options = options;
     this.#memory = memory;
-    this.#draws = memory.allocate("activations", bytes, "draws");
+    this.draws = memory.allocate("activations", bytes, "draws");
     this.#host = new ArrayBuffer(bytes);
     this.#view = new DataView(this.#host);
     this.#adjustments = new RowAdjustments(memory, options);
@@ -73,7 +74,7 @@ export class Sampler {
     this.#recorder = recorder;
     const shape = { logits, stride, vocabulary, ids: sampled };
     const best = argmax(recorder, shape);
-    const draw = sample(recorder, { ...shape, draws: this.#draws });
+    const draw = sample(recorder, { ...shape, draws: this.draws });
     plan.group("sampling");
     this.#adjustments.compile(plan);
     plan.exchange(
@@ -131,7 +132,7 @@ export class Sampler {
       writeDraw(this.#view, i, { ...sampling, position });
     });
     const used = new Uint8Array(this.#host, 0, rows.length * DRAW_WORDS * 4);
-    this.#memory.write(this.#draws, 0, used);
+    this.#memory.write(this.draws, 0, used);
     return false;
   }
 

@@ -150,11 +150,13 @@ export class SequenceLogprobs {
   }
 
   /**
-   * Forgets entries of tokens that are not taken, and never are: entries of other tokens come in
-   * their place.
+   * Forgets the oldest entries of tokens that are not taken, and never are: entries of other tokens
+   * come in their place.
+   *
+   * @param count How many. Default all.
    */
-  forgetPending(): void {
-    this.#completion.length = 0;
+  forgetPending(count = this.#completion.length): void {
+    this.#completion.splice(0, count);
   }
 
   /** The prompt's entries, once. */

@@ -40,6 +40,15 @@ export class SequenceRows {
     return this.#options.processors.length > 0;
   }
 
+  /**
+   * Whether a row can only be prepared when the host knows the drafts in front of it, and so how many
+   * of `length` tokens at least there are.
+   */
+  needDrafts(length: number, promptLength: number): boolean {
+    const { penalties, minNewTokens } = this.#options.sampling;
+    return penalties !== undefined || length - promptLength < minNewTokens;
+  }
+
   /** The row that the token at `position` is sampled from, `drafted` being those just before it. */
   next(
     history: TokenHistory,
@@ -52,14 +61,15 @@ export class SequenceRows {
     const { sampling, processors } = this.#options;
     const { penalties } = sampling;
     const { tokens: known, promptLength } = history;
-    const tokens = drafted.length === 0 ? known : [...known, ...drafted];
+    const run = (logits: Float32Array) =>
+      this.#run(drafted.length === 0 ? known : [...known, ...drafted], logits);
     const isEarly = position - promptLength < sampling.minNewTokens;
     return {
       sampling,
       position,
       penalties: penalties && { ...penalties, history, drafted },
       biases: isEarly ? this.#earlyBiases : this.#biases,
-      processor: processors.length === 0 ? undefined : (logits) => this.#run(tokens, logits),
+      processor: processors.length === 0 ? undefined : run,
       logprobs,
       fail: this.#options.onError,
     };

@@ -12,23 +12,35 @@ import type { SequencePages } from "./sequence_pages.ts";
 /** Makes room for a sequence's first `tokens` tokens; whether there was some. May end the sequence. */
 type Grow = (sequence: Sequence, tokens: number) => boolean;
 
+export interface GeneratedChunksOptions
+  extends Pick<SchedulerOptions, "draftSteps" | "contextLength"> {
+  readonly grow: Grow;
+}
+
 /**
  * One row of each sequence that decodes, and rows of its drafts; of one that is computed again as
  * many as there is room for.
  *
- * @param ready They have pages for one row more.
+ * @param ready They have pages for one row more, wherever steps in flight leave it.
  * @param most Rows of all of them.
  */
-export function generatedChunks(ready: readonly Sequence[], most: number, grow: Grow): Chunk[] {
+export function generatedChunks(
+  ready: readonly Sequence[],
+  most: number,
+  { grow, draftSteps = 0, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
+): Chunk[] {
   let room = most - ready.length;
-  const chunks = ready.map((sequence) => {
+  const unknown: readonly number[] = new Array(draftSteps).fill(0);
+  const chunks = ready.map((sequence): Chunk => {
     const missing = sequence.length - sequence.computed - 1;
-    const wanted = missing > 0 ? missing : sequence.drafts.length;
-    const more = Math.min(wanted, room);
-    if (more <= 0 || !grow(sequence, sequence.computed + 1 + more)) return { sequence, rows: 1 };
+    const isContinued = sequence.pending > 0 && sequence.drafting?.continues === true;
+    const drafts = isContinued ? unknown : sequence.drafts;
+    const end = computedAtMost(sequence) + 1;
+    const more = Math.min(missing > 0 ? missing : drafts.length, room, contextLength - end);
+    if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };
     room -= more;
     if (missing > 0) return { sequence, rows: 1 + more };
-    return { sequence, rows: 1, drafts: sequence.drafts.slice(0, more) };
+    return { sequence, rows: 1, drafts: drafts.slice(0, more), isContinued };
   });
   return chunks.filter(({ sequence }) => sequence.finish === null);
 }
@@ -74,6 +86,11 @@ export function promptChunks(
   return chunks;
 }
 
+const slackOf = ({ drafting }: Sequence) => drafting?.slack ?? 0;
+
+/** Tokens that it may have computed once the steps in flight have run. */
+export const computedAtMost = (sequence: Sequence): number => sequence.computed + slackOf(sequence);
+
 /** Makes room for what drafts leave in the cache; without it they are of no use, and do no harm. */
 export function growForDrafts(
   chunks: readonly Chunk[],
@@ -87,7 +104,7 @@ export function growForDrafts(
   for (const { sequence, rows, drafts = [] } of chunks) {
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
-    const end = computed + drafts.length + draftSteps;
+    const end = computed + slackOf(sequence) + drafts.length + draftSteps;
     growIfFree(pages, sequence, Math.min(end, sequence.mostTokens, contextLength));
   }
 }

@@ -23,8 +23,10 @@ export interface ScheduledStep {
    * drafts that the step verifies.
    */
   readonly sampled: readonly Sequence[];
-  /** The drafts of those sequences that have any, each in the order of its rows. */
+  /** The drafts of those sequences that have any, each in the order of its rows; see `continued`. */
   readonly drafts: ReadonlyMap<Sequence, readonly number[]>;
+  /** Sequences that go on from the step before: as many of the drafts that it makes are verified. */
+  readonly continued: ReadonlySet<Sequence>;
   /** What the model's draft module is to draft, and for whom; absent where it drafts nothing. */
   readonly draftRequest: (DraftRequest & { readonly owners: readonly Sequence[] }) | undefined;
   /** Prompt rows whose log-probabilities are wanted. */
@@ -42,6 +44,11 @@ export interface Chunk {
   readonly rows: number;
   /** Tokens that may follow its last one. Default none. */
   readonly drafts?: readonly number[];
+  /**
+   * Whether only the GPU knows its newest token and the drafts, of which the count is right: the
+   * newest step in flight makes them. Default false.
+   */
+  readonly isContinued?: boolean;
 }
 
 const NO_DRAFTS: readonly number[] = [];
@@ -81,6 +88,7 @@ class StepBuilder {
   readonly #logitRows: number[] = [];
   readonly #sampled: Sequence[] = [];
   readonly #verified = new Map<Sequence, readonly number[]>();
+  readonly #continued = new Set<Sequence>();
   readonly #scored: { sequence: Sequence; position: number; row: number }[] = [];
   readonly #drafted: DraftedSequence[] = [];
   readonly #owners: Sequence[] = [];
@@ -91,7 +99,8 @@ class StepBuilder {
     this.#setting = setting;
   }
 
-  add({ sequence, rows, drafts = NO_DRAFTS }: Chunk): StepProgress<Sequence>[number] {
+  add(chunk: Chunk): StepProgress<Sequence>[number] {
+    const { sequence, rows, drafts = NO_DRAFTS, isContinued = false } = chunk;
     sequence.begin();
     const position = sequence.computed;
     const computed = position + rows;
@@ -107,7 +116,9 @@ class StepBuilder {
       queryLength,
       position,
       pageTable: sequence.pageTable,
+      ...(isContinued && { continues: sequence.drafting!.continuation }),
     });
+    if (isContinued) this.#continued.add(sequence);
     if (computed === sequence.length) this.#sample(sequence, queryStart + rows - 1, drafts);
     this.#row += queryLength;
     // Whether drafts are its next tokens is not known before the step has run.
@@ -136,7 +147,7 @@ class StepBuilder {
     const { number, draftSteps } = this.#setting;
     const isDrafted = draftSteps > 0 && sequence.wantsDrafts;
     const firstLogitRow = this.#sampled.length;
-    sequence.verify(drafts.length, isDrafted);
+    sequence.drafting?.begin(drafts.length, isDrafted ? this.#drafted.length : undefined);
     sequence.pending += 1;
     sequence.sampledIn = number;
     sequence.sampledAt = firstLogitRow;
@@ -167,6 +178,7 @@ class StepBuilder {
         steps > 0 ? { ...batch, nextSources: nextSources(batch, progress, this.#sampled) } : batch,
       sampled: this.#sampled,
       drafts: this.#verified,
+      continued: this.#continued,
       draftRequest: this.#drafted.length > 0 ? draftRequest : undefined,
       scored: this.#scored,
       progress,
@@ -229,7 +241,7 @@ export interface StepResults {
 
 /** @param give Calls `accept` where the sequence still runs. */
 export function commitStep(
-  { sampled, drafts, draftRequest }: ScheduledStep,
+  { sampled, drafts, draftRequest, continued }: ScheduledStep,
   { tokens, proposed }: StepResults,
   give: (sequence: Sequence, accept: () => void) => void,
 ): CommittedStep {
@@ -238,11 +250,15 @@ export function commitStep(
   let owner = 0;
   for (let row = 0; row < sampled.length; ) {
     const sequence = sampled[row]!;
-    const verified = drafts.get(sequence) ?? NO_DRAFTS;
-    const drawn = tokens.subarray(row, row + 1 + verified.length);
+    const given = drafts.get(sequence) ?? NO_DRAFTS;
+    const drawn = tokens.subarray(row, row + 1 + given.length);
     const made = draftRequest?.owners[owner] === sequence ? proposed[owner++] : undefined;
     row += drawn.length;
     give(sequence, () => {
+      // The commit of the step before has told it what that step made.
+      const verified = continued.has(sequence)
+        ? sequence.drafting!.made.slice(0, given.length)
+        : given;
       const isFirst = sequence.completionLength === 0;
       const taken = sequence.accept(drawn, verified, made && Array.from(made));
       sampledTokens += taken;

@@ -20,7 +20,7 @@
  * @module
  */
 import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
-import { generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
+import { computedAtMost, generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
@@ -310,23 +310,25 @@ export class Scheduler {
    * @returns `undefined` when steps in flight have to be committed first.
    */
   #generatedChunks(): Chunk[] | undefined {
-    const { maxRunningRequests, maxGeneratedRows = maxRunningRequests, maxRows } = this.#options;
+    const { maxRunningRequests, maxRows, contextLength = Number.POSITIVE_INFINITY } = this.#options;
+    const { maxGeneratedRows = maxRunningRequests } = this.#options;
     const isReady = (sequence: Sequence) =>
       sequence.computed >= sequence.promptLength &&
       sequence.computed < sequence.length &&
+      computedAtMost(sequence) < contextLength &&
       (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead);
     // A sequence that makes room may itself be one of these.
     for (const sequence of [...this.#running].filter(isReady)) {
       // The GPU keeps what the newest step samples, and no more.
       if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
       while (this.#running.has(sequence)) {
-        if (this.#grow(sequence, sequence.computed + 1)) break;
+        if (this.#grow(sequence, computedAtMost(sequence) + 1)) break;
         if (this.#inFlight > 0 || !this.#retract()) return undefined;
       }
     }
     const most = Math.min(maxGeneratedRows, maxRows);
     const ready = [...this.#running].filter(isReady);
-    return generatedChunks(ready, most, (...to) => this.#grow(...to));
+    return generatedChunks(ready, most, { ...this.#options, grow: (...to) => this.#grow(...to) });
   }
 
   #promptChunks(room: number): Chunk[] {

@@ -109,7 +109,7 @@ export class Sequence {
   finish: FinishReason | null = null;
   readonly logprobs: SequenceLogprobs | undefined;
   readonly grammar: SequenceGrammar | undefined;
-  readonly #drafts: SequenceDrafts | undefined;
+  readonly drafting: SequenceDrafts | undefined;
   readonly #rows: SequenceRows;
   readonly #options: SequenceOptions;
   readonly #stop: StopStrings;
@@ -132,7 +132,7 @@ export class Sequence {
     this.#options = options;
     this.logprobs = options.logprobs;
     this.grammar = options.grammar;
-    this.#drafts = options.drafts && new SequenceDrafts(options.drafts);
+    this.drafting = options.drafts && new SequenceDrafts(options.drafts);
     this.#rows = new SequenceRows({
       sampling: options.sampling,
       eosTokenIds: options.eosTokenIds,
@@ -168,24 +168,22 @@ export class Sequence {
 
   /** Tokens that may follow the last one that is known, for the next step to verify. */
   get drafts(): readonly number[] {
-    return this.#drafts?.next ?? NO_DRAFTS;
+    return this.drafting?.next ?? NO_DRAFTS;
   }
 
   /** Whether drafts of what follows its next tokens may be of use. */
   get wantsDrafts(): boolean {
-    return this.#drafts !== undefined && this.maxNewTokens - this.completionLength > 2;
-  }
-
-  /** Takes note that a step verifies so many of them, and whether it makes new ones. */
-  verify(count: number, isDrafted: boolean): void {
-    this.#drafts?.begin(count, isDrafted);
+    return this.drafting !== undefined && this.maxNewTokens - (this.length - this.promptLength) > 2;
   }
 
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
     const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
-    const waits = this.#drafts?.isWaited ?? false;
-    return mayGoOn && !waits && !this.#rows.needTokens && this.grammar === undefined;
+    if (!mayGoOn || this.#rows.needTokens || this.grammar !== undefined) return false;
+    if (this.drafting === undefined) return true;
+    if (this.drafting.continues && this.#rows.needDrafts(this.length, this.promptLength))
+      return false;
+    return !this.drafting.isWaited;
   }
 
   /** Whether a token may be sampled now, as far as the tokens before it are known. */
@@ -229,7 +227,7 @@ export class Sequence {
   /** Forgets what steps in flight were to sample, as they never end: that is computed again. */
   restart(): void {
     this.pending = 0;
-    this.#drafts?.end();
+    this.drafting?.lose();
     this.retractions += 1;
     this.logprobs?.forgetPending();
   }
@@ -251,21 +249,21 @@ export class Sequence {
     drafts: readonly number[] = NO_DRAFTS,
     proposed?: readonly number[],
   ): number {
-    this.#drafts?.end();
+    this.drafting?.end();
     const wasPrompt = this.tokens.length === this.promptLength;
     const accepted = acceptedOfChain(drafts, drawn);
-    if (!wasPrompt) this.#drafts?.verified(drafts.length);
+    if (!wasPrompt) this.drafting?.verified(drafts.length);
     const taken: number[] = [];
     while (taken.length <= accepted && this.finish === null) {
       // Told with the last chunk, which may be any of these tokens'.
-      if (!wasPrompt && taken.length > 0) this.#drafts?.accepted();
+      if (!wasPrompt && taken.length > 0) this.drafting?.accepted();
       const token = drawn[taken.length]!;
       taken.push(token);
       this.#take(token);
     }
     // The rows of accepted drafts have left their keys and values; the last token has none yet.
     this.computed += taken.length - 1;
-    if (drafts.length > 0) this.logprobs?.forgetPending();
+    this.logprobs?.forgetPending(drawn.length - taken.length);
     this.#follow(taken, proposed);
     return taken.length;
   }
@@ -273,9 +271,9 @@ export class Sequence {
   #follow(tokens: readonly number[], proposed?: readonly number[]): void {
     if (this.finish !== null) return;
     const room = this.maxNewTokens - this.completionLength - 1;
-    this.#drafts?.clear();
+    this.drafting?.clear();
     const drafts =
-      tokens.length > 0 ? this.#drafts?.propose(this.tokens, { room, proposed }) : undefined;
+      tokens.length > 0 ? this.drafting?.propose(this.tokens, { room, proposed }) : undefined;
     this.grammar?.advance(tokens, {
       drafts: drafts ?? NO_DRAFTS,
       completion: this.tokens.slice(
@@ -287,7 +285,7 @@ export class Sequence {
   }
 
   #obey({ forced, mustEnd, drafts }: GrammarState): void {
-    this.#drafts?.keep(drafts);
+    this.drafting?.keep(drafts);
     for (const token of forced) {
       if (this.finish !== null) break;
       this.forced += 1;
@@ -371,7 +369,7 @@ export class Sequence {
       ...this.#takeQueueSeconds(),
       ...(compilation !== undefined && { compilation }),
       ...(logprobBytes !== undefined && { logprobBytes }),
-      ...(this.finish !== null && this.#drafts && { speculation: this.#drafts.figures }),
+      ...(this.finish !== null && this.drafting && { speculation: this.drafting.figures }),
       finish: this.finish,
     });
   }

@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { Continuation } from "../../layers/batch.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 
 export const NO_FIGURES: SpeculationFigures = {
@@ -31,14 +32,25 @@ export interface DraftOptions {
 }
 
 const NONE: readonly number[] = [];
+const NO_STEP: StepInFlight = { verified: 0, place: undefined };
 /** Tokens of a long prompt that a drafter takes in a step, while it proposes nothing. */
 const TOLD_AT_ONCE = 4096;
+
+/** What a step does for a sequence. */
+interface StepInFlight {
+  /** Drafts that it verifies. */
+  readonly verified: number;
+  /** The sequence's number among those that it drafts for. */
+  readonly place: number | undefined;
+}
 
 export class SequenceDrafts {
   readonly #options: DraftOptions;
   #next = NONE;
-  /** Whether the step in flight verifies some, or makes some. */
-  #isInFlight = false;
+  /** What the newest step of which the results are known has made, whatever became of it here. */
+  #made = NONE;
+  /** The oldest first. */
+  #inFlight: StepInFlight[] = [];
   #figures: SpeculationFigures = NO_FIGURES;
   /** Tokens that the drafter was told. */
   #told = 0;
@@ -56,14 +68,46 @@ export class SequenceDrafts {
     return this.#figures;
   }
 
-  /** Whether the next row is better made when it is known what the step in flight leaves. */
-  get isWaited(): boolean {
-    return this.#isInFlight || this.#next.length > 0;
+  /** Drafts that a row was in flight for before they were known here. */
+  get made(): readonly number[] {
+    return this.#made;
   }
 
-  /** Takes note of a step that verifies so many drafts, and perhaps makes others. */
-  begin(verified: number, isDrafted: boolean): void {
-    this.#isInFlight = verified > 0 || isDrafted;
+  /** Whether the GPU can go on from what the newest step in flight drafts. */
+  get continues(): boolean {
+    return this.#newest.place !== undefined;
+  }
+
+  /** Where it does: `slack` counts steps in flight only. */
+  get continuation(): Continuation {
+    return { from: this.#newest.place!, slack: this.slack };
+  }
+
+  /** Tokens that steps in flight may give the sequence besides the pending ones. */
+  get slack(): number {
+    return this.#inFlight.reduce((sum, { verified }) => sum + verified, 0);
+  }
+
+  /**
+   * Whether the next row is better made when it is known what steps in flight leave: the GPU can go on
+   * only from drafts that it has made itself.
+   */
+  get isWaited(): boolean {
+    if (this.continues) return false;
+    return this.slack > 0 || this.#next.length > 0;
+  }
+
+  /**
+   * Takes note of a step that verifies so many drafts, and may make others.
+   *
+   * @param place The sequence's number among those that it drafts for.
+   */
+  begin(verified: number, place: number | undefined): void {
+    this.#inFlight.push(verified === 0 && place === undefined ? NO_STEP : { verified, place });
+  }
+
+  get #newest(): StepInFlight {
+    return this.#inFlight.at(-1) ?? NO_STEP;
   }
 
   /**
@@ -79,6 +123,7 @@ export class SequenceDrafts {
   ): readonly number[] {
     const { most, endTokens } = this.#options;
     const wanted = Math.min(most, room);
+    this.#made = proposed ?? NONE;
     const drafts = proposed?.slice(0, Math.max(wanted, 0)) ?? this.#ask(tokens, wanted);
     const last = drafts.findIndex((token) => endTokens.has(token));
     this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
@@ -114,9 +159,14 @@ export class SequenceDrafts {
     this.#figures = { ...this.#figures, acceptedDrafts: this.#figures.acceptedDrafts + 1 };
   }
 
-  /** Takes note that the step in flight has ended, or never will. */
+  /** Takes note that the oldest step in flight has ended. */
   end(): void {
-    this.#isInFlight = false;
+    this.#inFlight.shift();
+  }
+
+  /** Takes note that no step in flight ever ends. */
+  lose(): void {
+    this.#inFlight = [];
   }
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { continueRows } from "../../../kernels/speculation/continue_rows.ts";
 import type { KvCache } from "../../cache/kv_cache.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
@@ -37,7 +38,6 @@ export function compileStep(
   const { vocabularySize } = shape;
   const logitsStride = Math.ceil(vocabularySize / 4) * 4;
   const logits = memory.allocate("activations", maxLogitRows * logitsStride * 4, "logits");
-  const compileDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
   const sampler = new Sampler(memory, {
     maxRows: maxLogitRows,
     maxPenalizedRows: Math.min(maxLogitRows, maxSequences),
@@ -46,13 +46,43 @@ export function compileStep(
     logitsStride,
     sampled: inputs.sampled,
   });
-  sampler.compile(plan);
-  if (compileDrafts === undefined) return { logits, logitsStride, sampler, drafts: undefined };
   const { hiddenSize } = shape;
   const draftSizes = { maxRows, maxSequences, hiddenSize, logitsStride };
-  const drafts = allocateDraftTensors(memory, draftSizes);
-  const { maxPages } = stepTensorSizes(options, cache);
-  const padding = { slot: cache.slots, page: maxSequences * maxPages };
-  compileDrafts({ inputs, drafts, padding });
+  const drafts = options.maxDrafts > 0 ? allocateDraftTensors(memory, draftSizes) : undefined;
+  if (drafts !== undefined) {
+    compileContinuation(plan, { inputs, drafts, sampler, pageSize: options.pageSize });
+  }
+  const compileDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
+  sampler.compile(plan);
+  if (drafts !== undefined) {
+    const { maxPages } = stepTensorSizes(options, cache);
+    const padding = { slot: cache.slots, page: maxSequences * maxPages };
+    compileDrafts!({ inputs, drafts, padding });
+  }
   return { logits, logitsStride, sampler, drafts };
+}
+
+/** Adds what starts rows from where the step before has left their sequences. */
+function compileContinuation(
+  plan: Plan<Step>,
+  {
+    inputs,
+    drafts,
+    sampler,
+    pageSize,
+  }: {
+    readonly inputs: StepTensors;
+    readonly drafts: DraftTensors;
+    readonly sampler: Sampler;
+    readonly pageSize: number;
+  },
+): void {
+  const { rows, pageTables, sampled: ids } = inputs;
+  const { continued, ends } = drafts;
+  const read = { continued, ends, ids, pageTables };
+  plan.group("drafts");
+  plan.within({ times: ({ continues }) => (continues ? 1 : 0) }, () => {
+    const start = continueRows(plan.recorder, { ...read, rows, draws: sampler.draws, pageSize });
+    plan.add((step) => start(step.rows));
+  });
 }

@@ -208,14 +208,16 @@ export class ModelRunner {
     step.decodeRows = padding;
     step.decodesOne = true;
     step.hasTrees = false;
+    step.continues = false;
     let longest = 1;
     for (const sequence of batch.sequences) {
-      const { phase, queryLength, tree } = sequence;
+      const { phase, queryLength, tree, continues } = sequence;
       if (phase === "prefill") continue;
       step.decodeRows += queryLength;
       step.decodesOne &&= queryLength <= 1 && tree === undefined;
       step.hasTrees ||= tree !== undefined;
-      longest = Math.max(longest, keysSeen(sequence));
+      step.continues ||= continues !== undefined;
+      longest = Math.max(longest, keysSeen(sequence) + (continues?.slack ?? 0));
     }
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
@@ -224,12 +226,21 @@ export class ModelRunner {
     if (timer !== undefined) timer.step = this.#inputs.arrays(step);
     const onlyBest = this.#sampler.prepare(logitRows);
     step.onlyBest = onlyBest && !seesAll && this.#findsBest;
+    if (step.continues) this.#continue(batch, step.draft, padding);
     step.draft = this.#drafts?.prepare(batch, request, {
       sampled: logitRows.sampled,
       padding: { rows: padding, sequences: bucket?.sequences ?? 0 },
       findsBest: !seesAll && this.#findsBest,
     });
     return bucket === undefined ? undefined : this.#recordingFor(step);
+  }
+
+  /** @param before What the step before did for drafts. */
+  #continue(batch: Batch, before: Step["draft"], padding: number): void {
+    if (this.#drafts === undefined) {
+      throw new KernelError("drafts", "the model was not loaded to draft");
+    }
+    this.#drafts.continue(batch, before, padding);
   }
 
   /**

@@ -88,12 +88,24 @@ export class StepDrafts {
     return { sequences: filled, steps, splits, firstId, ...chosen };
   }
 
+  /**
+   * Writes which rows go on from the step before.
+   *
+   * @param before What that step did for drafts.
+   * @throws {KernelError} when it did nothing.
+   */
+  continue(batch: Batch, before: DraftStep | undefined, padding: number): void {
+    if (before === undefined) throw new KernelError("drafts", "no step before has made any");
+    this.#inputs.writeContinued(batch, before, padding);
+  }
+
   /** Splits of the longest of the sequences when the last draft is made. */
   #splitsOf(sequences: Batch["sequences"], { steps, sequences: drafted }: DraftRequest): number {
     let longest = 1;
     for (const { sequence } of drafted) {
-      const { position, queryLength } = sequences[sequence]!;
-      longest = Math.max(longest, position + queryLength + steps - 1);
+      const { position, queryLength, continues } = sequences[sequence]!;
+      const slack = continues?.slack ?? 0;
+      longest = Math.max(longest, position + slack + queryLength + steps - 1);
     }
     const keys = Math.min(longest, this.#limits.contextLength);
     return Math.ceil(keys / this.#limits.shape.splitLength);
