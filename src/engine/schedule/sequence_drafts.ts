@@ -59,6 +59,11 @@ export class SequenceDrafts {
     this.#options = options;
   }
 
+  /** Drafts that one step verifies at most. */
+  get most(): number {
+    return this.#options.most;
+  }
+
   /** Tokens that may follow the last one that is known. */
   get next(): readonly number[] {
     return this.#next;

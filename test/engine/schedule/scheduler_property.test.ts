@@ -20,6 +20,7 @@ const SUMMED = [
   "losses",
   "drafted",
   "accepted",
+  "continued",
 ] as const;
 
 /** Whole numbers below its argument. (Generator: Numerical Recipes' linear congruential one.) */
@@ -137,7 +138,7 @@ test.each(SEEDS)(
     let found = 0;
     const totals = {
       ...{ mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-      ...{ drafted: 0, accepted: 0 },
+      ...{ drafted: 0, accepted: 0, continued: 0 },
     };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);

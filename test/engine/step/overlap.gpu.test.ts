@@ -4,7 +4,8 @@ import type { Engine, LocalRequest } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
 import { MOST_IN_FLIGHT } from "../../../src/engine/schedule/lookahead.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
-import { complete, openEngine } from "../../support/engines/engine.ts";
+import { chat, complete, openEngine } from "../../support/engines/engine.ts";
+import { StepWatch } from "../../support/engines/watch_steps.ts";
 
 const prompt = (seed: number, length = 9) =>
   Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * 31) % 2000));
@@ -92,6 +93,36 @@ describe("steps ahead of the one that runs", () => {
     const [alone] = (await answers({ overlapSchedule: false }, requests.slice(0, 1))).answers;
     expect(got[0]).toEqual(alone);
     expect(seen.unknown).toBe(LONG.maxNewTokens - 1);
+  });
+
+  test("verify drafts that the host has not seen, where no row before them asks for more", async () => {
+    const options = { prefixCache: false };
+    const speculation = { algorithm: "EAGLE" } as const;
+    const processor = () => {};
+    const sampling = { ...LONG, temperature: 0, maxNewTokens: 40 };
+    const requests: LocalRequest[] = [
+      { messages: chat("Tell me a story."), sampling, logprobs: { topCount: 2 } },
+      { messages: chat("How are you?"), sampling: { ...sampling, temperature: 0.7, seed: 5 } },
+      // They wait for the host, at first or always.
+      { messages: chat("Hello!"), sampling: { ...sampling, minNewTokens: 9 } },
+      { messages: chat("Who are you?"), sampling: { ...sampling, frequencyPenalty: 0.3 } },
+      { messages: chat("What can you do?"), sampling, logitProcessors: [processor] },
+    ].map((request, i) => ({ ...request, requestId: `${i}` }));
+    const continued = async (more: Partial<EngineOptions>) => {
+      const watch = new StepWatch();
+      const { answers: got, seen } = await answers({ ...options, ...more }, requests);
+      const requestIds = new Set(watch.steps.flatMap((step) => step.continued));
+      return { got, most: seen.most, requestIds: [...requestIds].sort() };
+    };
+    const plain = await continued({});
+    const alone = await continued({ speculation, overlapSchedule: false });
+    const ahead = await continued({ speculation });
+    expect(alone.got).toEqual(plain.got);
+    expect(ahead.got).toEqual(plain.got);
+    expect(plain.requestIds).toEqual([]);
+    expect(alone.requestIds).toEqual([]);
+    expect(ahead.requestIds).toEqual(["0", "1", "2"]);
+    expect(ahead.most).toBeGreaterThan(1);
   });
 
   test("cost a request that ends unforeseen a few rows, and leave nothing behind", async () => {

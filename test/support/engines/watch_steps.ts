@@ -15,6 +15,8 @@ export interface WatchedStep {
   readonly generatedRows: number;
   /** Those of drafts among them. */
   readonly draftRows: number;
+  /** Those that go on from drafts of the step before, which only the GPU knew. */
+  readonly continued: readonly string[];
   /** Steps that had been scheduled before it and were not committed. */
   readonly ahead: number;
 }
@@ -44,7 +46,7 @@ export class StepWatch {
     ];
   }
 
-  #note({ batch, progress, drafts }: ScheduledStep): void {
+  #note({ batch, progress, drafts, continued: goOn }: ScheduledStep): void {
     let promptRows = 0;
     let generatedRows = 0;
     for (const { phase, queryLength } of batch.sequences) {
@@ -53,7 +55,9 @@ export class StepWatch {
     }
     const requestIds = progress.map(({ sequence }) => sequence.requestId);
     const draftRows = [...drafts.values()].reduce((sum, { length }) => sum + length, 0);
-    this.steps.push({ requestIds, promptRows, generatedRows, draftRows, ahead: this.#inFlight });
+    const continued = [...goOn].map(({ requestId }) => requestId);
+    const rows = { promptRows, generatedRows, draftRows };
+    this.steps.push({ requestIds, ...rows, continued, ahead: this.#inFlight });
     this.#inFlight += 1;
   }
 

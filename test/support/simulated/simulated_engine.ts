@@ -19,7 +19,7 @@ import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts"
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
-import { draftStep } from "./simulated_drafts.ts";
+import { draftStep, type Place, placesOf } from "./simulated_drafts.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
 import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
@@ -75,7 +75,7 @@ export class SimulatedEngine {
   onAwait: () => void = () => {};
   readonly counts = {
     ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-    ...{ drafted: 0, accepted: 0 },
+    ...{ drafted: 0, accepted: 0, continued: 0 },
   };
   readonly #options: SimulatedOptions;
   /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
@@ -84,6 +84,8 @@ export class SimulatedEngine {
   readonly #tokens = new Map<Sequence, number[]>();
   /** What the newest step has sampled. */
   #sampled: Uint32Array = new Uint32Array(0);
+  /** What it has drafted, by its sequences. */
+  #drafted: readonly Uint32Array[] = [];
   readonly #movers;
   /** Absent without a store. */
   readonly prefixes: PrefixTransfers | undefined;
@@ -253,8 +255,12 @@ export class SimulatedEngine {
     await carryOut(transfers, this.#movers);
     await this.#wait();
     if (this.losesWith(step)) throw LOST;
-    const ids = this.#compute(step);
-    return { ids, drafts: draftStep(step, ids, (one) => this.#tokens.get(one)!) };
+    const tokensOf = (one: Sequence) => this.#tokens.get(one)!;
+    const places = placesOf(step, this.#drafted, tokensOf);
+    this.counts.continued += step.continued.size;
+    const ids = this.#compute(step, places);
+    this.#drafted = draftStep(step, places, { ids, tokensOf });
+    return { ids, drafts: this.#drafted };
   }
 
   /** Others run while pages are on their way as well. */
@@ -295,7 +301,7 @@ export class SimulatedEngine {
   }
 
   /** Plays the step: each row reads the row before it from the cache, and all those before that. */
-  #compute({ batch, progress, sampled, drafts }: ScheduledStep): Uint32Array {
+  #compute({ batch, sampled }: ScheduledStep, places: readonly Place[]): Uint32Array {
     const slots = this.#slots;
     require(batch.sources.length <= 16, "too many rows");
     const written = new Set<number>();
@@ -303,12 +309,11 @@ export class SimulatedEngine {
     let isPrefill = false;
     /** What stands behind the last token of each sequence, and behind each of its drafts. */
     const last = new Map<Sequence, number[]>();
-    batch.sequences.forEach((q, i) => {
-      const { sequence: owner, computed } = progress[i]!;
+    for (const q of places) {
+      const { owner, computed, drafted } = q;
       const { promptLength, partition } = owner;
       isPrefill ||= q.phase === "prefill";
       // Generated rows stand in front, and each row runs the form that belongs to its token.
-      const drafted = drafts.get(owner) ?? [];
       const form = drafted.length > 0 ? "verify" : "decode";
       require(q.phase === (isPrefill ? "prefill" : form), "rows are out of order");
       require(q.position < promptLength === isPrefill, "a row has the wrong form");
@@ -320,9 +325,10 @@ export class SimulatedEngine {
       const found: number[] = [];
       for (let at = q.position; at < end; at++, row++) {
         const isDraft = at >= computed;
-        const token = this.#token(batch.sources[row]!, isDraft || at < owner.tokens.length);
-        const isSame = token === (isDraft ? drafted[at - computed] : tokens[at]);
-        require(isSame || owner.finish !== null, "a row has another token");
+        const wanted = isDraft ? drafted[at - computed] : tokens[at];
+        const isKnown = isDraft || at < owner.tokens.length;
+        const token = q.continues ? wanted! : this.#token(batch.sources[row]!, isKnown);
+        require(token === wanted || owner.finish !== null, "a row has another token");
         const before = at === 0 ? startOf(partition) : (slots.get(slotOf(at - 1)) ?? 0);
         require(!written.has(slotOf(at)), "a slot is written twice");
         written.add(slotOf(at));
@@ -330,21 +336,24 @@ export class SimulatedEngine {
         if (at >= computed - 1) found.push(slots.get(slotOf(at))!);
       }
       last.set(owner, found);
-    });
-    for (const [i, { pageTable }] of batch.sequences.entries()) {
-      this.#checkReads(pageTable, progress[i]!);
     }
+    for (const place of places) this.#checkReads(place);
     const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!.shift()!));
-    this.#append(ids, { sampled, drafts });
+    const drafts = new Map(places.map(({ owner, drafted }) => [owner, drafted]));
+    this.#append(ids, sampled, drafts);
     this.#sampled = ids;
     return ids;
   }
 
   /** Of each sequence the token drawn first, and those behind drafts that were right. */
-  #append(ids: Uint32Array, { sampled, drafts }: Pick<ScheduledStep, "sampled" | "drafts">): void {
+  #append(
+    ids: Uint32Array,
+    sampled: readonly Sequence[],
+    drafts: ReadonlyMap<Sequence, readonly number[]>,
+  ): void {
     for (let row = 0; row < sampled.length; ) {
       const one = sampled[row]!;
-      const drafted = drafts.get(one) ?? [];
+      const drafted = drafts.get(one)!;
       const tokens = this.#tokens.get(one)!;
       let accepted = 0;
       tokens.push(ids[row]!);
@@ -359,10 +368,7 @@ export class SimulatedEngine {
   }
 
   /** A sequence that has left reads what it likes. */
-  #checkReads(
-    pageTable: readonly number[],
-    { sequence: one, computed }: ScheduledStep["progress"][number],
-  ): void {
+  #checkReads({ pageTable, owner: one, computed }: Place): void {
     if (one.finish !== null) return;
     const { promptsDiffer } = this.#options;
     const tokens = this.#tokens.get(one)!;
