@@ -137,6 +137,36 @@ describe("an engine in a worker", () => {
     if (found.adapter.isCpu) expect(found.adapter.warning).toContain(found.adapter.name);
   }, 120_000);
 
+  test("drafts with the checkpoint's layer, and gives the golden tokens", async (context) => {
+    if (typeof served === "string") return context.skip(served);
+    const own = await openPage(context);
+    const found = await own.evaluate(
+      async ([url, prompts]) => {
+        const { wisp } = globalThis as unknown as PageScope;
+        const options = { contextLength: 512, maxRunningRequests: 2 };
+        const speculation = { algorithm: "EAGLE" } as const;
+        const engine = await wisp.loadWorkerEngine(
+          { kind: "url", url },
+          { ...options, speculation },
+        );
+        const sampling = { temperature: 0, maxNewTokens: 48, ignoreEos: true };
+        const tokensOf = async (tokens: readonly number[]) => {
+          const all: number[] = [];
+          for await (const chunk of engine.generate({ tokens, sampling }))
+            all.push(...chunk.tokens);
+          return all;
+        };
+        const tokens = await Promise.all(prompts.map(tokensOf));
+        const { speculation: figures } = engine.status();
+        await engine.close();
+        return { tokens, figures };
+      },
+      [served.modelUrl, GOLDEN.slice(0, 2).map(({ prompt }) => prompt)] as const,
+    );
+    expect(found.tokens).toEqual(GOLDEN.slice(0, 2).map(({ greedy }) => greedy));
+    expect(found.figures!.acceptedDrafts).toBeGreaterThan(found.figures!.verifySteps);
+  }, 120_000);
+
   test("answers at several ports, follows grammars, and frees what is aborted", async (context) => {
     if (typeof served === "string" || page === undefined) return context.skip("nothing is loaded");
     const found = await page.evaluate(

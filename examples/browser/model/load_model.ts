@@ -8,6 +8,7 @@ import {
   inspectCheckpoint,
   type LoadingProgress,
   type RecoveryEvent,
+  type SpeculationOptions,
 } from "wisp-llm";
 import {
   loadWorkerEngine,
@@ -78,9 +79,19 @@ export async function loadModel(
     deviceMemory,
     maxRunningRequests: MAX_RUNNING,
     ...(options.keepsPrefixes && (await hasStorage()) && { prefixStore: {} }),
+    ...speculationOf(options.drafts, report),
     ...(fit.form !== "published" && { quantization: fit.form }),
   });
   return { engine, name: nameOf(choice), fit };
+}
+
+function speculationOf(
+  drafts: LoadWishes["drafts"],
+  { draftLayers }: Pick<CheckpointReport, "draftLayers">,
+): { readonly speculation?: SpeculationOptions } {
+  if (drafts === "none") return {};
+  const hasLayer = drafts === "layer" && draftLayers > 0;
+  return { speculation: { algorithm: hasLayer ? "EAGLE" : "NGRAM" } };
 }
 
 /** What the headers say; a stored model that stays open could not be deleted. */

@@ -15,9 +15,14 @@ export interface LoadWishes {
   contextLength: number;
   /** Address of the hub that models come from. */
   hub: string;
+  drafts: DraftWish;
   /** Whether beginnings of conversations are kept, to be found again after a reload. */
   keepsPrefixes: boolean;
 }
+
+/** Where drafts of the next tokens come from: nowhere, the chat's text, a layer of the model. */
+export const DRAFTS = ["none", "text", "layer"] as const;
+export type DraftWish = (typeof DRAFTS)[number];
 
 const PUBLIC_HUB = "https://huggingface.co";
 
@@ -31,6 +36,7 @@ export function keptWishes(): LoadWishes {
     form: [...FORMS].find((form) => form === kept.form) ?? "auto",
     deviceMemory: number(kept.deviceMemory, guessDeviceMemory()),
     contextLength: number(kept.contextLength, 4096),
+    drafts: DRAFTS.find((one) => one === kept.drafts) ?? "none",
     hub: typeof kept.hub === "string" && URL.canParse(kept.hub) ? kept.hub : PUBLIC_HUB,
     keepsPrefixes: kept.keepsPrefixes !== false,
   };

@@ -13,6 +13,12 @@ const FORM_NAMES = {
   int4: "4 bits",
 } as const satisfies Readonly<Record<LoadWishes["form"], string>>;
 
+const DRAFT_NAMES = {
+  none: "One token a step",
+  text: "Draft what the text repeats",
+  layer: "Draft with the model's own layer",
+} as const satisfies Readonly<Record<LoadWishes["drafts"], string>>;
+
 const GB = 1e9;
 
 /** @param changed Is called after each change of `options`. */
@@ -20,6 +26,11 @@ export function wishesForm(options: LoadWishes, changed: () => void): HTMLElemen
   const form = select("weights-form", options.form, Object.entries(FORM_NAMES));
   form.addEventListener("change", () => {
     options.form = form.value as LoadWishes["form"];
+    changed();
+  });
+  const drafts = select("drafts", options.drafts, Object.entries(DRAFT_NAMES));
+  drafts.addEventListener("change", () => {
+    options.drafts = drafts.value as LoadWishes["drafts"];
     changed();
   });
   const lengths = CONTEXT_LENGTHS.map((length) => [String(length), length.toLocaleString("en")]);
@@ -63,6 +74,7 @@ export function wishesForm(options: LoadWishes, changed: () => void): HTMLElemen
       labelled("Weights", form, "4 and 8 bits are made while loading, of plain weights"),
       labelled("Memory of the GPU in GB", memory, "a guess: WebGPU does not tell it to pages"),
       labelled("Context", context, "tokens of a conversation"),
+      labelled("Drafts", drafts, "the same answers; the text's for models without such a layer"),
       labelled("Hub", hub, "or a mirror of it"),
       element(
         "label",

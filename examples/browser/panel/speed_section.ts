@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { EngineStatus } from "wisp-llm";
+import type { EngineStatus, SpeculationFigures } from "wisp-llm";
 import { element } from "../app/dom.ts";
 import { at, drawing, svg } from "../drawing/drawing.ts";
 import { count, duration, percent, rounded } from "../drawing/figures.ts";
@@ -14,14 +14,27 @@ const LINE = { width: 320, height: 56, margin: 3 };
 /** Milliseconds between two drawings of the line. */
 const REDRAW = 250;
 
-type Figure = "rate" | "first" | "cached" | "requests";
+type Figure = "rate" | "first" | "cached" | "requests" | "drafts";
 
 const FIGURES: readonly (readonly [Figure, string])[] = [
   ["rate", "tokens/s"],
   ["first", "first token"],
   ["cached", "cached tokens"],
   ["requests", "running / waiting"],
+  ["drafts", "tokens a step"],
 ];
+
+/** Of each request on average, and how many of the drafts were right. */
+function tokensPerStep({
+  verifySteps,
+  acceptedDrafts,
+  proposedDrafts,
+}: SpeculationFigures): string {
+  if (verifySteps === 0) return "–";
+  const length = (1 + acceptedDrafts / verifySteps).toFixed(2);
+  if (proposedDrafts === 0) return length;
+  return `${length}, ${percent(acceptedDrafts / proposedDrafts)} of drafts`;
+}
 
 export class SpeedSection {
   readonly element: HTMLElement;
@@ -48,8 +61,9 @@ export class SpeedSection {
     this.#drawLine();
   }
 
-  show({ runningRequests, queuedRequests }: EngineStatus): void {
+  show({ runningRequests, queuedRequests, speculation }: EngineStatus): void {
     this.#set("requests", `${runningRequests} / ${queuedRequests}`);
+    this.#set("drafts", speculation === undefined ? "1, no drafts" : tokensPerStep(speculation));
   }
 
   update(stats: AnswerStats): void {

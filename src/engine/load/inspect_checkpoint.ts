@@ -62,6 +62,8 @@ export interface CheckpointReport {
   readonly vocabularySize: number;
   readonly experts: ModelFacts["experts"];
   readonly tiedEmbeddings: boolean;
+  /** Layers that predict the token after the next, which `speculation` can draft with; 0 for none. */
+  readonly draftLayers: number;
   /** As published; `method` is "none" for plain weights. */
   readonly quantization: Quantization;
   readonly parameters: ParameterCount;
@@ -155,6 +157,7 @@ export async function inspectCheckpoint(
     vocabularySize: shape.vocabularySize,
     experts: experts && pick(experts),
     tiedEmbeddings,
+    draftLayers: shape.draftLayers,
     quantization,
     parameters: countParameters(definition),
     stored: held && storedBytes(held, published.wanted),

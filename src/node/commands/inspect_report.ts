@@ -36,7 +36,7 @@ function factsOf(report: CheckpointReport): (readonly [label: string, value: str
   return [
     ["Model", report.name],
     ["Architecture", report.architecture],
-    ["Layers", count(report.layers)],
+    ["Layers", count(report.layers) + draftLayersOf(report)],
     ["Hidden size", count(report.hiddenSize)],
     ["Attention", attentionOf(report)],
     ["Context", `${count(report.contextLength)} tokens`],
@@ -51,6 +51,10 @@ function factsOf(report: CheckpointReport): (readonly [label: string, value: str
     ],
     ...state,
   ];
+}
+
+function draftLayersOf({ draftLayers }: CheckpointReport): string {
+  return draftLayers === 0 ? "" : `, and ${draftLayers} that can draft (EAGLE)`;
 }
 
 function attentionOf({ attention }: CheckpointReport): string {

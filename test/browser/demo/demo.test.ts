@@ -274,7 +274,11 @@ test("chats are there after a reload, and can be read without a model and delete
 });
 
 test("a model of the address loads by itself, and the panel draws what its engine does", async () => {
-  await page.goto(`${(demo as Demo).address}?model=embedded`);
+  const { address } = demo as Demo;
+  await page.goto(address);
+  await page.getByText("Options", { exact: true }).click();
+  await page.getByLabel("Drafts", { exact: true }).selectOption("Draft with the model's own layer");
+  await page.goto(`${address}?model=embedded`);
   await button("Send").waitFor();
   await newChat();
   await button("Engine").click();
@@ -305,6 +309,10 @@ test("a model of the address loads by itself, and the panel draws what its engin
   expect(Number.parseFloat((await figure("rate").textContent())!)).toBeGreaterThan(0);
   expect(await figure("first").textContent()).toMatch(/^[\d.]+ m?s$/);
   await figure("requests").filter({ hasText: "0 / 0" }).waitFor();
+  // Most of what is drafted in such a chat is right.
+  await figure("drafts")
+    .filter({ hasText: /^([2-3]\.\d\d, [5-9]\d|4\.00, 100) % of drafts$/ })
+    .waitFor();
 
   await panel.locator("text=Measure").click();
   // Every browser that these tests start has timestamp queries.

@@ -89,6 +89,7 @@ describe("inspectCheckpoint", () => {
       vocabularySize: 100,
       experts: undefined,
       tiedEmbeddings: true,
+      draftLayers: 0,
       quantization: { method: "none" },
       parameters: { total: NUMBERS, active: NUMBERS },
       stored: { total: 2 * NUMBERS, byDtype: { BF16: 2 * NUMBERS }, unused: 0 },
