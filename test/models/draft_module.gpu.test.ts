@@ -350,10 +350,34 @@ describe("a model that cannot draft as it is asked to", () => {
         `${steps} drafts of 1 sequences, of at most 2`,
       );
     }
+    // No step before it has left anything to go on from.
+    const goesOn = [{ ...batch.sequences[0]!, continues: { from: 0, slack: 0 } }];
+    const alone = runner.submit({ ...batch, sequences: goesOn }, sampling);
+    await expect(alone).rejects.toThrow(/no step before has made any/);
     session.close();
     const plain = await ModelSession.open(MODEL);
     const asked = plain.loaded.runner.submit(batch, sampling, { drafts: { steps: 1, sequences } });
     await expect(asked).rejects.toThrow(/was not loaded to draft/);
+    const continued = plain.loaded.runner.submit({ ...batch, sequences: goesOn }, sampling);
+    await expect(continued).rejects.toThrow(/was not loaded to draft/);
     plain.close();
+  });
+
+  test("says so where a step has more rows than it was loaded for", async () => {
+    const session = await ModelSession.open(MODEL, { maxRowsPerStep: 8, maxRunningRequests: 4 });
+    const submit = (phase: "decode" | "prefill", queryLength: number) => {
+      const pageTable = Array.from({ length: queryLength }, (_, i) => i);
+      const sequences = [{ phase, queryStart: 0, queryLength, position: 0, pageTable }];
+      const sources = new Uint32Array(queryLength).fill(6);
+      const batch = { sequences, sources, logitRows: Uint32Array.of(0) };
+      return session.loaded.runner.run(batch, [{ sampling: GREEDY, position: 1 }]);
+    };
+    await expect(submit("decode", 5)).rejects.toThrow(
+      "5 rows, 5 of them generated, of at most 8 and 4",
+    );
+    await expect(submit("prefill", 9)).rejects.toThrow(/9 rows, 0 of them generated/);
+    expect(await submit("decode", 4)).toHaveLength(1);
+    expect(await submit("prefill", 8)).toHaveLength(1);
+    session.close();
   });
 });

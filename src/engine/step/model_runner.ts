@@ -86,10 +86,9 @@ export class ModelRunner {
   readonly #communicator: Communicator;
   readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
-  readonly #maxRows: number;
-  readonly #maxSampledRows: number;
+  readonly #limits: BatchLimits;
   /** By the counts of a step: the launches kept for it, with what else they are for. */
-  readonly #recordings = new Map<string, { readonly step: KeptStep; recording: Recording }>();
+  readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = { ...EMPTY_STEP };
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
@@ -99,8 +98,7 @@ export class ModelRunner {
     const { maxSampledRows, maxSequences } = options;
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSampledRows;
-    this.#maxRows = maxRows;
-    this.#maxSampledRows = maxSampledRows;
+    this.#limits = options;
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
@@ -142,7 +140,8 @@ export class ModelRunner {
    * up to `MOST_IN_FLIGHT`, and may start rows from ids that this one samples.
    *
    * @param sampling How each logit row is sampled, in order.
-   * @throws {KernelError} when drafts are asked for that do not fit the batch, or the model.
+   * @throws {KernelError} when the batch has too many rows, or drafts are asked for that do not fit it
+   * or the model.
    */
   async submit(
     batch: Batch,
@@ -219,6 +218,7 @@ export class ModelRunner {
       step.continues ||= continues !== undefined;
       longest = Math.max(longest, keysSeen(sequence) + (continues?.slack ?? 0));
     }
+    this.#requireRoom(step);
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
     this.#inputs.write(batch, padding);
     step.decodeGroups = this.#inputs.groupCount;
@@ -233,6 +233,15 @@ export class ModelRunner {
       findsBest: !seesAll && this.#findsBest,
     });
     return bucket === undefined ? undefined : this.#recordingFor(step);
+  }
+
+  /** @throws {KernelError} when the step has more rows than its tensors. */
+  #requireRoom({ rows, decodeRows }: Step): void {
+    const { maxRows, maxSampledRows } = this.#limits;
+    const maxDecodeRows = this.#oneForm ? maxRows : maxSampledRows;
+    if (rows <= maxRows && decodeRows <= maxDecodeRows) return;
+    const most = `at most ${maxRows} and ${maxDecodeRows}`;
+    throw new KernelError("step", `${rows} rows, ${decodeRows} of them generated, of ${most}`);
   }
 
   /** @param before What the step before did for drafts. */
@@ -258,7 +267,7 @@ export class ModelRunner {
     const size = this.#buckets.find((one) => one >= sequences.length);
     if (size === undefined) return undefined;
     const filled = size * longest;
-    const fits = filled <= Math.min(this.#maxRows, this.#maxSampledRows);
+    const fits = filled <= Math.min(this.#limits.maxRows, this.#limits.maxSampledRows);
     const isWorth = longest === 1 || filled <= MOST_FILLED * rows;
     return fits && isWorth ? { rows: filled, sequences: size } : undefined;
   }
@@ -266,7 +275,11 @@ export class ModelRunner {
   /** The launches kept for a step of these sizes. */
   #recordingFor(step: Step): Recording {
     const { rows, decodeSplits, decodeGroups, logitRows, onlyBest, draft } = step;
-    const key = `${rows} ${step.decodesOne} ${draft?.sequences} ${draft?.steps}`;
+    const { maxDrafts, maxSequences } = this.#limits;
+    // One number for all of these, each below what the next is multiplied by.
+    const { sequences, steps } = draft ?? { sequences: 0, steps: maxDrafts + 1 };
+    const forms = (rows * 2 + Number(step.decodesOne)) * (maxDrafts + 2) + steps;
+    const key = forms * (maxSequences + 1) + sequences;
     const known = this.#recordings.get(key);
     if (known !== undefined && isKeptFor(known.step, step)) return known.recording;
     const recording = new Recording();
