@@ -9,7 +9,13 @@ import { until } from "../support/until.ts";
 const PROGRAM = `
 import * as api from "wisp-llm";
 import * as browserApi from "wisp-llm/browser";
-Object.assign(globalThis, { wisp: { ...api, ...browserApi } });
+async function tokensOf(engine, tokens) {
+  const sampling = { temperature: 0, maxNewTokens: 48, ignoreEos: true };
+  const all = [];
+  for await (const chunk of engine.generate({ tokens, sampling })) all.push(...chunk.tokens);
+  return all;
+}
+Object.assign(globalThis, { wisp: { ...api, ...browserApi }, tokensOf });
 `;
 const QUESTION = "What is the capital of Japan?";
 const ANSWER = "The capital of Japan is Tokyo.";
@@ -24,6 +30,8 @@ type Wisp = typeof api & typeof browserApi;
 /** What the page's own code sees. */
 interface PageScope {
   readonly wisp: Wisp;
+  /** Those that follow a prompt greedily. */
+  readonly tokensOf: (engine: api.GenerationEngine, prompt: readonly number[]) => Promise<number[]>;
   engine: browserApi.WorkerEngine;
 }
 
@@ -106,17 +114,10 @@ describe("an engine in a worker", () => {
             onStep: () => (told.steps += 1),
           },
         );
-        const { engine } = scope;
+        const { engine, tokensOf } = scope;
         const { adapter, memoryPlan, selfTest, pipelines } = engine;
-        const sampling = { temperature: 0, maxNewTokens: 48, ignoreEos: true };
-        const tokensOf = async (tokens: readonly number[]) => {
-          const all: number[] = [];
-          for await (const chunk of engine.generate({ tokens, sampling }))
-            all.push(...chunk.tokens);
-          return all;
-        };
         return {
-          tokens: await Promise.all(prompts.map(tokensOf)),
+          tokens: await Promise.all(prompts.map((prompt) => tokensOf(engine, prompt))),
           model: engine.model,
           adapter: { name: adapter.name, isCpu: adapter.isCpu, warning: adapter.warning },
           cacheTokens: memoryPlan.cacheTokens,
@@ -142,21 +143,14 @@ describe("an engine in a worker", () => {
     const own = await openPage(context);
     const found = await own.evaluate(
       async ([url, prompts]) => {
-        const { wisp } = globalThis as unknown as PageScope;
+        const { wisp, tokensOf } = globalThis as unknown as PageScope;
         const options = { contextLength: 512, maxRunningRequests: 2 };
         const speculation = { algorithm: "EAGLE" } as const;
         const engine = await wisp.loadWorkerEngine(
           { kind: "url", url },
           { ...options, speculation },
         );
-        const sampling = { temperature: 0, maxNewTokens: 48, ignoreEos: true };
-        const tokensOf = async (tokens: readonly number[]) => {
-          const all: number[] = [];
-          for await (const chunk of engine.generate({ tokens, sampling }))
-            all.push(...chunk.tokens);
-          return all;
-        };
-        const tokens = await Promise.all(prompts.map(tokensOf));
+        const tokens = await Promise.all(prompts.map((prompt) => tokensOf(engine, prompt)));
         const { speculation: figures } = engine.status();
         await engine.close();
         return { tokens, figures };
