@@ -7,20 +7,14 @@ import type { Chunk } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import { ScoringRoom } from "./scoring_room.ts";
 import type { Sequence } from "./sequence.ts";
-import type { SequenceDrafts } from "./sequence_drafts.ts";
 import type { SequencePages } from "./sequence_pages.ts";
 
 /** Makes room for a sequence's first `tokens` tokens; whether there was some. May end the sequence. */
 type Grow = (sequence: Sequence, tokens: number) => boolean;
 
-export interface GeneratedChunksOptions
-  extends Pick<SchedulerOptions, "draftSteps" | "contextLength"> {
+export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextLength"> {
   readonly grow: Grow;
 }
-
-/** As many as a step makes that is in flight, and the next one verifies. */
-const unknownDrafts = (draftSteps: number, { most }: SequenceDrafts): readonly number[] =>
-  new Array(Math.min(draftSteps, most)).fill(0);
 
 /**
  * One row of each sequence that decodes, and rows of its drafts; of one that is computed again as
@@ -32,14 +26,14 @@ const unknownDrafts = (draftSteps: number, { most }: SequenceDrafts): readonly n
 export function generatedChunks(
   ready: readonly Sequence[],
   most: number,
-  { grow, draftSteps = 0, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
+  { grow, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
 ): Chunk[] {
   let room = most - ready.length;
   const chunks = ready.map((sequence): Chunk => {
     const missing = sequence.length - sequence.computed - 1;
     const { drafting } = sequence;
     const isContinued = sequence.pending > 0 && drafting?.continues === true;
-    const drafts = isContinued ? unknownDrafts(draftSteps, drafting) : sequence.drafts;
+    const drafts = isContinued ? new Array<number>(drafting.coming).fill(0) : sequence.drafts;
     const end = computedAtMost(sequence) + 1;
     const more = Math.min(missing > 0 ? missing : drafts.length, room, contextLength - end);
     if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };

@@ -147,7 +147,8 @@ class StepBuilder {
     const { number, draftSteps } = this.#setting;
     const isDrafted = draftSteps > 0 && sequence.wantsDrafts;
     const firstLogitRow = this.#sampled.length;
-    sequence.drafting?.begin(drafts.length, isDrafted ? this.#drafted.length : undefined);
+    const made = { place: this.#drafted.length, count: draftSteps };
+    sequence.drafting?.begin(drafts.length, isDrafted ? made : undefined);
     sequence.pending += 1;
     sequence.sampledIn = number;
     sequence.sampledAt = firstLogitRow;

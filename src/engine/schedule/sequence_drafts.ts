@@ -32,16 +32,22 @@ export interface DraftOptions {
 }
 
 const NONE: readonly number[] = [];
-const NO_STEP: StepInFlight = { verified: 0, place: undefined };
+const NO_STEP: StepInFlight = { verified: 0, made: undefined };
 /** Tokens of a long prompt that a drafter takes in a step, while it proposes nothing. */
 const TOLD_AT_ONCE = 4096;
+
+/** Drafts that a step makes for a sequence. */
+export interface MadeDrafts {
+  /** The sequence's number among those that it drafts for. */
+  readonly place: number;
+  readonly count: number;
+}
 
 /** What a step does for a sequence. */
 interface StepInFlight {
   /** Drafts that it verifies. */
   readonly verified: number;
-  /** The sequence's number among those that it drafts for. */
-  readonly place: number | undefined;
+  readonly made: MadeDrafts | undefined;
 }
 
 export class SequenceDrafts {
@@ -57,11 +63,6 @@ export class SequenceDrafts {
 
   constructor(options: DraftOptions) {
     this.#options = options;
-  }
-
-  /** Drafts that one step verifies at most. */
-  get most(): number {
-    return this.#options.most;
   }
 
   /** Tokens that may follow the last one that is known. */
@@ -80,12 +81,17 @@ export class SequenceDrafts {
 
   /** Whether the GPU can go on from what the newest step in flight drafts. */
   get continues(): boolean {
-    return this.#newest.place !== undefined;
+    return this.#newest.made !== undefined;
   }
 
   /** Where it does: `slack` counts steps in flight only. */
   get continuation(): Continuation {
-    return { from: this.#newest.place!, slack: this.slack };
+    return { from: this.#newest.made!.place, slack: this.slack };
+  }
+
+  /** Drafts that the newest step in flight makes, as far as the next one verifies them. */
+  get coming(): number {
+    return Math.min(this.#newest.made?.count ?? 0, this.#options.most);
   }
 
   /** Tokens that steps in flight may give the sequence besides the pending ones. */
@@ -102,13 +108,9 @@ export class SequenceDrafts {
     return this.slack > 0 || this.#next.length > 0;
   }
 
-  /**
-   * Takes note of a step that verifies so many drafts, and may make others.
-   *
-   * @param place The sequence's number among those that it drafts for.
-   */
-  begin(verified: number, place: number | undefined): void {
-    this.#inFlight.push(verified === 0 && place === undefined ? NO_STEP : { verified, place });
+  /** Takes note of a step that verifies so many drafts, and may make others. */
+  begin(verified: number, made: MadeDrafts | undefined): void {
+    this.#inFlight.push(verified === 0 && made === undefined ? NO_STEP : { verified, made });
   }
 
   get #newest(): StepInFlight {
