@@ -15,6 +15,7 @@ import {
   stagedFits,
   TUNING_CHOICES,
   type Tuning,
+  tuningFor,
 } from "../src/gpu/tuning.ts";
 import {
   type GroupColumns,
@@ -195,11 +196,14 @@ export async function tuneKernels(
   const { foldsNorms, findsBest } = await tuneFusions(device, forms, milliseconds);
   const upload = await timeUpload(device, forms);
   const repacks = upload.gpu < CLEARLY * upload.host;
+  const { sequential } = tuningFor(device.adapterInfo);
   const tuning: Tuning = {
     ...forms,
     ...(foldsNorms && { foldsNorms }),
     ...(findsBest && { findsBest }),
     ...(repacks && { repacks }),
+    // What the adapter is, and no choice to measure.
+    ...(sequential && { sequential }),
   };
   await requireSelfTest(device, tuning, { ...options, matrices });
   const kept = best.winners.filter(({ dtype, tokens }) =>

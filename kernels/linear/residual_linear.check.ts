@@ -27,6 +27,8 @@ interface Shape extends CheckOrder {
   readonly outputs: number;
   readonly rounded: boolean;
   readonly bias: boolean;
+  /** Whether outputs take the place of the stream. */
+  readonly replaces?: boolean;
   /** Magnitude of the residual stream and of what is added. */
   readonly scale: number;
 }
@@ -60,6 +62,15 @@ export default defineCheck<Shape>({
       ...IN_RUNS,
     },
     { ...typical, dtype: "fp8", rows: 1, columns: 1, outputs: 1, rounded: true },
+    {
+      ...typical,
+      dtype: "bf16",
+      rows: 3,
+      columns: 141,
+      outputs: 45,
+      rounded: true,
+      replaces: true,
+    },
     // More blocks than segments, and segments of unequal length.
     { ...typical, dtype: "bf16", rows: 2, columns: 128 * 45, outputs: 33, rounded: false },
     { ...typical, dtype: "fp8", rows: 1, columns: 2048, outputs: 2048, rounded: true },
@@ -102,6 +113,12 @@ export default defineCheck<Shape>({
       name: "nothing is added",
       replace: "out[at + output[i]] + sum[i]",
       with: "sum[i]",
+    },
+    {
+      name: "outputs that take its place are added",
+      replace: "if ADDS {",
+      with: "if true {",
+      case: 5,
     },
     {
       name: "the residual stream keeps what it had",
@@ -259,7 +276,7 @@ export default defineCheck<Shape>({
   },
 
   reference(shape, inputs) {
-    const { rows, columns, outputs, rounded: rounds } = shape;
+    const { rows, columns, outputs, rounded: rounds, replaces } = shape;
     const { x, words, scales = new Uint32Array(), bias, norm_weight } = inputs;
     const weight = unpackWeight(outputsByColumns(shape), {
       words: words as Uint32Array,
@@ -272,7 +289,8 @@ export default defineCheck<Shape>({
       const first = r * strideOf(shape);
       for (let n = 0; n < outputs; n++) {
         const sum = dot({ weight, columns, row: n }, x!, r * xStrideOf(shape));
-        hidden[first + n]! += sum + (bias?.[n] ?? 0);
+        const before = replaces ? 0 : hidden[first + n]!;
+        hidden[first + n] = before + sum + (bias?.[n] ?? 0);
       }
       const row = hidden.subarray(first, first + outputs);
       normed.set(normedRow(row, norm_weight!, { rounds }), r * stride);
@@ -281,7 +299,7 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, { folded = 0, subgroups = 0, ...tuning }) {
-    const { rows, columns, outputs, rounded } = shape;
+    const { rows, columns, outputs, rounded, replaces } = shape;
     const { x, words, scales, bias, norm_weight, hidden } = tensors;
     const { device } = recorder;
     const stride = strideOf(shape);
@@ -304,16 +322,21 @@ export default defineCheck<Shape>({
     };
     if (folded === 1) {
       const residual = { hidden: hidden!, stride, weight: norm_weight!, normed };
-      const launch = residualLinear(recorder, { ...options, residual });
+      const launch = residualLinear(recorder, {
+        ...options,
+        residual,
+        ...(replaces && { replaces }),
+      });
       if (hasRoom && !launch.adds(rows))
         throw new Error("Cannot check residual_linear: a staged form would be sooner");
       return () => launch.record(rows);
     }
     const added = allocateTensor(device, rows * stride * 4, "added");
-    const launch = linear(recorder, { ...options, out: added, outStride: stride });
+    const out = replaces ? hidden! : added;
+    const launch = linear(recorder, { ...options, out, outStride: stride });
     const norm = addNorm(recorder, {
       x: hidden!,
-      addend: { kind: "row", tensor: added },
+      addend: replaces ? undefined : { kind: "row", tensor: added },
       weight: norm_weight!,
       normed,
       cols: outputs,

@@ -64,6 +64,8 @@ export interface Residual {
 export interface ResidualLinearOptions
   extends Pick<LinearOptions, "x" | "xStride" | "weight" | "segments" | "forms"> {
   readonly residual: Residual;
+  /** Whether outputs take the place of the rows, in place of being added. Default false. */
+  readonly replaces?: boolean;
 }
 
 /** Bytes of the outputs of a workgroup's rows, and of what is largest in each. */
@@ -77,7 +79,7 @@ const streamBytes = (form: LaunchForm) => 4 * form.tokens * (ROWS_PER_LANE * row
  */
 export function residualLinear(
   recorder: Recorder,
-  { residual, ...options }: ResidualLinearOptions,
+  { residual, replaces = false, ...options }: ResidualLinearOptions,
 ): { readonly record: RecordRows; readonly addsAll: boolean; adds(rows: number): boolean } {
   const { x, xStride, weight } = options;
   const { hidden, stride, weight: normWeight, normed } = residual;
@@ -105,6 +107,7 @@ export function residualLinear(
             outStride: stride,
             constants: {
               ROUNDED: rounds,
+              ...(replaces && { ADDS: false }),
               // One pipeline for any number of segments.
               LEVELS: TREE_LEVELS,
               ...(form.staged === true && { STAGE_BYTES: stageBytes(staging, form) }),

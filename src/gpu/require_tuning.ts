@@ -124,6 +124,7 @@ const TUNING: Checks<Tuning> = {
   foldsNorms: optional(flag),
   findsBest: optional(flag),
   repacks: optional(flag),
+  sequential: optional(flag),
   attention: optional((value, name) => requireFields(value, name, ATTENTION)),
 };
 

@@ -85,6 +85,13 @@ export interface Tuning {
    * it always does with AWQ and GPTQ, and the host only copies bytes. Default false.
    */
   readonly repacks?: boolean;
+  /**
+   * Whether an adapter runs the invocations of a workgroup one after another, as a CPU does: activation
+   * rows that a form has room for and a launch over experts has not are left out by branches then, so
+   * that few rows of an expert share its weights, and a workgroup that sorts few rows is small. Default
+   * false.
+   */
+  readonly sequential?: boolean;
   /** Default: that of the adapter's row below. */
   readonly attention?: AttentionTuning;
 }
@@ -148,6 +155,7 @@ export const PLAIN_TUNING: Tuning = {
 const LAVAPIPE: Tuning = {
   lanes: 8,
   foldsNorms: true,
+  sequential: true,
   rowForms: alone(1, 1.15, 1.75),
   dtypeForms: {
     bf16: alone(1, 1.13, 1.5, 2.35),

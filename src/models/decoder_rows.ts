@@ -97,7 +97,8 @@ export function compileNorm(
   norm: {
     readonly rows: DecoderRows;
     readonly weight: VectorWeight;
-    readonly pending: Pending | undefined;
+    /** Without an addend where a step has added it, or there is none. */
+    readonly pending: (Pick<Pending, "isAdded"> & Partial<Pending>) | undefined;
     readonly forms: DecoderForms;
   },
 ): void {

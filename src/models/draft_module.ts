@@ -25,6 +25,7 @@ import { EMPTY_STEP, type Step } from "../layers/batch.ts";
 import type { DraftTensors } from "../layers/draft_tensors.ts";
 import type { Embedding } from "../layers/embedding.ts";
 import { Linear } from "../layers/linear.ts";
+import { compileOutputs } from "../layers/ranks/row_parallel.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import {
   neighbouringVectors,
@@ -38,7 +39,7 @@ import {
   type LayerBlocks,
   layerSpecs,
 } from "./decoder_layer.ts";
-import { compileFinalNorm, compileNorm, type Pending } from "./decoder_rows.ts";
+import { compileFinalNorm, compileNorm, type Pending, residualOf } from "./decoder_rows.ts";
 import type { DecoderShape } from "./decoder_shape.ts";
 import type { DraftBinding, ModelOptions } from "./model.ts";
 
@@ -220,11 +221,14 @@ export class DraftModule {
     embedding.compile(plan, { inputs: read, rowWords, out: normedRows.tensor, stride });
     plan.add(join);
     const output = { out: hidden, outStride: stride };
-    const project = this.#project.bind(plan.recorder, { ...joined, ...output });
-    plan.add((step) => project(step.rows, step.decodeRows));
-    plan.tap(`${tapped}mtp.eh_proj`, hidden);
     const weight = this.#layer.attentionNorm;
-    compileNorm(plan, shape, { rows, weight, pending: undefined, forms });
+    // The rows of the target's last layer, and of the draft before, were read for the last time.
+    const isAdded = compileOutputs(plan, this.#project, {
+      ...{ ...joined, ...output, segments: 1, replaces: true },
+      residual: residualOf(rows, weight, forms),
+    });
+    plan.tap(`${tapped}mtp.eh_proj`, hidden);
+    compileNorm(plan, shape, { rows, weight, pending: { isAdded }, forms });
     const index = this.#shape.layers;
     const name = `${tapped}layer${index}`;
     return compileLayer(plan, blocks, this.#layer, { index, name, next: this.#norm, inputs });

@@ -191,6 +191,7 @@ describe("a tuning from outside", () => {
     [{ ...good, dtypeForms: { fp8: [] } }, "dtypeForms: fp8 must be a list"],
     [{ ...good, foldsNorms: 1 }, "foldsNorms must be true or false"],
     [{ ...good, findsBest: "yes" }, "findsBest must be true or false"],
+    [{ ...good, sequential: 1 }, "sequential must be true or false"],
     [{ ...good, attention: 8 }, "attention must be an object"],
     [{ ...good, attention: { ...attention, lane: 8 } }, 'attention has no field "lane"'],
     [

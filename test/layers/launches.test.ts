@@ -259,6 +259,7 @@ describe("a mixture of experts", () => {
     ],
     mostSorted: 40,
     combining: never,
+    skips: false,
   };
   const combined = { ...never, byPair: true, byTile: true };
   const folded = { ...plain, combining: combined };
@@ -270,6 +271,9 @@ describe("a mixture of experts", () => {
     combining: { ...combined, hasMatrices: true },
   } as const;
   const matrices = { ...plain, matrices: "all", rounding: "apart" } as const;
+  /** An expert has two thirds of a pair of two rows, and one and a third of four. */
+  const small = { ...folded, slots: 3, expertCount: 9 };
+  const skipping = { ...small, skips: true };
 
   test.each<[string, MoeLaunchFacts, StepKind, string, number | undefined]>([
     ["plain", plain, "one", "score choose gateUp down", undefined],
@@ -293,6 +297,9 @@ describe("a mixture of experts", () => {
     ["folded", folded, "one", "score choose gateUp combineByPair", undefined],
     ["folded", folded, "prompt", "score chooseAndSort gateUp combineByTile", 4],
     ["folded", folded, "many", "score choose sort gateUp combineByTile", 4],
+    ["few experts", small, "few", "score choose gateUp combineByPair", undefined],
+    ["skipping", skipping, "several", "score choose gateUp combineByPair", undefined],
+    ["skipping", skipping, "few", "score chooseAndSort gateUp combineByTile", 4],
     ["in staged tiles", staged, "one", "score choose gateUp combineByPair", undefined],
     ["in staged tiles", staged, "many", "score choose sort gateUp combineByTile", 4],
     ["in staged tiles", staged, "prompt", "score chooseAndSort gateUp down", 16],

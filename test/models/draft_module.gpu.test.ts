@@ -310,7 +310,7 @@ test("drafts take as many launches for any number of sequences, and as many for 
   // Token table, joining, projection and a norm in front of the layer, which has experts; then the
   // accepted rows, a norm, two launches to the best token, and the next rows. A chain accepts none.
   const folded = { ...PLAIN_TUNING, foldsNorms: true, findsBest: true };
-  expect(await launches(folded)).toEqual(table(4 + 10, 5));
+  expect(await launches(folded)).toEqual(table(3 + 10, 5));
   expect(await launches(PLAIN_TUNING)).toEqual(table(5 + 10, 5));
 });
 

@@ -163,6 +163,7 @@ function mlaLayer({ folds }: { readonly folds: boolean }) {
       sharesColumns: false,
       hasMatrices: false,
     },
+    skips: false,
   };
   const before = norm(false, adds(facts));
   return [

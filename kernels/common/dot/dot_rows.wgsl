@@ -41,6 +41,11 @@ const BLOCK_GRANULES = BLOCK_COLUMNS / (PIECES * PIECE_COLUMNS);
 const BLOCK_GROUPS = BLOCK_COLUMNS / SCALE_COLUMNS;
 const GROUP_PIECES = SCALE_COLUMNS / PIECE_COLUMNS;
 
+// With SKIPS the others of an invocation's activation rows than its first `wanted_tokens` are left
+// out, by branches: their sums are anything.
+const SKIPS = false;
+var<private> wanted_tokens: u32 = TOKENS;
+
 // One sum for each of the four weight rows, for each activation row.
 alias Sums = array<vec4f, TOKENS>;
 alias XRows = array<u32, TOKENS>;
@@ -82,6 +87,10 @@ fn group_count() -> u32 {
 fn first_group(segment: u32) -> u32 {
   let block = min(segment, params.segments) * column_blocks() / params.segments;
   return min(block * BLOCK_GROUPS, group_count());
+}
+
+fn is_wanted(t: u32) -> bool {
+  return !SKIPS || t < wanted_tokens;
 }
 
 // Number of an invocation's four weight rows among those of its workgroup.

@@ -4,6 +4,7 @@
 // Four outputs of each pair of a tile.
 fn tile_sums(tile: ExpertTile, row: vec4u, invocation: u32) -> Sums {
   let first_pair = first_token(0u, invocation);
+  wanted_tokens = tile.count;
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
     x_first[t] = tile_pair(tile, first_pair + t) * params.x_stride / 4u;

@@ -19,6 +19,7 @@ fn group_sums(
     let w3 = decode(weights[at.w], words.w);
     let first = piece * PIECE_VECTORS;
     for (var t = 0u; t < TOKENS; t++) {
+      if !is_wanted(t) { continue; }
       for (var v = 0u; v < PIECE_VECTORS; v++) {
         let xv = masked(x_vector(x_first[t] + first + v), first + v);
         chains[t][0] = fma(w0[v], xv, chains[t][0]);

@@ -46,11 +46,14 @@ fn group_sums(
     let first = piece * PIECE_VECTORS;
     var mine = array<vec4f, LOADS>();
     for (var i = 0u; i < LOADS; i++) {
-      mine[i] = masked(x_vector(my_first[i] + first), first + column);
+      if is_wanted(i * ROWS_AT_ONCE) {
+        mine[i] = masked(x_vector(my_first[i] + first), first + column);
+      }
     }
     // Unrolled by hand as far as may be, because not every driver does. Where a driver unrolls
     // the loop as well, it sees constant invocations.
     for (var t = 0u; t < TOKENS; t++) {
+      if !is_wanted(t) { continue; }
       let shared_x = mine[t / ROWS_AT_ONCE];
       let reader = t % ROWS_AT_ONCE * PIECE_VECTORS;
       var c = chains[t];

@@ -6,6 +6,7 @@ fn scaled_sums(sums: Sums, row: vec4u, x_first: XRows, invocation: u32) -> Sums 
   if !holds_sums(invocation) { return sums; }
   var scaled = Sums();
   for (var t = 0u; t < TOKENS; t++) {
+    if !is_wanted(t) { continue; }
     let scale = row_scale(x_first[t]);
     if BIAS {
       // One rounding, whatever a compiler makes of it.

@@ -1,4 +1,4 @@
-// Where the sums of a linear kernel go: onto the rows of the residual stream, and beside that what
+// Where the sums of a linear kernel go: onto the rows of the residual stream or in their place, and beside that what
 // the next norm makes of those, but for its scale, which needs the whole row: `value * norm_weight`,
 // the same rounded to E4M3 with ROUNDED, and the sum of the squares of each SQUARES_COLUMNS values.
 // norm/add_norm writes the same bits. row_scale.wgsl takes it from there.
@@ -11,6 +11,8 @@
 // add_row(), in uniform control flow.
 
 const ROUNDED = false;
+// Whether sums are added to the rows; else they take their place.
+const ADDS = true;
 const WORKGROUP_ROWS = TOKENS * TOKEN_LANES;
 const WORKGROUP_TILES = WORKGROUP_OUTPUTS / SQUARES_COLUMNS;
 
@@ -29,7 +31,8 @@ fn add_row(sum: vec4f, tile_row: u32, t: u32, output: vec4u, end: u32, first: u3
   for (var i = 0u; i < 4u; i++) {
     var value = 0.0;
     if output[i] < end {
-      value = out[at + output[i]] + sum[i];
+      value = sum[i];
+      if ADDS { value = out[at + output[i]] + sum[i]; }
       out[at + output[i]] = value;
       if ROUNDED { most = max(most, abs(value * norm_weight[output[i]])); }
     }

@@ -162,7 +162,16 @@ function scaled({ dtype }: { readonly dtype: WeightDtype }): boolean {
 export function weightConstants(
   weight: WeightForm & InputForm,
   launch: LaunchForm,
-  { segments, bias }: { readonly segments: number; readonly bias: boolean },
+  {
+    segments,
+    bias,
+    skips = false,
+  }: {
+    readonly segments: number;
+    readonly bias: boolean;
+    /** Whether the kernel says how many rows of an invocation are wanted, and others cost much. */
+    readonly skips?: boolean;
+  },
 ): Constants {
   const { dtype, lanes, rowsPerLane = 1, scaleOrder = "byGroup" } = weight;
   const { groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
@@ -179,6 +188,7 @@ export function weightConstants(
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
     ...(sharesLoads(weight, launch) && { SUBGROUP_SIZE: subgroupSize! }),
     BIAS: bias,
+    ...(skips && { SKIPS: true }),
     ...(halves && { HALF_DECODE: fp8Decode === "half" }),
     ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
     ...(multipliesHalves(weight) && launch.staged && { Staged: "vec4<f16>", VECTOR_BYTES: 8 }),

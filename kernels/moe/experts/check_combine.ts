@@ -18,7 +18,7 @@ import {
   randomRows,
 } from "../../linear/checks/check_weights.ts";
 import type { LinearLayout } from "../../linear/linear_layout.ts";
-import { layoutFor, segments } from "../../linear/weights/layout.ts";
+import { segments } from "../../linear/weights/layout.ts";
 import { gateUpRows } from "../../linear/weights/weight_order.ts";
 import { type AddNormOptions, addNorm } from "../../norm/add_norm.ts";
 import { normedShape, partOf } from "../../norm/normed_rows.ts";
@@ -27,6 +27,7 @@ import {
   type ExpertShape,
   expertBiases,
   expertWeights,
+  layoutOf,
   randomExperts,
   randomPairs,
   unpackExperts,
@@ -152,7 +153,7 @@ export function bindCombine(
   recorder: Recorder,
   shape: CombineShape,
   tensors: Readonly<Record<string, Tensor>>,
-  { folded = APART, subgroups = 0, ...form }: Readonly<Record<string, number>>,
+  { folded = APART, subgroups = 0, sequential = 0, ...form }: Readonly<Record<string, number>>,
 ): () => void {
   const { rows, hidden, rounded, eps } = shape;
   // The same rows before the experts and after them, as in a model.
@@ -163,7 +164,7 @@ export function bindCombine(
     shape,
     tensors,
     forms,
-    layout: subgroups === 1 ? layoutFor(recorder.device) : {},
+    layout: layoutOf({ subgroups, sequential }, recorder.device),
     norm: { x: tensors.x!, normed, cols: hidden, stride: strideOf(hidden), eps },
     lists: pairLists(shape, tensors.lists!),
   };

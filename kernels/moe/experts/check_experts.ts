@@ -6,6 +6,7 @@
  */
 
 import type { Tensor } from "../../../src/gpu/tensor.ts";
+import { PLAIN_TUNING } from "../../../src/gpu/tuning.ts";
 import type { HostArrays, Mutant } from "../../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "../../linear/checks/check_forms.ts";
 import {
@@ -14,9 +15,10 @@ import {
   randomWeight,
   unpackWeight,
 } from "../../linear/checks/check_weights.ts";
-import type { ExpertWeights } from "../../linear/linear_layout.ts";
+import type { ExpertWeights, LinearLayout } from "../../linear/linear_layout.ts";
 import {
   type GroupColumns,
+  layoutFor,
   scaleWords,
   type WeightDtype,
   type WeightShape,
@@ -178,7 +180,18 @@ function tileList(chosen: readonly (readonly number[])[], size: number): Uint32A
 export const EXPERT_TUNINGS: readonly Tuning[] = [
   ...EXPERT_FORMS.map((form) => ({ sorted: form.tokens === 1 ? 0 : 1, ...form })),
   { sorted: 1, subgroups: 1 },
+  { sorted: 1, sequential: 1 },
+  { sorted: 1, sequential: 1, subgroups: 1 },
 ];
+/** The layout that such a check's tuning asks for. */
+export function layoutOf(tuning: Tuning, device: GPUDevice): Partial<LinearLayout> {
+  const { subgroups = 0, sequential = 0 } = tuning;
+  return {
+    ...(subgroups === 1 && layoutFor(device)),
+    ...(sequential === 1 && { tuning: { ...PLAIN_TUNING, sequential: true } }),
+  };
+}
+const SKIPPING = EXPERT_TUNINGS.length - 2;
 const tuningOf = (wanted: (form: (typeof EXPERT_FORMS)[number]) => boolean) =>
   EXPERT_FORMS.findIndex(wanted);
 
@@ -204,6 +217,19 @@ export const TILE_MUTANTS: readonly Mutant[] = [
     tuning: tuningOf(({ staged }) => staged === 1),
   },
   { name: "a tile is one pair", replace: "if first_pair + t < tile.count", with: "if t < 1u" },
+  {
+    name: "the last pair of a tile is left out",
+    replace: "t < wanted_tokens",
+    with: "t + 1u < wanted_tokens",
+    tuning: SKIPPING,
+  },
+  {
+    name: "pairs that share no loads are left out",
+    replace: "is_wanted(i * ROWS_AT_ONCE)",
+    with: "is_wanted(i * ROWS_AT_ONCE + 2u)",
+    tuning: SKIPPING + 1,
+    ofSubgroups: true,
+  },
   {
     name: "granules of expert 0",
     replace: "tile.expert * weight_granules()",

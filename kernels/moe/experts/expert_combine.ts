@@ -22,6 +22,7 @@ import {
 import { paddedRows } from "../../linear/weights/weight_order.ts";
 import { normedParams } from "../../norm/normed_rows.ts";
 import source from "./expert_combine.wgsl?raw";
+import { skipsRows } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_combine";
 
@@ -134,7 +135,11 @@ export function combineLaunch(
       normed: normed.tensor,
     },
     constants: {
-      ...weightConstants(input, form, { segments, bias: slab!.bias !== undefined }),
+      ...weightConstants(input, form, {
+        segments,
+        bias: slab!.bias !== undefined,
+        skips: skipsRows(weights, form),
+      }),
       ROUNDED: normed.rounded !== undefined,
     },
     params: {

@@ -1,6 +1,6 @@
 import { defineCheck } from "../../check.ts";
 import { dot, IN_RUNS, outputsByColumns, randomRows } from "../../linear/checks/check_weights.ts";
-import { layoutFor, segments } from "../../linear/weights/layout.ts";
+import { segments } from "../../linear/weights/layout.ts";
 import { storedBytes } from "../../linear/weights/weight_cost.ts";
 import {
   chosenAtMost,
@@ -8,6 +8,7 @@ import {
   type ExpertShape,
   expertBiases,
   expertWeights,
+  layoutOf,
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
@@ -108,7 +109,7 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, tuning) {
-    const { sorted = 0, subgroups = 0 } = tuning;
+    const { sorted = 0 } = tuning;
     const { rows, slots, columns, outputs } = shape;
     const launch = expertDown(recorder, {
       x: tensors.x!,
@@ -117,7 +118,7 @@ export default defineCheck<Shape>({
       experts: tensors.experts!,
       sortedPairs: tensors.sorted_pairs!,
       weights: {
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...layoutOf(tuning, recorder.device),
         ...expertWeights(shape, matrixOf(shape), tensors),
       },
       out: tensors.out!,

@@ -16,7 +16,7 @@ import {
 } from "../../linear/weights/weight_kernel.ts";
 import { paddedRows } from "../../linear/weights/weight_order.ts";
 import source from "./expert_down.wgsl?raw";
-import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_down";
 const OUTPUTS_PER_LANE = 4;
@@ -98,7 +98,11 @@ export function expertDown(
       },
       {
         constants: {
-          ...weightConstants(input, form, { segments, bias: slab.bias !== undefined }),
+          ...weightConstants(input, form, {
+            segments,
+            bias: slab.bias !== undefined,
+            skips: skipsRows(weights, form),
+          }),
           SORTED: sorted,
         },
         params: {

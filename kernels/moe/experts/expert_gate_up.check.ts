@@ -15,7 +15,6 @@ import {
   randomRows,
 } from "../../linear/checks/check_weights.ts";
 import type { GatedActivation } from "../../linear/gated_activation.ts";
-import { layoutFor } from "../../linear/weights/layout.ts";
 import { storedBytes } from "../../linear/weights/weight_cost.ts";
 import { gateUpRows } from "../../linear/weights/weight_order.ts";
 import {
@@ -24,6 +23,7 @@ import {
   type ExpertShape,
   expertBiases,
   expertWeights,
+  layoutOf,
   randomExperts,
   randomPairs,
   TILE_MUTANTS,
@@ -205,7 +205,7 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors, tuning) {
-    const { sorted = 0, subgroups = 0 } = tuning;
+    const { sorted = 0 } = tuning;
     const { rows, slots, columns, intermediate, quantize, activation, squares } = shape;
     const launch = expertGateUp(recorder, {
       x: tensors.x!,
@@ -216,7 +216,7 @@ export default defineCheck<Shape>({
       sortedPairs: tensors.sorted_pairs!,
       weights: {
         ...expertWeights(shape, matrixOf(shape), tensors),
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...layoutOf(tuning, recorder.device),
       },
       intermediate,
       out: tensors.out!,

@@ -22,7 +22,7 @@ import {
 import { gateUpRows, paddedRows } from "../../linear/weights/weight_order.ts";
 import { quantize as quantizeRows } from "../../norm/quantize.ts";
 import source from "./expert_gate_up.wgsl?raw";
-import { PAIR_TILE, recordTiles, type TileGrids, tileForms } from "./expert_tiles.ts";
+import { PAIR_TILE, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_gate_up";
 const OUTPUTS_PER_LANE = 2;
@@ -143,7 +143,11 @@ function bindSlab(
     },
     {
       constants: {
-        ...weightConstants(input, form, { segments: 1, bias: slab.bias !== undefined }),
+        ...weightConstants(input, form, {
+          segments: 1,
+          bias: slab.bias !== undefined,
+          skips: skipsRows(weights, form),
+        }),
         QUANTIZE: quantize && form.staged !== true,
         CLAMPED: activation.kind === "clamped",
         SORTED: sorted,

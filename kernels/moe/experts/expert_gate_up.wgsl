@@ -62,6 +62,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let gate_row = min(output, vec2u(params.outputs - 1u));
   let row = vec4u(gate_row, gate_row + vec2u(params.up_row));
   let first_pair = first_token(0u, invocation);
+  wanted_tokens = tile.count;
   var x_first = XRows();
   for (var t = 0u; t < TOKENS; t++) {
     x_first[t] = tile_pair(tile, first_pair + t) / params.slots * params.x_stride / 4u;

@@ -71,6 +71,11 @@ export function tileForms(
   return { byPair: tiled[0]!, byTile };
 }
 
+/** Whether a launch over tiles in this form leaves out the rows that a tile has no pairs for. */
+export function skipsRows(weights: WeightLayout, { tokens, staged }: LaunchForm): boolean {
+  return weights.tuning?.sequential === true && tokens > 1 && staged !== true;
+}
+
 /** Grids of launches over tiles, as high as `sortPairs` says when they run. */
 export class TileGrids {
   readonly tensor: Tensor;

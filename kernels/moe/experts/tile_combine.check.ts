@@ -15,6 +15,10 @@ import {
 import { chosenAtMost } from "./check_experts.ts";
 import { PAIR_TILE } from "./expert_tiles.ts";
 
+const TILE_FORMS = FORMS_OF_ROWS.filter(({ tokens }) => tokens === PAIR_TILE);
+/** Behind those, one by pair and one of subgroups. */
+const SKIPPING = TILE_FORMS.length + 2;
+
 export default defineCheck<CombineShape>({
   name: "moe/tile_combine",
   storageBuffers: 10,
@@ -58,12 +62,11 @@ export default defineCheck<CombineShape>({
     },
   ],
   tunings: [
-    ...FORMS_OF_ROWS.filter(({ tokens }) => tokens === PAIR_TILE).map((form) => ({
-      folded: BY_TILE,
-      ...form,
-    })),
+    ...TILE_FORMS.map((form) => ({ folded: BY_TILE, ...form })),
     { folded: BY_PAIR },
     { folded: BY_TILE, subgroups: 1 },
+    { folded: BY_TILE, sequential: 1 },
+    { folded: BY_TILE, sequential: 1, subgroups: 1 },
   ],
   tunedCases: [0, 1],
   exactAcrossTunings: true,
@@ -98,6 +101,12 @@ export default defineCheck<CombineShape>({
       name: "a tile is one pair",
       replace: "if t < tile.count {",
       with: "if t < 1u {",
+    },
+    {
+      name: "the last pair of a tile is left out",
+      replace: "t < wanted_tokens",
+      with: "t + 1u < wanted_tokens",
+      tuning: SKIPPING,
     },
     {
       name: "outputs of pairs are too close",

@@ -59,7 +59,9 @@ export default defineCheck<Shape>({
       tileSize: 4,
     }, // 671B model
   ],
-  tunings: [{}],
+  tunings: [{}, { sequential: 1 }],
+  tunedCases: [0, 3],
+  exactAcrossTunings: true,
   tolerance: 1e-5,
   bytes: (shape) => {
     const { rows, experts } = shape;
@@ -149,8 +151,9 @@ export default defineCheck<Shape>({
     return { ...routed, ...lists, grids: countedGrids(lists.tiles) };
   },
 
-  bind(recorder, shape, tensors) {
+  bind(recorder, shape, tensors, { sequential = 0 }) {
     const launch = routeSort(recorder, {
+      sequential: sequential === 1,
       ...routeOptions(shape, tensors),
       expertCount: physical(shape),
       sortedPairs: tensors.sorted_pairs!,

@@ -22,9 +22,12 @@ const kernel = new Kernel({
   params: [...ROUTE_PARAMS, "rows", "row_words", "physical", "experts_each", "tile_size", "grids"],
 });
 
-/** Rows that are routed side by side. */
-const TEAMS = 4;
-const WORKGROUP_SIZE = 64 * TEAMS;
+/** Rows that are routed side by side, `TEAM` invocations each, and the scan over all of those. */
+const FORMS = {
+  together: { TEAMS: 4, SCAN_BLOCK: 16 },
+  oneByOne: { TEAMS: 1, SCAN_BLOCK: 8 },
+} as const;
+const TEAM = 64;
 /** Of a team, and `physical` experts of the workgroup, so that there is room for all of them. */
 const MOST = { experts: 256, groups: 16, topK: 16, physical: 384 } as const;
 const MASK_WORDS = 640;
@@ -32,7 +35,10 @@ const MASK_WORDS = 640;
 const MOST_ROWS = 64;
 
 export type RouteSortOptions = RouteOptions &
-  Pick<SortPairsOptions, "expertCount" | "sortedPairs" | "tiles" | "grids">;
+  Pick<SortPairsOptions, "expertCount" | "sortedPairs" | "tiles" | "grids"> & {
+    /** Whether invocations run one after another: then rows are routed so too. Default false. */
+    readonly sequential?: boolean;
+  };
 
 export interface RouteSort {
   /** Records one launch over so many rows, at most `mostRows`. */
@@ -49,6 +55,7 @@ export interface RouteSort {
  */
 export function routeSort(recorder: Recorder, options: RouteSortOptions): RouteSort | undefined {
   const { experts, topK, groups = 1, expertCount, sortedPairs, tiles, grids } = options;
+  const form = options.sequential === true ? FORMS.oneByOne : FORMS.together;
   const { maxStorageBuffersPerShaderStage: buffers } = recorder.device.limits;
   const fits =
     experts <= MOST.experts &&
@@ -64,7 +71,7 @@ export function routeSort(recorder: Recorder, options: RouteSortOptions): RouteS
     {
       constants: {
         ...routeConstants(options),
-        TEAMS,
+        ...form,
         MAX_EXPERTS: MOST.experts,
         MAX_GROUPS: MOST.groups,
         MAX_TOP_K: MOST.topK,
@@ -73,7 +80,7 @@ export function routeSort(recorder: Recorder, options: RouteSortOptions): RouteS
         ...routeParams(options),
         row_words: rowWords,
         physical: expertCount,
-        experts_each: Math.ceil(expertCount / WORKGROUP_SIZE),
+        experts_each: Math.ceil(expertCount / (TEAM * form.TEAMS)),
         grids: grids.size / (4 * GRID_WORDS),
       },
       cost: ({ param }) => {

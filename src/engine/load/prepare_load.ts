@@ -103,7 +103,9 @@ export async function prepareLoad(
   const cacheShape = kvCacheShape(shape, options.cacheDtype, maxDrafts > 0);
   const fitted = { shape, options, oneForm, maxTensorBytes, maxDrafts };
   const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
-  const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
+  const attention = tuning.attention ?? attentionTuning(device.adapterInfo);
+  // Drafts are rows of one sequence: so their pipelines are made, however long that takes.
+  const sharesReads = attention.sharesReads === true || Math.max(wanted.maxDrafts, maxDrafts) > 0;
   const { maxLogitRows } = given;
   const sizes = {
     ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),

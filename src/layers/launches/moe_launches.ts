@@ -32,6 +32,8 @@ export interface MoeLaunchFacts extends MoeSlots {
   /** Rows of which one launch finds the experts and sorts the pairs; 0 where there is none. */
   readonly mostSorted: number;
   readonly combining: MoeCombining;
+  /** Whether rows that a tile has no pairs for cost next to nothing. */
+  readonly skips: boolean;
 }
 
 /** In which launches slots of rows can be added to the residual stream. */
@@ -102,9 +104,14 @@ export function pairsOfExpert({ slots, expertCount }: MoeSlots, rows: number): n
   return (rows * slots) / expertCount;
 }
 
+/** Pairs of an expert, on average, above which sorting pays: tiles that are not full cost too. */
+const PAIRS_TO_SORT = 2;
+/** The same where they cost what their pairs do. */
+const PAIRS_TO_SKIP = 0.8;
+
 /** Sorting pays once an expert serves several rows. */
-function isSorted(facts: MoeSlots, rows: number): boolean {
-  return pairsOfExpert(facts, rows) > 2;
+function isSorted(facts: MoeLaunchFacts, rows: number): boolean {
+  return pairsOfExpert(facts, rows) > (facts.skips ? PAIRS_TO_SKIP : PAIRS_TO_SORT);
 }
 
 /** The first rows of a step, whose experts do not run by matrices. */

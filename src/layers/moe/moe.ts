@@ -143,6 +143,11 @@ export class Moe {
     return ({ rows, decodeRows }) => score(rows, decodeRows);
   }
 
+  /** Whether the adapter runs the invocations of a workgroup one after another. */
+  get #sequential(): boolean {
+    return this.#parts.experts.gateUp.weights.tuning?.sequential === true;
+  }
+
   /** @param grids Of launches over tiles; without them pairs are never sorted. */
   #bindRouting(recorder: Recorder, { scratch }: MoeBinding, grids?: TileGrids): Routing {
     const { routed, perToken } = this.#parts.shape;
@@ -163,6 +168,7 @@ export class Moe {
         ...routingRule(this.#parts.shape),
       },
       grids && {
+        sequential: this.#sequential,
         expertCount: this.#parts.expertCount,
         sortedPairs,
         tiles,
@@ -187,6 +193,7 @@ export class Moe {
       sizes: halves.sizes,
       mostSorted: routing.chooseAndSort?.mostRows ?? 0,
       combining: combine.combining,
+      skips: this.#sequential,
     };
     addLaunches(plan, moeLaunches(facts), {
       score: () => this.#bindScore(recorder, binding),

@@ -5,7 +5,11 @@
  * @module
  */
 import { type RouteOptions, route } from "../../../kernels/moe/route/route.ts";
-import { type RouteSort, routeSort } from "../../../kernels/moe/route/route_sort.ts";
+import {
+  type RouteSort,
+  type RouteSortOptions,
+  routeSort,
+} from "../../../kernels/moe/route/route_sort.ts";
 import { type SortPairsOptions, sortPairs } from "../../../kernels/moe/route/sort.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 
@@ -22,7 +26,7 @@ export interface Routing {
 export function bindRouting(
   recorder: Recorder,
   options: RouteOptions,
-  sorted: Omit<SortPairsOptions, "experts"> | undefined,
+  sorted: (Omit<SortPairsOptions, "experts"> & Pick<RouteSortOptions, "sequential">) | undefined,
 ): Routing {
   const choose = route(recorder, options);
   if (sorted === undefined) return { choose };

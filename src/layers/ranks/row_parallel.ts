@@ -58,6 +58,53 @@ export interface RowParallelBinding extends LinearInput {
   readonly sums: RankSums | undefined;
 }
 
+export interface OutputsBinding extends Omit<RowParallelBinding, "sums"> {
+  /** Segments of the columns, of which the order of additions depends. */
+  readonly segments: number;
+  /** Whether rows are replaced by outputs, in place of having them added. Default false. */
+  readonly replaces?: boolean;
+}
+
+/**
+ * Adds the launch of a linear of one rank whose outputs go to `out`, or to the residual stream where
+ * that may be. Returns in which steps they go there.
+ */
+export function compileOutputs(
+  plan: Plan<Step>,
+  linear: Linear,
+  { residual, replaces, ...binding }: OutputsBinding,
+): AddsRows {
+  const { recorder } = plan;
+  const weight = linear.whole;
+  const matrices = matrixRows(weight?.matrix);
+  const isBound = bindsAdding({
+    mayAdd: residual !== undefined,
+    isWhole: weight !== undefined,
+    isCoded: binding.coded === true,
+    matrices,
+  });
+  const adding = isBound
+    ? residualLinear(recorder, {
+        ...binding,
+        weight: weight!,
+        residual: residual!,
+        ...(replaces && { replaces }),
+      })
+    : undefined;
+  const facts: OutputLaunchFacts = { adding, matrices };
+  addLaunches(plan, outputLaunches(facts), {
+    addOutputs:
+      () =>
+      ({ rows }) =>
+        adding!.record(rows),
+    writeOutputs: () => {
+      const write = linear.bind(recorder, binding);
+      return ({ rows, decodeRows }) => write(rows, decodeRows);
+    },
+  });
+  return (step) => addsOutputs(facts, step);
+}
+
 export class RowParallel {
   readonly specs: readonly WeightSpec[];
   readonly dtype: WeightDtype;
@@ -106,41 +153,9 @@ export class RowParallel {
     return () => false;
   }
 
-  #compileAlone(
-    plan: Plan<Step>,
-    { residual, ...binding }: Omit<RowParallelBinding, "sums">,
-  ): AddsRows {
-    const { recorder } = plan;
-    const { segments } = this.#cut;
+  #compileAlone(plan: Plan<Step>, binding: Omit<RowParallelBinding, "sums">): AddsRows {
     const [run] = this.#runs;
-    const weight = run!.whole;
-    const matrices = matrixRows(weight?.matrix);
-    const isBound = bindsAdding({
-      mayAdd: residual !== undefined,
-      isWhole: weight !== undefined,
-      isCoded: binding.coded === true,
-      matrices,
-    });
-    const adding = isBound
-      ? residualLinear(recorder, {
-          ...binding,
-          weight: weight!,
-          segments,
-          residual: residual!,
-        })
-      : undefined;
-    const facts: OutputLaunchFacts = { adding, matrices };
-    addLaunches(plan, outputLaunches(facts), {
-      addOutputs:
-        () =>
-        ({ rows }) =>
-          adding!.record(rows),
-      writeOutputs: () => {
-        const write = run!.bind(recorder, { ...binding, segments });
-        return ({ rows, decodeRows }) => write(rows, decodeRows);
-      },
-    });
-    return (step) => addsOutputs(facts, step);
+    return compileOutputs(plan, run!, { ...binding, segments: this.#cut.segments });
   }
 
   /** Of a rank that has some of the inputs: no step adds to the residual stream before sums are joined. */
