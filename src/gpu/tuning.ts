@@ -40,7 +40,7 @@ export interface AttentionTuning {
   readonly promptHeads: number;
   /**
    * Whether generated rows of one sequence share what they read of the cache, in a pipeline of their
-   * own, as they always do where prompts run in their form. Default false.
+   * own, as they always do where prompts run in their form, or drafts are verified. Default false.
    */
   readonly sharesReads?: boolean;
   /** Invocations of a workgroup, where it is no subgroup. */
@@ -119,7 +119,7 @@ function alone(...costs: readonly number[]): RowForm[] {
  * Measured on llvmpipe and SwiftShader by processor time (`bench/attention.bench.ts`), whose loads
  * cost the most: half as many heads of a workgroup take 11 to 32 % longer. A row's sixteen heads in
  * one workgroup take 10 to 13 % less, but leave all cores but one idle in a short context. Rows of one
- * sequence share no reads unless prompts do: they would take 27 to 30 % less, but their pipeline
+ * sequence share no reads unless prompts or drafts do: they would take 27 to 30 % less, but their pipeline
  * compiles twice as long as that of rows alone, a tenth of the embedded model's cold start.
  */
 const FEW_LANES: AttentionTuning = {

@@ -103,9 +103,7 @@ export async function prepareLoad(
   const cacheShape = kvCacheShape(shape, options.cacheDtype, maxDrafts > 0);
   const fitted = { shape, options, oneForm, maxTensorBytes, maxDrafts };
   const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
-  const attention = tuning.attention ?? attentionTuning(device.adapterInfo);
-  // Drafts are rows of one sequence: so their pipelines are made, however long that takes.
-  const sharesReads = attention.sharesReads === true || Math.max(wanted.maxDrafts, maxDrafts) > 0;
+  const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const { maxLogitRows } = given;
   const sizes = {
     ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),
@@ -269,7 +267,7 @@ function batchLimits(
   { shape, options, oneForm, maxTensorBytes, maxDrafts }: FittedModel,
   decided: {
     readonly memoryBudget: MemoryBudget;
-    /** Whether attention shares reads wherever it can. */
+    /** Whether the adapter shares reads of attention wherever it can. */
     readonly sharesReads: boolean;
     readonly maxLogitRows: number | undefined;
   },
@@ -289,6 +287,7 @@ function batchLimits(
     maxSequences,
     maxDrafts,
     prefillCapacity,
-    sharesReads: oneForm || decided.sharesReads,
+    // Drafts are rows of their sequence's newest token: they pay for a pipeline of their own.
+    sharesReads: oneForm || decided.sharesReads || Math.max(options.maxDrafts, maxDrafts) > 0,
   };
 }

@@ -90,6 +90,15 @@ describe.each(MODELS)("%s", (kernel, source, entryBytes) => {
     expect(launches.length).toBeGreaterThan(0);
     await session.close();
   });
+
+  test("rows share reads on any adapter where drafts are verified", async () => {
+    const speculation = { algorithm: "NGRAM", numDraftTokens: AGAIN } as const;
+    const session = await ModelSession.open(source(), { tuning: tuningOf(false), speculation });
+    const { launches } = await logitsOf(session, true);
+    expect(launches.length).toBeGreaterThan(0);
+    for (const { grid } of launches) expect(grid[0]).toBe(2);
+    await session.close();
+  });
 });
 
 test("GPUs share reads, drivers for CPUs do not", () => {
