@@ -224,7 +224,10 @@ export class DraftModule {
     const weight = this.#layer.attentionNorm;
     // The rows of the target's last layer, and of the draft before, were read for the last time.
     const isAdded = compileOutputs(plan, this.#project, {
-      ...{ ...joined, ...output, segments: 1, replaces: true },
+      ...joined,
+      ...output,
+      segments: 1,
+      replaces: true,
       residual: residualOf(rows, weight, forms),
     });
     plan.tap(`${tapped}mtp.eh_proj`, hidden);
