@@ -91,7 +91,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 143,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 147,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -101,7 +101,7 @@ test("the engine without tokenizers, templates and grammars is less than 143,000
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(143_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(147_000);
 });
 
 test("docs/browser.md says how large they are", () => {
