@@ -84,9 +84,9 @@ const longGpuTests = [
   "test/models/classes/*.gpu.test.ts",
   "test/engine/**/{pipelines,staged_forms}.gpu.test.ts",
   "test/node/device/kernel_tuning.gpu.test.ts",
-  // Devices of the least limits, ranks that cannot be, kernels of a whole command, several engines.
+  // Devices of the least limits, what ranks cannot share, kernels of a whole command, several engines.
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
-  "test/parallel/refusals.gpu.test.ts",
+  "test/parallel/{group_end,unshared}.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",
   // Rates of a device; weights in every order; chi-square of draws.

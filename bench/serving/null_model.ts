@@ -64,6 +64,7 @@ export async function nullServer(
       weightFormats: new Map(),
       numericClasses: { prefill: "fma128", decode: "fma128" },
       findsBest: false,
+      unshared: [],
       ignores: () => false,
       compile: () => {},
     },

@@ -38,7 +38,7 @@ export interface BlockRows {
 export type AddsRows = (step: StepRows) => boolean;
 
 /** Weights whose inputs a checkpoint's scheme rounds. */
-function takesRounded({ dtype }: { readonly dtype: WeightDtype }): boolean {
+export function takesRounded({ dtype }: { readonly dtype: WeightDtype }): boolean {
   return dtype === "fp8" || dtype === "int8";
 }
 

@@ -14,7 +14,6 @@ import type { Tensor } from "../gpu/tensor.ts";
 import { type BlockRows, rowsFor } from "./block_rows.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { Linear, type LinearShape, rowsThatFit } from "./linear.ts";
-import { checkShare } from "./ranks/rank_specs.ts";
 import { sameStorage } from "./weights/matrix_format.ts";
 import { allocateMatrix, fusedColumns } from "./weights/matrix_place.ts";
 import { matrixSpecs } from "./weights/matrix_specs.ts";
@@ -36,7 +35,7 @@ export class FusedLinear {
     context: LayerContext,
     { label, parts }: { readonly label: string; readonly parts: readonly LinearShape[] },
   ) {
-    const { memory, layout, formats, uploads, communicator } = context;
+    const { memory, layout, formats, uploads } = context;
     const { columns } = parts[0]!;
     const rows = parts.map((part) => part.rows);
     const { first, width } = fusedColumns(rows, layout);
@@ -49,9 +48,6 @@ export class FusedLinear {
       all.every((one) => sameStorage(one, format)) &&
       parts.every((part) => (part.bias ?? false) === bias);
     if (fits && alike) {
-      parts.forEach((part, i) => {
-        checkShare(communicator, { ...part, format: all[i]! });
-      });
       const { place, weight } = allocateMatrix(memory, label, { ...shape, parts: rows });
       this.specs = parts.flatMap(({ name, split }, i) =>
         matrixSpecs(place, i, { name, split, encoding: all[i]!.encoding }, uploads),

@@ -7,6 +7,7 @@ import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Communicator } from "../parallel/communicator.ts";
 import type { AttentionBackends } from "./attention/attention_backend.ts";
+import type { UnsharedParts } from "./ranks/unshared.ts";
 import type { MatrixFormats } from "./weights/matrix_format.ts";
 import type { QuantizingUpload } from "./weights/quantizing_upload.ts";
 import type { RepackingUpload } from "./weights/repacking_upload.ts";
@@ -24,6 +25,10 @@ export interface LayerContext {
   readonly formats: MatrixFormats;
   /** Which of how many ranks the layer is on, and how it reaches the others. */
   readonly communicator: Communicator;
+  /** Takes note of what ranks cannot share. */
+  readonly unshared?: UnsharedParts | undefined;
+  /** Whether the inputs of quantized linears are rounded by rows, of which no rank may have a part. */
+  readonly roundsRows?: boolean;
   /** Default auto. */
   readonly attention?: AttentionBackends | undefined;
   readonly uploads?: WeightUploads | undefined;

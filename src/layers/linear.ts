@@ -16,7 +16,6 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { LayerContext } from "./layer_context.ts";
-import { checkShare } from "./ranks/rank_specs.ts";
 import { mergeSpecs } from "./weights/destinations.ts";
 import type { MatrixFormat } from "./weights/matrix_format.ts";
 import { allocateMatrix, type MatrixShape, placeBytes } from "./weights/matrix_place.ts";
@@ -49,7 +48,6 @@ export class Linear {
     const { name, rows, columns, split, bias = false } = linearShape;
     const { of = { columns, firstColumn: 0 } } = linearShape;
     const format = linearShape.format ?? formats.linear(name);
-    checkShare(communicator, { name, rows, columns: of.columns, split, format });
     const shape = { format, columns, layout, bias };
     const most = rowsThatFit(memory, { ...shape, rows, unit: runRows(layout) });
     const slabs: { weight: LinearWeight; firstRow: number }[] = [];

@@ -10,15 +10,15 @@ import { UnsupportedError } from "../errors.ts";
 import type { Plan, RecordLaunches } from "../gpu/plan.ts";
 import type { Recorder } from "../gpu/recorder.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import { shareOf } from "../parallel/share.ts";
 import type { Step } from "./batch.ts";
 import { type AddsRows, type BlockRows, inputRounding, rowsFor } from "./block_rows.ts";
 import { addLaunches } from "./launches/launch_list.ts";
 import { mlpLaunches } from "./launches/mlp_launches.ts";
 import type { LayerContext } from "./layer_context.ts";
 import { rowsThatFit } from "./linear.ts";
-import { checkShare } from "./ranks/rank_specs.ts";
-import { RowParallel } from "./ranks/row_parallel.ts";
+import { cutProblem, wholeSpec } from "./ranks/rank_specs.ts";
+import { partProblem, RowParallel } from "./ranks/row_parallel.ts";
+import { countProblem, ranksFor } from "./ranks/unshared.ts";
 import { type InnerRows, innerInput, roundRows } from "./rounded_rows.ts";
 import { mergeSpecs } from "./weights/destinations.ts";
 import { type MatrixFormat, type MatrixFormats, sameStorage } from "./weights/matrix_format.ts";
@@ -37,10 +37,19 @@ export interface MlpBinding extends BlockRows {
   readonly outputColumn?: number;
 }
 
+export interface MlpOptions {
+  readonly name: string;
+  readonly hiddenSize: number;
+  /** On all ranks together. */
+  readonly intermediate: number;
+  /** Whether the checkpoint has biases. */
+  readonly bias?: boolean;
+}
+
 export class Mlp {
   readonly specs: readonly WeightSpec[];
-  /** Columns that this rank has. */
-  readonly #intermediate: number;
+  /** Columns of its intermediate rows that this rank has. */
+  readonly intermediate: number;
   /** Slabs of the fused gate and up halves, each for outputs from `first` on. */
   readonly #gateUp: readonly {
     readonly weight: LinearWeight;
@@ -50,29 +59,12 @@ export class Mlp {
   readonly #down: RowParallel;
 
   /** @param options `name` is the prefix of its tensors, "model.layers.0.mlp". */
-  constructor(
-    context: LayerContext,
-    options: {
-      readonly name: string;
-      readonly hiddenSize: number;
-      /** On all ranks together. */
-      readonly intermediate: number;
-      /** Whether the checkpoint has biases. */
-      readonly bias?: boolean;
-    },
-  ) {
-    const { memory, layout, formats, uploads, communicator } = context;
+  constructor(context: LayerContext, options: MlpOptions) {
+    const { memory, layout, formats, uploads } = context;
     const { name, hiddenSize, bias = false } = options;
     const { format, encodings } = gateUpFormat(formats, name);
-    const intermediate = shareOf(communicator, {
-      tensor: `${name}.gate_proj`,
-      dimension: "rows",
-      count: options.intermediate,
-    });
-    for (const half of encodings) {
-      const share = { rows: intermediate, columns: hiddenSize, split: "rows" } as const;
-      checkShare(communicator, { name: half.name, ...share, format: half });
-    }
+    const communicator = ranksFor(context, { name, problem: mlpProblem(context, options) });
+    const intermediate = options.intermediate / communicator.size;
     const shape = { columns: hiddenSize, format, layout, bias };
     // Both halves of an output stand in one slab, and a slab holds whole groups of 128 outputs.
     const unit = 2 * QUANTIZED_GROUP;
@@ -96,15 +88,14 @@ export class Mlp {
         ),
       );
     }
-    this.#intermediate = intermediate;
+    this.intermediate = intermediate;
     this.#gateUp = slabs;
-    this.#down = new RowParallel(context, {
-      name: `${name}.down_proj`,
-      rows: hiddenSize,
-      columns: intermediate,
-      bias,
-    });
-    this.specs = [...mergeSpecs(specs), ...this.#down.specs];
+    this.#down = new RowParallel(
+      { ...context, communicator },
+      { name: `${name}.down_proj`, rows: hiddenSize, columns: intermediate, bias },
+    );
+    const all = [...mergeSpecs(specs), ...this.#down.specs];
+    this.specs = communicator.size === 1 ? all.map(wholeSpec) : all;
   }
 
   /**
@@ -119,7 +110,7 @@ export class Mlp {
     const inner: InnerRows = {
       x: binding.intermediate,
       xStride: binding.intermediateStride,
-      columns: this.#intermediate,
+      columns: this.intermediate,
       label: "intermediates",
     };
     const input = innerInput(inner, rounding, binding.codes);
@@ -137,6 +128,7 @@ export class Mlp {
       outColumn: outputColumn,
       residual: binding.residual,
       sums: binding.sums,
+      rounding: binding.rounding,
     });
   }
 
@@ -158,6 +150,24 @@ export class Mlp {
       for (const launch of launches) launch(rows, decodeRows);
     };
   }
+}
+
+/** Why ranks cannot each have columns of its intermediate rows; undefined where they can. */
+function mlpProblem(
+  context: LayerContext,
+  { name, hiddenSize, intermediate }: MlpOptions,
+): string | undefined {
+  const { communicator, formats } = context;
+  const { size } = communicator;
+  const uneven = countProblem(communicator, { count: intermediate, dimension: "columns" });
+  if (uneven !== undefined) return uneven;
+  const own = intermediate / size;
+  const shape = { rows: own, columns: hiddenSize, split: "rows" } as const;
+  for (const format of gateUpFormat(formats, name).encodings) {
+    const problem = cutProblem(communicator, { ...shape, format });
+    if (problem !== undefined) return problem;
+  }
+  return partProblem(context, { name: `${name}.down_proj`, rows: hiddenSize, columns: own });
 }
 
 /** How the fused gate and up halves are kept, and how the checkpoint spells each. */

@@ -5,8 +5,6 @@
  */
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
-import { UnsupportedError } from "../errors.ts";
-import type { ModelOptions } from "./model.ts";
 
 /**
  * Undefined where inputs stay as they are: a scheme that quantizes weights only, and one with
@@ -26,17 +24,4 @@ export function activationRounding(quantization: Quantization): ActivationRoundi
     default:
       return undefined;
   }
-}
-
-/** @throws {UnsupportedError} when several ranks would have to agree on the scale of a row. */
-export function checkRounding(
-  { rounding }: { readonly rounding: ActivationRounding | undefined },
-  { communicator, quantizeActivations }: ModelOptions,
-): void {
-  const { size } = communicator;
-  if (size === 1 || !quantizeActivations || rounding?.group !== "row") return;
-  throw new UnsupportedError(
-    `inputs of self_attn.o_proj and mlp.down_proj rounded by rows on ${size} ranks`,
-    "a rank has a part of each row only, and rows share a scale",
-  );
 }

@@ -15,15 +15,15 @@ import type { Step } from "../layers/batch.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
-import { expertRun } from "../layers/moe/experts.ts";
+import { expertRanks, expertRun } from "../layers/moe/experts.ts";
 import { LogitGather } from "../layers/ranks/logit_gather.ts";
-import { specOnRank } from "../layers/ranks/rank_specs.ts";
+import { cutProblem, specOnRank, wholeSpec } from "../layers/ranks/rank_specs.ts";
 import { RankSums } from "../layers/ranks/rank_sums.ts";
+import { countProblem, ranksFor, type Unshared } from "../layers/ranks/unshared.ts";
 import { mergeSpecs } from "../layers/weights/destinations.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
-import { shareOf } from "../parallel/share.ts";
-import { checkRounding } from "./activation_rounding.ts";
+import type { Communicator } from "../parallel/communicator.ts";
 import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
   bindBlocks,
@@ -53,12 +53,12 @@ export class Decoder implements Model {
   readonly #drafts: DraftModule | undefined;
   readonly #norm: VectorWeight;
   readonly #head: Linear;
-  /** Of the output head, that this rank has. */
+  /** The ranks that share the output head, and the rows of it that this one has. */
+  readonly #headRanks: Communicator;
   readonly #headRows: number;
 
   constructor(shape: DecoderShape, attention: AttentionBlocks, options: ModelOptions) {
     const { hiddenSize, vocabularySize, tiedEmbeddings } = shape;
-    checkRounding(shape, options);
     this.#shape = shape;
     this.#options = options;
     this.#rounding = options.quantizeActivations ? shape.rounding : undefined;
@@ -68,8 +68,8 @@ export class Decoder implements Model {
     const table = "model.embed_tokens";
     this.#embedding = new Embedding(options, { name: table, vocabularySize, hiddenSize });
     const head = tiedEmbeddings ? table : "lm_head";
-    const vocabulary = { tensor: head, dimension: "rows", count: vocabularySize };
-    this.#headRows = shareOf(options.communicator, vocabulary);
+    this.#headRanks = headRanks(options, { name: head, rows: vocabularySize, columns: hiddenSize });
+    this.#headRows = vocabularySize / this.#headRanks.size;
     this.#head = new Linear(options, {
       name: head,
       rows: this.#headRows,
@@ -109,7 +109,8 @@ export class Decoder implements Model {
     const expert = /\.mlp\.experts\.(\d+)\./.exec(name)?.[1];
     const { experts } = this.#shape;
     if (expert === undefined || experts === undefined) return false;
-    const { first, count } = expertRun(this.#options.communicator, experts.routed, "mlp");
+    const ranks = expertRanks(this.#options.communicator, experts.routed);
+    const { first, count } = expertRun(ranks, experts.routed);
     const number = Number(expert);
     return number < experts.routed && (number < first || number >= first + count);
   }
@@ -126,12 +127,17 @@ export class Decoder implements Model {
     return this.#forms.findsBest;
   }
 
+  get unshared(): readonly Unshared[] {
+    return this.#options.unshared?.all ?? [];
+  }
+
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
-    // Every rank has the whole table, and a part of the head: read twice where they are one tensor.
-    const shared = this.#shape.tiedEmbeddings && this.#options.communicator.size === 1;
-    if (!shared) return [table!, ...this.#head.specs];
-    return mergeSpecs([[table!], this.#head.specs]);
+    const isWhole = this.#headRanks.size === 1;
+    const head = isWhole ? this.#head.specs.map(wholeSpec) : this.#head.specs;
+    // A rank with a part of the head has the whole table: read twice where they are one tensor.
+    if (!this.#shape.tiedEmbeddings || !isWhole) return [table!, ...head];
+    return mergeSpecs([[table!], head]);
   }
 
   compile(plan: Plan<Step>, tensors: PlanTensors): CompileDrafts | undefined {
@@ -144,7 +150,7 @@ export class Decoder implements Model {
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
     const own = { maxRows, stride, rounding: this.#rounding, forms };
     const rows = { ...allocateRows(memory, shape, own), sums };
-    const bound = { shape, forms, rows, attention: this.#attention, tensors };
+    const bound = { shape, forms, rows, attention: this.#attention, tensors, layers: this.#layers };
     const blocks = bindBlocks(plan, this.#options, bound);
     const pending = this.#compileLayers(plan, tensors, blocks);
     plan.group("output head");
@@ -195,7 +201,8 @@ export class Decoder implements Model {
     rows: { readonly x: Tensor; readonly xStride: number },
   ): void {
     const { recorder } = plan;
-    const { memory, communicator } = this.#options;
+    const { memory } = this.#options;
+    const communicator = this.#headRanks;
     // Whose token is drawn next has the class of generated ones, a prompt's last row too.
     const input = { ...rows, phase: "decode" } as const;
     const width = this.#headRows;
@@ -224,4 +231,17 @@ export class Decoder implements Model {
     });
     gather?.compile(plan);
   }
+}
+
+/** The ranks that share the output head. */
+function headRanks(
+  options: ModelOptions,
+  { name, ...shape }: { readonly name: string; readonly rows: number; readonly columns: number },
+): Communicator {
+  const { communicator, formats } = options;
+  const rows = shape.rows / communicator.size;
+  const problem =
+    countProblem(communicator, { count: shape.rows, dimension: "rows" }) ??
+    cutProblem(communicator, { ...shape, rows, split: "rows", format: formats.linear(name) });
+  return ranksFor(options, { name, problem });
 }

@@ -5,11 +5,13 @@
  */
 import type { Addend } from "../../kernels/norm/addend.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
+import { largestOf } from "../extremes.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import { Mlp } from "../layers/mlp.ts";
 import type { MoeBinding } from "../layers/moe/expert_halves.ts";
+import { expertRanks } from "../layers/moe/experts.ts";
 import { Moe } from "../layers/moe/moe.ts";
 import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
 import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
@@ -81,11 +83,12 @@ export function bindBlocks(
   bound: Pick<LayerBlocks, "shape" | "forms" | "rows"> & {
     readonly attention: { bind(tensors: PlanTensors, rows: DecoderRows): AttendLayer };
     readonly tensors: PlanTensors;
+    readonly layers: readonly DecoderLayer[];
   },
 ): LayerBlocks {
   const { shape, forms, rows, attention, tensors } = bound;
   const attend = attention.bind(tensors, rows);
-  const dense = denseBinding(options, shape, rows);
+  const dense = denseBinding(options, bound.layers, rows);
   const { experts } = shape;
   const moe = experts && moeBinding(options, experts, { rows, device: plan.recorder.device });
   return { shape, forms, rows, attend, dense, moe };
@@ -148,17 +151,20 @@ function moeBinding(
   const { routed, perToken, shared } = shape;
   const maxPairs = maxRows * (perToken + shared);
   const meeting = { device, memory, communicator, routed, maxPairs, experts, output, stride };
-  const exchange = communicator.size === 1 ? undefined : new SlotExchange(meeting);
+  const isShared = expertRanks(communicator, routed).size > 1;
+  const exchange = isShared ? new SlotExchange(meeting) : undefined;
   return { ...rows, scratch, exchange };
 }
 
 function denseBinding(
-  { memory, maxRows, communicator }: ModelOptions,
-  { mlp }: DecoderShape,
+  { memory, maxRows }: ModelOptions,
+  layers: readonly DecoderLayer[],
   rows: DecoderRows,
 ) {
-  const own = Math.ceil(mlp.intermediate / communicator.size);
-  const intermediateStride = Math.ceil(own / 4) * 4;
+  const widths = layers.map(({ feedForward: block }) =>
+    "dense" in block ? block.dense.intermediate : 1,
+  );
+  const intermediateStride = Math.ceil(largestOf(widths) / 4) * 4;
   const bytes = maxRows * intermediateStride * 4;
   const intermediate = memory.allocate("activations", bytes, "dense intermediates");
   return { ...rows, intermediate, intermediateStride };

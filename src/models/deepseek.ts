@@ -22,13 +22,18 @@ import {
 import { ropeTable, softmaxScale } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
 import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
-import type { Communicator } from "../parallel/communicator.ts";
-import { shareOf } from "../parallel/share.ts";
 import { activationRounding } from "./activation_rounding.ts";
+import { rankedModel, type SharedHeads, wholeAttention } from "./attention_ranks.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
+import type {
+  DefinedRanks,
+  ModelDefinition,
+  ModelFacts,
+  ModelOptions,
+  ModelShape,
+} from "./model.ts";
 
 /**
  * Added to the mean squares of both latents: the published code makes their norms with its default
@@ -43,19 +48,19 @@ export function defineDeepseek(
   {
     reader,
     quantization,
-    communicator,
+    ranks,
   }: {
     readonly reader: ConfigReader;
     readonly quantization: Quantization;
-    readonly communicator: Communicator;
+    readonly ranks: DefinedRanks | undefined;
   },
 ): ModelDefinition {
   const whole = readDeepseekConfig(reader, generation);
   const splitLength = whole.heads * whole.latent >= WIDE_ATTENTION ? 2048 : 256;
-  const shared = { tensor: "self_attn.kv_b_proj", dimension: "heads", count: whole.heads };
-  const config = { ...whole, heads: shareOf(communicator, shared) };
+  const ranked = rankedModel(ranks, sharedHeads(whole));
+  const config = { ...whole, heads: whole.heads / ranked.attention.size };
   const rounding = activationRounding(quantization);
-  const { size } = communicator;
+  const { size } = ranked.communicator;
   const shape: ModelShape = {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
@@ -68,7 +73,12 @@ export function defineDeepseek(
     expandedEntry: expandedEntry(config),
     promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
-    maxRowBytes: maxRowBytes(config, { splitLength, size, rounds: isFused(rounding) }),
+    maxRowBytes: maxRowBytes(config, {
+      splitLength,
+      size,
+      allHeads: whole.heads,
+      rounds: isFused(rounding),
+    }),
   };
   const decoder = { ...decoderShape(config), rounding };
   return {
@@ -76,8 +86,8 @@ export function defineDeepseek(
     shape,
     facts: factsOf(whole),
     create: (given) => {
-      const options = { ...given, communicator };
-      return new Decoder(decoder, mlaBlocks(config, shape, options), options);
+      const { model, attention } = ranked.options(given, rounding?.group === "row");
+      return new Decoder(decoder, mlaBlocks(config, shape, attention), model);
     },
   };
 }
@@ -109,13 +119,18 @@ function decoderShape(config: DeepseekConfig): Omit<DecoderShape, "rounding"> {
  * Bytes of the widest activations: what one binding holds bounds the rows of a step.
  *
  * @param config With the heads that one of `size` ranks has.
- * @param options `rounds`: whether norms round what they write.
+ * @param options `allHeads`: of all ranks together; `rounds`: whether norms round what they write.
  */
 function maxRowBytes(
   config: DeepseekConfig,
-  options: { readonly splitLength: number; readonly size: number; readonly rounds: boolean },
+  options: {
+    readonly splitLength: number;
+    readonly size: number;
+    readonly allHeads: number;
+    readonly rounds: boolean;
+  },
 ): ModelShape["maxRowBytes"] {
-  const { splitLength, size, rounds } = options;
+  const { splitLength, size, allHeads, rounds } = options;
   const { heads, latent, nope, rope, value, hiddenSize, denseIntermediate, experts } = config;
   const slots = experts === undefined ? 1 : experts.perToken + experts.shared;
   const widths = [
@@ -123,12 +138,31 @@ function maxRowBytes(
     heads * Math.max(nope + rope, value),
     denseIntermediate,
     slots * Math.max(hiddenSize, experts?.intermediate ?? 0),
-    gatheredWidth(hiddenSize, { size, columns: [size * heads * value, denseIntermediate] }),
+    // Attention's output of all ranks, or sums of it.
+    allHeads * value,
+    gatheredWidth(hiddenSize, { size, columns: [allHeads * value, denseIntermediate] }),
   ];
   return {
     row: largestOf(widths) * 4,
     decodeRow: (contextLength) => Math.ceil(contextLength / splitLength) * heads * (latent + 2) * 4,
   };
+}
+
+function sharedHeads({
+  heads,
+  nope,
+  rope,
+  value,
+  queryLatent,
+  latent,
+  ...config
+}: DeepseekConfig): SharedHeads {
+  const query = queryLatent === null ? "q_proj" : "q_b_proj";
+  const matrices = Array.from({ length: config.layers + config.draftLayers }, (_, i) => [
+    { name: `model.layers.${i}.self_attn.${query}`, rows: nope + rope },
+    { name: `model.layers.${i}.self_attn.kv_b_proj`, rows: nope + value },
+  ]).flat();
+  return { count: heads, dimension: "heads", matrices, columns: latent };
 }
 
 function mlaBlocks(
@@ -148,7 +182,7 @@ function mlaBlocks(
     (_, i) => new MlaAttention(options, shape, `model.layers.${i}.self_attn`),
   );
   return {
-    layers,
+    layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),
     bind({ inputs, cache }, rows) {
       const { memory, contextLength: positions, pageSize, prefillCapacity } = options;
       const table = memory.allocate("weights", positions * rope * 4, "rope table");

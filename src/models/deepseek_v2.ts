@@ -3,12 +3,10 @@
  *
  * @module
  */
-import { ONE_RANK } from "../parallel/communicator.ts";
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
 export const deepseekV2: ModelArchitecture = {
   names: ["DeepseekV2ForCausalLM"],
-  define: (reader, quantization, communicator = ONE_RANK) =>
-    defineDeepseek("v2", { reader, quantization, communicator }),
+  define: (reader, quantization, ranks) => defineDeepseek("v2", { reader, quantization, ranks }),
 };

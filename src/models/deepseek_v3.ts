@@ -3,12 +3,10 @@
  *
  * @module
  */
-import { ONE_RANK } from "../parallel/communicator.ts";
 import { defineDeepseek } from "./deepseek.ts";
 import type { ModelArchitecture } from "./model.ts";
 
 export const deepseekV3: ModelArchitecture = {
   names: ["DeepseekV3ForCausalLM"],
-  define: (reader, quantization, communicator = ONE_RANK) =>
-    defineDeepseek("v3", { reader, quantization, communicator }),
+  define: (reader, quantization, ranks) => defineDeepseek("v3", { reader, quantization, ranks }),
 };

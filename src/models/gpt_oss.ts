@@ -9,13 +9,12 @@
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { Communicator } from "../parallel/communicator.ts";
 import { readEither } from "./config/either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./config/expert_limits.ts";
 import type { GqaConfig } from "./config/gqa_config.ts";
 import { readSize } from "./config/size_limits.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
-import type { ModelArchitecture } from "./model.ts";
+import type { DefinedRanks, ModelArchitecture } from "./model.ts";
 
 /** Steepness of the gate's sigmoid where the file does not say. */
 const GATE_ALPHA = 1.702;
@@ -37,7 +36,7 @@ const decoder = gqaArchitecture({
 
 export const gptOss: ModelArchitecture = {
   ...decoder,
-  define(config: ConfigReader, quantization: Quantization, communicator?: Communicator) {
+  define(config: ConfigReader, quantization: Quantization, ranks?: DefinedRanks) {
     if (quantization.method !== "mxfp4") {
       throw new UnsupportedError(
         `${decoder.names[0]} without quantization method "mxfp4" of ${config.file}`,
@@ -48,7 +47,7 @@ export const gptOss: ModelArchitecture = {
       // Versions of the published code differ in what it is then.
       throw config.error("rope_scaling", "the field is missing");
     }
-    return decoder.define(config, quantization, communicator);
+    return decoder.define(config, quantization, ranks);
   },
 };
 

@@ -17,13 +17,19 @@ import {
 import { ropeTable } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
 import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
-import { type Communicator, ONE_RANK, type RankOf } from "../parallel/communicator.ts";
-import { shareOf } from "../parallel/share.ts";
+import type { RankOf } from "../parallel/communicator.ts";
 import { activationRounding } from "./activation_rounding.ts";
+import { rankedModel, type SharedHeads, wholeAttention } from "./attention_ranks.ts";
 import { type GqaConfig, type GqaFamily, readGqaConfig } from "./config/gqa_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
+import type {
+  DefinedRanks,
+  ModelArchitecture,
+  ModelDefinition,
+  ModelOptions,
+  ModelShape,
+} from "./model.ts";
 
 /** Keys of a split: its partials are small, and a long context gives many workgroups work. */
 const SPLIT_LENGTH = 256;
@@ -31,8 +37,7 @@ const SPLIT_LENGTH = 256;
 export function gqaArchitecture(family: GqaFamily): ModelArchitecture {
   return {
     names: [family.architecture],
-    define: (reader, quantization, communicator = ONE_RANK) =>
-      define(family, { reader, quantization, communicator }),
+    define: (reader, quantization, ranks) => define(family, { reader, quantization, ranks }),
   };
 }
 
@@ -41,16 +46,21 @@ function define(
   {
     reader,
     quantization,
-    communicator,
+    ranks,
   }: {
     readonly reader: ConfigReader;
     readonly quantization: Quantization;
-    readonly communicator: Communicator;
+    readonly ranks: DefinedRanks | undefined;
   },
 ): ModelDefinition {
   const whole = readGqaConfig(reader, family);
   reader.finish({ ignored: ["quantization_config", "compression_config"] });
-  const config = { ...whole, ...shareHeads(whole, communicator) };
+  const ranked = rankedModel(ranks, sharedHeads(whole));
+  const config = {
+    ...whole,
+    heads: whole.heads / ranked.attention.size,
+    kvHeads: whole.kvHeads / ranked.attention.size,
+  };
   const { heads, kvHeads, headDim } = config;
   const rounding = activationRounding(quantization);
   const normed = normedShape(config.hiddenSize, isFused(rounding)).stride;
@@ -67,7 +77,7 @@ function define(
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {
-      row: Math.max(normed, widestRow(config), gatheredRow(whole, communicator)) * 4,
+      row: Math.max(normed, widestRow(config), gatheredRow(whole, ranked.communicator)) * 4,
       decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
     },
   };
@@ -87,22 +97,26 @@ function define(
       tiedEmbeddings: config.tiedEmbeddings,
     },
     create: (given) => {
-      const options = { ...given, communicator };
-      return new Decoder(decoder, gqaBlocks(config, options), options);
+      const { model, attention } = ranked.options(given, rounding?.group === "row");
+      return new Decoder(decoder, gqaBlocks(config, attention), model);
     },
   };
 }
 
 /** Heads of keys and values, each with the heads of queries that read it. */
-function shareHeads({ heads, kvHeads }: GqaConfig, ranks: RankOf) {
-  const tensor = "self_attn.k_proj";
-  const own = shareOf(ranks, { tensor, dimension: "heads of keys", count: kvHeads });
-  return { kvHeads: own, heads: heads / ranks.size };
+function sharedHeads({ heads, kvHeads, headDim, hiddenSize, layers }: GqaConfig): SharedHeads {
+  const matrices = Array.from({ length: layers }, (_, i) => [
+    { name: `model.layers.${i}.self_attn.q_proj`, rows: (heads / kvHeads) * headDim },
+    { name: `model.layers.${i}.self_attn.k_proj`, rows: headDim },
+    { name: `model.layers.${i}.self_attn.v_proj`, rows: headDim },
+  ]).flat();
+  return { count: kvHeads, dimension: "heads of keys", matrices, columns: hiddenSize };
 }
 
-/** Elements of a row of what all ranks send at once. */
+/** Elements of a row of what all ranks send at once: attention's output, or sums. */
 function gatheredRow({ hiddenSize, heads, headDim, intermediate }: GqaConfig, { size }: RankOf) {
-  return gatheredWidth(hiddenSize, { size, columns: [heads * headDim, intermediate] });
+  const columns = [heads * headDim, intermediate];
+  return Math.max(heads * headDim, gatheredWidth(hiddenSize, { size, columns }));
 }
 
 /** Elements of the widest activations of a row, the normed ones aside: what one binding holds bounds the rows of a step. */
@@ -129,7 +143,7 @@ function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
     return new GqaAttention(options, shape, { name, window: windows[i] });
   });
   return {
-    layers,
+    layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),
     bind({ inputs, cache }, rows) {
       const { memory, contextLength: positions, pageSize } = options;
       const table = memory.allocate("weights", positions * rope.dim * 4, "rope table");

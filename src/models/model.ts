@@ -15,8 +15,9 @@ import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { DraftTensors } from "../layers/draft_tensors.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
+import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
-import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
+import type { MatrixFormat, MatrixFormats } from "../layers/weights/matrix_format.ts";
 import type { Communicator } from "../parallel/communicator.ts";
 import type { NumericClasses } from "./numeric_class.ts";
 
@@ -69,7 +70,13 @@ export interface ModelOptions extends LayerContext {
 }
 
 /** What a definition does not know itself. */
-export type CreateOptions = Omit<ModelOptions, "communicator">;
+export type CreateOptions = Omit<ModelOptions, "communicator" | "unshared" | "roundsRows">;
+
+/** The ranks that a model is defined for, and how the checkpoint keeps what they share. */
+export interface DefinedRanks {
+  readonly communicator: Communicator;
+  readonly formats: MatrixFormats;
+}
 
 /** Where a plan reads from and writes to besides the model's own tensors. */
 export interface PlanTensors {
@@ -99,6 +106,8 @@ export interface Model {
   readonly numericClasses: NumericClasses;
   /** Whether its plan heeds `Step.onlyBest`. */
   readonly findsBest: boolean;
+  /** What every rank of several holds and computes whole. */
+  readonly unshared: readonly Unshared[];
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
   /** Binds the launches of one step. @returns What binds those of drafts, where it makes some. */
@@ -148,15 +157,10 @@ export interface ModelArchitecture {
   /** Class names in `architectures` of config.json. */
   readonly names: readonly string[];
   /**
-   * @param communicator Which of how many ranks it is for. Default: one rank.
-   * @throws {CheckpointError | UnsupportedError} naming the field, or the tensor that so many ranks
-   * cannot share.
+   * @param ranks Which of how many ranks it is for. Default: one rank.
+   * @throws {CheckpointError | UnsupportedError} naming the field.
    */
-  define(
-    config: ConfigReader,
-    quantization: Quantization,
-    communicator?: Communicator,
-  ): ModelDefinition;
+  define(config: ConfigReader, quantization: Quantization, ranks?: DefinedRanks): ModelDefinition;
 }
 
 /** @param drafts Whether the draft module's layers have a cache too. */

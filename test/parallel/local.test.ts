@@ -3,7 +3,6 @@ import { GroupError } from "../../src/errors.ts";
 import { agree, type Facts } from "../../src/parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../src/parallel/communicator.ts";
 import { localGroup } from "../../src/parallel/local.ts";
-import { shareOf } from "../../src/parallel/share.ts";
 
 /** Rank r brings `counts[r]` bytes of value 10 * round + r + 1. */
 async function gather(
@@ -138,16 +137,5 @@ describe("agree", () => {
     );
     const [more] = await outcomes([{ model: "a" }, { model: "a", rows: 3 }]);
     expect(more).toContain("rows is undefined on rank 0, 3 on rank 1");
-  });
-});
-
-describe("shareOf", () => {
-  test("is the same for every rank, or refused and named", () => {
-    const heads = { tensor: "self_attn.o_proj", dimension: "heads", count: 6 };
-    expect(shareOf({ size: 1 }, heads)).toBe(6);
-    expect(shareOf({ size: 3 }, heads)).toBe(2);
-    expect(() => shareOf({ size: 4 }, heads)).toThrow(
-      "Cannot use self_attn.o_proj on 4 ranks: its 6 heads cannot be shared out evenly",
-    );
   });
 });

@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/checks/check_matrix.ts";
 import { matrixKernels } from "../../kernels/matrix_self_test.ts";
-import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { type RandomDeepseek, randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
-import { device, fullTest, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
-import { best, ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
-import { openRanks, type RankSession } from "../support/engines/rank_sessions.ts";
+import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import {
+  answersOfOne,
+  closeRanks,
+  expectAlike,
+  RANK_VOCABULARY,
+} from "../support/engines/rank_answers.ts";
 import { openEmulatedMatrices } from "../support/reference/emulated_matrices.ts";
-
-const VOCABULARY = 512;
-const OPTIONS = { maxRowsPerStep: 32, maxTotalTokens: 512, pageSize: 4 };
 
 /**
  * Whatever is split has whole blocks of 128 on four ranks. Row-parallel linears have eight: four of
@@ -31,7 +31,7 @@ const DEEPSEEK = {
   qk_nope_head_dim: 64,
   qk_rope_head_dim: 64,
   v_head_dim: 128,
-  vocab_size: VOCABULARY,
+  vocab_size: RANK_VOCABULARY,
 };
 
 /** Six blocks of inputs of each row-parallel linear: three sums of a rank of two. */
@@ -41,63 +41,7 @@ const GQA = {
   intermediate_size: 768,
   num_attention_heads: 12,
   num_key_value_heads: 4,
-  vocab_size: VOCABULARY,
-};
-
-/** Prompts in chunks beside generated tokens: the bits of every row's logits, step by step. */
-async function answers(session: ModelSession): Promise<Uint32Array[]> {
-  const random = seeded(5);
-  const tokens = (count: number) =>
-    Array.from({ length: count }, () => Math.floor(random() * VOCABULARY));
-  const first = session.sequence(tokens(21));
-  const second = session.sequence(tokens(9), 2);
-  const rows: Float32Array[] = [];
-  const last = new Map<SessionSequence, Float32Array>();
-  const run = async (...parts: [SessionSequence, "prefill" | "decode", number][]) => {
-    const all = parts.map(([sequence, phase, count]) => ({ sequence, phase, count }));
-    const logits = await session.run(all);
-    rows.push(...logits);
-    let end = 0;
-    for (const { sequence, count } of all) {
-      end += count;
-      last.set(sequence, logits[end - 1]!);
-    }
-  };
-  const draw = (sequence: SessionSequence) => sequence.tokens.push(best(last.get(sequence)!));
-  await run([first, "prefill", 16]);
-  await run([first, "prefill", 5]);
-  draw(first);
-  await run([first, "decode", 1], [second, "prefill", 9]);
-  for (let step = 0; step < 3; step++) {
-    draw(first);
-    draw(second);
-    await run([first, "decode", 1], [second, "decode", 1]);
-  }
-  return rows.map((row) => new Uint32Array(row.buffer, row.byteOffset, row.length));
-}
-
-async function answersOfOne(source: WeightSource, options: Partial<LoadOptions> = {}) {
-  const session = await ModelSession.open(source, { ...OPTIONS, ...options });
-  const bits = await answers(session);
-  const { weightBytes } = session.loaded.memoryBudget;
-  session.close();
-  return { bits, weightBytes };
-}
-
-/** Every rank must have the bits of one rank. */
-async function expectAlike(
-  source: WeightSource,
-  want: Awaited<ReturnType<typeof answersOfOne>>,
-  { size, ...options }: { readonly size: number } & Partial<LoadOptions>,
-): Promise<RankSession[]> {
-  const ranks = await openRanks(source, size, { ...OPTIONS, ...options });
-  const all = await Promise.all(ranks.map(({ session }) => answers(session)));
-  for (const bits of all) expect(bits).toEqual(want.bits);
-  return ranks;
-}
-
-const close = (ranks: readonly RankSession[]) => {
-  for (const { session } of ranks) session.close();
+  vocab_size: RANK_VOCABULARY,
 };
 
 const STEPS = 6;
@@ -152,7 +96,7 @@ describe("DeepSeek", () => {
 
   test.runIf(fullTest).each(forms)("%s: two ranks have the bits of one", async (_, model) => {
     const source = randomDeepseek(model);
-    close(await expectAlike(source, await answersOfOne(source), { size: 2 }));
+    closeRanks(await expectAlike(source, await answersOfOne(source), { size: 2 }));
   });
 
   test.each(cases)("in %s: %j ranks have the bits of one", async (dtype, sizes) => {
@@ -177,7 +121,7 @@ describe("DeepSeek", () => {
       for (const { exchanged } of ranks) {
         expect(exchanged).toEqual({ names: EXCHANGES, bytes: 0 });
       }
-      close(ranks);
+      closeRanks(ranks);
     }
   });
 });
@@ -196,7 +140,7 @@ describe.skipIf(smallestCaseOnly)("numeric classes", () => {
       const tuning = { ...PLAIN_TUNING, rowForms: PLAIN_TUNING.rowForms.slice(0, 1) };
       const options = { numericClass: "f16", tuning } as const;
       const want = await answersOfOne(source(), options);
-      close(await expectAlike(source(), want, { size: 2, ...options }));
+      closeRanks(await expectAlike(source(), want, { size: 2, ...options }));
     },
   );
 
@@ -208,7 +152,7 @@ describe.skipIf(smallestCaseOnly)("numeric classes", () => {
         deterministicInference,
       };
       const want = await answersOfOne(source(), options);
-      close(await expectAlike(source(), want, { size: 2, ...options }));
+      closeRanks(await expectAlike(source(), want, { size: 2, ...options }));
     }
   });
 });
@@ -275,7 +219,7 @@ describe.skipIf(smallestCaseOnly)("grouped-query attention", () => {
         expect(definition.shape.cacheEntryWidth).toBe(2 * 2 * 64);
         expect(memoryBudget.weightBytes / want.weightBytes).toBeLessThan(0.7);
       }
-      close(ranks);
+      closeRanks(ranks);
     },
   );
 });

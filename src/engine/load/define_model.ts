@@ -41,14 +41,12 @@ export async function defineModel(
   const { source, tensors } = checkpoint;
   const config = await readConfig(source);
   const quantization = await detectQuantization(source, config);
-  const definition = architectureOf(config).define(config, quantization, communicator);
+  const architecture = architectureOf(config);
   const stored = matrixDtype(checkpoint);
   const { uploadTo } = checkQuantizationOption(quantize, quantization, stored);
-  return {
-    definition,
-    quantization,
-    uploadTo,
-    formats: () =>
-      new MatrixFormats({ tensor: (name) => tensors.get(name), quantization, uploadTo }),
-  };
+  const formats = () =>
+    new MatrixFormats({ tensor: (name) => tensors.get(name), quantization, uploadTo });
+  const ranks = { communicator, formats: formats() };
+  const definition = architecture.define(config, quantization, ranks);
+  return { definition, quantization, uploadTo, formats };
 }

@@ -29,6 +29,7 @@ import { DeviceMemory } from "../../gpu/memory.ts";
 import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
 import { Recorder } from "../../gpu/recorder.ts";
 import { MAX_TREE_DEPTH } from "../../layers/draft_tree.ts";
+import type { Unshared } from "../../layers/ranks/unshared.ts";
 import {
   type QuantizationError,
   QuantizingUpload,
@@ -57,6 +58,8 @@ export interface LoadedModel {
   readonly matrices: string | undefined;
   readonly memoryBudget: MemoryBudget;
   readonly runner: ModelRunner;
+  /** What every rank of several holds and computes whole. */
+  readonly unshared: readonly Unshared[];
   /** Of the checkpoint; absent where nothing has to be told from another. */
   readonly hash: string | undefined;
   /** Carries pages to host memory; absent where no option asks for it. */
@@ -82,7 +85,6 @@ export interface LoadedModel {
 /**
  * Checks everything that can be checked before the device is touched, then loads.
  *
- * @throws {UnsupportedError} naming the tensor that so many ranks cannot share.
  * @throws {GroupError} when another rank fails, or loads with other options.
  */
 export async function loadModel(checkpoint: Checkpoint, given: LoadOptions): Promise<LoadedModel> {
@@ -158,6 +160,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
     matrices,
     memoryBudget,
     runner,
+    unshared: model.unshared,
     hash,
     codec,
     copier,

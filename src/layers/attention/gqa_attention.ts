@@ -176,7 +176,8 @@ export class GqaAttention {
    */
   compile(plan: Plan<Step>, binding: GqaBinding): AddsRows {
     const { recorder } = plan;
-    const rounding = inputRounding(binding.rounding, this.#output);
+    const before = this.#output.roundingBefore(binding.rounding);
+    const rounding = inputRounding(before, this.#output);
     const { vectors, query, generated, prompts } = this.#operands(binding, rounding);
     const folds = this.#layout.tuning?.foldsNorms === true;
     const both = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
@@ -223,6 +224,7 @@ export class GqaAttention {
       outStride: binding.hiddenStride,
       residual: binding.residual,
       sums: binding.sums,
+      rounding: binding.rounding,
     });
   }
 

@@ -22,7 +22,6 @@ import type { Destination, WeightSpec } from "../../checkpoint/weight_spec.ts";
 import { type Dtype, decodeE4m3 } from "../../dtype.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { LayerContext } from "../layer_context.ts";
-import { checkShare } from "../ranks/rank_specs.ts";
 import { denseSpecs } from "../weights/dense_matrix.ts";
 import { collectFloats } from "../weights/destinations.ts";
 import { type MatrixFormat, plainFormat } from "../weights/matrix_format.ts";
@@ -58,14 +57,13 @@ export class KeyValueUp {
 
   /** @param options `name` is the tensor's without ".weight". */
   constructor(
-    { memory, layout, formats, communicator }: LayerContext,
+    { memory, layout, formats }: LayerContext,
     options: KeyValueUpShape & { readonly name: string },
   ) {
     const { heads, nope, value, latent, name } = options;
     const rows = heads * (nope + value);
     const published = formats.published(name);
     const { encoding } = published;
-    checkShare(communicator, { name, rows, columns: latent, split: "heads", format: published });
     const blocks = encoding.kind === "scaled" && encoding.scales.per === "block";
     const kept = encoding.kind === "plain" || (blocks && published.dtype === "fp8");
     // Codes whose scales do not follow a transposition become the numbers they stand for.

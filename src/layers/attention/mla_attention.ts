@@ -12,6 +12,7 @@
  */
 import { mlaProject, type ProjectLaunch, projectFits } from "../../../kernels/cache/mla_project.ts";
 import { mlaWrite } from "../../../kernels/cache/mla_write.ts";
+import type { ActivationRounding } from "../../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
@@ -21,6 +22,7 @@ import { type AddsRows, inputRounding, matrixRows } from "../block_rows.ts";
 import { FusedLinear } from "../fused_linear.ts";
 import { addLaunches, type LaunchBinders } from "../launches/launch_list.ts";
 import {
+  type ContextRounding,
   contextRounding,
   firstUnrounded,
   type MlaLaunch,
@@ -128,14 +130,10 @@ export class MlaAttention {
    */
   compile(plan: Plan<Step>, binding: MlaBinding): AddsRows {
     const { recorder } = plan;
-    const { layout, shape } = this.#parts;
     const second = this.#second;
     const queryRounding = second && inputRounding(binding.rounding, second);
-    const rounding = contextRounding(binding.rounding, this.#output, {
-      value: shape.value,
-      lanes: layout.lanes,
-      matrices: matrixRows(layout.matrix),
-    });
+    const before = this.#output.roundingBefore(binding.rounding);
+    const rounding = this.#contextRounding(before);
     const generated = this.#bindGenerated(recorder, binding, queryRounding);
     const roundsValues = rounding === "prompts";
     const merged = bindValuesOfSplits(recorder, this.#parts, binding, roundsValues);
@@ -149,7 +147,7 @@ export class MlaAttention {
       contextRounding: rounding,
     });
     const context = this.#contextRows(binding);
-    const taken = inputRounding(binding.rounding, this.#output);
+    const taken = inputRounding(before, this.#output);
     const input = innerInput(context, taken, binding.codes);
     addLaunches(plan, list, {
       ...this.#projectionBinders(recorder, binding, queryRounding, generated),
@@ -190,6 +188,17 @@ export class MlaAttention {
       outStride: binding.hiddenStride,
       residual: binding.residual,
       sums: binding.sums,
+      rounding: binding.rounding,
+    });
+  }
+
+  /** @param before How the output projection's inputs are to be rounded. */
+  #contextRounding(before: ActivationRounding | undefined): ContextRounding {
+    const { layout, shape } = this.#parts;
+    return contextRounding(before, this.#output, {
+      value: shape.value,
+      lanes: layout.lanes,
+      matrices: matrixRows(layout.matrix),
     });
   }
 

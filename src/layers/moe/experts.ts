@@ -9,10 +9,11 @@
  */
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import { ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
-import { shareOf } from "../../parallel/share.ts";
+import { type Communicator, ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
 import type { LayerContext } from "../layer_context.ts";
 import { gateUpFormat, Mlp } from "../mlp.ts";
+import { wholeSpec } from "../ranks/rank_specs.ts";
+import { countProblem, ranksFor } from "../ranks/unshared.ts";
 import { mergeSpecs } from "../weights/destinations.ts";
 import { type MatrixFormat, sameStorage } from "../weights/matrix_format.ts";
 import type { MatrixSource } from "../weights/matrix_source.ts";
@@ -33,15 +34,18 @@ export interface ExpertsShape {
 
 type Half = "gate_proj" | "up_proj" | "down_proj";
 
-/** The routed experts of a rank: a run of neighbours. */
-export function expertRun(ranks: RankOf, routed: number, name: string): ExpertRun {
-  const shared = { tensor: `${name}.experts`, dimension: "experts", count: routed };
-  const count = shareOf(ranks, shared);
-  return { first: ranks.rank * count, count };
+/** The ranks that share the routed experts: all of the group, where each gets as many. */
+export function expertRanks(communicator: Communicator, routed: number): Communicator {
+  return countProblem(communicator, { count: routed, dimension: "experts" }) === undefined
+    ? communicator
+    : ONE_RANK;
 }
 
-/** Shared experts are small beside the routed ones, and their slots need no exchange this way. */
-const onEveryRank = (spec: WeightSpec): WeightSpec => ({ ...spec, split: "none" });
+/** The routed experts of a rank: a run of neighbours. */
+export function expertRun({ rank, size }: RankOf, routed: number): ExpertRun {
+  const count = routed / size;
+  return { first: rank * count, count };
+}
 
 export class Experts {
   readonly specs: readonly WeightSpec[];
@@ -57,7 +61,7 @@ export class Experts {
 
   /** @param name Prefix of the layer's tensors, "model.layers.3.mlp". */
   constructor(context: LayerContext, shape: ExpertsShape, name: string) {
-    const { memory, layout, formats, communicator } = context;
+    const { memory, layout, formats } = context;
     const { hiddenSize, routed, shared, intermediate, stackedMxfp4 = false } = shape;
     this.#context = context;
     this.#shape = shape;
@@ -66,7 +70,9 @@ export class Experts {
     const gateUpKept = stacked ?? gateUpFormat(formats, first).format;
     const downKept = stacked ?? formats.linear(`${first}.down_proj`);
     const whole = shared > 0 && !this.#canCut(name, gateUpKept, downKept);
-    this.#routed = expertRun(communicator, routed, name);
+    const problem = countProblem(context.communicator, { count: routed, dimension: "experts" });
+    const communicator = ranksFor(context, { name: `${name}.experts`, problem });
+    this.#routed = expertRun(communicator, routed);
     const cut = whole ? 0 : shared;
     const runs =
       communicator.size === 1
@@ -99,7 +105,8 @@ export class Experts {
             { gateUp: this.gateUp, down: this.down, uploads: context.uploads },
           )
         : this.#routedSpecs(name)),
-      ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])).map(onEveryRank),
+      // Shared experts are small beside the routed ones, and their slots need no exchange this way.
+      ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])).map(wholeSpec),
     ];
   }
 

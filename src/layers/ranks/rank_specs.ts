@@ -8,7 +8,6 @@
  */
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
 import type { WeightSlice, WeightSpec, WeightSplit } from "../../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { RankOf } from "../../parallel/communicator.ts";
 import type { MatrixEncoding, MatrixFormat } from "../weights/matrix_format.ts";
 
@@ -35,28 +34,28 @@ export function specOnRank(spec: WeightSpec, { rank, size }: RankOf): WeightSpec
 
 /** The part of a matrix that one rank has. */
 export interface MatrixShare {
-  /** Tensor name without ".weight". */
-  readonly name: string;
   readonly rows: number;
   readonly columns: number;
   readonly split: WeightSplit;
   readonly format: Pick<MatrixFormat, "encoding">;
 }
 
+/** A spec of something that every rank has whole. */
+export const wholeSpec = (spec: WeightSpec): WeightSpec => ({ ...spec, split: "none" });
+
 /**
- * @throws {UnsupportedError} naming the matrix, its dimension and the ranks, when scales would have
- * to be shared by two of them.
+ * Why ranks cannot each have a part of a matrix: two of them would have to share scales. Undefined
+ * where they can.
  */
-export function checkShare({ size }: Pick<RankOf, "size">, share: MatrixShare): void {
-  const { name, rows, columns, split, format } = share;
-  if (size === 1 || split === "none" || split === "experts") return;
+export function cutProblem(
+  { size }: Pick<RankOf, "size">,
+  { rows, columns, split, format }: MatrixShare,
+): string | undefined {
+  if (size === 1 || split === "none" || split === "experts") return undefined;
   const unit = unitOf(format.encoding);
   const [dimension, count] = split === "columns" ? ["columns", columns] : ["rows", rows];
-  if (unit === undefined || count % unit.count === 0) return;
-  throw new UnsupportedError(
-    `${name} on ${size} ranks`,
-    `${count} of its ${count * size} ${dimension} each would cut ${unit.name}`,
-  );
+  if (unit === undefined || count % unit.count === 0) return undefined;
+  return `${count} of its ${count * size} ${dimension} each would cut ${unit.name}`;
 }
 
 /** Rows, or columns, that only one rank can have together. */

@@ -12,6 +12,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { Step } from "../batch.ts";
 import { RankExchange } from "./rank_exchange.ts";
+import { type OwnColumns, RowGather } from "./row_gather.ts";
 
 export interface RankSumsOptions {
   readonly device: GPUDevice;
@@ -37,6 +38,8 @@ export class RankSums {
   readonly stride: number;
   readonly #options: RankSumsOptions;
   readonly #byParts = new Map<number, PartSums>();
+  /** By the columns that are gathered: those of all layers are in one tensor, one after the other. */
+  readonly #gathers = new Map<Tensor, RowGather>();
 
   constructor(options: RankSumsOptions) {
     this.stride = options.stride;
@@ -68,6 +71,15 @@ export class RankSums {
       bytes: ({ rows }) => rows * this.#rowBytes(parts),
       deliver: (all) => memory.write(gathered, 0, all),
     });
+  }
+
+  /** What brings rows of so many columns together; asked for twice, the same. */
+  rowGather(own: OwnColumns): RowGather {
+    const known = this.#gathers.get(own.x);
+    if (known !== undefined) return known;
+    const made = new RowGather(this.#options, own);
+    this.#gathers.set(own.x, made);
+    return made;
   }
 
   #rowBytes(parts: number): number {

@@ -3,7 +3,9 @@
  *
  * A rank adds up its own inputs, in runs that are subtrees of the order in which one rank adds all
  * of them. The sums of all ranks are brought together and joined by the rest of the tree, so that
- * any number of ranks has the same bits. One rank has one launch and no exchange.
+ * any number of ranks has the same bits. One rank has one launch and no exchange. Where runs of a
+ * rank would be no subtrees, or inputs are rounded by rows, the inputs of all ranks are brought
+ * together, and every rank has the whole linear.
  *
  * @module
  */
@@ -15,13 +17,13 @@ import {
   rankSegments,
   segments,
 } from "../../../kernels/linear/weights/layout.ts";
+import type { ActivationRounding } from "../../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
-import type { RankOf } from "../../parallel/communicator.ts";
+import { ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
 import type { Step } from "../batch.ts";
-import { type AddsRows, matrixRows } from "../block_rows.ts";
+import { type AddsRows, inputRounding, matrixRows, takesRounded } from "../block_rows.ts";
 import { addLaunches } from "../launches/launch_list.ts";
 import {
   addsOutputs,
@@ -31,9 +33,10 @@ import {
 } from "../launches/output_launches.ts";
 import type { LayerContext } from "../layer_context.ts";
 import { Linear } from "../linear.ts";
-import type { LinearInput } from "../rounded_rows.ts";
+import { type LinearInput, roundRows } from "../rounded_rows.ts";
 import { mergeSpecs } from "../weights/destinations.ts";
 import { type VectorWeight, vectorWeight } from "../weights/vector_weight.ts";
+import { cutProblem, wholeSpec } from "./rank_specs.ts";
 import type { RankSums } from "./rank_sums.ts";
 
 export interface RowParallelShape {
@@ -56,9 +59,13 @@ export interface RowParallelBinding extends LinearInput {
   readonly residual?: Residual | undefined;
   /** Where ranks meet, if there are several. */
   readonly sums: RankSums | undefined;
+  /** How the inputs are rounded, where they are: rows that are brought together are so here. */
+  readonly rounding: ActivationRounding | undefined;
 }
 
-export interface OutputsBinding extends Omit<RowParallelBinding, "sums"> {
+type OutputBinding = Omit<RowParallelBinding, "sums" | "rounding">;
+
+export interface OutputsBinding extends OutputBinding {
   /** Segments of the columns, of which the order of additions depends. */
   readonly segments: number;
   /** Whether rows are replaced by outputs, in place of having them added. Default false. */
@@ -110,8 +117,9 @@ export class RowParallel {
   readonly dtype: WeightDtype;
   readonly #shape: RowParallelShape;
   readonly #ranks: RankOf;
-  readonly #cut: RankSegments;
-  /** A linear for each run of columns whose sum is sent. */
+  /** Undefined where the inputs of all ranks are brought together. */
+  readonly #cut: RankSegments | undefined;
+  /** A linear for each run of columns whose sum is sent; the whole one where inputs are. */
   readonly #runs: readonly Linear[];
   /** Added when the sums are joined; one rank's linear has it itself. */
   readonly #bias: VectorWeight | undefined;
@@ -122,9 +130,18 @@ export class RowParallel {
     const alone = communicator.size === 1;
     this.#shape = shape;
     this.#ranks = communicator;
-    this.#cut = alone
-      ? { parts: 1, segments: segments(columns) }
-      : requireSegments(name, columns, communicator);
+    const problem = partProblem(context, shape);
+    if (problem !== undefined) {
+      context.unshared?.add(name, problem);
+      const whole = { name, rows, columns: columns * communicator.size, split: "none" } as const;
+      const linear = new Linear({ ...context, communicator: ONE_RANK }, { ...whole, bias });
+      this.#runs = [linear];
+      this.dtype = linear.dtype;
+      this.specs = linear.specs.map(wholeSpec);
+      return;
+    }
+    const cut = rankSegments(columns * communicator.size, communicator.size);
+    this.#cut = alone ? { parts: 1, segments: segments(columns) } : cut!;
     const width = columns / this.#cut.parts;
     this.#runs = Array.from(
       { length: this.#cut.parts },
@@ -146,26 +163,53 @@ export class RowParallel {
     ];
   }
 
-  /** Adds one launch; with several ranks one for each run, an exchange and one that joins. */
-  compile(plan: Plan<Step>, { sums, ...binding }: RowParallelBinding): AddsRows {
-    if (sums === undefined) return this.#compileAlone(plan, binding);
-    this.#compileShared(plan, binding, sums);
+  /** How its inputs are to be rounded before it takes them: not where it does that itself. */
+  roundingBefore(rounding: ActivationRounding | undefined): ActivationRounding | undefined {
+    return this.#cut === undefined ? undefined : rounding;
+  }
+
+  /**
+   * Adds one launch; with several ranks one for each run, an exchange and one that joins, or an
+   * exchange and one launch, two where rows are rounded.
+   */
+  compile(plan: Plan<Step>, { sums, rounding, ...binding }: RowParallelBinding): AddsRows {
+    if (this.#cut === undefined) return this.#compileWhole(plan, { ...binding, rounding }, sums!);
+    if (this.#ranks.size === 1) return this.#compileAlone(plan, binding, this.#cut);
+    this.#compileShared(plan, binding, { sums: sums!, cut: this.#cut });
     return () => false;
   }
 
-  #compileAlone(plan: Plan<Step>, binding: Omit<RowParallelBinding, "sums">): AddsRows {
-    const [run] = this.#runs;
-    return compileOutputs(plan, run!, { ...binding, segments: this.#cut.segments });
+  #compileAlone(plan: Plan<Step>, binding: OutputBinding, { segments }: RankSegments): AddsRows {
+    return compileOutputs(plan, this.#runs[0]!, { ...binding, segments });
+  }
+
+  /** Of the inputs of all ranks. */
+  #compileWhole(
+    plan: Plan<Step>,
+    { x, xStride, rounding, residual: _, ...output }: Omit<RowParallelBinding, "sums">,
+    sums: RankSums,
+  ): AddsRows {
+    const { name, columns } = this.#shape;
+    const rows = sums.rowGather({ x, xStride, columns });
+    rows.compile(plan, name);
+    const all = columns * this.#ranks.size;
+    const input = { x: rows.x, xStride: rows.xStride };
+    if (rounding !== undefined && inputRounding(rounding, this) !== "none") {
+      const inner = { ...input, columns: all, label: "rows of all ranks" };
+      const round = roundRows(plan.recorder, inner, rounding, input);
+      plan.add((step) => round(step.rows));
+    }
+    return compileOutputs(plan, this.#runs[0]!, { ...input, ...output, segments: segments(all) });
   }
 
   /** Of a rank that has some of the inputs: no step adds to the residual stream before sums are joined. */
   #compileShared(
     plan: Plan<Step>,
-    { x, xStride, residual: _, ...output }: Omit<RowParallelBinding, "sums">,
-    sums: RankSums,
+    { x, xStride, residual: _, ...output }: OutputBinding,
+    { sums, cut }: { readonly sums: RankSums; readonly cut: RankSegments },
   ): void {
     const { recorder } = plan;
-    const { parts, segments } = this.#cut;
+    const { parts, segments } = cut;
     const { name, rows: outputs, columns } = this.#shape;
     const { stride } = sums;
     const { partials, gathered } = sums.tensors(parts);
@@ -196,15 +240,31 @@ export class RowParallel {
   }
 }
 
-function requireSegments(name: string, columns: number, { size }: RankOf): RankSegments {
+/**
+ * Why a rank cannot add up its own inputs of such a linear; undefined where it can.
+ *
+ * @param shape With the columns of one rank.
+ */
+export function partProblem(
+  {
+    communicator,
+    formats,
+    roundsRows = false,
+  }: Pick<LayerContext, "communicator" | "formats" | "roundsRows">,
+  { name, rows, columns }: Pick<RowParallelShape, "name" | "rows" | "columns">,
+): string | undefined {
+  const { size } = communicator;
+  if (size === 1) return undefined;
+  const format = formats.linear(name);
+  if (roundsRows && takesRounded(format)) {
+    return "its inputs are rounded by rows, which share a scale";
+  }
   const all = columns * size;
-  const cut = rankSegments(all, size);
-  if (cut !== undefined) return cut;
-  throw new UnsupportedError(
-    `${name} on ${size} ranks`,
-    `${columns} of its ${all} columns each would cut one of the ${segments(all)} segments of ` +
-      `blocks of 128 that they are added in`,
-  );
+  if (rankSegments(all, size) === undefined) {
+    const cut = `${columns} of its ${all} columns each would cut one of the ${segments(all)} segments`;
+    return `${cut} of blocks of 128 that they are added in`;
+  }
+  return cutProblem(communicator, { rows, columns, split: "columns", format });
 }
 
 /** The same tensor from one of its f32 on: a multiple of 128. */

@@ -1,126 +1,22 @@
 import { describe, expect, test } from "vitest";
 import { MATRIX_CONFIGS } from "../../kernels/linear/checks/check_matrix.ts";
 import { matrixKernels } from "../../kernels/matrix_self_test.ts";
-import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
-import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { loadModel } from "../../src/engine/load/load.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
-import { GroupError, UnsupportedError } from "../../src/errors.ts";
+import { GroupError } from "../../src/errors.ts";
 import { localGroup } from "../../src/parallel/local.ts";
-import { type RandomDeepseek, randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
-import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
-import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import { ModelSession } from "../support/engines/model_session.ts";
 import { openEmulatedMatrices } from "../support/reference/emulated_matrices.ts";
 
-/** What one of `size` ranks says; the others do not come. */
-async function refusal(source: WeightSource, size: number, options: Partial<LoadOptions> = {}) {
-  const checkpoint = await Checkpoint.open(source);
-  const [communicator] = localGroup(size);
-  const error: unknown = await loadModel(checkpoint, {
-    device,
-    communicator: communicator!,
-    ...options,
-  }).catch((thrown) => thrown);
-  expect(error).toBeInstanceOf(UnsupportedError);
-  return (error as UnsupportedError).message;
-}
-
-const DEEPSEEK = {
+const LLAMA = {
+  head_dim: 64,
   hidden_size: 32,
   intermediate_size: 256,
-  kv_lora_rank: 16,
-  moe_intermediate_size: 16,
-  q_lora_rank: 16,
-  v_head_dim: 64,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
   vocab_size: 264,
 };
-const SMALL_GQA = { head_dim: 64, hidden_size: 32, intermediate_size: 256, vocab_size: 264 };
-const LLAMA = { ...SMALL_GQA, num_attention_heads: 8, num_key_value_heads: 4 };
-
-describe("ranks that a model cannot be shared by are refused and named", () => {
-  const deepseek: [string, number, RandomDeepseek, string][] = [
-    ["heads", 3, {}, "self_attn.kv_b_proj on 3 ranks: its 4 heads cannot be shared out evenly"],
-    [
-      "experts",
-      2,
-      { config: { n_routed_experts: 9, n_group: 1, topk_group: 1 } },
-      "model.layers.1.mlp.experts on 2 ranks: its 9 experts cannot be shared out evenly",
-    ],
-    [
-      "the vocabulary",
-      2,
-      { config: { vocab_size: 263 } },
-      "lm_head on 2 ranks: its 263 rows cannot be shared out evenly",
-    ],
-    [
-      "a dense layer",
-      2,
-      { config: { intermediate_size: 257 } },
-      "model.layers.0.mlp.gate_proj on 2 ranks: its 257 rows cannot be shared out evenly",
-    ],
-    [
-      "segments of attention's output",
-      4,
-      {},
-      "model.layers.0.self_attn.o_proj on 4 ranks: 64 of its 256 columns each would cut one of " +
-        "the 2 segments of blocks of 128 that they are added in",
-    ],
-    [
-      "segments of a down projection",
-      2,
-      { config: { intermediate_size: 384 } },
-      "model.layers.0.mlp.down_proj on 2 ranks: 192 of its 384 columns each would cut one of the " +
-        "3 segments of blocks of 128 that they are added in",
-    ],
-    [
-      "blocks of a head's rows",
-      2,
-      { dtype: "FP8", config: { v_head_dim: 128 } },
-      "model.layers.0.self_attn.kv_b_proj on 2 ranks: 296 of its 592 rows each would cut a block " +
-        "of 128x128",
-    ],
-  ];
-
-  test.each(deepseek)("DeepSeek: %s", async (_, size, model, problem) => {
-    const config = { ...DEEPSEEK, ...model.config };
-    expect(await refusal(randomDeepseek({ ...model, config }), size)).toBe(`Cannot use ${problem}`);
-  });
-
-  const gqa: [string, number, RandomGqa, string][] = [
-    [
-      "heads of keys",
-      8,
-      {},
-      "self_attn.k_proj on 8 ranks: its 4 heads of keys cannot be shared out evenly",
-    ],
-    [
-      "blocks of a few heads",
-      4,
-      { storage: { kind: "FP8", per: "block" } },
-      "model.layers.0.self_attn.k_proj on 4 ranks: 64 of its 256 rows each would cut a block of " +
-        "128x128",
-    ],
-    [
-      "rows that share a scale",
-      2,
-      { storage: { kind: "INT8", per: "row" } },
-      "inputs of self_attn.o_proj and mlp.down_proj rounded by rows on 2 ranks: a rank has a part " +
-        "of each row only, and rows share a scale",
-    ],
-    [
-      "words of codes",
-      2,
-      { storage: { kind: "GPTQ", group: 32 }, config: { intermediate_size: 264 } },
-      "model.layers.0.mlp.gate_proj on 2 ranks: 132 of its 264 rows each would cut a word of 8 codes",
-    ],
-  ];
-
-  test.each(gqa)("grouped queries: %s", async (_, size, model, problem) => {
-    const config = { ...LLAMA, ...model.config };
-    expect(await refusal(randomGqa({ ...model, config }), size)).toBe(`Cannot use ${problem}`);
-  });
-});
 
 describe("a group ends together", () => {
   const source = () => randomGqa({ config: { ...LLAMA, num_hidden_layers: 1 } });
