@@ -22,18 +22,17 @@ import {
 import { ropeTable, softmaxScale } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
 import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
+import {
+  type DefinedRanks,
+  rankedModel,
+  type SharedHeads,
+  wholeAttention,
+} from "../layers/ranks/ranked_model.ts";
 import { activationRounding } from "./activation_rounding.ts";
-import { rankedModel, type SharedHeads, wholeAttention } from "./attention_ranks.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type {
-  DefinedRanks,
-  ModelDefinition,
-  ModelFacts,
-  ModelOptions,
-  ModelShape,
-} from "./model.ts";
+import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
 
 /**
  * Added to the mean squares of both latents: the published code makes their norms with its default

@@ -9,12 +9,13 @@
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { UnsupportedError } from "../errors.ts";
+import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import { readEither } from "./config/either_field.ts";
 import { MAX_EXPERTS, MAX_EXPERTS_PER_TOKEN, SOFTMAX_ROUTER } from "./config/expert_limits.ts";
 import type { GqaConfig } from "./config/gqa_config.ts";
 import { readSize } from "./config/size_limits.ts";
 import { gqaArchitecture } from "./gqa_decoder.ts";
-import type { DefinedRanks, ModelArchitecture } from "./model.ts";
+import type { ModelArchitecture } from "./model.ts";
 
 /** Steepness of the gate's sigmoid where the file does not say. */
 const GATE_ALPHA = 1.702;

@@ -17,19 +17,18 @@ import {
 import { ropeTable } from "../layers/attention/rope_table.ts";
 import { isFused } from "../layers/block_rows.ts";
 import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
+import {
+  type DefinedRanks,
+  rankedModel,
+  type SharedHeads,
+  wholeAttention,
+} from "../layers/ranks/ranked_model.ts";
 import type { RankOf } from "../parallel/communicator.ts";
 import { activationRounding } from "./activation_rounding.ts";
-import { rankedModel, type SharedHeads, wholeAttention } from "./attention_ranks.ts";
 import { type GqaConfig, type GqaFamily, readGqaConfig } from "./config/gqa_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type {
-  DefinedRanks,
-  ModelArchitecture,
-  ModelDefinition,
-  ModelOptions,
-  ModelShape,
-} from "./model.ts";
+import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
 
 /** Keys of a split: its partials are small, and a long context gives many workgroups work. */
 const SPLIT_LENGTH = 256;

@@ -15,9 +15,10 @@ import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { DraftTensors } from "../layers/draft_tensors.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
+import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
-import type { MatrixFormat, MatrixFormats } from "../layers/weights/matrix_format.ts";
+import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import type { Communicator } from "../parallel/communicator.ts";
 import type { NumericClasses } from "./numeric_class.ts";
 
@@ -71,12 +72,6 @@ export interface ModelOptions extends LayerContext {
 
 /** What a definition does not know itself. */
 export type CreateOptions = Omit<ModelOptions, "communicator" | "unshared" | "roundsRows">;
-
-/** The ranks that a model is defined for, and how the checkpoint keeps what they share. */
-export interface DefinedRanks {
-  readonly communicator: Communicator;
-  readonly formats: MatrixFormats;
-}
 
 /** Where a plan reads from and writes to besides the model's own tensors. */
 export interface PlanTensors {

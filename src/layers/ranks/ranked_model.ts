@@ -3,11 +3,18 @@
  *
  * @module
  */
-import type { WeightSpec } from "../checkpoint/weight_spec.ts";
-import { cutProblem, wholeSpec } from "../layers/ranks/rank_specs.ts";
-import { countProblem, ranksFor, UnsharedParts } from "../layers/ranks/unshared.ts";
-import { type Communicator, ONE_RANK } from "../parallel/communicator.ts";
-import type { CreateOptions, DefinedRanks, ModelOptions } from "./model.ts";
+import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
+import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
+import type { LayerContext } from "../layer_context.ts";
+import type { MatrixFormats } from "../weights/matrix_format.ts";
+import { cutProblem, wholeSpec } from "./rank_specs.ts";
+import { countProblem, ranksFor, UnsharedParts } from "./unshared.ts";
+
+/** The ranks that a model is defined for, and how the checkpoint keeps what they share. */
+export interface DefinedRanks {
+  readonly communicator: Communicator;
+  readonly formats: MatrixFormats;
+}
 
 /** Heads that are shared out, each with rows of some matrices. */
 export interface SharedHeads {
@@ -20,6 +27,8 @@ export interface SharedHeads {
   readonly columns: number;
 }
 
+type RankContext = Pick<LayerContext, "communicator" | "unshared" | "roundsRows">;
+
 /** What a definition of several ranks is made with. */
 export interface RankedModel {
   /** Of the whole group. */
@@ -27,13 +36,10 @@ export interface RankedModel {
   /** That share the attention. */
   readonly attention: Communicator;
   /** What the model and its attention are created with. */
-  options(
-    given: CreateOptions,
+  options<T extends { readonly quantizeActivations: boolean }>(
+    given: T,
     roundsRows: boolean,
-  ): {
-    readonly model: ModelOptions;
-    readonly attention: ModelOptions;
-  };
+  ): { readonly model: T & RankContext; readonly attention: T & RankContext };
 }
 
 /** @param ranks Absent for one rank. */
