@@ -19,7 +19,6 @@ import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
-import type { Communicator } from "../parallel/communicator.ts";
 import type { NumericClasses } from "./numeric_class.ts";
 
 /** Numbers that the engine plans with; of the cache and of activations, those of one rank. */
