@@ -35,8 +35,8 @@ import {
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { LiveSequences } from "./live_sequences.ts";
-import { type LoadedModel, loadModel } from "./load/load.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
+import { type EngineModel, loadRanks } from "./load/rank_group.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
 import { drawCacheTree } from "./prefix/cache_tree.ts";
@@ -92,7 +92,7 @@ export class Engine implements GenerationEngine {
 
   private constructor(
     source: WeightSource,
-    loaded: LoadedModel,
+    loaded: EngineModel,
     { text, texts, store, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
@@ -162,7 +162,7 @@ export class Engine implements GenerationEngine {
       const given = { chatTemplate, chatFamily };
       const texts = await textService({ model: text, source, options: given });
       try {
-        const loaded = await loadModel(checkpoint, options);
+        const loaded = await loadRanks(checkpoint, options);
         const { prefixStore } = loaded.options;
         const store =
           prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));

@@ -50,6 +50,11 @@ export interface EngineOptions {
    * from the tokens they have, to the same answers. Without one, a loss ends the engine.
    */
   readonly device: DeviceSource;
+  /**
+   * Ranks that split every layer, all on this device: the bits of one, in steps that take longer. It
+   * is for trying out what ranks of several devices will do. Default 1.
+   */
+  readonly tensorParallelSize?: number | undefined;
   /** Tokens of one sequence. Default, and at most: what the model is defined for. */
   readonly contextLength?: number | undefined;
   /**

@@ -14,8 +14,8 @@ import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
-import type { LoadedModel } from "./load/load.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
+import type { EngineModel } from "./load/rank_group.ts";
 import { type TextModel, thinkingVariables } from "./load/text_model.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
 import type { RetractionMemory } from "./schedule/retraction_memory.ts";
@@ -32,7 +32,7 @@ export interface EngineParts {
 
 export function describeModel(
   source: WeightSource,
-  { definition, options, memoryBudget }: LoadedModel,
+  { definition, options, memoryBudget }: EngineModel,
   { text, texts }: Pick<EngineParts, "text" | "texts">,
 ): ModelDescription {
   const { architecture, shape } = definition;
@@ -63,7 +63,7 @@ export function openGrammars(
 }
 
 export function openPages(
-  { options, memoryBudget, promptsDiffer }: LoadedModel,
+  { options, memoryBudget, promptsDiffer }: EngineModel,
   retractionMemory: RetractionMemory | undefined,
 ): SequencePages {
   const { pageSize, prefixCache } = options;
@@ -75,7 +75,7 @@ export function openPages(
 }
 
 export function openScheduler(
-  { options, runner }: LoadedModel,
+  { options, runner }: EngineModel,
   pages: SequencePages,
   { contextLength }: ModelDescription,
 ): Scheduler {

@@ -243,6 +243,27 @@ const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "32 at once, on two ranks",
+    requests: 32,
+    twice: true,
+    options: { tensorParallelSize: 2 },
+    proof: (one) => {
+      expect(one.ranks).toBe(2);
+      besideAll(32)(one);
+      isCached(one);
+    },
+  },
+  {
+    name: "on four ranks, with drafts, retracted, kept in host memory",
+    drafts: true,
+    options: { ...crowded(0), ...HOST, tensorParallelSize: 4 },
+    proof: (one) => {
+      expect(one.ranks).toBe(4);
+      isSaved(one);
+      expect(one.restores).toBeGreaterThan(0);
+    },
+  },
+  {
     name: "everything at once",
     requests: 10,
     twice: true,

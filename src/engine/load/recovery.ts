@@ -20,8 +20,8 @@ import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { Sequence } from "../schedule/sequence.ts";
 import type { LossFinding } from "../schedule/suspects.ts";
-import { type LoadedModel, loadModel } from "./load.ts";
 import type { LoadOptions } from "./load_options.ts";
+import { type EngineModel, loadRanks } from "./rank_group.ts";
 
 /** Seconds before each try. */
 const WAITS: readonly number[] = [0, 1, 2, 4, 8];
@@ -48,7 +48,7 @@ export class RecoverableModel {
   readonly #options: RecoverableModelOptions;
   readonly #waits: readonly number[];
   readonly #closing = new AbortController();
-  #current: LoadedModel;
+  #current: EngineModel;
   #loadedAt = performance.now();
   /** Why its device is gone. */
   #reason: string | undefined;
@@ -57,7 +57,7 @@ export class RecoverableModel {
   #tries = 0;
 
   /** @param loaded From `source`, with `options`. */
-  constructor(loaded: LoadedModel, given: RecoverableModelOptions) {
+  constructor(loaded: EngineModel, given: RecoverableModelOptions) {
     this.#options = given;
     this.#waits = given.options.recoveryWaits ?? WAITS;
     this.#current = loaded;
@@ -65,7 +65,7 @@ export class RecoverableModel {
   }
 
   /** The model on the device it is on now; of no use while there is a `loss`. */
-  get current(): LoadedModel {
+  get current(): EngineModel {
     return this.#current;
   }
 
@@ -152,7 +152,7 @@ export class RecoverableModel {
     this.#current.destroy();
   }
 
-  #watch({ device }: LoadedModel): void {
+  #watch({ device }: EngineModel): void {
     device.lost.then(({ message, reason }) => {
       if (this.#closing.signal.aborted) return;
       this.#reason = message || reason;
@@ -160,7 +160,7 @@ export class RecoverableModel {
     });
   }
 
-  async #replacement(isBusy: () => boolean): Promise<LoadedModel> {
+  async #replacement(isBusy: () => boolean): Promise<EngineModel> {
     const { signal } = this.#closing;
     let cause: Error = this.loss!;
     for (let isFirst = true; ; isFirst = false) {
@@ -174,7 +174,7 @@ export class RecoverableModel {
       if (!isFirst) this.#tell({ kind: "retrying", reason: cause.message, seconds });
       this.#tries += 1;
       await orAborted(signal, pause(seconds, signal));
-      let loaded: LoadedModel;
+      let loaded: EngineModel;
       try {
         loaded = await orAborted(signal, this.#load());
       } catch (error) {
@@ -190,7 +190,7 @@ export class RecoverableModel {
   }
 
   /** Reads everything again; frees it, and its device, where it fails or no caller waits for it any more. */
-  async #load(): Promise<LoadedModel> {
+  async #load(): Promise<EngineModel> {
     const { source, options } = this.#options;
     const { signal } = this.#closing;
     let opened: GPUDevice | undefined;
@@ -199,7 +199,7 @@ export class RecoverableModel {
       return opened;
     };
     try {
-      const loaded = await loadModel(await Checkpoint.open(source), {
+      const loaded = await loadRanks(await Checkpoint.open(source), {
         ...options,
         device,
         signal,
@@ -228,7 +228,7 @@ function eventOf(finding: LossFinding<Sequence>): RecoveryEvent {
 }
 
 /** Frees a model with its device, which no other model uses. */
-function discard(model: LoadedModel): void {
+function discard(model: EngineModel): void {
   model.destroy();
   model.device.destroy();
 }
@@ -244,7 +244,7 @@ export function requireWaits({ recoveryWaits = [] }: Pick<EngineOptions, "recove
 }
 
 /** What of a model on its device has to stay as it is, by what it is called in messages. */
-function sizesOf({ device, options, memoryBudget, runner, hash }: LoadedModel) {
+function sizesOf({ device, options, memoryBudget, runner, hash }: EngineModel) {
   return {
     // The bits of another device may be other ones, and what is stored says whose they are.
     ...(options.prefixStore && { "the adapter": adapterName(device) }),
@@ -258,7 +258,7 @@ function sizesOf({ device, options, memoryBudget, runner, hash }: LoadedModel) {
 }
 
 /** The same for what answers depend on. */
-function numericsOf({ figures, matrices, selfTest }: LoadedModel) {
+function numericsOf({ figures, matrices, selfTest }: EngineModel) {
   return {
     "numeric classes": Object.values(figures.numericClasses).join(),
     "subgroup matrices": matrices ?? "none",
@@ -268,8 +268,8 @@ function numericsOf({ figures, matrices, selfTest }: LoadedModel) {
 }
 
 /** What has changed from one device to the next and must not; undefined when nothing has. */
-function differenceOf(lost: LoadedModel, next: LoadedModel, isBusy: boolean): string | undefined {
-  const factsOf = (model: LoadedModel): Readonly<Record<string, unknown>> => {
+function differenceOf(lost: EngineModel, next: EngineModel, isBusy: boolean): string | undefined {
+  const factsOf = (model: EngineModel): Readonly<Record<string, unknown>> => {
     return { ...sizesOf(model), ...(isBusy && numericsOf(model)) };
   };
   const [before, after] = [factsOf(lost), factsOf(next)];

@@ -69,7 +69,10 @@ export function requirePrefixStore(
  */
 export function openPrefixStore(
   { storage, maxBytes, onProblem }: PrefixStoreOptions,
-  { codec, device }: { readonly codec: PageCodec; readonly device: GPUDevice },
+  {
+    codec,
+    device,
+  }: { readonly codec: Pick<PageCodec, "layout" | "packedSizes">; readonly device: GPUDevice },
 ): Promise<PrefixStore> {
   const { pageSize } = codec.layout;
   const blockTokens = Math.ceil(BLOCK_TOKENS / pageSize) * pageSize;

@@ -21,6 +21,7 @@ import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep } from "./compile_step.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
+import type { StepRunner } from "./step_runner.ts";
 
 export interface ModelRunnerOptions extends BatchLimits {
   readonly recorder: Recorder;
@@ -67,7 +68,7 @@ interface Bucket {
 /** Rows for each that a batch has, up to which it pays to fill up a step of sequences with several. */
 const MOST_FILLED = 2;
 
-export class ModelRunner {
+export class ModelRunner implements StepRunner {
   readonly recorder: Recorder;
   /** `[maxLogitRows, logitsStride]` f32, valid until the next step; see `StepOptions.keepsLogits`. */
   readonly logits: Tensor;
@@ -125,6 +126,11 @@ export class ModelRunner {
     });
   }
 
+  /** The rows that there is memory for, which is allocated for them where it is not there yet. */
+  makeRoom(rows: LogitRows): LogitRows | Promise<LogitRows> {
+    return this.#sampler.makeRoom(rows);
+  }
+
   /** Computes one step: `submit`, and the wait for its ids. */
   async run(
     batch: Batch,
@@ -151,7 +157,7 @@ export class ModelRunner {
     if (request !== undefined && this.#drafts === undefined) {
       throw new KernelError("drafts", "the model was not loaded to draft");
     }
-    const fitting = this.#sampler.makeRoom({ sampled: sampling, scored });
+    const fitting = this.makeRoom({ sampled: sampling, scored });
     const rows = fitting instanceof Promise ? await fitting : fitting;
     const seesAll = keepsLogits || options.onTap !== undefined;
     const recording = this.#prepare(batch, rows, { request, seesAll });

@@ -202,6 +202,8 @@ export interface Outcome {
   readonly retractions: number;
   /** Rows, with padding, of each step whose launches were kept. */
   readonly keptRows: readonly number[];
+  /** That ran the steps. */
+  readonly ranks: number;
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -244,7 +246,7 @@ export class Exactness {
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
-    const keptRows = watchKeptRows();
+    const { keptRows, plans } = watchPlans();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
     const probe = async (request: Probe) => {
@@ -274,7 +276,8 @@ export class Exactness {
         ...answers[requestId]![0]!.tokens,
       ]);
     }
-    return { answers, cachedTokens, watch, retractions, keptRows, ...moves };
+    const ranks = plans.size;
+    return { answers, cachedTokens, watch, retractions, keptRows, ranks, ...moves };
   }
 }
 
@@ -301,15 +304,17 @@ function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: Ex
   });
 }
 
-/** Grows by the rows of each step that is run with kept launches. */
-function watchKeptRows(): readonly number[] {
-  const rows: number[] = [];
+/** Grow by the rows of each step that is run with kept launches, and by the plans that run. */
+function watchPlans() {
+  const keptRows: number[] = [];
+  const plans = new Set<Plan<Step>>();
   const { run } = Plan.prototype;
   vi.spyOn(Plan.prototype, "run").mockImplementation(function (this: Plan<Step>, step, options) {
-    if (options?.recording !== undefined) rows.push((step as Step).rows);
+    plans.add(this);
+    if (options?.recording !== undefined) keptRows.push((step as Step).rows);
     return run.call(this, step as Step, options);
   });
-  return rows;
+  return { keptRows, plans };
 }
 
 async function ask(

@@ -1,0 +1,60 @@
+/**
+ * Carries pages of a cache that several ranks share: each has its own heads of every token, and the
+ * bytes of a page are those of all ranks, one behind the other.
+ *
+ * @module
+ */
+import { TransferError } from "../errors.ts";
+import type { LayerRange, PageCodec, WritePagesOptions } from "./page_codec.ts";
+import type { PageLayout } from "./page_header.ts";
+
+export class RankPages {
+  readonly #ranks: readonly PageCodec[];
+
+  /** @param ranks In their order; of the same sizes. */
+  constructor(ranks: readonly PageCodec[]) {
+    this.#ranks = ranks;
+  }
+
+  /** Of the first rank, which says how many there are. */
+  get layout(): PageLayout {
+    return this.#ranks[0]!.layout;
+  }
+
+  packedBytes(pageCount: number, range?: LayerRange): number {
+    return this.#ranks.length * this.#ranks[0]!.packedBytes(pageCount, range);
+  }
+
+  packedSizes(pageCount: number): readonly number[] {
+    return this.#ranks[0]!.packedSizes(pageCount).map((size) => size * this.#ranks.length);
+  }
+
+  /** As `PageCodec.readPages`. */
+  async readPages(pages: readonly number[], range?: LayerRange): Promise<Uint8Array<ArrayBuffer>> {
+    const parts = await Promise.all(this.#ranks.map((codec) => codec.readPages(pages, range)));
+    const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+    parts.forEach((part, rank) => {
+      all.set(part, rank * part.length);
+    });
+    return all;
+  }
+
+  /** As `PageCodec.writePages`; a rank may have written its pages where another one's are refused. */
+  async writePages(
+    bytes: Uint8Array<ArrayBuffer>,
+    pages: readonly number[],
+    options?: WritePagesOptions,
+  ): Promise<void> {
+    const count = this.#ranks.length;
+    if (bytes.length % count !== 0) {
+      const problem = `${bytes.length} bytes are not those of ${count} ranks`;
+      throw new TransferError("cache pages", "length", problem);
+    }
+    const size = bytes.length / count;
+    await Promise.all(
+      this.#ranks.map((codec, rank) =>
+        codec.writePages(bytes.subarray(rank * size, (rank + 1) * size), pages, options),
+      ),
+    );
+  }
+}

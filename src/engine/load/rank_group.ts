@@ -1,0 +1,104 @@
+/**
+ * A model that ranks of this process share on one device: each loads its part, and the engine has
+ * them as one model.
+ *
+ * @module
+ */
+import { RankPages } from "../../cache/rank_pages.ts";
+import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { InvalidRequestError } from "../../errors.ts";
+import { localGroup } from "../../parallel/local.ts";
+import type { EngineOptions } from "../engine_options.ts";
+import { allOrCause, RankRunner } from "../step/rank_runner.ts";
+import type { StepRunner } from "../step/step_runner.ts";
+import { type LoadedModel, loadModel } from "./load.ts";
+import type { LoadOptions } from "./load_options.ts";
+import type { MemoryBudget } from "./memory_budget.ts";
+
+/** What an engine has of a model, on however many ranks. */
+export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "copier"> {
+  readonly runner: StepRunner;
+  readonly codec: Pick<LoadedModel["codec"] & object, keyof RankPages> | undefined;
+  readonly copier: Pick<LoadedModel["copier"] & object, "copy"> | undefined;
+}
+
+/** Ranks that share a model at most: more than any has heads that could be shared out. */
+const MAX_RANKS = 64;
+
+/**
+ * Loads a model as the engine's options want it.
+ *
+ * @throws {InvalidRequestError} when there are to be more ranks than can be, or fewer than one.
+ * @throws As `loadModel`.
+ */
+export async function loadRanks(
+  checkpoint: Checkpoint,
+  options: EngineOptions & Pick<LoadOptions, "signal">,
+): Promise<EngineModel> {
+  const { tensorParallelSize: size = 1 } = options;
+  if (!Number.isInteger(size) || size < 1 || size > MAX_RANKS) {
+    throw new InvalidRequestError(
+      `Cannot use tensorParallelSize ${size}: it must be a whole number from 1 to ${MAX_RANKS}`,
+      "tensorParallelSize",
+    );
+  }
+  if (size === 1) return loadModel(checkpoint, options);
+  const device = typeof options.device === "function" ? await options.device() : options.device;
+  const { deviceMemory } = options;
+  const own: LoadOptions = { ...options, device };
+  const shared = deviceMemory === undefined ? {} : { deviceMemory: deviceMemory / size };
+  const loads = localGroup(size).map((communicator, rank) => {
+    const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
+    return loadModel(checkpoint, { ...own, ...shared, ...told, communicator });
+  });
+  try {
+    return asOne(await allOrCause(loads));
+  } catch (error) {
+    // The others are of no use.
+    for (const load of loads) load.then((model) => model.destroy()).catch(() => {});
+    throw error;
+  }
+}
+
+function asOne(ranks: readonly LoadedModel[]): EngineModel {
+  const [first] = ranks;
+  const size = ranks.length;
+  const all = <T>(pick: (model: LoadedModel) => T | undefined): readonly T[] =>
+    ranks.flatMap((model) => pick(model) ?? []);
+  const copiers = all(({ copier }) => copier);
+  const codecs = all(({ codec }) => codec);
+  const memoryBudget = budgetOfAll(first!.memoryBudget, size);
+  const { weightBytes, cacheBytes } = memoryBudget;
+  return {
+    ...first!,
+    memoryBudget,
+    runner: new RankRunner(ranks.map(({ runner }) => runner)),
+    codec: codecs.length === 0 ? undefined : new RankPages(codecs),
+    copier:
+      copiers.length === 0
+        ? undefined
+        : {
+            copy: (copies) => {
+              for (const copier of copiers) copier.copy(copies);
+            },
+          },
+    figures: { ...first!.figures, weightBytes, cacheBytes },
+    pipelines: ranks.flatMap(({ pipelines }) => pipelines),
+    destroy: () => {
+      for (const model of ranks) model.destroy();
+    },
+  };
+}
+
+/** Where the memory of the device goes that so many ranks like this one share. */
+function budgetOfAll(one: MemoryBudget, ranks: number): MemoryBudget {
+  return {
+    ...one,
+    deviceMemory: one.deviceMemory * ranks,
+    budget: one.budget * ranks,
+    weightBytes: one.weightBytes * ranks,
+    workspaceBytes: one.workspaceBytes * ranks,
+    cacheBytes: one.cacheBytes * ranks,
+    bytesPerToken: one.bytesPerToken * ranks,
+  };
+}
