@@ -18,6 +18,7 @@ import type {
 } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
 import type { Constraint } from "../grammar/grammar.ts";
+import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
@@ -36,7 +37,6 @@ import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { LiveSequences } from "./live_sequences.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
-import { type EngineModel, loadRanks } from "./load/rank_group.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
 import { drawCacheTree } from "./prefix/cache_tree.ts";
@@ -50,6 +50,7 @@ import {
   requireTokens,
   tokenize,
 } from "./prompt.ts";
+import { type EngineModel, loadRanks } from "./ranks/rank_group.ts";
 import { seeds } from "./sample/seeds.ts";
 import { abortError, ChunkStream } from "./schedule/chunk_stream.ts";
 import { RetractionMemory } from "./schedule/retraction_memory.ts";
@@ -179,6 +180,11 @@ export class Engine implements GenerationEngine {
   /** What the start-up self-test found on this adapter. */
   get selfTest(): SelfTestReport {
     return this.#loaded.current.selfTest;
+  }
+
+  /** What every rank holds and computes whole, where several share the model. */
+  get unshared(): readonly Unshared[] {
+    return this.#loaded.current.unshared;
   }
 
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */

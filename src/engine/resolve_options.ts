@@ -54,6 +54,8 @@ export interface ResolvedOptions extends ResolvedDrafts {
 }
 
 const GIB = 2 ** 30;
+/** Bytes that a device is taken to have: WebGPU does not tell. */
+export const DEVICE_MEMORY = 4 * GIB;
 const MAX_PAGE_SIZE = 256;
 
 /** Whole numbers that an option may be. */
@@ -119,7 +121,7 @@ function resolveMemory(options: EngineOptions, modelContext: number) {
   const tokensRange = { ...FROM_1, min: MIN_CONTEXT };
   return {
     memFractionStatic,
-    deviceMemory: whole(options, "deviceMemory", 4 * GIB, FROM_1),
+    deviceMemory: whole(options, "deviceMemory", DEVICE_MEMORY, FROM_1),
     retractionMemory: whole(options, "retractionMemory", 0, FROM_0),
     contextLength: whole(options, "contextLength", modelContext, contextRange),
     maxTotalTokens:

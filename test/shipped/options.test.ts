@@ -305,6 +305,10 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   speculativeNgramMaxMatchWindowSize: () =>
     echoed(second, "speculative_ngram_max_match_window_size", 8),
   speculativeAdaptive: () => echoed(second, "speculative_adaptive", "off"),
+  tpSize: async () => {
+    expect(second.output()).toContain("Ranks: 2 share the model on this adapter");
+    await echoed(second, "tp_size", 2);
+  },
   adapter: () => {
     const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;
     expect(first.output()).toMatch(name);

@@ -17,11 +17,11 @@ import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
+import { type EngineModel, loadRanks } from "../ranks/rank_group.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { Sequence } from "../schedule/sequence.ts";
 import type { LossFinding } from "../schedule/suspects.ts";
 import type { LoadOptions } from "./load_options.ts";
-import { type EngineModel, loadRanks } from "./rank_group.ts";
 
 /** Seconds before each try. */
 const WAITS: readonly number[] = [0, 1, 2, 4, 8];

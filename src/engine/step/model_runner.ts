@@ -6,7 +6,7 @@
 import type { KvCache } from "../../cache/kv_cache.ts";
 import { KernelError } from "../../errors.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
-import { Plan, Recording, type RunOptions } from "../../gpu/plan.ts";
+import { Plan, Recording } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
@@ -15,13 +15,13 @@ import { keysSeen } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts";
+import type { LogitRows, SampledRow } from "../sample/sampled_row.ts";
 import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep } from "./compile_step.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
-import type { StepRunner } from "./step_runner.ts";
+import type { StepOptions, StepRunner, SubmittedStep } from "./step_runner.ts";
 
 export interface ModelRunnerOptions extends BatchLimits {
   readonly recorder: Recorder;
@@ -36,28 +36,8 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly communicator: Communicator;
 }
 
-export interface StepOptions extends RunOptions {
-  /** Prompt rows to score, whose logit rows come after those that are sampled. */
-  readonly scored?: readonly ScoredRow[];
-  /** The drafts that the step is to leave; its model must have been loaded to draft. */
-  readonly drafts?: DraftRequest | undefined;
-  /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
-  readonly keepsLogits?: boolean;
-}
-
 /** What else than its rows decides the launches of a step that is kept. */
 type KeptStep = Pick<Step, "decodeSplits" | "decodeGroups" | "logitRows" | "onlyBest" | "draft">;
-
-/** A step on the GPU. */
-export interface SubmittedStep {
-  /**
-   * The sampled ids, once the GPU has finished the step and the log-probabilities that rows ask for
-   * are delivered; rejects with a DeviceError when the device is lost.
-   */
-  readonly tokens: Promise<Uint32Array>;
-  /** Of each sequence that was to get drafts, in order, its drafts: with `tokens`, as they come. */
-  readonly drafts: Promise<readonly Uint32Array[]>;
-}
 
 /** A size of decode steps whose launches are kept. */
 interface Bucket {

@@ -13,10 +13,10 @@ import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import { NO_FIGURES, sumOf } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
-import type { SubmittedStep } from "./model_runner.ts";
 import { carryOut } from "./page_transfers.ts";
 import type { Profiler } from "./profiler.ts";
 import { reportStep, type StepReport } from "./step_report.ts";
+import type { SubmittedStep } from "./step_runner.ts";
 import { StepsInFlight } from "./steps_in_flight.ts";
 import { WakeUp } from "./wake_up.ts";
 

@@ -3,10 +3,31 @@
  *
  * @module
  */
+import type { RunOptions } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
-import type { SampledRow } from "../sample/sampled_row.ts";
-import type { StepOptions, SubmittedStep } from "./model_runner.ts";
+import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
+import type { DraftRequest } from "./step_drafts.ts";
+
+export interface StepOptions extends RunOptions {
+  /** Prompt rows to score, whose logit rows come after those that are sampled. */
+  readonly scored?: readonly ScoredRow[];
+  /** The drafts that the step is to leave; its model must have been loaded to draft. */
+  readonly drafts?: DraftRequest | undefined;
+  /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
+  readonly keepsLogits?: boolean;
+}
+
+/** A step on the GPU. */
+export interface SubmittedStep {
+  /**
+   * The sampled ids, once the GPU has finished the step and the log-probabilities that rows ask for
+   * are delivered; rejects with a DeviceError when the device is lost.
+   */
+  readonly tokens: Promise<Uint32Array>;
+  /** Of each sequence that was to get drafts, in order, its drafts: with `tokens`, as they come. */
+  readonly drafts: Promise<readonly Uint32Array[]>;
+}
 
 export interface StepRunner {
   /** Records the launches that profiles show: of several ranks, the first one's. */

@@ -9,7 +9,7 @@
  */
 import { type Lookahead, MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import type { ScheduledStep } from "../schedule/scheduled_step.ts";
-import type { SubmittedStep } from "./model_runner.ts";
+import type { SubmittedStep } from "./step_runner.ts";
 
 /** Steps in flight when one is run ahead of another. */
 const OVERLAPPED = 2;

@@ -200,6 +200,17 @@ export const ENGINE_OPTIONS = {
       "minutes, and keep it for all later starts, as wisp tune does",
     group: DEVICE,
   },
+  tpSize: {
+    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    default: 1,
+    help:
+      "ranks that split every layer, all on this adapter: the same answers, in more time; to try what " +
+      "ranks of several devices will do",
+    group: DEVICE,
+  },
   randomSeed: {
     flags: ["--random-seed"],
     kind: "integer",
@@ -290,13 +301,8 @@ export const COMPILE_OPTIONS = {
   help: HELP,
   ...RESERVED_OPTIONS,
   tpSize: {
-    flags: RESERVED_OPTIONS.tpSize.flags,
-    kind: "integer",
-    value: "N",
-    min: 1,
-    default: 1,
-    help: "ranks that split every layer: compiles what each of them runs (servers take one so far)",
-    group: DEVICE,
+    ...ENGINE_OPTIONS.tpSize,
+    help: "ranks that split every layer: compiles what each of them runs",
   },
 } as const satisfies OptionTable;
 

@@ -22,12 +22,6 @@ function reserved<const T extends Readonly<Record<string, Reserved>>>(rows: T) {
 }
 
 export const RESERVED_OPTIONS = reserved({
-  tpSize: {
-    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
-    kind: "integer",
-    neutral: [1],
-    help: "ranks that split every layer",
-  },
   dpSize: {
     flags: ["--dp-size", "--dp", "--data-parallel-size"],
     kind: "integer",

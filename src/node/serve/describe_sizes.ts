@@ -5,6 +5,7 @@
  */
 import { megabytes } from "../../engine/load/memory_budget.ts";
 import type { RequestLimit, StartSizes, StepLimit } from "../../engine/load/start_sizes.ts";
+import type { Unshared } from "../../layers/ranks/unshared.ts";
 
 /** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
 export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): readonly string[] {
@@ -41,6 +42,26 @@ export function describeSpeculation({
   const most = shape.draftTokens - 1;
   const drafts = most === 1 ? "1 draft" : `${most} drafts`;
   return [`Speculation: ${algorithm}, up to ${drafts} of a request in a step`, ...sentences];
+}
+
+/** Reasons that a start tells at most. */
+const MOST_REASONS = 8;
+
+/** What ranks share, and what each of them has whole, by why; nothing for one rank. */
+export function describeRanks(size: number, unshared: readonly Unshared[]): readonly string[] {
+  if (size === 1) return [];
+  const byReason = new Map<string, Set<string>>();
+  for (const { name, why } of unshared) {
+    const names = byReason.get(why) ?? new Set();
+    byReason.set(why, names.add(name.replace(/\.layers\.\d+\./, ".layers.*.")));
+  }
+  const reasons = Array.from(byReason, ([why, names]) => `${[...names].join(", ")}, as ${why}`);
+  const left = reasons.length - MOST_REASONS;
+  return [
+    `Ranks: ${size} share the model on this adapter`,
+    ...reasons.slice(0, MOST_REASONS).map((reason) => `Ranks: each has whole ${reason}`),
+    ...(left > 0 ? [`Ranks: each has more whole, for ${left} other reasons`] : []),
+  ];
 }
 
 const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {

@@ -117,6 +117,7 @@ export function servingOptions(
 ): Omit<EngineOptions, "device"> {
   return {
     ...found,
+    tensorParallelSize: options.tpSize,
     chatFamily: options.chatFamily,
     chunkedPrefillSize: options.chunkedPrefillSize,
     maxPrefillTokens: options.maxPrefillTokens,

@@ -12,7 +12,12 @@ import { decodeBuckets } from "../options/decode_buckets.ts";
 import { chunkedPrefixThreshold } from "../options/engine_variables.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
-import { describeRequests, describeSizes, describeSpeculation } from "./describe_sizes.ts";
+import {
+  describeRanks,
+  describeRequests,
+  describeSizes,
+  describeSpeculation,
+} from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions, servingOptions } from "./map_options.ts";
 import { openDeviceFor, openModel } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
@@ -65,10 +70,11 @@ export const startEngine: StartEngine = async (options, report) => {
 /** What a start says once the model is loaded. */
 function reportLoaded(
   engine: Engine,
-  { quantizationReport }: EngineLaunchOptions,
+  { quantizationReport, tpSize }: EngineLaunchOptions,
   report: StartReport,
 ): void {
   report.family(engine.model.family);
+  report.sizes(describeRanks(tpSize, engine.unshared));
   report.classes(engine.status().numericClasses);
   report.quantized(describeErrors(engine.quantizationErrors, quantizationReport));
   report.warnings(engine.selfTest.failures);

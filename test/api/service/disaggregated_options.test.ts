@@ -41,7 +41,7 @@ test.each([
   [["--disaggregation-mode", "decode"]],
   [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
   [["--dist-init-addr", "10.0.0.1:20102"]],
-  [["--tp", "16", "--dp-size", "16"]],
+  [["--dp-size", "16"]],
   [["--moe-dense-tp-size", "2"]],
   [["--ep-num-redundant-experts", "32"]],
 ])("a start with %j ends with 2 and one sentence", async (args) => {

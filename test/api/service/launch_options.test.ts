@@ -51,8 +51,6 @@ describe("options with an effect", () => {
 
 describe("options whose capability is missing are refused and named", () => {
   test.each([
-    [["--tp", "8"]],
-    [["--tp-size", "16"]],
     [["--dp", "8"]],
     [["--dp-size", "16"]],
     [["--enable-dp-attention"]],

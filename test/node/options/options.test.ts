@@ -65,7 +65,7 @@ describe("parseOptions", () => {
   );
 
   test.each([
-    [["--tp", "8"], "Cannot use option --tp-size 8: it is not supported yet"],
+    [["--tp", "0"], "Cannot use option --tp 0: it must be a whole number, 1 or more"],
     [["--enable-dp-attention"], "Cannot use option --enable-dp-attention: it is not supported yet"],
     [
       ["--cuda-graph-bs", "1", "0"],

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { StepLimit } from "../../../src/engine/load/start_sizes.ts";
 import {
+  describeRanks,
   describeRequests,
   describeSizes,
   describeSpeculation,
@@ -19,6 +20,20 @@ const memory = {
 };
 
 const requests = { running: 8, bound: "rows" } as const;
+
+test("describeRanks() says what each has whole, once for each reason", () => {
+  const heads = { name: "self_attn", why: "its 4 heads cannot be shared out evenly" };
+  expect(describeRanks(1, [])).toEqual([]);
+  const mlps = [0, 1, 2].map((i) => ({ name: `model.layers.${i}.mlp`, why: "it is small" }));
+  expect(describeRanks(3, [heads, ...mlps])).toEqual([
+    "Ranks: 3 share the model on this adapter",
+    "Ranks: each has whole self_attn, as its 4 heads cannot be shared out evenly",
+    "Ranks: each has whole model.layers.*.mlp, as it is small",
+  ]);
+  const many = Array.from({ length: 11 }, (_, i) => ({ name: `part${i}`, why: `why ${i}` }));
+  expect(describeRanks(2, many).at(-1)).toBe("Ranks: each has more whole, for 3 other reasons");
+  expect(describeRanks(2, many)).toHaveLength(10);
+});
 
 test("describeRequests() says why fewer run at once than are asked for, and nothing else", () => {
   expect(describeRequests(requests, 8)).toEqual([]);

@@ -93,6 +93,7 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
     args: ["--speculative-ngram-max-match-window-size", "9"],
   },
   speculativeAdaptive: { args: ["--speculative-adaptive", "off"] },
+  tpSize: { args: ["--tp", "2"] },
   randomSeed: { args: ["--random-seed", "7"] },
 };
 

@@ -53,8 +53,9 @@ export function secondArguments(): readonly string[] {
     ["--speculative-ngram-min-match-window-size", "3"],
     ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
     ["--speculative-accept-threshold-single", "1", "--speculative-accept-threshold-acc", "1"],
+    ["--tp", "2"],
     // What servers of one device do anyway.
-    ["--tp", "1", "--dp", "1", "--nnodes", "1", "--node-rank", "0"],
+    ["--dp", "1", "--nnodes", "1", "--node-rank", "0"],
     ["--disaggregation-mode", "null"],
     ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
     ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],

@@ -13,7 +13,7 @@ import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { type LoadedModel, loadModel } from "../../../src/engine/load/load.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import type { RowSampling } from "../../../src/engine/sample/sampled_row.ts";
-import type { StepOptions } from "../../../src/engine/step/model_runner.ts";
+import type { StepOptions } from "../../../src/engine/step/step_runner.ts";
 import type { RunOptions } from "../../../src/gpu/plan.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../../src/layers/batch.ts";

@@ -9,11 +9,12 @@ import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import { localGroup } from "../../parallel/local.ts";
 import type { EngineOptions } from "../engine_options.ts";
-import { allOrCause, RankRunner } from "../step/rank_runner.ts";
+import { type LoadedModel, loadModel } from "../load/load.ts";
+import type { LoadOptions } from "../load/load_options.ts";
+import type { MemoryBudget } from "../load/memory_budget.ts";
+import { DEVICE_MEMORY } from "../resolve_options.ts";
 import type { StepRunner } from "../step/step_runner.ts";
-import { type LoadedModel, loadModel } from "./load.ts";
-import type { LoadOptions } from "./load_options.ts";
-import type { MemoryBudget } from "./memory_budget.ts";
+import { allOrCause, RankRunner } from "./rank_runner.ts";
 
 /** What an engine has of a model, on however many ranks. */
 export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "copier"> {
@@ -44,12 +45,11 @@ export async function loadRanks(
   }
   if (size === 1) return loadModel(checkpoint, options);
   const device = typeof options.device === "function" ? await options.device() : options.device;
-  const { deviceMemory } = options;
-  const own: LoadOptions = { ...options, device };
-  const shared = deviceMemory === undefined ? {} : { deviceMemory: deviceMemory / size };
+  const { deviceMemory = DEVICE_MEMORY } = options;
+  const own: LoadOptions = { ...options, device, deviceMemory: Math.floor(deviceMemory / size) };
   const loads = localGroup(size).map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
-    return loadModel(checkpoint, { ...own, ...shared, ...told, communicator });
+    return loadModel(checkpoint, { ...own, ...told, communicator });
   });
   try {
     return asOne(await allOrCause(loads));

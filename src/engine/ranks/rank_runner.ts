@@ -11,8 +11,8 @@ import { GroupError, KernelError } from "../../errors.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts";
-import type { ModelRunner, StepOptions, SubmittedStep } from "./model_runner.ts";
-import type { StepRunner } from "./step_runner.ts";
+import type { ModelRunner } from "../step/model_runner.ts";
+import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
 
 export class RankRunner implements StepRunner {
   readonly #ranks: readonly ModelRunner[];
