@@ -35,7 +35,9 @@ import {
 } from "./decoder_layer.ts";
 import { allocateRows, compileFinalNorm, compileNorm, type Pending } from "./decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import { DraftModule } from "./draft_module.ts";
+import type { DraftNetwork } from "./drafts/draft_network.ts";
+import { compileProposal } from "./drafts/draft_proposal.ts";
+import { MtpModule } from "./drafts/mtp_module.ts";
 import type { CompileDrafts, Model, ModelOptions, PlanTensors } from "./model.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
@@ -50,7 +52,7 @@ export class Decoder implements Model {
   readonly #embedding: Embedding;
   readonly #layers: readonly DecoderLayer[];
   /** Behind the last layer: drafts of what comes after the next token. */
-  readonly #drafts: DraftModule | undefined;
+  readonly #drafts: DraftNetwork | undefined;
   readonly #norm: VectorWeight;
   readonly #head: Linear;
   /** Of the output head, that this rank has. */
@@ -84,7 +86,7 @@ export class Decoder implements Model {
         isSparse: shape.experts?.isSparse(index) === true,
       }),
     );
-    this.#drafts = options.drafts ? new DraftModule(options, shape, attention.layers) : undefined;
+    this.#drafts = options.drafts ? new MtpModule(options, shape, attention.layers) : undefined;
     const specs = [
       ...this.#embeddingSpecs(),
       ...this.#layers.flatMap(layerSpecs),
@@ -165,7 +167,9 @@ export class Decoder implements Model {
     plan.tap("logits", tensors.logits);
     const target = { blocks, pending, norm: weight, embedding: this.#embedding, head: this.#head };
     const drafts = this.#drafts;
-    return drafts && ((tensors) => drafts.compile(plan, target, tensors));
+    const { pageSize } = this.#options;
+    const choice = { target, vocabularySize: shape.vocabularySize, pageSize };
+    return drafts && ((tensors) => compileProposal(plan, drafts, { ...choice, tensors }));
   }
 
   /** From tokens to what the last layer has made: a model has a layer at least. */
