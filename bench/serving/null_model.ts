@@ -65,7 +65,10 @@ export async function nullServer(
       numericClasses: { prefill: "fma128", decode: "fma128" },
       findsBest: false,
       ignores: () => false,
-      compile: () => {},
+      compile: () => () => () => {},
+      asDraft: () => {
+        throw new Error("nothing is drafted");
+      },
     },
     shape,
     cache,

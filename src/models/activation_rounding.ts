@@ -6,7 +6,7 @@
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import { UnsupportedError } from "../errors.ts";
-import type { ModelOptions } from "./model.ts";
+import type { ModelOptions } from "./model_options.ts";
 
 /**
  * Undefined where inputs stay as they are: a scheme that quantizes weights only, and one with

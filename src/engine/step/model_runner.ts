@@ -19,7 +19,7 @@ import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts"
 import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
-import { compileStep } from "./compile_step.ts";
+import { compileStep, type StepDraftModel } from "./compile_step.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
 
 export interface ModelRunnerOptions extends BatchLimits {
@@ -27,6 +27,7 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly memory: DeviceMemory;
   readonly model: Model;
   readonly cache: KvCache;
+  readonly draft?: StepDraftModel | undefined;
   /** Runs prompt rows in the form that generated rows have. */
   readonly oneForm: boolean;
   /** Rows of decode steps whose launches are kept, ascending. */

@@ -13,7 +13,7 @@ import type { Linear } from "../../layers/linear.ts";
 import type { VectorWeight } from "../../layers/weights/vector_weight.ts";
 import type { LayerBlocks } from "../decoder_layer.ts";
 import type { Pending } from "../decoder_rows.ts";
-import type { DraftBinding } from "../model.ts";
+import type { DraftBinding } from "../model_options.ts";
 
 /** What a network can share with the model that it drafts for. */
 export interface DraftTarget {
@@ -31,7 +31,14 @@ export type DraftPart = "step" | "chain";
 
 export interface DraftNetwork {
   readonly specs: readonly WeightSpec[];
-  /** Tensors of the checkpoint behind the target's layers that it does not want. */
+  /**
+   * What a row of the step enters its cache with: the token behind it, which the step may have to draw
+   * first, and what the target has made of the row; or its own token, as the target's rows do.
+   */
+  readonly enters: "next tokens" | "own tokens";
+  /** Width of its hidden rows. */
+  readonly hiddenSize: number;
+  /** Tensors of its checkpoint, or behind the target's layers, that it does not want. */
   ignores(name: string): boolean;
   /** Allocates its working memory. */
   bind(plan: Plan<Step>, target: DraftTarget, tensors: DraftBinding): DraftLaunches;
@@ -40,6 +47,10 @@ export interface DraftNetwork {
 export interface DraftLaunches {
   /** Makes logits of the hidden rows. */
   readonly head: Linear;
+  /** Elements from one hidden row to the next. */
+  readonly hiddenStride: number;
+  /** Whether the head can find the best logit of each row itself. */
+  readonly findsBest: boolean;
   /**
    * Adds the launches from tokens to what the last layer has made of them.
    *

@@ -24,7 +24,7 @@ import {
 import { compileLayer, createLayer, type DecoderLayer, layerSpecs } from "../decoder_layer.ts";
 import { compileFinalNorm, compileNorm, type Pending, residualOf } from "../decoder_rows.ts";
 import type { DecoderShape } from "../decoder_shape.ts";
-import type { DraftBinding, ModelOptions } from "../model.ts";
+import type { DraftBinding, ModelOptions } from "../model_options.ts";
 import type { DraftLaunches, DraftNetwork, DraftPart, DraftTarget } from "./draft_network.ts";
 
 /** Both halves of the module's first projection. */
@@ -49,6 +49,7 @@ interface Entering {
 const FLOAT_BYTES = 4;
 
 export class MtpModule implements DraftNetwork {
+  readonly enters = "next tokens";
   readonly specs: readonly WeightSpec[];
   readonly #shape: DecoderShape;
   readonly #options: ModelOptions;
@@ -98,6 +99,10 @@ export class MtpModule implements DraftNetwork {
     ];
   }
 
+  get hiddenSize(): number {
+    return this.#shape.hiddenSize;
+  }
+
   /** Tensors of its layer, and of layers behind it, that are not wanted: the first two are the target's. */
   ignores(name: string): boolean {
     const own = `${this.#name}.`;
@@ -109,6 +114,8 @@ export class MtpModule implements DraftNetwork {
     const joined = this.#allocateJoined();
     return {
       head: target.head,
+      hiddenStride: target.blocks.rows.hiddenStride,
+      findsBest: target.blocks.forms.findsBest,
       compileRows: (part) => {
         const entering = this.#entering(plan, { part, target, tensors, joined });
         const pending = this.#compileLayer(plan, target, joined, entering);
