@@ -66,7 +66,10 @@ export async function nullServer(
       findsBest: false,
       unshared: [],
       ignores: () => false,
-      compile: () => {},
+      compile: () => () => () => {},
+      asDraft: () => {
+        throw new Error("nothing is drafted");
+      },
     },
     shape,
     cache,

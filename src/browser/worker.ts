@@ -38,12 +38,13 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
 };
 
 async function load({ address, options, device, listeners }: LoadCall): Promise<void> {
-  const { prefixStore, ...plain } = options;
+  const { prefixStore, draftModel, ...plain } = options;
   const { onPrefixProblem, ...told } = bridged(listeners);
   // What is missing here shows before anything is fetched.
   const adapter = await inspectAdapter(device);
   engine = await Engine.load(await openModel(address), {
     ...plain,
+    draftModel: draftModel && (await openModel(draftModel)),
     device: deviceFactory(device),
     prefixStore: prefixStore && {
       ...prefixStore,

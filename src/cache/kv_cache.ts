@@ -62,6 +62,20 @@ export class KvCache {
     );
   }
 
+  /**
+   * Makes entries zero: after everything submitted so far, before everything that is submitted later.
+   *
+   * @param runs Slots, in runs of `count` from each of these on.
+   */
+  clear(device: GPUDevice, runs: readonly number[], count: number): void {
+    const size = entryBytes(this.shape);
+    const encoder = device.createCommandEncoder();
+    for (const { buffer, offset } of this.layers) {
+      for (const first of runs) encoder.clearBuffer(buffer, offset + first * size, count * size);
+    }
+    device.queue.submit([encoder.finish()]);
+  }
+
   destroy(): void {
     for (const { buffer } of this.layers) buffer.destroy();
   }

@@ -18,16 +18,20 @@ const COPY_USAGE = 0x4 | 0x8; // COPY_SRC | COPY_DST
 
 export class PageCopier {
   readonly #device: GPUDevice;
-  readonly #cache: KvCache;
-  /** One page of one layer. */
-  readonly #passage: GPUBuffer;
+  /** Each cache, and a buffer for one page of one of its layers. */
+  readonly #caches: readonly { readonly cache: KvCache; readonly passage: GPUBuffer }[];
 
-  /** @param pageSize Tokens a page holds. */
-  constructor(device: GPUDevice, cache: KvCache, pageSize: number) {
-    const size = entryBytes(cache.shape) * pageSize;
+  /**
+   * @param caches That have the same pages.
+   * @param pageSize Tokens a page holds.
+   */
+  constructor(device: GPUDevice, caches: readonly KvCache[], pageSize: number) {
     this.#device = device;
-    this.#cache = cache;
-    this.#passage = device.createBuffer({ label: "page copy", size, usage: COPY_USAGE });
+    this.#caches = caches.map((cache) => {
+      const size = entryBytes(cache.shape) * pageSize;
+      const passage = device.createBuffer({ label: "page copy", size, usage: COPY_USAGE });
+      return { cache, passage };
+    });
   }
 
   /**
@@ -35,19 +39,20 @@ export class PageCopier {
    * everything that is submitted later.
    */
   copy(copies: readonly PageCopy[]): void {
-    const passage = this.#passage;
     const encoder = this.#device.createCommandEncoder();
-    for (const { buffer, offset } of this.#cache.layers) {
-      for (const { from, to } of copies) {
-        const { size } = passage;
-        encoder.copyBufferToBuffer(buffer, offset + from * size, passage, 0, size);
-        encoder.copyBufferToBuffer(passage, 0, buffer, offset + to * size, size);
+    for (const { cache, passage } of this.#caches) {
+      const { size } = passage;
+      for (const { buffer, offset } of cache.layers) {
+        for (const { from, to } of copies) {
+          encoder.copyBufferToBuffer(buffer, offset + from * size, passage, 0, size);
+          encoder.copyBufferToBuffer(passage, 0, buffer, offset + to * size, size);
+        }
       }
     }
     this.#device.queue.submit([encoder.finish()]);
   }
 
   destroy(): void {
-    this.#passage.destroy();
+    for (const { passage } of this.#caches) passage.destroy();
   }
 }

@@ -23,6 +23,7 @@ import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
 import { type LocalRequest, prepareSequence, type SequenceSetting } from "./create_sequence.ts";
+import { requireSameTokens } from "./draft_model/same_tokens.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import {
   describeModel,
@@ -107,8 +108,9 @@ export class Engine implements GenerationEngine {
     const contentIds = new ContentIds();
     this.#prompt = { ...text, ...this.model, texts, contentIds, allowAutoTruncate };
     this.#prompts = new PromptReader(this.#prompt);
-    const { carrier } = this.#loaded;
-    const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
+    const { carriers } = this.#loaded;
+    const retractionMemory =
+      carriers && new RetractionMemory(resolved.retractionMemory, carriers.retracted);
     this.#pages = openPages(loaded, retractionMemory);
     this.#scheduler = openScheduler(loaded, this.#pages, this.model);
     this.#live = new LiveSequences(resolved);
@@ -117,7 +119,7 @@ export class Engine implements GenerationEngine {
       new PrefixTransfers({
         ...resolved.prefixStore!,
         store,
-        codec: carrier!,
+        codec: carriers!.stored,
         pages: this.#pages,
         isIdle: () => !this.#loop.isRunning,
         wake: () => this.#loop.wake(),
@@ -147,7 +149,7 @@ export class Engine implements GenerationEngine {
 
   /**
    * Reads a checkpoint onto the device and compiles its plan. A load that fails leaves nothing on
-   * the device, and one whose device is lost is not tried again. The source is closed either way.
+   * the device, and one whose device is lost is not tried again. The sources are closed either way.
    *
    * @throws {CheckpointError | UnsupportedError} naming what is wrong with the checkpoint.
    * @throws {DeviceError} with figures when it does not fit.
@@ -158,6 +160,7 @@ export class Engine implements GenerationEngine {
     try {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
+      await requireSameTokens(text.tokenizer, options.draftModel);
       const { textService = localTextService } = options;
       const { chatTemplate, chatFamily } = options;
       const given = { chatTemplate, chatFamily };
@@ -174,6 +177,7 @@ export class Engine implements GenerationEngine {
       }
     } finally {
       await source.close?.();
+      await options.draftModel?.close?.();
     }
   }
 

@@ -5,6 +5,7 @@
  */
 import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
+import type { WeightSource } from "../checkpoint/source.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backends.ts";
@@ -72,6 +73,12 @@ export interface EngineOptions {
    * answers. Default: none.
    */
   readonly speculation?: SpeculationOptions | undefined;
+  /**
+   * The opened model that drafts, for `STANDALONE`: the engine opens none by
+   * `speculation.draftModelPath`, which is its name here. It is closed with the model's own source, and
+   * read again with it when a device is lost.
+   */
+  readonly draftModel?: WeightSource | undefined;
   /** Slots of the KV cache. Default: what memory holds, at most `maxRunningRequests` contexts. */
   readonly maxTotalTokens?: number | undefined;
   /** Tokens of a cache page. Default 1. */

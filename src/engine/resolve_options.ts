@@ -75,7 +75,7 @@ const FROM_1: Range = { min: 1, max: Number.MAX_SAFE_INTEGER };
 export function resolveOptions(options: EngineOptions, model: ResolvedModel): ResolvedOptions {
   const { prefillAttentionBackend = "auto", decodeAttentionBackend = "auto" } = options;
   const attention = { prefillAttentionBackend, decodeAttentionBackend };
-  const drafts = resolveDrafts(options.speculation, model, attention);
+  const drafts = resolveDrafts(options, model, attention);
   const step = resolveStep(options, drafts);
   return {
     ...drafts,

@@ -4,20 +4,28 @@
  *
  * @module
  */
-import { UnsupportedError } from "../errors.ts";
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { ModelDefinition, ModelShape } from "../models/model.ts";
 import type { AskedBackends } from "../speculation/attention_rules.ts";
+import { requireDraftFits } from "../speculation/draft_source.ts";
 import {
   resolveSpeculation,
   type Speculation,
   type SpeculationOptions,
 } from "../speculation/speculation_options.ts";
+import type { EngineOptions } from "./engine_options.ts";
 import { MAX_DRAFTS } from "./load/draft_limits.ts";
 
 /** What options are decided for. */
 export interface ResolvedModel extends Pick<ModelDefinition, "architecture"> {
-  readonly shape: Pick<ModelShape, "contextLength" | "draftLayers">;
+  readonly shape: Pick<ModelShape, "contextLength" | "draftLayers" | "vocabularySize">;
+  /** The opened model that drafts for it. */
+  readonly draft?: DraftDefinition | undefined;
 }
+
+type DraftDefinition = Pick<ModelDefinition, "architecture"> & {
+  readonly shape: Pick<ModelShape, "vocabularySize">;
+};
 
 /** What the sizes of a step follow from. */
 export interface ResolvedDrafts {
@@ -25,7 +33,7 @@ export interface ResolvedDrafts {
   readonly speculation: Speculation | undefined;
   /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
   readonly maxDrafts: number;
-  /** Drafts that a step makes for each sequence by the model's own module; 0 where it makes none. */
+  /** Drafts that a step makes for each sequence by a module or a model; 0 where it makes none. */
   readonly draftSteps: number;
 }
 
@@ -37,10 +45,11 @@ const NONE: ResolvedDrafts = { speculation: undefined, maxDrafts: 0, draftSteps:
  * @throws {UnsupportedError} naming an option that engines do not follow so far.
  */
 export function resolveDrafts(
-  options: SpeculationOptions | undefined,
-  { architecture, shape }: ResolvedModel,
+  { speculation: given, draftModel }: Pick<EngineOptions, "speculation" | "draftModel">,
+  { architecture, shape, draft }: ResolvedModel,
   attention: AskedBackends,
 ): ResolvedDrafts {
+  const options = withDraftModel(given, draftModel?.name);
   if (options === undefined) return NONE;
   requireOwnDrafts(options);
   const speculation = resolveSpeculation(options, {
@@ -51,19 +60,47 @@ export function resolveDrafts(
   });
   if (speculation === undefined) return NONE;
   requireVerified(options, speculation);
+  requireDraftModel(speculation, { draft, vocabularySize: shape.vocabularySize });
   const { steps, draftTokens } = speculation.shape;
-  const draftSteps = speculation.source.kind === "mtp layer" ? steps : 0;
+  const draftSteps = speculation.source.kind === "ngrams" ? 0 : steps;
   return { speculation, maxDrafts: draftTokens - 1, draftSteps };
+}
+
+/** An opened model is a draft model's path, by its name. */
+function withDraftModel(
+  options: SpeculationOptions | undefined,
+  name: string | undefined,
+): SpeculationOptions | undefined {
+  if (name === undefined) return options;
+  return { ...options, draftModelPath: options?.draftModelPath ?? name };
+}
+
+function requireDraftModel(
+  { algorithm, source }: Speculation,
+  given: { readonly draft: DraftDefinition | undefined; readonly vocabularySize: number },
+): void {
+  if (source.kind !== "model") return;
+  const { draft, vocabularySize } = given;
+  if (draft === undefined) {
+    const field = "speculation.draftModelPath";
+    throw new InvalidRequestError(
+      `Cannot use ${field} ${source.path}: an engine takes the opened model, as draftModel`,
+      field,
+    );
+  }
+  const { architecture, shape } = draft;
+  const facts = { architecture, vocabularySize: shape.vocabularySize };
+  requireDraftFits(algorithm, facts, vocabularySize);
 }
 
 /** Before any other rule, whose message would lead to a draft model. */
 function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): void {
-  const isOther = algorithm === "EAGLE3" || algorithm === "STANDALONE";
+  const isOther = algorithm === "EAGLE3";
   if (!isOther && (draftModelPath === undefined || algorithm === undefined)) return;
   // To n-grams a draft model is of no use, however it would be loaded.
-  if (algorithm === "NGRAM") return;
+  if (algorithm === "NGRAM" || algorithm === "STANDALONE") return;
   const why =
-    "draft models are not supported yet; EAGLE and NEXTN draft by the checkpoint's own layer, NGRAM by the request's text";
+    "draft heads are not supported yet; EAGLE and NEXTN draft by the checkpoint's own layer, STANDALONE by a smaller model, NGRAM by the request's text";
   throw isOther
     ? unsupported("algorithm", algorithm, why)
     : unsupported("draftModelPath", draftModelPath!, why);
@@ -81,8 +118,9 @@ function requireVerified(
       "only 1 is supported yet, drafts that follow each other",
     );
   }
-  if (source.kind === "mtp layer" && shape.steps > MAX_DRAFTS) {
-    throw unsupported("numSteps", shape.steps, `a draft layer takes ${MAX_DRAFTS} at most`);
+  if (source.kind !== "ngrams" && shape.steps > MAX_DRAFTS) {
+    const what = source.kind === "model" ? "model" : "layer";
+    throw unsupported("numSteps", shape.steps, `a draft ${what} takes ${MAX_DRAFTS} at most`);
   }
   const isExact = "only 1 is supported yet, which changes no answer";
   const { single, acc } = thresholds;

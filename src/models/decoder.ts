@@ -27,16 +27,20 @@ import type { Communicator } from "../parallel/communicator.ts";
 import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
   bindBlocks,
-  compileLayer,
+  compileStack,
   createLayer,
   type DecoderLayer,
-  type LayerBlocks,
+  type DecoderStack,
   layerSpecs,
 } from "./decoder_layer.ts";
-import { allocateRows, compileFinalNorm, compileNorm, type Pending } from "./decoder_rows.ts";
+import { allocateRows, compileFinalNorm } from "./decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import { DraftModule } from "./draft_module.ts";
-import type { CompileDrafts, Model, ModelOptions, PlanTensors } from "./model.ts";
+import { DecoderDraft } from "./drafts/decoder_draft.ts";
+import type { DraftNetwork } from "./drafts/draft_network.ts";
+import { bindDrafts } from "./drafts/draft_proposal.ts";
+import { MtpModule } from "./drafts/mtp_module.ts";
+import type { BindDrafts, Model } from "./model.ts";
+import type { ModelOptions, PlanTensors } from "./model_options.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
 export class Decoder implements Model {
@@ -50,7 +54,7 @@ export class Decoder implements Model {
   readonly #embedding: Embedding;
   readonly #layers: readonly DecoderLayer[];
   /** Behind the last layer: drafts of what comes after the next token. */
-  readonly #drafts: DraftModule | undefined;
+  readonly #drafts: DraftNetwork | undefined;
   readonly #norm: VectorWeight;
   readonly #head: Linear;
   /** The ranks that share the output head, and the rows of it that this one has. */
@@ -84,7 +88,7 @@ export class Decoder implements Model {
         isSparse: shape.experts?.isSparse(index) === true,
       }),
     );
-    this.#drafts = options.drafts ? new DraftModule(options, shape, attention.layers) : undefined;
+    this.#drafts = options.drafts ? new MtpModule(options, shape, attention.layers) : undefined;
     const specs = [
       ...this.#embeddingSpecs(),
       ...this.#layers.flatMap(layerSpecs),
@@ -140,7 +144,7 @@ export class Decoder implements Model {
     return mergeSpecs([[table!], head]);
   }
 
-  compile(plan: Plan<Step>, tensors: PlanTensors): CompileDrafts | undefined {
+  compile(plan: Plan<Step>, tensors: PlanTensors): BindDrafts {
     const { device } = plan.recorder;
     const { memory, maxRows, communicator } = this.#options;
     const shape = this.#shape;
@@ -152,7 +156,10 @@ export class Decoder implements Model {
     const rows = { ...allocateRows(memory, shape, own), sums };
     const bound = { shape, forms, rows, attention: this.#attention, tensors, layers: this.#layers };
     const blocks = bindBlocks(plan, this.#options, bound);
-    const pending = this.#compileLayers(plan, tensors, blocks);
+    const pending = compileStack(plan, blocks, this.#stack, {
+      inputs: tensors.inputs,
+      group: (name) => plan.group(name),
+    });
     plan.group("output head");
     // The blocks have read it for the last time.
     const normed = rows.normedRows.tensor;
@@ -170,28 +177,25 @@ export class Decoder implements Model {
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
     const target = { blocks, pending, norm: weight, embedding: this.#embedding, head: this.#head };
-    const drafts = this.#drafts;
-    return drafts && ((tensors) => drafts.compile(plan, target, tensors));
+    const { pageSize } = this.#options;
+    const choice = { target, vocabularySize: shape.vocabularySize, pageSize };
+    return (tensors, network = this.#drafts) => bindDrafts(plan, network!, { ...choice, tensors });
   }
 
-  /** From tokens to what the last layer has made: a model has a layer at least. */
-  #compileLayers(plan: Plan<Step>, { inputs }: PlanTensors, blocks: LayerBlocks): Pending {
-    const { shape, forms, rows } = blocks;
-    const { hidden, hiddenStride: stride } = rows;
-    plan.group("embedding");
-    this.#embedding.compile(plan, { inputs, out: hidden, stride });
-    plan.tap("embedding", hidden);
-    let pending: Pending | undefined;
-    this.#layers.forEach((layer, index) => {
-      // That of the first layer is no layer's own: no block before it can have done its work.
-      if (index > 0) plan.group(`layer ${index}`);
-      compileNorm(plan, shape, { rows, weight: layer.attentionNorm, pending, forms });
-      if (index === 0) plan.group(`layer ${index}`);
-      if (index > 0) plan.tap(`layer${index - 1}.out`, hidden);
-      const next = this.#layers[index + 1]?.attentionNorm ?? this.#norm;
-      pending = compileLayer(plan, blocks, layer, { index, name: `layer${index}`, next });
+  get #stack(): DecoderStack {
+    return { embedding: this.#embedding, layers: this.#layers, norm: this.#norm };
+  }
+
+  asDraft(): DraftNetwork {
+    return new DecoderDraft(this, {
+      shape: this.#shape,
+      options: this.#options,
+      rounding: this.#rounding,
+      forms: this.#forms,
+      attention: this.#attention,
+      stack: this.#stack,
+      head: this.#head,
     });
-    return pending!;
   }
 
   /** Logits of a rank's part of the vocabulary, and of all of it on every rank. */

@@ -9,6 +9,7 @@ import { largestOf } from "../extremes.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
+import type { Embedding } from "../layers/embedding.ts";
 import { Mlp } from "../layers/mlp.ts";
 import type { MoeBinding } from "../layers/moe/expert_halves.ts";
 import { expertRanks } from "../layers/moe/experts.ts";
@@ -20,7 +21,7 @@ import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight
 import type { DecoderForms } from "./decoder_launches.ts";
 import { compileNorm, type DecoderRows, type Pending, residualOf } from "./decoder_rows.ts";
 import type { AttendLayer, DecoderShape } from "./decoder_shape.ts";
-import type { ModelOptions, PlanTensors } from "./model.ts";
+import type { LayerTensors, ModelOptions } from "./model_options.ts";
 
 export interface DecoderLayer {
   readonly attentionNorm: VectorWeight;
@@ -81,8 +82,8 @@ export function bindBlocks(
   plan: Plan<Step>,
   options: ModelOptions,
   bound: Pick<LayerBlocks, "shape" | "forms" | "rows"> & {
-    readonly attention: { bind(tensors: PlanTensors, rows: DecoderRows): AttendLayer };
-    readonly tensors: PlanTensors;
+    readonly attention: { bind(tensors: LayerTensors, rows: DecoderRows): AttendLayer };
+    readonly tensors: LayerTensors;
     readonly layers: readonly DecoderLayer[];
   },
 ): LayerBlocks {
@@ -124,6 +125,50 @@ export function compileLayer(
     return compileExperts(plan, feedForward.experts, { ...moe!, residual }, name);
   }
   return { addend, isAdded: feedForward.dense.compile(plan, { ...dense, residual }) };
+}
+
+/** From tokens to rows that its final norm has not normed yet. */
+export interface DecoderStack {
+  readonly embedding: Embedding;
+  /** At least one. */
+  readonly layers: readonly DecoderLayer[];
+  readonly norm: VectorWeight;
+}
+
+/**
+ * Adds the launches from tokens to what the last layer has made.
+ *
+ * @param at `inputs`: the rows that it is for; `tapped`: in front of the names of its taps; `group`:
+ * names the parts, where they are told apart.
+ */
+export function compileStack(
+  plan: Plan<Step>,
+  blocks: LayerBlocks,
+  { embedding, layers, norm }: DecoderStack,
+  at: {
+    readonly inputs: StepTensors;
+    readonly tapped?: string;
+    readonly group?: (name: string) => void;
+  },
+): Pending {
+  const { shape, forms, rows } = blocks;
+  const { hidden, hiddenStride: stride } = rows;
+  const { inputs, tapped = "", group } = at;
+  group?.("embedding");
+  embedding.compile(plan, { inputs, out: hidden, stride });
+  plan.tap(`${tapped}embedding`, hidden);
+  let pending: Pending | undefined;
+  layers.forEach((layer, index) => {
+    // That of the first layer is no layer's own: no block before it can have done its work.
+    if (index > 0) group?.(`layer ${index}`);
+    compileNorm(plan, shape, { rows, weight: layer.attentionNorm, pending, forms });
+    if (index === 0) group?.(`layer ${index}`);
+    if (index > 0) plan.tap(`${tapped}layer${index - 1}.out`, hidden);
+    const next = layers[index + 1]?.attentionNorm ?? norm;
+    const name = `${tapped}layer${index}`;
+    pending = compileLayer(plan, blocks, layer, { index, name, next, inputs });
+  });
+  return pending!;
 }
 
 function compileExperts(

@@ -11,13 +11,13 @@ import type { Step } from "../layers/batch.ts";
 import type { AddsRows, BlockRows } from "../layers/block_rows.ts";
 import type { MoeShape } from "../layers/moe/moe_scratch.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
-import type { PlanTensors } from "./model.ts";
+import type { LayerTensors } from "./model_options.ts";
 
 /** The attention of all layers: weights of each, working memory shared. */
 export interface AttentionBlocks {
   readonly layers: readonly { readonly specs: readonly WeightSpec[] }[];
   /** Allocates the working memory. */
-  bind(tensors: PlanTensors, rows: BlockRows): AttendLayer;
+  bind(tensors: LayerTensors, rows: BlockRows): AttendLayer;
 }
 
 /**

@@ -32,7 +32,8 @@ import { activationRounding } from "./activation_rounding.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type { ModelDefinition, ModelFacts, ModelOptions, ModelShape } from "./model.ts";
+import type { ModelDefinition, ModelFacts, ModelShape } from "./model.ts";
+import type { ModelOptions } from "./model_options.ts";
 
 /**
  * Added to the mean squares of both latents: the published code makes their norms with its default

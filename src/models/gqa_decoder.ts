@@ -28,7 +28,8 @@ import { activationRounding } from "./activation_rounding.ts";
 import { type GqaConfig, type GqaFamily, readGqaConfig } from "./config/gqa_config.ts";
 import { Decoder } from "./decoder.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
-import type { ModelArchitecture, ModelDefinition, ModelOptions, ModelShape } from "./model.ts";
+import type { ModelArchitecture, ModelDefinition, ModelShape } from "./model.ts";
+import type { ModelOptions } from "./model_options.ts";
 
 /** Keys of a split: its partials are small, and a long context gives many workgroups work. */
 const SPLIT_LENGTH = 256;

@@ -6,19 +6,17 @@
 
 import { isFp8 } from "../../kernels/cache/cache_kernel.ts";
 import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
-import type { CacheDtype, KvCache, KvCacheShape } from "../cache/kv_cache.ts";
+import type { CacheDtype, KvCacheShape } from "../cache/kv_cache.ts";
 import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
-import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
-import type { DraftTensors } from "../layers/draft_tensors.ts";
-import type { LayerContext } from "../layers/layer_context.ts";
 import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
-import type { StepTensors } from "../layers/step_tensors.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
+import type { DraftNetwork } from "./drafts/draft_network.ts";
+import type { CreateOptions, DraftBinding, PlanTensors } from "./model_options.ts";
 import type { NumericClasses } from "./numeric_class.ts";
 
 /** Numbers that the engine plans with; of the cache and of activations, those of one rank. */
@@ -50,48 +48,6 @@ export interface ModelShape {
   readonly maxRowBytes: { readonly row: number; decodeRow(contextLength: number): number };
 }
 
-export interface ModelOptions extends LayerContext {
-  /** Rows of one step at most, and those of generated tokens among them. */
-  readonly maxRows: number;
-  readonly maxDecodeRows: number;
-  /** Positions a sequence may have. */
-  readonly contextLength: number;
-  readonly pageSize: number;
-  readonly cacheDtype: CacheDtype;
-  /**
-   * Cached entries that prompt attention expands at once, a multiple of the split length; 0 when it
-   * expands none.
-   */
-  readonly prefillCapacity: number;
-  /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
-  readonly quantizeActivations: boolean;
-  /** Whether the checkpoint's multi-token-prediction module is there to draft. Default false. */
-  readonly drafts?: boolean;
-}
-
-/** What a definition does not know itself. */
-export type CreateOptions = Omit<ModelOptions, "communicator" | "unshared" | "roundsRows">;
-
-/** Where a plan reads from and writes to besides the model's own tensors. */
-export interface PlanTensors {
-  readonly inputs: StepTensors;
-  readonly cache: KvCache;
-  /** `[maxLogitRows, logitsStride]` f32 */
-  readonly logits: Tensor;
-  readonly logitsStride: number;
-}
-
-/** What the launches of drafts read and write besides. */
-export interface DraftBinding {
-  readonly inputs: StepTensors;
-  readonly drafts: DraftTensors;
-  /** Slot of the cache and entry of the page tables that rows of padding have. */
-  readonly padding: { readonly slot: number; readonly page: number };
-}
-
-/** Adds the launches of drafts to the plan, behind those that draw a step's tokens. */
-export type CompileDrafts = (tensors: DraftBinding) => void;
-
 /** A model laid out in memory. Weights are undefined until its specs are loaded. */
 export interface Model {
   readonly specs: readonly WeightSpec[];
@@ -104,9 +60,19 @@ export interface Model {
   readonly unshared: readonly Unshared[];
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
-  /** Binds the launches of one step. @returns What binds those of drafts, where it makes some. */
-  compile(plan: Plan<Step>, tensors: PlanTensors): CompileDrafts | undefined;
+  /** Binds the launches of one step. */
+  compile(plan: Plan<Step>, tensors: PlanTensors): BindDrafts;
+  /** What it is to a model that it drafts for. */
+  asDraft(): DraftNetwork;
 }
+
+/**
+ * Binds the launches of drafts, and adds those that run in front of the drawing of tokens.
+ *
+ * @param network Makes the drafts, in place of the model's own module.
+ * @returns What adds the others, behind the drawing.
+ */
+export type BindDrafts = (tensors: DraftBinding, network: DraftNetwork | undefined) => () => void;
 
 /** How a model attends, in the numbers its config has. */
 export type AttentionFacts =

@@ -22,7 +22,10 @@ export type DraftSource =
 
 /** What says where drafts come from. */
 export interface DraftSourceOptions {
-  /** Folder or hub id of a draft model. No engine loads one so far: it is refused. */
+  /**
+   * Folder or hub id of a draft model, for commands that open it. An engine takes the opened model, as
+   * its option `draftModel`, and this name in messages.
+   */
   readonly draftModelPath?: string | undefined;
   /** Branch, tag or commit of that model. */
   readonly draftModelRevision?: string | undefined;

@@ -17,15 +17,19 @@ test.each<{ dtype: CacheDtype; entryWidth: number; pageSize: number }>([
 ])("copy() copies all layers of pages in turn, and nothing else changes: %o", async (shape) => {
   const { pageSize } = shape;
   const cache = new KvCache(device, { ...shape, layers: 3 }, SLOTS);
-  const copier = new PageCopier(device, cache, pageSize);
-  destroyed.push(cache, copier);
+  // Of a model that drafts: its entries are of another width.
+  const draft = new KvCache(device, { layers: 1, entryWidth: 2, dtype: "f32" }, SLOTS);
+  const copier = new PageCopier(device, [cache, draft], pageSize);
+  destroyed.push(cache, draft, copier);
   const random = seeded(pageSize);
-  const pageBytes = entryBytes(cache.shape) * pageSize;
-  const size = (SLOTS / pageSize) * pageBytes;
-  const layers = cache.layers.map(({ buffer }) => {
-    const bytes = Uint8Array.from({ length: size }, () => random() * 256);
-    device.queue.writeBuffer(buffer, 0, bytes);
-    return bytes;
+  const layers = [cache, draft].flatMap((one) => {
+    const pageBytes = entryBytes(one.shape) * pageSize;
+    return one.layers.map(({ buffer }) => {
+      const length = (SLOTS / pageSize) * pageBytes;
+      const bytes = Uint8Array.from({ length }, () => random() * 256);
+      device.queue.writeBuffer(buffer, 0, bytes);
+      return { buffer, bytes, pageBytes };
+    });
   });
   // Page 2 is copied before it is overwritten, page 0 after.
   const copies = [
@@ -35,11 +39,22 @@ test.each<{ dtype: CacheDtype; entryWidth: number; pageSize: number }>([
     { from: 0, to: 1 },
   ];
   copier.copy(copies);
-  for (const [i, { buffer }] of cache.layers.entries()) {
-    const want = layers[i]!;
+  for (const { buffer, bytes: want, pageBytes } of layers) {
     for (const { from, to } of copies) {
       want.copyWithin(to * pageBytes, from * pageBytes, (from + 1) * pageBytes);
     }
-    expect(new Uint8Array(await download(buffer, 0, size))).toEqual(want);
+    expect(new Uint8Array(await download(buffer, 0, want.length))).toEqual(want);
+  }
+});
+
+test("clear() makes runs of slots zero in all layers, and nothing else", async () => {
+  const cache = new KvCache(device, { layers: 2, entryWidth: 2, dtype: "f32" }, SLOTS);
+  destroyed.push(cache);
+  const bytes = new Uint8Array(8 * SLOTS).fill(7);
+  for (const { buffer } of cache.layers) device.queue.writeBuffer(buffer, 0, bytes);
+  cache.clear(device, [4, 12], 4);
+  const want = bytes.fill(0, 8 * 4, 8 * 8).fill(0, 8 * 12, 8 * 16);
+  for (const { buffer } of cache.layers) {
+    expect(new Uint8Array(await download(buffer, 0, want.length))).toEqual(want);
   }
 });

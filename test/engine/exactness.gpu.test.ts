@@ -264,6 +264,29 @@ const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "one by one, drafts of another model",
+    alone: true,
+    drafts: "model",
+    proof: isDraftedByModule,
+  },
+  {
+    name: "32 at once, drafts of another model, in mixed steps and pages of 3",
+    requests: 32,
+    drafts: "model",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
+    proof: isDraftedByModule,
+  },
+  {
+    name: "drafts of another model, cached, retracted, kept in host memory",
+    drafts: "model",
+    twice: true,
+    options: { ...crowded(0), ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByModule(one);
+    },
+  },
+  {
     name: "everything at once",
     requests: 10,
     twice: true,

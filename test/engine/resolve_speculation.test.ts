@@ -1,14 +1,19 @@
 import { describe, expect, test } from "vitest";
+import { memorySource } from "../../src/checkpoint/memory_source.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
 import { resolveOptions } from "../../src/engine/resolve_options.ts";
 import { InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
 import { asOptionError } from "../../src/node/serve/map_options.ts";
 import type { SpeculationOptions } from "../../src/speculation/speculation_options.ts";
 
-const LLAMA = { architecture: "LlamaForCausalLM", shape: { contextLength: 512, draftLayers: 0 } };
+const vocabularySize = 640;
+const LLAMA = {
+  architecture: "LlamaForCausalLM",
+  shape: { contextLength: 512, draftLayers: 0, vocabularySize },
+};
 const DEEPSEEK = {
   architecture: "DeepseekV3ForCausalLM",
-  shape: { contextLength: 512, draftLayers: 1 },
+  shape: { contextLength: 512, draftLayers: 1, vocabularySize },
 };
 /** No device is opened where options are decided. */
 const device = () => Promise.reject(new Error("not to be opened"));
@@ -79,9 +84,8 @@ describe("what engines do not do yet is refused, with what they do", () => {
   test.each<[SpeculationOptions, string, string]>([
     [{ ...EAGLE, ...numbers(3, 2, 6) }, "eagleTopk 2", "only 1 is supported yet"],
     [{ ...EAGLE, ...numbers(33, 1, 34) }, "numSteps 33", "32 at most"],
-    [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft models are not supported"],
+    [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft heads are not supported"],
     [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],
-    [{ algorithm: "STANDALONE" }, "algorithm STANDALONE", "EAGLE and NEXTN draft by"],
     [{ ...NGRAM, acceptThresholdSingle: 0.5 }, "acceptThresholdSingle 0.5", "only 1 is"],
     [{ ...NGRAM, acceptThresholdAcc: 0 }, "acceptThresholdAcc 0", "only 1 is supported yet"],
     [{ ...NGRAM, adaptive: "on" }, "adaptive on", "auto and off are supported"],
@@ -95,6 +99,53 @@ describe("what engines do not do yet is refused, with what they do", () => {
     expect(told.message).toBe(
       error.message.replace(`speculation.${named.split(" ")[0]}`, `option ${flag}`),
     );
+  });
+});
+
+describe("a model that drafts", () => {
+  const draftModel = { ...memorySource({}), name: "org/small" };
+  const standalone = { algorithm: "STANDALONE" } as const;
+  const draftOf = (size: number, architecture = "Qwen2ForCausalLM") => ({
+    architecture,
+    shape: { vocabularySize: size },
+  });
+  const resolveWith = (
+    draft: ReturnType<typeof draftOf>,
+    speculation: SpeculationOptions | undefined,
+  ) => resolveOptions({ device, speculation, draftModel }, { ...LLAMA, draft });
+
+  test("makes as many drafts as steps, by its source's name", () => {
+    const { speculation, ...sizes } = resolveWith(draftOf(vocabularySize), standalone);
+    expect(sizes).toMatchObject({ maxDrafts: 3, draftSteps: 3 });
+    expect(speculation!.source).toMatchObject({ kind: "model", path: "org/small" });
+    expect(() =>
+      resolveWith(draftOf(vocabularySize), { ...standalone, ...numbers(33, 1, 34) }),
+    ).toThrow("a draft model takes 32 at most");
+  });
+
+  test.each<[ReturnType<typeof draftOf>, SpeculationOptions | undefined, string]>([
+    [
+      draftOf(641),
+      standalone,
+      "Cannot use speculation.draftModelPath: the draft has a vocabulary of 641 tokens, the model one of 640",
+    ],
+    [
+      draftOf(640, "LlamaForCausalLMEagle"),
+      standalone,
+      "Cannot use speculation.draftModelPath with speculation.algorithm STANDALONE: its architecture is LlamaForCausalLMEagle",
+    ],
+    [
+      draftOf(640),
+      undefined,
+      "Cannot use speculation.draftModelPath: no speculation.algorithm is given",
+    ],
+    [
+      draftOf(640),
+      { algorithm: "NGRAM" },
+      "Cannot use speculation.draftModelPath: speculation.algorithm NGRAM has no use for it",
+    ],
+  ])("is refused: %o, %o", (draft, speculation, message) => {
+    expect(() => resolveWith(draft, speculation)).toThrow(message);
   });
 });
 
@@ -127,6 +178,20 @@ describe("a mistake leads to the option, in the library and at a terminal", () =
       "speculation.ngramMinMatchWindowSize",
       "Cannot use speculation.ngramMinMatchWindowSize 20: it must be a whole number from 1 to speculation.ngramMaxMatchWindowSize 12",
       "Cannot use option --speculative-ngram-min-match-window-size 20: it must be a whole number from 1 to --speculative-ngram-max-match-window-size 12",
+    ],
+    [
+      { algorithm: "STANDALONE", draftModelPath: "a" },
+      LLAMA,
+      "speculation.draftModelPath",
+      "Cannot use speculation.draftModelPath a: an engine takes the opened model, as draftModel",
+      "Cannot use option --speculative-draft-model-path a: an engine takes the opened model, as draftModel",
+    ],
+    [
+      { algorithm: "STANDALONE" },
+      LLAMA,
+      "speculation.algorithm",
+      "Cannot use speculation.algorithm STANDALONE: it needs speculation.draftModelPath",
+      "Cannot use option --speculative-algorithm STANDALONE: it needs --speculative-draft-model-path",
     ],
     [
       { algorithm: "NGRAM", draftModelPath: "a" },

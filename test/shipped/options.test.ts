@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withoutKnownWarnings } from "../../src/node/device/dawn_warnings.ts";
 import { LAUNCH_OPTIONS } from "../../src/node/options/options.ts";
 import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
@@ -289,10 +290,19 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const body = { input_ids: ids(12, 9).flatMap((id) => [id, 5, 7]), sampling_params };
     expect((await generate(second, body)).meta_info.spec_verify_ct).toBeGreaterThan(0);
   },
-  speculativeDraftModelPath: () =>
-    refusedAtStart("--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "a/b"),
+  // Drafts of a model are tested beside the other algorithms.
+  speculativeDraftModelPath: async () => {
+    const model = ["--speculative-draft-model-path", "./nowhere"];
+    const args = ["launch_server", "--port", "0", "--speculative-algorithm", "STANDALONE"];
+    const { code, stderr } = await wisp([...args, ...model]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("Cannot load ./nowhere: there is")]);
+  },
   speculativeDraftModelRevision: () =>
-    refusedAtStart("--speculative-algorithm", "EAGLE", "--speculative-draft-model-revision", "v2"),
+    refusedAtStart(
+      ...["--speculative-algorithm", "STANDALONE"],
+      ...["--speculative-draft-model-path", EMBEDDED_MODEL],
+      ...["--speculative-draft-model-revision", "v2"],
+    ),
   speculativeNumSteps: () => second.sees(/Speculation: NGRAM, up to 4 drafts/),
   speculativeEagleTopk: () => echoed(second, "speculative_eagle_topk", 1),
   speculativeNumDraftTokens: () => echoed(second, "speculative_num_draft_tokens", 5),

@@ -3,6 +3,7 @@
  * answers in fewer steps, and what clients and operators are told of them.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import type { Answer } from "./support/server.ts";
 import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "./support/wisp.ts";
 
@@ -23,13 +24,17 @@ let servers: Readonly<Record<string, ServingWisp>>;
 
 beforeAll(async () => {
   const start = (...args: string[]) => serveWisp([...SHARED, ...DRAFTED, ...args]);
-  const [without, ngram, eagle] = await Promise.all([
+  const [without, ngram, eagle, model] = await Promise.all([
     start(),
     start("--speculative-algorithm", "NGRAM"),
     start("--speculative-algorithm", "EAGLE"),
+    start(
+      ...["--speculative-algorithm", "STANDALONE"],
+      ...["--speculative-draft-model-path", EMBEDDED_MODEL],
+    ),
   ]);
   plain = without;
-  servers = { NGRAM: ngram, EAGLE: eagle };
+  servers = { NGRAM: ngram, EAGLE: eagle, STANDALONE: model };
 });
 
 afterAll(stopAll);
@@ -51,6 +56,7 @@ const told = ({ text, output_ids, meta_info }: Answer) => ({
 describe.each([
   ["NGRAM", 11],
   ["EAGLE", 3],
+  ["STANDALONE", 3],
 ] as const)("%s", (algorithm, most) => {
   test("answers are those without drafts, and say how many drafts were right", async () => {
     const server = servers[algorithm]!;
@@ -96,6 +102,12 @@ describe.each([
   });
 });
 
+test("a start says what the model that drafts takes", () => {
+  expect(servers.STANDALONE!.output()).toMatch(
+    /Draft model: \S+tiny-deepseek-v3, [\d.]+ MiB of the weights and [\d.]+ MiB of the KV cache/,
+  );
+});
+
 describe.concurrent("what is not done yet ends the start, with the option and what is done", () => {
   test.for<[string, readonly string[], string]>([
     [
@@ -107,9 +119,9 @@ describe.concurrent("what is not done yet ends the start, with the option and wh
       "Cannot use option --speculative-eagle-topk 2: only 1 is supported yet",
     ],
     [
-      "a draft model",
-      ["--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "org/draft"],
-      "Cannot use option --speculative-draft-model-path org/draft: draft models are not supported yet",
+      "a draft head",
+      ["--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", EMBEDDED_MODEL],
+      `Cannot use option --speculative-draft-model-path ${EMBEDDED_MODEL}: draft heads are not supported yet`,
     ],
     [
       "an attention backend without drafts",

@@ -56,7 +56,7 @@ export async function loadWorkerEngine(
     worker.send({
       type: "load",
       address: fromHere(address),
-      options: plain,
+      options: { ...plain, draftModel: plain.draftModel && fromHere(plain.draftModel) },
       device: { powerPreference },
       listeners: listenerNames.filter((name) => listeners[name] !== undefined),
     });

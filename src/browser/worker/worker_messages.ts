@@ -30,8 +30,16 @@ export type ListenerName = keyof Listeners;
 export interface PlainEngineOptions
   extends Omit<
     EngineOptions,
-    "device" | "grammarService" | "textService" | "matrixKernels" | "prefixStore" | ListenerName
+    | "device"
+    | "draftModel"
+    | "grammarService"
+    | "textService"
+    | "matrixKernels"
+    | "prefixStore"
+    | ListenerName
   > {
+  /** Where the model is that drafts, for `STANDALONE`. */
+  readonly draftModel?: ModelAddress | undefined;
   /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
   readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;
 }

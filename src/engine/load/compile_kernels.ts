@@ -14,7 +14,7 @@ import { sumErrors } from "../../../kernels/linear/upload/sum_errors.ts";
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
 import { orderOf, runRows } from "../../../kernels/linear/weights/weight_order.ts";
 import type { SelfTestReport } from "../../../kernels/self_test.ts";
-import { KvCache } from "../../cache/kv_cache.ts";
+import { KvCache, type KvCacheShape } from "../../cache/kv_cache.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { DeviceMemory } from "../../gpu/memory.ts";
 import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
@@ -47,18 +47,24 @@ export async function compileKernels(
   given: LoadOptions,
 ): Promise<CompiledKernels> {
   const prepared = await prepareLoad(checkpoint, given);
-  const { device, limits, sizes, cacheShape } = prepared;
+  const { device, limits, sizes, cacheShape, draft: preparedDraft } = prepared;
   given.onPlan?.(prepared.startSizes);
   const recorder = new Recorder(device);
   const compiling = new Recorder(device, { pipelines: recorder.pipelines, compilesOnly: true });
-  const cache = new KvCache(device, cacheShape, sizes.pageSize);
+  const cacheOf = (shape: KvCacheShape) => new KvCache(device, shape, sizes.pageSize);
+  const cache = cacheOf(cacheShape);
+  const draftCache = preparedDraft && cacheOf(preparedDraft.cacheShape);
   const memory = new DeviceMemory(limits);
   try {
     const { report, layout } = await testAdapter(prepared, { ...given, recorder });
     const model = prepared.create({ memory, layout });
+    const draft = preparedDraft && {
+      network: preparedDraft.create({ memory, layout }),
+      cache: draftCache!,
+    };
     const inputs = allocateStepTensors(memory, stepTensorSizes(sizes, cache));
     const plan = new Plan<Step>(compiling);
-    const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, inputs });
+    const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, draft, inputs });
     sampler.destroy();
     compileUploads(prepared, { recorder: compiling, memory, layout });
     const pipelines = await recorder.pipelines.launchAll((done, total) =>
@@ -66,7 +72,7 @@ export async function compileKernels(
     );
     return { pipelines, selfTest: report };
   } finally {
-    for (const one of [cache, recorder, compiling]) one.destroy();
+    for (const one of [cache, draftCache, recorder, compiling]) one?.destroy();
   }
 }
 

@@ -6,7 +6,6 @@
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ModelDefinition } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import type { LoadOptions } from "./load_options.ts";
 
 /** Drafts that a sequence may get in a step at most. */
 export const MAX_DRAFTS = 32;
@@ -14,14 +13,16 @@ export const MAX_DRAFTS = 32;
 /**
  * How many drafts a sequence may get in a step.
  *
+ * @param asked `draft`: the model that makes them, where that is not the checkpoint's own module.
  * @throws {InvalidRequestError} naming the option when it is out of range.
  * @throws {UnsupportedError} when the checkpoint, or one of so many ranks, cannot draft.
  */
 export function requireDrafts(
   { architecture, shape }: Pick<ModelDefinition, "architecture" | "shape">,
   communicator: Communicator,
-  { maxDrafts = 0 }: Pick<LoadOptions, "maxDrafts">,
+  asked: { readonly maxDrafts: number; readonly draft: object | undefined },
 ): number {
+  const { maxDrafts, draft } = asked;
   if (!Number.isInteger(maxDrafts) || maxDrafts < 0 || maxDrafts > MAX_DRAFTS) {
     throw new InvalidRequestError(
       `maxDrafts must be a whole number from 0 to ${MAX_DRAFTS}, got ${maxDrafts}`,
@@ -29,15 +30,15 @@ export function requireDrafts(
     );
   }
   if (maxDrafts === 0) return 0;
-  if (shape.draftLayers !== 1) {
+  if (communicator.size > 1) {
+    const feature = `drafts of a ${draft === undefined ? "layer" : "model"} on ${communicator.size} ranks`;
+    throw new UnsupportedError(feature, "only one rank is supported");
+  }
+  if (draft === undefined && shape.draftLayers !== 1) {
     throw new UnsupportedError(
       `multi-token prediction by ${architecture}`,
       `num_nextn_predict_layers is ${shape.draftLayers}, and only 1 is supported`,
     );
-  }
-  if (communicator.size > 1) {
-    const feature = `multi-token prediction on ${communicator.size} ranks`;
-    throw new UnsupportedError(feature, "only one rank is supported");
   }
   return maxDrafts;
 }

@@ -17,11 +17,12 @@
 import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import type { SelfTestReport } from "../../../kernels/self_test.ts";
 import { EntryMover } from "../../cache/entry_mover.ts";
-import { KvCache } from "../../cache/kv_cache.ts";
+import { KvCache, type KvCacheShape } from "../../cache/kv_cache.ts";
 import { PageCodec } from "../../cache/page_codec.ts";
 import { PageCopier } from "../../cache/page_copier.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
+import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
 import { DeviceError } from "../../errors.ts";
 import type { EngineStatus } from "../../generation.ts";
 import { adapterName, allocating, lossOf } from "../../gpu/device.ts";
@@ -39,7 +40,9 @@ import { StagedUpload } from "../../layers/weights/staged_upload.ts";
 import type { Model, ModelDefinition } from "../../models/model.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
+import type { DraftPages } from "../draft_model/draft_pages.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
+import type { StepDraftModel } from "../step/compile_step.ts";
 import { ModelRunner } from "../step/model_runner.ts";
 import { matricesOf } from "./class_layout.ts";
 import { invarianceFailures } from "./invariance.ts";
@@ -64,6 +67,8 @@ export interface LoadedModel {
   readonly hash: string | undefined;
   /** Carries pages to host memory; absent where no option asks for it. */
   readonly codec: PageCodec | undefined;
+  /** Carries what a draft model has of a page; absent without one, or where `codec` is. */
+  readonly draftPages: DraftPages | undefined;
   /** Copies pages that requests share in part; absent where they share nothing. */
   readonly copier: PageCopier | undefined;
   /** Moves entries of accepted paths together; absent where batches have no trees. */
@@ -143,13 +148,14 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   const { report, layout, matrices } = await tryAdapter(loading);
   const uploads = openUploads(loading, layout);
   const allocated = await allocate(loading, layout, uploads);
-  const { model, runner, copier, mover } = allocated;
+  const { model, runner, copier, mover, draft } = allocated;
   // Meanwhile the driver compiles what was bound.
-  const quantizationErrors = await readWeights(loading, model, uploads);
+  const quantizationErrors = await readWeights(loading, { model, draft }, uploads);
   const hash = await hashIfNeeded(loading);
-  const codec = await allocating(device, "memory to move pages in", () =>
+  const [codec, draftPages] = await allocating(device, "memory to move pages in", () => [
     openCodec(loading, { ...allocated, matrices, hash }),
-  );
+    openDraftPages(loading, { draft, hash }),
+  ]);
   const pipelines = await compilePipelines(loading);
   const selfTest = await tryModel(loading, { model, runner, report });
   return {
@@ -163,6 +169,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
     unshared: model.unshared,
     hash,
     codec,
+    draftPages,
     copier,
     mover,
     selfTest,
@@ -234,15 +241,22 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
   const { prepared, recorder, memory, communicator, owned } = loading;
   const { device, options, oneForm, memoryBudget } = prepared;
   const weights = `${megabytes(memoryBudget.weightBytes)} of weights`;
-  const model = await allocating(device, weights, () =>
-    prepared.create({ memory, layout, uploads }),
-  );
+  const [model, network] = await allocating(device, weights, () => {
+    const context = { memory, layout, uploads };
+    return [prepared.create(context), prepared.draft?.create(context)];
+  });
   const rest = `${megabytes(memoryBudget.cacheBytes)} of KV cache, and activations`;
   return allocating(device, rest, () => {
-    const cache = new KvCache(device, prepared.cacheShape, memoryBudget.cacheTokens);
-    owned.push(cache);
+    const cacheOf = (shape: KvCacheShape) => {
+      const cache = new KvCache(device, shape, memoryBudget.cacheTokens);
+      owned.push(cache);
+      return cache;
+    };
+    const cache = cacheOf(prepared.cacheShape);
+    const draft = network && { network, cache: cacheOf(prepared.draft!.cacheShape) };
     const { prefixCache, pageSize } = options;
-    const copier = prefixCache ? new PageCopier(device, cache, pageSize) : undefined;
+    const caches = [cache, ...(draft ? [draft.cache] : [])];
+    const copier = prefixCache ? new PageCopier(device, caches, pageSize) : undefined;
     if (copier !== undefined) owned.push(copier);
     const runner = new ModelRunner({
       ...prepared.sizes,
@@ -250,12 +264,13 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       memory,
       model,
       cache,
+      draft,
       oneForm,
       communicator,
       buckets: options.decodeBuckets,
     });
     owned.push(runner);
-    return { model, runner, cache, copier, mover: openMover(loading, cache) };
+    return { model, runner, cache, draft, copier, mover: openMover(loading, cache) };
   });
 }
 
@@ -268,15 +283,18 @@ function openMover({ prepared, recorder, memory }: Loading, cache: KvCache) {
 
 /** Streams the weights to their places; how far those are off that were quantized on the way. */
 async function readWeights(
-  { checkpoint, given }: Loading,
-  model: Model,
+  { checkpoint, given, prepared }: Loading,
+  { model, draft }: { readonly model: Model; readonly draft: StepDraftModel | undefined },
   { quantizing, staged }: Uploads,
 ): Promise<readonly QuantizationError[]> {
-  await checkpoint.load(model.specs, {
-    ...(given.signal && { signal: given.signal }),
-    onProgress: ({ loadedBytes, totalBytes }) =>
-      given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
-  });
+  const read = (from: Checkpoint, specs: readonly WeightSpec[]) =>
+    from.load(specs, {
+      ...(given.signal && { signal: given.signal }),
+      onProgress: ({ loadedBytes, totalBytes }) =>
+        given.onProgress?.({ phase: "weights", done: loadedBytes, total: totalBytes }),
+    });
+  if (draft !== undefined) await read(prepared.draft!.checkpoint, draft.network.specs);
+  await read(checkpoint, model.specs);
   const errors = (await quantizing?.report()) ?? [];
   quantizing?.destroy();
   staged.destroy();
@@ -323,6 +341,28 @@ function openCodec(
   });
   owned.push(codec);
   return codec;
+}
+
+/** The draft's entries, which never leave the process. */
+function openDraftPages(
+  { prepared, owned }: Loading,
+  {
+    draft,
+    hash,
+  }: { readonly draft: StepDraftModel | undefined; readonly hash: string | undefined },
+): DraftPages | undefined {
+  if (draft === undefined || !movesPages(prepared)) return undefined;
+  const { device, options } = prepared;
+  const { pageSize } = options;
+  const { cache } = draft;
+  const codec = new PageCodec(device, {
+    cache,
+    pageSize,
+    modelHash: hash!,
+    numerics: "of a draft model",
+  });
+  owned.push(codec);
+  return { device, cache, pageSize, codec };
 }
 
 /** Waits for what the driver compiles, and launches each pipeline once. */

@@ -27,8 +27,8 @@ export interface LoadOptions extends EngineOptions {
    */
   readonly communicator?: Communicator;
   /**
-   * Drafts that a sequence may get in a step, by the checkpoint's multi-token-prediction module, up to
-   * `MAX_DRAFTS`. Default 0: the module is not loaded.
+   * Drafts that a sequence may get in a step, by `draftModel` or the checkpoint's multi-token-prediction
+   * module, up to `MAX_DRAFTS`. Default as `speculation` says; with 0 the module is not loaded.
    */
   readonly maxDrafts?: number;
   /** Ends the reading of weights; the load then rejects with its reason. */

@@ -21,7 +21,10 @@ export interface MemoryBudget {
   readonly deviceMemory: number;
   /** Bytes for weights, workspace and cache together. */
   readonly budget: number;
+  /** Of the model, and of one that drafts for it. */
   readonly weightBytes: number;
+  /** What a model that drafts takes of the weights and of the cache; absent without one. */
+  readonly draft?: { readonly weightBytes: number; readonly cacheBytes: number };
   /** Cached entries that prompt attention expands at once, and the bytes that takes; 0 for none. */
   readonly prefillCapacity: number;
   readonly workspaceBytes: number;
@@ -40,6 +43,8 @@ export interface MemoryBudgetOptions {
   readonly maxRows: number;
   readonly contextLength: number;
   readonly cache: KvCacheShape;
+  /** The model that drafts beside the other. */
+  readonly draft?: { readonly weightBytes: number; readonly cacheShape: KvCacheShape } | undefined;
   readonly pageSize: number;
   /** Slots wanted at most. */
   readonly wantedTokens: number;
@@ -51,7 +56,8 @@ export interface MemoryBudgetOptions {
 
 /** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
 export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
-  const { deviceMemory, memFractionStatic, weightBytes, cache, pageSize } = options;
+  const { deviceMemory, memFractionStatic, draft, pageSize } = options;
+  const weightBytes = options.weightBytes + (draft?.weightBytes ?? 0);
   const { wantedTokens, wantedIsGiven, maxTensorBytes } = options;
   const budget = Math.floor(deviceMemory * memFractionStatic);
   const share = `${memFractionStatic} of ${megabytes(deviceMemory)}`;
@@ -61,8 +67,8 @@ export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
         `${megabytes(budget)} (${share}) may be used; raise --device-memory or --mem-fraction-static`,
     );
   }
-  const perToken = bytesPerToken(cache);
-  const bound = Math.floor(maxTensorBytes / entryBytes(cache));
+  const perToken = tokenBytes(options);
+  const bound = Math.floor(maxTensorBytes / widestEntry(options));
   const pagesWanted = Math.ceil(wantedTokens / pageSize);
   const { capacity, workspaceBytes } = budgetWorkspace(options, {
     leftBytes: budget - weightBytes,
@@ -82,25 +88,42 @@ export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
     );
   }
   const cacheTokens = pages * pageSize;
+  const slots = cacheTokens + PADDING_SLOTS;
   return {
     deviceMemory,
     budget,
     weightBytes,
     prefillCapacity: capacity,
     workspaceBytes,
-    cacheBytes: (cacheTokens + PADDING_SLOTS) * perToken,
+    cacheBytes: slots * perToken,
     cacheTokens,
     bytesPerToken: perToken,
+    ...(draft && {
+      draft: {
+        weightBytes: draft.weightBytes,
+        cacheBytes: slots * bytesPerToken(draft.cacheShape),
+      },
+    }),
   };
 }
+
+type Caches = Pick<MemoryBudgetOptions, "cache" | "draft">;
+
+/** Bytes of a token in the caches of both models. */
+const tokenBytes = ({ cache, draft }: Caches): number =>
+  bytesPerToken(cache) + (draft === undefined ? 0 : bytesPerToken(draft.cacheShape));
+
+/** Bytes of a token in the layer that has most of them. */
+const widestEntry = ({ cache, draft }: Caches): number =>
+  Math.max(entryBytes(cache), draft === undefined ? 0 : entryBytes(draft.cacheShape));
 
 /** The workspace for contexts as long as the cache may come to hold. */
 function budgetWorkspace(
   options: MemoryBudgetOptions,
   { leftBytes, cacheSlots }: { readonly leftBytes: number; readonly cacheSlots: number },
 ) {
-  const { workspace, cache, contextLength, maxRows, maxTensorBytes } = options;
-  const perToken = bytesPerToken(cache);
+  const { workspace, contextLength, maxRows, maxTensorBytes } = options;
+  const perToken = tokenBytes(options);
   const longest = Math.min(contextLength, cacheSlots, Math.ceil(leftBytes / perToken));
   const capacity = prefillCapacity(workspace, {
     maxKeys: maxPrefillKeys(longest, maxRows),

@@ -20,21 +20,31 @@ import {
 } from "../../gpu/tuning.ts";
 import { MAX_TREE_NODES } from "../../layers/draft_tree.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
+import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import {
-  type CreateOptions,
   kvCacheShape,
   type Model,
   type ModelDefinition,
   type ModelShape,
 } from "../../models/model.ts";
+import type { CreateOptions } from "../../models/model_options.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
+import { openDraft, type PreparedDraft, prepareDraft } from "../draft_model/prepare_draft.ts";
 import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
 import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
 import { defineModel } from "./define_model.ts";
 import { draftRowBytes, requireDrafts } from "./draft_limits.ts";
 import type { LoadOptions } from "./load_options.ts";
-import { budgetMemory, type MemoryBudget } from "./memory_budget.ts";
+import { budgetMemory, type MemoryBudget, type MemoryBudgetOptions } from "./memory_budget.ts";
 import { type StartSizes, startSizes } from "./start_sizes.ts";
+
+/** Where a model is laid out. */
+type ModelContext = Omit<LayerContext, "formats" | "communicator">;
+
+/** A draft model whose sizes are decided. */
+interface PlacedDraft extends Omit<PreparedDraft, "create"> {
+  create(context: ModelContext): DraftNetwork;
+}
 
 export interface PreparedLoad {
   readonly definition: ModelDefinition;
@@ -52,13 +62,15 @@ export interface PreparedLoad {
   /** The model in a ledger. */
   readonly measured: Model;
   readonly cacheShape: KvCacheShape;
+  /** The model that drafts beside it, where one does. */
+  readonly draft: PlacedDraft | undefined;
   readonly memoryBudget: MemoryBudget;
   /** What the caller is told of this. */
   readonly startSizes: StartSizes;
   /** Of the tensors of a step. */
   readonly sizes: BatchLimits;
   /** Lays the model out in memory. */
-  create(context: Omit<LayerContext, "formats" | "communicator">): Model;
+  create(context: ModelContext): Model;
 }
 
 /**
@@ -72,13 +84,11 @@ export async function prepareLoad(
   checkpoint: Checkpoint,
   given: LoadOptions,
 ): Promise<PreparedLoad> {
-  const { communicator = ONE_RANK } = given;
-  const defined = await defineModel(checkpoint, given.quantization, communicator);
-  const { definition, uploadTo, formats } = defined;
+  const { definition, uploadTo, formats, opened, wanted, maxDrafts } = await read(
+    checkpoint,
+    given,
+  );
   const { shape } = definition;
-  const wanted = resolveOptions(given, definition);
-  const { maxDrafts: asked = wanted.draftSteps } = given;
-  const maxDrafts = requireDrafts(definition, communicator, { maxDrafts: asked });
 
   const device = typeof given.device === "function" ? await given.device() : given.device;
   const limits = limitsOf(device, given);
@@ -89,20 +99,24 @@ export async function prepareLoad(
   const { oneForm } = forms;
   const maxTreeNodes = treeNodes(given);
   const perSequence = Math.max(1 + wanted.maxDrafts, 1 + maxDrafts, maxTreeNodes);
-  const options = fitRows(wanted, shape, { oneForm, maxTensorBytes, maxDrafts, perSequence });
+  const widest = widestOf(shape, opened?.definition.shape);
+  const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, perSequence });
 
   const modelOptions = {
     ...options,
     maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
-    drafts: maxDrafts > 0,
+    drafts: maxDrafts > 0 && opened === undefined,
   };
-  const ledger = { memory: counting, layout: orderOf(tuning), formats: formats() };
+  const layout = orderOf(tuning);
+  const ledger = { memory: counting, layout, formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
   const weightBytes = counting.bytes("weights");
+  const draft = opened && prepareDraft(opened, definition, { ...modelOptions, layout }, limits);
 
-  const cacheShape = kvCacheShape(shape, options.cacheDtype, maxDrafts > 0);
+  const cacheShape = kvCacheShape(shape, options.cacheDtype, modelOptions.drafts);
   const fitted = { shape, options, oneForm, maxTensorBytes, maxDrafts };
-  const memoryBudget = budgetModel(fitted, { weightBytes, cache: cacheShape });
+  const counted = { ...widest, weightBytes, cache: cacheShape, draft };
+  const memoryBudget = budgetModel(fitted, counted);
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const { maxLogitRows } = given;
   const sizes = {
@@ -110,6 +124,7 @@ export async function prepareLoad(
     maxTreeNodes,
   };
   const { contextLength, prefillCapacity } = sizes;
+  const bound = { ...modelOptions, contextLength, prefillCapacity };
   const isPlain = given.tuning === undefined && weightBytes < STAGED_WEIGHT_BYTES;
   return {
     definition,
@@ -120,19 +135,28 @@ export async function prepareLoad(
     uploadTo,
     measured,
     cacheShape,
+    draft: draft && {
+      ...draft,
+      create: (context) => draft.create({ ...bound, ...context }),
+    },
     memoryBudget,
     startSizes: startSizes(memoryBudget, { given, wanted, fitted: options }),
     tuning: isPlain ? withoutStaged(tuning) : tuning,
     sizes,
-    create: (context) =>
-      definition.create({
-        ...modelOptions,
-        ...context,
-        formats: formats(),
-        contextLength,
-        prefillCapacity,
-      }),
+    create: (context) => definition.create({ ...bound, ...context, formats: formats() }),
   };
+}
+
+/** What the files of the model, and of one that drafts for it, and the options say. */
+async function read(checkpoint: Checkpoint, given: LoadOptions) {
+  const { communicator = ONE_RANK } = given;
+  const defined = await defineModel(checkpoint, given.quantization, communicator);
+  const { definition } = defined;
+  const opened = await openDraft(given.draftModel);
+  const wanted = resolveOptions(given, { ...definition, draft: opened?.definition });
+  const { maxDrafts: asked = wanted.draftSteps } = given;
+  const maxDrafts = requireDrafts(definition, communicator, { maxDrafts: asked, draft: opened });
+  return { ...defined, opened, wanted, maxDrafts };
 }
 
 /** The model in a ledger, whose weights the checkpoint has. */
@@ -184,6 +208,27 @@ function promptForms(
   return {
     oneForm: deterministicInference && shape.promptsDiffer,
     promptsDiffer: !deterministicInference && (shape.promptsDiffer || classesDiffer),
+  };
+}
+
+/** What rows take at most in a model and in one that drafts for it. */
+function widestOf(
+  { maxRowBytes, hiddenSize, expandedEntry }: ModelShape,
+  draft: ModelShape | undefined,
+): Pick<ModelShape, "maxRowBytes" | "hiddenSize" | "expandedEntry"> {
+  if (draft === undefined) return { maxRowBytes, hiddenSize, expandedEntry };
+  const own = draft.maxRowBytes;
+  return {
+    hiddenSize: Math.max(hiddenSize, draft.hiddenSize),
+    maxRowBytes: {
+      row: Math.max(maxRowBytes.row, own.row),
+      decodeRow: (context) => Math.max(maxRowBytes.decodeRow(context), own.decodeRow(context)),
+    },
+    // Each has a workspace of its own.
+    expandedEntry: expandedEntry && {
+      bytes: expandedEntry.bytes + (draft.expandedEntry?.bytes ?? 0),
+      widest: Math.max(expandedEntry.widest, draft.expandedEntry?.widest ?? 0),
+    },
   };
 }
 
@@ -245,7 +290,8 @@ interface FittedModel {
 /** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
 function budgetModel(
   { shape, options, oneForm, maxTensorBytes }: FittedModel,
-  counted: { readonly weightBytes: number; readonly cache: KvCacheShape },
+  counted: Pick<MemoryBudgetOptions, "weightBytes" | "cache" | "draft"> &
+    Pick<ModelShape, "expandedEntry">,
 ): MemoryBudget {
   const { maxTotalTokens, maxRunningRequests, contextLength } = options;
   return budgetMemory({
@@ -254,7 +300,7 @@ function budgetModel(
     workspace: {
       ...options,
       splitLength: shape.splitLength,
-      expandedEntry: oneForm ? undefined : shape.expandedEntry,
+      expandedEntry: oneForm ? undefined : counted.expandedEntry,
     },
     wantedTokens: maxTotalTokens ?? maxRunningRequests * contextLength,
     wantedIsGiven: maxTotalTokens !== undefined,

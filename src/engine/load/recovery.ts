@@ -16,6 +16,7 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
+import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import { type EngineModel, loadRanks } from "../ranks/rank_group.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
@@ -35,6 +36,14 @@ export interface RecoverableModelOptions {
   readonly options: LoadOptions;
   /** Called when its device is lost, unless the model is closed. */
   readonly onLost: (loss: DeviceError) => void;
+}
+
+/** What carries pages. */
+export interface Carriers {
+  /** To host memory, for sequences that wait. */
+  readonly retracted: PageCarrier;
+  /** To a store of prefixes. */
+  readonly stored: ReturnType<typeof prefixCarrier>;
 }
 
 export interface RecoverOptions {
@@ -69,15 +78,11 @@ export class RecoverableModel {
     return this.#current;
   }
 
-  /** Carries pages of the device that is there; absent where no option asks for it. */
-  get carrier(): PageCarrier | undefined {
+  /** Carry pages of the device that is there; absent where no option asks for it. */
+  get carriers(): Carriers | undefined {
     if (this.#current.codec === undefined) return undefined;
-    const codec = () => this.#current.codec!;
-    return {
-      packedBytes: (pageCount) => codec().packedBytes(pageCount),
-      readPages: (pages) => codec().readPages(pages),
-      writePages: (bytes, pages, options) => codec().writePages(bytes, pages, options),
-    };
+    const sides = () => ({ codec: this.#current.codec!, draft: this.#current.draftPages });
+    return { retracted: pageCarrier(sides), stored: prefixCarrier(sides) };
   }
 
   /** That its device is gone; undefined while it is there. */
@@ -213,6 +218,7 @@ export class RecoverableModel {
       throw error;
     } finally {
       await source.close?.();
+      await options.draftModel?.close?.();
     }
   }
 

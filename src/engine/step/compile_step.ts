@@ -11,6 +11,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tensors.ts";
 import type { StepTensors } from "../../layers/step_tensors.ts";
+import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import type { Model } from "../../models/model.ts";
 import { Sampler } from "../sample/sampler.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
@@ -24,6 +25,12 @@ export interface CompiledStep {
   readonly drafts: DraftTensors | undefined;
 }
 
+/** A model that drafts, and the entries of its layers. */
+export interface StepDraftModel {
+  readonly network: DraftNetwork;
+  readonly cache: KvCache;
+}
+
 /** Adds the launches of a step to the plan. */
 export function compileStep(
   plan: Plan<Step>,
@@ -31,6 +38,8 @@ export function compileStep(
     readonly memory: DeviceMemory;
     readonly model: Model;
     readonly cache: KvCache;
+    /** A model that drafts, in place of the model's own module, and its cache. */
+    readonly draft?: StepDraftModel | undefined;
     readonly inputs: StepTensors;
   },
 ): CompiledStep {
@@ -46,19 +55,20 @@ export function compileStep(
     logitsStride,
     sampled: inputs.sampled,
   });
-  const { hiddenSize } = shape;
+  const { draft } = options;
+  const { hiddenSize } = draft?.network ?? shape;
   const draftSizes = { maxRows, maxSequences, hiddenSize, logitsStride };
   const drafts = options.maxDrafts > 0 ? allocateDraftTensors(memory, draftSizes) : undefined;
   if (drafts !== undefined) {
     compileContinuation(plan, { inputs, drafts, sampler, pageSize: options.pageSize });
   }
-  const compileDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
+  const bindDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
+  const { maxPages } = stepTensorSizes(options, cache);
+  const padding = { slot: cache.slots, page: maxSequences * maxPages };
+  const compileDrafts =
+    drafts && bindDrafts({ inputs, drafts, padding, cache: draft?.cache }, draft?.network);
   sampler.compile(plan);
-  if (drafts !== undefined) {
-    const { maxPages } = stepTensorSizes(options, cache);
-    const padding = { slot: cache.slots, page: maxSequences * maxPages };
-    compileDrafts!({ inputs, drafts, padding });
-  }
+  compileDrafts?.();
   return { logits, logitsStride, sampler, drafts };
 }
 

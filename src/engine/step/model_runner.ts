@@ -19,7 +19,7 @@ import type { LogitRows, SampledRow } from "../sample/sampled_row.ts";
 import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
-import { compileStep } from "./compile_step.ts";
+import { compileStep, type StepDraftModel } from "./compile_step.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "./step_runner.ts";
 
@@ -28,6 +28,7 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly memory: DeviceMemory;
   readonly model: Model;
   readonly cache: KvCache;
+  readonly draft?: StepDraftModel | undefined;
   /** Runs prompt rows in the form that generated rows have. */
   readonly oneForm: boolean;
   /** Rows of decode steps whose launches are kept, ascending. */

@@ -105,7 +105,8 @@ export class StepDrafts {
     for (const { sequence } of drafted) {
       const { position, queryLength, continues } = sequences[sequence]!;
       const slack = continues?.slack ?? 0;
-      longest = Math.max(longest, position + slack + queryLength + steps - 1);
+      // The last draft of a model that starts from the token drawn comes from one position more.
+      longest = Math.max(longest, position + slack + queryLength + steps);
     }
     const keys = Math.min(longest, this.#limits.contextLength);
     return Math.ceil(keys / this.#limits.shape.splitLength);

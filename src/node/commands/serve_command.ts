@@ -44,11 +44,16 @@ export async function serveCommand(
   }
   const { revision, endpoint } = options;
   const isOffline = options.offline || hubSettings(process.env, endpoint).offline;
-  await resolveModel(model, { revision }).catch(async (error: unknown) => {
-    if (isOffline || !(error instanceof MissingModelError)) throw error;
-    const { downloadUntilSignal } = await import("./download_command.ts");
-    await downloadUntilSignal({ model, revision, endpoint }, context.stderr);
-  });
+  const { draftModelOf } = await import("../serve/open_model.ts");
+  const draft = draftModelOf(options);
+  for (const wanted of [{ model, revision }, ...(draft === undefined ? [] : [draft])]) {
+    await resolveModel(wanted.model, wanted).catch(async (error: unknown) => {
+      if (isOffline || !(error instanceof MissingModelError)) throw error;
+      const { downloadUntilSignal } = await import("./download_command.ts");
+      const { model: id, revision: asked } = wanted;
+      await downloadUntilSignal({ model: id, revision: asked, endpoint }, context.stderr);
+    });
+  }
   const { serveModel } = await import("../serve/serve_model.ts");
   await serveModel({ ...options, modelPath: model }, context);
 }

@@ -18,7 +18,10 @@ const SHARD = /^(.*-)(\d+)-of-(\d+)\.safetensors$/;
  * The files without which the model in `folder` cannot be started. Empty when it may be loaded,
  * as far as names can tell.
  */
-export async function missingFiles(folder: string): Promise<readonly string[]> {
+export async function missingFiles(
+  folder: string,
+  { withoutTokenizer = false }: { readonly withoutTokenizer?: boolean } = {},
+): Promise<readonly string[]> {
   const names = await readdir(folder).catch(() => []);
   const present = new Set<string>();
   for (const name of names) {
@@ -26,7 +29,8 @@ export async function missingFiles(folder: string): Promise<readonly string[]> {
   }
   const missing: string[] = [];
   if (!present.has(CONFIG_FILE)) missing.push(CONFIG_FILE);
-  if (![...present].some((name) => TOKENIZER_FILE.test(name))) missing.push("tokenizer.json");
+  const hasTokenizer = withoutTokenizer || [...present].some((name) => TOKENIZER_FILE.test(name));
+  if (!hasTokenizer) missing.push("tokenizer.json");
   if (present.has(SINGLE_FILE)) return missing;
   const wanted = present.has(INDEX_FILE)
     ? shardNames(await readFile(join(folder, INDEX_FILE), "utf8"))

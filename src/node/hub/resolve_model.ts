@@ -24,6 +24,10 @@ export interface ResolvedModel {
 export interface ResolveOptions {
   /** Branch, tag or commit of an id. Default main. */
   readonly revision?: string | undefined;
+  /** The option that names the revision, for messages. Default --revision. */
+  readonly revisionOption?: string;
+  /** Whether the model may come without a tokenizer. Default false. */
+  readonly withoutTokenizer?: boolean;
   /** Default this process's. */
   readonly env?: Environment;
 }
@@ -53,14 +57,15 @@ export async function resolveModel(
   model: string,
   options: ResolveOptions = {},
 ): Promise<ResolvedModel> {
+  const { revisionOption = "--revision" } = options;
   const found = await stat(model).catch(() => undefined);
   if (found !== undefined) {
     if (!found.isDirectory()) throw new CheckpointError(model, "it is not a folder");
     if (options.revision === undefined) return { name: model, folder: model };
     const problem = `${model} is a folder and has no revisions`;
-    throw new OptionError(`Cannot use option --revision ${options.revision}: ${problem}`);
+    throw new OptionError(`Cannot use option ${revisionOption} ${options.revision}: ${problem}`);
   }
-  const { id, revision } = readModelId(model, options.revision);
+  const { id, revision } = readModelId(model, options.revision, revisionOption);
   const { cacheFolder } = hubSettings(options.env ?? process.env);
   const cached = new CachedModel(cacheFolder, id);
   const commit = await cached.commitOf(revision);
@@ -71,7 +76,7 @@ export async function resolveModel(
     throw new MissingModelError(id, revision, problem);
   }
   const folder = cached.snapshotPath(commit);
-  const missing = await missingFiles(folder);
+  const missing = await missingFiles(folder, options);
   if (missing.length > 0) {
     const halves = await cached.countPartials();
     const begun = halves === 0 ? "" : ` (${halves} half downloaded)`;
@@ -90,16 +95,17 @@ export async function resolveModel(
 export function readModelId(
   model: string,
   revision: string | undefined,
+  option = "--revision",
 ): { readonly id: string; readonly revision: string } {
   const parsed = parseModelId(model);
   if (parsed === undefined) {
     throw new CheckpointError(model, "there is no such folder on this machine");
   }
   if (revision !== undefined && !isRevision(revision)) {
-    throw new OptionError(`Cannot use option --revision ${revision}: it is no branch, tag, commit`);
+    throw new OptionError(`Cannot use option ${option} ${revision}: it is no branch, tag, commit`);
   }
   if (revision !== undefined && parsed.revision !== undefined && revision !== parsed.revision) {
-    throw new OptionError(`Cannot use option --revision ${revision}: the model says ${model}`);
+    throw new OptionError(`Cannot use option ${option} ${revision}: the model says ${model}`);
   }
   return { id: parsed.id, revision: revision ?? parsed.revision ?? DEFAULT_REVISION };
 }

@@ -27,22 +27,22 @@ export const SPECULATION_OPTIONS = {
     defaultText: "none",
     help:
       "where drafts of the next tokens come from, which a step verifies together, so that answers stay " +
-      "the same: EAGLE or NEXTN (a layer of the checkpoint), NGRAM (the request's own text); EAGLE3 and " +
-      "STANDALONE (a draft head, a smaller model) are not supported yet",
+      "the same: EAGLE or NEXTN (a layer of the checkpoint), STANDALONE (a smaller model of the same " +
+      "tokens), NGRAM (the request's own text); EAGLE3 (a draft head) is not supported yet",
     group,
   },
   speculativeDraftModelPath: {
     flags: ["--speculative-draft-model-path", "--speculative-draft-model"],
     kind: "string",
     value: "MODEL",
-    help: "folder or hub id of a draft model; not supported yet",
+    help: "folder or hub id of the model that drafts for STANDALONE; draft heads are not supported yet",
     group,
   },
   speculativeDraftModelRevision: {
     flags: ["--speculative-draft-model-revision"],
     kind: "string",
     value: "REVISION",
-    help: "branch, tag or commit of that model; not supported yet",
+    help: "branch, tag or commit of that model",
     group,
   },
   speculativeNumSteps: {
@@ -50,7 +50,7 @@ export const SPECULATION_OPTIONS = {
     kind: "integer",
     min: 1,
     max: MAX_DRAFT_STEPS,
-    defaultText: "3 with a layer of the checkpoint, 11 with NGRAM",
+    defaultText: "3 with a layer of the checkpoint or a model, 11 with NGRAM",
     help: "drafts that follow each other; with the next two options: all three are given, or none",
     group,
   },
@@ -68,7 +68,7 @@ export const SPECULATION_OPTIONS = {
     kind: "integer",
     min: 2,
     max: MAX_DRAFT_TOKENS,
-    defaultText: "4 with a layer of the checkpoint, 12 with NGRAM",
+    defaultText: "4 with a layer of the checkpoint or a model, 12 with NGRAM",
     help:
       "rows of a request that a step verifies at once, its newest token among them; NGRAM takes it " +
       "without the other two",

@@ -9,7 +9,7 @@ import { absentGroup } from "../../parallel/communicator.ts";
 import type { CompileOptions } from "../options/options.ts";
 import { describeRequests, describeSpeculation } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions } from "./map_options.ts";
-import { openDeviceFor, openModel } from "./open_model.ts";
+import { openDeviceFor, openDraftModel, openModel } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
 
 /**
@@ -25,6 +25,7 @@ export async function compileModel(
   compile = compileKernels,
 ): Promise<CompiledKernels> {
   const source = await openModel(options, report);
+  const draftModel = await openDraftModel(options);
   try {
     const choices = await chooseForModel(options, source, report);
     const checkpoint = await Checkpoint.open(source);
@@ -33,7 +34,7 @@ export async function compileModel(
     const compiled = await compile(checkpoint, {
       device,
       communicator: absentGroup(options.tpSize),
-      ...(await modelOptions(options, { source, opened, choices, report })),
+      ...(await modelOptions(options, { source, opened, choices, draftModel, report })),
       onPlan: (sizes) => {
         report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
         report.sizes(describeSpeculation(sizes));
@@ -46,5 +47,6 @@ export async function compileModel(
     throw asOptionError(error);
   } finally {
     await source.close?.();
+    await draftModel?.close();
   }
 }

@@ -33,15 +33,25 @@ export function describeRequests(
   ];
 }
 
-/** A line where drafts are made, and what the plan says of their options. */
+/** A line where drafts are made, one for a model that makes them, and what the plan says of options. */
 export function describeSpeculation({
   speculation,
-}: Pick<StartSizes, "speculation">): readonly string[] {
+  draft,
+}: Pick<StartSizes, "speculation" | "draft">): readonly string[] {
   if (speculation === undefined) return [];
-  const { algorithm, shape, sentences } = speculation;
+  const { algorithm, shape, source, sentences } = speculation;
   const most = shape.draftTokens - 1;
   const drafts = most === 1 ? "1 draft" : `${most} drafts`;
-  return [`Speculation: ${algorithm}, up to ${drafts} of a request in a step`, ...sentences];
+  return [
+    `Speculation: ${algorithm}, up to ${drafts} of a request in a step`,
+    ...(source.kind === "model" && draft !== undefined
+      ? [
+          `Draft model: ${source.path}, ${megabytes(draft.weightBytes)} of the weights and ` +
+            `${megabytes(draft.cacheBytes)} of the KV cache`,
+        ]
+      : []),
+    ...sentences,
+  ];
 }
 
 /** Reasons that a start tells at most. */

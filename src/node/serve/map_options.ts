@@ -57,6 +57,8 @@ export interface ModelSetting {
   readonly source: FolderSource;
   readonly opened: ReplaceableDevice;
   readonly choices: ModelChoices;
+  /** The model that drafts. */
+  readonly draftModel: FolderSource | undefined;
   readonly report: StartReport;
 }
 
@@ -67,7 +69,7 @@ export interface ModelSetting {
  */
 export async function modelOptions(
   options: ModelLaunchOptions,
-  { source, opened, choices, report }: ModelSetting,
+  { source, opened, choices, draftModel, report }: ModelSetting,
 ): Promise<Omit<EngineOptions, "device">> {
   const { device, adapter } = opened;
   const { cacheDtype, tunedKernels: tuned, backends } = choices;
@@ -87,6 +89,7 @@ export async function modelOptions(
     memFractionStatic: options.memFractionStatic,
     deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
     speculation: speculationOf(options),
+    draftModel,
     quantization: options.quantization,
     numericClass: options.numericClass,
     matrixKernels,

@@ -19,7 +19,7 @@ import {
   describeSpeculation,
 } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions, servingOptions } from "./map_options.ts";
-import { openDeviceFor, openModel } from "./open_model.ts";
+import { openDeviceFor, openDraftModel, openModel } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
 
 export type StartEngine = (
@@ -46,11 +46,12 @@ export const startEngine: StartEngine = async (options, report) => {
     chatTemplate: await readTemplate(options.chatTemplate),
     chunkedPrefixThreshold: chunkedPrefixThreshold(process.env),
   };
+  const draftModel = await openDraftModel(options);
   const opened = await openDeviceFor(source, options, report);
   try {
     const engine: Engine = await Engine.load(source, {
       device: opened.openNext,
-      ...(await modelOptions(options, { source, opened, choices, report })),
+      ...(await modelOptions(options, { source, opened, choices, draftModel, report })),
       ...servingOptions(options, found),
       onPlan: (sizes) => {
         report.sizes(describeSizes(sizes, options.chunkedPrefillSize));

@@ -10,7 +10,7 @@ import type { GenerationRequest } from "../../../src/generation.ts";
 import { prefixFiles } from "../../../src/node/prefix_files.ts";
 import { folderSource, SHARED_MODELS } from "../../support/checkpoints/folder_source.ts";
 import { device } from "../../support/devices/gpu.ts";
-import { openEngine } from "../../support/engines/engine.ts";
+import { EMBEDDED_MODEL, openEngine } from "../../support/engines/engine.ts";
 import { until } from "../../support/until.ts";
 
 let folder: string;
@@ -34,7 +34,11 @@ const CASES = (
   ] as const
 ).slice(0, process.env.WISP_TEST_FULL === "1" ? 4 : 2);
 
-const DRAFTS = { algorithm: "EAGLE" } as const;
+const DRAFTS = { speculation: { algorithm: "EAGLE" } } as const;
+const MODEL = {
+  speculation: { algorithm: "STANDALONE" },
+  draftModel: folderSource(EMBEDDED_MODEL),
+} as const;
 
 type StoreOptions = Partial<NonNullable<LoadOptions["prefixStore"]>>;
 
@@ -115,8 +119,10 @@ describe("engines that draft and engines that do not share what is stored", () =
     ["without drafts", "with them", undefined, DRAFTS],
     ["with drafts", "without them", DRAFTS, undefined],
     ["with drafts", "with them", DRAFTS, DRAFTS],
+    ["with drafts", "with those of a model", DRAFTS, MODEL],
+    ["with drafts of a model", "without them", MODEL, undefined],
   ] as const)("a prompt stored %s is found %s", async (_stored, _asked, before, after) => {
-    const opened = (drafts: typeof before) => open({}, drafts && { speculation: drafts });
+    const opened = (drafts: typeof before | typeof after) => open({}, drafts);
     const first = await during(opened(before), (engine) => ask(engine, { storePrefix: true }));
     expect(first).toEqual(plain);
     const written = await contentsOfFiles();

@@ -5,6 +5,7 @@ import { downloadReport } from "../../../src/node/hub/download_progress.ts";
 import { resolveModel } from "../../../src/node/hub/resolve_model.ts";
 import type { EngineLaunchOptions } from "../../../src/node/options/options.ts";
 import { startEngine } from "../../../src/node/serve/start_engine.ts";
+import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { COMMIT, type HubFixture, hubFixture, ID, SHARDS } from "../../support/server/hub_model.ts";
 import type { HubServerOptions } from "../../support/server/hub_server.ts";
@@ -132,6 +133,17 @@ describe("wisp serve", () => {
     const before = fixture.hub.hits.length;
     expect(await run("serve", "--model", ID, "--port", "0").code).toBe(0);
     expect(fixture.hub.hits).toHaveLength(before);
+  });
+
+  test("downloads the model that drafts too, and nothing for n-grams", async () => {
+    await open();
+    const draft = ["--speculative-draft-model-path", ID, "--port", "0"];
+    const ngrams = run("serve", EMBEDDED_MODEL, "--speculative-algorithm", "NGRAM", ...draft);
+    expect(await ngrams.code).toBe(0);
+    expect(fixture.hub.hits).toEqual([]);
+    const command = run("serve", EMBEDDED_MODEL, "--speculative-algorithm", "STANDALONE", ...draft);
+    expect(await command.code).toBe(0);
+    expect((await resolveModel(ID)).commit).toBe(COMMIT);
   });
 
   test("goes on with an incomplete download", async () => {

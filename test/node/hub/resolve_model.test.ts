@@ -7,7 +7,11 @@ import { isRevision, parseModelId } from "../../../src/checkpoint/model_id.ts";
 import { CheckpointError } from "../../../src/errors.ts";
 import { hubSettings } from "../../../src/node/hub/hub_settings.ts";
 import { missingFiles } from "../../../src/node/hub/model_files.ts";
-import { MissingModelError, resolveModel } from "../../../src/node/hub/resolve_model.ts";
+import {
+  MissingModelError,
+  type ResolveOptions,
+  resolveModel,
+} from "../../../src/node/hub/resolve_model.ts";
 import { OptionError } from "../../../src/node/options/option_parser.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
@@ -45,8 +49,12 @@ function cache(files: readonly string[], folder = "models--org--name", revision 
 const SMALL = ["config.json", "tokenizer.json"];
 const COMPLETE = [...SMALL, "model.safetensors"];
 
-async function refusal(model: string, revision?: string): Promise<Error> {
-  const resolving = resolveModel(model, { env, revision });
+async function refusal(
+  model: string,
+  revision?: string,
+  options: ResolveOptions = {},
+): Promise<Error> {
+  const resolving = resolveModel(model, { env, revision, ...options });
   return resolving.then(
     () => expect.unreachable(`${model} was resolved`),
     (error: unknown) => error as Error,
@@ -133,6 +141,13 @@ describe("resolveModel", () => {
     );
   });
 
+  test("a model that drafts may come without a tokenizer", async () => {
+    cache(["config.json", "model.safetensors"]);
+    expect((await refusal("org/name")).message).toContain("lacks tokenizer.json;");
+    const found = await resolveModel("org/name", { env, withoutTokenizer: true });
+    expect(found.commit).toBe(COMMIT);
+  });
+
   test("a link to nothing is missing", async () => {
     cache(COMPLETE);
     rmSync(join(root, "models--org--name", "blobs", "model.safetensors-blob"));
@@ -145,9 +160,11 @@ describe("resolveModel", () => {
       ["org/name@a", "b", "Cannot use option --revision b: the model says org/name@a"],
       ["org/name", "../..", "Cannot use option --revision ../..: it is no branch"],
     ] as const) {
-      const error = await refusal(model, revision);
-      expect(error).toBeInstanceOf(OptionError);
-      expect(error.message).toContain(message);
+      for (const revisionOption of ["--revision", "--speculative-draft-model-revision"]) {
+        const error = await refusal(model, revision, { revisionOption });
+        expect(error).toBeInstanceOf(OptionError);
+        expect(error.message).toContain(message.replace("--revision", revisionOption));
+      }
     }
     expect((await refusal("package.json")).message).toContain("it is not a folder");
   });

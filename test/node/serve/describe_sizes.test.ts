@@ -83,8 +83,9 @@ test("describeSpeculation() says how many drafts there may be, and what the plan
     prefillAttentionBackend: "auto",
     decodeAttentionBackend: "auto",
   };
+  const draft = { weightBytes: 3 * 2 ** 20, cacheBytes: 2 ** 19 };
   const lines = (options: Parameters<typeof resolveSpeculation>[0]) =>
-    describeSpeculation({ speculation: resolveSpeculation(options, facts) });
+    describeSpeculation({ speculation: resolveSpeculation(options, facts), draft });
   expect(lines({})).toEqual([]);
   expect(lines({ algorithm: "NGRAM" })).toEqual([
     "Speculation: NGRAM, up to 11 drafts of a request in a step",
@@ -92,5 +93,9 @@ test("describeSpeculation() says how many drafts there may be, and what the plan
   expect(lines({ algorithm: "NEXTN", numSteps: 1, eagleTopk: 1, numDraftTokens: 5 })).toEqual([
     "Speculation: EAGLE, up to 1 draft of a request in a step",
     expect.stringContaining("draft tokens are adjusted"),
+  ]);
+  expect(lines({ algorithm: "STANDALONE", draftModelPath: "org/small" })).toEqual([
+    "Speculation: STANDALONE, up to 3 drafts of a request in a step",
+    "Draft model: org/small, 3.0 MiB of the weights and 0.5 MiB of the KV cache",
   ]);
 });

@@ -35,10 +35,12 @@ export interface ExactModel {
   readonly isForced?: true;
   /** Whether the checkpoint has a module that drafts. */
   readonly hasModule?: true;
+  /** A model of other weights that drafts for it, which is seldom right. */
+  readonly draftModel: () => WeightSource;
 }
 
 /** Latent attention and experts. */
-const tinyDeepseek = () =>
+export const tinyDeepseek = () =>
   deepseekV2({
     hidden_size: 64,
     intermediate_size: 64,
@@ -54,7 +56,7 @@ const tinyDeepseek = () =>
   });
 
 /** Windows shorter than a prompt, sinks, and experts in MXFP4. */
-const tinyGptOss = () =>
+export const tinyGptOss = () =>
   gptOss({
     experts_per_token: 2,
     head_dim: 16,
@@ -73,8 +75,12 @@ const opener = (source: () => WeightSource) => (options: Partial<EngineOptions>)
 const openLatent = (options: Partial<EngineOptions>) =>
   opener(() => syntheticSource(tinyDeepseek(), 8))({ cacheDtype: "f32", ...options });
 
+/** Of another seed than the target's. */
+const otherLatent = () => syntheticSource(tinyDeepseek(), 18);
+
 const EMBEDDED: ExactModel = {
   name: "embedded model",
+  draftModel: () => folderSource(EMBEDDED_MODEL),
   open: opener(() => folderSource(EMBEDDED_MODEL)),
   vocabularySize: 2048,
   oneForm: false,
@@ -84,9 +90,16 @@ const EMBEDDED: ExactModel = {
 export const EXACT_MODELS: readonly ExactModel[] = [
   // A second for each variant on the slow driver.
   ...(smallestCaseOnly ? [] : [EMBEDDED]),
-  { name: "latent attention", open: openLatent, vocabularySize: 512, oneForm: false },
+  {
+    name: "latent attention",
+    draftModel: otherLatent,
+    open: openLatent,
+    vocabularySize: 512,
+    oneForm: false,
+  },
   {
     name: "latent attention, deterministic inference",
+    draftModel: otherLatent,
     // Nothing rounds small differences away.
     open: (options) => openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }),
     vocabularySize: 512,
@@ -95,6 +108,7 @@ export const EXACT_MODELS: readonly ExactModel[] = [
   },
   {
     name: "grouped-query attention",
+    draftModel: () => syntheticSource(tinyGptOss(), 19),
     open: opener(() => syntheticSource(tinyGptOss(), 9)),
     vocabularySize: 512,
     oneForm: true,
@@ -187,9 +201,9 @@ export interface Run {
   readonly first?: "greedy" | "second turn";
   /**
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
-   * those that the checkpoint's module makes.
+   * those that the checkpoint's module makes, or another model.
    */
-  readonly drafts?: true | "module";
+  readonly drafts?: true | "module" | "model";
 }
 
 /** What a run did, and what came out of it. */
@@ -212,6 +226,7 @@ export interface Outcome {
 /** Three drafts. */
 const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
 const BY_MODULE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
+const BY_MODEL = { ...BY_MODULE, algorithm: "STANDALONE" } as const;
 
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
@@ -242,7 +257,10 @@ export class Exactness {
 
   async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
-    const speculates = drafts && { speculation: drafts === "module" ? BY_MODULE : BY_NGRAMS };
+    const speculates = drafts && {
+      speculation: { true: BY_NGRAMS, module: BY_MODULE, model: BY_MODEL }[`${drafts}`],
+      draftModel: drafts === "model" ? this.model.draftModel() : undefined,
+    };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");

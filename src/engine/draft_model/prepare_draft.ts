@@ -1,0 +1,101 @@
+/**
+ * A model that drafts for another: what is decided of it before anything is allocated.
+ *
+ * @module
+ */
+import type { KvCacheShape } from "../../cache/kv_cache.ts";
+import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import type { WeightSource } from "../../checkpoint/source.ts";
+import { CheckpointError, UnsupportedError } from "../../errors.ts";
+import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
+import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
+import { kvCacheShape, type ModelDefinition, type ModelShape } from "../../models/model.ts";
+import type { CreateOptions } from "../../models/model_options.ts";
+import { type DefinedModel, defineModel } from "../load/define_model.ts";
+
+/** A draft model as its files describe it. */
+export interface OpenedDraft extends Pick<DefinedModel, "definition" | "formats"> {
+  readonly checkpoint: Checkpoint;
+}
+
+/** A draft model that fits its target. */
+export interface PreparedDraft {
+  readonly checkpoint: Checkpoint;
+  readonly cacheShape: KvCacheShape;
+  readonly weightBytes: number;
+  /** Lays it out in memory. */
+  create(options: DraftOptions): DraftNetwork;
+}
+
+/** A draft takes all settings of its target, but formats of weights. */
+type DraftOptions = Omit<CreateOptions, "formats" | "drafts">;
+
+/**
+ * @throws {CheckpointError | UnsupportedError} naming what is wrong with the draft's files, or not
+ * supported in them.
+ */
+export async function openDraft(
+  source: WeightSource | undefined,
+): Promise<OpenedDraft | undefined> {
+  if (source === undefined) return undefined;
+  try {
+    const checkpoint = await Checkpoint.open(source);
+    const { definition, formats } = await defineModel(checkpoint, undefined);
+    return { checkpoint, definition, formats };
+  } catch (error) {
+    throw named(error, source);
+  }
+}
+
+/** An error of the draft's files, which says whose they are. */
+function named(error: unknown, { name }: WeightSource): unknown {
+  const isOfFiles = error instanceof CheckpointError || error instanceof UnsupportedError;
+  if (!isOfFiles) return error;
+  return new CheckpointError(`draft model ${name}`, error.message, undefined, { cause: error });
+}
+
+/**
+ * Reads no weight and allocates nothing.
+ *
+ * @throws {CheckpointError} naming a tensor that is missing, or that no part of the draft wants.
+ * @throws {UnsupportedError} when its attention cannot share the steps of the target's.
+ */
+export function prepareDraft(
+  { checkpoint, definition, formats }: OpenedDraft,
+  { shape }: ModelDefinition,
+  options: Omit<DraftOptions, "memory" | "prefillCapacity">,
+  limits: MemoryLimits,
+): PreparedDraft {
+  requireSameSteps(definition.shape, shape);
+  const memory = new DeviceMemory(limits);
+  // Nothing that is counted depends on the capacity.
+  const counted = { ...options, memory, formats: formats(), prefillCapacity: 0 };
+  try {
+    const measured = definition.create(counted);
+    checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
+  } catch (error) {
+    throw named(error, checkpoint.source);
+  }
+  return {
+    checkpoint,
+    cacheShape: kvCacheShape(definition.shape, options.cacheDtype),
+    weightBytes: memory.bytes("weights"),
+    create: (own) => definition.create({ ...own, formats: formats() }).asDraft(),
+  };
+}
+
+/** What cuts a step into launches of attention. */
+type StepShape = Pick<ModelShape, "expandedEntry" | "prefillRowTile" | "splitLength">;
+
+function requireSameSteps(draft: StepShape, target: StepShape): void {
+  const isSame =
+    (draft.expandedEntry === undefined) === (target.expandedEntry === undefined) &&
+    draft.prefillRowTile === target.prefillRowTile &&
+    draft.splitLength === target.splitLength;
+  if (isSame) return;
+  throw new UnsupportedError(
+    "speculation.draftModelPath of a model with another attention than the target's",
+    "both share the steps that attention is cut into",
+    { field: "speculation.draftModelPath" },
+  );
+}

@@ -1,0 +1,61 @@
+/**
+ * A network that drafts: it gives a step's rows cache entries of its own, and makes the hidden rows
+ * that drafts are chosen from.
+ *
+ * @module
+ */
+import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
+import type { Step } from "../../layers/batch.ts";
+import type { Embedding } from "../../layers/embedding.ts";
+import type { Linear } from "../../layers/linear.ts";
+import type { VectorWeight } from "../../layers/weights/vector_weight.ts";
+import type { LayerBlocks } from "../decoder_layer.ts";
+import type { Pending } from "../decoder_rows.ts";
+import type { DraftBinding } from "../model_options.ts";
+
+/** What a network can share with the model that it drafts for. */
+export interface DraftTarget {
+  readonly blocks: LayerBlocks;
+  /** What its last layer has made of the step's rows. */
+  readonly pending: Pending;
+  /** Its final norm. */
+  readonly norm: VectorWeight;
+  readonly embedding: Embedding;
+  readonly head: Linear;
+}
+
+/** The rows that a network runs for: all of the step, or in a chain the newest draft of each sequence. */
+export type DraftPart = "step" | "chain";
+
+export interface DraftNetwork {
+  readonly specs: readonly WeightSpec[];
+  /**
+   * What a row of the step enters its cache with: the token behind it, which the step may have to draw
+   * first, and what the target has made of the row; or its own token, as the target's rows do.
+   */
+  readonly enters: "next tokens" | "own tokens";
+  /** Width of its hidden rows. */
+  readonly hiddenSize: number;
+  /** Tensors of its checkpoint, or behind the target's layers, that it does not want. */
+  ignores(name: string): boolean;
+  /** Allocates its working memory. */
+  bind(plan: Plan<Step>, target: DraftTarget, tensors: DraftBinding): DraftLaunches;
+}
+
+export interface DraftLaunches {
+  /** Makes logits of the hidden rows. */
+  readonly head: Linear;
+  /** Elements from one hidden row to the next. */
+  readonly hiddenStride: number;
+  /** Whether the head can find the best logit of each row itself. */
+  readonly findsBest: boolean;
+  /**
+   * Adds the launches from tokens to what the last layer has made of them.
+   *
+   * @returns What adds those that leave the rows of these indices, one of each sequence, in the
+   * drafts' `hidden`: input of the head, and of the rows behind them in a chain.
+   */
+  compileRows(part: DraftPart): (rowIndices: Tensor) => void;
+}

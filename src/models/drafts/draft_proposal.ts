@@ -1,0 +1,178 @@
+/**
+ * The drafts that a network makes within a step.
+ *
+ * A step has two parts of it. In the first every row enters the network's cache, with the token that
+ * the step itself has drawn where that is the next one; the last accepted row of each sequence gives
+ * its first draft. In the second, once for each further draft, a row of each sequence is the
+ * network's own: the draft, and its output instead of a hidden state of the target.
+ *
+ * Where rows enter with their own tokens, no row of the first part sees the token that is drawn: the
+ * second part starts from that one, and is there once for every draft.
+ *
+ * @module
+ */
+import { argmax } from "../../../kernels/sampling/argmax.ts";
+import { sample } from "../../../kernels/sampling/sample.ts";
+import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
+import { advanceRows } from "../../../kernels/speculation/advance_rows.ts";
+import { startRows } from "../../../kernels/speculation/start_rows.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import type { DraftBinding } from "../model_options.ts";
+import type { DraftLaunches, DraftNetwork, DraftTarget } from "./draft_network.ts";
+
+/** What a proposal has besides a network's launches and tensors. */
+export interface ProposalOptions {
+  readonly vocabularySize: number;
+  readonly pageSize: number;
+}
+
+interface DraftOptions extends ProposalOptions {
+  readonly target: DraftTarget;
+  readonly tensors: DraftBinding;
+}
+
+/** What is chosen from, and how. */
+interface Choice extends DraftOptions {
+  readonly launches: DraftLaunches;
+}
+
+/**
+ * Binds a network's launches, and adds those that nothing has to be drawn for.
+ *
+ * @returns What adds the others, behind the drawing of tokens.
+ */
+export function bindDrafts(
+  plan: Plan<Step>,
+  network: DraftNetwork,
+  options: DraftOptions,
+): () => void {
+  const launches = network.bind(plan, options.target, options.tensors);
+  const choice = { ...options, launches };
+  if (network.enters === "next tokens") return () => compileProposal(plan, choice);
+  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+    plan.group("draft layers");
+    launches.compileRows("step");
+  });
+  return () => compileChain(plan, choice);
+}
+
+/** Adds the launches of a network whose rows enter with the tokens behind them. */
+function compileProposal(plan: Plan<Step>, choice: Choice): void {
+  const { launches, tensors } = choice;
+  const { drafts } = tensors;
+  const propose = bindProposal(plan, choice);
+  const stepOf = chainSteps();
+  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+    plan.group("draft layer");
+    const compileHidden = launches.compileRows("step");
+    plan.within({ times: ({ draft }) => (draft!.steps > 0 ? 1 : 0) }, () => {
+      plan.group("draft");
+      plan.add(bindAcceptance(plan, tensors));
+      compileHidden(drafts.lastRows);
+      plan.tap("mtp.hidden", drafts.hidden);
+      plan.add(propose);
+      plan.tap("mtp.logits", drafts.logits);
+    });
+    plan.within({ times: ({ draft }) => Math.max(draft!.steps - 1, 0), stepOf }, () => {
+      plan.group("draft chain");
+      launches.compileRows("chain")(drafts.places);
+      plan.add(propose);
+    });
+  });
+}
+
+/** Adds the drafts of a network whose rows have entered: the first comes from the token that is drawn. */
+function compileChain(plan: Plan<Step>, choice: Choice): void {
+  const { launches, tensors } = choice;
+  const propose = bindProposal(plan, choice);
+  const stepsOf = ({ draft }: Step) => draft?.steps ?? 0;
+  plan.within({ times: (step) => (stepsOf(step) > 0 ? 1 : 0) }, () => {
+    plan.group("draft");
+    plan.add(bindAcceptance(plan, tensors));
+    plan.add(bindStart(plan, choice));
+  });
+  plan.within({ times: stepsOf, stepOf: chainSteps() }, () => {
+    plan.group("draft chain");
+    launches.compileRows("chain")(tensors.drafts.places);
+    plan.add(propose);
+  });
+}
+
+/** From the last accepted row of each sequence to the one behind it, of the token that was drawn. */
+function bindStart({ recorder }: Plan<Step>, { tensors, pageSize }: Choice): (step: Step) => void {
+  const { inputs, drafts, padding } = tensors;
+  const { entries, ends, rows } = drafts;
+  const start = startRows(recorder, {
+    entries,
+    ends,
+    rows,
+    pageTables: inputs.pageTables,
+    pageSize,
+    paddingSlot: padding.slot,
+    paddingPage: padding.page,
+  });
+  return ({ draft }) => start(draft!.sequences);
+}
+
+function bindAcceptance(
+  { recorder }: Plan<Step>,
+  { inputs, drafts }: DraftBinding,
+): (step: Step) => void {
+  const { entries, lastRows, rows: nextRows, ends, draws } = drafts;
+  const { logitRows, rows, sampled } = inputs;
+  const read = { entries, logitRows, rows, sampled };
+  const accept = acceptRows(recorder, { ...read, lastRows, nextRows, ends, draws });
+  return ({ draft }) => accept(draft!.sequences);
+}
+
+/** From hidden rows to drafts, and to the rows behind them: the same launches in both parts. */
+function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) => void {
+  const { launches, vocabularySize: vocabulary, pageSize } = choice;
+  const { head, hiddenStride: xStride, findsBest } = launches;
+  const { inputs, drafts, padding } = choice.tensors;
+  const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
+  const input = { x, xStride };
+  const multiply = head.bind(recorder, {
+    ...input,
+    out: logits,
+    outStride: stride,
+    phase: "decode",
+  });
+  const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });
+  const choose = argmax(recorder, { logits, stride, vocabulary, ids });
+  const find = findsBest
+    ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
+    : undefined;
+  const advance = advanceRows(recorder, {
+    entries,
+    best: ids,
+    rows: drafts.rows,
+    ends,
+    draws,
+    pageTables: inputs.pageTables,
+    ids: inputs.sampled,
+    pageSize,
+    paddingSlot: padding.slot,
+    paddingPage: padding.page,
+  });
+  return ({ draft }) => {
+    const { sequences, firstId, draws: isDrawn, onlyBest } = draft!;
+    if (onlyBest && find !== undefined) find(sequences);
+    else {
+      multiply(sequences);
+      (isDrawn ? draw : choose)(sequences);
+    }
+    advance(sequences, firstId);
+  };
+}
+
+/** A row of each sequence, in the form of generated ones. */
+function chainSteps(): (step: Step) => Step {
+  const chainStep: Step = { ...EMPTY_STEP };
+  return ({ draft }) => {
+    const { sequences, splits } = draft!;
+    const sizes = { rows: sequences, decodeRows: sequences, logitRows: sequences };
+    return Object.assign(chainStep, { ...sizes, decodeSplits: splits, draft });
+  };
+}

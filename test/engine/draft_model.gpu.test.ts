@@ -1,0 +1,162 @@
+/**
+ * An engine whose drafts come from a model beside its own: wherever its entries have been, a draft of
+ * the same weights is right, and one of other weights changes no answer.
+ */
+import { describe, expect, test } from "vitest";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import { CheckpointError, InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
+import type { SpeculationFigures } from "../../src/speculation_figures.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { device } from "../support/devices/gpu.ts";
+import { tinyDeepseek } from "../support/engines/exactness.ts";
+import { openLosingEngine } from "../support/engines/losing_engine.ts";
+import { llama } from "../support/synthetic/llama.ts";
+import { syntheticSource } from "../support/synthetic/source.ts";
+
+const STANDALONE = { algorithm: "STANDALONE" } as const;
+const SIZES = { hidden_size: 64, intermediate_size: 64, num_hidden_layers: 2, vocab_size: 512 };
+const HEADS = { head_dim: 16, num_attention_heads: 4, num_key_value_heads: 2 };
+const small = () => syntheticSource(llama({ ...SIZES, ...HEADS, tie_word_embeddings: false }), 9);
+
+const open = (options: Partial<EngineOptions>, draftModel: WeightSource = small()) =>
+  Engine.load(small(), {
+    device,
+    maxTotalTokens: 2048,
+    contextLength: 512,
+    speculation: STANDALONE,
+    draftModel,
+    ...options,
+  });
+
+const ids = (seed: number, length: number) =>
+  Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * i * 31) % 500));
+
+const REQUESTS: readonly GenerationRequest[] = [
+  { tokens: ids(1, 60), sampling: { temperature: 0 } },
+  { tokens: ids(2, 45), sampling: { temperature: 1, topP: 0.9, seed: 5 } },
+  { tokens: ids(3, 9), sampling: { temperature: 0.7, seed: 6, topK: 40 } },
+];
+const TOKENS = 33;
+const SURPLUS = { name: "model.surplus", shape: [1], dtype: "F32", values: [1] } as const;
+
+async function ask(engine: Engine, request: GenerationRequest) {
+  const tokens: number[] = [];
+  let figures: SpeculationFigures | undefined;
+  let cachedTokens = 0;
+  const sampling = { ...request.sampling, maxNewTokens: TOKENS, ignoreEos: true };
+  for await (const chunk of engine.generate({ ...request, sampling })) {
+    tokens.push(...chunk.tokens);
+    figures = chunk.speculation ?? figures;
+    cachedTokens = chunk.cachedTokens;
+  }
+  return { tokens, figures, cachedTokens };
+}
+
+const askAll = (engine: Engine) => Promise.all(REQUESTS.map((request) => ask(engine, request)));
+
+/** All drafts were right, but those behind the answer's end: 4 tokens a step. */
+function expectRight(answers: Awaited<ReturnType<typeof askAll>>): void {
+  for (const { figures } of answers) {
+    expect(figures!.verifySteps).toBeLessThanOrEqual(Math.ceil((TOKENS - 1) / 4) + 1);
+  }
+}
+
+async function during<T>(opened: Promise<Engine>, work: (engine: Engine) => Promise<T>) {
+  const engine = await opened;
+  try {
+    return await work(engine);
+  } finally {
+    await engine.close();
+  }
+}
+
+describe("a model that drafts for itself is right", () => {
+  test.each<[string, Partial<EngineOptions>]>([
+    ["in pages of 1", {}],
+    ["in pages of 16, prompts in chunks", { pageSize: 16, chunkedPrefillSize: 7 }],
+    ["where steps do not overlap", { overlapSchedule: false, decodeBuckets: false }],
+    ["in mixed steps", { mixedChunks: true, maxRowsPerStep: 20, pageSize: 3 }],
+  ])("%s", async (_, options) => {
+    await during(open(options), async (engine) => {
+      const first = await askAll(engine);
+      expectRight(first);
+      // From cached prefixes, of whose last page a part is copied.
+      const again = await askAll(engine);
+      expect(again.map(({ tokens }) => tokens)).toEqual(first.map(({ tokens }) => tokens));
+      expect(again[0]!.cachedTokens).toBeGreaterThan(30);
+      expectRight(again);
+    });
+  });
+
+  test("once its pages were in host memory", async () => {
+    const tight = { pageSize: 4, maxTotalTokens: 168, contextLength: 128, prefixCache: false };
+    const options = { ...tight, retractionMemory: 2 ** 26, scheduleConservativeness: 0 };
+    await during(open(options), async (engine) => {
+      const answers = await askAll(engine);
+      expect(engine.status().retractions).toBeGreaterThan(0);
+      for (const { figures } of answers) {
+        // Behind the last of a sequence's pages no draft is right.
+        expect(figures!.acceptedDrafts / figures!.proposedDrafts).toBeGreaterThan(0.8);
+      }
+    });
+  });
+});
+
+test("both models are read again when the device is lost", async () => {
+  const prompt = { tokens: ids(1, 40), sampling: { temperature: 0 } };
+  const speculation = STANDALONE;
+  const draftModel = folderSource(EMBEDDED_MODEL);
+  const losing = await openLosingEngine({ speculation, draftModel, recoveryWaits: [0] });
+  const want = await ask(losing.engine, prompt);
+  losing.lossesAfter = [4];
+  const got = await ask(losing.engine, prompt);
+  expect(losing.lossesAfter).toEqual([]);
+  expect(got.tokens).toEqual(want.tokens);
+  for (const { figures } of [want, got, await ask(losing.engine, prompt)]) {
+    expect(figures!.acceptedDrafts / figures!.proposedDrafts).toBeGreaterThan(0.9);
+  }
+  expect(losing.engine.status().recoveries).toBe(1);
+  await losing.engine.close();
+});
+
+describe("what does not go together is refused, with what it is", () => {
+  const embedded = () => folderSource(EMBEDDED_MODEL);
+  test.each<[string, () => WeightSource, new (...args: never[]) => Error, string]>([
+    [
+      "another number of tokens",
+      () => randomGqa(),
+      InvalidRequestError,
+      "Cannot use speculation.draftModelPath: the draft has a vocabulary of 263 tokens, the model one of 512",
+    ],
+    [
+      "other tokens",
+      embedded,
+      InvalidRequestError,
+      "of its tokens have other texts than the model's; token ",
+    ],
+    [
+      "another attention",
+      () => syntheticSource(tinyDeepseek(), 8),
+      UnsupportedError,
+      "of a model with another attention than the target's",
+    ],
+    [
+      "a tensor that no part of it wants",
+      () => randomGqa({ config: { vocab_size: 512 }, edit: (tensors) => [...tensors, SURPLUS] }),
+      CheckpointError,
+      "Cannot load draft model ",
+    ],
+  ])("%s", async (_, draft, kind, message) => {
+    const error: unknown = await open({}, draft()).then(
+      (engine) => engine.close(),
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(kind);
+    expect((error as Error).message).toContain(message);
+  });
+});
