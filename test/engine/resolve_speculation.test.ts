@@ -82,8 +82,6 @@ describe("what engines do not do yet is refused, with what they do", () => {
     [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft models are not supported"],
     [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],
     [{ algorithm: "STANDALONE" }, "algorithm STANDALONE", "EAGLE and NEXTN draft by"],
-    [{ ...NGRAM, acceptThresholdSingle: 0.5 }, "acceptThresholdSingle 0.5", "only 1 is"],
-    [{ ...NGRAM, acceptThresholdAcc: 0 }, "acceptThresholdAcc 0", "only 1 is supported yet"],
     [{ ...NGRAM, adaptive: "on" }, "adaptive on", "auto and off are supported"],
   ])("%o", (options, named, why) => {
     const { error, told } = refusal(options);

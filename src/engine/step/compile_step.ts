@@ -12,6 +12,7 @@ import type { Step } from "../../layers/batch.ts";
 import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tensors.ts";
 import type { StepTensors } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
+import type { AcceptThresholds } from "../../speculation/verify.ts";
 import { Sampler } from "../sample/sampler.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 
@@ -32,10 +33,13 @@ export function compileStep(
     readonly model: Model;
     readonly cache: KvCache;
     readonly inputs: StepTensors;
+    readonly thresholds?: AcceptThresholds | undefined;
   },
 ): CompiledStep {
   const { memory, model, cache, inputs, shape, maxRows, maxLogitRows, maxSequences } = options;
   const { vocabularySize } = shape;
+  const { logitRows, rows } = inputs;
+  const { thresholds } = options;
   const logitsStride = Math.ceil(vocabularySize / 4) * 4;
   const logits = memory.allocate("activations", maxLogitRows * logitsStride * 4, "logits");
   const sampler = new Sampler(memory, {
@@ -45,6 +49,7 @@ export function compileStep(
     logits,
     logitsStride,
     sampled: inputs.sampled,
+    coins: thresholds && { thresholds, logitRows, rows },
   });
   const { hiddenSize } = shape;
   const draftSizes = { maxRows, maxSequences, hiddenSize, logitsStride };
