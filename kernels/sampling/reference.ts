@@ -6,9 +6,9 @@
 import type { PenaltyStrengths } from "./adjust.ts";
 import type { Draw } from "./sample.ts";
 
-/** Philox2x32-10 with the counter (counter, 0): the first of the two words. */
-export function philox(key: number, counter: number): number {
-  let [low, high, round] = [counter, 0, key];
+/** Philox2x32-10 with the counter (counter, stream): the first of the two words. */
+export function philox(key: number, counter: number, stream = 0): number {
+  let [low, high, round] = [counter, stream, key];
   for (let i = 0; i < 10; i++) {
     const product = BigInt(0xd256d193) * BigInt(low);
     low = (Number(product >> 32n) ^ round ^ high) >>> 0;

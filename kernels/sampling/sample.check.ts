@@ -90,7 +90,7 @@ export default defineCheck<Shape>({
     { name: "min-p always cuts", replace: "&& floor_key > key", with: "" },
     { name: "min-p cuts its last one", replace: "floor_key - 1u,", with: "floor_key,", case: 4 },
     { name: "the seed is ignored", replace: "philox(draw.seed,", with: "philox(0u," },
-    { name: "the position is ignored", replace: ", draw.position)", with: ", 0u)" },
+    { name: "the position is ignored", replace: ", draw.position,", with: ", 0u," },
     {
       name: "rows are vocabulary apart",
       replace: "group.x * params.stride",

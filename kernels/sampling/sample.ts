@@ -3,16 +3,18 @@ import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import softmaxWeight from "../common/attention/softmax_weight.wgsl?raw";
 import bestOfRow from "../common/sampling/best_of_row.wgsl?raw";
+import keptTokens from "../common/sampling/kept_tokens.wgsl?raw";
 import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
 import philox from "../common/sampling/philox.wgsl?raw";
 import u64 from "../common/sampling/u64.wgsl?raw";
 import workgroupBest from "../common/sampling/workgroup_best.wgsl?raw";
-import { rowWorkgroupSize } from "./argmax.ts";
+import { rowConstants } from "./argmax.ts";
 import source from "./sample.wgsl?raw";
 
 const kernel = new Kernel({
   name: "sampling/sample",
-  source: orderedBits + workgroupBest + bestOfRow + softmaxWeight + u64 + philox + source,
+  source:
+    orderedBits + workgroupBest + bestOfRow + softmaxWeight + u64 + philox + keptTokens + source,
   buffers: ["logits", "draws", "ids"],
   params: ["vocabulary", "stride"],
 });
@@ -37,7 +39,7 @@ export interface Draw {
 export const DRAW_WORDS = 6;
 
 /** How often a row of logits is read, about. */
-const PASSES = 7;
+export const PASSES = 7;
 
 /** Stands for log(0): the kernel's NO_MIN_P is above it. */
 const LOG_ZERO = -2e30;
@@ -75,13 +77,12 @@ export interface SampleOptions {
  * Binds the tensors now; the returned function records one launch over `rows` rows.
  */
 export function sample(recorder: Recorder, options: SampleOptions): (rows: number) => void {
-  const { logits, draws, ids, vocabulary, stride = vocabulary } = options;
-  const { workgroupSize = rowWorkgroupSize(vocabulary) } = options;
+  const { logits, draws, ids, vocabulary, stride = vocabulary, workgroupSize } = options;
   const bound = kernel.bind(
     recorder,
     { logits, draws, ids },
     {
-      constants: { WORKGROUP_SIZE: workgroupSize, BEST_BLOCK: Math.sqrt(workgroupSize) },
+      constants: rowConstants(vocabulary, workgroupSize),
       params: { vocabulary, stride },
       cost: ({ grid: [rows] }) => ({ bytes: PASSES * rows * vocabulary * 4, flops: 0 }),
     },

@@ -40,14 +40,19 @@ struct Params {
 @group(0) @binding(7) var<uniform> params: Params;
 
 var<workgroup> square_sums: array<vec2f, WORKGROUP_SIZE>;
+var<workgroup> all_squares: vec2f;
 
-// Sums over the workgroup, the same bits in every invocation.
+// Sums over the workgroup. One invocation adds up, as a CPU runs them one behind the other.
 fn sums_of(invocation: u32, squares: vec2f) -> vec2f {
   square_sums[invocation] = squares;
   workgroupBarrier();
-  var sums = vec2f(0.0);
-  for (var i = 0u; i < WORKGROUP_SIZE; i++) { sums += square_sums[i]; }
-  return sums;
+  if invocation == 0u {
+    var sums = vec2f(0.0);
+    for (var i = 0u; i < WORKGROUP_SIZE; i++) { sums += square_sums[i]; }
+    all_squares = sums;
+  }
+  workgroupBarrier();
+  return all_squares;
 }
 
 fn inverse_rms(sum: f32) -> f32 {

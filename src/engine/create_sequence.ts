@@ -54,6 +54,8 @@ export interface Drafting {
   readonly createDrafter: () => Drafter | undefined;
   /** Drafts of a sequence that one step verifies at most. */
   readonly most: number;
+  /** Whether coins accept drafts, so that answers depend on how many there are. */
+  readonly decide: boolean;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -134,7 +136,8 @@ function createSequence(
     drafts: drafting && {
       drafter: drafting.createDrafter(),
       most: drafting.most,
-      endTokens: text.eosTokenIds,
+      endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
+      decide: drafting.decide,
     },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),

@@ -95,10 +95,10 @@ export function draftingOf({
   maxDrafts,
 }: Pick<ResolvedOptions, "speculation" | "maxDrafts">): Drafting | undefined {
   if (speculation === undefined) return undefined;
-  const { source } = speculation;
+  const { source, verification } = speculation;
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
-  return { createDrafter, most: maxDrafts };
+  return { createDrafter, most: maxDrafts, decide: verification === "coins" };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

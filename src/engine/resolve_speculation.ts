@@ -106,11 +106,8 @@ function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): vo
     : unsupported("draftModelPath", draftModelPath!, why);
 }
 
-/** Steps verify chains of the tokens that would be drawn. */
-function requireVerified(
-  { adaptive }: SpeculationOptions,
-  { shape, thresholds, source }: Speculation,
-): void {
+/** Steps verify chains. */
+function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Speculation): void {
   if (shape.topk > 1) {
     throw unsupported(
       "eagleTopk",
@@ -122,10 +119,6 @@ function requireVerified(
     const what = source.kind === "model" ? "model" : "layer";
     throw unsupported("numSteps", shape.steps, `a draft ${what} takes ${MAX_DRAFTS} at most`);
   }
-  const isExact = "only 1 is supported yet, which changes no answer";
-  const { single, acc } = thresholds;
-  if (single < 1) throw unsupported("acceptThresholdSingle", single, isExact);
-  if (acc < 1) throw unsupported("acceptThresholdAcc", acc, isExact);
   if (adaptive !== "on") return;
   const why = "the number of drafts does not follow acceptance yet; auto and off are supported";
   throw unsupported("adaptive", adaptive, why);

@@ -31,11 +31,14 @@ export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptio
    */
   readonly algorithm?: SpeculativeAlgorithm | undefined;
   /**
-   * Target probability from which a draft is accepted whatever is drawn, from 0 to 1. Default 1, which
-   * changes no answer.
+   * Probability of a token from which a draft of it is accepted whatever is drawn, from 0 to 1. Default
+   * 1, which changes no answer.
    */
   readonly acceptThresholdSingle?: number | undefined;
-  /** Divides the coin that decides about a draft, from 0 to 1. Default 1, which changes no answer. */
+  /**
+   * Drafts are accepted as if their tokens were so many times likelier: it divides their probability,
+   * from 0 to 1. Default 1, which changes no answer.
+   */
   readonly acceptThresholdAcc?: number | undefined;
   /** Whether the number of drafts follows acceptance; `auto` where no numbers are given. Default auto. */
   readonly adaptive?: (typeof SPECULATIVE_ADAPTIVE)[number] | undefined;
@@ -60,7 +63,7 @@ export interface Speculation {
   /** Whether fewer drafts are made where they do not pay; `shape` is then the most. */
   readonly adaptive: boolean;
   readonly thresholds: AcceptThresholds;
-  /** By coins only below thresholds of 1; else by the plain sampler's tokens. */
+  /** By coins beside the plain sampler's tokens only below thresholds of 1. */
   readonly verification: "drawn" | "coins";
   /** What the start tells about the options, one sentence each. */
   readonly sentences: readonly string[];
@@ -78,7 +81,7 @@ const ADJUSTED =
 const PATH_OF_MTP =
   "Speculation: the checkpoint has a draft layer of its own and needs no draft model; the given one is used";
 const NOT_EXACT =
-  "Speculation: accept thresholds below 1 accept drafts that the model would not have drawn, so answers may differ from those without drafts, and by how many there are";
+  "Speculation: accept thresholds below 1 accept drafts that the model would not have drawn, so sampled answers may differ from those without drafts, and by how many there are";
 
 /**
  * @returns Frozen; undefined where no algorithm is asked for.

@@ -1,9 +1,9 @@
 /**
- * Which drafts are accepted: by the plain sampler's tokens, or by coins.
+ * Which drafts are accepted: those that are the tokens that the sampler gives in their places.
  *
- * The plain sampler draws a token for every row from (seed, position), and a draft is accepted where
- * it is the token that was drawn, so answers are those without drafts. Coins accept by thresholds
- * too; below 1 they change answers.
+ * The sampler draws a token for every row from (seed, position), so answers are those without drafts.
+ * By thresholds below 1 it gives some rows a draft in place of what it draws (kernels/sampling/coins:
+ * verify.wgsl), which changes answers.
  *
  * @module
  */
@@ -50,87 +50,10 @@ function childWith({ firstChild, nextSibling, tokens }: DraftTree, node: number,
   return child;
 }
 
-/** From 0 to 1; with both at 1 the output has the target's distribution. */
+/** From 0 to 1; with both at 1 a draft is accepted where it is drawn, and only there. */
 export interface AcceptThresholds {
-  /** A draft is accepted where the target gives it this probability. */
+  /** Target probability from which a draft is accepted whatever is drawn. */
   readonly single: number;
-  /** What a coin is compared with is divided by this. */
+  /** Divides the share of the target's tokens that a coin has to fall into. */
   readonly acc: number;
-}
-
-/** The least divisor. */
-const LEAST_ACC = 1e-9;
-
-export interface CoinVerification {
-  /** `[nodes][vocabulary]`: the distribution after each node, filters and temperature applied. */
-  readonly target: readonly ArrayLike<number>[];
-  /** `[nodes]`: a number in [0, 1) for the children of each node, none used twice. */
-  readonly coins: ArrayLike<number>;
-  /** In [0, 1), for the last token. */
-  readonly finalCoin: number;
-  readonly thresholds: AcceptThresholds;
-}
-
-/**
- * Goes from the root to the child whose share of the target's distribution a coin falls into. Where
- * it falls into none, the last token is drawn from what the refused children leave.
- */
-export function acceptByCoins(tree: DraftTree, given: CoinVerification): Verified {
-  const nodes = [0];
-  const output: number[] = [];
-  for (;;) {
-    const node = nodes.at(-1)!;
-    const { accepted, refused } = tossFor(tree, node, given);
-    if (accepted === NO_NODE) {
-      output.push(drawWithout(given.target[node]!, refused, given.finalCoin));
-      return { nodes, output };
-    }
-    nodes.push(accepted);
-    output.push(tree.tokens[accepted]!);
-  }
-}
-
-/** The child that a node's coin accepts, and the tokens of those that it has refused. */
-function tossFor(tree: DraftTree, node: number, given: CoinVerification) {
-  const { target, coins, thresholds } = given;
-  const refused = new Set<number>();
-  let share = 0;
-  let child = tree.firstChild[node]!;
-  for (; child !== NO_NODE; child = tree.nextSibling[child]!) {
-    const token = tree.tokens[child]!;
-    const probability = target[node]![token]!;
-    share += probability;
-    // Below, not at: a coin of 0 must not accept what the target never gives.
-    const isHit = coins[node]! < share / Math.max(thresholds.acc, LEAST_ACC);
-    if (isHit || probability >= thresholds.single) break;
-    refused.add(token);
-  }
-  return { accepted: child, refused };
-}
-
-/** A token of a distribution without some of its tokens, in the order of ids. */
-function drawWithout(target: ArrayLike<number>, refused: ReadonlySet<number>, coin: number) {
-  let mass = 0;
-  for (let token = 0; token < target.length; token++) {
-    if (!refused.has(token)) mass += target[token]!;
-  }
-  // The refused tokens are all that there is where a sum of shares was rounded down to below a coin.
-  if (!(mass > 0)) return mostLikely(target);
-  let left = coin * mass;
-  let last = 0;
-  for (let token = 0; token < target.length; token++) {
-    if (refused.has(token) || !(target[token]! > 0)) continue;
-    last = token;
-    left -= target[token]!;
-    if (left < 0) break;
-  }
-  return last;
-}
-
-function mostLikely(target: ArrayLike<number>): number {
-  let best = 0;
-  for (let token = 1; token < target.length; token++) {
-    if (target[token]! > target[best]!) best = token;
-  }
-  return best;
 }

@@ -86,8 +86,6 @@ describe("what engines do not do yet is refused, with what they do", () => {
     [{ ...EAGLE, ...numbers(33, 1, 34) }, "numSteps 33", "32 at most"],
     [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft heads are not supported"],
     [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],
-    [{ ...NGRAM, acceptThresholdSingle: 0.5 }, "acceptThresholdSingle 0.5", "only 1 is"],
-    [{ ...NGRAM, acceptThresholdAcc: 0 }, "acceptThresholdAcc 0", "only 1 is supported yet"],
     [{ ...NGRAM, adaptive: "on" }, "adaptive on", "auto and off are supported"],
   ])("%o", (options, named, why) => {
     const { error, told } = refusal(options);

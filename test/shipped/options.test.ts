@@ -307,9 +307,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   speculativeEagleTopk: () => echoed(second, "speculative_eagle_topk", 1),
   speculativeNumDraftTokens: () => echoed(second, "speculative_num_draft_tokens", 5),
   speculativeAcceptThresholdSingle: () =>
-    refusedAtStart(...NGRAM, "--speculative-accept-threshold-single", "0.5"),
-  speculativeAcceptThresholdAcc: () =>
-    refusedAtStart(...NGRAM, "--speculative-accept-threshold-acc", "0.5"),
+    second.sees(/accept thresholds below 1 accept drafts that the model would not have drawn/),
+  speculativeAcceptThresholdAcc: () => echoed(second, "speculative_accept_threshold_acc", 0.9),
   speculativeNgramMinMatchWindowSize: () =>
     echoed(second, "speculative_ngram_min_match_window_size", 3),
   speculativeNgramMaxMatchWindowSize: () =>
@@ -379,8 +378,6 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
 async function echoed(server: ServingWisp, name: string, value: unknown): Promise<void> {
   expect((await info(server))[name]).toEqual(value);
 }
-
-const NGRAM = ["--speculative-algorithm", "NGRAM"];
 
 /** @param args The last two are the option that ends the start, and its value. */
 async function refusedAtStart(...args: readonly string[]): Promise<void> {

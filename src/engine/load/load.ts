@@ -205,6 +205,7 @@ function agreeOnSizes(
     numericClass,
     oneForm,
     maxTreeNodes: sizes.maxTreeNodes ?? 0,
+    acceptThresholds: JSON.stringify(tossesOf(options) ?? {}),
   });
 }
 
@@ -268,10 +269,16 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       oneForm,
       communicator,
       buckets: options.decodeBuckets,
+      thresholds: tossesOf(options),
     });
     owned.push(runner);
     return { model, runner, cache, draft, copier, mover: openMover(loading, cache) };
   });
+}
+
+/** Thresholds that coins go by; undefined where drafts are compared with what is drawn. */
+function tossesOf({ speculation }: Pick<ResolvedOptions, "speculation">) {
+  return speculation?.verification === "coins" ? speculation.thresholds : undefined;
 }
 
 function openMover({ prepared, recorder, memory }: Loading, cache: KvCache) {

@@ -72,6 +72,13 @@ export interface SampledRow {
   readonly processor?: ((logits: Float32Array) => void) | undefined;
   readonly logprobs?: LogprobWish | undefined;
   /**
+   * Of the rows that stand at drafts of the token, by their numbers among the step's sampled rows: the
+   * first one. Looked at where coins accept drafts. Absent: there is none.
+   */
+  readonly firstChild?: number | undefined;
+  /** The next row at a draft of the same token as the one that this row stands at. Absent: none. */
+  readonly nextSibling?: number | undefined;
+  /**
    * Takes the error of what there is no memory for: the row goes on without that. Must not throw.
    * Default: its result is of no use then, and is not looked at.
    */

@@ -5,7 +5,8 @@
  * the host, the draw, counting what was drawn, log-probabilities (logprob_gather.ts). What no row
  * asks for is not launched. A step whose rows are all greedy launches the plain argmax, and nothing
  * where the output head has found the best tokens itself (`Step.onlyBest`). Another step draws every
- * row by its own parameters, where a greedy row gives exactly the argmax. Randomness is
+ * row by its own parameters, where a greedy row gives exactly the argmax; where coins accept drafts
+ * (coin_verification.ts), a row may have a draft in place of a token that is drawn. Randomness is
  * counter-based: a row's draw depends on its seed and position alone.
  *
  * @module
@@ -19,6 +20,7 @@ import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
+import { CoinVerification, type CoinVerificationOptions } from "./coin_verification.ts";
 import { LogprobGather } from "./logprob_gather.ts";
 import { RowAdjustments } from "./row_adjustments.ts";
 import type { GrowingPart, LogitRows, SampledRow } from "./sampled_row.ts";
@@ -34,6 +36,8 @@ export interface SamplerOptions {
   readonly logitsStride: number;
   /** `[maxRows]` u32: where the ids go */
   readonly sampled: Tensor;
+  /** How coins accept drafts. Default: a draft is right where it is the token that is drawn. */
+  readonly coins?: CoinVerificationOptions | undefined;
 }
 
 /** Rows of logits that are brought to the host at once. */
@@ -47,12 +51,13 @@ export class Sampler {
   readonly #host: ArrayBuffer;
   readonly #view: DataView<ArrayBuffer>;
   readonly #adjustments: RowAdjustments;
+  readonly #coins: CoinVerification | undefined;
   readonly #logprobs: LogprobGather;
   readonly #parts: readonly GrowingPart[];
   #recorder: Recorder | undefined;
   #rowReadback: Readback | undefined;
   #rows: readonly SampledRow[] = [];
-  #greedy = true;
+  #choice: "best" | "drawn" | "coins" = "best";
   #processed = false;
 
   constructor(memory: DeviceMemory, options: SamplerOptions) {
@@ -63,6 +68,8 @@ export class Sampler {
     this.#host = new ArrayBuffer(bytes);
     this.#view = new DataView(this.#host);
     this.#adjustments = new RowAdjustments(memory, options);
+    const { coins, maxRows } = options;
+    this.#coins = coins && new CoinVerification(memory, maxRows, coins);
     this.#logprobs = new LogprobGather(memory, options);
     this.#parts = [...this.#adjustments.parts, this.#logprobs, this.#processing];
   }
@@ -75,6 +82,7 @@ export class Sampler {
     const shape = { logits, stride, vocabulary, ids: sampled };
     const best = argmax(recorder, shape);
     const draw = sample(recorder, { ...shape, draws: this.draws });
+    const toss = this.#coins?.bind(recorder, { ...shape, draws: this.draws });
     plan.group("sampling");
     this.#adjustments.compile(plan);
     plan.exchange(
@@ -84,7 +92,8 @@ export class Sampler {
     );
     plan.addVarying(({ onlyBest }) => {
       if (onlyBest) return;
-      if (this.#greedy) best(this.#rows.length);
+      if (this.#choice === "best") best(this.#rows.length);
+      else if (this.#choice === "coins") toss!(this.#rows.length);
       else draw(this.#rows.length);
     });
     this.#adjustments.compileCounting(plan);
@@ -126,8 +135,9 @@ export class Sampler {
     this.#processed = rows.some(({ processor }) => processor !== undefined);
     const adjusts = this.#adjustments.prepare(rows);
     const gathers = this.#logprobs.prepare({ sampled: rows, scored });
-    this.#greedy = rows.every(({ sampling }) => sampling.temperature === 0);
-    if (this.#greedy) return !this.#processed && !adjusts && !gathers;
+    const isGreedy = rows.every(({ sampling }) => sampling.temperature === 0);
+    this.#choice = isGreedy ? "best" : this.#coins?.prepare(rows) ? "coins" : "drawn";
+    if (isGreedy) return !this.#processed && !adjusts && !gathers;
     rows.forEach(({ sampling, position }, i) => {
       writeDraw(this.#view, i, { ...sampling, position });
     });

@@ -221,7 +221,9 @@ export function sampledRows({ sampled, drafts }: ScheduledStep): SampledRow[] {
   let first = 0;
   return sampled.map((sequence, i) => {
     if (i === 0 || sampled[i - 1] !== sequence) first = i;
-    return sequence.sampledRow(drafts.get(sequence)?.slice(0, i - first));
+    const row = sequence.sampledRow(drafts.get(sequence)?.slice(0, i - first));
+    // Behind a row stands that of the draft of its token.
+    return sampled[i + 1] === sequence ? { ...row, firstChild: i + 1 } : row;
   });
 }
 

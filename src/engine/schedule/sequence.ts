@@ -31,7 +31,7 @@ import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
 import { StopStrings } from "../sample/stop.ts";
 import type { SavedPages } from "./saved_pages.ts";
-import { type DraftOptions, SequenceDrafts } from "./sequence_drafts.ts";
+import { type DraftOptions, LEAST_LEFT, SequenceDrafts } from "./sequence_drafts.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;
@@ -171,19 +171,23 @@ export class Sequence {
     return this.drafting?.next ?? NO_DRAFTS;
   }
 
+  /** Tokens that it may get behind those in flight. */
+  get #tokensLeft(): number {
+    return this.maxNewTokens - (this.length - this.promptLength);
+  }
+
   /** Whether drafts of what follows its next tokens may be of use. */
   get wantsDrafts(): boolean {
-    return this.drafting !== undefined && this.maxNewTokens - (this.length - this.promptLength) > 2;
+    return this.drafting !== undefined && this.#tokensLeft >= LEAST_LEFT;
   }
 
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
-    const mayGoOn = this.length - this.promptLength < this.maxNewTokens;
-    if (!mayGoOn || this.#rows.needTokens || this.grammar !== undefined) return false;
+    if (this.#tokensLeft <= 0 || this.#rows.needTokens || this.grammar !== undefined) return false;
     if (this.drafting === undefined) return true;
     if (this.drafting.continues && this.#rows.needDrafts(this.length, this.promptLength))
       return false;
-    return !this.drafting.isWaited;
+    return !this.drafting.isWaited && !this.drafting.isCountedDown(this.#tokensLeft);
   }
 
   /** Whether a token may be sampled now, as far as the tokens before it are known. */

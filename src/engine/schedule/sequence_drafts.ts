@@ -29,7 +29,12 @@ export interface DraftOptions {
   readonly most: number;
   /** Nothing follows them. */
   readonly endTokens: ReadonlySet<number>;
+  /** Whether the answer depends on how many there are. Default false. */
+  readonly decide?: boolean | undefined;
 }
+
+/** Tokens that are left where drafts are still made. */
+export const LEAST_LEFT = 3;
 
 const NONE: readonly number[] = [];
 const NO_STEP: StepInFlight = { verified: 0, made: undefined };
@@ -106,6 +111,15 @@ export class SequenceDrafts {
   get isWaited(): boolean {
     if (this.continues) return false;
     return this.slack > 0 || this.#next.length > 0;
+  }
+
+  /**
+   * Whether the next row has to wait until it is known how many tokens are left, `left` at most: near
+   * the answer's end there are fewer drafts, and where these decide it must not matter what is known.
+   */
+  isCountedDown(left: number): boolean {
+    const { most, decide = false } = this.#options;
+    return decide && left - this.slack < Math.max(most + 1, LEAST_LEFT);
   }
 
   /** Takes note of a step that verifies so many drafts, and may make others. */

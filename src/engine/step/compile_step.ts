@@ -13,6 +13,7 @@ import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tens
 import type { StepTensors } from "../../layers/step_tensors.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import type { Model } from "../../models/model.ts";
+import type { AcceptThresholds } from "../../speculation/verify.ts";
 import { Sampler } from "../sample/sampler.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 
@@ -41,10 +42,13 @@ export function compileStep(
     /** A model that drafts, in place of the model's own module, and its cache. */
     readonly draft?: StepDraftModel | undefined;
     readonly inputs: StepTensors;
+    readonly thresholds?: AcceptThresholds | undefined;
   },
 ): CompiledStep {
   const { memory, model, cache, inputs, shape, maxRows, maxLogitRows, maxSequences } = options;
   const { vocabularySize } = shape;
+  const { logitRows, rows } = inputs;
+  const { thresholds } = options;
   const logitsStride = Math.ceil(vocabularySize / 4) * 4;
   const logits = memory.allocate("activations", maxLogitRows * logitsStride * 4, "logits");
   const sampler = new Sampler(memory, {
@@ -54,6 +58,7 @@ export function compileStep(
     logits,
     logitsStride,
     sampled: inputs.sampled,
+    coins: thresholds && { thresholds, logitRows, rows },
   });
   const { draft } = options;
   const { hiddenSize } = draft?.network ?? shape;

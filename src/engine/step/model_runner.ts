@@ -15,6 +15,7 @@ import { keysSeen } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
+import type { AcceptThresholds } from "../../speculation/verify.ts";
 import type { LogitRows, SampledRow } from "../sample/sampled_row.ts";
 import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
@@ -35,6 +36,8 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly buckets: readonly number[];
   /** The ranks that run the same steps. */
   readonly communicator: Communicator;
+  /** How coins accept drafts. Default: a draft is right where it is the token that is drawn. */
+  readonly thresholds?: AcceptThresholds | undefined;
 }
 
 /** What else than its rows decides the launches of a step that is kept. */

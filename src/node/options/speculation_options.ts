@@ -81,7 +81,9 @@ export const SPECULATION_OPTIONS = {
     min: 0,
     max: 1,
     default: 1,
-    help: "probability from which a draft is taken whatever is drawn; below 1 is not supported yet",
+    help:
+      "probability of a token from which a draft of it is accepted whatever is drawn; below 1 sampled " +
+      "answers may differ from those without drafts, greedy ones never",
     group,
   },
   speculativeAcceptThresholdAcc: {
@@ -91,7 +93,9 @@ export const SPECULATION_OPTIONS = {
     min: 0,
     max: 1,
     default: 1,
-    help: "divides the coin that decides about a draft; below 1 is not supported yet",
+    help:
+      "drafts are accepted as if their tokens were 1/X times as likely; below 1 sampled answers may " +
+      "differ as well",
     group,
   },
   speculativeNgramMinMatchWindowSize: {

@@ -305,7 +305,7 @@ const FRONT_FAULTS: readonly (readonly [string, Distributions])[] = [
 const KERNEL_FAULTS: readonly (readonly [name: string, replace: string, by: string])[] = [
   ["the seed is ignored", "philox(draw.seed,", "philox(0u,"],
   ["four neighbouring seeds are one", "philox(draw.seed,", "philox(draw.seed & ~3u,"],
-  ["the position is ignored", ", draw.position)", ", 0u)"],
+  ["the position is ignored", ", draw.position,", ", 0u,"],
   ["rows have their neighbour's rule", "draws[group.x]", "draws[group.x ^ 1u]"],
   ["top-k keeps one more", "draw.top_k", "(min(draw.top_k, 99u) + 1u)"],
   ["the temperature is ignored", "(logit - largest) / temperature", "(logit - largest)"],

@@ -52,7 +52,7 @@ export function secondArguments(): readonly string[] {
     ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "5"],
     ["--speculative-ngram-min-match-window-size", "3"],
     ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
-    ["--speculative-accept-threshold-single", "1", "--speculative-accept-threshold-acc", "1"],
+    ["--speculative-accept-threshold-single", "0.9", "--speculative-accept-threshold-acc", "0.9"],
     ["--tp", "2"],
     // What servers of one device do anyway.
     ["--dp", "1", "--nnodes", "1", "--node-rank", "0"],
