@@ -24,6 +24,7 @@ import type { Profile, ProfileOptions } from "../profile.ts";
 import { type LocalRequest, prepareSequence, type SequenceSetting } from "./create_sequence.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import {
+  costsOf,
   describeModel,
   draftingOf,
   type EngineParts,
@@ -36,6 +37,7 @@ import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { LiveSequences } from "./live_sequences.ts";
 import { type LoadedModel, loadModel } from "./load/load.ts";
+import type { LoadOptions } from "./load/load_options.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
@@ -63,6 +65,8 @@ import { finished } from "./text/text_service.ts";
 import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
+
+type LoadableOptions = EngineOptions & Pick<LoadOptions, "stepCosts">;
 
 /** Bytes of tokens that are turned into text at once, wherever texts are read. */
 const SHORT_TEXT_BYTES = 2 ** 18;
@@ -93,7 +97,7 @@ export class Engine implements GenerationEngine {
   private constructor(
     source: WeightSource,
     loaded: LoadedModel,
-    { text, texts, store, ...options }: EngineOptions & EngineParts,
+    { text, texts, store, costs, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
     const onLost = (loss: Error) => this.#onLost(loss);
@@ -109,7 +113,7 @@ export class Engine implements GenerationEngine {
     const { carrier } = this.#loaded;
     const retractionMemory = carrier && new RetractionMemory(resolved.retractionMemory, carrier);
     this.#pages = openPages(loaded, retractionMemory);
-    this.#scheduler = openScheduler(loaded, this.#pages, this.model);
+    this.#scheduler = openScheduler(loaded, this.#pages, { ...this.model, costs });
     this.#live = new LiveSequences(resolved);
     this.#prefixes =
       store &&
@@ -152,7 +156,7 @@ export class Engine implements GenerationEngine {
    * @throws {DeviceError} with figures when it does not fit.
    * @throws {InvalidRequestError} naming an option that is out of range.
    */
-  static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
+  static async load(source: WeightSource, options: LoadableOptions): Promise<Engine> {
     requireWaits(options);
     try {
       const checkpoint = await Checkpoint.open(source);
@@ -166,7 +170,8 @@ export class Engine implements GenerationEngine {
         const { prefixStore } = loaded.options;
         const store =
           prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-        return new Engine(source, loaded, { ...options, text, texts, store });
+        const costs = await costsOf(loaded, options);
+        return new Engine(source, loaded, { ...options, text, texts, store, costs });
       } catch (error) {
         texts.close();
         throw error;

@@ -27,9 +27,16 @@ export interface ResolvedDrafts {
   readonly maxDrafts: number;
   /** Drafts that a step makes for each sequence by the model's own module; 0 where it makes none. */
   readonly draftSteps: number;
+  /** Whether fewer are verified and made where they do not pay. */
+  readonly adaptiveDrafts: boolean;
 }
 
-const NONE: ResolvedDrafts = { speculation: undefined, maxDrafts: 0, draftSteps: 0 };
+const NONE: ResolvedDrafts = {
+  speculation: undefined,
+  maxDrafts: 0,
+  draftSteps: 0,
+  adaptiveDrafts: false,
+};
 
 /**
  * @param attention The engine's own names, which count where the options have no others.
@@ -51,9 +58,11 @@ export function resolveDrafts(
   });
   if (speculation === undefined) return NONE;
   requireVerified(options, speculation);
-  const { steps, draftTokens } = speculation.shape;
+  const { steps, topk, draftTokens } = speculation.shape;
   const draftSteps = speculation.source.kind === "mtp layer" ? steps : 0;
-  return { speculation, maxDrafts: draftTokens - 1, draftSteps };
+  // Trees keep their shape.
+  const adaptiveDrafts = speculation.adaptive && topk === 1;
+  return { speculation, maxDrafts: draftTokens - 1, draftSteps, adaptiveDrafts };
 }
 
 /** Before any other rule, whose message would lead to a draft model. */
@@ -74,6 +83,11 @@ function requireVerified(
   { adaptive }: SpeculationOptions,
   { shape, thresholds, source }: Speculation,
 ): void {
+  if (shape.topk > 1 && adaptive === "on") {
+    const why =
+      "the number of drafts follows acceptance where they follow each other, with a top-k of 1";
+    throw unsupported("adaptive", adaptive, why);
+  }
   if (shape.topk > 1) {
     throw unsupported(
       "eagleTopk",
@@ -88,9 +102,6 @@ function requireVerified(
   const { single, acc } = thresholds;
   if (single < 1) throw unsupported("acceptThresholdSingle", single, isExact);
   if (acc < 1) throw unsupported("acceptThresholdAcc", acc, isExact);
-  if (adaptive !== "on") return;
-  const why = "the number of drafts does not follow acceptance yet; auto and off are supported";
-  throw unsupported("adaptive", adaptive, why);
 }
 
 function unsupported(

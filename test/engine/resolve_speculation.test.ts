@@ -52,6 +52,18 @@ describe("a step has room for drafts of", () => {
     expect(resolve(undefined).speculation).toBeUndefined();
   });
 
+  test.each<[SpeculationOptions, boolean]>([
+    [{ algorithm: "EAGLE" }, true],
+    [{ algorithm: "EAGLE", adaptive: "off" }, false],
+    [{ algorithm: "EAGLE", ...numbers(3, 1, 4) }, false],
+    [{ algorithm: "EAGLE", ...numbers(3, 1, 4), adaptive: "on" }, true],
+    [{ algorithm: "NGRAM" }, true],
+    [{ algorithm: "NGRAM", numDraftTokens: 4 }, false],
+    [{}, false],
+  ])("%o, or fewer where they do not pay: %s", (options, adaptiveDrafts) => {
+    expect(resolve(options, { maxRowsPerStep: 1024 })).toMatchObject({ adaptiveDrafts });
+  });
+
   test("more requests, and more sizes of recorded steps", () => {
     const decodeBuckets = [1, 48, 96, 192, 256];
     const options = { maxRunningRequests: 48, decodeBuckets, maxRowsPerStep: 256 };
@@ -84,7 +96,7 @@ describe("what engines do not do yet is refused, with what they do", () => {
     [{ algorithm: "STANDALONE" }, "algorithm STANDALONE", "EAGLE and NEXTN draft by"],
     [{ ...NGRAM, acceptThresholdSingle: 0.5 }, "acceptThresholdSingle 0.5", "only 1 is"],
     [{ ...NGRAM, acceptThresholdAcc: 0 }, "acceptThresholdAcc 0", "only 1 is supported yet"],
-    [{ ...NGRAM, adaptive: "on" }, "adaptive on", "auto and off are supported"],
+    [{ ...EAGLE, ...numbers(3, 2, 6), adaptive: "on" }, "adaptive on", "with a top-k of 1"],
   ])("%o", (options, named, why) => {
     const { error, told } = refusal(options);
     expect(error).toBeInstanceOf(UnsupportedError);

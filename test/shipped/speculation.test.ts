@@ -13,6 +13,8 @@ const DRAFTED = [
   "--enable-metrics",
   "--enable-deterministic-inference",
 ];
+/** Whether drafts pay or not. */
+const ALWAYS = ["--speculative-adaptive", "off"];
 const PROMPTS = [
   "Repeat after me: apple river zobrax apple river zobrax apple river zobrax",
   "Who are you?",
@@ -25,8 +27,8 @@ beforeAll(async () => {
   const start = (...args: string[]) => serveWisp([...SHARED, ...DRAFTED, ...args]);
   const [without, ngram, eagle] = await Promise.all([
     start(),
-    start("--speculative-algorithm", "NGRAM"),
-    start("--speculative-algorithm", "EAGLE"),
+    start("--speculative-algorithm", "NGRAM", ...ALWAYS),
+    start("--speculative-algorithm", "EAGLE", ...ALWAYS),
   ]);
   plain = without;
   servers = { NGRAM: ngram, EAGLE: eagle };

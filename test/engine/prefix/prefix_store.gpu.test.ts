@@ -34,7 +34,7 @@ const CASES = (
   ] as const
 ).slice(0, process.env.WISP_TEST_FULL === "1" ? 4 : 2);
 
-const DRAFTS = { algorithm: "EAGLE" } as const;
+const DRAFTS = { algorithm: "EAGLE", adaptive: "off" } as const;
 
 type StoreOptions = Partial<NonNullable<LoadOptions["prefixStore"]>>;
 

@@ -13,6 +13,7 @@ import { Plan } from "../../../src/gpu/plan.ts";
 import type { Step } from "../../../src/layers/batch.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
+import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "../devices/gpu.ts";
@@ -190,6 +191,8 @@ export interface Run {
    * those that the checkpoint's module makes.
    */
   readonly drafts?: true | "module";
+  /** Has the number of drafts follow these costs of steps, up to three. */
+  readonly costs?: StepCosts;
 }
 
 /** What a run did, and what came out of it. */
@@ -202,6 +205,8 @@ export interface Outcome {
   readonly retractions: number;
   /** Rows, with padding, of each step whose launches were kept. */
   readonly keptRows: readonly number[];
+  /** Of each step whether its rows entered the cache of a draft module. */
+  readonly entering: readonly boolean[];
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -238,13 +243,26 @@ export class Exactness {
     });
   }
 
-  async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
+  async run({
+    options = {},
+    requests = 0,
+    twice,
+    alone,
+    first,
+    drafts,
+    costs,
+  }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
-    const speculates = drafts && { speculation: drafts === "module" ? BY_MODULE : BY_NGRAMS };
+    const adaptive = costs === undefined ? "auto" : "on";
+    const source = drafts === "module" ? BY_MODULE : BY_NGRAMS;
+    const speculates = drafts && {
+      speculation: { ...source, adaptive } as const,
+      ...(costs && { stepCosts: costs }),
+    };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
-    const keptRows = watchKeptRows();
+    const { keptRows, entering } = watchLaunches();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
     const probe = async (request: Probe) => {
@@ -274,7 +292,7 @@ export class Exactness {
         ...answers[requestId]![0]!.tokens,
       ]);
     }
-    return { answers, cachedTokens, watch, retractions, keptRows, ...moves };
+    return { answers, cachedTokens, watch, retractions, keptRows, entering, ...moves };
   }
 }
 
@@ -301,15 +319,17 @@ function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: Ex
   });
 }
 
-/** Grows by the rows of each step that is run with kept launches. */
-function watchKeptRows(): readonly number[] {
+/** Grows with each step, `keptRows` with each that is run with kept launches. */
+function watchLaunches(): Pick<Outcome, "keptRows" | "entering"> {
   const rows: number[] = [];
+  const entering: boolean[] = [];
   const { run } = Plan.prototype;
   vi.spyOn(Plan.prototype, "run").mockImplementation(function (this: Plan<Step>, step, options) {
     if (options?.recording !== undefined) rows.push((step as Step).rows);
+    entering.push((step as Step).draft !== undefined);
     return run.call(this, step as Step, options);
   });
-  return rows;
+  return { keptRows: rows, entering };
 }
 
 async function ask(
