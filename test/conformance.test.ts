@@ -20,15 +20,12 @@ const rows = [...document.matchAll(/^\| (`.*?) \| (.*?) \|(?: (.*) \|)?$/gm)].ma
   }),
 );
 
-/** The parser takes them, as the engine refuses them with what it does instead. */
-const REFUSED_AT_START: readonly string[] = [];
-
 test("each option has a row with its state and its test", () => {
   const tests = read("test/shipped/options.test.ts");
   for (const [key, { flags }] of Object.entries(LAUNCH_OPTIONS)) {
     const row = rows.find(({ names }) => names.some((name) => flags.some((flag) => flag === name)));
     const isReserved = Object.hasOwn(RESERVED_OPTIONS, key);
-    const state = isReserved || REFUSED_AT_START.includes(key) ? "refused" : "works";
+    const state = isReserved ? "refused" : "works";
     expect(row, flags[0]).toMatchObject({ state, test: key });
     // Reserved options are gone through by their table.
     if (!isReserved) expect(tests).toContain(`\n  ${key}: `);

@@ -26,6 +26,7 @@ import { type LocalRequest, prepareSequence, type SequenceSetting } from "./crea
 import { requireSameTokens } from "./draft_model/same_tokens.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import {
+  costsOf,
   describeModel,
   draftingOf,
   type EngineParts,
@@ -37,6 +38,7 @@ import {
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { LiveSequences } from "./live_sequences.ts";
+import type { LoadOptions } from "./load/load_options.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
 import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
@@ -65,6 +67,8 @@ import { finished } from "./text/text_service.ts";
 import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
+
+type LoadableOptions = EngineOptions & Pick<LoadOptions, "stepCosts">;
 
 /** Bytes of tokens that are turned into text at once, wherever texts are read. */
 const SHORT_TEXT_BYTES = 2 ** 18;
@@ -95,7 +99,7 @@ export class Engine implements GenerationEngine {
   private constructor(
     source: WeightSource,
     loaded: EngineModel,
-    { text, texts, store, ...options }: EngineOptions & EngineParts,
+    { text, texts, store, costs, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
     const onLost = (loss: Error) => this.#onLost(loss);
@@ -112,7 +116,7 @@ export class Engine implements GenerationEngine {
     const retractionMemory =
       carriers && new RetractionMemory(resolved.retractionMemory, carriers.retracted);
     this.#pages = openPages(loaded, retractionMemory);
-    this.#scheduler = openScheduler(loaded, this.#pages, this.model);
+    this.#scheduler = openScheduler(loaded, this.#pages, { ...this.model, costs });
     this.#live = new LiveSequences(resolved);
     this.#prefixes =
       store &&
@@ -155,7 +159,7 @@ export class Engine implements GenerationEngine {
    * @throws {DeviceError} with figures when it does not fit.
    * @throws {InvalidRequestError} naming an option that is out of range.
    */
-  static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
+  static async load(source: WeightSource, options: LoadableOptions): Promise<Engine> {
     requireWaits(options);
     try {
       const checkpoint = await Checkpoint.open(source);
@@ -170,7 +174,8 @@ export class Engine implements GenerationEngine {
         const { prefixStore } = loaded.options;
         const store =
           prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-        return new Engine(source, loaded, { ...options, text, texts, store });
+        const costs = await costsOf(loaded, options);
+        return new Engine(source, loaded, { ...options, text, texts, store, costs });
       } catch (error) {
         texts.close();
         throw error;

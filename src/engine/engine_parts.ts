@@ -9,11 +9,15 @@ import { RadixCache } from "../cache/radix_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import type { ModelDescription } from "../generation.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
+import type { StepCosts } from "../speculation/step_costs.ts";
 import type { Drafting } from "./create_sequence.ts";
+import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
+import { measureCosts } from "./drafts/measure_costs.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
+import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
 import { type TextModel, thinkingVariables } from "./load/text_model.ts";
 import type { EngineModel } from "./ranks/rank_group.ts";
@@ -28,6 +32,8 @@ export interface EngineParts {
   readonly text: TextModel;
   readonly texts: TextService;
   readonly store: PrefixStore | undefined;
+  /** What its steps take; absent where the number of drafts follows nothing. */
+  readonly costs: StepCosts | undefined;
 }
 
 export function describeModel(
@@ -74,19 +80,39 @@ export function openPages(
   });
 }
 
+/** @param costs What steps take; absent where the number of drafts follows nothing. */
 export function openScheduler(
   { options, runner }: EngineModel,
   pages: SequencePages,
-  { contextLength }: ModelDescription,
+  {
+    contextLength,
+    costs,
+  }: Pick<ModelDescription, "contextLength"> & { readonly costs: StepCosts | undefined },
 ): Scheduler {
+  const { pageCount, pageSize } = pages.pool;
   return new Scheduler(pages, {
     ...options,
+    draftChoice: costs && adaptiveChoice(costs, { most: options.draftSteps, pageCount, pageSize }),
     policy: options.schedulePolicy,
     conservativeness: options.scheduleConservativeness,
     maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
     maxScoredRows: runner.maxScoredRows,
     contextLength,
   });
+}
+
+/** What the number of drafts follows, where it follows anything. */
+export async function costsOf(
+  loaded: EngineModel,
+  { stepCosts }: Pick<LoadOptions, "stepCosts">,
+): Promise<StepCosts | undefined> {
+  if (!loaded.options.adaptiveDrafts) return undefined;
+  try {
+    return stepCosts ?? (await measureCosts(loaded));
+  } catch (error) {
+    loaded.destroy();
+    throw error;
+  }
 }
 
 /** How sequences come by drafts, where the engine is to speculate. */

@@ -35,9 +35,16 @@ export interface ResolvedDrafts {
   readonly maxDrafts: number;
   /** Drafts that a step makes for each sequence by a module or a model; 0 where it makes none. */
   readonly draftSteps: number;
+  /** Whether fewer are verified and made where they do not pay. */
+  readonly adaptiveDrafts: boolean;
 }
 
-const NONE: ResolvedDrafts = { speculation: undefined, maxDrafts: 0, draftSteps: 0 };
+const NONE: ResolvedDrafts = {
+  speculation: undefined,
+  maxDrafts: 0,
+  draftSteps: 0,
+  adaptiveDrafts: false,
+};
 
 /**
  * @param attention The engine's own names, which count where the options have no others.
@@ -61,9 +68,11 @@ export function resolveDrafts(
   if (speculation === undefined) return NONE;
   requireVerified(options, speculation);
   requireDraftModel(speculation, { draft, vocabularySize: shape.vocabularySize });
-  const { steps, draftTokens } = speculation.shape;
+  const { steps, topk, draftTokens } = speculation.shape;
   const draftSteps = speculation.source.kind === "ngrams" ? 0 : steps;
-  return { speculation, maxDrafts: draftTokens - 1, draftSteps };
+  // Trees keep their shape.
+  const adaptiveDrafts = speculation.adaptive && topk === 1;
+  return { speculation, maxDrafts: draftTokens - 1, draftSteps, adaptiveDrafts };
 }
 
 /** An opened model is a draft model's path, by its name. */
@@ -108,6 +117,11 @@ function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): vo
 
 /** Steps verify chains. */
 function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Speculation): void {
+  if (shape.topk > 1 && adaptive === "on") {
+    const why =
+      "the number of drafts follows acceptance where they follow each other, with a top-k of 1";
+    throw unsupported("adaptive", adaptive, why);
+  }
   if (shape.topk > 1) {
     throw unsupported(
       "eagleTopk",
@@ -119,9 +133,6 @@ function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Sp
     const what = source.kind === "model" ? "model" : "layer";
     throw unsupported("numSteps", shape.steps, `a draft ${what} takes ${MAX_DRAFTS} at most`);
   }
-  if (adaptive !== "on") return;
-  const why = "the number of drafts does not follow acceptance yet; auto and off are supported";
-  throw unsupported("adaptive", adaptive, why);
 }
 
 function unsupported(

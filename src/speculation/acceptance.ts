@@ -46,9 +46,9 @@ export class Acceptance {
     return rates;
   }
 
-  /** Whether a draft at this place was verified, and those before it accepted. */
+  /** Whether a draft at this place was verified, and those before it accepted, here or in general. */
   hasSeen(place: number): boolean {
-    return place < this.#counts.length;
+    return place < this.#counts.length || this.#general?.hasSeen(place) === true;
   }
 
   /** One more outcome: so many drafts were verified, and so many of them accepted. */

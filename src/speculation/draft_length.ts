@@ -26,12 +26,15 @@ const CLEARLY = 0.04;
 /** One sequence, as long as it lives. */
 export class DraftHistory {
   readonly acceptance: Acceptance;
+  /** What is thought of all sequences of its kind. */
+  readonly general: Acceptance;
   /** Drafts that its newest step verifies, probes aside; undefined before its first. */
   length: number | undefined;
   /** Drafts that its newest probe verifies, until it has ended. */
   probed: number | undefined;
 
   constructor(general: Acceptance) {
+    this.general = general;
     this.acceptance = new Acceptance(general);
   }
 }
@@ -63,6 +66,8 @@ interface Candidate {
 export class DraftLengthController {
   readonly #costs: StepCosts;
   readonly #general = new Acceptance();
+  /** Of sequences that the draft knows in part only, whose drafts are worse. */
+  readonly #partial = new Acceptance(this.#general);
   #sinceProbe = 0;
   /** By how much drafts at the ends of probes were accepted more often than was thought, in all. */
   #surprise = 0;
@@ -73,9 +78,32 @@ export class DraftLengthController {
     this.#costs = costs;
   }
 
-  /** For a sequence that begins: what others have shown is what is thought of it. */
-  history(): DraftHistory {
-    return new DraftHistory(this.#general);
+  /**
+   * For a sequence that begins: what others have shown is what is thought of it.
+   *
+   * @param isPartial Whether the draft's cache lacks a part of it: then it is no example of others.
+   */
+  history(isPartial = false): DraftHistory {
+    return new DraftHistory(isPartial ? this.#partial : this.#general);
+  }
+
+  /**
+   * Whether drafts clearly pay for so many sequences alike, if each may have `most`.
+   *
+   * @param acceptance Share of accepted drafts. Default: what sequences have shown.
+   */
+  pays(sequences: number, most: number, acceptance?: number): boolean {
+    const rates = this.#general.rates(most).map((rate) => acceptance ?? rate);
+    const step = new ExpectedStep(this.#costs, sequences, sequences);
+    const plain = step.tokensPerMs;
+    let probability = 1;
+    return rates.some((rate, index) => {
+      probability *= rate;
+      for (let sequence = 0; sequence < sequences; sequence++) {
+        step.add({ sequence, index, probability });
+      }
+      return step.tokensPerMs > plain * (1 + CLEARLY);
+    });
   }
 
   /**
@@ -94,8 +122,13 @@ export class DraftLengthController {
     sequences.forEach(({ history }, i) => {
       history.length = verified[i]!;
     });
-    const isProbe = this.#startsProbe(sequences, verified);
+    const isProbe = this.#startsProbe(sequences, verified, step);
     return { verified, made: verified.reduce((most, one) => Math.max(most, one), 0), isProbe };
+  }
+
+  /** Takes note of a step without drafts to choose from: it is one more since the last probe. */
+  skip(): void {
+    this.#sinceProbe++;
   }
 
   /** What a step has shown of a sequence: so many drafts were verified, and so many accepted. */
@@ -107,7 +140,7 @@ export class DraftLengthController {
       this.#probed++;
     }
     history.acceptance.add(verified, accepted);
-    this.#general.add(verified, accepted);
+    history.general.add(verified, accepted);
   }
 
   /** Whether the best lengths are to replace those of the step before. */
@@ -122,11 +155,15 @@ export class DraftLengthController {
   }
 
   /** Makes the step a probe where it is time for one: each sequence that can take it has one more. */
-  #startsProbe(sequences: readonly DraftingSequence[], verified: number[]): boolean {
+  #startsProbe(
+    sequences: readonly DraftingSequence[],
+    verified: number[],
+    step: ExpectedStep,
+  ): boolean {
     this.#sinceProbe++;
     const isDue = this.#sinceProbe >= PROBE_EVERY || this.#surprise > SURPRISE * this.#probed;
     const canTake = sequences.some(({ most }, i) => verified[i]! < most);
-    if (!isDue || !canTake) return false;
+    if (!isDue || !canTake || !couldPay(sequences, verified, step)) return false;
     this.#sinceProbe = 0;
     this.#surprise = 0;
     this.#probed = 0;
@@ -137,6 +174,23 @@ export class DraftLengthController {
     });
     return true;
   }
+}
+
+/** Whether one draft more of each sequence would pay if all drafts were accepted. */
+function couldPay(
+  sequences: readonly DraftingSequence[],
+  verified: readonly number[],
+  step: ExpectedStep,
+): boolean {
+  const expect = (more: number) => {
+    step.clear();
+    sequences.forEach(({ most }, sequence) => {
+      const length = Math.min(verified[sequence]! + more, most);
+      for (let index = 0; index < length; index++) step.add({ sequence, index, probability: 1 });
+    });
+    return step.tokensPerMs;
+  };
+  return expect(1) > expect(0);
 }
 
 function previousLength({ history, most }: DraftingSequence): number {
@@ -185,9 +239,9 @@ class ExpectedStep {
   readonly #plainRows: number;
   #drafts = 0;
   #tokens = 0;
-  #draftMs = 0;
-  /** Sequences with a draft at each place: those that a step of the draft has rows for. */
-  #drafting: number[] = [];
+  /** Of the sequence that has most: as many are made for each that has any. */
+  #longest = 0;
+  #drafting = 0;
 
   constructor(costs: StepCosts, sequences: number, plainRows: number) {
     this.#costs = costs;
@@ -198,21 +252,22 @@ class ExpectedStep {
   clear(): void {
     this.#drafts = 0;
     this.#tokens = 0;
-    this.#draftMs = 0;
-    this.#drafting = [];
+    this.#longest = 0;
+    this.#drafting = 0;
   }
 
   add({ index, probability }: Candidate): void {
-    const { draft } = this.#costs;
-    const before = this.#drafting[index] ?? 0;
-    this.#drafting[index] = before + 1;
-    this.#draftMs += draft.of(before + 1) - draft.of(before);
+    if (index === 0) this.#drafting++;
+    this.#longest = Math.max(this.#longest, index + 1);
     this.#drafts++;
     this.#tokens += probability;
   }
 
   get tokensPerMs(): number {
-    const ms = this.#costs.target.of(this.#plainRows + this.#drafts) + this.#draftMs;
+    const { target, entering, draft } = this.#costs;
+    const rows = this.#plainRows + this.#drafts;
+    const made = this.#longest * draft.of(this.#drafting);
+    const ms = target.of(rows) + made + (this.#drafts > 0 ? entering.of(rows) : 0);
     return (this.#sequences + this.#tokens) / ms;
   }
 }

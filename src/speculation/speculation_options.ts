@@ -40,7 +40,10 @@ export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptio
    * from 0 to 1. Default 1, which changes no answer.
    */
   readonly acceptThresholdAcc?: number | undefined;
-  /** Whether the number of drafts follows acceptance; `auto` where no numbers are given. Default auto. */
+  /**
+   * Whether steps have fewer drafts, or none, where they do not pay: `auto` where no numbers are given,
+   * which are the most with `on`. Default auto.
+   */
   readonly adaptive?: (typeof SPECULATIVE_ADAPTIVE)[number] | undefined;
   /**
    * What servers on other accelerators call the attention that was asked for: `cutlass_mla` takes no

@@ -54,6 +54,8 @@ export class StepCost {
 export interface StepCosts {
   /** A step of the target, whose rows are those of all sequences, drafts among them. */
   readonly target: StepCost;
+  /** What so many rows take more where they enter the draft's cache; nothing where it has none. */
+  readonly entering: StepCost;
   /** One draft for each of so many sequences; it costs nothing where drafts need no model. */
   readonly draft: StepCost;
 }

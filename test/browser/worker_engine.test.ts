@@ -145,7 +145,7 @@ describe("an engine in a worker", () => {
       async ([url, prompts]) => {
         const { wisp, tokensOf } = globalThis as unknown as PageScope;
         const options = { contextLength: 512, maxRunningRequests: 2 };
-        const speculation = { algorithm: "EAGLE" } as const;
+        const speculation = { algorithm: "EAGLE", adaptive: "off" } as const;
         const engine = await wisp.loadWorkerEngine(
           { kind: "url", url },
           { ...options, speculation },

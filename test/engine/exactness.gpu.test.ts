@@ -5,6 +5,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { StepCost } from "../../src/speculation/step_costs.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import {
   EXACT_MODELS,
@@ -78,6 +79,13 @@ const ONE_HEAD = { ...PLAIN_TUNING, attention: { ...PLAIN_TUNING.attention!, row
 const SHARES_READS = {
   ...PLAIN_TUNING,
   attention: { ...PLAIN_TUNING.attention!, sharesReads: true },
+};
+
+/** Of steps in which right drafts pay. */
+const PAYING = {
+  target: new StepCost([1, 64].map((rows) => ({ rows, ms: 10 + rows }))),
+  entering: new StepCost([{ rows: 64, ms: 0.5 }]),
+  draft: new StepCost([{ rows: 64, ms: 0.2 }]),
 };
 
 const BASELINE: Run = {
@@ -284,6 +292,29 @@ const VARIANTS: readonly Variant[] = [
     proof: (one) => {
       isSaved(one);
       isDraftedByModule(one);
+    },
+  },
+  {
+    name: "10 at once, as many drafts of the module as pay",
+    requests: 10,
+    twice: true,
+    drafts: "module",
+    costs: PAYING,
+    proof: (one) => {
+      isDraftedByModule(one);
+      // Those of random prompts are refused, and it is left out.
+      expect(new Set(one.entering)).toEqual(new Set([true, false]));
+    },
+  },
+  {
+    name: "10 at once, as many drafts of others as pay",
+    requests: 10,
+    twice: true,
+    drafts: true,
+    costs: PAYING,
+    proof: (one) => {
+      const counts = steps(one).map(({ draftRows }) => draftRows);
+      expect(counts.some((count) => count > 0)).toBe(true);
     },
   },
   {

@@ -57,6 +57,18 @@ describe("a step has room for drafts of", () => {
     expect(resolve(undefined).speculation).toBeUndefined();
   });
 
+  test.each<[SpeculationOptions, boolean]>([
+    [{ algorithm: "EAGLE" }, true],
+    [{ algorithm: "EAGLE", adaptive: "off" }, false],
+    [{ algorithm: "EAGLE", ...numbers(3, 1, 4) }, false],
+    [{ algorithm: "EAGLE", ...numbers(3, 1, 4), adaptive: "on" }, true],
+    [{ algorithm: "NGRAM" }, true],
+    [{ algorithm: "NGRAM", numDraftTokens: 4 }, false],
+    [{}, false],
+  ])("%o, or fewer where they do not pay: %s", (options, adaptiveDrafts) => {
+    expect(resolve(options, { maxRowsPerStep: 1024 })).toMatchObject({ adaptiveDrafts });
+  });
+
   test("more requests, and more sizes of recorded steps", () => {
     const decodeBuckets = [1, 48, 96, 192, 256];
     const options = { maxRunningRequests: 48, decodeBuckets, maxRowsPerStep: 256 };
@@ -80,13 +92,12 @@ function refusal(speculation: SpeculationOptions, options: Parameters<typeof res
 
 describe("what engines do not do yet is refused, with what they do", () => {
   const EAGLE = { algorithm: "EAGLE" } as const;
-  const NGRAM = { algorithm: "NGRAM" } as const;
   test.each<[SpeculationOptions, string, string]>([
     [{ ...EAGLE, ...numbers(3, 2, 6) }, "eagleTopk 2", "only 1 is supported yet"],
     [{ ...EAGLE, ...numbers(33, 1, 34) }, "numSteps 33", "32 at most"],
     [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft heads are not supported"],
     [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],
-    [{ ...NGRAM, adaptive: "on" }, "adaptive on", "auto and off are supported"],
+    [{ ...EAGLE, ...numbers(3, 2, 6), adaptive: "on" }, "adaptive on", "with a top-k of 1"],
   ])("%o", (options, named, why) => {
     const { error, told } = refusal(options);
     expect(error).toBeInstanceOf(UnsupportedError);

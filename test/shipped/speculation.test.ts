@@ -14,6 +14,8 @@ const DRAFTED = [
   "--enable-metrics",
   "--enable-deterministic-inference",
 ];
+/** Whether drafts pay or not. */
+const ALWAYS = ["--speculative-adaptive", "off"];
 const PROMPTS = [
   "Repeat after me: apple river zobrax apple river zobrax apple river zobrax",
   "Who are you?",
@@ -26,11 +28,11 @@ beforeAll(async () => {
   const start = (...args: string[]) => serveWisp([...SHARED, ...DRAFTED, ...args]);
   const [without, ngram, eagle, model] = await Promise.all([
     start(),
-    start("--speculative-algorithm", "NGRAM"),
-    start("--speculative-algorithm", "EAGLE"),
+    start("--speculative-algorithm", "NGRAM", ...ALWAYS),
+    start("--speculative-algorithm", "EAGLE", ...ALWAYS),
     start(
       ...["--speculative-algorithm", "STANDALONE"],
-      ...["--speculative-draft-model-path", EMBEDDED_MODEL],
+      ...["--speculative-draft-model-path", EMBEDDED_MODEL, ...ALWAYS],
     ),
   ]);
   plain = without;

@@ -4,12 +4,14 @@ import { StepCost } from "../../src/speculation/step_costs.ts";
 import { seeded } from "../support/seeded.ts";
 
 const MOST = 8;
+const NOTHING = new StepCost([]);
 
 /** A step of the target that takes `base` and `row` more a row; a draft that takes `draft`. */
-function costs({ base = 1, row = 0.1, draft = 0.05 } = {}) {
+function costs({ base = 1, row = 0.1, draft = 0.05, entering = 0 } = {}) {
   const points = [1, 512].map((rows) => ({ rows, ms: base + row * rows }));
   return {
     target: new StepCost(points),
+    entering: new StepCost(entering === 0 ? [] : [1, 512].map((rows) => ({ rows, ms: entering }))),
     draft: new StepCost(draft === 0 ? [] : [1, 512].map((rows) => ({ rows, ms: draft }))),
   };
 }
@@ -53,11 +55,11 @@ class Run {
   }
 
   #pay(verified: readonly number[]): void {
-    const { target, draft } = this.#costs;
-    this.ms += target.of(verified.reduce((rows, length) => rows + length + 1, 0));
-    for (let place = 0; place < MOST; place++) {
-      this.ms += draft.of(verified.filter((length) => length > place).length);
-    }
+    const { target, entering, draft } = this.#costs;
+    const rows = verified.reduce((sum, length) => sum + length + 1, 0);
+    const drafting = verified.filter((length) => length > 0).length;
+    const made = Math.max(...verified) * draft.of(drafting);
+    this.ms += target.of(rows) + made + (drafting > 0 ? entering.of(rows) : 0);
   }
 
   get last(): number[] {
@@ -69,7 +71,12 @@ class Run {
 function rate(length: number, probability: number, stepCosts = costs()): number {
   let [tokens, survives] = [1, 1];
   for (let i = 0; i < length; i++) tokens += survives *= probability;
-  return tokens / (stepCosts.target.of(1 + length) + length * stepCosts.draft.of(1));
+  return (
+    tokens /
+    (stepCosts.target.of(1 + length) +
+      length * stepCosts.draft.of(1) +
+      (length > 0 ? stepCosts.entering.of(1 + length) : 0))
+  );
 }
 
 function bestRate(probability: number, stepCosts = costs()): number {
@@ -134,10 +141,12 @@ describe("perfect drafts", () => {
         { rows: 6, ms: 3 },
         { rows: 16, ms: 3.4 },
       ]),
+      entering: NOTHING,
       draft: new StepCost([{ rows: 1, ms: 0.1 }]),
     },
     "a row costs a step": {
       target: new StepCost([{ rows: 1, ms: 1 }]),
+      entering: NOTHING,
       draft: new StepCost([{ rows: 1, ms: 0.1 }]),
     },
   };
@@ -154,7 +163,8 @@ describe("perfect drafts", () => {
       { rows: 16, ms: 4.4 },
       { rows: 64, ms: 16 },
     ]);
-    const table = { target, draft: new StepCost([{ rows: 1, ms: 0.5 }]) };
+    const draft = new StepCost([{ rows: 1, ms: 0.5 }]);
+    const table = { target, entering: NOTHING, draft };
     expect(new Run(table, 4).steps(100, () => true).last).toEqual([3, 3, 3, 3]);
     expect(new Run(table, 64).steps(100, () => true).last).toEqual(new Array(64).fill(0));
   });
@@ -202,12 +212,53 @@ describe("one sequence's drafts and another's", () => {
         { rows: 2, ms: 3 },
         { rows: 65, ms: 3.1 },
       ]),
-      draft: new StepCost([]),
+      entering: NOTHING,
+      draft: NOTHING,
     };
     const controller = new DraftLengthController(table);
     const sequences = [{ history: controller.history(), most: 1 }];
     expect(controller.choose(sequences).verified).toEqual([0]);
     expect(controller.choose(sequences, 60).verified).toEqual([1]);
+  });
+});
+
+describe("a sequence that the draft knows in part only", () => {
+  test("begins as others do, and shows nothing of them", () => {
+    const controller = new DraftLengthController(costs());
+    const whole = controller.history();
+    for (let i = 0; i < 50; i++) controller.record(whole, 3, 3);
+    const partial = controller.history(true);
+    expect(partial.acceptance.rates(3)).toEqual(controller.history().acceptance.rates(3));
+    for (let i = 0; i < 50; i++) controller.record(partial, 3, 0);
+    expect(controller.history().acceptance.rates(1)[0]).toBeGreaterThan(0.95);
+    expect(controller.history(true).acceptance.rates(1)[0]).toBeLessThan(0.1);
+    expect(controller.pays(4, 3)).toBe(true);
+  });
+});
+
+describe("whether drafts pay for many sequences alike", () => {
+  test.each([
+    [1, 0.9, true],
+    [1, 0.1, false],
+    [40, 0.9, true],
+    [40, 0.4, false],
+  ])("%i, of which a share of %f is accepted: %s", (sequences, acceptance, pays) => {
+    const table = costs({ row: 0.05, draft: 0.1, entering: 0.1 });
+    const controller = new DraftLengthController(table);
+    expect(controller.pays(sequences, 3, acceptance)).toBe(pays);
+    for (let i = 0; i < 200; i++) {
+      const accepted = [acceptance, acceptance ** 2, acceptance ** 3];
+      const draw = (i * 0.618) % 1;
+      const count = accepted.filter((share) => draw < share).length;
+      controller.record(controller.history(), 3, count);
+    }
+    expect(controller.pays(sequences, 3)).toBe(pays);
+  });
+
+  test("not where entering the draft's cache takes what they bring", () => {
+    const pays = (entering: number) =>
+      new DraftLengthController(costs({ row: 0.1, draft: 0.1, entering })).pays(1, 1, 1);
+    expect([pays(0.5), pays(1)]).toEqual([true, false]);
   });
 });
 
@@ -218,7 +269,7 @@ describe("the choice is the best there is", () => {
       const ms = [1];
       for (let i = 1; i < 16; i++) ms.push(ms[i - 1]! + random() * 0.3);
       const target = new StepCost(ms.map((time, i) => ({ rows: i + 1, ms: time })));
-      const controller = new DraftLengthController({ target, draft: new StepCost([]) });
+      const controller = new DraftLengthController({ target, entering: NOTHING, draft: NOTHING });
       const sequences = [0, 1, 2].map(() => ({ history: controller.history(), most: 3 }));
       for (const { history } of sequences) {
         for (let i = 0; i < 10; i++) history.acceptance.add(3, Math.floor(random() * 4));

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Communicator } from "../../parallel/communicator.ts";
+import type { StepCosts } from "../../speculation/step_costs.ts";
 import type { EngineOptions } from "../engine_options.ts";
 
 export interface LoadOptions extends EngineOptions {
@@ -31,6 +32,11 @@ export interface LoadOptions extends EngineOptions {
    * module, up to `MAX_DRAFTS`. Default as `speculation` says; with 0 the module is not loaded.
    */
   readonly maxDrafts?: number;
+  /**
+   * What steps take, where the number of drafts follows it. Default: measured once the model is there,
+   * on its first device.
+   */
+  readonly stepCosts?: StepCosts;
   /** Ends the reading of weights; the load then rejects with its reason. */
   readonly signal?: AbortSignal;
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DraftWork } from "../drafts/draft_work.ts";
 import type { Chunk } from "./scheduled_step.ts";
 import type { SchedulerOptions } from "./scheduler_options.ts";
 import { ScoringRoom } from "./scoring_room.ts";
@@ -14,6 +15,8 @@ type Grow = (sequence: Sequence, tokens: number) => boolean;
 
 export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextLength"> {
   readonly grow: Grow;
+  /** Of drafts that are known here, how many of a sequence are verified. Default: all. */
+  readonly limits?: ReadonlyMap<Sequence, number> | undefined;
 }
 
 /**
@@ -26,14 +29,16 @@ export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextL
 export function generatedChunks(
   ready: readonly Sequence[],
   most: number,
-  { grow, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
+  { grow, limits, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
 ): Chunk[] {
   let room = most - ready.length;
   const chunks = ready.map((sequence): Chunk => {
     const missing = sequence.length - sequence.computed - 1;
     const { drafting } = sequence;
     const isContinued = sequence.pending > 0 && drafting?.continues === true;
-    const drafts = isContinued ? new Array<number>(drafting.coming).fill(0) : sequence.drafts;
+    const drafts = isContinued
+      ? new Array<number>(drafting.coming).fill(0)
+      : sequence.drafts.slice(0, limits?.get(sequence));
     const end = computedAtMost(sequence) + 1;
     const more = Math.min(missing > 0 ? missing : drafts.length, room, contextLength - end);
     if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };
@@ -90,20 +95,32 @@ const slackOf = ({ drafting }: Sequence) => drafting?.slack ?? 0;
 /** Tokens that it may have computed once the steps in flight have run. */
 export const computedAtMost = (sequence: Sequence): number => sequence.computed + slackOf(sequence);
 
+/** Whether a next row of generated tokens can be computed for it, steps in flight considered. */
+export function isReady(
+  sequence: Sequence,
+  contextLength: number = Number.POSITIVE_INFINITY,
+): boolean {
+  return (
+    sequence.computed >= sequence.promptLength &&
+    sequence.computed < sequence.length &&
+    computedAtMost(sequence) < contextLength &&
+    (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead)
+  );
+}
+
 /** Makes room for what drafts leave in the cache; without it they are of no use, and do no harm. */
 export function growForDrafts(
   chunks: readonly Chunk[],
   pages: SequencePages,
-  {
-    draftSteps = 0,
-    contextLength = Number.POSITIVE_INFINITY,
-  }: Pick<SchedulerOptions, "draftSteps" | "contextLength">,
+  work: DraftWork,
+  { contextLength = Number.POSITIVE_INFINITY }: Pick<SchedulerOptions, "contextLength">,
 ): void {
-  if (draftSteps === 0) return;
+  if (work.steps === 0) return;
   for (const { sequence, rows, drafts = [] } of chunks) {
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
-    const end = computed + slackOf(sequence) + drafts.length + draftSteps;
+    if (work.countOf(sequence) === 0) continue;
+    const end = computed + slackOf(sequence) + drafts.length + work.steps;
     growIfFree(pages, sequence, Math.min(end, sequence.mostTokens, contextLength));
   }
 }

@@ -8,6 +8,7 @@
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
+import type { DraftJudge, DraftWork } from "../drafts/draft_work.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { PageTransfers } from "../step/page_transfers.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
@@ -58,8 +59,8 @@ export interface StepSetting {
   readonly generatedChunks: number;
   /** Of the step, among all of the scheduler. */
   readonly number: number;
-  /** Drafts that the model's draft module makes for each sequence that samples; 0 without one. */
-  readonly draftSteps: number;
+  /** What the model's draft module does in it. */
+  readonly drafts: DraftWork;
 }
 
 /**
@@ -144,10 +145,11 @@ class StepBuilder {
 
   /** @param row That of its newest token; those of its drafts stand behind it. */
   #sample(sequence: Sequence, row: number, drafts: readonly number[]): void {
-    const { number, draftSteps } = this.#setting;
-    const isDrafted = draftSteps > 0 && sequence.wantsDrafts;
+    const { number, drafts: work } = this.#setting;
+    const count = sequence.wantsDrafts ? work.countOf(sequence) : 0;
+    const isDrafted = count > 0;
     const firstLogitRow = this.#sampled.length;
-    const made = { place: this.#drafted.length, count: draftSteps };
+    const made = { place: this.#drafted.length, count };
     sequence.drafting?.begin(drafts.length, isDrafted ? made : undefined);
     sequence.pending += 1;
     sequence.sampledIn = number;
@@ -165,7 +167,7 @@ class StepBuilder {
   }
 
   step(progress: StepProgress<Sequence>): Omit<ScheduledStep, "transfers"> {
-    const { draftSteps: steps } = this.#setting;
+    const { steps, enters } = this.#setting.drafts;
     for (const { row } of this.#scored) this.#logitRows.push(row);
     const batch: Batch = {
       sequences: this.#sequences,
@@ -175,8 +177,9 @@ class StepBuilder {
     };
     const draftRequest = { steps, sequences: this.#drafted, owners: this.#owners };
     return {
-      batch:
-        steps > 0 ? { ...batch, nextSources: nextSources(batch, progress, this.#sampled) } : batch,
+      batch: enters
+        ? { ...batch, nextSources: nextSources(batch, progress, this.#sampled) }
+        : batch,
       sampled: this.#sampled,
       drafts: this.#verified,
       continued: this.#continued,
@@ -242,10 +245,14 @@ export interface StepResults {
   readonly proposed: readonly Uint32Array[];
 }
 
-/** @param give Calls `accept` where the sequence still runs. */
+/**
+ * @param judge Is told what became of the drafts of sequences that go on.
+ * @param give Calls `accept` where the sequence still runs.
+ */
 export function commitStep(
   { sampled, drafts, draftRequest, continued }: ScheduledStep,
   { tokens, proposed }: StepResults,
+  judge: DraftJudge,
   give: (sequence: Sequence, accept: () => void) => void,
 ): CommittedStep {
   let sampledTokens = 0;
@@ -266,6 +273,8 @@ export function commitStep(
       const taken = sequence.accept(drawn, verified, made && Array.from(made));
       sampledTokens += taken;
       if (!isFirst) speculation = withStep(speculation, verified.length, taken - 1);
+      // Behind an answer's end right drafts count as little as wrong ones.
+      if (sequence.finish === null) judge.verified(sequence, verified.length, taken - 1);
     });
   }
   return { sampledTokens, speculation };

@@ -20,7 +20,8 @@
  * @module
  */
 import { CapacityError, KernelError, RequestLosesDeviceError } from "../../errors.ts";
-import { computedAtMost, generatedChunks, growForDrafts, promptChunks } from "./chunks.ts";
+import { AllDrafts, type DraftChoice } from "../drafts/draft_choice.ts";
+import { computedAtMost, generatedChunks, growForDrafts, isReady, promptChunks } from "./chunks.ts";
 import { type Lookahead, lookaheadOf } from "./lookahead.ts";
 import { NewTokenEstimate } from "./new_token_estimate.ts";
 import { isAboutToBeComputed } from "./prefix_wait.ts";
@@ -45,6 +46,8 @@ export class Scheduler {
   readonly #toHold = new Set<Sequence>();
   readonly #held = new Set<Sequence>();
   readonly #suspects = new Suspects<Sequence>();
+  readonly #drafts: DraftChoice;
+  readonly #growing = (sequence: Sequence, tokens: number) => this.#grow(sequence, tokens);
   #retractions = 0;
   /** Steps scheduled so far, and those of them that are not committed. */
   #steps = 0;
@@ -55,6 +58,7 @@ export class Scheduler {
   constructor(pages: SequencePages, options: SchedulerOptions) {
     this.#pages = pages;
     this.#options = options;
+    this.#drafts = options.draftChoice ?? new AllDrafts(options.draftSteps ?? 0);
     this.#estimate = new NewTokenEstimate(options.conservativeness);
     this.#waiting = new WaitingQueue(options.policy, pages);
   }
@@ -263,7 +267,8 @@ export class Scheduler {
     this.#inFlight -= 1;
     if (this.#inFlight === 0) this.#share();
     this.#estimate.step();
-    const committed = commitStep(step, { tokens, proposed }, (sequence, accept) => {
+    const results = { tokens, proposed };
+    const committed = commitStep(step, results, this.#drafts, (sequence, accept) => {
       // Some sequences have left, or an earlier token ended them, while the step ran.
       if (!this.#running.has(sequence)) return;
       sequence.pending -= 1;
@@ -310,15 +315,11 @@ export class Scheduler {
    * @returns `undefined` when steps in flight have to be committed first.
    */
   #generatedChunks(): Chunk[] | undefined {
-    const { maxRunningRequests, maxRows, contextLength = Number.POSITIVE_INFINITY } = this.#options;
+    const { maxRunningRequests, maxRows, contextLength } = this.#options;
     const { maxGeneratedRows = maxRunningRequests } = this.#options;
-    const isReady = (sequence: Sequence) =>
-      sequence.computed >= sequence.promptLength &&
-      sequence.computed < sequence.length &&
-      computedAtMost(sequence) < contextLength &&
-      (sequence.pending === 0 ? sequence.isPrepared : sequence.runsAhead);
+    const ready = () => [...this.#running].filter((one) => isReady(one, contextLength));
     // A sequence that makes room may itself be one of these.
-    for (const sequence of [...this.#running].filter(isReady)) {
+    for (const sequence of ready()) {
       // The GPU keeps what the newest step samples, and no more.
       if (sequence.pending > 0 && sequence.sampledIn !== this.#steps) return undefined;
       while (this.#running.has(sequence)) {
@@ -327,16 +328,14 @@ export class Scheduler {
       }
     }
     const most = Math.min(maxGeneratedRows, maxRows);
-    const ready = [...this.#running].filter(isReady);
-    return generatedChunks(ready, most, { ...this.#options, grow: (...to) => this.#grow(...to) });
+    const rows = ready();
+    const limits = this.#drafts.limits(rows);
+    return generatedChunks(rows, most, { ...this.#options, limits, grow: this.#growing });
   }
 
   #promptChunks(room: number): Chunk[] {
-    return promptChunks([...this.#running], room, {
-      ...this.#options,
-      pages: this.#pages,
-      grow: (...to) => this.#grow(...to),
-    });
+    const own = { pages: this.#pages, grow: this.#growing };
+    return promptChunks([...this.#running], room, { ...this.#options, ...own });
   }
 
   #grow(sequence: Sequence, tokens: number): boolean {
@@ -390,9 +389,9 @@ export class Scheduler {
   #build(chunks: readonly Chunk[], generatedChunks: number): ScheduledStep {
     this.#steps += 1;
     this.#inFlight += 1;
-    const { draftSteps = 0 } = this.#options;
-    growForDrafts(chunks, this.#pages, this.#options);
-    const step = buildStep(chunks, { generatedChunks, number: this.#steps, draftSteps });
+    const drafts = this.#drafts.workOf(chunks, this.#running.size);
+    growForDrafts(chunks, this.#pages, drafts, this.#options);
+    const step = buildStep(chunks, { generatedChunks, number: this.#steps, drafts });
     this.#suspects.scheduled(step.progress);
     this.#unshared = chunks.slice(generatedChunks).map(({ sequence }) => sequence);
     return { ...step, transfers: this.#pages.takeTransfers() };

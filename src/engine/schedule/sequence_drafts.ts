@@ -45,6 +45,7 @@ const TOLD_AT_ONCE = 4096;
 export interface MadeDrafts {
   /** The sequence's number among those that it drafts for. */
   readonly place: number;
+  /** Those that the next step is to verify. */
   readonly count: number;
 }
 
@@ -65,6 +66,10 @@ export class SequenceDrafts {
   #figures: SpeculationFigures = NO_FIGURES;
   /** Tokens that the drafter was told. */
   #told = 0;
+  /** Times that it is not asked. */
+  #resting = 0;
+  /** Drafts that the step of which the results came last has made to be verified. */
+  #wanted = Number.POSITIVE_INFINITY;
 
   constructor(options: DraftOptions) {
     this.#options = options;
@@ -145,7 +150,8 @@ export class SequenceDrafts {
     const { most, endTokens } = this.#options;
     const wanted = Math.min(most, room);
     this.#made = proposed ?? NONE;
-    const drafts = proposed?.slice(0, Math.max(wanted, 0)) ?? this.#ask(tokens, wanted);
+    const kept = Math.max(Math.min(wanted, this.#wanted), 0);
+    const drafts = proposed?.slice(0, kept) ?? this.#ask(tokens, wanted);
     const last = drafts.findIndex((token) => endTokens.has(token));
     this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
     return this.#next;
@@ -154,6 +160,10 @@ export class SequenceDrafts {
   #ask(tokens: readonly number[], wanted: number): readonly number[] {
     const { drafter } = this.#options;
     if (drafter === undefined) return NONE;
+    if (this.#resting > 0) {
+      this.#resting -= 1;
+      return NONE;
+    }
     const end = Math.min(tokens.length, this.#told + TOLD_AT_ONCE);
     drafter.append(tokens.slice(this.#told, end));
     this.#told = end;
@@ -163,6 +173,12 @@ export class SequenceDrafts {
   /** Forgets the drafts: the tokens before them are others now. */
   clear(): void {
     this.#next = NONE;
+  }
+
+  /** Forgets the drafts, and asks for no others the next times. */
+  rest(times: number): void {
+    this.#next = NONE;
+    this.#resting = times;
   }
 
   /** Keeps the first ones of the drafts. */
@@ -182,7 +198,7 @@ export class SequenceDrafts {
 
   /** Takes note that the oldest step in flight has ended. */
   end(): void {
-    this.#inFlight.shift();
+    this.#wanted = this.#inFlight.shift()?.made?.count ?? 0;
   }
 
   /** Takes note that no step in flight ever ends. */

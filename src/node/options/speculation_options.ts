@@ -121,7 +121,7 @@ export const SPECULATION_OPTIONS = {
     kind: "string",
     choices: SPECULATIVE_ADAPTIVE,
     default: "auto",
-    help: "whether the number of drafts follows how many are accepted; on is not supported yet",
+    help: "whether steps have fewer drafts, or none, where they do not pay: auto does so unless numbers are given, which are the most with on",
     group,
   },
 } as const satisfies OptionTable;

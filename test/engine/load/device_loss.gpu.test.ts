@@ -3,6 +3,7 @@ import { Engine, type LocalRequest } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import { deviceFactory, openDevice } from "../../../src/node/device/device.ts";
+import { StepCost } from "../../../src/speculation/step_costs.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../support/engines/engine.ts";
@@ -160,7 +161,11 @@ test("a device that is lost with drafts in flight changes no bit of an answer", 
   const want = await Promise.all(asked.map((request) => answer(plain, request)));
   await plain.close();
 
-  const losing = await openLosingEngine({ ...options, speculation: { algorithm: "EAGLE" } });
+  // As many drafts as pay: each that is right, as it takes next to nothing.
+  const cost = (ms: number) => new StepCost([1, 64].map((rows) => ({ rows, ms })));
+  const stepCosts = { target: cost(10), entering: cost(0.1), draft: cost(0.1) };
+  const speculation = { algorithm: "EAGLE" } as const;
+  const losing = await openLosingEngine({ ...options, speculation, stepCosts });
   const { engine } = losing;
   // The first step with drafts, and one behind it that has some again.
   let seen = 0;

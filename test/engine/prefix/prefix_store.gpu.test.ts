@@ -34,9 +34,9 @@ const CASES = (
   ] as const
 ).slice(0, process.env.WISP_TEST_FULL === "1" ? 4 : 2);
 
-const DRAFTS = { speculation: { algorithm: "EAGLE" } } as const;
+const DRAFTS = { speculation: { algorithm: "EAGLE", adaptive: "off" } } as const;
 const MODEL = {
-  speculation: { algorithm: "STANDALONE" },
+  speculation: { algorithm: "STANDALONE", adaptive: "off" },
   draftModel: folderSource(EMBEDDED_MODEL),
 } as const;
 

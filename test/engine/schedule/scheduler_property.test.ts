@@ -2,6 +2,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { SCHEDULE_POLICIES } from "../../../src/engine/schedule/schedule_policy.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { RequestLosesDeviceError } from "../../../src/errors.ts";
+import { StepCost, type StepCosts } from "../../../src/speculation/step_costs.ts";
 import { SimulatedEngine } from "../../support/simulated/simulated_engine.ts";
 
 const OPERATIONS = process.env.WISP_TEST_FULL === "1" ? 1_000_000 : 48_000;
@@ -21,6 +22,8 @@ const SUMMED = [
   "drafted",
   "accepted",
   "continued",
+  "entering",
+  "leftOut",
 ] as const;
 
 /** Whole numbers below its argument. (Generator: Numerical Recipes' linear congruential one.) */
@@ -33,6 +36,13 @@ function seeded(seed: number): (below: number) => number {
 }
 
 type Random = ReturnType<typeof seeded>;
+
+/** Of steps whose drafts pay, or do not, or only now and then: a row takes so much more. */
+function costsOf(row: number): StepCosts {
+  const cost = (first: number, more: number) =>
+    new StepCost([1, 64].map((rows) => ({ rows, ms: first + more * (rows - 1) })));
+  return { target: cost(10, row), entering: cost(1, row / 4), draft: cost(1, 0.1) };
+}
 
 /** Little room, so that requests wait and are retracted. */
 function engineOf(random: Random): SimulatedEngine {
@@ -52,7 +62,9 @@ function engineOf(random: Random): SimulatedEngine {
       { maxDrafts: 7 },
       { maxDrafts: 3, draftSteps: 3 },
       { maxDrafts: 2, draftSteps: 5, contextLength: LONGEST },
-    ][random(6)],
+      { maxDrafts: 3, draftSteps: 3, costs: costsOf(random(12)) },
+      { maxDrafts: 7, costs: costsOf(random(12)) },
+    ][random(8)],
     maxGeneratedRows: [6, 9, 16][random(3)]!,
     maxRunningRequests: 6,
     policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
@@ -138,7 +150,7 @@ test.each(SEEDS)(
     let found = 0;
     const totals = {
       ...{ mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-      ...{ drafted: 0, accepted: 0, continued: 0 },
+      ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0 },
     };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);

@@ -19,8 +19,8 @@ const CHATS = [
   "Tell me a story.",
 ];
 const STORY = chat("Tell me a story.");
-/** Three drafts. */
-const SPECULATION = { algorithm: "EAGLE" } as const;
+/** Three drafts, whether they pay or not. */
+const SPECULATION = { algorithm: "EAGLE", adaptive: "off" } as const;
 const ONE = { numSteps: 1, eagleTopk: 1, numDraftTokens: 2 };
 
 async function answer(engine: Engine, request: LocalRequest) {

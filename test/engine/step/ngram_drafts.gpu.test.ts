@@ -16,7 +16,7 @@ beforeAll(async () => {
   // Bits of a prompt that a cached answer is part of are those of the answer.
   const options = { prefixCache: false };
   plain = await openEngine(options);
-  drafted = await openEngine({ ...options, speculation: { algorithm: "NGRAM" } });
+  drafted = await openEngine({ ...options, speculation: { algorithm: "NGRAM", adaptive: "off" } });
 });
 afterAll(async () => {
   await plain.close();

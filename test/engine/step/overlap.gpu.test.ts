@@ -97,7 +97,7 @@ describe("steps ahead of the one that runs", () => {
 
   test("verify drafts that the host has not seen, where no row before them asks for more", async () => {
     const options = { prefixCache: false };
-    const speculation = { algorithm: "EAGLE" } as const;
+    const speculation = { algorithm: "EAGLE", adaptive: "off" } as const;
     const processor = () => {};
     const sampling = { ...LONG, temperature: 0, maxNewTokens: 40 };
     const requests: LocalRequest[] = [

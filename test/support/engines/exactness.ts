@@ -13,6 +13,7 @@ import { Plan } from "../../../src/gpu/plan.ts";
 import type { Step } from "../../../src/layers/batch.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
+import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "../devices/gpu.ts";
@@ -204,6 +205,8 @@ export interface Run {
    * those that the checkpoint's module makes, or another model.
    */
   readonly drafts?: true | "module" | "model";
+  /** Has the number of drafts follow these costs of steps, up to three. */
+  readonly costs?: StepCosts;
 }
 
 /** What a run did, and what came out of it. */
@@ -218,6 +221,8 @@ export interface Outcome {
   readonly keptRows: readonly number[];
   /** That ran the steps. */
   readonly ranks: number;
+  /** Of each step whether its rows entered the cache of a draft module. */
+  readonly entering: readonly boolean[];
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -255,16 +260,27 @@ export class Exactness {
     });
   }
 
-  async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
+  async run({
+    options = {},
+    requests = 0,
+    twice,
+    alone,
+    first,
+    drafts,
+    costs,
+  }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
+    const adaptive = costs === undefined ? "auto" : "on";
+    const source = { true: BY_NGRAMS, module: BY_MODULE, model: BY_MODEL };
     const speculates = drafts && {
-      speculation: { true: BY_NGRAMS, module: BY_MODULE, model: BY_MODEL }[`${drafts}`],
+      speculation: { ...source[`${drafts}`], adaptive } as const,
       draftModel: drafts === "model" ? this.model.draftModel() : undefined,
+      ...(costs && { stepCosts: costs }),
     };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
-    const { keptRows, plans } = watchPlans();
+    const { keptRows, entering, plans } = watchPlans();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
     const probe = async (request: Probe) => {
@@ -295,7 +311,7 @@ export class Exactness {
       ]);
     }
     const ranks = plans.size;
-    return { answers, cachedTokens, watch, retractions, keptRows, ranks, ...moves };
+    return { answers, cachedTokens, watch, retractions, keptRows, entering, ranks, ...moves };
   }
 }
 
@@ -322,17 +338,19 @@ function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: Ex
   });
 }
 
-/** Grow by the rows of each step that is run with kept launches, and by the plans that run. */
+/** Grow with each step, `keptRows` with each that is run with kept launches. */
 function watchPlans() {
   const keptRows: number[] = [];
+  const entering: boolean[] = [];
   const plans = new Set<Plan<Step>>();
   const { run } = Plan.prototype;
   vi.spyOn(Plan.prototype, "run").mockImplementation(function (this: Plan<Step>, step, options) {
     plans.add(this);
     if (options?.recording !== undefined) keptRows.push((step as Step).rows);
+    entering.push((step as Step).draft !== undefined);
     return run.call(this, step as Step, options);
   });
-  return { keptRows, plans };
+  return { keptRows, entering, plans };
 }
 
 async function ask(

@@ -7,6 +7,7 @@
 
 import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { PrefixStore } from "../../../src/cache/prefix_store.ts";
+import { adaptiveChoice } from "../../../src/engine/drafts/adaptive_choice.ts";
 import { PrefixTransfers } from "../../../src/engine/prefix/prefix_transfers.ts";
 import {
   type PageCarrier,
@@ -18,11 +19,12 @@ import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts";
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
+import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
 import { draftStep, type Place, placesOf } from "./simulated_drafts.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
-import { othersTurn, slowCodec, watchBorrowers } from "./simulated_prefixes.ts";
+import { othersTurn, slowCodec, waitingCarrier, watchBorrowers } from "./simulated_prefixes.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly pageCount: number;
@@ -37,6 +39,8 @@ export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly store?: PrefixStore;
   /** Drafts of a sequence that a step verifies at most; some are right. Default none. */
   readonly maxDrafts?: number;
+  /** Has the number of drafts follow these costs of steps. Default: it is always the same. */
+  readonly costs?: StepCosts;
   /** Seconds that a request waits for what is stored of it. Default as long as it takes. */
   readonly maxWait?: number;
 }
@@ -75,7 +79,7 @@ export class SimulatedEngine {
   onAwait: () => void = () => {};
   readonly counts = {
     ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-    ...{ drafted: 0, accepted: 0, continued: 0 },
+    ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0 },
   };
   readonly #options: SimulatedOptions;
   /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
@@ -100,10 +104,12 @@ export class SimulatedEngine {
   constructor(options: SimulatedOptions) {
     const { pageCount, pageSize, hostSlots = 0, ...others } = options;
     this.#options = options;
-    this.carrier = this.#waitingCarrier(slotCarrier(this.#slots, pageSize));
+    this.carrier = waitingCarrier(slotCarrier(this.#slots, pageSize), () => this.#wait());
     this.memory = new RetractionMemory(hostSlots * 4, this.carrier);
     const retractionMemory = this.memory;
-    const made = scheduler(pageCount, pageSize, { ...others, retractionMemory });
+    const { costs, draftSteps: most = 0 } = options;
+    const draftChoice = costs && adaptiveChoice(costs, { most, pageCount, pageSize });
+    const made = scheduler(pageCount, pageSize, { ...others, retractionMemory, draftChoice });
     this.scheduler = made.scheduler;
     this.pool = made.pool;
     this.pages = made.pages;
@@ -258,25 +264,11 @@ export class SimulatedEngine {
     const tokensOf = (one: Sequence) => this.#tokens.get(one)!;
     const places = placesOf(step, this.#drafted, tokensOf);
     this.counts.continued += step.continued.size;
+    if (step.batch.nextSources !== undefined) this.counts.entering += 1;
+    else if (this.#options.draftSteps) this.counts.leftOut += 1;
     const ids = this.#compute(step, places);
     this.#drafted = draftStep(step, places, { ids, tokensOf });
     return { ids, drafts: this.#drafted };
-  }
-
-  /** Others run while pages are on their way as well. */
-  #waitingCarrier({ packedBytes, readPages, writePages }: PageCarrier): PageCarrier {
-    return {
-      packedBytes,
-      readPages: async (pages) => {
-        const bytes = await readPages(pages);
-        await this.#wait();
-        return bytes;
-      },
-      writePages: async (bytes, pages, options) => {
-        await this.#wait();
-        await writePages(bytes, pages, options);
-      },
-    };
   }
 
   async #wait(): Promise<void> {

@@ -51,3 +51,22 @@ export function slowCodec(
     },
   };
 }
+
+/** Others run while pages are on their way as well. */
+export function waitingCarrier(
+  { packedBytes, readPages, writePages }: PageCarrier,
+  wait: () => Promise<void>,
+): PageCarrier {
+  return {
+    packedBytes,
+    readPages: async (pages) => {
+      const bytes = await readPages(pages);
+      await wait();
+      return bytes;
+    },
+    writePages: async (bytes, pages, options) => {
+      await wait();
+      await writePages(bytes, pages, options);
+    },
+  };
+}
