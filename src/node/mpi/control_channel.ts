@@ -26,8 +26,8 @@ export interface Message {
 
 export interface ChannelEvents {
   onMessage(message: Message): void;
-  /** Once: the other end is gone, frozen or no launcher. */
-  onEnd(reason: string): void;
+  /** Once: the other end is gone, frozen or no launcher. `isClosed` where it has only hung up. */
+  onEnd(reason: string, isClosed: boolean): void;
 }
 
 export class ControlChannel {
@@ -45,8 +45,8 @@ export class ControlChannel {
     socket.setNoDelay(true);
     socket.setEncoding("utf8");
     socket.on("data", (text: string) => this.#read(text));
-    socket.on("error", (error) => this.#end(`its connection has failed: ${error.message}`));
-    socket.on("close", () => this.#end("its connection has ended"));
+    socket.on("error", ({ message }) => this.#end(`its connection has failed: ${message}`, true));
+    socket.on("close", () => this.#end("its connection has ended", true));
   }
 
   send(message: Message): void {
@@ -102,10 +102,10 @@ export class ControlChannel {
     clearInterval(this.#timer);
   }
 
-  #end(reason: string): void {
+  #end(reason: string, isClosed = false): void {
     if (this.#ended) return;
     this.#stop();
-    this.#events.onEnd(reason);
+    this.#events.onEnd(reason, isClosed);
   }
 }
 

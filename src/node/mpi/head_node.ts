@@ -164,6 +164,7 @@ class HeadNode implements Nodes {
     }
     this.#channels.set(node, channel);
     channel.trust(beat);
+    channel.send({ type: "welcome" });
     if (this.#channels.size === nodes - 1) this.#complete.resolve();
     return node;
   }

@@ -21,17 +21,22 @@ const TRY = 5000;
  */
 export async function meetAsMember(options: NodesOptions): Promise<Nodes> {
   const deadline = performance.now() + options.timeout;
-  const socket = await reach(options, deadline);
-  const member = new MemberNode(socket, options);
-  await member.meet(deadline);
-  return member;
+  for (;;) {
+    const tried = await attempt(options);
+    if (tried.socket !== undefined) {
+      const member = new MemberNode(tried.socket, options);
+      if (await member.meet(deadline)) return member;
+    }
+    await waitToRetry(options, deadline, tried.problem ?? "it hangs up");
+  }
 }
 
 class MemberNode implements Nodes {
   readonly #channel: ControlChannel;
   readonly #options: NodesOptions;
-  readonly #complete = deferred<void>();
+  readonly #complete = deferred<boolean>();
   readonly #end = deferred<void>();
+  #isWelcome = false;
   #fenced: Deferred<KeyValues> = deferred();
   #failure: LaunchError | undefined;
   onFailure: ((error: LaunchError) => void) | undefined;
@@ -40,11 +45,17 @@ class MemberNode implements Nodes {
     this.#options = options;
     this.#channel = new ControlChannel(socket, {
       onMessage: (message) => this.#hear(message),
-      onEnd: (reason) => this.#lose(reason),
+      onEnd: (reason, isClosed) => this.#lose(reason, isClosed),
     });
   }
 
-  async meet(deadline: number): Promise<void> {
+  /**
+   * Waits until every node has come.
+   *
+   * @returns False where node 0 has hung up without a word: it may be about to start again, or full
+   * of strangers.
+   */
+  async meet(deadline: number): Promise<boolean> {
     const { node, facts, beat, timeout, signal } = this.#options;
     this.#channel.send({ type: "join", node, facts });
     this.#channel.trust(beat);
@@ -58,7 +69,7 @@ class MemberNode implements Nodes {
       this.fail(new LaunchError("Cannot wait for the group: it is stopped", EXIT.failed));
     signal?.addEventListener("abort", stop, { once: true });
     try {
-      await this.#complete.promise;
+      return await this.#complete.promise;
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", stop);
@@ -95,14 +106,18 @@ class MemberNode implements Nodes {
     this.onFailure?.(error);
   }
 
-  #lose(reason: string): void {
-    this.#failWith(new LaunchError(`Cannot go on without node 0: ${reason}`, EXIT.lost));
+  #lose(reason: string, isClosed: boolean): void {
+    if (isClosed && !this.#isWelcome) this.#complete.resolve(false);
+    else this.#failWith(new LaunchError(`Cannot go on without node 0: ${reason}`, EXIT.lost));
   }
 
   #hear({ type, values, reason, exitCode }: Message): void {
     switch (type) {
+      case "welcome":
+        this.#isWelcome = true;
+        break;
       case "go":
-        this.#complete.resolve();
+        this.#complete.resolve(true);
         break;
       case "fenced": {
         const fenced = this.#fenced;
@@ -123,21 +138,20 @@ class MemberNode implements Nodes {
   }
 }
 
-/** A connection to node 0, as soon as it listens. */
-async function reach(options: NodesOptions, deadline: number): Promise<Socket> {
-  const { address, timeout, signal } = options;
-  for (;;) {
-    const tried = await attempt(options);
-    if (tried.socket !== undefined) return tried.socket;
-    if (signal?.aborted) {
-      throw new LaunchError("Cannot wait for the group: it is stopped", EXIT.failed);
-    }
-    if (performance.now() >= deadline) {
-      const state = `it is not at ${addressText(address!)} after ${timeout / 1000} s (${tried.problem})`;
-      throw new LaunchError(`Cannot start without node 0: ${state}`, EXIT.timeout);
-    }
-    await new Promise((resolve) => setTimeout(resolve, RETRY));
+/** @throws {LaunchError} where the time is over or the wait is stopped. */
+async function waitToRetry(
+  { address, timeout, signal }: NodesOptions,
+  deadline: number,
+  problem: string,
+): Promise<void> {
+  if (signal?.aborted) {
+    throw new LaunchError("Cannot wait for the group: it is stopped", EXIT.failed);
   }
+  if (performance.now() >= deadline) {
+    const state = `it is not at ${addressText(address!)} after ${timeout / 1000} s (${problem})`;
+    throw new LaunchError(`Cannot start without node 0: ${state}`, EXIT.timeout);
+  }
+  await new Promise((resolve) => setTimeout(resolve, RETRY));
 }
 
 interface Attempt {
@@ -149,14 +163,16 @@ function attempt({ address }: NodesOptions): Promise<Attempt> {
   return new Promise((resolve) => {
     const socket = connect({ host: address!.host, port: address!.port });
     const fail = (problem: string) => {
+      clearTimeout(timer);
       socket.destroy();
       resolve({ problem });
     };
-    socket.setTimeout(TRY, () => fail("no answer"));
-    socket.once("error", (error: NodeJS.ErrnoException) => fail(error.code ?? error.message));
+    const onError = (error: NodeJS.ErrnoException) => fail(error.code ?? error.message);
+    const timer = setTimeout(() => fail("no answer"), TRY);
+    socket.once("error", onError);
     socket.once("connect", () => {
-      socket.removeAllListeners();
-      socket.setTimeout(0);
+      clearTimeout(timer);
+      socket.off("error", onError);
       resolve({ socket });
     });
   });

@@ -5,6 +5,7 @@
  * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { checkRanks } from "../../../src/node/mpi/check_ranks.ts";
 import { joinGroup, meetOnce } from "../../../src/node/mpi/join_group.ts";
 import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
 import { gatherRagged, PROGRAMS, type ProgramName } from "../../parallel/group_programs.ts";
@@ -37,6 +38,10 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
   async failing(communicator) {
     if (communicator.rank === 1) throw new Error("Cannot allocate 8 GiB: the device is full");
     await sleep(FOREVER);
+  },
+  async times(communicator) {
+    const times = await checkRanks(communicator);
+    if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
   },
   async soak(communicator) {
     await gatherRagged(communicator, JSON.parse(argument));
