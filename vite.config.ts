@@ -44,6 +44,8 @@ const longTests = [
   "test/start.test.ts",
   "test/browser/device/{device_page,firefox,firefox_readback,kernels}.test.ts",
   "test/{load_memory,runtimes}.test.ts",
+  // Ranks that are killed and frozen in every state, and those of several networks.
+  "test/node/mpi/{failures,networks}.test.ts",
   // A class of kernels in every form, for GPUs alone.
   "test/kernels/linear/matrix_compile.test.ts",
   // Bundles of each part of the package; the suites of JSON Schema.

@@ -36,6 +36,7 @@ const node: BuildEnvironmentOptions = {
       command: "src/node/command.ts",
       grammar_worker: "src/node/grammar_worker.ts",
       text_worker: "src/node/text_worker.ts",
+      rank_process: "src/node/mpi/rank_process.ts",
     },
     formats: ["es"],
   },

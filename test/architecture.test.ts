@@ -114,6 +114,7 @@ const shaders = filesOf("kernels", [".wgsl"]);
 const tests = [...filesOf("test", [".ts"]), ...filesOf("bench", [".ts"])];
 const manifest = JSON.parse(readFileSync(posix.join(root, "package.json"), "utf8")) as {
   readonly dependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
 };
 
 /** The folder or file of `FLOORS` that a path belongs to. */
@@ -231,7 +232,8 @@ describe("platforms", () => {
   });
 
   test("the product imports declared dependencies only", () => {
-    const declared = Object.keys(manifest.dependencies);
+    const { dependencies, optionalDependencies } = manifest;
+    const declared = Object.keys({ ...dependencies, ...optionalDependencies });
     const wrong = violations(product, (file) =>
       imports(file)
         .filter((name) => !isOurs(name) && !name.startsWith("node:"))

@@ -7,6 +7,7 @@
 import type { EventEmitter } from "node:events";
 import type { CommandContext } from "./commands/command_context.ts";
 import { StoppedError } from "./commands/stopped_error.ts";
+import { LaunchError } from "./mpi/launch_error.ts";
 import { OptionError } from "./options/option_parser.ts";
 import { packageVersion } from "./package_root.ts";
 
@@ -21,6 +22,8 @@ Commands:
   compile_kernels               compile what a model runs with ahead of its first start
   tune                          find the fastest form of the kernels on this adapter
   bench_serving                 put a load on a server that runs, and tell its speed
+  check_ranks                   try out the transport between ranks, on one machine or several
+  build-mpi                     build what ranks talk to MPI through
   doctor                        tell what this machine has for serving models, and what it lacks
 
 Options:
@@ -44,14 +47,17 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   tune: async () => (await import("./commands/tune_command.ts")).tuneCommand,
   bench_serving: async () =>
     (await import("./commands/bench_serving_command.ts")).benchServingCommand,
+  check_ranks: async () => (await import("./commands/check_ranks_command.ts")).checkRanksCommand,
+  "build-mpi": async () => (await import("./commands/build_mpi_command.ts")).buildMpiCommand,
   doctor: async () => (await import("./doctor/doctor_command.ts")).doctorCommand,
 };
 
 /**
  * Runs one command line, without the program's name.
  *
- * @returns The exit code: 0, 1 when something failed, 2 when the command line is wrong, 128 and its
- * number when a signal has ended a download.
+ * @returns The exit code: 0, 1 when something failed, 2 when the command line is wrong, 3 when a rank
+ * was lost, 4 when not all ranks came in time, 128 and its number when a signal has ended a download or
+ * a group of ranks.
  */
 export async function runCommand(
   args: readonly string[],
@@ -62,7 +68,7 @@ export async function runCommand(
     return 0;
   } catch (error) {
     context.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    if (error instanceof StoppedError) return error.exitCode;
+    if (error instanceof StoppedError || error instanceof LaunchError) return error.exitCode;
     return error instanceof OptionError ? 2 : 1;
   }
 }

@@ -35,10 +35,15 @@ export async function agree(communicator: Communicator, name: string, facts: Fac
 }
 
 function compare(name: string, first: Facts, other: Facts, rank: number): void {
-  for (const fact of new Set([...Object.keys(first), ...Object.keys(other)])) {
-    if (first[fact] === other[fact]) continue;
-    throw new GroupError(
-      `Cannot go on with ranks that disagree about ${name}: ${fact} is ${first[fact]} on rank 0, ${other[fact]} on rank ${rank}`,
-    );
-  }
+  const fact = firstDifference(first, other);
+  if (fact === undefined) return;
+  throw new GroupError(
+    `Cannot go on with ranks that disagree about ${name}: ${fact} is ${first[fact]} on rank 0, ${other[fact]} on rank ${rank}`,
+  );
+}
+
+/** The first name under which two have something else, in the order of the first's. */
+export function firstDifference(first: Facts, other: Facts): string | undefined {
+  const names = new Set([...Object.keys(first), ...Object.keys(other)]);
+  return [...names].find((name) => first[name] !== other[name]);
 }

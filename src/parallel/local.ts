@@ -5,12 +5,10 @@
  */
 import { GroupError } from "../errors.ts";
 import type { Communicator, Exchange } from "./communicator.ts";
+import { type Coming, comesTwice, described, problemOf, withoutRank } from "./exchange.ts";
 
 /** One rank that has come to an exchange. */
-interface Arrival {
-  readonly part: Uint8Array;
-  readonly into: Uint8Array;
-  readonly exchange: Exchange;
+interface Arrival extends Coming {
   resolve(): void;
   reject(error: GroupError): void;
 }
@@ -22,10 +20,7 @@ export function localGroup(size: number): readonly Communicator[] {
     rank,
     size,
     allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
-    abort: (reason) =>
-      meeting.fail(
-        new GroupError(`Cannot go on without rank ${rank}, which has left its group: ${reason}`),
-      ),
+    abort: (reason) => meeting.fail(new GroupError(withoutRank(rank, reason))),
   }));
 }
 
@@ -39,7 +34,7 @@ class Meeting {
     this.#size = size;
   }
 
-  join(rank: number, coming: Pick<Arrival, "part" | "into" | "exchange">): Promise<void> {
+  join(rank: number, coming: Coming): Promise<void> {
     const problem = this.#problemOf(rank, coming);
     if (problem !== undefined)
       this.fail(new GroupError(`Cannot gather from all ranks: ${problem}`));
@@ -57,18 +52,11 @@ class Meeting {
     this.#arrivals.clear();
   }
 
-  #problemOf(
-    rank: number,
-    { part, into, exchange }: Pick<Arrival, "part" | "into" | "exchange">,
-  ): string | undefined {
-    const { counts, name } = exchange;
-    const total = counts.reduce((sum, count) => sum + count, 0);
-    if (counts.length !== this.#size || counts[rank] !== part.length || total !== into.length) {
-      const brought = `${part.length} bytes and room for ${into.length}`;
-      return `rank ${rank} came to ${described(exchange)} with ${brought}`;
-    }
-    if (this.#arrivals.has(rank))
-      return `rank ${rank} came to "${name}" before its last exchange ended`;
+  #problemOf(rank: number, coming: Coming): string | undefined {
+    const { exchange } = coming;
+    const wrong = problemOf({ rank, size: this.#size }, coming);
+    if (wrong !== undefined) return wrong;
+    if (this.#arrivals.has(rank)) return comesTwice(rank, exchange);
     const [first] = this.#arrivals;
     if (first === undefined || alike(first[1].exchange, exchange)) return undefined;
     const [other, { exchange: others }] = first;
@@ -91,8 +79,4 @@ class Meeting {
 
 function alike(a: Exchange, b: Exchange): boolean {
   return a.name === b.name && a.counts.every((count, i) => count === b.counts[i]);
-}
-
-function described({ name, counts }: Exchange): string {
-  return `"${name}" of ${counts.join(" + ")} bytes`;
 }

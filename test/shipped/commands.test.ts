@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { freePort, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
 import { serveHub } from "../support/server/hub_server.ts";
 import { embeddedOnHub } from "./support/environment.ts";
 import { program, scratch, serveWisp, shipped, stopAll, wisp } from "./support/wisp.ts";
@@ -104,6 +105,45 @@ describe("wisp doctor", () => {
   });
 });
 
+describe("ranks", () => {
+  const lack = lackOfMpi();
+  tellLack(lack);
+
+  test.skipIf(lack !== undefined)("build-mpi builds once, and check_ranks uses it", async () => {
+    const env = { XDG_CACHE_HOME: scratch("mpi") };
+    const built = await wisp(["build-mpi"], { env });
+    expect([built.code, built.stdout], built.stderr).toEqual([
+      0,
+      expect.stringMatching(/^The library of ranks over MPI \(built by \S+\): \S+\.so\n$/),
+    ]);
+    expect((await wisp(["build-mpi"], { env })).stdout).toContain("(was built already by ");
+    const { code, stdout, stderr } = await wisp(["check_ranks", "--tp", "2"], { env });
+    expect([code, stdout], stderr).toEqual([
+      0,
+      expect.stringMatching(/^Exchanges between 2 ranks/),
+    ]);
+    expect(stdout).toMatch(/^ +2097152 +\d+$/m);
+  });
+
+  test("without a compiler both say what to install", async () => {
+    const env = { WISP_MPICC: "/no/mpicc", XDG_CACHE_HOME: scratch("none") };
+    for (const command of ["build-mpi", "check_ranks"]) {
+      const { code, stderr } = await wisp([command], { env });
+      expect([code, stderr]).toEqual([1, expect.stringContaining("apt-get install gcc libmpich")]);
+    }
+  });
+
+  test.skipIf(lack !== undefined)("a machine that never comes ends the start with 4", async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const meeting = ["--nnodes", "2", "--dist-init-addr", address, "--dist-timeout", "0.5"];
+    const first = await wisp(["check_ranks", ...meeting]);
+    expect([first.code, first.stderr]).toEqual([
+      4,
+      "Cannot start without node 1: not there 0.5 s after the start of node 0\n",
+    ]);
+  });
+});
+
 describe("other commands", () => {
   test("compile_kernels tells what it compiled", async () => {
     const { code, stdout, stderr } = await wisp(["compile_kernels", "--context-length", "512"]);
@@ -138,6 +178,7 @@ describe("other commands", () => {
     [["tune", "--shapes", "x"], "--shapes"],
     [["generate", "a", "b"], '"b"'],
     [["launch_server", "--prot", "1"], "--port"],
+    [["check_ranks", "--nnodes", "2"], "--dist-init-addr"],
   ])("wisp %j ends with 2", async (args, message) => {
     const ended = await wisp(args);
     expect(ended).toEqual({ code: 2, stdout: "", stderr: expect.stringContaining(message) });

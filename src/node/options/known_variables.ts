@@ -34,6 +34,7 @@ const KNOWN: readonly KnownVariable[] = [
     effect: "cached tokens from which prompts of DeepSeek models expand them in chunks",
   },
   { name: "SVC_ENABLE_JIT_DEEPGEMM", effect: "0 takes the plain kernels" },
+  { name: "WISP_MPICC", effect: "compiler of MPI that builds what ranks talk to it through" },
   { name: "OPENAI_API_KEY", effect: "key that bench_serving shows to a server", isSecret: true },
 ];
 

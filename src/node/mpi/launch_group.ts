@@ -1,0 +1,167 @@
+/**
+ * Starts the ranks of this node, with those of other nodes, and watches over them until all have
+ * done their work or one is lost.
+ *
+ * The launcher has no part in MPI: it stays free to act when ranks wait.
+ *
+ * @module
+ */
+import type { Facts } from "../../parallel/agree.ts";
+import type { Environment } from "../hub/hub_settings.ts";
+import { packageVersion } from "../package_root.ts";
+import { buildShim } from "./build_shim.ts";
+import { meetAsHead } from "./head_node.ts";
+import { EXIT, LaunchError } from "./launch_error.ts";
+import { LocalRanks } from "./local_ranks.ts";
+import { meetAsMember } from "./member_node.ts";
+import { type Address, deferred, type Nodes, type NodesOptions } from "./nodes.ts";
+import { ofOuterLaunchers } from "./outer_launcher.ts";
+import { PmiService } from "./pmi_service.ts";
+import { RANK_VARIABLES } from "./rank_messages.ts";
+
+/** Milliseconds between signs of life, of launchers to each other and to their ranks. */
+const BEAT = 2000;
+
+export interface GroupOptions {
+  /** Machines of the group, or what counts as such. */
+  readonly nodes: number;
+  /** Which of them this is. */
+  readonly node: number;
+  readonly ranksPerNode: number;
+  /** Where node 0 waits for the others. A group of one node needs none. */
+  readonly address: Address | undefined;
+  /** Milliseconds in which all nodes and ranks must be there. */
+  readonly timeout: number;
+  /** What all nodes must have alike, beside what is here. */
+  readonly facts?: Facts;
+  /** The program of a rank: command, its arguments. */
+  readonly command: readonly string[];
+  readonly env?: Environment;
+  /** Milliseconds between signs of life. */
+  readonly beat?: number;
+  /** Ends the group. */
+  readonly signal?: AbortSignal | undefined;
+  /** All ranks of this node are there. */
+  readonly onStart?: () => void;
+}
+
+/**
+ * Resolves once the ranks of all nodes have done their work.
+ *
+ * @throws {LaunchError} with the exit code that says why the group has ended or did not start. No
+ * process of it is left on this node then.
+ * @throws {UnsupportedError} where this machine has no MPI.
+ */
+export async function launchGroup(options: GroupOptions): Promise<void> {
+  const { nodes, node, ranksPerNode, address, timeout, facts, beat = BEAT, signal } = options;
+  if (nodes > 1 && address === undefined) {
+    throw new LaunchError("Cannot join nodes: --dist-init-addr says where", EXIT.failed);
+  }
+  const shim = buildShim(options.env === undefined ? {} : { env: options.env });
+  const meeting: NodesOptions = {
+    nodes,
+    node,
+    address,
+    timeout,
+    beat,
+    signal,
+    facts: { version: packageVersion(), nnodes: nodes, "ranks of a node": ranksPerNode, ...facts },
+  };
+  const others = await (node === 0 ? meetAsHead(meeting) : meetAsMember(meeting));
+  await new Group(options, others, shim.path).run();
+}
+
+class Group {
+  readonly #options: GroupOptions;
+  readonly #nodes: Nodes;
+  readonly #ranks: LocalRanks;
+  readonly #failed = deferred<never>();
+  #failure: LaunchError | undefined;
+
+  constructor(options: GroupOptions, nodes: Nodes, shim: string) {
+    this.#options = options;
+    this.#nodes = nodes;
+    const { ranksPerNode, node, command, beat = BEAT } = options;
+    const size = options.nodes * ranksPerNode;
+    const pmi = new PmiService({
+      size,
+      nodes: options.nodes,
+      localRanks: ranksPerNode,
+      fence: (own) => nodes.fence(own),
+      onFailure: (rank, problem) =>
+        this.#fail(new LaunchError(`Cannot go on without rank ${rank}: ${problem}`, EXIT.lost)),
+    });
+    nodes.onFailure = (error) => this.#fail(error);
+    this.#ranks = new LocalRanks({
+      first: node * ranksPerNode,
+      count: ranksPerNode,
+      size,
+      command,
+      beat,
+      env: rankEnvironment(options, shim),
+      serve: (stream, rank) => pmi.serve(stream, rank),
+      onFailure: (error) => this.#fail(error),
+    });
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#options;
+    const stop = () =>
+      this.#fail(new LaunchError("Cannot go on with the group: it is stopped", EXIT.failed));
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
+    try {
+      await Promise.race([this.#work(), this.#failed.promise]);
+    } catch (error) {
+      await this.#ranks.stop((error as Error).message);
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      this.#nodes.close();
+    }
+  }
+
+  async #work(): Promise<void> {
+    const { timeout, onStart } = this.#options;
+    const timer = setTimeout(() => this.#fail(this.#late()), timeout);
+    this.#failed.promise.catch(() => clearTimeout(timer));
+    await this.#ranks.started;
+    clearTimeout(timer);
+    onStart?.();
+    await this.#ranks.done;
+    await this.#nodes.finish();
+    await this.#ranks.release();
+  }
+
+  #late(): LaunchError {
+    const { late } = this.#ranks;
+    const named = `rank${late.length === 1 ? "" : "s"} ${late.join(", ")}`;
+    const state = `not ready ${this.#options.timeout / 1000} s after its start`;
+    return new LaunchError(`Cannot start ${named}: ${state}`, EXIT.timeout);
+  }
+
+  /** The first reason counts, on all nodes. */
+  #fail(error: LaunchError): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#nodes.fail(error);
+    this.#failed.reject(error);
+  }
+}
+
+/** What a rank finds: nothing of launchers around this one, and UCX as it gets along with Node. */
+function rankEnvironment({ env = process.env, timeout, beat = BEAT }: GroupOptions, shim: string) {
+  const rank: Record<string, string | undefined> = {
+    // Its handlers of signals and of memory would take the place of those that V8 needs.
+    UCX_ERROR_SIGNALS: "",
+    UCX_MEM_EVENTS: "n",
+    UCX_WARN_UNUSED_ENV_VARS: "n",
+    ...env,
+    [RANK_VARIABLES.launcher]: `${process.pid}`,
+    [RANK_VARIABLES.shim]: shim,
+    [RANK_VARIABLES.beat]: `${beat}`,
+    [RANK_VARIABLES.timeout]: `${timeout}`,
+  };
+  for (const name of ofOuterLaunchers(env)) delete rank[name];
+  return rank;
+}

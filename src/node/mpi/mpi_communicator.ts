@@ -1,0 +1,185 @@
+/**
+ * One rank's end of a group whose ranks are processes that MPI joins.
+ *
+ * Nothing here waits inside MPI: a rank that is gone must not stop the event loop of another.
+ *
+ * @module
+ */
+import { GroupError } from "../../errors.ts";
+import type { Communicator, Exchange, RankOf } from "../../parallel/communicator.ts";
+import { comesTwice, described, problemOf, withoutRank } from "../../parallel/exchange.ts";
+import { MOST_BYTES, type MpiLibrary, STATE } from "./mpi_library.ts";
+
+/** How long one look may hold the event loop up. */
+const SLICE_MICROSECONDS = 50;
+/** A rank that waits longer looks once a millisecond, and leaves the processor to those that compute. */
+const BUSY_MILLISECONDS = 4;
+
+export interface MpiCommunicator extends Communicator {
+  /** Milliseconds after which an exchange ends whose ranks have not all come. */
+  deadline: number;
+  /** What has ended the group. */
+  readonly failure: GroupError | undefined;
+  /** Ends the group for a reason that the caller has from elsewhere. */
+  fail(error: GroupError): void;
+}
+
+/** What MPI is given of an exchange. */
+interface Form {
+  readonly text: Uint8Array;
+  readonly counts: Int32Array;
+}
+
+interface Waiting {
+  readonly into: Uint8Array;
+  readonly exchange: Exchange;
+  readonly since: number;
+  resolve(): void;
+  reject(error: GroupError): void;
+}
+
+/** @param library Of which MPI has started, with this rank. */
+export function mpiCommunicator(
+  library: MpiLibrary,
+  { rank, size }: RankOf,
+  deadline: number,
+): MpiCommunicator {
+  const meeting = new Meeting(library, { rank, size }, deadline);
+  return {
+    rank,
+    size,
+    allGather: (part, into, exchange) => meeting.gather(part, into, exchange),
+    abort: (reason) => meeting.leave(reason),
+    fail: (error) => meeting.fail(error),
+    get failure() {
+      return meeting.failure;
+    },
+    get deadline() {
+      return meeting.deadline;
+    },
+    set deadline(milliseconds) {
+      meeting.deadline = milliseconds;
+    },
+  };
+}
+
+class Meeting {
+  readonly #library: MpiLibrary;
+  readonly #own: RankOf;
+  readonly #forms = new WeakMap<Exchange, Form>();
+  #waiting: Waiting | undefined;
+  failure: GroupError | undefined;
+  deadline: number;
+
+  constructor(library: MpiLibrary, own: RankOf, deadline: number) {
+    this.#library = library;
+    this.#own = own;
+    this.deadline = deadline;
+  }
+
+  gather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void> {
+    const problem = this.#problemOf(part, into, exchange);
+    if (problem !== undefined) this.#end(`Cannot gather from all ranks: ${problem}`);
+    if (this.failure !== undefined) return Promise.reject(this.failure);
+    const { text, counts } = this.#formOf(exchange);
+    const state = this.#library.gather(text, part, counts, into, SLICE_MICROSECONDS);
+    if (state === STATE.done) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#waiting = { into, exchange, since: performance.now(), resolve, reject };
+      this.#take(state);
+    });
+  }
+
+  /** This rank's own end: its reason goes to the others. */
+  leave(reason: string): void {
+    if (this.failure !== undefined) return;
+    this.#library.leave(reason, false);
+    this.fail(new GroupError(withoutRank(this.#own.rank, reason)));
+  }
+
+  fail(error: GroupError): void {
+    this.failure ??= error;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.reject(this.failure);
+  }
+
+  /** Ends the group for all ranks, with one message. */
+  #end(message: string): void {
+    if (this.failure === undefined) this.#library.leave(message, true);
+    this.fail(new GroupError(message));
+  }
+
+  #problemOf(part: Uint8Array, into: Uint8Array, exchange: Exchange): string | undefined {
+    const wrong = problemOf(this.#own, { part, into, exchange });
+    if (wrong !== undefined) return wrong;
+    if (this.#waiting !== undefined) return comesTwice(this.#own.rank, exchange);
+    if (exchange.counts.every((count) => count <= MOST_BYTES)) return undefined;
+    return `${described(exchange)} has a part of more than ${MOST_BYTES} bytes`;
+  }
+
+  #formOf(exchange: Exchange): Form {
+    const known = this.#forms.get(exchange);
+    if (known !== undefined) return known;
+    const text = new TextEncoder().encode(described(exchange));
+    const form = { text, counts: Int32Array.from(exchange.counts) };
+    this.#forms.set(exchange, form);
+    return form;
+  }
+
+  readonly #look = (): void => {
+    const waiting = this.#waiting;
+    if (waiting === undefined) return;
+    this.#take(this.#library.poll(waiting.into, SLICE_MICROSECONDS));
+  };
+
+  #take(state: number): void {
+    const waiting = this.#waiting!;
+    if (state === STATE.done) {
+      this.#waiting = undefined;
+      waiting.resolve();
+      return;
+    }
+    if (state !== STATE.pending) {
+      this.#endFor(state, waiting.exchange);
+      return;
+    }
+    const waited = performance.now() - waiting.since;
+    if (waited > this.deadline) {
+      this.#end(`Cannot gather from all ranks: ${this.#lateness(waiting.exchange)}`);
+    } else if (waited < BUSY_MILLISECONDS) {
+      setImmediate(this.#look);
+    } else {
+      setTimeout(this.#look, 1);
+    }
+  }
+
+  #endFor(state: number, exchange: Exchange): void {
+    const { rank, isWhole, text } = this.#library.told(state);
+    if (state === STATE.left) {
+      this.#end(isWhole ? text : withoutRank(rank, text));
+      return;
+    }
+    this.#end(`Cannot gather from all ranks: ${this.#reasonOf(state, exchange, rank, text)}`);
+  }
+
+  #reasonOf(state: number, exchange: Exchange, rank: number, text: string): string {
+    if (state === STATE.differs) {
+      const own = `rank ${this.#own.rank} at ${described(exchange)}`;
+      return `rank ${rank} is at ${text}, ${own}`;
+    }
+    if (state === STATE.noMemory) {
+      return `rank ${this.#own.rank} has no memory for ${described(exchange)}`;
+    }
+    return `MPI has failed between rank ${this.#own.rank} and rank ${rank}`;
+  }
+
+  #lateness(exchange: Exchange): string {
+    const ranks = this.#library.missing();
+    const seconds = `${this.deadline / 1000} s`;
+    // A rank that has all bytes of the others may wait for them to take its own.
+    if (ranks.length === 0) return `not all ranks have taken ${described(exchange)} in ${seconds}`;
+    const named = `rank${ranks.length === 1 ? "" : "s"} ${ranks.join(", ")}`;
+    return `${described(exchange)} has waited ${seconds} for ${named}`;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The C functions of shim.c, for JavaScript. Each returns at once.
+ *
+ * @module
+ */
+import { GroupError, UnsupportedError } from "../../errors.ts";
+
+/** What an exchange has come to; shim.c has the same numbers. */
+export const STATE = {
+  pending: 0,
+  done: 1,
+  /** A rank came for something else. */
+  differs: 2,
+  /** A rank has left. */
+  left: 3,
+  failed: 4,
+  noMemory: 5,
+} as const;
+
+/** Bytes of a text that a rank tells others; longer ones are cut, and compared by a hash too. */
+export const TEXT_BYTES = 480;
+/** Of each rank's part: MPI counts in 32 bits. */
+export const MOST_BYTES = 2 ** 31 - 1;
+
+/** What a rank told another. */
+export interface Told {
+  readonly rank: number;
+  /** The text is the whole message of an error, not a reason. */
+  readonly isWhole: boolean;
+  readonly text: string;
+}
+
+export interface MpiLibrary {
+  /** Begins to start MPI, which waits for every rank, in a thread of its own. */
+  start(): void;
+  /** Undefined until MPI has started. @throws {GroupError} when it cannot. */
+  started(): { readonly rank: number; readonly size: number } | undefined;
+  /**
+   * Begins an exchange and looks at it like `poll`. @returns A state.
+   *
+   * @param text What it is, which all ranks must bring alike.
+   */
+  gather(
+    text: Uint8Array,
+    part: Uint8Array,
+    counts: Int32Array,
+    into: Uint8Array,
+    microseconds: number,
+  ): number;
+  /** Looks for some microseconds whether the exchange is done, and fills `into` then. @returns A state. */
+  poll(into: Uint8Array, microseconds: number): number;
+  /** Moves what this rank has sent on its way, between exchanges. */
+  progress(): void;
+  /** Tells every rank that this one is gone. */
+  leave(text: string, isWhole: boolean): void;
+  /** What the rank said that an exchange ended for with this state. */
+  told(state: number): Told;
+  /** Ranks whose bytes are missing. */
+  missing(): readonly number[];
+  /** @returns False where the process that started this one is gone already. */
+  diesWithParent(pid: number): boolean;
+  /** Ends the process without what libraries do at an end, which may wait for ranks that are gone. */
+  exit(code: number): never;
+}
+
+/**
+ * @param path The library that `buildShim` has built.
+ * @throws {UnsupportedError} where npm has left koffi out, or the library cannot be loaded.
+ */
+export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
+  const { default: koffi } = await import("koffi").catch(() => {
+    const reason =
+      "the npm package koffi, which is an optional dependency, is not installed here; npm install koffi brings it";
+    throw new UnsupportedError("ranks over MPI", reason);
+  });
+  try {
+    const library = koffi.load(path);
+    return bind((declaration) => library.func(declaration));
+  } catch (cause) {
+    throw new UnsupportedError("ranks over MPI", `${path} cannot be loaded`, { cause });
+  }
+}
+
+/** A C function. Memory is passed by address, and is not held beyond the call. */
+type Callable = (...values: readonly (number | Uint8Array | Int32Array)[]) => unknown;
+
+function bind(declare: (declaration: string) => Callable): MpiLibrary {
+  const start = declare("int wisp_start()");
+  const started = declare("int wisp_started(void *out)");
+  const gather = declare(
+    "int wisp_gather(void *text, int length, void *part, void *counts, void *into, int slice)",
+  );
+  const poll = declare("int wisp_poll(void *into, int slice)");
+  const progress = declare("int wisp_progress()");
+  const leave = declare("int wisp_leave(void *text, int length, int whole)");
+  const failingPeer = declare("int wisp_failing_peer(int state, void *out, void *text)");
+  const arrived = declare("int wisp_arrived(void *out)");
+  const dieWithParent = declare("int wisp_die_with_parent(int parent)");
+  const exit = declare("void wisp_exit(int code)");
+  let size = 0;
+  return {
+    start() {
+      const error = start() as number;
+      if (error !== 0) throw new GroupError(`Cannot start MPI: no thread (error ${error})`);
+    },
+    started() {
+      const out = new Int32Array(4);
+      const state = started(out) as number;
+      if (state === 0) return undefined;
+      if (state < 0) {
+        throw new GroupError(`Cannot start MPI: error ${out[3]}, threads of level ${out[2]}`);
+      }
+      size = out[1]!;
+      return { rank: out[0]!, size };
+    },
+    gather: (text, part, counts, into, microseconds) =>
+      gather(text, text.length, part, counts, into, microseconds) as number,
+    poll: (into, microseconds) => poll(into, microseconds) as number,
+    progress: () => void progress(),
+    leave(text, isWhole) {
+      const bytes = new TextEncoder().encode(text);
+      leave(bytes, bytes.length, isWhole ? 1 : 0);
+    },
+    told(state) {
+      const out = new Int32Array(2);
+      const text = new Uint8Array(TEXT_BYTES);
+      const length = failingPeer(state, out, text) as number;
+      return {
+        rank: out[0]!,
+        isWhole: out[1] === 1,
+        text: new TextDecoder().decode(text.subarray(0, length)),
+      };
+    },
+    missing() {
+      const here = new Uint8Array(size);
+      arrived(here);
+      return [...here.keys()].filter((rank) => here[rank] === 0);
+    },
+    diesWithParent: (pid) => dieWithParent(pid) === 0,
+    exit(code) {
+      exit(code);
+      throw new GroupError("Cannot end this process: the system has refused it");
+    },
+  };
+}

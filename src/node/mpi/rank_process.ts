@@ -1,0 +1,8 @@
+/**
+ * The program of a rank process.
+ *
+ * @module
+ */
+import { runRank } from "./run_rank.ts";
+
+await runRank();

@@ -1,0 +1,363 @@
+/*
+ * The part of the transport between ranks that talks to MPI. JavaScript calls it through plain C
+ * functions that return at once: they start work, or look for some microseconds whether it is done.
+ *
+ * All memory that MPI sees is malloc'ed here. What a caller passes is read or written before the call
+ * returns, so the garbage collector may move or free it afterwards.
+ *
+ * An exchange sends one message to every other rank: what this rank came for, and its bytes behind it
+ * where they are few. Many bytes follow in a message of their own. So two ranks that came for
+ * different things find out, whatever their sizes, and no receive is ever too small.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+enum { TEXT_MOST = 480, INLINE_MOST = 8192 };
+enum { HEAD_TAG = 1, BODY_TAG = 2, LEAVE_TAG = 3 };
+/* States that calls return; mpi_library.ts has the same. */
+enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5 };
+
+struct head {
+  uint64_t sequence;
+  uint64_t hash;
+  uint32_t text_length;
+  /* Of a leaving rank: its text is the whole message of an error. */
+  uint32_t whole;
+};
+
+enum { TOLD_MOST = sizeof(struct head) + TEXT_MOST, HEAD_MOST = TOLD_MOST + INLINE_MOST };
+
+struct peer {
+  /* Its newest head, and what it said when it left. */
+  unsigned char in[HEAD_MOST], farewell[TOLD_MOST];
+  int came, body_done, body_failed;
+};
+
+static struct {
+  pthread_t thread;
+  /* 0 while MPI starts, then 1, or -1 where it failed. */
+  volatile int state;
+  int rank, size, level, error;
+  MPI_Comm comm;
+} mpi;
+
+static struct {
+  int active;
+  uint64_t sequence;
+  struct peer *peers;
+  /* Heads that come, heads that go, bodies that come, bodies that go, farewells: `size` of each. */
+  MPI_Request *requests;
+  MPI_Status *statuses;
+  int *indices;
+  unsigned char out[HEAD_MOST], farewell[TOLD_MOST];
+  int out_length;
+  unsigned char *send, *receive;
+  size_t send_room, receive_room;
+  int32_t *counts;
+  size_t *places;
+  int failing_peer;
+  /* The first rank that has left, or -1. */
+  int left;
+} now = {.left = -1};
+
+static int64_t microseconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Ends this process with the one that started it, also where it is stopped by a signal. */
+int wisp_die_with_parent(int parent) {
+#ifdef __linux__
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
+#endif
+  return getppid() == parent ? 0 : ESRCH;
+}
+
+/* Without what libraries do at an end: UCX has been seen to wait there for ranks that are gone. */
+void wisp_exit(int code) { _exit(code); }
+
+static void *start(void *unused) {
+  (void)unused;
+  int done = 0;
+  MPI_Initialized(&done);
+  int error = done ? MPI_SUCCESS : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &mpi.level);
+  if (error == MPI_SUCCESS) error = MPI_Comm_dup(MPI_COMM_WORLD, &mpi.comm);
+  if (error == MPI_SUCCESS) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(mpi.comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(mpi.comm, &mpi.rank);
+    MPI_Comm_size(mpi.comm, &mpi.size);
+  }
+  mpi.error = error;
+  __atomic_store_n(&mpi.state, error == MPI_SUCCESS && mpi.level >= MPI_THREAD_SERIALIZED ? 1 : -1,
+                   __ATOMIC_RELEASE);
+  return NULL;
+}
+
+/* MPI waits for all ranks while it starts, so it does that in a thread of its own. */
+int wisp_start(void) { return pthread_create(&mpi.thread, NULL, start, NULL); }
+
+/* out: rank, size, level of threads, error of MPI. */
+int wisp_started(int32_t *out) {
+  int state = __atomic_load_n(&mpi.state, __ATOMIC_ACQUIRE);
+  if (state == 0) return 0;
+  out[0] = mpi.rank;
+  out[1] = mpi.size;
+  out[2] = mpi.level;
+  out[3] = mpi.error;
+  if (state < 0 || now.peers != NULL) return state;
+  pthread_join(mpi.thread, NULL);
+  now.peers = calloc(mpi.size, sizeof(struct peer));
+  now.requests = malloc(5 * mpi.size * sizeof(MPI_Request));
+  now.statuses = malloc(5 * mpi.size * sizeof(MPI_Status));
+  now.indices = malloc(5 * mpi.size * sizeof(int));
+  now.counts = malloc(mpi.size * sizeof(int32_t));
+  now.places = malloc(mpi.size * sizeof(size_t));
+  if (!now.peers || !now.requests || !now.statuses || !now.indices || !now.counts || !now.places)
+    return -1;
+  for (int i = 0; i < 5 * mpi.size; i++) now.requests[i] = MPI_REQUEST_NULL;
+  for (int peer = 0; peer < mpi.size; peer++) {
+    if (peer == mpi.rank) continue;
+    if (MPI_Irecv(now.peers[peer].farewell, TOLD_MOST, MPI_BYTE, peer, LEAVE_TAG, mpi.comm,
+                  &now.requests[4 * mpi.size + peer]) != MPI_SUCCESS)
+      return -1;
+  }
+  return state;
+}
+
+/* FNV-1a. */
+static uint64_t hash_of(const unsigned char *text, int length) {
+  uint64_t hash = 14695981039346656037u;
+  for (int i = 0; i < length; i++) hash = (hash ^ text[i]) * 1099511628211u;
+  return hash;
+}
+
+static int head_into(unsigned char *out, const unsigned char *text, int length, int whole) {
+  struct head head = {now.sequence, hash_of(text, length),
+                      length < TEXT_MOST ? length : TEXT_MOST, whole};
+  memcpy(out, &head, sizeof head);
+  memcpy(out + sizeof head, text, head.text_length);
+  return sizeof head + head.text_length;
+}
+
+static int has_room(unsigned char **memory, size_t *room, size_t wanted) {
+  if (wanted <= *room) return 1;
+  unsigned char *larger = realloc(*memory, wanted);
+  if (larger == NULL) return 0;
+  *memory = larger;
+  *room = wanted;
+  return 1;
+}
+
+static struct head head_of(int peer) {
+  struct head head;
+  memcpy(&head, now.peers[peer].in, sizeof head);
+  return head;
+}
+
+/* Whether a peer's newest message is of the exchange that this rank is at. */
+static int agrees(int peer) {
+  struct head own, other = head_of(peer);
+  memcpy(&own, now.out, sizeof own);
+  return own.sequence == other.sequence && own.hash == other.hash &&
+         own.text_length == other.text_length &&
+         memcmp(now.out + sizeof own, now.peers[peer].in + sizeof own, own.text_length) == 0;
+}
+
+static int fails(int peer, int state) {
+  now.failing_peer = peer;
+  now.active = 0;
+  return state;
+}
+
+static int take_head(int peer, const MPI_Status *status) {
+  int length = 0;
+  MPI_Get_count(status, MPI_BYTE, &length);
+  struct head head = head_of(peer);
+  size_t begin = sizeof head + head.text_length;
+  now.peers[peer].came = 1;
+  if (length < (int)sizeof head || head.text_length > TEXT_MOST) return fails(peer, FAILED);
+  if (!agrees(peer)) return fails(peer, DIFFERS);
+  if (now.counts[peer] > INLINE_MOST) return now.peers[peer].body_failed ? fails(peer, FAILED) : PENDING;
+  if (begin + now.counts[peer] != (size_t)length) return fails(peer, FAILED);
+  memcpy(now.receive + now.places[peer], now.peers[peer].in + begin, now.counts[peer]);
+  now.peers[peer].body_done = 1;
+  return PENDING;
+}
+
+static int take_body(int peer, int ok, const MPI_Status *status) {
+  int length = 0;
+  if (ok) MPI_Get_count(status, MPI_BYTE, &length);
+  now.peers[peer].body_done = ok && length == now.counts[peer];
+  now.peers[peer].body_failed = !now.peers[peer].body_done;
+  /* Its head says why, once that is here. */
+  return now.peers[peer].body_failed && now.peers[peer].came ? fails(peer, FAILED) : PENDING;
+}
+
+/* One look at all messages that are on their way. */
+static int look(void) {
+  int count = 0, size = mpi.size;
+  int error = MPI_Testsome(5 * size, now.requests, &count, now.indices, now.statuses);
+  if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return fails(mpi.rank, FAILED);
+  if (count == MPI_UNDEFINED) return DONE;
+  for (int i = 0; i < count; i++) {
+    int index = now.indices[i], peer = index % size, state = PENDING;
+    int ok = error == MPI_SUCCESS || now.statuses[i].MPI_ERROR == MPI_SUCCESS;
+    if (index >= 4 * size) {
+      if (now.left < 0) now.left = peer;
+    } else if (index >= 2 * size && index < 3 * size) {
+      state = take_body(peer, ok, &now.statuses[i]);
+    } else if (!ok) {
+      state = fails(peer, FAILED);
+    } else if (index < size) {
+      state = take_head(peer, &now.statuses[i]);
+    }
+    if (state != PENDING) return state;
+  }
+  int waits = 0;
+  for (int i = 0; i < 4 * size; i++) waits |= now.requests[i] != MPI_REQUEST_NULL;
+  if (!waits) return DONE;
+  return now.left < 0 ? PENDING : fails(now.left, LEFT);
+}
+
+/* Looks until the exchange is done, at most `slice` microseconds; gives way to other processes. */
+int wisp_poll(unsigned char *into, int slice) {
+  if (!now.active) return FAILED;
+  int64_t end = 0;
+  for (int round = 0;; round++) {
+    int state = look();
+    if (state == DONE) {
+      int last = mpi.size - 1;
+      now.active = 0;
+      memcpy(into, now.receive, now.places[last] + now.counts[last]);
+    }
+    if (state != PENDING) return state;
+    /* The clock is read where it may matter. */
+    if (round % 8 == 0) {
+      int64_t time = microseconds();
+      if (end == 0) end = time + slice;
+      if (time >= end) return PENDING;
+    }
+    sched_yield();
+  }
+}
+
+/* Moves what this rank has sent on its way, while it takes part in no exchange. */
+int wisp_progress(void) {
+  int count = 0;
+  if (mpi.size == 1 || now.active) return DONE;
+  int error = MPI_Testsome(mpi.size, now.requests + 4 * mpi.size, &count, now.indices, now.statuses);
+  if (error != MPI_SUCCESS) return FAILED;
+  for (int i = 0; i < count && count != MPI_UNDEFINED; i++)
+    if (now.left < 0) now.left = now.indices[i];
+  return DONE;
+}
+
+/* Begins an exchange, and looks whether it is done: see wisp_poll. */
+int wisp_gather(const unsigned char *text, int text_length, const unsigned char *part,
+                const int32_t *counts, unsigned char *into, int slice) {
+  int rank = mpi.rank, size = mpi.size, error = MPI_SUCCESS;
+  size_t total = 0;
+  if (now.left >= 0) return fails(now.left, LEFT);
+  for (int peer = 0; peer < size; peer++) {
+    now.counts[peer] = counts[peer];
+    now.places[peer] = total;
+    total += counts[peer];
+    now.peers[peer].came = now.peers[peer].body_done = peer == rank;
+    now.peers[peer].body_failed = 0;
+  }
+  size_t own = counts[rank];
+  if (!has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
+  if (own > INLINE_MOST && !has_room(&now.send, &now.send_room, own)) return NO_MEMORY;
+  now.sequence++;
+  now.out_length = head_into(now.out, text, text_length, 0);
+  memcpy(now.receive + now.places[rank], part, own);
+  if (own <= INLINE_MOST) {
+    memcpy(now.out + now.out_length, part, own);
+    now.out_length += own;
+  } else {
+    memcpy(now.send, part, own);
+  }
+  MPI_Request *heads = now.requests, *sent = heads + size, *bodies = sent + size,
+              *sent_bodies = bodies + size;
+  now.active = 1;
+  /* Each rank begins with the one behind it, so that not all send to the first at once. */
+  for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
+    int peer = (rank + step) % size;
+    error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
+    if (error == MPI_SUCCESS && counts[peer] > INLINE_MOST)
+      error = MPI_Irecv(now.receive + now.places[peer], counts[peer], MPI_BYTE, peer, BODY_TAG,
+                        mpi.comm, &bodies[peer]);
+  }
+  for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
+    int peer = (rank + step) % size;
+    error = MPI_Isend(now.out, now.out_length, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &sent[peer]);
+    if (error == MPI_SUCCESS && own > INLINE_MOST)
+      error = MPI_Isend(now.send, own, MPI_BYTE, peer, BODY_TAG, mpi.comm, &sent_bodies[peer]);
+  }
+  if (error != MPI_SUCCESS) return fails(rank, FAILED);
+  return wisp_poll(into, slice);
+}
+
+/* Tells every rank that this one is gone: those that wait hear it at once, others when they come. */
+int wisp_leave(const unsigned char *text, int text_length, int whole) {
+  static int told;
+  if (told || now.peers == NULL) return DONE;
+  told = 1;
+  now.active = 0;
+  int length = head_into(now.farewell, text, text_length, whole), done = 0;
+  MPI_Request *requests = malloc(mpi.size * sizeof(MPI_Request));
+  MPI_Status *statuses = malloc(mpi.size * sizeof(MPI_Status));
+  if (requests == NULL || statuses == NULL) return NO_MEMORY;
+  for (int peer = 0; peer < mpi.size; peer++) {
+    requests[peer] = MPI_REQUEST_NULL;
+    if (peer == mpi.rank) continue;
+    if (MPI_Isend(now.farewell, length, MPI_BYTE, peer, LEAVE_TAG, mpi.comm, &requests[peer]) !=
+        MPI_SUCCESS)
+      return FAILED;
+  }
+  /* So short a message is on its way soon, and a rank that is gone must not hold this one up. */
+  for (int64_t end = microseconds() + 2000; !done && microseconds() < end; sched_yield())
+    if (MPI_Testall(mpi.size, requests, &done, statuses) != MPI_SUCCESS) return FAILED;
+  return done ? DONE : PENDING;
+}
+
+/*
+ * The rank that an exchange failed for, and what it came with or left with. out: rank, whether the
+ * text is a whole message. Returns the length of the text.
+ */
+int wisp_failing_peer(int state, int32_t *out, unsigned char *text) {
+  struct peer *peer = &now.peers[now.failing_peer];
+  const unsigned char *told = state == LEFT ? peer->farewell : peer->in;
+  struct head head;
+  memcpy(&head, told, sizeof head);
+  int length = head.text_length < TEXT_MOST ? head.text_length : TEXT_MOST;
+  memcpy(text, told + sizeof head, length);
+  out[0] = now.failing_peer;
+  out[1] = head.whole;
+  return length;
+}
+
+/* Writes 1 for each rank whose bytes are here, 0 for others; returns how many are missing. */
+int wisp_arrived(unsigned char *out) {
+  int missing = 0;
+  for (int peer = 0; peer < mpi.size; peer++) {
+    out[peer] = now.peers[peer].came && now.peers[peer].body_done;
+    missing += !out[peer];
+  }
+  return missing;
+}

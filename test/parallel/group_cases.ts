@@ -1,0 +1,93 @@
+/**
+ * What every kind of group has to do.
+ *
+ * @module
+ */
+import { describe, expect, test } from "vitest";
+import type { ProgramName } from "./group_programs.ts";
+
+/** Runs a program on all ranks of a new group, and gives what it gave, in the order of ranks. */
+export type RunGroup = (program: ProgramName, size: number) => Promise<readonly unknown[]>;
+
+/** Of ranks that meet over two different exchanges: one of these is what all of them hear. */
+function differences(forms: readonly string[]): string[] {
+  return forms.flatMap((form, rank) =>
+    forms.flatMap((other, otherRank) =>
+      form === other
+        ? []
+        : [
+            `Cannot gather from all ranks: rank ${rank} is at ${form}, rank ${otherRank} at ${other}`,
+          ],
+    ),
+  );
+}
+
+export function groupCases(name: string, runGroup: RunGroup): void {
+  const all = <T>(size: number, value: T) => Array<T>(size).fill(value);
+  /** Each rank hears one of the messages, and the same at the next call. */
+  const expectAll = (outcomes: readonly unknown[], messages: readonly string[]) => {
+    for (const [first, second] of outcomes as [string, string][]) {
+      expect(messages).toContain(first);
+      expect(second).toBe(first);
+    }
+  };
+
+  describe(name, () => {
+    test.each([1, 2, 4])("%i ranks have the bytes of all, of every size", async (size) => {
+      const counts = Array.from({ length: size }, (_, r) => (r === 1 ? 0 : r + 2));
+      const rounds = [0, 1, 2].map((round) =>
+        counts.flatMap((count, r) => all(count, 10 * round + r + 1)),
+      );
+      const something = Array.from({ length: size }, (_, rank) => rank + 1);
+      const same = { rounds, nothing: [], something, ragged: 80, agree: "done" };
+      expect(await runGroup("gathers", size)).toEqual(
+        Array.from({ length: size }, (_, rank) => ({ place: [rank, size], ...same })),
+      );
+    });
+
+    test("ranks that come for something else fail, all of them and for good", async () => {
+      const rows = '"rows" of 2 + 2 + 2 bytes';
+      expectAll(
+        await runGroup("other name", 3),
+        differences(['"logits" of 2 + 2 + 2 bytes', rows, rows]),
+      );
+      expectAll(
+        await runGroup("other sizes", 3),
+        differences(['"rows" of 2 + 1 + 2 bytes', rows, rows]),
+      );
+      const few = '"rows" of 2 + 100 + 2 bytes';
+      expectAll(
+        await runGroup("other large sizes", 3),
+        differences([few, '"rows" of 2 + 300000 + 2 bytes', few]),
+      );
+    });
+
+    test.each(["leaves late", "leaves early"] as const)(
+      "a rank that %s fails those that wait and those that come",
+      async (program) => {
+        const message =
+          "Cannot go on without rank 1, which has left its group: it is out of memory";
+        expectAll(await runGroup(program, 3), [message]);
+      },
+    );
+
+    test("a rank that comes twice, or with other bytes than it says, ends the group", async () => {
+      expectAll(await runGroup("comes twice", 2), [
+        'Cannot gather from all ranks: rank 0 came to "rows" before its last exchange ended',
+      ]);
+      expectAll(await runGroup("other bytes than it says", 2), [
+        'Cannot gather from all ranks: rank 0 came to "rows" of 1 + 1 bytes with 2 bytes and room for 2',
+      ]);
+    });
+
+    test("all ranks hear what two of them have differently", async () => {
+      const disagreement = "Cannot go on with ranks that disagree about what they load";
+      expect(await runGroup("disagree", 3)).toEqual(
+        all(3, `${disagreement}: pageSize is 16 on rank 0, 8 on rank 2`),
+      );
+      expect(await runGroup("more to say", 2)).toEqual(
+        all(2, `${disagreement}: rows is undefined on rank 0, 3 on rank 1`),
+      );
+    });
+  });
+}

@@ -1,0 +1,189 @@
+/**
+ * What ranks do in the tests that every kind of group has to pass: each program runs on all ranks of
+ * a group, in one process or in several, and gives what became of it on this one.
+ *
+ * @module
+ */
+import { GroupError } from "../../src/errors.ts";
+import { agree } from "../../src/parallel/agree.ts";
+import type { Communicator } from "../../src/parallel/communicator.ts";
+import { seeded } from "../support/seeded.ts";
+
+export type GroupProgram = (communicator: Communicator) => Promise<unknown>;
+
+/** Rank r brings `counts[r]` bytes of value 10 * round + r + 1. */
+async function gather(
+  { rank, allGather }: Communicator,
+  counts: readonly number[],
+  { name = "rows", round = 0 } = {},
+): Promise<number[]> {
+  const part = new Uint8Array(counts[rank]!).fill(10 * round + rank + 1);
+  const into = new Uint8Array(counts.reduce((sum, count) => sum + count, 0)).fill(255);
+  await allGather(part, into, { name, counts });
+  return [...into];
+}
+
+/** "done", or why not. */
+async function outcomeOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+    return "done";
+  } catch (error) {
+    return error instanceof GroupError ? error.message : `no GroupError: ${error}`;
+  }
+}
+
+/** The same for an exchange and one after it. */
+async function outcomes(communicator: Communicator, exchange: Promise<unknown>): Promise<string[]> {
+  const first = await outcomeOf(exchange);
+  return [first, await outcomeOf(gather(communicator, Array(communicator.size).fill(1)))];
+}
+
+const random = seeded(7);
+const NOISE = Uint8Array.from({ length: 2 ** 19 }, () => 256 * random());
+
+/** Bytes that no other rank or round near this one has. */
+function bytesOf(round: number, rank: number, length: number): Uint8Array {
+  const begin = (7919 * round + 104_729 * rank) % (NOISE.length - length);
+  return NOISE.subarray(begin, begin + length);
+}
+
+/** Exchanges of sizes that change at every round, each byte looked at. Gives the rounds. */
+export async function gatherRagged(
+  { rank, size, allGather }: Communicator,
+  {
+    rounds,
+    most,
+    seed = 1,
+  }: { readonly rounds: number; readonly most: number; readonly seed?: number },
+): Promise<number> {
+  const random = seeded(seed);
+  for (let round = 0; round < rounds; round++) {
+    // Some bring nothing, and sizes of every magnitude come up.
+    const counts = Array.from({ length: size }, () =>
+      random() < 0.2 ? 0 : Math.floor(most ** random()),
+    );
+    const parts = counts.map((count, other) => bytesOf(round, other, count));
+    const into = new Uint8Array(counts.reduce((sum, count) => sum + count, 0)).fill(255);
+    await allGather(parts[rank]!, into, { name: `round ${round % 7}`, counts });
+    let at = 0;
+    for (const [other, part] of parts.entries()) {
+      if (Buffer.compare(into.subarray(at, at + part.length), part) !== 0) {
+        throw new Error(`Cannot trust round ${round}: bytes of rank ${other} are wrong`);
+      }
+      at += part.length;
+    }
+    // Where the process has it: what JavaScript has moved or freed must not matter.
+    if (round % 16 === 0) (globalThis as { gc?: () => void }).gc?.();
+  }
+  return rounds;
+}
+
+const facts = { model: "a", pageSize: 16, quantized: true };
+const pause = (milliseconds: number) =>
+  new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
+
+/** The last to come, and ranks with nothing to bring, change nothing. */
+async function inEveryOrder(communicator: Communicator): Promise<number[][]> {
+  const { rank, size } = communicator;
+  const counts = Array.from({ length: size }, (_, r) => (r === 1 ? 0 : r + 2));
+  const rounds: number[][] = [];
+  for (let round = 0; round < 3; round++) {
+    await pause(((rank + round) % size) * 4);
+    rounds.push(await gather(communicator, counts, { round }));
+  }
+  return rounds;
+}
+
+export const PROGRAMS = {
+  async gathers(communicator) {
+    const { rank, size } = communicator;
+    return {
+      place: [rank, size],
+      rounds: await inEveryOrder(communicator),
+      nothing: await gather(communicator, Array(size).fill(0)),
+      something: await gather(communicator, Array(size).fill(1)),
+      ragged: await gatherRagged(communicator, { rounds: 80, most: 200_000 }),
+      agree: await outcomeOf(agree(communicator, "what they load", facts)),
+    };
+  },
+
+  async "other name"(communicator) {
+    const { rank, size } = communicator;
+    const name = rank === 0 ? "logits" : "rows";
+    return outcomes(communicator, gather(communicator, Array(size).fill(2), { name }));
+  },
+
+  async "other sizes"(communicator) {
+    const { rank, size } = communicator;
+    const counts = Array<number>(size).fill(2);
+    if (rank === 0) counts[1] = 1;
+    return outcomes(communicator, gather(communicator, counts));
+  },
+
+  /** One says that its bytes are few, and others that they are many. */
+  async "other large sizes"(communicator) {
+    const { rank, size } = communicator;
+    const counts = Array<number>(size).fill(2);
+    counts[1] = rank === 1 ? 300_000 : 100;
+    return outcomes(communicator, gather(communicator, counts));
+  },
+
+  async "leaves late"(communicator) {
+    if (communicator.rank !== 1) {
+      return outcomes(communicator, gather(communicator, Array(communicator.size).fill(1)));
+    }
+    await pause(20);
+    communicator.abort("it is out of memory");
+    communicator.abort("another reason");
+    return outcomes(communicator, gather(communicator, Array(communicator.size).fill(1)));
+  },
+
+  async "leaves early"(communicator) {
+    if (communicator.rank === 1) communicator.abort("it is out of memory");
+    else await pause(20);
+    return outcomes(communicator, gather(communicator, Array(communicator.size).fill(1)));
+  },
+
+  async "comes twice"(communicator) {
+    const { rank, size } = communicator;
+    const counts = Array<number>(size).fill(1);
+    // Its exchange has ended where the others were there before it: then they all come again.
+    for (;;) {
+      if (rank !== 0) await pause(20);
+      const first = outcomeOf(gather(communicator, counts));
+      const second = rank === 0 ? outcomeOf(gather(communicator, counts)) : first;
+      if ((await second) !== "done") return [await second, await first];
+    }
+  },
+
+  async "other bytes than it says"(communicator) {
+    const { rank, size, allGather } = communicator;
+    const counts = Array<number>(size).fill(1);
+    if (rank !== 0)
+      return outcomes(
+        communicator,
+        pause(20).then(() => gather(communicator, counts)),
+      );
+    const coming = allGather(new Uint8Array(2), new Uint8Array(size), { name: "rows", counts });
+    return outcomes(communicator, coming);
+  },
+
+  disagree: (communicator) =>
+    outcomeOf(
+      agree(communicator, "what they load", {
+        ...facts,
+        pageSize: communicator.rank === 2 ? 8 : 16,
+      }),
+    ),
+
+  "more to say": (communicator) =>
+    outcomeOf(
+      agree(communicator, "what they load", {
+        model: "a",
+        ...(communicator.rank === 0 ? {} : { rows: 3 }),
+      }),
+    ),
+} satisfies Readonly<Record<string, GroupProgram>>;
+
+export type ProgramName = keyof typeof PROGRAMS;
