@@ -16,6 +16,7 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { Sequence } from "../schedule/sequence.ts";
@@ -103,8 +104,23 @@ export class RecoverableModel {
 
   /** Whether something has failed because the device is gone, and another one is to take its place. */
   async isLost(): Promise<boolean> {
-    if (this.#isReplaceable) await lossOf(this.#current.device);
+    if (!this.#closing.signal.aborted) await lossOf(this.#current.device);
     return this.isRecovering;
+  }
+
+  /**
+   * Requires that what a step has failed to compute may be computed again.
+   *
+   * @throws the step's error, where the device is gone or other ranks wait for this rank no more.
+   */
+  requireRepeatable(failure: Error): void {
+    const { communicator = ONE_RANK } = this.#options.options;
+    if (this.#reason !== undefined || communicator.size > 1) throw failure;
+  }
+
+  /** Tells that what a step has failed to compute is computed again. */
+  repeats({ message }: Error): void {
+    this.#tell({ kind: "repeating", reason: message });
   }
 
   /** Takes note that a step has sampled a token: devices that are lost from now on count anew. */
