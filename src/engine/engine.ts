@@ -154,6 +154,8 @@ export class Engine implements GenerationEngine {
    */
   static async load(source: WeightSource, options: EngineOptions): Promise<Engine> {
     requireWaits(options);
+    /** Frees what is there so far, where what follows fails. */
+    const frees: (() => void)[] = [];
     try {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
@@ -161,18 +163,18 @@ export class Engine implements GenerationEngine {
       const { chatTemplate, chatFamily } = options;
       const given = { chatTemplate, chatFamily };
       const texts = await textService({ model: text, source, options: given });
-      try {
-        const loaded = await loadModel(checkpoint, options);
-        const { prefixStore } = loaded.options;
-        const store =
-          prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-        return new Engine(source, loaded, { ...options, text, texts, store });
-      } catch (error) {
-        texts.close();
-        throw error;
-      }
-    } finally {
+      frees.push(() => texts.close());
+      const loaded = await loadModel(checkpoint, options);
+      frees.push(() => loaded.destroy());
+      const { prefixStore } = loaded.options;
+      const store =
+        prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
       await source.close?.();
+      return new Engine(source, loaded, { ...options, text, texts, store });
+    } catch (error) {
+      for (const free of frees.reverse()) free();
+      await source.close?.().catch(() => {}); // this error counts
+      throw error;
     }
   }
 
@@ -277,7 +279,7 @@ export class Engine implements GenerationEngine {
 
   async detokenize(
     tokens: readonly number[],
-    { skipSpecialTokens = true, signal }: DetokenizeOptions = {},
+    { skipSpecialTokens = true, client, signal }: DetokenizeOptions = {},
   ): Promise<string> {
     requireTokens(tokens, this.#prompt);
     const { longestToken, texts } = this.#prompt;
@@ -285,7 +287,8 @@ export class Engine implements GenerationEngine {
     if (tokens.length * longestToken <= SHORT_TEXT_BYTES) {
       return tokenizer.decode(tokens, { skipSpecialTokens });
     }
-    return finished(texts.run({ type: "decode", tokens, skipSpecialTokens }), signal);
+    const job = { type: "decode", tokens, skipSpecialTokens } as const;
+    return finished(texts.run(job, { client }), signal);
   }
 
   status(): EngineStatus {
