@@ -139,6 +139,7 @@ export class Engine implements GenerationEngine {
       profiler: this.#profiler,
       retractionMemory,
       prefixes: this.#prefixes,
+      told: this.#sequences.drafting?.told,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });

@@ -20,6 +20,7 @@ import { type TextModel, thinkingVariables } from "./load/text_model.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
 import type { RetractionMemory } from "./schedule/retraction_memory.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
+import { ToldTokens } from "./schedule/sequence_drafts.ts";
 import { SequencePages } from "./schedule/sequence_pages.ts";
 import type { TextService } from "./text/text_service.ts";
 
@@ -98,7 +99,7 @@ export function draftingOf({
   const { source } = speculation;
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
-  return { createDrafter, most: maxDrafts };
+  return { createDrafter, most: maxDrafts, told: new ToldTokens() };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

@@ -11,7 +11,7 @@ import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
 import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
-import { NO_FIGURES, sumOf } from "../schedule/sequence_drafts.ts";
+import { NO_FIGURES, sumOf, type ToldTokens } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
 import type { SubmittedStep } from "./model_runner.ts";
 import { carryOut } from "./page_transfers.ts";
@@ -29,6 +29,8 @@ export interface StepLoopOptions {
   readonly retractionMemory: RetractionMemory | undefined;
   /** Present where prefixes are stored. */
   readonly prefixes: PrefixTransfers | undefined;
+  /** What drafters may take of prompts in a step; absent where sequences draft nothing. */
+  readonly told: ToldTokens | undefined;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;
   /** Called when no step can be made any more. */
@@ -152,7 +154,7 @@ export class StepLoop {
 
   /** Fills the steps in flight up, and waits for the oldest one; where there is none, for news. */
   async #turn(inFlight: StepsInFlight): Promise<Turn> {
-    const { model, scheduler, pages, profiler, prefixes } = this.#options;
+    const { model, scheduler, pages, profiler, prefixes, told } = this.#options;
     prefixes?.rest();
     // While the GPU is busy, waiting a moment for a mask delays no step.
     if (scheduler.isUnprepared && !inFlight.isEmpty) await inFlight.race(this.#newsOr(MASK_MS));
@@ -171,6 +173,7 @@ export class StepLoop {
     const finished = await profiler.span("sample readback", () => inFlight.finish());
     const { step, tokens, drafts } = finished;
     this.#progressAt = performance.now();
+    told?.renew();
     const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
     this.#speculation = sumOf(this.#speculation, committed.speculation);
     prefixes?.committed(step);
