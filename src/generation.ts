@@ -165,10 +165,9 @@ export interface GenerationRequest {
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */
   readonly requestId?: string;
-  /**
-   * Requests of the same key that live at the same time have the same prompt: a text or a conversation
-   * is rendered and tokenized once for all of them, embeddings are read once.
-   */
+  /** Whose request it is: texts of several clients are read by turns. Default: that is not known. */
+  readonly client?: string;
+  /** Requests of the same key that live at the same time have one prompt, which is read once for all. */
   readonly promptKey?: string;
   /** Cached prefixes are shared among requests of the same salt only. */
   readonly cacheSalt?: string;
@@ -189,7 +188,7 @@ export interface GenerationRequest {
 export interface TokenizeRequest
   extends Pick<
     GenerationRequest,
-    "prompt" | "messages" | "tools" | "templateVariables" | "continueFinalMessage"
+    "prompt" | "messages" | "tools" | "templateVariables" | "continueFinalMessage" | "client"
   > {
   /**
    * Puts the beginning-of-sequence token in front of `prompt` when the tokenizer asks for it.
@@ -198,7 +197,7 @@ export interface TokenizeRequest
   readonly addSpecialTokens?: boolean;
 }
 
-export interface DetokenizeOptions {
+export interface DetokenizeOptions extends Pick<GenerationRequest, "client"> {
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
   /** The caller waits no more. An engine in another thread goes on. */

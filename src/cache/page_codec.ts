@@ -166,15 +166,19 @@ export class PageCodec {
     const size = this.#pageBytes;
     const order = ascending(pages);
     for (const pieces of this.#pieces(pages.length, header)) {
-      const staged = await this.#stage(pages, order, pieces);
-      for (const { layer, first, count, at } of pieces) {
-        const base = (layer - header.firstLayer) * pages.length;
-        for (let i = 0; i < count; i++) {
-          const from = at + i * size;
-          payload.set(staged.subarray(from, from + size), (base + order[first + i]!) * size);
+      try {
+        const staged = await this.#stage(pages, order, pieces);
+        for (const { layer, first, count, at } of pieces) {
+          const base = (layer - header.firstLayer) * pages.length;
+          for (let i = 0; i < count; i++) {
+            const from = at + i * size;
+            payload.set(staged.subarray(from, from + size), (base + order[first + i]!) * size);
+          }
         }
+      } finally {
+        // Whatever has failed, the next pages need it.
+        this.#staging.unmap();
       }
-      this.#staging.unmap();
     }
     seal(bytes);
     return bytes;

@@ -21,7 +21,7 @@ import { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
 import { type ChunkStream, requireInterval } from "./schedule/chunk_stream.ts";
 import { requirePriority } from "./schedule/schedule_policy.ts";
 import { Sequence } from "./schedule/sequence.ts";
-import type { Drafter } from "./schedule/sequence_drafts.ts";
+import type { Drafter, ToldTokens } from "./schedule/sequence_drafts.ts";
 import { ProfiledDetokenizer } from "./step/profiled_detokenizer.ts";
 import type { Profiler } from "./step/profiler.ts";
 
@@ -56,6 +56,8 @@ export interface Drafting {
   readonly most: number;
   /** Whether coins accept drafts, so that answers depend on how many there are. */
   readonly decide: boolean;
+  /** Shared by the drafters of all sequences. */
+  readonly told: ToldTokens;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -136,6 +138,7 @@ function createSequence(
     drafts: drafting && {
       drafter: drafting.createDrafter(),
       most: drafting.most,
+      told: drafting.told,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
       decide: drafting.decide,
     },

@@ -146,6 +146,7 @@ export class Engine implements GenerationEngine {
       profiler: this.#profiler,
       retractionMemory,
       prefixes: this.#prefixes,
+      told: this.#sequences.drafting?.told,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });
@@ -161,6 +162,8 @@ export class Engine implements GenerationEngine {
    */
   static async load(source: WeightSource, options: LoadableOptions): Promise<Engine> {
     requireWaits(options);
+    /** Frees what is there so far, where what follows fails. */
+    const frees: (() => void)[] = [];
     try {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
@@ -169,20 +172,22 @@ export class Engine implements GenerationEngine {
       const { chatTemplate, chatFamily } = options;
       const given = { chatTemplate, chatFamily };
       const texts = await textService({ model: text, source, options: given });
-      try {
-        const loaded = await loadRanks(checkpoint, options);
-        const { prefixStore } = loaded.options;
-        const store =
-          prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-        const costs = await costsOf(loaded, options);
-        return new Engine(source, loaded, { ...options, text, texts, store, costs });
-      } catch (error) {
-        texts.close();
-        throw error;
-      }
-    } finally {
+      frees.push(() => texts.close());
+      const loaded = await loadRanks(checkpoint, options);
+      frees.push(() => loaded.destroy());
+      const { prefixStore } = loaded.options;
+      const store =
+        prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
+      const costs = await costsOf(loaded, options);
       await source.close?.();
       await options.draftModel?.close?.();
+      return new Engine(source, loaded, { ...options, text, texts, store, costs });
+    } catch (error) {
+      for (const free of frees.reverse()) free();
+      // This error counts.
+      await source.close?.().catch(() => {});
+      await options.draftModel?.close?.().catch(() => {});
+      throw error;
     }
   }
 
@@ -292,7 +297,7 @@ export class Engine implements GenerationEngine {
 
   async detokenize(
     tokens: readonly number[],
-    { skipSpecialTokens = true, signal }: DetokenizeOptions = {},
+    { skipSpecialTokens = true, client, signal }: DetokenizeOptions = {},
   ): Promise<string> {
     requireTokens(tokens, this.#prompt);
     const { longestToken, texts } = this.#prompt;
@@ -300,7 +305,8 @@ export class Engine implements GenerationEngine {
     if (tokens.length * longestToken <= SHORT_TEXT_BYTES) {
       return tokenizer.decode(tokens, { skipSpecialTokens });
     }
-    return finished(texts.run({ type: "decode", tokens, skipSpecialTokens }), signal);
+    const job = { type: "decode", tokens, skipSpecialTokens } as const;
+    return finished(texts.run(job, { client }), signal);
   }
 
   status(): EngineStatus {

@@ -37,6 +37,8 @@ export type RecoveryEvent =
   | { readonly kind: "searching"; readonly suspects: number }
   /** This request loses devices, and has ended with a `RequestLosesDeviceError`. */
   | { readonly kind: "found"; readonly requestId: string; readonly losses: number }
+  /** A step has failed though the device is there: its requests are computed again. */
+  | { readonly kind: "repeating"; readonly reason: string }
   | ({ readonly kind: "progress" } & LoadingProgress)
   /** A try has failed; the next one begins in so many seconds. */
   | { readonly kind: "retrying"; readonly reason: string; readonly seconds: number }

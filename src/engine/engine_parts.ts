@@ -24,6 +24,7 @@ import type { EngineModel } from "./ranks/rank_group.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
 import type { RetractionMemory } from "./schedule/retraction_memory.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
+import { ToldTokens } from "./schedule/sequence_drafts.ts";
 import { SequencePages } from "./schedule/sequence_pages.ts";
 import type { TextService } from "./text/text_service.ts";
 
@@ -107,12 +108,7 @@ export async function costsOf(
   { stepCosts }: Pick<LoadOptions, "stepCosts">,
 ): Promise<StepCosts | undefined> {
   if (!loaded.options.adaptiveDrafts) return undefined;
-  try {
-    return stepCosts ?? (await measureCosts(loaded));
-  } catch (error) {
-    loaded.destroy();
-    throw error;
-  }
+  return stepCosts ?? measureCosts(loaded);
 }
 
 /** How sequences come by drafts, where the engine is to speculate. */
@@ -124,7 +120,8 @@ export function draftingOf({
   const { source, verification } = speculation;
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
-  return { createDrafter, most: maxDrafts, decide: verification === "coins" };
+  const decide = verification === "coins";
+  return { createDrafter, most: maxDrafts, told: new ToldTokens(), decide };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

@@ -128,7 +128,7 @@ export class PromptReader {
       prompt === undefined
         ? conversation(request)
         : { prompt: boundedText(prompt, fit, longestToken) };
-    return texts.run({ type: "prompt", request: text, fit });
+    return texts.run({ type: "prompt", request: text, fit }, request);
   }
 }
 
@@ -222,7 +222,7 @@ export function tokenize(
   }
   refuseWithoutMessages(request);
   const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
-  return texts.run({ type: "prompt", request: text });
+  return texts.run({ type: "prompt", request: text }, request);
 }
 
 /**

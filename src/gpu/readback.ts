@@ -63,9 +63,12 @@ export class Readback {
       } catch (cause) {
         throw new DeviceError(`Cannot read ${bytes} bytes back: the device is lost`, { cause });
       }
-      const taken = take(buffer.getMappedRange(0, size));
-      buffer.unmap();
-      return taken;
+      try {
+        return take(buffer.getMappedRange(0, size));
+      } finally {
+        // Where there is no memory for a copy, later results still come through here.
+        buffer.unmap();
+      }
     };
   }
 

@@ -231,6 +231,11 @@ export class Recorder {
     this.#encoder = this.#pass = undefined;
   }
 
+  /** Forgets everything recorded since the last submit. */
+  abandon(): void {
+    this.#encoder = this.#pass = undefined;
+  }
+
   /** Frees the uniform buffer; bound launches are of no use afterwards. */
   destroy(): void {
     this.#uniforms.destroy();

@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
+import { clientOf } from "../http/client_of.ts";
 import { jsonResponse } from "../http/long_json.ts";
 import { turns } from "../turns.ts";
 import type { ByteBudget } from "./byte_budget.ts";
@@ -54,7 +55,7 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   }
 
   /**
-   * Starts what a client has asked for; its ids are taken until it has ended, and memory for its
+   * Starts what a client has asked for in a request; its ids are taken until it has ended, and memory for its
    * log-probabilities until it is released.
    *
    * @throws {InvalidRequestError} when one of them is taken, and what `start` throws.
@@ -63,12 +64,15 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   static async answer(
     { engine, live, logprobMemory }: ServerContext,
     asked: IdentifiedRequests,
-    clientSignal: AbortSignal,
+    request: Request,
   ): Promise<GenerationGroup> {
-    if (clientSignal.aborted) throw clientLeft();
+    const { signal } = request;
+    if (signal.aborted) throw clientLeft();
     const { requests, leave } = live.admit(asked);
+    const client = clientOf(request);
+    const own = client === undefined ? requests : requests.map((one) => ({ ...one, client }));
     try {
-      const group = await GenerationGroup.start(engine, requests, clientSignal, leave);
+      const group = await GenerationGroup.start(engine, own, signal, leave);
       await group.#hold(logprobMemory);
       return group;
     } catch (error) {

@@ -7,6 +7,9 @@ import { PagePool } from "../../src/cache/page_pool.ts";
 import type { Engine, LocalRequest } from "../../src/engine/engine.ts";
 import type { CreateGrammarService } from "../../src/engine/grammar/grammar_service.ts";
 import { localGrammarService } from "../../src/engine/grammar/local_grammar_service.ts";
+import { Suspects } from "../../src/engine/schedule/suspects.ts";
+import { ModelRunner } from "../../src/engine/step/model_runner.ts";
+import type { Batch } from "../../src/layers/batch.ts";
 import { Detokenizer } from "../../src/text/detokenizer.ts";
 import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { openEngine } from "../support/engines/engine.ts";
@@ -191,6 +194,51 @@ describe.skipIf(smallestCaseOnly)("faults", () => {
     }
     point.arm(0);
     await check(await run(ALL), 0);
+  });
+
+  test("steps that fail with one request's rows end it alone, and one that fails once ends none", async () => {
+    const isOfPrompt = ({ phase }: { readonly phase: string }) => phase === "prefill";
+    const { submit } = ModelRunner.prototype;
+    /** Fails the steps that say so, before or behind their launches. */
+    const failing = (isFailing: (batch: Batch) => boolean, isBehind: boolean) =>
+      vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+        this: ModelRunner,
+        ...given
+      ) {
+        const fails = isFailing(given[0]);
+        if (fails && !isBehind) throw ERROR;
+        const submitted = await submit.apply(this, given);
+        return fails ? { ...submitted, tokens: Promise.reject(ERROR) } : submitted;
+      });
+    for (const isBehind of [false, true]) {
+      let steps = 0;
+      failing(() => ++steps === 3, isBehind);
+      await check(await run(ALL), 0);
+      vi.restoreAllMocks();
+      const { tokens } = REQUESTS.penalized;
+      failing(
+        ({ sequences, sources }) =>
+          sequences.some((one) => isOfPrompt(one) && sources[one.queryStart] === tokens[0]),
+        isBehind,
+      );
+      const outcome = await run(ALL);
+      vi.restoreAllMocks();
+      expect([...outcome.errors.keys()]).toEqual(["penalized"]);
+      await check(outcome, 1);
+      await check(await run(ALL), 0);
+    }
+  });
+
+  test("steps that all fail end the engine", async () => {
+    const other = await openEngine({ maxTotalTokens: 128 });
+    vi.spyOn(ModelRunner.prototype, "submit").mockRejectedValue(ERROR);
+    vi.spyOn(Suspects.prototype, "lost").mockReturnValue(undefined);
+    const chunks = other.generate(REQUESTS.plain);
+    await expect(chunks.next()).resolves.toMatchObject({ value: { tokens: [] } });
+    await expect(chunks.next()).rejects.toBe(ERROR);
+    expect(other.status().healthy).toBe(false);
+    vi.restoreAllMocks();
+    await other.close();
   });
 
   test.each([

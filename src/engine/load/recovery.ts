@@ -16,6 +16,7 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import { type EngineModel, loadRanks } from "../ranks/rank_group.ts";
@@ -108,8 +109,24 @@ export class RecoverableModel {
 
   /** Whether something has failed because the device is gone, and another one is to take its place. */
   async isLost(): Promise<boolean> {
-    if (this.#isReplaceable) await lossOf(this.#current.device);
+    if (!this.#closing.signal.aborted) await lossOf(this.#current.device);
     return this.isRecovering;
+  }
+
+  /**
+   * Requires that what a step has failed to compute may be computed again.
+   *
+   * @throws the step's error, where the device is gone or other ranks wait for this rank no more.
+   */
+  requireRepeatable(failure: Error): void {
+    const { communicator = ONE_RANK, tensorParallelSize = 1 } = this.#options.options;
+    const isShared = communicator.size > 1 || tensorParallelSize > 1;
+    if (this.#reason !== undefined || isShared) throw failure;
+  }
+
+  /** Tells that what a step has failed to compute is computed again. */
+  repeats({ message }: Error): void {
+    this.#tell({ kind: "repeating", reason: message });
   }
 
   /** Takes note that a step has sampled a token: devices that are lost from now on count anew. */

@@ -12,10 +12,9 @@
  * it will be on the GPU is. Work is submitted in the order of the schedule, so pages are given on
  * at once, and a sequence that turns out to have ended has merely had a row too many.
  *
- * Where a device is lost again with rows of the same sequences in flight, the scheduler lets groups
- * of them run apart, until it is known whose rows lose it (`suspects.ts`).
- * A sequence may begin or end elsewhere: pages that arrive are taken over without a forward, and
- * those of a sequence that ended can be kept until they have left.
+ * Where a device is lost again with rows of the same sequences in flight, groups of them run apart,
+ * until it is known whose rows lose it (`suspects.ts`). A sequence may begin or end elsewhere: pages
+ * that arrive are taken over without a forward, those of one that ended can be kept until they left.
  *
  * @module
  */
@@ -163,12 +162,12 @@ export class Scheduler {
   /**
    * Begins again on another device: steps in flight never end, and no page holds anything. Sequences
    * that ran wait before all other sequences, and what they have computed is computed again. Those
-   * that begin elsewhere end with `error`, and those that are held are forgotten. One whose rows
-   * lose the device again and again ends with a RequestLosesDeviceError.
+   * that begin elsewhere end with `error`, and those that are held are forgotten. One that loses the
+   * device every time ends with a RequestLosesDeviceError; with `error` where its steps only fail.
    *
    * @returns What the loss tells of the sequences that were in flight, where it tells anything.
    */
-  restart(error: Error): LossFinding<Sequence> | undefined {
+  restart(error: Error, cause: "loss" | "failure" = "loss"): LossFinding<Sequence> | undefined {
     const finding = this.#suspects.lost([...this.#running]);
     this.#pages.lose(this.all());
     for (const sequence of [...this.#arriving, ...this.#held]) {
@@ -184,7 +183,8 @@ export class Scheduler {
     this.#inFlight = 0;
     if (finding?.kind === "found") {
       const { sequence, losses } = finding;
-      this.#fail(sequence, new RequestLosesDeviceError(sequence.requestId, losses));
+      const own = new RequestLosesDeviceError(sequence.requestId, losses);
+      this.#fail(sequence, cause === "loss" ? own : error);
     }
     return finding;
   }

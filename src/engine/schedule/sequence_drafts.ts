@@ -31,6 +31,8 @@ export interface DraftOptions {
   readonly endTokens: ReadonlySet<number>;
   /** Whether the answer depends on how many there are. Default false. */
   readonly decide?: boolean | undefined;
+  /** What drafters may take in this step. Default: each as much as it may alone. */
+  readonly told?: ToldTokens | undefined;
 }
 
 /** Tokens that are left where drafts are still made. */
@@ -40,6 +42,28 @@ const NONE: readonly number[] = [];
 const NO_STEP: StepInFlight = { verified: 0, made: undefined };
 /** Tokens of a long prompt that a drafter takes in a step, while it proposes nothing. */
 const TOLD_AT_ONCE = 4096;
+/** Tokens of prompts that the drafters of all sequences take in a step. */
+export const TOLD_IN_A_STEP = 8192;
+/** What one step gives a sequence at most is never put off. */
+const NEW_TOKENS = 64;
+
+/** How many tokens of long prompts drafters may still take in this step, whatever its sequences. */
+export class ToldTokens {
+  #left = TOLD_IN_A_STEP;
+
+  /** A step begins. */
+  renew(): void {
+    this.#left = TOLD_IN_A_STEP;
+  }
+
+  /** @returns How many of so many tokens a drafter takes now. */
+  take(wanted: number): number {
+    if (wanted <= NEW_TOKENS) return wanted;
+    const taken = Math.min(wanted, this.#left);
+    this.#left -= taken;
+    return taken;
+  }
+}
 
 /** Drafts that a step makes for a sequence. */
 export interface MadeDrafts {
@@ -158,13 +182,14 @@ export class SequenceDrafts {
   }
 
   #ask(tokens: readonly number[], wanted: number): readonly number[] {
-    const { drafter } = this.#options;
+    const { drafter, told } = this.#options;
     if (drafter === undefined) return NONE;
     if (this.#resting > 0) {
       this.#resting -= 1;
       return NONE;
     }
-    const end = Math.min(tokens.length, this.#told + TOLD_AT_ONCE);
+    const due = Math.min(tokens.length - this.#told, TOLD_AT_ONCE);
+    const end = this.#told + (told?.take(due) ?? due);
     drafter.append(tokens.slice(this.#told, end));
     this.#told = end;
     return wanted > 0 && end === tokens.length ? drafter.propose(wanted) : NONE;

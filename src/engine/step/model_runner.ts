@@ -149,6 +149,7 @@ export class ModelRunner implements StepRunner {
     try {
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
+      this.plan.recorder.abandon();
       // Other ranks would wait for this rank's part of the step.
       this.#communicator.abort(`its step failed: ${(error as Error).message}`);
       throw error;
@@ -165,9 +166,11 @@ export class ModelRunner implements StepRunner {
     const drafts = ids.then((all) =>
       draft === undefined ? [] : draftsIn(new Uint32Array(all), draft, drafted),
     );
-    // A caller that takes tokens only is told of a loss by them.
-    drafts.catch(() => {});
-    return { tokens: ids.then((all) => new Uint32Array(all, 0, sampling.length)), drafts };
+    const tokens = ids.then((all) => new Uint32Array(all, 0, sampling.length));
+    // A caller that takes tokens only is told of a loss by them, and one that has failed meanwhile is
+    // told of nothing.
+    for (const one of [tokens, drafts]) one.catch(() => {});
+    return { tokens, drafts };
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */

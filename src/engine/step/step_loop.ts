@@ -11,7 +11,7 @@ import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
 import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
-import { NO_FIGURES, sumOf } from "../schedule/sequence_drafts.ts";
+import { NO_FIGURES, sumOf, type ToldTokens } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
 import { carryOut } from "./page_transfers.ts";
 import type { Profiler } from "./profiler.ts";
@@ -29,6 +29,8 @@ export interface StepLoopOptions {
   readonly retractionMemory: RetractionMemory | undefined;
   /** Present where prefixes are stored. */
   readonly prefixes: PrefixTransfers | undefined;
+  /** What drafters may take of prompts in a step; absent where sequences draft nothing. */
+  readonly told: ToldTokens | undefined;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;
   /** Called when no step can be made any more. */
@@ -37,6 +39,11 @@ export interface StepLoopOptions {
 
 /** Milliseconds that masks are waited for while a step is in flight. */
 const MASK_MS = 1;
+/** Steps that may fail one after another without telling whose rows are the reason. */
+const MOST_FAILURES = 3;
+
+/** What the loop has done: finished a step, waited for news, or found nothing to do. */
+type Turn = StepReport | "waited" | "idle";
 
 export class StepLoop {
   readonly #options: StepLoopOptions;
@@ -49,6 +56,8 @@ export class StepLoop {
   #progressAt = 0;
   /** Of all steps since `forget`. */
   #speculation = NO_FIGURES;
+  /** Steps that have failed, with the device there, since one has sampled a token. */
+  #failures = 0;
 
   constructor(options: StepLoopOptions) {
     this.#options = options;
@@ -121,41 +130,81 @@ export class StepLoop {
 
   /** One step after another, each submitted before the last one is seen, until the device is lost. */
   async #runSteps(): Promise<void> {
-    const { model, scheduler, pages, profiler, prefixes, onStep } = this.#options;
+    const { model, onStep } = this.#options;
     const inFlight = new StepsInFlight(model.current.options.overlapSchedule);
     this.#progressAt = performance.now();
     try {
       while (!model.isRecovering) {
-        prefixes?.rest();
-        // While the GPU is busy, waiting a moment for a mask delays no step.
-        if (scheduler.isUnprepared && !inFlight.isEmpty) await inFlight.race(this.#newsOr(MASK_MS));
-        while (inFlight.hasRoom(scheduler.lookahead)) {
-          const step = profiler.span("schedule", () => scheduler.schedule());
-          if (step === undefined) break;
-          inFlight.push(step, await profiler.span("record", () => this.#submit(step)));
-        }
-        if (inFlight.isEmpty) {
-          // A transfer gives borrowed pages back soon, and a sequence may wait for them.
-          const mayWait = scheduler.hasWork && pages.borrowerCount > 0;
-          if (!scheduler.isUnprepared && !mayWait) break;
-          await this.#news.wait();
+        let turn: Turn;
+        try {
+          turn = await this.#turn(inFlight);
+        } catch (error) {
+          await this.#survive(error, inFlight);
           continue;
         }
-        const finished = await profiler.span("sample readback", () => inFlight.finish());
-        const { step, tokens, drafts } = finished;
-        this.#progressAt = performance.now();
-        const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
-        this.#speculation = sumOf(this.#speculation, committed.speculation);
-        prefixes?.committed(step);
-        if (tokens.length > 0) model.progressed();
-        profiler.endStep();
-        onStep?.(reportStep(step, committed));
+        if (turn === "idle") break;
+        if (turn !== "waited") onStep?.(turn);
       }
     } catch (error) {
       if (!(await model.isLost())) throw error;
     } finally {
       await inFlight.drain();
     }
+  }
+
+  /** Fills the steps in flight up, and waits for the oldest one; where there is none, for news. */
+  async #turn(inFlight: StepsInFlight): Promise<Turn> {
+    const { model, scheduler, pages, profiler, prefixes, told } = this.#options;
+    prefixes?.rest();
+    // While the GPU is busy, waiting a moment for a mask delays no step.
+    if (scheduler.isUnprepared && !inFlight.isEmpty) await inFlight.race(this.#newsOr(MASK_MS));
+    while (inFlight.hasRoom(scheduler.lookahead)) {
+      const step = profiler.span("schedule", () => scheduler.schedule());
+      if (step === undefined) break;
+      inFlight.push(step, await profiler.span("record", () => this.#submit(step)));
+    }
+    if (inFlight.isEmpty) {
+      // A transfer gives borrowed pages back soon, and a sequence may wait for them.
+      const mayWait = scheduler.hasWork && pages.borrowerCount > 0;
+      if (!scheduler.isUnprepared && !mayWait) return "idle";
+      await this.#news.wait();
+      return "waited";
+    }
+    const finished = await profiler.span("sample readback", () => inFlight.finish());
+    const { step, tokens, drafts } = finished;
+    this.#progressAt = performance.now();
+    told?.renew();
+    const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
+    this.#speculation = sumOf(this.#speculation, committed.speculation);
+    prefixes?.committed(step);
+    if (tokens.length > 0) {
+      model.progressed();
+      this.#failures = 0;
+    }
+    profiler.endStep();
+    return reportStep(step, committed);
+  }
+
+  /**
+   * Goes on after a step that has failed though the device is there: no page that it may have written
+   * to is used any more, and its sequences are computed again from their tokens. One whose rows fail
+   * every time ends with the error, as one that loses devices does.
+   *
+   * @throws the error, where it is no sequence's doing.
+   */
+  async #survive(error: unknown, inFlight: StepsInFlight): Promise<void> {
+    const { model, scheduler, pages, profiler } = this.#options;
+    if (await model.isLost()) return;
+    await inFlight.drain();
+    const failure = error instanceof Error ? error : new Error(String(error));
+    model.requireRepeatable(failure);
+    profiler.lose(failure);
+    // Transfers still write to their pages, which sequences may have next.
+    while (pages.borrowerCount > 0) await this.#news.wait();
+    const finding = scheduler.restart(failure, "failure");
+    this.#failures = finding === undefined ? this.#failures + 1 : 0;
+    if (this.#failures > MOST_FAILURES) throw failure;
+    model.repeats(failure);
   }
 
   async #submit(step: ScheduledStep): Promise<SubmittedStep> {

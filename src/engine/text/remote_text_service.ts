@@ -76,7 +76,7 @@ export class RemoteTextService implements TextService {
 
   run<Job extends TextJob>(
     job: Job,
-    { isUrgent = false }: RunOptions = {},
+    { isUrgent = false, client }: RunOptions = {},
   ): TextWork<TextResult<Job>> {
     const size = textSize(job);
     const lane = size < this.#longText ? this.#short : this.#long;
@@ -88,7 +88,7 @@ export class RemoteTextService implements TextService {
     const ask = (question: RunQuestion) =>
       new Promise<TextAnswer>((resolve, reject) => {
         if (hasLeft) throw abortError();
-        const waiting = { question, kind, size, isUrgent, resolve, reject };
+        const waiting = { question, kind, size, isUrgent, client, resolve, reject };
         leave = () => lane.leave(waiting);
         lane.add(waiting);
       });

@@ -22,6 +22,8 @@ export interface TextWork<Result> {
 export interface RunOptions {
   /** Comes before jobs that are not: a sequence that runs waits for it. Default false. */
   readonly isUrgent?: boolean;
+  /** Whose text it is: clients have their turns. Default: that is not known. */
+  readonly client?: string | undefined;
 }
 
 export interface TextService {

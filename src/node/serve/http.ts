@@ -6,9 +6,11 @@
 
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { getRequestListener } from "@hono/node-server";
+import { getRequestListener, type Http2Bindings, type HttpBindings } from "@hono/node-server";
+import { setClient } from "../../http/client_of.ts";
 import { errorBody, errorResponse, HttpError } from "../../http/error_response.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "../../http/request_id.ts";
+import { clientOfAddress } from "./client_address.ts";
 import { SOCKET_LIMITS, type SocketLimits } from "./socket_limits.ts";
 
 /** Anything with a `fetch`, such as a Hono app. */
@@ -55,7 +57,12 @@ export interface RunningServer {
 export async function serve(app: App, options: ServeOptions): Promise<RunningServer> {
   const { host, port } = options;
   const limits = { ...SOCKET_LIMITS, ...options.limits };
-  const answer = getRequestListener((request) => app.fetch(request), {
+  const fetch = (request: Request, { incoming }: HttpBindings | Http2Bindings) => {
+    const client = clientOfAddress(incoming.socket.remoteAddress);
+    if (client !== undefined) setClient(request, client);
+    return app.fetch(request);
+  };
+  const answer = getRequestListener(fetch, {
     overrideGlobalObjects: false,
     errorHandler: unmadeRequest,
   });
@@ -155,10 +162,19 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 
 /** A connection on which something waits for its client. */
 interface Unsent {
-  /** Bytes that the system has taken of what was written. */
-  readonly taken: number;
+  /** Changes whenever the system has taken some of what was written. */
+  readonly progress: string;
   /** The first look that found no more, in milliseconds. */
   readonly since: number;
+}
+
+/**
+ * The system takes large writes piece by piece, which Node tells by the handle alone: `writableLength`
+ * counts a write until all of it is taken.
+ */
+function progressOf(socket: Socket): string {
+  const { _handle: handle } = socket as { readonly _handle?: { readonly writeQueueSize?: number } };
+  return `${socket.bytesWritten - socket.writableLength} ${handle?.writeQueueSize}`;
 }
 
 /**
@@ -216,10 +232,10 @@ class Connections {
   #leaveStalled(): void {
     const now = performance.now();
     for (const socket of this.#running.keys()) {
-      const taken = socket.bytesWritten - socket.writableLength;
+      const progress = progressOf(socket);
       const before = this.#unsent.get(socket);
       if (socket.writableLength === 0) this.#unsent.delete(socket);
-      else if (before?.taken !== taken) this.#unsent.set(socket, { taken, since: now });
+      else if (before?.progress !== progress) this.#unsent.set(socket, { progress, since: now });
       else if (now - before.since >= this.#limits.sendTime) socket.destroy();
     }
   }

@@ -121,6 +121,12 @@ function reportRecovery(log: Logger, event: RecoveryEvent): void {
       log.event("error", text, fields);
       break;
     }
+    case "repeating": {
+      const fields = { event: "step_repeated", reason: event.reason };
+      const text = `A step has failed (${event.reason}): its requests are computed again`;
+      log.event("error", text, fields);
+      break;
+    }
     case "retrying": {
       const { reason, seconds } = event;
       const fields = { event: "device_retry", reason, seconds };

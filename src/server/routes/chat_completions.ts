@@ -35,11 +35,9 @@ export async function handleChatCompletions(
   const json = await readBody(context, request);
   const body = readChatBody(json, context);
   const created = Math.floor(Date.now() / 1000);
-  const group = await GenerationGroup.answer(context, body, request.signal).catch(
-    (error: unknown) => {
-      throw asClientWrote(error, { endpoint: "chat", body: json });
-    },
-  );
+  const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "chat", body: json });
+  });
   const usageOptions = {
     samples: body.requests.length,
     cacheReport: context.cacheReport,

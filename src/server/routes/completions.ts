@@ -24,11 +24,9 @@ export async function handleCompletions(
   const body = readCompletionBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const echoes = await readEchoes(body, context.engine);
-  const group = await GenerationGroup.answer(context, body, request.signal).catch(
-    (error: unknown) => {
-      throw asClientWrote(error, { endpoint: "completions", body: json });
-    },
-  );
+  const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "completions", body: json });
+  });
   const { cacheReport } = context;
   const answer = new CompletionAnswer(body, { created, echoes, cacheReport });
 

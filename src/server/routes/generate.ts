@@ -22,11 +22,9 @@ export async function handleGenerate(context: ServerContext, request: Request): 
   const startTime = performance.now();
   const json = await readBody(context, request);
   const body = await readGenerateBody(json, context);
-  const group = await GenerationGroup.answer(context, body, request.signal).catch(
-    (error: unknown) => {
-      throw asClientWrote(error, { endpoint: "generate", body: json });
-    },
-  );
+  const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "generate", body: json });
+  });
   const completions = body.requests.map(({ logprobs }) => new Completion(startTime, logprobs));
 
   if (body.stream) {

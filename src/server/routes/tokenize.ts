@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import type { ModelDescription, TokenizeRequest } from "../../generation.ts";
+import { clientOf } from "../../http/client_of.ts";
 import { Fields, present, requireIds, requireList, requireString } from "../../http/fields.ts";
 import { jsonResponse } from "../../http/json_response.ts";
 import { readMessages } from "../fields/chat_request.ts";
@@ -32,8 +33,9 @@ export async function handleTokenize(context: ServerContext, request: Request): 
   const { engine } = context;
   const body = await readBody(context, request, { maxBytes: bodyLimit(context) });
   const { requests, batch } = readTexts(body, context);
+  const client = present({ client: clientOf(request) });
   const tokens = await allUnlessLeft(request.signal, requests, (one, signal) =>
-    engine.tokenize({ ...one, signal }),
+    engine.tokenize({ ...one, ...client, signal }),
   ).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "tokenize", body });
   });
@@ -129,8 +131,9 @@ export async function handleDetokenize(
   const { lists, batch } = readTokens(fields, engine.model);
   const skipSpecialTokens = fields.boolean("skip_special_tokens") ?? true;
   fields.end();
+  const client = present({ client: clientOf(request) });
   const texts = await allUnlessLeft(request.signal, lists, (tokens, signal) =>
-    engine.detokenize(tokens, { skipSpecialTokens, signal }),
+    engine.detokenize(tokens, { skipSpecialTokens, ...client, signal }),
   );
   return jsonResponse({ text: batch ? texts : texts[0] });
 }

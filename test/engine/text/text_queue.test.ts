@@ -6,9 +6,9 @@ import { hasManyValues, MAX_SIZE, textSize } from "../../../src/engine/text/text
 import { CapacityError } from "../../../src/errors.ts";
 import { seeded } from "../../support/seeded.ts";
 
-function job(size: number, isUrgent = false): WaitingJob {
+function job(size: number, isUrgent = false, client?: string): WaitingJob {
   const question = { type: "run", job: { type: "encode", text: "" } } as const;
-  return { question, kind: "text", size, isUrgent, resolve: () => {}, reject: () => {} };
+  return { question, kind: "text", size, isUrgent, client, resolve: () => {}, reject: () => {} };
 }
 
 test("the queue of texts gives out urgent ones first, and has room for what it says", () => {
@@ -59,6 +59,46 @@ test("a short text waits for two long ones at most, and a long one for short one
   const order = taken.slice(1).map((one) => short.indexOf(one!));
   expect(order.filter((at) => at >= 0)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(order.filter((at) => at < 0)).toHaveLength(8);
+});
+
+test("a client's text waits for few of another's, and has room however much that one sends", () => {
+  const limit = 1_000_000;
+  const queue = new TextQueue(limit);
+  const flood = (size: number) => {
+    let sent = 0;
+    expect(() => {
+      for (;;) {
+        queue.add(job(size, false, "flood"));
+        sent += 1;
+      }
+    }).toThrow(CapacityError);
+    return sent;
+  };
+  const hostile = flood(600) + flood(5000);
+  // As many as are free, which no more of its own make less.
+  expect(hostile).toBeGreaterThan(300);
+  expect(hostile * 1024).toBeLessThanOrEqual(limit / 2);
+  const good = [600, 5000, 700, 30_000].map((size) => job(size, false, "good"));
+  const other = job(600, false, "other");
+  for (const one of [...good, other]) queue.add(one);
+  const taken = Array.from({ length: 16 }, () => queue.take());
+  const places = good.map((one) => taken.indexOf(one));
+  expect(Math.min(...places)).toBeGreaterThanOrEqual(0);
+  expect(taken.indexOf(good[0])).toBeLessThan(4);
+  expect(taken.indexOf(other)).toBeGreaterThanOrEqual(0);
+  expect(taken.indexOf(other)).toBeLessThan(6);
+  // What has left gives its room back.
+  const rest = new Set<WaitingJob | undefined>();
+  while (queue.length > 0) rest.add(queue.take());
+  expect(rest.size + taken.length).toBe(hostile + good.length + 1);
+  queue.add(job(1024, false, "good"));
+  queue.add(job(limit / 2 - 2048, false, "flood"));
+});
+
+test("of a client of which nothing is known as much may wait as there is room for", () => {
+  const queue = new TextQueue(100 * 1024);
+  for (let i = 0; i < 100; i++) queue.add(job(1));
+  expect(() => queue.add(job(1))).toThrow(CapacityError);
 });
 
 test("the size of a job is known without walking through all of it", () => {

@@ -94,6 +94,7 @@ test("lineReport() has a line for each turn of a device that is lost", () => {
   report.recovery({ kind: "started", reason: "driver reset" });
   report.recovery({ kind: "searching", suspects: 3 });
   report.recovery({ kind: "found", requestId: "r\n", losses: 4 });
+  report.recovery({ kind: "repeating", reason: "no memory" });
   report.recovery({ kind: "retrying", reason: "no adapter", seconds: 2 });
   report.recovery({ kind: "progress", phase: "weights", done: 1, total: 2 });
   report.recovery({ kind: "finished", seconds: 2.5 });
@@ -103,6 +104,7 @@ test("lineReport() has a line for each turn of a device that is lost", () => {
     { time, level: "warning", event: "device_lost", reason: "driver reset" },
     { time, level: "warning", event: "device_suspects", suspects: 3 },
     { time, level: "error", event: "request_loses_device", rid: "r\n", losses: 4 },
+    { time, level: "error", event: "step_repeated", reason: "no memory" },
     { time, level: "warning", event: "device_retry", reason: "no adapter", seconds: 2 },
     { time, level: "info", event: "device_replaced", seconds: 2.5 },
     { time, level: "error", event: "device_given_up", reason: "given up" },

@@ -131,6 +131,28 @@ test("a client that stays and reads no more is left, and its request ends", asyn
   }
 });
 
+test("a client that takes one large answer slowly gets all of it", async () => {
+  const limits = { sendTime: 1000, lookTime: 50 };
+  const bytes = 32 * 2 ** 20;
+  const app = { fetch: () => new Response(Buffer.alloc(bytes, 0x78)) };
+  const other = await serve(app, { host: "127.0.0.1", port: 0, limits });
+  try {
+    const socket = await open(Number(new URL(other.url).port));
+    let length = 0;
+    socket.on("data", (data) => {
+      length += data.length;
+      socket.pause();
+      // It reads at its own pace: several times as long as a client may take nothing.
+      setTimeout(() => socket.resume(), 8);
+    });
+    socket.write(message("/", {}));
+    await new Promise((resolve) => socket.once("close", resolve));
+    expect(length).toBeGreaterThan(bytes);
+  } finally {
+    await other.close(0);
+  }
+});
+
 test("a connection serves one request after another, and two at once in their order", async () => {
   const first = message("/generate", { text: "a", rid: "first" }).toString("latin1");
   const kept = first.replace("connection: close\r\n", "");
