@@ -56,6 +56,8 @@ export interface Drafting {
   readonly most: number;
   /** Whether coins accept drafts, so that answers depend on how many there are. */
   readonly decide: boolean;
+  /** Whether those that steps make are trees. */
+  readonly areTrees: boolean;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -138,6 +140,7 @@ function createSequence(
       most: drafting.most,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
       decide: drafting.decide,
+      areTrees: drafting.areTrees,
     },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),

@@ -93,12 +93,14 @@ export function openScheduler(
 export function draftingOf({
   speculation,
   maxDrafts,
-}: Pick<ResolvedOptions, "speculation" | "maxDrafts">): Drafting | undefined {
+  tree,
+}: Pick<ResolvedOptions, "speculation" | "maxDrafts" | "tree">): Drafting | undefined {
   if (speculation === undefined) return undefined;
   const { source, verification } = speculation;
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
-  return { createDrafter, most: maxDrafts, decide: verification === "coins" };
+  const decide = verification === "coins";
+  return { createDrafter, most: maxDrafts, decide, areTrees: tree !== undefined };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

@@ -34,12 +34,16 @@ export function generatedChunks(
     const { drafting } = sequence;
     const isContinued = sequence.pending > 0 && drafting?.continues === true;
     const drafts = isContinued ? new Array<number>(drafting.coming).fill(0) : sequence.drafts;
+    const parents = drafting?.parents;
     const end = computedAtMost(sequence) + 1;
-    const more = Math.min(missing > 0 ? missing : drafts.length, room, contextLength - end);
+    // Nodes of one depth have entries of their own, which may lie behind the context.
+    const left = missing > 0 || parents === undefined ? contextLength - end : drafts.length;
+    const more = Math.min(missing > 0 ? missing : drafts.length, room, left);
     if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };
     room -= more;
     if (missing > 0) return { sequence, rows: 1 + more };
-    return { sequence, rows: 1, drafts: drafts.slice(0, more), isContinued };
+    const given = { drafts: drafts.slice(0, more), parents: parents?.slice(0, more) };
+    return { sequence, rows: 1, ...given, isContinued };
   });
   return chunks.filter(({ sequence }) => sequence.finish === null);
 }
@@ -96,13 +100,21 @@ export function growForDrafts(
   pages: SequencePages,
   {
     draftSteps = 0,
+    tree,
     contextLength = Number.POSITIVE_INFINITY,
-  }: Pick<SchedulerOptions, "draftSteps" | "contextLength">,
+  }: Pick<SchedulerOptions, "draftSteps" | "tree" | "contextLength">,
 ): void {
   if (draftSteps === 0) return;
   for (const { sequence, rows, drafts = [] } of chunks) {
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
+    if (tree !== undefined) {
+      // Of one depth all beams have entries, behind the deepest path that may be accepted.
+      const depth = Math.min(drafts.length, tree.steps);
+      const end = computed + depth + tree.topk * (draftSteps - 1);
+      growIfFree(pages, sequence, Math.min(end, contextLength));
+      continue;
+    }
     const end = computed + slackOf(sequence) + drafts.length + draftSteps;
     growIfFree(pages, sequence, Math.min(end, sequence.mostTokens, contextLength));
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { SchedulePolicy } from "./schedule_policy.ts";
 
 export interface SchedulerOptions {
@@ -14,6 +15,8 @@ export interface SchedulerOptions {
   readonly maxQueuedRequests: number;
   /** Drafts that a step makes for each sequence that samples, by the model's draft module. Default 0. */
   readonly draftSteps?: number;
+  /** The trees that these drafts are. Default: they follow each other. */
+  readonly tree?: DraftTreeSizes | undefined;
   /** Tokens of a sequence that pages may be had for; drafts go no further. Default: no limit. */
   readonly contextLength?: number;
   /** Rows of one step. */

@@ -201,9 +201,9 @@ export interface Run {
   readonly first?: "greedy" | "second turn";
   /**
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
-   * those that the checkpoint's module makes, or another model.
+   * those that the checkpoint's module makes, one behind the other or in trees, or another model.
    */
-  readonly drafts?: true | "module" | "model";
+  readonly drafts?: true | "module" | "trees" | "large trees" | "model";
 }
 
 /** What a run did, and what came out of it. */
@@ -225,8 +225,15 @@ export interface Outcome {
 
 /** Three drafts. */
 const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
-const BY_MODULE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
-const BY_MODEL = { ...BY_MODULE, algorithm: "STANDALONE" } as const;
+const EAGLE = { algorithm: "EAGLE", numSteps: 3 } as const;
+const CHAIN = { numSteps: 3, eagleTopk: 1, numDraftTokens: 4 };
+const SPECULATION = {
+  true: BY_NGRAMS,
+  module: { ...EAGLE, ...CHAIN },
+  trees: { ...EAGLE, eagleTopk: 2, numDraftTokens: 6 },
+  "large trees": { ...EAGLE, numSteps: 4, eagleTopk: 4, numDraftTokens: 16 },
+  model: { ...CHAIN, algorithm: "STANDALONE" },
+} as const;
 
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
@@ -258,7 +265,7 @@ export class Exactness {
   async run({ options = {}, requests = 0, twice, alone, first, drafts }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
     const speculates = drafts && {
-      speculation: { true: BY_NGRAMS, module: BY_MODULE, model: BY_MODEL }[`${drafts}`],
+      speculation: SPECULATION[`${drafts}`],
       draftModel: drafts === "model" ? this.model.draftModel() : undefined,
     };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
