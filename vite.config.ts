@@ -78,6 +78,7 @@ const longGpuTests = [
   "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
   // What the matrix of exactness asks in short.
   "test/engine/step/module_drafts.gpu.test.ts",
+  "test/engine/step/tree_drafts.gpu.test.ts",
   "test/engine/load/invariance.gpu.test.ts",
   "test/engine/prefix/prefix_store.gpu.test.ts",
   "test/parallel/ranks.gpu.test.ts",

@@ -70,7 +70,7 @@ export interface AdjustOptions {
   readonly counts: Tensor;
   /** `[masks, maskWords(vocabulary)]` u32 */
   readonly masks: Tensor;
-  /** `[biases, 2]`: token, f32 bits of what is added; of a drafted token the first */
+  /** `[biases, 2]`: token, f32 bits of what is added; of a drafted token its row */
   readonly biases: Tensor;
   /** `[rows, stride]` f32, changed in place */
   readonly logits: Tensor;

@@ -7,7 +7,7 @@ interface Shape {
   readonly vocabulary: number;
 }
 
-/** Every other four rows are one sequence's: a token, and three drafts. */
+/** Every other four rows are one sequence's: a token, and drafts in the rows behind it. */
 const GROUP = 4;
 const draftCount = (r: number) => (Math.floor(r / GROUP) % 2 === 1 ? r % GROUP : 0);
 /** How many of its drafts are what was sampled. */
@@ -47,7 +47,11 @@ export default defineCheck<Shape>({
       with: "item.slot * (params.vocabulary - 1u)",
     },
     { name: "tokens count twice", replace: "ids[item.row]], 1u", with: "ids[item.row]], 2u" },
-    { name: "refused drafts count", replace: "!= draft { return false; }", with: "!= draft { }" },
+    {
+      name: "refused drafts count",
+      replace: "!= draft.x { return false; }",
+      with: "!= draft.x { }",
+    },
     {
       name: "one draft is not looked at",
       replace: "var d = 0u; d < item.draft_count",
@@ -57,6 +61,11 @@ export default defineCheck<Shape>({
       name: "drafts are those of the next item",
       replace: "item.first_bias - item.draft_count + d",
       with: "item.first_bias + d",
+    },
+    {
+      name: "drafts are sampled by the rows in front, one by one",
+      replace: "ids[draft.y]",
+      with: "ids[item.row - item.draft_count + d]",
     },
     {
       name: "one workgroup only",
@@ -81,7 +90,9 @@ export default defineCheck<Shape>({
     for (let row = 0; row < rows; row++) {
       for (let d = 0; d < draftCount(row); d++) {
         const isAccepted = d < acceptedCount(row);
-        drafts[(row * GROUP + d) * 2] = ids[row - draftCount(row) + d]! + (isAccepted ? 0 : 1);
+        // Another sequence's row, that the first draft of a row is not sampled by.
+        const from = (row - draftCount(row) + d + (d === 0 ? 0 : 2 * GROUP)) % rows;
+        drafts.set([ids[from]! + (isAccepted ? 0 : 1), from], (row * GROUP + d) * 2);
       }
     }
     return {

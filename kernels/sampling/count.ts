@@ -15,7 +15,7 @@ const WORKGROUP_SIZE = 64;
 export interface CountOptions {
   /** `[items, ADJUST_WORDS]`, as `writeAdjustment` fills it */
   readonly items: Tensor;
-  /** `[biases, 2]`, among them the drafted tokens */
+  /** `[biases, 2]`, among them the drafted tokens, each with the row that it is drafted for */
   readonly biases: Tensor;
   /** `[rows]` u32: the tokens that were sampled */
   readonly ids: Tensor;

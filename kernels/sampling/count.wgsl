@@ -1,12 +1,13 @@
 // count: counts[slot, ids[row]] += 1 for the items that keep counts
 //
 //   items   [items]              Item   read
-//   biases  [biases]             vec2u  read         in front of an item's: its drafts, .x
+//   biases  [biases]             vec2u  read         in front of an item's: its drafts, and of each
+//                                                    the row that is to sample it
 //   ids     [rows]               u32    read         sampled tokens
 //   counts  [slots, vocabulary]  u32    read_write
 //
-// One invocation per item. A row behind d drafts counts where each of them is what the row d rows,
-// d - 1 rows, ... in front of it sampled. Several items may have one slot.
+// One invocation per item. A row behind drafts counts where each of them is what its row sampled.
+// Several items may have one slot.
 
 const WORKGROUP_SIZE = 64u;
 const NONE = 0xffffffffu;
@@ -37,8 +38,8 @@ struct Item {
 
 fn is_accepted(item: Item) -> bool {
   for (var d = 0u; d < item.draft_count; d++) {
-    let draft = biases[item.first_bias - item.draft_count + d].x;
-    if ids[item.row - item.draft_count + d] != draft { return false; }
+    let draft = biases[item.first_bias - item.draft_count + d];
+    if ids[draft.y] != draft.x { return false; }
   }
   return true;
 }

@@ -1,6 +1,7 @@
 /**
  * Moves entries of sequences together, on the GPU: once a path of a draft tree is accepted, its
- * nodes' entries have to stand behind each other.
+ * nodes' entries have to stand behind each other. For trees that a caller verifies; a step that drafts
+ * trees moves entries itself.
  *
  * @module
  */

@@ -58,6 +58,8 @@ export interface Drafting {
   readonly decide: boolean;
   /** Shared by the drafters of all sequences. */
   readonly told: ToldTokens;
+  /** Whether those that steps make are trees. */
+  readonly areTrees: boolean;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -141,6 +143,7 @@ function createSequence(
       told: drafting.told,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
       decide: drafting.decide,
+      areTrees: drafting.areTrees,
     },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),

@@ -115,13 +115,15 @@ export async function costsOf(
 export function draftingOf({
   speculation,
   maxDrafts,
-}: Pick<ResolvedOptions, "speculation" | "maxDrafts">): Drafting | undefined {
+  tree,
+}: Pick<ResolvedOptions, "speculation" | "maxDrafts" | "tree">): Drafting | undefined {
   if (speculation === undefined) return undefined;
   const { source, verification } = speculation;
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
   const decide = verification === "coins";
-  return { createDrafter, most: maxDrafts, told: new ToldTokens(), decide };
+  const areTrees = tree !== undefined;
+  return { createDrafter, most: maxDrafts, told: new ToldTokens(), decide, areTrees };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

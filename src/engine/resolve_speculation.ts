@@ -5,6 +5,8 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import { MAX_TREE_DEPTH, MAX_TREE_NODES } from "../layers/draft_tree.ts";
+import type { DraftTreeSizes } from "../layers/tree_tensors.ts";
 import type { ModelDefinition, ModelShape } from "../models/model.ts";
 import type { AskedBackends } from "../speculation/attention_rules.ts";
 import { requireDraftFits } from "../speculation/draft_source.ts";
@@ -15,6 +17,9 @@ import {
 } from "../speculation/speculation_options.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import { MAX_DRAFTS } from "./load/draft_limits.ts";
+
+/** Numbers of nodes that a path has a byte for, all beams of all steps together. */
+const MAX_PATH_NODES = 256;
 
 /** What options are decided for. */
 export interface ResolvedModel extends Pick<ModelDefinition, "architecture"> {
@@ -33,10 +38,15 @@ export interface ResolvedDrafts {
   readonly speculation: Speculation | undefined;
   /** Drafts of a sequence that one step verifies at most; 0 without speculation. */
   readonly maxDrafts: number;
-  /** Drafts that a step makes for each sequence by a module or a model; 0 where it makes none. */
+  /**
+   * Drafts that a step makes for each sequence by a module or a model, one behind the other; 0 where it
+   * makes none.
+   */
   readonly draftSteps: number;
   /** Whether fewer are verified and made where they do not pay. */
   readonly adaptiveDrafts: boolean;
+  /** The trees that they are; undefined where they are chains. */
+  readonly tree: DraftTreeSizes | undefined;
 }
 
 const NONE: ResolvedDrafts = {
@@ -44,6 +54,7 @@ const NONE: ResolvedDrafts = {
   maxDrafts: 0,
   draftSteps: 0,
   adaptiveDrafts: false,
+  tree: undefined,
 };
 
 /**
@@ -70,9 +81,10 @@ export function resolveDrafts(
   requireDraftModel(speculation, { draft, vocabularySize: shape.vocabularySize });
   const { steps, topk, draftTokens } = speculation.shape;
   const draftSteps = speculation.source.kind === "ngrams" ? 0 : steps;
+  const tree = topk > 1 ? { steps, topk, draftTokens } : undefined;
   // Trees keep their shape.
-  const adaptiveDrafts = speculation.adaptive && topk === 1;
-  return { speculation, maxDrafts: draftTokens - 1, draftSteps, adaptiveDrafts };
+  const adaptiveDrafts = speculation.adaptive && tree === undefined;
+  return { speculation, maxDrafts: draftTokens - 1, draftSteps, tree, adaptiveDrafts };
 }
 
 /** An opened model is a draft model's path, by its name. */
@@ -115,24 +127,40 @@ function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): vo
     : unsupported("draftModelPath", draftModelPath!, why);
 }
 
-/** Steps verify chains. */
-function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Speculation): void {
+/** Steps verify trees whose nodes rows can name. */
+function requireVerified(
+  { adaptive }: SpeculationOptions,
+  { algorithm, shape, source }: Speculation,
+): void {
   if (shape.topk > 1 && adaptive === "on") {
     const why =
       "the number of drafts follows acceptance where they follow each other, with a top-k of 1";
     throw unsupported("adaptive", adaptive, why);
   }
   if (shape.topk > 1) {
-    throw unsupported(
-      "eagleTopk",
-      shape.topk,
-      "only 1 is supported yet, drafts that follow each other",
-    );
+    if (algorithm === "STANDALONE") {
+      throw unsupported("eagleTopk", shape.topk, "a draft model drafts one behind the other: 1");
+    }
+    requireTree(shape);
   }
   if (source.kind !== "ngrams" && shape.steps > MAX_DRAFTS) {
     const what = source.kind === "model" ? "model" : "layer";
     throw unsupported("numSteps", shape.steps, `a draft ${what} takes ${MAX_DRAFTS} at most`);
   }
+}
+
+/** @throws {UnsupportedError} where a row could not say which nodes it sees. */
+function requireTree({ steps, topk, draftTokens }: DraftTreeSizes): void {
+  if (steps > MAX_TREE_DEPTH) {
+    throw unsupported("numSteps", steps, `with a top-k above 1, ${MAX_TREE_DEPTH} are the most`);
+  }
+  if (draftTokens > MAX_TREE_NODES) {
+    const why = `with a top-k above 1, ${MAX_TREE_NODES} are the most`;
+    throw unsupported("numDraftTokens", draftTokens, why);
+  }
+  if (steps * topk <= MAX_PATH_NODES) return;
+  const most = Math.floor(MAX_PATH_NODES / steps);
+  throw unsupported("eagleTopk", topk, `with ${steps} steps, ${most} are the most`);
 }
 
 function unsupported(

@@ -80,7 +80,7 @@ export interface DraftedSequence {
   readonly sequence: number;
   /**
    * Its sampled rows among `logitRows`, one behind the other: that of its newest token, and those of
-   * the drafts that are verified, whose sources are token ids.
+   * the drafts that are verified, whose sources are token ids; the nodes of its tree in their order.
    */
   readonly firstLogitRow: number;
   readonly logitRows: number;
@@ -90,12 +90,18 @@ export interface DraftedSequence {
 export interface DraftStep {
   /** Sequences that get drafts, rows of padding among them. */
   readonly sequences: number;
-  /** Drafts of each; 0 where rows only enter the draft module's cache. */
+  /**
+   * Drafts of each that follow each other; 0 where rows only enter the draft module's cache, and no
+   * sequence gets drafts.
+   */
   readonly steps: number;
+  /** Drafts of each in a tree, which have a token and a parent; 0 where they are chains. */
+  readonly nodes: number;
   /** Splits of the longest of them. */
   readonly splits: number;
-  /** Where drafts stand among the ids that the step leaves. */
+  /** Where drafts stand among the ids that the step leaves, and how many words they are. */
   readonly firstId: number;
+  readonly idCount: number;
   /** Whether some are drawn by a temperature; else all are the best tokens. */
   readonly draws: boolean;
   /** Whether of their logits only the best is wanted. */

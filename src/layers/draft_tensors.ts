@@ -10,17 +10,18 @@ import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Batch, BatchSequence, DraftedSequence, DraftStep } from "./batch.ts";
 import { ROW_WORDS } from "./step_tensors.ts";
+import { allocateTreeTensors, type DraftTreeSizes, type TreeTensors } from "./tree_tensors.ts";
 
 export interface DraftTensors {
   /** `[maxRows]` u32: the source of the token behind each row */
   readonly nextSources: Tensor;
   /** `[maxSequences, ENTRY_WORDS]` u32: first of its logit rows, their count, positions it has pages for */
   readonly entries: Tensor;
-  /** `[maxSequences]` u32: 0, 1, 2, ... */
+  /** `[maxSequences * beams]` u32: 0, 1, 2, ... */
   readonly places: Tensor;
   /** `[maxSequences]` u32: the last row of each that its drawn tokens agree with */
   readonly lastRows: Tensor;
-  /** `[maxSequences, ROW_WORDS]` u32: the row that the next draft comes from */
+  /** `[maxSequences * beams, ROW_WORDS]` u32: the rows that the next drafts come from */
   readonly rows: Tensor;
   /** `[maxSequences, END_WORDS]` u32: drafts so far, and what the step has left of each to go on from */
   readonly ends: Tensor;
@@ -30,46 +31,53 @@ export interface DraftTensors {
   readonly draws: Tensor;
   /** `[maxSequences]` u32: the newest draft */
   readonly best: Tensor;
-  /** `[maxSequences, hiddenStride]` f32: what the module made of that row, normed */
+  /** `[maxSequences * beams, hiddenStride]` f32: what the module made of those rows, normed */
   readonly hidden: Tensor;
-  /** `[maxSequences, logitsStride]` f32 */
+  /** `[maxSequences * beams, logitsStride]` f32 */
   readonly logits: Tensor;
   readonly logitsStride: number;
+  /** Where drafts are trees, which have a row for each beam; else a sequence has one. */
+  readonly trees: TreeTensors | undefined;
 }
 
 export interface DraftTensorsOptions {
   readonly maxRows: number;
   readonly maxSequences: number;
+  readonly maxLogitRows: number;
   readonly hiddenSize: number;
   readonly logitsStride: number;
+  /** Of drafts that are trees. */
+  readonly tree?: DraftTreeSizes | undefined;
 }
 
 export function allocateDraftTensors(
   memory: DeviceMemory,
   options: DraftTensorsOptions,
 ): DraftTensors {
-  const { maxRows, maxSequences, hiddenSize, logitsStride } = options;
+  const { maxRows, maxSequences, hiddenSize, logitsStride, tree } = options;
+  const maxBeams = maxSequences * (tree?.topk ?? 1);
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
-  const places = allocate(maxSequences, "places of drafted sequences");
+  const places = allocate(maxBeams, "places of drafted rows");
   memory.write(
     places,
     0,
-    Uint32Array.from({ length: maxSequences }, (_, i) => i),
+    Uint32Array.from({ length: maxBeams }, (_, i) => i),
   );
   return {
     nextSources: allocate(maxRows, "next sources"),
     entries: allocate(maxSequences * ENTRY_WORDS, "drafted sequences"),
     places,
     lastRows: allocate(maxSequences, "last accepted rows"),
-    rows: allocate(maxSequences * ROW_WORDS, "draft rows"),
+    rows: allocate(maxBeams * ROW_WORDS, "draft rows"),
     ends: allocate(maxSequences * END_WORDS, "ends of drafted sequences"),
     continued: allocate(maxRows * CONTINUED_WORDS, "continued rows"),
     draws: allocate(maxSequences * DRAW_WORDS, "draws of drafts"),
     best: allocate(maxSequences, "newest drafts"),
-    hidden: allocate(maxSequences * Math.ceil(hiddenSize / 4) * 4, "draft hidden rows"),
-    logits: allocate(maxSequences * logitsStride, "draft logits"),
+    hidden: allocate(maxBeams * Math.ceil(hiddenSize / 4) * 4, "draft hidden rows"),
+    logits: allocate(maxBeams * logitsStride, "draft logits"),
     logitsStride,
+    trees: tree && allocateTreeTensors(memory, tree, options),
   };
 }
 

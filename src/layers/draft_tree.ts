@@ -4,8 +4,8 @@
  * Node 0 is the sequence's newest token, the others are drafted. Node n stands at the position of
  * the root plus its depth, and its cache entry at place `position + n` of the sequence, so that nodes
  * of one depth have entries of their own (kernels/attention/tree_paths.ts). Positions are in the
- * context, entries may lie behind it. Once a path is accepted, `EntryMover` of src/cache moves its
- * entries together.
+ * context, entries may lie behind it. Once a path is accepted, its entries are moved together: by the
+ * step itself where it drafts, else by `EntryMover` of src/cache.
  *
  * @module
  */

@@ -32,9 +32,12 @@ export interface StepTensors {
   readonly rows: Tensor;
   /**
    * `[maxSequences, maxPages]` page numbers, behind them the page of padding, and where batches may
-   * have trees, `[maxRows, PATH_WORDS]` the paths of decode rows: a binding more would be too many
+   * have trees, `[maxRows, PATH_WORDS]` the paths of decode rows, and those of drafted rows: a binding
+   * more would be too many
    */
   readonly pageTables: Tensor;
+  /** The word of `pageTables` where `[maxDraftRows, PATH_WORDS]` paths of drafted rows begin. */
+  readonly firstDraftPath: number;
   /** Whether batches may have draft trees. */
   readonly takesTrees: boolean;
   /** `[maxPasses, capacity]` u32; without a workspace one unused word */
@@ -64,23 +67,24 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly sharesReads: boolean;
   /** Nodes of a sequence's draft tree at most, 0 without trees. */
   readonly maxTreeNodes: number;
+  /** Rows that follow paths and that the GPU drafts itself. Default 0. */
+  readonly maxDraftRows?: number;
 }
 
 export function allocateStepTensors(
   memory: DeviceMemory,
   options: StepTensorsOptions,
 ): StepTensors {
-  const { maxRows, capacity, sharesReads } = options;
+  const { maxRows, capacity, sharesReads, maxDraftRows = 0 } = options;
   const takesTrees = options.maxTreeNodes > 0;
+  const firstDraftPath = firstPath(options) + (takesTrees ? maxRows * PATH_WORDS : 0);
   const passes = maxPasses(options);
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
   return {
     rows: allocate(maxRows * ROW_WORDS, "step rows"),
-    pageTables: allocate(
-      firstPath(options) + (takesTrees ? maxRows * PATH_WORDS : 0),
-      "page tables",
-    ),
+    pageTables: allocate(firstDraftPath + maxDraftRows * PATH_WORDS, "page tables"),
+    firstDraftPath,
     takesTrees,
     keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),

@@ -39,6 +39,7 @@ import { DecoderDraft } from "./drafts/decoder_draft.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
 import { bindDrafts } from "./drafts/draft_proposal.ts";
 import { MtpModule } from "./drafts/mtp_module.ts";
+import { bindTrees } from "./drafts/tree_proposal.ts";
 import type { BindDrafts, Model } from "./model.ts";
 import type { ModelOptions, PlanTensors } from "./model_options.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
@@ -177,9 +178,15 @@ export class Decoder implements Model {
     this.#compileHead(plan, tensors, { x: normed, xStride: stride });
     plan.tap("logits", tensors.logits);
     const target = { blocks, pending, norm: weight, embedding: this.#embedding, head: this.#head };
-    const { pageSize } = this.#options;
-    const choice = { target, vocabularySize: shape.vocabularySize, pageSize };
-    return (tensors, network = this.#drafts) => bindDrafts(plan, network!, { ...choice, tensors });
+    const { pageSize, contextLength: maxPositions } = this.#options;
+    const choice = { target, vocabularySize: shape.vocabularySize, pageSize, maxPositions };
+    return (tensors, network = this.#drafts) => {
+      const { trees } = tensors.drafts;
+      const bound = { ...choice, tensors };
+      return trees === undefined
+        ? bindDrafts(plan, network!, bound)
+        : bindTrees(plan, network!, bound, trees);
+    };
   }
 
   get #stack(): DecoderStack {

@@ -50,6 +50,8 @@ export interface DraftBinding {
   readonly drafts: DraftTensors;
   /** Slot of the cache and entry of the page tables that rows of padding have. */
   readonly padding: { readonly slot: number; readonly page: number };
+  /** The target's entries. */
+  readonly target: KvCache;
   /** Entries of a model that drafts beside the target; the target's own layers have theirs in its cache. */
   readonly cache: KvCache | undefined;
 }

@@ -15,7 +15,10 @@ import { type DraftTreeNumbers, DraftTreeShape } from "./draft_tree_shape.ts";
 export interface DraftNumberOptions {
   /** Drafts that follow each other, from 1 to 64. */
   readonly numSteps?: number | undefined;
-  /** Candidates at each step. Engines verify chains so far: more than 1 is refused. */
+  /**
+   * Candidates behind each of the best drafts of a step. Above 1 drafts are a tree, of 16 steps and 64
+   * draft tokens at most.
+   */
   readonly eagleTopk?: number | undefined;
   /** Rows that a step verifies of a sequence, its newest token among them, from 2 to 256. */
   readonly numDraftTokens?: number | undefined;

@@ -58,6 +58,10 @@ const isDrafted = (one: Outcome) => {
 const isDraftedByModule = (one: Outcome) => {
   expect(steps(one).some(({ draftRows }) => draftRows > 0)).toBe(true);
 };
+/** Some nodes of theirs have siblings. */
+const isDraftedByTrees = (one: Outcome) => {
+  expect(steps(one).some(({ hasTrees }) => hasTrees)).toBe(true);
+};
 const isSaved = ({ retractions, saves }: Outcome) => {
   expect(retractions).toBeGreaterThan(0);
   expect(saves).toBeGreaterThan(0);
@@ -250,6 +254,45 @@ const VARIANTS: readonly Variant[] = [
       isDraftedByModule(one);
     },
   },
+  { name: "one by one, trees of drafts", alone: true, drafts: "trees", proof: isDraftedByTrees },
+  {
+    name: "32 at once, large trees of drafts, pages of 16",
+    requests: 32,
+    drafts: "large trees",
+    options: { pageSize: 16 },
+    proof: (one) => {
+      besideAll(32)(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "mixed chunks, trees of drafts, pages of 64",
+    requests: 10,
+    drafts: "trees",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 64 },
+    proof: (one) => {
+      isMixed(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "trees of drafts, retracted, kept in host memory",
+    drafts: "trees",
+    options: { ...TIGHT, ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "trees of drafts, retracted, computed again",
+    drafts: "trees",
+    options: { ...TIGHT, prefixCache: false },
+    proof: (one) => {
+      isRetracted(one);
+      isDraftedByTrees(one);
+    },
+  },
   {
     name: "32 at once, on two ranks",
     requests: 32,
@@ -331,7 +374,7 @@ const VARIANTS: readonly Variant[] = [
 
 /** On the slow driver, one form in place of two is only asked what of the cache it may reuse. */
 function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel): boolean {
-  if (drafts === "module" && !model.hasModule) return false;
+  if (drafts !== undefined && drafts !== true && !model.hasModule) return false;
   if (oneForm && !model.oneForm) return false;
   return !(smallestCaseOnly && model.isForced) || first !== undefined || twice === true;
 }

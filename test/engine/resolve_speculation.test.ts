@@ -52,6 +52,17 @@ describe("a step has room for drafts of", () => {
     expect(Object.isFrozen(resolved.speculation)).toBe(true);
   });
 
+  test("trees, which are deeper than wide or the reverse", () => {
+    const options = { maxRowsPerStep: 1024 };
+    expect(resolve({ algorithm: "EAGLE", ...numbers(3, 2, 6) }, options)).toMatchObject({
+      ...{ maxDrafts: 5, draftSteps: 3, maxGeneratedRows: 32 * 6 },
+      tree: { steps: 3, topk: 2, draftTokens: 6 },
+    });
+    const tree = { steps: 4, topk: 64, draftTokens: 64 };
+    expect(resolve({ algorithm: "EAGLE", ...numbers(4, 64, 64) }).tree).toEqual(tree);
+    expect(resolve({ algorithm: "EAGLE" }).tree).toBeUndefined();
+  });
+
   test("nothing without the option", () => {
     expect(resolve(undefined)).toMatchObject({ maxDrafts: 0, draftSteps: 0, maxGeneratedRows: 32 });
     expect(resolve(undefined).speculation).toBeUndefined();
@@ -93,7 +104,14 @@ function refusal(speculation: SpeculationOptions, options: Parameters<typeof res
 describe("what engines do not do yet is refused, with what they do", () => {
   const EAGLE = { algorithm: "EAGLE" } as const;
   test.each<[SpeculationOptions, string, string]>([
-    [{ ...EAGLE, ...numbers(3, 2, 6) }, "eagleTopk 2", "only 1 is supported yet"],
+    [
+      { algorithm: "STANDALONE", draftModelPath: "a/b", ...numbers(3, 2, 6) },
+      "eagleTopk 2",
+      "a draft model drafts one behind the other",
+    ],
+    [{ ...EAGLE, ...numbers(17, 2, 6) }, "numSteps 17", "16 are the most"],
+    [{ ...EAGLE, ...numbers(5, 8, 65) }, "numDraftTokens 65", "64 are the most"],
+    [{ ...EAGLE, ...numbers(16, 17, 64) }, "eagleTopk 17", "with 16 steps, 16 are the most"],
     [{ ...EAGLE, ...numbers(33, 1, 34) }, "numSteps 33", "32 at most"],
     [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft heads are not supported"],
     [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],

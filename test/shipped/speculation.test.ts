@@ -113,12 +113,12 @@ test("a start says what the model that drafts takes", () => {
 describe.concurrent("what is not done yet ends the start, with the option and what is done", () => {
   test.for<[string, readonly string[], string]>([
     [
-      "a tree",
+      "a tree that is too deep",
       [
-        ...["--speculative-algorithm", "EAGLE", "--speculative-num-steps", "3"],
+        ...["--speculative-algorithm", "EAGLE", "--speculative-num-steps", "17"],
         ...["--speculative-eagle-topk", "2", "--speculative-num-draft-tokens", "6"],
       ],
-      "Cannot use option --speculative-eagle-topk 2: only 1 is supported yet",
+      "Cannot use option --speculative-num-steps 17: with a top-k above 1, 16 are the most",
     ],
     [
       "a draft head",

@@ -1,15 +1,10 @@
 import { describe, expect, test } from "vitest";
-import {
-  addStep,
-  draftPool,
-  selectCandidates,
-  treeOfCandidates,
-} from "../../src/speculation/draft_candidates.ts";
 import { chainTree, type DraftTree, linkTree } from "../../src/speculation/draft_tree.ts";
 import { DraftTreeShape } from "../../src/speculation/draft_tree_shape.ts";
 import { acceptDrawn, acceptedOfChain } from "../../src/speculation/verify.ts";
 import { seeded } from "../support/seeded.ts";
 import { hasSharedData, skipNote } from "../text/shared_data.ts";
+import { addStep, draftPool, selectCandidates, treeOfCandidates } from "./draft_candidates.ts";
 import { goldenTrees, type TreeCase, WORKED } from "./draft_trees.ts";
 
 const GOLDEN = hasSharedData ? goldenTrees() : undefined;

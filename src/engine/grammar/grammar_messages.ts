@@ -26,6 +26,7 @@ export interface AdvanceQuestion {
   readonly session: number;
   readonly tokens: readonly number[];
   readonly drafts?: readonly number[] | undefined;
+  readonly parents?: readonly number[] | undefined;
 }
 
 /** A session has at most one that is not answered. */

@@ -20,10 +20,12 @@ export interface NextTokens {
   /** Text that must follow, in whole characters; often empty. */
   readonly forcedText: string;
   /**
-   * Masks behind each of the drafts that were asked about, as far as drafts are allowed and their
-   * masks are found without much work. Default none.
+   * Masks behind those of the drafts that were asked about that are allowed, and whose masks are found
+   * without much work. Default none.
    */
   readonly draftMasks?: readonly Uint32Array[];
+  /** The numbers of these drafts, ascending. */
+  readonly allowedDrafts?: readonly number[];
 }
 
 /** One sequence on its way through a grammar. */
@@ -35,11 +37,17 @@ export interface GrammarSession {
    * has settled.
    *
    * @param drafts Tokens that may follow, which are not taken. Default none.
+   * @param parents Of each draft the node that it follows (`DraftNodes` of src/speculation). Default:
+   * they follow each other.
    * @throws {GrammarError} when one is not allowed, or following them is beyond a limit; so does the
    * promise reject.
    * @throws {CapacityError} when the grammars of all sessions take too much memory.
    */
-  advance(tokens: readonly number[], drafts?: readonly number[]): NextTokens | Promise<NextTokens>;
+  advance(
+    tokens: readonly number[],
+    drafts?: readonly number[],
+    parents?: readonly number[],
+  ): NextTokens | Promise<NextTokens>;
   /** Forgets the sequence; nothing may be asked any more. What is still unknown is given up. */
   close(): void;
 }

@@ -9,6 +9,7 @@ import { type CompiledGrammar, type Constraint, GrammarCompiler } from "../../gr
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../../grammar/masks/grammar_vocabulary.ts";
 import type { GrammarMatcher } from "../../grammar/matcher.ts";
+import { chainParents, type DraftNodes, keepNodes, pathTo } from "../../speculation/draft_nodes.ts";
 import { GrammarMemory, MAX_HELD_BYTES } from "./grammar_memory.ts";
 import type {
   GrammarModel,
@@ -98,6 +99,7 @@ class LocalGrammarSession implements GrammarSession {
   advance(
     tokens: readonly number[],
     drafts: readonly number[] = [],
+    parents: readonly number[] = chainParents(drafts.length),
   ): NextTokens | Promise<NextTokens> {
     this.#options.checkMemory();
     for (const token of tokens) {
@@ -105,10 +107,11 @@ class LocalGrammarSession implements GrammarSession {
       throw new GrammarError(`Cannot go on: the grammar does not allow token ${token} here`);
     }
     const isReady = this.#matcher.prepareMask(performance.now() + SLICE_MS);
-    return isReady ? this.#next(drafts) : this.#prepare(drafts);
+    const nodes = { tokens: drafts, parents };
+    return isReady ? this.#next(nodes) : this.#prepare(nodes);
   }
 
-  async #prepare(drafts: readonly number[]): Promise<NextTokens> {
+  async #prepare(drafts: DraftNodes): Promise<NextTokens> {
     do {
       await this.#options.othersTurn();
       if (this.#isClosed) throw new Error("Cannot go on: the sequence has left");
@@ -116,12 +119,12 @@ class LocalGrammarSession implements GrammarSession {
     return this.#next(drafts);
   }
 
-  #next(drafts: readonly number[]): NextTokens {
+  #next(drafts: DraftNodes): NextTokens {
     const mask = this.#mask();
     const { mustEnd } = this.#matcher;
     const forcedText = this.#matcher.forcedText();
     const next = { mask, mustEnd, forcedText };
-    return drafts.length === 0 ? next : { ...next, draftMasks: this.#draftMasks(drafts) };
+    return drafts.tokens.length === 0 ? next : { ...next, ...this.#draftMasks(drafts) };
   }
 
   #mask(): Uint32Array {
@@ -131,22 +134,49 @@ class LocalGrammarSession implements GrammarSession {
   }
 
   /** In one slice: masks that take longer are not worth waiting for. */
-  #draftMasks(drafts: readonly number[]): Uint32Array[] {
+  #draftMasks(drafts: DraftNodes): Required<Pick<NextTokens, "draftMasks" | "allowedDrafts">> {
     const until = performance.now() + SLICE_MS;
     const { length } = this.#matcher;
-    const masks: Uint32Array[] = [];
+    const draftMasks: Uint32Array[] = [];
+    /** Nodes whose tokens the matcher has accepted, from node 0 on. */
+    let path = [0];
     try {
-      for (const draft of drafts) {
-        if (!this.#matcher.accept(draft) || !this.#matcher.prepareMask(until)) break;
-        masks.push(this.#mask());
-      }
-    } catch (error) {
-      // Drafts that lead beyond a limit are not the text yet.
-      if (!(error instanceof GrammarError)) throw error;
+      const { kept } = keepNodes(drafts, (draft) => {
+        const parent = drafts.parents[draft]!;
+        const common = path.indexOf(parent);
+        const own = common < 0 ? pathTo(drafts.parents, parent) : path.slice(0, common + 1);
+        this.#follow(drafts, path, own);
+        path = own;
+        if (!this.#tries(drafts.tokens[draft]!)) return false;
+        path = [...own, draft + 1];
+        if (!this.#matcher.prepareMask(until)) return false;
+        draftMasks.push(this.#mask());
+        return true;
+      });
+      return { draftMasks, allowedDrafts: kept };
     } finally {
       this.#matcher.rollback(this.#matcher.length - length);
     }
-    return masks;
+  }
+
+  /** Leads the matcher from one path of drafts, all of which it has accepted, to another. */
+  #follow(drafts: DraftNodes, from: readonly number[], to: readonly number[]): void {
+    let common = 0;
+    while (common < from.length && from[common] === to[common]) common += 1;
+    this.#matcher.rollback(from.length - common);
+    for (const node of to.slice(common)) this.#matcher.accept(drafts.tokens[node - 1]!);
+  }
+
+  /** Whether the grammar takes a draft: one that leads beyond a limit is not the text yet. */
+  #tries(token: number): boolean {
+    const { length } = this.#matcher;
+    try {
+      return this.#matcher.accept(token);
+    } catch (error) {
+      if (!(error instanceof GrammarError)) throw error;
+      this.#matcher.rollback(this.#matcher.length - length);
+      return false;
+    }
   }
 
   close(): void {

@@ -76,8 +76,8 @@ export class RemoteGrammarService implements GrammarService {
       const answer = await link.ask({ type: "open", session, constraint: copy });
       return {
         compilation: (answer as Extract<GrammarAnswer, { type: "opened" }>).compilation,
-        advance: async (tokens, drafts) => {
-          const next = await link.ask({ type: "advance", session, tokens, drafts });
+        advance: async (tokens, drafts, parents) => {
+          const next = await link.ask({ type: "advance", session, tokens, drafts, parents });
           return (next as Extract<GrammarAnswer, { type: "next" }>).next;
         },
         close: leave,

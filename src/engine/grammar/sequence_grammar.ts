@@ -10,6 +10,7 @@
 import type { GrammarCompilation } from "../../generation.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
+import { chainParents, keepNodes } from "../../speculation/draft_nodes.ts";
 import type { GrammarService, GrammarSession, NextTokens } from "./grammar_service.ts";
 
 /** Completion tokens that forced text is spelled together with. */
@@ -38,13 +39,15 @@ export interface GrammarState {
   readonly forced: readonly number[];
   /** Nothing but an end token may follow. */
   readonly mustEnd: boolean;
-  /** Drafts that the grammar allows, from the first on, and behind which it knows what may come. */
-  readonly drafts: number;
+  /** The numbers of drafts that the grammar allows, and behind which it knows what may come. */
+  readonly drafts: readonly number[];
 }
 
 export interface Advance {
-  /** Tokens that may follow, to be verified in one step. */
+  /** Tokens that may follow, to be verified in one step, and the nodes that they follow. */
   readonly drafts: readonly number[];
+  /** Default: they follow each other. */
+  readonly parents?: readonly number[] | undefined;
   /** All completion tokens so far, or the last of them. */
   readonly completion: readonly number[];
   /** Called at once, or later and then before `onKnown`. */
@@ -70,9 +73,9 @@ export class SequenceGrammar {
     return this.#masks[0];
   }
 
-  /** Which tokens may come behind so many drafts. */
-  maskBehind(drafts: number): Uint32Array | undefined {
-    return this.#masks[drafts];
+  /** Which tokens may come behind a node of the drafts that are kept. */
+  maskBehind(node: number): Uint32Array | undefined {
+    return this.#masks[node];
   }
 
   get #isClosed(): boolean {
@@ -102,20 +105,26 @@ export class SequenceGrammar {
   }
 
   /** Tells the grammar the sequence's next tokens; at the beginning none. */
-  advance(tokens: readonly number[], { drafts, completion, take, fail }: Advance): void {
+  advance(tokens: readonly number[], { drafts, parents, completion, take, fail }: Advance): void {
     this.#masks = [];
     const words = Math.ceil(this.#options.vocabularySize / 32);
     const accept = (next: NextTokens, forced: readonly number[]) => {
       if (this.#isClosed) return;
-      const masks = [next.mask, ...(next.draftMasks ?? [])].map((mask) => mask.subarray(0, words));
-      if (!next.mustEnd && isEmpty(masks[0]!)) {
+      const { draftMasks = [], allowedDrafts = [] } = next;
+      const mask = next.mask.subarray(0, words);
+      if (!next.mustEnd && isEmpty(mask)) {
         fail(new GrammarError("Cannot go on: no token of the vocabulary spells what must follow"));
         return;
       }
+      const known = new Map(allowedDrafts.map((draft, i) => [draft, draftMasks[i]!]));
       // Where no token may follow a draft, the sequence ends with it or fails; no row samples that.
-      const known = masks.findIndex((mask, i) => i > 0 && isEmpty(mask));
-      this.#masks = known === -1 ? masks : masks.slice(0, known);
-      take({ forced, mustEnd: next.mustEnd, drafts: this.#masks.length - 1 });
+      const nodes = { tokens: drafts, parents: parents ?? chainParents(drafts.length) };
+      const { kept } = keepNodes(nodes, (draft) => {
+        const own = known.get(draft)?.subarray(0, words);
+        return own !== undefined && !isEmpty(own);
+      });
+      this.#masks = [mask, ...kept.map((draft) => known.get(draft)!.subarray(0, words))];
+      take({ forced, mustEnd: next.mustEnd, drafts: kept });
     };
     const spell = (next: NextTokens): Promise<void> | undefined => {
       const forced = this.#spell(completion, next);
@@ -124,7 +133,7 @@ export class SequenceGrammar {
       return undefined;
     };
     try {
-      const next = this.#session!.advance(tokens, drafts);
+      const next = this.#session!.advance(tokens, drafts, parents);
       const accepted = next instanceof Promise ? next.then(spell) : spell(next);
       if (!(accepted instanceof Promise)) return;
       accepted

@@ -94,8 +94,9 @@ class GrammarServer {
     return { type: "opened", session, compilation: opened.compilation };
   }
 
-  async #advance({ session, tokens, drafts }: AdvanceQuestion): Promise<GrammarAnswer> {
-    const next = await this.#sessions.get(session)!.advance(tokens, drafts);
+  async #advance({ session, ...asked }: AdvanceQuestion): Promise<GrammarAnswer> {
+    const { tokens, drafts, parents } = asked;
+    const next = await this.#sessions.get(session)!.advance(tokens, drafts, parents);
     return { type: "next", session, next };
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { ModelDefinition } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 
@@ -20,7 +21,11 @@ export const MAX_DRAFTS = 32;
 export function requireDrafts(
   { architecture, shape }: Pick<ModelDefinition, "architecture" | "shape">,
   communicator: Communicator,
-  asked: { readonly maxDrafts: number; readonly draft: object | undefined },
+  asked: {
+    readonly maxDrafts: number;
+    readonly draft: object | undefined;
+    readonly tree: DraftTreeSizes | undefined;
+  },
 ): number {
   const { maxDrafts, draft } = asked;
   if (!Number.isInteger(maxDrafts) || maxDrafts < 0 || maxDrafts > MAX_DRAFTS) {

@@ -282,8 +282,9 @@ function tossesOf({ speculation }: Pick<ResolvedOptions, "speculation">) {
 }
 
 function openMover({ prepared, recorder, memory }: Loading, cache: KvCache) {
-  const { pageSize, maxSequences, maxTreeNodes = 0 } = prepared.sizes;
-  if (maxTreeNodes === 0) return undefined;
+  const { pageSize, maxSequences, maxTreeNodes = 0, tree } = prepared.sizes;
+  // Steps that draft trees move entries themselves.
+  if (maxTreeNodes === 0 || tree !== undefined) return undefined;
   const maxMoves = maxSequences * MAX_TREE_DEPTH;
   return new EntryMover(recorder, { memory, cache }, { pageSize, maxSequences, maxMoves });
 }

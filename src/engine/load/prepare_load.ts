@@ -97,10 +97,9 @@ export async function prepareLoad(
   const { maxTensorBytes } = counting;
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
-  const maxTreeNodes = treeNodes(given);
-  const perSequence = Math.max(1 + wanted.maxDrafts, 1 + maxDrafts, maxTreeNodes);
+  const maxTreeNodes = Math.max(treeNodes(given), wanted.tree?.draftTokens ?? 0);
   const widest = widestOf(shape, opened?.definition.shape);
-  const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, perSequence });
+  const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, maxTreeNodes });
 
   const modelOptions = {
     ...options,
@@ -155,7 +154,11 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   const opened = await openDraft(given.draftModel);
   const wanted = resolveOptions(given, { ...definition, draft: opened?.definition });
   const { maxDrafts: asked = wanted.draftSteps } = given;
-  const maxDrafts = requireDrafts(definition, communicator, { maxDrafts: asked, draft: opened });
+  const maxDrafts = requireDrafts(definition, communicator, {
+    ...wanted,
+    maxDrafts: asked,
+    draft: opened,
+  });
   return { ...defined, opened, wanted, maxDrafts };
 }
 
@@ -240,17 +243,20 @@ function fitRows(
     oneForm,
     maxTensorBytes,
     maxDrafts,
-    perSequence,
+    maxTreeNodes,
   }: Pick<FittedModel, "oneForm" | "maxTensorBytes" | "maxDrafts"> & {
-    /** Generated rows of a sequence in one step at most. */
-    readonly perSequence: number;
+    readonly maxTreeNodes: number;
   },
 ): ResolvedOptions {
+  // Drafts of a tree are made from as many rows of a sequence as it has beams.
+  const beams = options.tree?.topk ?? 1;
+  const perSequence = Math.max(1 + options.maxDrafts, 1 + maxDrafts, maxTreeNodes, beams);
   const generated = Math.floor(maxTensorBytes / maxRowBytes.decodeRow(options.contextLength));
   const rowBytes = Math.max(maxRowBytes.row, maxDrafts > 0 ? draftRowBytes(hiddenSize) : 0);
   const fits = Math.floor(maxTensorBytes / rowBytes);
   const maxRows = Math.min(options.maxRows, oneForm ? Math.min(fits, generated) : fits);
-  const running = Math.min(options.maxRunningRequests, maxRows, generated);
+  const most = Math.floor(Math.min(maxRows, generated) / beams);
+  const running = Math.min(options.maxRunningRequests, most);
   const maxGeneratedRows = Math.min(running * perSequence, maxRows, generated);
   if (running < 1) {
     throw new DeviceError(
@@ -332,6 +338,7 @@ function batchLimits(
     maxSampledRows,
     maxSequences,
     maxDrafts,
+    tree: options.tree,
     prefillCapacity,
     // Drafts are rows of their sequence's newest token: they pay for a pipeline of their own.
     sharesReads: oneForm || decided.sharesReads || Math.max(options.maxDrafts, maxDrafts) > 0,

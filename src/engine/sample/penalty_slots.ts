@@ -60,7 +60,7 @@ export class PenaltySlots {
     const index = known ?? this.#free();
     const slot = this.#slots[index]!;
     if (drafts > 0 && slot.owner === history && slot.usedIn === this.#step) {
-      slot.maybe = drafts;
+      slot.maybe = Math.max(slot.maybe, drafts);
       return index;
     }
     const generated = position - history.promptLength;

@@ -153,7 +153,7 @@ export class RowAdjustments {
     rows.forEach((row, r) => {
       if (!hasWork(row)) return;
       const firstBias = entries + draftCount(row);
-      this.#writeEntries(row, entries);
+      this.#writeEntries(row, r, entries);
       const adjustment: Adjustment = {
         row: r,
         penalties: this.#penalties(row),
@@ -197,11 +197,13 @@ export class RowAdjustments {
     return r;
   }
 
-  #writeEntries({ biases, penalties }: SampledRow, first: number): void {
+  #writeEntries({ biases, penalties }: SampledRow, row: number, first: number): void {
     const { hostBiases } = this.#current;
-    const drafted = penalties?.drafted ?? [];
+    const { drafted = [], drawnBefore } = penalties ?? {};
     drafted.forEach((token, i) => {
-      hostBiases.setUint32((first + i) * BIAS_WORDS * 4, token, true);
+      const at = (first + i) * BIAS_WORDS * 4;
+      hostBiases.setUint32(at, token, true);
+      hostBiases.setUint32(at + 4, row - (drawnBefore?.[i] ?? drafted.length - i), true);
     });
     biases?.tokens.forEach((token, i) => {
       const at = (first + drafted.length + i) * BIAS_WORDS * 4;

@@ -32,10 +32,15 @@ export interface TokenHistory {
 export interface RowPenalties extends PenaltyStrengths {
   readonly history: TokenHistory;
   /**
-   * Drafts behind those tokens that the row stands behind: the rows in front of it are those of the
-   * same drafts, one by one. Default none.
+   * Drafts behind those tokens that the row stands behind, whose own rows are in front of it. Default
+   * none.
    */
   readonly drafted?: readonly number[];
+  /**
+   * How many rows in front of this one each of them is drawn. Default: they have rows one behind the
+   * other, this one the last.
+   */
+  readonly drawnBefore?: readonly number[] | undefined;
 }
 
 /** What is added to some logits; minus infinity forbids the token. No token comes twice. */

@@ -46,7 +46,7 @@ export class SequenceLogprobs {
   /** Where in that list the first entry is missing, and how many are. */
   #firstMissing = 0;
   #missing: number;
-  readonly #completion: TokenLogprobs[] = [];
+  #completion: TokenLogprobs[] = [];
   /** Bytes that all entries take at most. */
   readonly byteLength: number;
   #promptIsOut = false;
@@ -147,6 +147,11 @@ export class SequenceLogprobs {
   /** The oldest completion token's entry that has not been taken. */
   takeToken(): TokenLogprobs | undefined {
     return this.#completion.shift();
+  }
+
+  /** Keeps the oldest entries of these numbers, in this order: those of other rows are not taken. */
+  keepRows(rows: readonly number[]): void {
+    this.#completion = rows.flatMap((row) => this.#completion[row] ?? []);
   }
 
   /**

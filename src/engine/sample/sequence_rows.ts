@@ -5,7 +5,7 @@
  * @module
  */
 import type { LogitProcessor } from "./logit_processor.ts";
-import type { SampledRow, TokenBiases, TokenHistory } from "./sampled_row.ts";
+import type { RowPenalties, SampledRow, TokenBiases, TokenHistory } from "./sampled_row.ts";
 import type { Sampling } from "./sampling_params.ts";
 
 export interface SequenceRowsOptions {
@@ -49,14 +49,19 @@ export class SequenceRows {
     return penalties !== undefined || length - promptLength < minNewTokens;
   }
 
-  /** The row that the token at `position` is sampled from, `drafted` being those just before it. */
+  /**
+   * The row that the token at `position` is sampled from, `drafted` being those just before it, which
+   * are drawn so many rows before.
+   */
   next(
     history: TokenHistory,
     {
       position,
       drafted,
+      drawnBefore,
       logprobs,
-    }: Pick<SampledRow, "position" | "logprobs"> & { readonly drafted: readonly number[] },
+    }: Pick<SampledRow, "position" | "logprobs"> &
+      Pick<RowPenalties, "drawnBefore"> & { readonly drafted: readonly number[] },
   ): SampledRow {
     const { sampling, processors } = this.#options;
     const { penalties } = sampling;
@@ -67,7 +72,7 @@ export class SequenceRows {
     return {
       sampling,
       position,
-      penalties: penalties && { ...penalties, history, drafted },
+      penalties: penalties && { ...penalties, history, drafted, drawnBefore },
       biases: isEarly ? this.#earlyBiases : this.#biases,
       processor: processors.length === 0 ? undefined : run,
       logprobs,

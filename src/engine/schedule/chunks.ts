@@ -39,12 +39,16 @@ export function generatedChunks(
     const drafts = isContinued
       ? new Array<number>(drafting.coming).fill(0)
       : sequence.drafts.slice(0, limits?.get(sequence));
+    const parents = drafting?.parents;
     const end = computedAtMost(sequence) + 1;
-    const more = Math.min(missing > 0 ? missing : drafts.length, room, contextLength - end);
+    // Nodes of one depth have entries of their own, which may lie behind the context.
+    const left = missing > 0 || parents === undefined ? contextLength - end : drafts.length;
+    const more = Math.min(missing > 0 ? missing : drafts.length, room, left);
     if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };
     room -= more;
     if (missing > 0) return { sequence, rows: 1 + more };
-    return { sequence, rows: 1, drafts: drafts.slice(0, more), isContinued };
+    const given = { drafts: drafts.slice(0, more), parents: parents?.slice(0, more) };
+    return { sequence, rows: 1, ...given, isContinued };
   });
   return chunks.filter(({ sequence }) => sequence.finish === null);
 }
@@ -113,13 +117,23 @@ export function growForDrafts(
   chunks: readonly Chunk[],
   pages: SequencePages,
   work: DraftWork,
-  { contextLength = Number.POSITIVE_INFINITY }: Pick<SchedulerOptions, "contextLength">,
+  {
+    tree,
+    contextLength = Number.POSITIVE_INFINITY,
+  }: Pick<SchedulerOptions, "tree" | "contextLength">,
 ): void {
   if (work.steps === 0) return;
   for (const { sequence, rows, drafts = [] } of chunks) {
     const computed = sequence.computed + rows;
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
     if (work.countOf(sequence) === 0) continue;
+    if (tree !== undefined) {
+      // Of one depth all beams have entries, behind the deepest path that may be accepted.
+      const depth = Math.min(drafts.length, tree.steps);
+      const end = computed + depth + tree.topk * (work.steps - 1);
+      growIfFree(pages, sequence, Math.min(end, contextLength));
+      continue;
+    }
     const end = computed + slackOf(sequence) + drafts.length + work.steps;
     growIfFree(pages, sequence, Math.min(end, sequence.mostTokens, contextLength));
   }

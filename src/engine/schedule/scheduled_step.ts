@@ -7,6 +7,7 @@
 
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
+import { type DraftNodes, pathTo } from "../../speculation/draft_nodes.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { DraftJudge, DraftWork } from "../drafts/draft_work.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
@@ -26,6 +27,8 @@ export interface ScheduledStep {
   readonly sampled: readonly Sequence[];
   /** The drafts of those sequences that have any, each in the order of its rows; see `continued`. */
   readonly drafts: ReadonlyMap<Sequence, readonly number[]>;
+  /** Where they are trees, the nodes that they follow. */
+  readonly parents: ReadonlyMap<Sequence, readonly number[]>;
   /** Sequences that go on from the step before: as many of the drafts that it makes are verified. */
   readonly continued: ReadonlySet<Sequence>;
   /** What the model's draft module is to draft, and for whom; absent where it drafts nothing. */
@@ -45,6 +48,8 @@ export interface Chunk {
   readonly rows: number;
   /** Tokens that may follow its last one. Default none. */
   readonly drafts?: readonly number[];
+  /** The nodes that they follow, where they are a tree. Default: they follow each other. */
+  readonly parents?: readonly number[] | undefined;
   /**
    * Whether only the GPU knows its newest token and the drafts, of which the count is right: the
    * newest step in flight makes them. Default false.
@@ -89,6 +94,7 @@ class StepBuilder {
   readonly #logitRows: number[] = [];
   readonly #sampled: Sequence[] = [];
   readonly #verified = new Map<Sequence, readonly number[]>();
+  readonly #parents = new Map<Sequence, readonly number[]>();
   readonly #continued = new Set<Sequence>();
   readonly #scored: { sequence: Sequence; position: number; row: number }[] = [];
   readonly #drafted: DraftedSequence[] = [];
@@ -101,7 +107,7 @@ class StepBuilder {
   }
 
   add(chunk: Chunk): StepProgress<Sequence>[number] {
-    const { sequence, rows, drafts = NO_DRAFTS, isContinued = false } = chunk;
+    const { sequence, rows, drafts = NO_DRAFTS, parents, isContinued = false } = chunk;
     sequence.begin();
     const position = sequence.computed;
     const computed = position + rows;
@@ -118,8 +124,10 @@ class StepBuilder {
       position,
       pageTable: sequence.pageTable,
       ...(isContinued && { continues: sequence.drafting!.continuation }),
+      ...(parents !== undefined && { tree: { parents: [-1, ...parents] } }),
     });
     if (isContinued) this.#continued.add(sequence);
+    if (parents !== undefined) this.#parents.set(sequence, parents);
     if (computed === sequence.length) this.#sample(sequence, queryStart + rows - 1, drafts);
     this.#row += queryLength;
     // Whether drafts are its next tokens is not known before the step has run.
@@ -146,7 +154,9 @@ class StepBuilder {
   /** @param row That of its newest token; those of its drafts stand behind it. */
   #sample(sequence: Sequence, row: number, drafts: readonly number[]): void {
     const { number, drafts: work } = this.#setting;
-    const count = sequence.wantsDrafts ? work.countOf(sequence) : 0;
+    // Where a tree is verified, the step moves its entries together, and drafts on the way.
+    const takes = sequence.wantsDrafts || this.#parents.has(sequence);
+    const count = takes ? work.countOf(sequence) : 0;
     const isDrafted = count > 0;
     const firstLogitRow = this.#sampled.length;
     const made = { place: this.#drafted.length, count };
@@ -182,6 +192,7 @@ class StepBuilder {
         : batch,
       sampled: this.#sampled,
       drafts: this.#verified,
+      parents: this.#parents,
       continued: this.#continued,
       draftRequest: this.#drafted.length > 0 ? draftRequest : undefined,
       scored: this.#scored,
@@ -220,14 +231,37 @@ function phaseOf(isGenerated: boolean, drafts: readonly number[]): BatchSequence
 }
 
 /** How each sampled row of a step is sampled, in order. */
-export function sampledRows({ sampled, drafts }: ScheduledStep): SampledRow[] {
+export function sampledRows({ sampled, drafts, parents }: ScheduledStep): SampledRow[] {
   let first = 0;
   return sampled.map((sequence, i) => {
     if (i === 0 || sampled[i - 1] !== sequence) first = i;
-    const row = sequence.sampledRow(drafts.get(sequence)?.slice(0, i - first));
+    const node = i - first;
+    const own = drafts.get(sequence);
+    const above = parents.get(sequence);
+    if (above !== undefined)
+      return treeRow(sequence, { tokens: own!, parents: above }, node, first);
+    const row = sequence.sampledRow({ node, drafted: own?.slice(0, node) });
     // Behind a row stands that of the draft of its token.
     return sampled[i + 1] === sequence ? { ...row, firstChild: i + 1 } : row;
   });
+}
+
+/** @param first The sampled row of node 0. */
+function treeRow(sequence: Sequence, nodes: DraftNodes, node: number, first: number): SampledRow {
+  const { tokens, parents } = nodes;
+  const path = pathTo(parents, node);
+  const row = sequence.sampledRow({
+    node,
+    drafted: path.slice(1).map((one) => tokens[one - 1]!),
+    drawnBefore: path.slice(0, -1).map((one) => node - one),
+  });
+  const child = parents.indexOf(node);
+  const sibling = node === 0 ? -1 : parents.indexOf(parents[node - 1]!, node);
+  return {
+    ...row,
+    ...(child >= 0 && { firstChild: first + child + 1 }),
+    ...(sibling >= 0 && { nextSibling: first + sibling + 1 }),
+  };
 }
 
 /** What sequences got from a step. */
@@ -250,7 +284,7 @@ export interface StepResults {
  * @param give Calls `accept` where the sequence still runs.
  */
 export function commitStep(
-  { sampled, drafts, draftRequest, continued }: ScheduledStep,
+  { sampled, drafts, parents, draftRequest, continued }: ScheduledStep,
   { tokens, proposed }: StepResults,
   judge: DraftJudge,
   give: (sequence: Sequence, accept: () => void) => void,
@@ -270,7 +304,11 @@ export function commitStep(
         ? sequence.drafting!.made.slice(0, given.length)
         : given;
       const isFirst = sequence.completionLength === 0;
-      const taken = sequence.accept(drawn, verified, made && Array.from(made));
+      const taken = sequence.accept(drawn, {
+        drafts: verified,
+        parents: parents.get(sequence),
+        proposed: made && Array.from(made),
+      });
       sampledTokens += taken;
       if (!isFirst) speculation = withStep(speculation, verified.length, taken - 1);
       // Behind an answer's end right drafts count as little as wrong ones.

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { DraftChoice } from "../drafts/draft_choice.ts";
 import type { SchedulePolicy } from "./schedule_policy.ts";
 
@@ -17,6 +18,8 @@ export interface SchedulerOptions {
   readonly draftSteps?: number;
   /** How many of them a step verifies and makes. Default: all. */
   readonly draftChoice?: DraftChoice | undefined;
+  /** The trees that these drafts are. Default: they follow each other. */
+  readonly tree?: DraftTreeSizes | undefined;
   /** Tokens of a sequence that pages may be had for; drafts go no further. Default: no limit. */
   readonly contextLength?: number;
   /** Rows of one step. */

@@ -16,6 +16,7 @@
  */
 import type { RadixNode } from "../../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk, GrammarCompilation } from "../../generation.ts";
+import { acceptedPath } from "../../speculation/draft_nodes.ts";
 import { acceptedOfChain } from "../../speculation/verify.ts";
 import type { Detokenizer } from "../../text/detokenizer.ts";
 import {
@@ -31,7 +32,13 @@ import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
 import { StopStrings } from "../sample/stop.ts";
 import type { SavedPages } from "./saved_pages.ts";
-import { type DraftOptions, LEAST_LEFT, SequenceDrafts } from "./sequence_drafts.ts";
+import {
+  type DraftedRow,
+  type DraftOptions,
+  LEAST_LEFT,
+  SequenceDrafts,
+  type VerifiedDrafts,
+} from "./sequence_drafts.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;
@@ -201,11 +208,12 @@ export class Sequence {
   }
 
   /** The row that the newest token in flight is sampled from, or one behind drafts that follow it. */
-  sampledRow(drafted: readonly number[] = NO_DRAFTS): SampledRow {
+  sampledRow({ node = 0, drafted = NO_DRAFTS, drawnBefore }: DraftedRow = {}): SampledRow {
     const position = this.length - 1 + drafted.length;
-    const row = this.#rows.next(this, { position, drafted, logprobs: this.logprobs?.sampledRow() });
+    const logprobs = this.logprobs?.sampledRow();
+    const row = this.#rows.next(this, { position, drafted, drawnBefore, logprobs });
     if (this.grammar === undefined) return row;
-    return { ...row, mask: this.grammar.maskBehind(drafted.length) };
+    return { ...row, mask: this.grammar.maskBehind(node) };
   }
 
   /** The prompt's row at `position`, to be scored. */
@@ -245,17 +253,19 @@ export class Sequence {
    * Takes what a step has drawn for it, and what follows from that without being drawn: the token
    * behind its last one, and those behind drafts, as far as these are what was drawn in their places.
    *
-   * @param proposed Drafts of what follows those tokens, where the step made some.
    * @returns How many tokens it got.
    */
   accept(
-    drawn: ArrayLike<number>,
-    drafts: readonly number[] = NO_DRAFTS,
-    proposed?: readonly number[],
+    all: ArrayLike<number>,
+    { drafts = NO_DRAFTS, parents, proposed }: VerifiedDrafts = {},
   ): number {
     this.drafting?.end();
     const wasPrompt = this.tokens.length === this.promptLength;
-    const accepted = acceptedOfChain(drafts, drawn);
+    const path = parents && acceptedPath({ tokens: drafts, parents }, all);
+    // Rows that are not on the path were of other texts.
+    if (path !== undefined) this.logprobs?.keepRows(path);
+    const drawn = path?.map((node) => all[node]!) ?? all;
+    const accepted = path === undefined ? acceptedOfChain(drafts, drawn) : path.length - 1;
     if (!wasPrompt) this.drafting?.verified(drafts.length);
     const taken: number[] = [];
     while (taken.length <= accepted && this.finish === null) {
@@ -280,6 +290,7 @@ export class Sequence {
       tokens.length > 0 ? this.drafting?.propose(this.tokens, { room, proposed }) : undefined;
     this.grammar?.advance(tokens, {
       drafts: drafts ?? NO_DRAFTS,
+      parents: this.drafting?.parents,
       completion: this.tokens.slice(
         Math.max(this.promptLength, this.tokens.length - SPELLED_TOGETHER),
       ),

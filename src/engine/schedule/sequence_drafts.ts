@@ -6,6 +6,7 @@
  */
 
 import type { Continuation } from "../../layers/batch.ts";
+import { chainParents, keepNodes } from "../../speculation/draft_nodes.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 
 export const NO_FIGURES: SpeculationFigures = {
@@ -33,6 +34,8 @@ export interface DraftOptions {
   readonly decide?: boolean | undefined;
   /** What drafters may take in this step. Default: each as much as it may alone. */
   readonly told?: ToldTokens | undefined;
+  /** Whether steps make trees: of each draft a token, then of each a parent. Default false. */
+  readonly areTrees?: boolean;
 }
 
 /** Tokens that are left where drafts are still made. */
@@ -80,9 +83,31 @@ interface StepInFlight {
   readonly made: MadeDrafts | undefined;
 }
 
+/** Where a row stands among drafts. */
+export interface DraftedRow {
+  /** Its number among the rows of its sequence that are verified. Default 0. */
+  readonly node?: number;
+  /** The drafts in front of it. Default none. */
+  readonly drafted?: readonly number[] | undefined;
+  /** How many rows before it each is drawn. Default: one behind the other. */
+  readonly drawnBefore?: readonly number[];
+}
+
+/** What a step did with drafts. */
+export interface VerifiedDrafts {
+  /** Those that it verified. Default none. */
+  readonly drafts?: readonly number[];
+  /** The nodes that they follow, where they were a tree. Default: they followed each other. */
+  readonly parents?: readonly number[] | undefined;
+  /** Drafts of what follows its tokens, where it made some. */
+  readonly proposed?: readonly number[] | undefined;
+}
+
 export class SequenceDrafts {
   readonly #options: DraftOptions;
   #next = NONE;
+  /** The nodes that they follow, where they are a tree. */
+  #parents: readonly number[] | undefined;
   /** What the newest step of which the results are known has made, whatever became of it here. */
   #made = NONE;
   /** The oldest first. */
@@ -104,6 +129,11 @@ export class SequenceDrafts {
     return this.#next;
   }
 
+  /** Of a tree, the nodes that they follow; else they follow each other. */
+  get parents(): readonly number[] | undefined {
+    return this.#parents;
+  }
+
   get figures(): SpeculationFigures {
     return this.#figures;
   }
@@ -115,7 +145,11 @@ export class SequenceDrafts {
 
   /** Whether the GPU can go on from what the newest step in flight drafts. */
   get continues(): boolean {
-    return this.#newest.made !== undefined;
+    return this.#newest.made !== undefined && !this.#areTrees;
+  }
+
+  get #areTrees(): boolean {
+    return this.#options.areTrees === true;
   }
 
   /** Where it does: `slack` counts steps in flight only. */
@@ -135,11 +169,11 @@ export class SequenceDrafts {
 
   /**
    * Whether the next row is better made when it is known what steps in flight leave: the GPU can go on
-   * only from drafts that it has made itself.
+   * only from drafts that it has made itself, and that follow each other.
    */
   get isWaited(): boolean {
     if (this.continues) return false;
-    return this.slack > 0 || this.#next.length > 0;
+    return this.slack > 0 || this.#next.length > 0 || this.#newest.made !== undefined;
   }
 
   /**
@@ -175,9 +209,24 @@ export class SequenceDrafts {
     const wanted = Math.min(most, room);
     this.#made = proposed ?? NONE;
     const kept = Math.max(Math.min(wanted, this.#wanted), 0);
+    if (this.#areTrees) return this.#takeTree(proposed ?? NONE, room);
     const drafts = proposed?.slice(0, kept) ?? this.#ask(tokens, wanted);
     const last = drafts.findIndex((token) => endTokens.has(token));
     this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
+    return this.#next;
+  }
+
+  /** Without nodes that are deeper than there is room, or behind an end. */
+  #takeTree(proposed: readonly number[], room: number): readonly number[] {
+    const { most, endTokens } = this.#options;
+    const count = proposed.length / 2;
+    const [tokens, parents] = [proposed.slice(0, count), proposed.slice(count)];
+    const isEnd = (node: number) => node > 0 && endTokens.has(tokens[node - 1]!);
+    const left = keepNodes({ tokens, parents }, (draft, depth) => {
+      return draft < most && depth <= room && !isEnd(parents[draft]!);
+    });
+    this.#next = left.tokens;
+    this.#parents = left.tokens.length === 0 ? undefined : left.parents;
     return this.#next;
   }
 
@@ -198,6 +247,7 @@ export class SequenceDrafts {
   /** Forgets the drafts: the tokens before them are others now. */
   clear(): void {
     this.#next = NONE;
+    this.#parents = undefined;
   }
 
   /** Forgets the drafts, and asks for no others the next times. */
@@ -206,9 +256,15 @@ export class SequenceDrafts {
     this.#resting = times;
   }
 
-  /** Keeps the first ones of the drafts. */
-  keep(count: number): void {
-    this.#next = this.#next.slice(0, count);
+  /** Keeps the drafts of these numbers, with each of which all are kept that it is behind. */
+  keep(kept: readonly number[]): void {
+    const parents = this.#parents ?? chainParents(this.#next.length);
+    const isKept = new Set(kept);
+    const left = keepNodes({ tokens: this.#next, parents }, (draft) => isKept.has(draft));
+    this.#next = left.tokens;
+    if (this.#parents !== undefined) {
+      this.#parents = left.tokens.length === 0 ? undefined : left.parents;
+    }
   }
 
   /** Takes note of a step that has verified so many. */

@@ -5,6 +5,7 @@
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
 import type { StepTensorsOptions } from "../../layers/step_tensors.ts";
+import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { ModelShape } from "../../models/model.ts";
 import { maxPrefillKeys } from "../load/prefill_workspace.ts";
 
@@ -18,7 +19,7 @@ export interface BatchLimits {
   /** Rows that may be sampled: one of each sequence, and those of its drafts. */
   readonly maxSampledRows: number;
   readonly maxSequences: number;
-  /** Drafts that a sequence may get in a step; 0 without a draft module. */
+  /** Drafts that a sequence may get in a step, one behind the other; 0 without a draft module. */
   readonly maxDrafts: number;
   /** Cached entries that prompt attention expands at once. */
   readonly prefillCapacity: number;
@@ -26,6 +27,8 @@ export interface BatchLimits {
   readonly sharesReads: boolean;
   /** Nodes of a sequence's draft tree at most. Default 0, without trees. */
   readonly maxTreeNodes?: number | undefined;
+  /** The trees that steps draft themselves. Default: drafts follow each other. */
+  readonly tree?: DraftTreeSizes | undefined;
 }
 
 export function stepTensorSizes(
@@ -33,7 +36,7 @@ export function stepTensorSizes(
   cache: Pick<KvCache, "slots">,
 ): StepTensorsOptions {
   const { shape, pageSize, contextLength, maxRows, maxSequences, prefillCapacity } = options;
-  const { maxTreeNodes = 0 } = options;
+  const { maxTreeNodes = 0, tree } = options;
   return {
     pageSize,
     splitLength: shape.splitLength,
@@ -45,7 +48,10 @@ export function stepTensorSizes(
     maxSequences,
     // Nodes of one depth have entries of their own, which may lie beyond the context.
     maxPages: Math.ceil((contextLength + maxTreeNodes) / pageSize),
-    maxDraftIds: options.maxDrafts * maxSequences,
+    // A node has a token and a parent.
+    maxDraftIds:
+      (tree === undefined ? options.maxDrafts : 2 * (tree.draftTokens - 1)) * maxSequences,
+    maxDraftRows: (tree?.topk ?? 0) * maxSequences,
     paddingSlot: cache.slots,
     sharesReads: options.sharesReads,
     maxTreeNodes,

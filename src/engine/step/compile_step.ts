@@ -60,9 +60,9 @@ export function compileStep(
     sampled: inputs.sampled,
     coins: thresholds && { thresholds, logitRows, rows },
   });
-  const { draft } = options;
+  const { draft, tree } = options;
   const { hiddenSize } = draft?.network ?? shape;
-  const draftSizes = { maxRows, maxSequences, hiddenSize, logitsStride };
+  const draftSizes = { maxRows, maxLogitRows, maxSequences, hiddenSize, logitsStride, tree };
   const drafts = options.maxDrafts > 0 ? allocateDraftTensors(memory, draftSizes) : undefined;
   if (drafts !== undefined) {
     compileContinuation(plan, { inputs, drafts, sampler, pageSize: options.pageSize });
@@ -71,7 +71,8 @@ export function compileStep(
   const { maxPages } = stepTensorSizes(options, cache);
   const padding = { slot: cache.slots, page: maxSequences * maxPages };
   const compileDrafts =
-    drafts && bindDrafts({ inputs, drafts, padding, cache: draft?.cache }, draft?.network);
+    drafts &&
+    bindDrafts({ inputs, drafts, padding, target: cache, cache: draft?.cache }, draft?.network);
   sampler.compile(plan);
   compileDrafts?.();
   return { logits, logitsStride, sampler, drafts };

@@ -100,11 +100,12 @@ export class ModelRunner implements StepRunner {
     this.#sampler = compiled.sampler;
     const { drafts } = compiled;
     this.draftLogits = drafts?.logits;
-    this.#drafts = drafts && new StepDrafts(recorder.device, drafts, options);
+    const { maxPages } = inputSizes;
+    this.#drafts = drafts && new StepDrafts(recorder.device, drafts, { ...options, maxPages });
     const maxIds = maxLogitRows + inputSizes.maxDraftIds;
     this.#readback = new Readback(recorder.device, maxIds * 4, MOST_IN_FLIGHT);
     this.plan.addVarying(({ logitRows, draft }) => {
-      const ids = logitRows + (draft === undefined ? 0 : draft.steps * draft.sequences);
+      const ids = logitRows + (draft?.idCount ?? 0);
       // A step without logits is waited for too, so that steps never pile up on the queue.
       this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(ids, 1) * 4);
     });

@@ -3,15 +3,17 @@
  *
  * @module
  */
+import { poolStart } from "../../../kernels/speculation/trees/grow_beams.ts";
 import { KernelError } from "../../errors.ts";
 import type { Batch, DraftedSequence, DraftStep } from "../../layers/batch.ts";
 import { DraftInputs, type DraftTensors } from "../../layers/draft_tensors.ts";
+import { TreeInputs } from "../../layers/tree_tensors.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { BatchLimits } from "./batch_limits.ts";
 
 /** The drafts that a step is to leave. */
 export interface DraftRequest {
-  /** Drafts of each sequence, from 1 to `maxDrafts`. */
+  /** Drafts of each sequence that follow each other, from 1 to `maxDrafts`. */
   readonly steps: number;
   /** Sequences that get some, in any order. */
   readonly sequences: readonly DraftedSequence[];
@@ -26,12 +28,19 @@ export interface DraftPadding {
 
 export class StepDrafts {
   readonly #inputs: DraftInputs;
+  readonly #trees: TreeInputs | undefined;
   readonly #limits: BatchLimits;
 
-  constructor(device: GPUDevice, tensors: DraftTensors, limits: BatchLimits) {
+  /** @param maxPages Of one sequence in the page tables. */
+  constructor(
+    device: GPUDevice,
+    tensors: DraftTensors,
+    { maxPages, ...limits }: BatchLimits & { readonly maxPages: number },
+  ) {
     const { maxRows, maxSequences, pageSize, contextLength: maxPositions } = limits;
     const sizes = { maxRows, maxSequences, pageSize, maxPositions };
     this.#inputs = new DraftInputs(device, tensors, sizes);
+    this.#trees = tensors.trees && new TreeInputs(device, tensors.trees, { ...limits, maxPages });
     this.#limits = limits;
   }
 
@@ -44,7 +53,7 @@ export class StepDrafts {
    * @throws {KernelError} when the request does not fit the batch.
    */
   prepare(
-    { sequences, sources, logitRows, nextSources }: Batch,
+    batch: Batch,
     request: DraftRequest | undefined,
     {
       sampled,
@@ -57,6 +66,7 @@ export class StepDrafts {
       readonly findsBest: boolean;
     },
   ): DraftStep | undefined {
+    const { sequences, sources, logitRows, nextSources } = batch;
     if (nextSources === undefined) {
       if (request === undefined) return undefined;
       throw new KernelError("drafts", "the batch does not say which tokens come next");
@@ -68,24 +78,29 @@ export class StepDrafts {
     this.#inputs.writeSources(nextSources, padding.rows);
     const firstId = logitRows.length + padding.rows;
     if (request === undefined || request.sequences.length === 0) {
-      return { sequences: 0, steps: 0, splits: 1, firstId, draws: false, onlyBest: findsBest };
+      const none = { sequences: 0, steps: 0, nodes: 0, splits: 1, firstId, idCount: 0 };
+      return { ...none, draws: false, onlyBest: findsBest };
     }
     const { steps, sequences: drafted } = request;
     this.#check(steps, drafted.length);
+    const filled = padding.rows > 0 ? Math.max(padding.sequences, drafted.length) : drafted.length;
+    const more = { count: filled - drafted.length, logitRow: logitRows.length };
+    const step = { sequences: filled, steps, splits: this.#splitsOf(sequences, request), firstId };
+    const { tree } = this.#limits;
+    if (tree !== undefined) {
+      this.#trees!.write(batch, drafted, more);
+      const nodes = Math.min(tree.draftTokens - 1, poolStart(steps, tree.topk));
+      return { ...step, nodes, idCount: 2 * nodes * filled, draws: false, onlyBest: false };
+    }
     const draws = drafted.map(({ firstLogitRow }) => {
       const { sampling, position } = sampled[firstLogitRow]!;
       return { ...sampling, position };
     });
     const isDrawn = draws.some(({ temperature }) => temperature !== 0);
-    const filled = padding.rows > 0 ? Math.max(padding.sequences, drafted.length) : drafted.length;
-    this.#inputs.writeEntries(sequences, drafted, {
-      count: filled - drafted.length,
-      logitRow: logitRows.length,
-    });
-    if (isDrawn) this.#inputs.writeDraws(draws, filled - drafted.length);
-    const splits = this.#splitsOf(sequences, request);
+    this.#inputs.writeEntries(sequences, drafted, more);
+    if (isDrawn) this.#inputs.writeDraws(draws, more.count);
     const chosen = { draws: isDrawn, onlyBest: findsBest && !isDrawn };
-    return { sequences: filled, steps, splits, firstId, ...chosen };
+    return { ...step, nodes: 0, idCount: steps * filled, ...chosen };
   }
 
   /**
@@ -121,12 +136,17 @@ export class StepDrafts {
   }
 }
 
-/** Of each sequence that asked, in order, its drafts. */
+/** Of each sequence that asked, in order, its drafts; those of a tree are tokens, then parents. */
 export function draftsIn(
   ids: Uint32Array,
-  { sequences, steps, firstId }: DraftStep,
+  { sequences, steps, nodes, firstId }: DraftStep,
   count: number,
 ): readonly Uint32Array[] {
+  if (nodes > 0) {
+    const words = 2 * nodes;
+    const first = (s: number) => firstId + s * words;
+    return Array.from({ length: count }, (_, s) => ids.slice(first(s), first(s) + words));
+  }
   return Array.from({ length: count }, (_, s) =>
     Uint32Array.from({ length: steps }, (_, i) => ids[firstId + i * sequences + s]!),
   );

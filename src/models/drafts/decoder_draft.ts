@@ -73,14 +73,14 @@ export class DecoderDraft implements DraftNetwork {
           inputs: part === "step" ? inputs : own,
           tapped: part === "step" ? "draft." : "chain.draft.",
         });
-        return (rowIndices) =>
+        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
           compileFinalNorm(plan, shape, {
             rows,
             weight: stack.norm,
             pending,
             rowIndices,
             out: drafts.hidden,
-            countOf: ({ draft }) => draft!.sequences,
+            countOf,
           });
       },
     };

@@ -26,7 +26,7 @@ export interface DraftTarget {
   readonly head: Linear;
 }
 
-/** The rows that a network runs for: all of the step, or in a chain the newest draft of each sequence. */
+/** The rows that a network runs for: all of the step, or in a chain the newest drafts of each sequence. */
 export type DraftPart = "step" | "chain";
 
 export interface DraftNetwork {
@@ -54,8 +54,8 @@ export interface DraftLaunches {
   /**
    * Adds the launches from tokens to what the last layer has made of them.
    *
-   * @returns What adds those that leave the rows of these indices, one of each sequence, in the
-   * drafts' `hidden`: input of the head, and of the rows behind them in a chain.
+   * @returns What adds those that leave the rows of these indices, one of each sequence or as many as
+   * is said, in the drafts' `hidden`: input of the head, and of the rows behind them in a chain.
    */
-  compileRows(part: DraftPart): (rowIndices: Tensor) => void;
+  compileRows(part: DraftPart): (rowIndices: Tensor, countOf?: (step: Step) => number) => void;
 }

@@ -25,15 +25,17 @@ import type { DraftLaunches, DraftNetwork, DraftTarget } from "./draft_network.t
 export interface ProposalOptions {
   readonly vocabularySize: number;
   readonly pageSize: number;
+  /** Of a sequence. */
+  readonly maxPositions: number;
 }
 
-interface DraftOptions extends ProposalOptions {
+export interface DraftOptions extends ProposalOptions {
   readonly target: DraftTarget;
   readonly tensors: DraftBinding;
 }
 
 /** What is chosen from, and how. */
-interface Choice extends DraftOptions {
+export interface Choice extends DraftOptions {
   readonly launches: DraftLaunches;
 }
 

@@ -119,14 +119,14 @@ export class MtpModule implements DraftNetwork {
       compileRows: (part) => {
         const entering = this.#entering(plan, { part, target, tensors, joined });
         const pending = this.#compileLayer(plan, target, joined, entering);
-        return (rowIndices) =>
+        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
           compileFinalNorm(plan, this.#shape, {
             rows: target.blocks.rows,
             weight: this.#norm,
             pending,
             rowIndices,
             out: tensors.drafts.hidden,
-            countOf: ({ draft }) => draft!.sequences,
+            countOf,
           });
       },
     };

@@ -60,7 +60,9 @@ export const SPECULATION_OPTIONS = {
     min: 1,
     max: MAX_DRAFT_TOPK,
     defaultText: "1",
-    help: "candidates at each of these steps; more than 1 is not supported yet",
+    help:
+      "candidates behind each of the best drafts of a step; above 1 they are a tree, of 16 steps and 64 " +
+      "draft tokens at most",
     group,
   },
   speculativeNumDraftTokens: {

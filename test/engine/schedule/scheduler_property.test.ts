@@ -24,6 +24,7 @@ const SUMMED = [
   "continued",
   "entering",
   "leftOut",
+  "moved",
 ] as const;
 
 /** Whole numbers below its argument. (Generator: Numerical Recipes' linear congruential one.) */
@@ -64,7 +65,12 @@ function engineOf(random: Random): SimulatedEngine {
       { maxDrafts: 2, draftSteps: 5, contextLength: LONGEST },
       { maxDrafts: 3, draftSteps: 3, costs: costsOf(random(12)) },
       { maxDrafts: 7, costs: costsOf(random(12)) },
-    ][random(8)],
+      { maxDrafts: 5, draftSteps: 3, tree: { steps: 3, topk: 2, draftTokens: 6 } },
+      {
+        ...{ maxDrafts: 7, draftSteps: 2, contextLength: LONGEST },
+        tree: { steps: 2, topk: 4, draftTokens: 8 },
+      },
+    ][random(10)],
     maxGeneratedRows: [6, 9, 16][random(3)]!,
     maxRunningRequests: 6,
     policy: SCHEDULE_POLICIES[random(SCHEDULE_POLICIES.length)]!,
@@ -150,7 +156,7 @@ test.each(SEEDS)(
     let found = 0;
     const totals = {
       ...{ mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-      ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0 },
+      ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0, moved: 0 },
     };
     for (let i = 0, operations = 0; operations < OPERATIONS / SEEDS.length; i++) {
       const engine = engineOf(random);

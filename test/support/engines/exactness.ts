@@ -202,9 +202,9 @@ export interface Run {
   readonly first?: "greedy" | "second turn";
   /**
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
-   * those that the checkpoint's module makes, or another model.
+   * those that the checkpoint's module makes, one behind the other or in trees, or another model.
    */
-  readonly drafts?: true | "module" | "model";
+  readonly drafts?: true | "module" | "trees" | "large trees" | "model";
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
 }
@@ -230,8 +230,15 @@ export interface Outcome {
 
 /** Three drafts. */
 const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
-const BY_MODULE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
-const BY_MODEL = { ...BY_MODULE, algorithm: "STANDALONE" } as const;
+const EAGLE = { algorithm: "EAGLE", numSteps: 3 } as const;
+const CHAIN = { numSteps: 3, eagleTopk: 1, numDraftTokens: 4 };
+const SPECULATION = {
+  true: BY_NGRAMS,
+  module: { ...EAGLE, ...CHAIN },
+  trees: { ...EAGLE, eagleTopk: 2, numDraftTokens: 6 },
+  "large trees": { ...EAGLE, numSteps: 4, eagleTopk: 4, numDraftTokens: 16 },
+  model: { ...CHAIN, algorithm: "STANDALONE" },
+} as const;
 
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
@@ -271,9 +278,8 @@ export class Exactness {
   }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
     const adaptive = costs === undefined ? "auto" : "on";
-    const source = { true: BY_NGRAMS, module: BY_MODULE, model: BY_MODEL };
     const speculates = drafts && {
-      speculation: { ...source[`${drafts}`], adaptive } as const,
+      speculation: { ...SPECULATION[`${drafts}`], adaptive } as const,
       draftModel: drafts === "model" ? this.model.draftModel() : undefined,
       ...(costs && { stepCosts: costs }),
     };

@@ -15,6 +15,8 @@ export interface WatchedStep {
   readonly generatedRows: number;
   /** Those of drafts among them. */
   readonly draftRows: number;
+  /** Whether these are of trees. */
+  readonly hasTrees: boolean;
   /** Those that go on from drafts of the step before, which only the GPU knew. */
   readonly continued: readonly string[];
   /** Steps that had been scheduled before it and were not committed. */
@@ -56,7 +58,8 @@ export class StepWatch {
     const requestIds = progress.map(({ sequence }) => sequence.requestId);
     const draftRows = [...drafts.values()].reduce((sum, { length }) => sum + length, 0);
     const continued = [...goOn].map(({ requestId }) => requestId);
-    const rows = { promptRows, generatedRows, draftRows };
+    const hasTrees = batch.sequences.some(({ tree }) => tree !== undefined);
+    const rows = { promptRows, generatedRows, draftRows, hasTrees };
     this.steps.push({ requestIds, ...rows, continued, ahead: this.#inFlight });
     this.#inFlight += 1;
   }

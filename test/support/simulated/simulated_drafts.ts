@@ -8,7 +8,9 @@ import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { BatchSequence } from "../../../src/layers/batch.ts";
-import { draftsOf } from "./simulated_model.ts";
+import type { DraftTreeSizes } from "../../../src/layers/tree_tensors.ts";
+import { acceptedPath, chainParents } from "../../../src/speculation/draft_nodes.ts";
+import { draftsOf, treeOf } from "./simulated_model.ts";
 
 /** The rows of a sequence, where they really stand. */
 export interface Place extends BatchSequence {
@@ -17,6 +19,34 @@ export interface Place extends BatchSequence {
   readonly computed: number;
   /** What the rows behind them verify. */
   readonly drafted: readonly number[];
+}
+
+/** What became of a sequence's drafts. */
+export interface Accepted {
+  readonly place: Place;
+  /** Those of its rows that are its tokens, in order, and what they have sampled. */
+  readonly rows: readonly number[];
+  readonly drawn: readonly number[];
+}
+
+/** @param ids What a step's rows have sampled. */
+export function acceptedOf(
+  sampled: readonly Sequence[],
+  ids: Uint32Array,
+  places: readonly Place[],
+): readonly Accepted[] {
+  const byOwner = new Map(places.map((place) => [place.owner, place]));
+  const all: Accepted[] = [];
+  for (let row = 0; row < sampled.length; ) {
+    const place = byOwner.get(sampled[row]!)!;
+    const { drafted, tree } = place;
+    const own = ids.subarray(row, row + 1 + drafted.length);
+    const parents = tree?.parents.slice(1) ?? chainParents(drafted.length);
+    const rows = acceptedPath({ tokens: drafted, parents }, own);
+    all.push({ place, rows, drawn: rows.map((one) => own[one]!) });
+    row += own.length;
+  }
+  return all;
 }
 
 /**
@@ -55,21 +85,40 @@ export function draftStep(
   places: readonly Place[],
   {
     ids,
+    accepted,
     tokensOf,
+    tree,
   }: {
     readonly ids: Uint32Array;
+    readonly accepted: readonly Accepted[];
     readonly tokensOf: (sequence: Sequence) => readonly number[];
+    /** Of drafts that are trees. */
+    readonly tree: DraftTreeSizes | undefined;
   },
 ): Uint32Array[] {
-  for (const { owner, queryStart, queryLength, position } of places) {
+  for (const place of places) {
+    const { owner, queryStart, queryLength, position } = place;
     const tokens = tokensOf(owner);
-    for (let j = 0; nextSources !== undefined && j < queryLength; j++) {
+    const rows =
+      place.tree === undefined
+        ? chainParents(queryLength)
+        : accepted.find((one) => one.place === place)!.rows;
+    if (place.tree !== undefined && draftRequest?.owners.includes(owner) !== true) {
+      throw new Error("entries of a tree are not moved");
+    }
+    for (let j = 0; nextSources !== undefined && j < rows.length; j++) {
       // Behind the first draft that is wrong there is nothing to know.
       if (position + j + 1 >= tokens.length || owner.finish !== null) break;
-      const source = nextSources[queryStart + j]!;
+      const source = nextSources[queryStart + rows[j]!]!;
       const next = source < FROM_SAMPLED ? source : ids[source - FROM_SAMPLED];
       if (next !== tokens[position + j + 1]) throw new Error("a row has another token behind it");
     }
+  }
+  if (tree !== undefined) {
+    return (draftRequest?.owners ?? []).map((owner) => {
+      const tokens = [...tokensOf(owner)];
+      return Uint32Array.from(treeOf({ partition: owner.partition, tokens }, tree));
+    });
   }
   return (draftRequest?.owners ?? []).map((owner) => {
     const { steps } = draftRequest!;

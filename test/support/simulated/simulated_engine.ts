@@ -21,7 +21,7 @@ import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
-import { draftStep, type Place, placesOf } from "./simulated_drafts.ts";
+import { type Accepted, acceptedOf, draftStep, type Place, placesOf } from "./simulated_drafts.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
 import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
 import { othersTurn, slowCodec, waitingCarrier, watchBorrowers } from "./simulated_prefixes.ts";
@@ -79,7 +79,7 @@ export class SimulatedEngine {
   onAwait: () => void = () => {};
   readonly counts = {
     ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-    ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0 },
+    ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0, moved: 0 },
   };
   readonly #options: SimulatedOptions;
   /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
@@ -136,10 +136,12 @@ export class SimulatedEngine {
       this.errors.set(made, error);
       this.#end(made);
     };
-    const { maxDrafts: most = 0, draftSteps = 0 } = this.#options;
+    const { maxDrafts: most = 0, draftSteps = 0, tree } = this.#options;
+    const areTrees = tree !== undefined;
     const own = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
     const drafter = draftSteps > 0 ? undefined : own;
-    const drafts = most > 0 ? { drafter, most, endTokens: new Set([EOS]) } : undefined;
+    const endTokens = new Set([EOS]);
+    const drafts = most > 0 ? { drafter, most, endTokens, areTrees } : undefined;
     const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, drafts, onError });
     this.live.add(made);
     this.#tokens.set(made, [...made.tokens]);
@@ -266,8 +268,9 @@ export class SimulatedEngine {
     this.counts.continued += step.continued.size;
     if (step.batch.nextSources !== undefined) this.counts.entering += 1;
     else if (this.#options.draftSteps) this.counts.leftOut += 1;
-    const ids = this.#compute(step, places);
-    this.#drafted = draftStep(step, places, { ids, tokensOf });
+    const { ids, accepted } = this.#compute(step, places);
+    const { tree } = this.#options;
+    this.#drafted = draftStep(step, places, { ids, accepted, tokensOf, tree });
     return { ids, drafts: this.#drafted };
   }
 
@@ -293,7 +296,7 @@ export class SimulatedEngine {
   }
 
   /** Plays the step: each row reads the row before it from the cache, and all those before that. */
-  #compute({ batch, sampled }: ScheduledStep, places: readonly Place[]): Uint32Array {
+  #compute({ batch, sampled }: ScheduledStep, places: readonly Place[]) {
     const slots = this.#slots;
     require(batch.sources.length <= 16, "too many rows");
     const written = new Set<number>();
@@ -321,7 +324,8 @@ export class SimulatedEngine {
         const isKnown = isDraft || at < owner.tokens.length;
         const token = q.continues ? wanted! : this.#token(batch.sources[row]!, isKnown);
         require(token === wanted || owner.finish !== null, "a row has another token");
-        const before = at === 0 ? startOf(partition) : (slots.get(slotOf(at - 1)) ?? 0);
+        const above = q.position + (q.tree?.parents[at - q.position] ?? at - q.position - 1);
+        const before = above < 0 ? startOf(partition) : (slots.get(slotOf(above)) ?? 0);
         require(!written.has(slotOf(at)), "a slot is written twice");
         written.add(slotOf(at));
         slots.set(slotOf(at), longer(before, token) + (isPrefill ? 0 : GENERATED));
@@ -331,31 +335,26 @@ export class SimulatedEngine {
     }
     for (const place of places) this.#checkReads(place);
     const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!.shift()!));
-    const drafts = new Map(places.map(({ owner, drafted }) => [owner, drafted]));
-    this.#append(ids, sampled, drafts);
+    const accepted = acceptedOf(sampled, ids, places);
+    this.#append(accepted);
     this.#sampled = ids;
-    return ids;
+    return { ids, accepted };
   }
 
-  /** Of each sequence the token drawn first, and those behind drafts that were right. */
-  #append(
-    ids: Uint32Array,
-    sampled: readonly Sequence[],
-    drafts: ReadonlyMap<Sequence, readonly number[]>,
-  ): void {
-    for (let row = 0; row < sampled.length; ) {
-      const one = sampled[row]!;
-      const drafted = drafts.get(one)!;
-      const tokens = this.#tokens.get(one)!;
-      let accepted = 0;
-      tokens.push(ids[row]!);
-      while (accepted < drafted.length && drafted[accepted] === ids[row + accepted]) {
-        accepted += 1;
-        tokens.push(ids[row + accepted]!);
-      }
-      this.counts.drafted += drafted.length;
-      this.counts.accepted += accepted;
-      row += 1 + drafted.length;
+  /** Gives each sequence the token drawn first, and those behind drafts that were right. */
+  #append(accepted: readonly Accepted[]): void {
+    for (const { place, rows, drawn } of accepted) {
+      const { owner, tree, position, pageTable } = place;
+      this.#tokens.get(owner)!.push(...drawn);
+      this.counts.drafted += place.drafted.length;
+      this.counts.accepted += rows.length - 1;
+      if (tree === undefined) continue;
+      // The entries of the path move together.
+      rows.forEach((row, depth) => {
+        const found = this.#slots.get(this.#slot(pageTable, position + row))!;
+        this.#slots.set(this.#slot(pageTable, position + depth), found);
+        if (row !== depth) this.counts.moved += 1;
+      });
     }
   }
 
@@ -382,6 +381,7 @@ export class SimulatedEngine {
 
   #slot(pageTable: readonly number[], at: number): number {
     const { pageSize } = this.#options;
+    require(at < pageTable.length * pageSize, "a row has no page");
     return pageTable[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
   }
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import type { DraftTreeSizes } from "../../../src/layers/tree_tensors.ts";
 import { EOS } from "../engines/sequences.ts";
 
 /** What a row leaves in the cache: an even number for the prefix that ends there, plus its form. */
@@ -36,6 +37,36 @@ export function answerOf({ tokens, promptLength, partition, maxNewTokens }: Sequ
     answer.push(nextToken(prefix));
   }
   return answer;
+}
+
+/**
+ * A tree of drafts behind a sequence, as a step tells it: tokens, then parents. Of most nodes a child
+ * is right.
+ */
+export function treeOf(
+  { tokens, partition }: Pick<Sequence, "tokens" | "partition">,
+  { steps, topk, draftTokens }: DraftTreeSizes,
+): number[] {
+  let root = startOf(partition);
+  for (const token of tokens) root = longer(root, token);
+  const nodes = [{ prefix: root, depth: 0 }];
+  const drafts: number[] = [];
+  const parents: number[] = [];
+  for (let parent = 0; parent < nodes.length; parent++) {
+    const { prefix, depth } = nodes[parent]!;
+    if (depth === steps) break;
+    const right = nextToken(prefix);
+    // Which of its children is the right one, if any is.
+    const place = (prefix >>> 5) % (topk + 1);
+    for (let child = 0; child < topk && nodes.length < draftTokens; child++) {
+      const token = child === place ? right : 2 + ((right + child) % 60);
+      if (child !== place && token === right) continue;
+      drafts.push(token);
+      parents.push(parent);
+      nodes.push({ prefix: longer(prefix, token), depth: depth + 1 });
+    }
+  }
+  return [...drafts, ...parents];
 }
 
 /** The next tokens of a sequence, one in four or so wrong; sometimes none. */

@@ -1,5 +1,6 @@
 /**
- * What a draft model's steps give, and which of it becomes the tree.
+ * What a draft model's steps give, and which of it becomes the tree: on the host, in plain loops, as the
+ * kernels of trees have to have it.
  *
  * Each step gives `topk` candidates after each beam. A candidate's score is the product of the
  * draft's probabilities on the way to it, in f32. The best candidates of a step are the beams of the
@@ -8,9 +9,9 @@
  *
  * @module
  */
-import { KernelError } from "../errors.ts";
-import { type DraftTree, linkTree, NO_NODE } from "./draft_tree.ts";
-import type { DraftTreeShape } from "./draft_tree_shape.ts";
+import { KernelError } from "../../src/errors.ts";
+import { type DraftTree, linkTree, NO_NODE } from "../../src/speculation/draft_tree.ts";
+import type { DraftTreeShape } from "../../src/speculation/draft_tree_shape.ts";
 
 /** The candidates in the order of their numbers: by step, by beam, by rank. */
 export interface DraftPool {
