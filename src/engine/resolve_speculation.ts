@@ -16,7 +16,7 @@ import {
   type SpeculationOptions,
 } from "../speculation/speculation_options.ts";
 import type { EngineOptions } from "./engine_options.ts";
-import { MAX_DRAFTS } from "./load/draft_limits.ts";
+import { MAX_DRAFTS } from "./draft_model/draft_limits.ts";
 
 /** Numbers of nodes that a path has a byte for, all beams of all steps together. */
 const MAX_PATH_NODES = 256;

@@ -17,6 +17,20 @@ import {
   SHORT,
   TOKENS,
 } from "../support/engines/exactness.ts";
+import {
+  besideAll,
+  isCached,
+  isDrafted,
+  isDraftedByModule,
+  isDraftedByTrees,
+  isMixed,
+  isRetracted,
+  isSaved,
+  promptRows,
+  steps,
+  stepsAhead,
+  together,
+} from "../support/engines/exactness_proofs.ts";
 
 interface Variant extends Run {
   readonly name: string;
@@ -25,47 +39,6 @@ interface Variant extends Run {
   /** Shows that it has happened. */
   readonly proof: (outcome: Outcome) => void;
 }
-
-const largest = (values: readonly number[]) => Math.max(...values);
-const steps = ({ watch }: Outcome) => watch.steps;
-const together = (one: Outcome) => largest(steps(one).map(({ requestIds }) => requestIds.length));
-const promptRows = (one: Outcome) => largest(steps(one).map((step) => step.promptRows));
-const stepsAhead = (one: Outcome) => largest(steps(one).map(({ ahead }) => ahead));
-
-const besideAll = (count: number) => (one: Outcome) => {
-  for (const id of Object.keys(one.answers)) expect(one.watch.mostBeside(id)).toBe(count);
-};
-const isMixed = (one: Outcome) => {
-  const mixed = steps(one).filter((step) => step.promptRows > 0 && step.generatedRows > 0);
-  expect(mixed.length).toBeGreaterThan(0);
-};
-const isCached = ({ cachedTokens }: Outcome) => {
-  expect(cachedTokens.seeded).toBeGreaterThan(LONGEST / 2);
-};
-const isRetracted = ({ retractions, saves }: Outcome) => {
-  expect(retractions).toBeGreaterThan(0);
-  expect(saves).toBe(0);
-};
-/** Drafts were verified, of which some were right: there are fewer steps than tokens. */
-const isDrafted = (one: Outcome) => {
-  const drafted = steps(one).filter(({ draftRows }) => draftRows > 0);
-  expect(drafted.length).toBeGreaterThan(0);
-  const rounds = (id: string) =>
-    steps(one).filter((step) => step.requestIds.includes(id) && step.promptRows === 0).length;
-  expect(rounds("greedy")).toBeLessThan(TOKENS - 1);
-};
-/** Of prompts at random, whose answers the module seldom foresees. */
-const isDraftedByModule = (one: Outcome) => {
-  expect(steps(one).some(({ draftRows }) => draftRows > 0)).toBe(true);
-};
-/** Some nodes of theirs have siblings. */
-const isDraftedByTrees = (one: Outcome) => {
-  expect(steps(one).some(({ hasTrees }) => hasTrees)).toBe(true);
-};
-const isSaved = ({ retractions, saves }: Outcome) => {
-  expect(retractions).toBeGreaterThan(0);
-  expect(saves).toBeGreaterThan(0);
-};
 
 /** Room for the prompts of two requests, which are both started, and a few pages more. */
 function crowded(spare: number) {

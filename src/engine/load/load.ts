@@ -18,7 +18,7 @@ import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import type { SelfTestReport } from "../../../kernels/self_test.ts";
 import { EntryMover } from "../../cache/entry_mover.ts";
 import { KvCache, type KvCacheShape } from "../../cache/kv_cache.ts";
-import { PageCodec } from "../../cache/page_codec.ts";
+import type { PageCodec } from "../../cache/page_codec.ts";
 import { PageCopier } from "../../cache/page_copier.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
@@ -44,6 +44,7 @@ import type { DraftPages } from "../draft_model/draft_pages.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
 import type { StepDraftModel } from "../step/compile_step.ts";
 import { ModelRunner } from "../step/model_runner.ts";
+import { movesPages, openCodec, openDraftPages } from "./carriers.ts";
 import { matricesOf } from "./class_layout.ts";
 import { invarianceFailures } from "./invariance.ts";
 import type { LoadOptions } from "./load_options.ts";
@@ -309,68 +310,10 @@ async function readWeights(
   return errors;
 }
 
-function movesPages({ options }: PreparedLoad): boolean {
-  return options.retractionMemory > 0 || options.prefixStore !== undefined;
-}
-
 /** Where the model, or what it has computed, may have to be told from another's. */
 async function hashIfNeeded({ checkpoint, given, prepared }: Loading): Promise<string | undefined> {
   const mayBeReadAgain = typeof given.device === "function";
   return movesPages(prepared) || mayBeReadAgain ? modelHash(checkpoint) : undefined;
-}
-
-function openCodec(
-  { prepared, communicator, owned }: Loading,
-  made: {
-    readonly model: Model;
-    readonly cache: KvCache;
-    readonly matrices: string | undefined;
-    readonly hash: string | undefined;
-  },
-): PageCodec | undefined {
-  if (!movesPages(prepared)) return undefined;
-  const { model, cache, matrices, hash } = made;
-  const { device, options, uploadTo, oneForm, cacheShape, definition } = prepared;
-  const { pageSize, quantizeActivations } = options;
-  const codec = new PageCodec(device, {
-    cache,
-    draftLayers: cacheShape.layers - definition.shape.layers,
-    pageSize,
-    modelHash: hash!,
-    numerics: JSON.stringify({
-      classes: model.numericClasses,
-      matrices,
-      uploadTo,
-      quantizeActivations,
-      oneForm,
-      // Each rank has pages of its own heads.
-      ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
-    }),
-  });
-  owned.push(codec);
-  return codec;
-}
-
-/** The draft's entries, which never leave the process. */
-function openDraftPages(
-  { prepared, owned }: Loading,
-  {
-    draft,
-    hash,
-  }: { readonly draft: StepDraftModel | undefined; readonly hash: string | undefined },
-): DraftPages | undefined {
-  if (draft === undefined || !movesPages(prepared)) return undefined;
-  const { device, options } = prepared;
-  const { pageSize } = options;
-  const { cache } = draft;
-  const codec = new PageCodec(device, {
-    cache,
-    pageSize,
-    modelHash: hash!,
-    numerics: "of a draft model",
-  });
-  owned.push(codec);
-  return { device, cache, pageSize, codec };
 }
 
 /** Waits for what the driver compiles, and launches each pipeline once. */

@@ -1,0 +1,78 @@
+/**
+ * What carries pages of a loaded model to the host and back, where an option asks for it.
+ *
+ * @module
+ */
+import type { KvCache } from "../../cache/kv_cache.ts";
+import { PageCodec } from "../../cache/page_codec.ts";
+import type { Model } from "../../models/model.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { DraftPages } from "../draft_model/draft_pages.ts";
+import type { StepDraftModel } from "../step/compile_step.ts";
+import type { PreparedLoad } from "./prepare_load.ts";
+
+/** What of a load it is made with. */
+interface Carried {
+  readonly prepared: PreparedLoad;
+  readonly communicator: Communicator;
+  /** What goes with the model. */
+  readonly owned: { destroy(): void }[];
+}
+
+export function movesPages({ options }: Pick<PreparedLoad, "options">): boolean {
+  return options.retractionMemory > 0 || options.prefixStore !== undefined;
+}
+
+export function openCodec(
+  { prepared, communicator, owned }: Carried,
+  made: {
+    readonly model: Model;
+    readonly cache: KvCache;
+    readonly matrices: string | undefined;
+    readonly hash: string | undefined;
+  },
+): PageCodec | undefined {
+  if (!movesPages(prepared)) return undefined;
+  const { model, cache, matrices, hash } = made;
+  const { device, options, uploadTo, oneForm, cacheShape, definition } = prepared;
+  const { pageSize, quantizeActivations } = options;
+  const codec = new PageCodec(device, {
+    cache,
+    draftLayers: cacheShape.layers - definition.shape.layers,
+    pageSize,
+    modelHash: hash!,
+    numerics: JSON.stringify({
+      classes: model.numericClasses,
+      matrices,
+      uploadTo,
+      quantizeActivations,
+      oneForm,
+      // Each rank has pages of its own heads.
+      ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
+    }),
+  });
+  owned.push(codec);
+  return codec;
+}
+
+/** The draft's entries, which never leave the process. */
+export function openDraftPages(
+  { prepared, owned }: Omit<Carried, "communicator">,
+  {
+    draft,
+    hash,
+  }: { readonly draft: StepDraftModel | undefined; readonly hash: string | undefined },
+): DraftPages | undefined {
+  if (draft === undefined || !movesPages(prepared)) return undefined;
+  const { device, options } = prepared;
+  const { pageSize } = options;
+  const { cache } = draft;
+  const codec = new PageCodec(device, {
+    cache,
+    pageSize,
+    modelHash: hash!,
+    numerics: "of a draft model",
+  });
+  owned.push(codec);
+  return { device, cache, pageSize, codec };
+}
