@@ -98,6 +98,8 @@ const longGpuTests = [
   "test/engine/sample/sampling_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
+  // A load for each wait that fails.
+  "test/engine/load_awaits.gpu.test.ts",
   "test/engine/schedule/suspects.gpu.test.ts",
 ];
 
@@ -162,7 +164,15 @@ const ofAnyDriver = [
       "grammar",
       "grammar_worker",
     ],
-    ...["input_embeds", "loads_at_once", "overlap", "pipelines", "prefix_store", "remote_engine"],
+    ...[
+      "input_embeds",
+      "load_awaits",
+      "loads_at_once",
+      "overlap",
+      "pipelines",
+      "prefix_store",
+      "remote_engine",
+    ],
     ...["retraction_memory", "sampler_memory", "structured_output", "suspects", "text_worker"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
