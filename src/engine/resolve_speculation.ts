@@ -15,6 +15,7 @@ import {
   type Speculation,
   type SpeculationOptions,
 } from "../speculation/speculation_options.ts";
+import type { AcceptThresholds } from "../speculation/verify.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import { MAX_DRAFTS } from "./draft_model/draft_limits.ts";
 
@@ -56,6 +57,13 @@ const NONE: ResolvedDrafts = {
   adaptiveDrafts: false,
   tree: undefined,
 };
+
+/** Thresholds that coins go by; undefined where drafts are compared with what is drawn. */
+export function coinThresholds({
+  speculation,
+}: Pick<ResolvedDrafts, "speculation">): AcceptThresholds | undefined {
+  return speculation?.verification === "coins" ? speculation.thresholds : undefined;
+}
 
 /**
  * @param attention The engine's own names, which count where the options have no others.

@@ -41,7 +41,9 @@ import type { Model, ModelDefinition } from "../../models/model.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
 import type { DraftPages } from "../draft_model/draft_pages.ts";
+import { agreeOnSizes } from "../ranks/agree_on_sizes.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
+import { coinThresholds } from "../resolve_speculation.ts";
 import type { StepDraftModel } from "../step/compile_step.ts";
 import { ModelRunner } from "../step/model_runner.ts";
 import { movesPages, openCodec, openDraftPages } from "./carriers.ts";
@@ -186,30 +188,6 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   };
 }
 
-/** @throws {GroupError} on every rank, when one of them is about to load something else. */
-function agreeOnSizes(
-  communicator: Communicator,
-  { definition, options, oneForm, memoryBudget, sizes }: PreparedLoad,
-  { quantization = "as published", numericClass = "auto" }: LoadOptions,
-): Promise<void> {
-  return agree(communicator, "what they load", {
-    architecture: definition.architecture,
-    quantization,
-    contextLength: options.contextLength,
-    cacheTokens: memoryBudget.cacheTokens,
-    cacheDtype: options.cacheDtype,
-    pageSize: options.pageSize,
-    maxRowsPerStep: options.maxRows,
-    maxRunningRequests: options.maxRunningRequests,
-    decodeBuckets: options.decodeBuckets.join(),
-    quantizeActivations: options.quantizeActivations,
-    numericClass,
-    oneForm,
-    maxTreeNodes: sizes.maxTreeNodes ?? 0,
-    acceptThresholds: JSON.stringify(tossesOf(options) ?? {}),
-  });
-}
-
 /** What the adapter's self-test found, and how the adapter is to multiply. */
 async function tryAdapter({ prepared, given, recorder, communicator }: Loading) {
   const { report, layout } = await testAdapter(prepared, { ...given, recorder });
@@ -270,16 +248,11 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       oneForm,
       communicator,
       buckets: options.decodeBuckets,
-      thresholds: tossesOf(options),
+      thresholds: coinThresholds(options),
     });
     owned.push(runner);
     return { model, runner, cache, draft, copier, mover: openMover(loading, cache) };
   });
-}
-
-/** Thresholds that coins go by; undefined where drafts are compared with what is drawn. */
-function tossesOf({ speculation }: Pick<ResolvedOptions, "speculation">) {
-  return speculation?.verification === "coins" ? speculation.thresholds : undefined;
 }
 
 function openMover({ prepared, recorder, memory }: Loading, cache: KvCache) {

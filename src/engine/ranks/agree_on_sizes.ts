@@ -1,0 +1,34 @@
+/**
+ * What ranks compare before any of them allocates its part of a model.
+ *
+ * @module
+ */
+import { agree } from "../../parallel/agree.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import type { LoadOptions } from "../load/load_options.ts";
+import type { PreparedLoad } from "../load/prepare_load.ts";
+import { coinThresholds } from "../resolve_speculation.ts";
+
+/** @throws {GroupError} on every rank, when one of them is about to load something else. */
+export function agreeOnSizes(
+  communicator: Communicator,
+  { definition, options, oneForm, memoryBudget, sizes }: PreparedLoad,
+  { quantization = "as published", numericClass = "auto" }: LoadOptions,
+): Promise<void> {
+  return agree(communicator, "what they load", {
+    architecture: definition.architecture,
+    quantization,
+    contextLength: options.contextLength,
+    cacheTokens: memoryBudget.cacheTokens,
+    cacheDtype: options.cacheDtype,
+    pageSize: options.pageSize,
+    maxRowsPerStep: options.maxRows,
+    maxRunningRequests: options.maxRunningRequests,
+    decodeBuckets: options.decodeBuckets.join(),
+    quantizeActivations: options.quantizeActivations,
+    numericClass,
+    oneForm,
+    maxTreeNodes: sizes.maxTreeNodes ?? 0,
+    acceptThresholds: JSON.stringify(coinThresholds(options) ?? {}),
+  });
+}
