@@ -42,7 +42,7 @@ export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptio
   readonly acceptThresholdAcc?: number | undefined;
   /**
    * Whether steps have fewer drafts, or none, where they do not pay: `auto` where no numbers are given,
-   * which are the most with `on`. Default auto.
+   * which are the most with `on`, and both thresholds are 1. Default auto.
    */
   readonly adaptive?: (typeof SPECULATIVE_ADAPTIVE)[number] | undefined;
   /**
@@ -111,7 +111,8 @@ export function resolveSpeculation(
     algorithm: given === "NEXTN" ? "EAGLE" : given,
     source,
     shape: Object.freeze(numbers.shape),
-    adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned),
+    // By coins an answer depends on how many drafts there are, which then is not left to measured times.
+    adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned && isExact),
     thresholds: Object.freeze(thresholds),
     verification: isExact ? "drawn" : "coins",
     sentences: Object.freeze([

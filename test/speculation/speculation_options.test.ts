@@ -307,6 +307,9 @@ describe("verification, adaptation", () => {
     expect(resolve(withNumbers, LLAMA)!.adaptive).toBe(pinned);
     const oneNumber = { ...NGRAM, adaptive, numDraftTokens: 4 };
     expect(resolve(oneNumber, LLAMA)!.adaptive).toBe(pinned);
+    // Where coins decide, answers depend on how many drafts there are.
+    const byCoins = { ...options, acceptThresholdAcc: 0.5 };
+    expect(resolve(byCoins, LLAMA)!.adaptive).toBe(adaptive === "on");
   });
 });
 

@@ -39,6 +39,8 @@ const open = (single: number, options: Partial<LoadOptions> = {}) =>
     ...options,
     speculation: {
       algorithm: "EAGLE",
+      // With thresholds of 1 too.
+      adaptive: "off",
       acceptThresholdSingle: single,
       acceptThresholdAcc: single,
       ...options.speculation,
