@@ -96,6 +96,7 @@ const longGpuTests = [
   "test/browser/device/device_measure.gpu.test.ts",
   "test/layers/repacking_upload.gpu.test.ts",
   "test/engine/sample/sampling_statistics.gpu.test.ts",
+  "test/kernels/verify_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
   // A load for each wait that fails.

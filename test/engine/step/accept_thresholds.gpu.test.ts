@@ -123,6 +123,18 @@ describe("thresholds of a half", () => {
   });
 });
 
+test("thresholds hold for trees", async () => {
+  const numbers = { numSteps: 3, eagleTopk: 2, numDraftTokens: 6 };
+  const engine = await open(0, { speculation: { algorithm: "EAGLE", ...numbers } });
+  const { tokens, speculation } = await answer(engine, wild(1));
+  const { verifySteps, acceptedDrafts } = speculation;
+  expect(verifySteps + acceptedDrafts).toBe(tokens.length - 1);
+  // Of each step at least the first child of the newest token, but of one that ends the answer.
+  expect(acceptedDrafts).toBeGreaterThanOrEqual(verifySteps - 1);
+  expect((await answer(engine, wild(1))).tokens).toEqual(tokens);
+  await engine.close();
+});
+
 test("thresholds hold for n-grams", async () => {
   const engine = await open(0, { speculation: { algorithm: "NGRAM" } });
   const { speculation } = await answer(engine, {
