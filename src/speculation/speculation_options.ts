@@ -41,8 +41,8 @@ export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptio
    */
   readonly acceptThresholdAcc?: number | undefined;
   /**
-   * Whether steps have fewer drafts, or none, where they do not pay: `auto` where no numbers are given,
-   * which are the most with `on`. Default auto.
+   * Whether steps have fewer drafts, or none, where they do not pay: `auto` where neither numbers are
+   * given, which are the most with `on`, nor thresholds below 1. Default auto.
    */
   readonly adaptive?: (typeof SPECULATIVE_ADAPTIVE)[number] | undefined;
   /**
@@ -111,7 +111,7 @@ export function resolveSpeculation(
     algorithm: given === "NEXTN" ? "EAGLE" : given,
     source,
     shape: Object.freeze(numbers.shape),
-    adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned),
+    adaptive: adaptive === "on" || (adaptive !== "off" && !numbers.arePinned && isExact),
     thresholds: Object.freeze(thresholds),
     verification: isExact ? "drawn" : "coins",
     sentences: Object.freeze([

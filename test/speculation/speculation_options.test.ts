@@ -307,6 +307,9 @@ describe("verification, adaptation", () => {
     expect(resolve(withNumbers, LLAMA)!.adaptive).toBe(pinned);
     const oneNumber = { ...NGRAM, adaptive, numDraftTokens: 4 };
     expect(resolve(oneNumber, LLAMA)!.adaptive).toBe(pinned);
+    // With these the number of drafts changes answers.
+    const withCoins = { ...options, acceptThresholdAcc: 0.9 };
+    expect(resolve(withCoins, LLAMA)!.adaptive).toBe(pinned);
   });
 });
 

@@ -123,7 +123,7 @@ export const SPECULATION_OPTIONS = {
     kind: "string",
     choices: SPECULATIVE_ADAPTIVE,
     default: "auto",
-    help: "whether steps have fewer drafts, or none, where they do not pay: auto does so unless numbers are given, which are the most with on",
+    help: "whether steps have fewer drafts, or none, where they do not pay: auto does so unless numbers are given, which are the most with on, or thresholds below 1",
     group,
   },
 } as const satisfies OptionTable;
