@@ -40,7 +40,7 @@ import { StagedUpload } from "../../layers/weights/staged_upload.ts";
 import type { Model, ModelDefinition } from "../../models/model.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
-import type { DraftPages } from "../draft_model/draft_pages.ts";
+import { type DraftPages, openDraftPages } from "../draft_model/draft_pages.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
 import type { StepDraftModel } from "../step/compile_step.ts";
 import { ModelRunner } from "../step/model_runner.ts";
@@ -154,7 +154,9 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   const hash = await hashIfNeeded(loading);
   const [codec, draftPages] = await allocating(device, "memory to move pages in", () => [
     openCodec(loading, { ...allocated, matrices, hash }),
-    openDraftPages(loading, { draft, hash }),
+    draft && movesPages(loading.prepared)
+      ? openDraftPages(loading, { cache: draft.cache, hash: hash! })
+      : undefined,
   ]);
   const pipelines = await compilePipelines(loading);
   const selfTest = await tryModel(loading, { model, runner, report });
@@ -348,28 +350,6 @@ function openCodec(
   });
   owned.push(codec);
   return codec;
-}
-
-/** The draft's entries, which never leave the process. */
-function openDraftPages(
-  { prepared, owned }: Loading,
-  {
-    draft,
-    hash,
-  }: { readonly draft: StepDraftModel | undefined; readonly hash: string | undefined },
-): DraftPages | undefined {
-  if (draft === undefined || !movesPages(prepared)) return undefined;
-  const { device, options } = prepared;
-  const { pageSize } = options;
-  const { cache } = draft;
-  const codec = new PageCodec(device, {
-    cache,
-    pageSize,
-    modelHash: hash!,
-    numerics: "of a draft model",
-  });
-  owned.push(codec);
-  return { device, cache, pageSize, codec };
 }
 
 /** Waits for what the driver compiles, and launches each pipeline once. */
