@@ -19,7 +19,8 @@ import { openLosingEngine } from "../support/engines/losing_engine.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
 
-const STANDALONE = { algorithm: "STANDALONE" } as const;
+/** As many drafts in every step, whether they pay or not. */
+const STANDALONE = { algorithm: "STANDALONE", adaptive: "off" } as const;
 const SIZES = { hidden_size: 64, intermediate_size: 64, num_hidden_layers: 2, vocab_size: 512 };
 const HEADS = { head_dim: 16, num_attention_heads: 4, num_key_value_heads: 2 };
 const small = () => syntheticSource(llama({ ...SIZES, ...HEADS, tie_word_embeddings: false }), 9);
