@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Constraint, ConstraintKind } from "../generation.ts";
+import type { Constraint, ConstraintKind, JsonUnknown } from "../constraint.ts";
 import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
 import {
@@ -28,7 +28,13 @@ export type { Constraint, ConstraintKind };
  * Reads a constraint of one kind; special tokens stand in it by their names where it has a place for
  * them. Throws a `GrammarError` for what cannot be enforced exactly.
  */
-export type FrontEnd = (source: string, marks: Marks) => Grammar;
+export type FrontEnd = (source: string, context: FrontEndContext) => Grammar;
+
+export interface FrontEndContext {
+  readonly marks: Marks;
+  /** Of the request, in place of what the service was told. */
+  readonly jsonUnknown?: JsonUnknown | undefined;
+}
 
 export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
   /** Nodes of an automaton. Default 250,000. */
@@ -54,6 +60,8 @@ const EDGE_BYTES = 60;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {
+  /** What was ignored of the source, in sentences. */
+  readonly warnings: readonly string[];
   readonly #configurations: Configurations;
   readonly #automatonBytes: number;
   readonly #masks: TokenMasks;
@@ -61,8 +69,17 @@ export class CompiledGrammar {
 
   constructor(
     configurations: Configurations,
-    { vocabulary, cache }: { readonly vocabulary: GrammarVocabulary; readonly cache: MaskCache },
+    {
+      vocabulary,
+      cache,
+      warnings = [],
+    }: {
+      readonly vocabulary: GrammarVocabulary;
+      readonly cache: MaskCache;
+      readonly warnings?: readonly string[] | undefined;
+    },
   ) {
+    this.warnings = warnings;
     this.#configurations = configurations;
     const { nodes } = configurations.automaton;
     const edges = nodes.reduce((sum, node) => sum + node.edges.length, 0);
@@ -128,7 +145,8 @@ export function compileGrammar(
     ...limits,
     horizons: vocabulary.horizons,
   });
-  return new CompiledGrammar(configurations, { vocabulary, cache });
+  const { warnings } = grammar;
+  return new CompiledGrammar(configurations, { vocabulary, cache, warnings });
 }
 
 /** Compiles constraints for one vocabulary and keeps what was compiled. */
@@ -159,14 +177,14 @@ export class GrammarCompiler {
    * @throws {GrammarError} when the kind is not supported, or the constraint is malformed, cannot be
    * enforced exactly, satisfied by no text or beyond a limit.
    */
-  compile({ kind, source, thinking }: Constraint): CompiledGrammar {
+  compile({ kind, source, thinking, jsonUnknown }: Constraint): CompiledGrammar {
     const {
       frontEnds,
       vocabulary,
       limits = {},
       maxSourceLength = MAX_CONSTRAINT_UNITS,
     } = this.#options;
-    const key = JSON.stringify([kind, source, thinking]);
+    const key = JSON.stringify([kind, source, thinking, jsonUnknown]);
     let grammar = this.#grammars.get(key);
     if (grammar === undefined) {
       const readSource = frontEnds[kind];
@@ -178,7 +196,7 @@ export class GrammarCompiler {
       }
       const { marks } = vocabulary;
       grammar = limitEffort(MAX_EFFORT, () => {
-        const read = afterThinking(readSource(source, marks), { thinking, marks });
+        const read = afterThinking(readSource(source, { marks, jsonUnknown }), { thinking, marks });
         return compileGrammar(read, { vocabulary, cache: this.#masks, limits });
       });
     }

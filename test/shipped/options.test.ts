@@ -234,6 +234,13 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const refused = await second.post("/generate", { text: "JSON:", sampling_params });
     expect(refused.status).toBe(400);
   },
+  jsonUnknown: async () => {
+    const json_schema = '{"enum":["b"],"enumNames":["B"]}';
+    const sampling_params = { temperature: 0, max_new_tokens: 40, json_schema };
+    expect((await generate(first, { text: "JSON:", sampling_params })).text).toBe('"b"');
+    const refused = await second.post("/generate", { text: "JSON:", sampling_params });
+    expect(refused.status).toBe(400);
+  },
   memFractionStatic: () => first.sees(/of 2\.00 GiB/),
   deviceMemory: () => first.sees(/device: 4\.00 GiB/),
   kvCacheDtype: () => echoed(first, "kv_cache_dtype", "auto"),
