@@ -7,13 +7,11 @@
 import type { Constraint, ConstraintKind, JsonUnknown } from "../constraint.ts";
 import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
-import {
-  type Configuration,
-  type ConfigurationLimits,
-  Configurations,
-} from "./automaton/configurations.ts";
+import { type ConfigurationLimits, Configurations } from "./automaton/configurations.ts";
 import type { Marks } from "./constraints/marks.ts";
 import { afterThinking } from "./constraints/thinking.ts";
+import { DistinctMasks } from "./distinct/distinct_masks.ts";
+import { Positions } from "./distinct/positions.ts";
 import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
@@ -63,6 +61,8 @@ export class CompiledGrammar {
   /** What was ignored of the source, in sentences. */
   readonly warnings: readonly string[];
   readonly #configurations: Configurations;
+  readonly #positions: Positions;
+  readonly #distinct: DistinctMasks;
   readonly #automatonBytes: number;
   readonly #masks: TokenMasks;
   readonly #vocabulary: GrammarVocabulary;
@@ -81,6 +81,8 @@ export class CompiledGrammar {
   ) {
     this.warnings = warnings;
     this.#configurations = configurations;
+    this.#positions = new Positions(configurations);
+    this.#distinct = new DistinctMasks(this.#positions, vocabulary);
     const { nodes } = configurations.automaton;
     const edges = nodes.reduce((sum, node) => sum + node.edges.length, 0);
     this.#automatonBytes = nodes.length * NODE_BYTES + edges * EDGE_BYTES;
@@ -100,26 +102,26 @@ export class CompiledGrammar {
 
   /** A matcher at the beginning of a text. */
   createMatcher(): GrammarMatcher {
-    const [configurations, masks, vocabulary] = [
-      this.#configurations,
-      this.#masks,
-      this.#vocabulary,
-    ];
-    configurations.begin();
-    return new GrammarMatcher({ configurations, masks, vocabulary });
+    this.#configurations.begin();
+    return new GrammarMatcher({
+      positions: this.#positions,
+      masks: this.#masks,
+      distinct: this.#distinct,
+      vocabulary: this.#vocabulary,
+    });
   }
 
   /** Whether the grammar accepts the whole text. */
   accepts(text: string): boolean {
-    const states = this.#configurations;
-    states.begin();
-    let at: Configuration | null = states.start;
+    this.#configurations.begin();
+    let at = this.#positions.start;
     for (const byte of new TextEncoder().encode(text)) {
-      states.begin();
-      at = states.step(at, states.automaton.classOf[byte]!);
-      if (at === null) return false;
+      this.#configurations.begin();
+      const next = this.#positions.step(at, byte);
+      if (next === null) return false;
+      at = { ...next, memory: next.memory?.settled() };
     }
-    return at.accepting;
+    return at.configuration.accepting;
   }
 }
 
