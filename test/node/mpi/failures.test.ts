@@ -50,7 +50,7 @@ async function pidsOf(launcher: LauncherProcess, ranks: readonly number[]): Prom
 
 const allGone = (pids: readonly number[]) => until(() => expect(pids.filter(isAlive)).toEqual([]));
 
-/** What a person bears to wait, on a machine that is busy; figures of a free one are in the docs. */
+/** Milliseconds that a person bears to wait, on a machine that is busy. */
 const SOON = 5000;
 
 const STATES = ["starting", "waiting", "exchanging", "computing", "ending"] as const;
