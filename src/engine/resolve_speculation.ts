@@ -16,8 +16,8 @@ import {
   type SpeculationOptions,
 } from "../speculation/speculation_options.ts";
 import type { AcceptThresholds } from "../speculation/verify.ts";
-import type { EngineOptions } from "./engine_options.ts";
 import { MAX_DRAFTS } from "./draft_model/draft_limits.ts";
+import type { EngineOptions } from "./engine_options.ts";
 
 /** Numbers of nodes that a path has a byte for, all beams of all steps together. */
 const MAX_PATH_NODES = 256;
