@@ -76,7 +76,7 @@ export interface EngineOptions {
    */
   readonly speculation?: SpeculationOptions | undefined;
   /**
-   * The opened model that drafts, for `STANDALONE`: the engine opens none by
+   * The opened model or head that drafts: the engine opens none by
    * `speculation.draftModelPath`, which is its name here. It is closed with the model's own source, and
    * read again with it when a device is lost.
    */

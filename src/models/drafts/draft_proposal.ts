@@ -16,6 +16,7 @@ import { sample } from "../../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../../kernels/speculation/advance_rows.ts";
 import { startRows } from "../../../kernels/speculation/start_rows.ts";
+import { targetIds } from "../../../kernels/speculation/target_ids.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { DraftBinding } from "../model_options.ts";
@@ -130,8 +131,9 @@ function bindAcceptance(
 
 /** From hidden rows to drafts, and to the rows behind them: the same launches in both parts. */
 function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) => void {
-  const { launches, vocabularySize: vocabulary, pageSize } = choice;
-  const { head, hiddenStride: xStride, findsBest } = launches;
+  const { launches, pageSize } = choice;
+  const { head, hiddenStride: xStride, findsBest, tokens } = launches;
+  const vocabulary = tokens?.count ?? choice.vocabularySize;
   const { inputs, drafts, padding } = choice.tensors;
   const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
   const input = { x, xStride };
@@ -146,6 +148,7 @@ function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) =>
   const find = findsBest
     ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
     : undefined;
+  const translate = tokens && targetIds(recorder, { table: tokens.targetIds, ids });
   const advance = advanceRows(recorder, {
     entries,
     best: ids,
@@ -165,6 +168,7 @@ function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) =>
       multiply(sequences);
       (isDrawn ? draw : choose)(sequences);
     }
+    translate?.(sequences);
     advance(sequences, firstId);
   };
 }
