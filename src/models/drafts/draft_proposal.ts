@@ -11,12 +11,13 @@
  *
  * @module
  */
+
+import { targetIds } from "../../../kernels/embedding/target_ids.ts";
 import { argmax } from "../../../kernels/sampling/argmax.ts";
 import { sample } from "../../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../../kernels/speculation/advance_rows.ts";
 import { startRows } from "../../../kernels/speculation/start_rows.ts";
-import { targetIds } from "../../../kernels/speculation/target_ids.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { DraftBinding } from "../model_options.ts";

@@ -4,7 +4,7 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import source from "./target_ids.wgsl?raw";
 
 const kernel = new Kernel({
-  name: "speculation/target_ids",
+  name: "embedding/target_ids",
   source,
   buffers: ["table", "ids"],
   params: ["count"],

@@ -7,7 +7,7 @@ interface Shape {
 }
 
 export default defineCheck<Shape>({
-  name: "speculation/target_ids",
+  name: "embedding/target_ids",
   cases: [
     { count: 5, vocabulary: 40 },
     { count: 150, vocabulary: 300 }, // several workgroups
