@@ -74,10 +74,10 @@ describe("Checkpoint.check", () => {
 
   test("refuses a wanted tensor of a dtype that only the format knows, not a skipped one", async () => {
     const bytes = new Uint8Array(8);
-    const odd = { name: "odd", shape: [1], dtype: "I64", bytes };
+    const odd = { name: "odd", shape: [1], dtype: "U64", bytes };
     const checkpoint = await open({ "model.safetensors": safetensorsFile([odd]) });
     const error = refusal(checkpoint, [spec({ name: "odd", shape: [1], dtype: "F32" })]);
-    expect(error.message).toContain("it has the unsupported dtype I64, the model wants F32");
+    expect(error.message).toContain("it has the unsupported dtype U64, the model wants F32");
     checkpoint.check([], { ignored: (name) => name === "odd" });
   });
 
