@@ -5,7 +5,7 @@
  */
 
 /** Element types a checkpoint may hold, in safetensors' spelling. */
-export type Dtype = "F32" | "F16" | "BF16" | "F8_E4M3" | "I8" | "U8" | "I32";
+export type Dtype = "F32" | "F16" | "BF16" | "F8_E4M3" | "I8" | "U8" | "I32" | "I64";
 
 /** Bytes of one element. */
 export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = {
@@ -16,6 +16,7 @@ export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = {
   I8: 1,
   U8: 1,
   I32: 4,
+  I64: 8,
 };
 
 const scratch = new DataView(new ArrayBuffer(4));

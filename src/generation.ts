@@ -5,6 +5,7 @@
  * @module
  */
 import type { ChatMessage } from "./chat_message.ts";
+import type { Constraint, JsonUnknown, Thinking } from "./constraint.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -77,6 +78,11 @@ export interface SamplingParams {
   readonly structuralTag?: string;
   /** Texts of which the whole completion must be one. */
   readonly choice?: readonly string[];
+  /**
+   * Keywords that a JSON schema's dialect does not have, and unknown formats: "ignore" takes
+   * them as annotations and warns, "refuse" refuses the schema. Default: the engine's `jsonUnknown`.
+   */
+  readonly jsonUnknown?: JsonUnknown;
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
 }
@@ -101,33 +107,6 @@ export const CONSTRAINTS = Object.keys(CONSTRAINT_KINDS) as readonly ConstraintN
 /** Those of them that are set: an empty text is none. */
 export function constraintsIn(params: SamplingParams): readonly ConstraintName[] {
   return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
-}
-
-/** How a model writes down its thoughts. */
-export interface Thinking {
-  /** What they stand between, special tokens by their names. */
-  readonly begin: string;
-  readonly end: string;
-  /** Whether the prompt has begun them already. Otherwise there may be none. */
-  readonly isOpen: boolean;
-}
-
-/** The languages that a constraint may be written in, most of them called as the request fields. */
-export type ConstraintKind =
-  | "json_schema"
-  | "regex"
-  | "ebnf"
-  | "structural_tag"
-  | "choice"
-  | "tools";
-
-/** What the whole text of a completion must be. */
-export interface Constraint {
-  readonly kind: ConstraintKind;
-  /** The schema as JSON, the pattern, the grammar, or what else the kind has. */
-  readonly source: string;
-  /** Thoughts that come first, and that the constraint does not speak of. */
-  readonly thinking?: Thinking | undefined;
 }
 
 /** One prompt, in exactly one of four forms. */
@@ -218,6 +197,8 @@ export interface GrammarCompilation {
   readonly isCached: boolean;
   /** Seconds that it took, without any wait for a turn. */
   readonly seconds: number;
+  /** What was ignored of it, in sentences. Default none. */
+  readonly warnings?: readonly string[];
 }
 
 /** What one or more steps added to a sequence. */

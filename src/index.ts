@@ -18,6 +18,7 @@ export {
 export { type TuneAttentionOptions, tuneAttention } from "../kernels/tune_attention.ts";
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
+export type { Constraint, JsonUnknown, Thinking } from "./constraint.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
 export type { CreateGrammarService } from "./engine/grammar/grammar_service.ts";
@@ -65,12 +66,11 @@ export type {
   GrammarCompilation,
   ModelDescription,
   SamplingParams,
-  Thinking,
   TokenizeRequest,
 } from "./generation.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
 export { type RowForm, type Tuning, tuningFor } from "./gpu/tuning.ts";
-export type { CompiledGrammar, Constraint, GrammarLimits } from "./grammar/grammar.ts";
+export type { CompiledGrammar, GrammarLimits } from "./grammar/grammar.ts";
 export { GrammarError } from "./grammar/grammar_error.ts";
 export {
   type CompileGrammarOptions,

@@ -8,11 +8,14 @@
 import "../support/driver_threads.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Engine } from "../../src/engine/engine.ts";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { Engine } from "../../src/engine/engine.ts";
 import type { SpeculationOptions } from "../../src/speculation/speculation_options.ts";
 import { acceptLength } from "../../src/speculation_figures.ts";
 import { folderSource } from "../../test/support/checkpoints/folder_source.ts";
-import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../test/support/engines/engine.ts";
+import { uselessDrafts } from "../../test/support/checkpoints/useless_drafts.ts";
+import { device } from "../../test/support/devices/gpu.ts";
+import { chat, complete, EMBEDDED_MODEL } from "../../test/support/engines/engine.ts";
 import {
   GREEDY,
   ModelSession,
@@ -33,19 +36,23 @@ const CHATS = [
   "What can you do?",
   "What is 34 + 5?",
 ];
+/** Its number in the embedded model. */
+const MODULE_LAYER = 5;
 const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
 
 interface Setting {
   readonly name: string;
   readonly speculation?: SpeculationOptions;
+  /** Default: the embedded model. */
+  readonly source?: WeightSource;
 }
 
 /** Engines that answer the same prompts side by side; the first has no drafts. */
 async function openEngines(settings: readonly Setting[]): Promise<readonly Engine[]> {
   const engines: Engine[] = [];
-  for (const { speculation } of settings) {
-    const rows = { maxRowsPerStep: 256, maxTotalTokens: 8192 };
-    engines.push(await openEngine({ ...rows, ...(speculation && { speculation }) }));
+  for (const { speculation, source = folderSource(EMBEDDED_MODEL) } of settings) {
+    const given = { device, maxRowsPerStep: 256, maxTotalTokens: 8192, triesInvariance: false };
+    engines.push(await Engine.load(source, { ...given, ...(speculation && { speculation }) }));
   }
   return engines;
 }
@@ -125,6 +132,31 @@ test("drafts of the checkpoint's module, 1 to 3 of them", async () => {
   expect(first!.acceptedDrafts / first!.proposedDrafts).toBeGreaterThanOrEqual(0.95);
   expect(acceptLength(figures.at(-1)!)).toBeGreaterThanOrEqual(3.5);
   for (const engine of engines) await engine.close();
+}, 600_000);
+
+test("as many drafts as pay, of the checkpoint's module, of one that predicts nothing, of n-grams", async () => {
+  const source = await uselessDrafts(folderSource(EMBEDDED_MODEL), MODULE_LAYER);
+  const settings: Setting[] = [
+    { name: "no drafts" },
+    { name: "MTP", speculation: { algorithm: "EAGLE" } },
+    { name: "useless MTP", speculation: { algorithm: "EAGLE" }, source },
+    { name: "n-grams", speculation: { algorithm: "NGRAM" } },
+  ];
+  const engines = await openEngines(settings);
+  await compare(settings, engines, CHATS);
+  for (const [i, engine] of engines.entries()) {
+    const figures = engine.status().speculation;
+    if (figures === undefined) continue;
+    const { proposedDrafts, verifySteps } = figures;
+    console.log(
+      `${settings[i]!.name}: ${(proposedDrafts / verifySteps).toFixed(2)} drafts and ` +
+        `${acceptLength(figures).toFixed(2)} tokens a step`,
+    );
+    // Of useless ones hardly any is ever made.
+    if (settings[i]!.source !== undefined) expect(proposedDrafts / verifySteps).toBeLessThan(0.05);
+    await engine.close();
+  }
+  await engines[0]!.close();
 }, 600_000);
 
 test("drafts of n-grams, of an answer that copies its prompt", async () => {

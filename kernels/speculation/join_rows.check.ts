@@ -5,6 +5,8 @@ import { joinRows } from "./join_rows.ts";
 interface Shape extends AddendShape {
   /** Whether `x` is a residual stream that the final norm comes behind. */
   readonly final: boolean;
+  /** Whether both halves are normed. */
+  readonly norms: boolean;
   readonly eps: number;
 }
 
@@ -23,18 +25,32 @@ function norm(row: readonly number[], weight: (c: number) => number, eps: number
 export default defineCheck<Shape>({
   name: "speculation/join_rows",
   cases: [
-    { rows: 3, cols: 66, padding: 2, form: 3, scale: 1, final: true, eps: 1e-6 },
-    { rows: 2, cols: 65, padding: 3, form: 1, scale: 1, final: true, eps: 1e-6 },
-    { rows: 2, cols: 64, padding: 0, form: 0, scale: 1e-3, final: false, eps: 1e-5 }, // eps decides
-    { rows: 3, cols: 68, padding: 0, form: 1, scale: 1e-3, final: true, eps: 1e-5 },
-    { rows: 8, cols: 7168, padding: 0, form: 10, scale: 1, final: true, eps: 1e-6 },
+    { rows: 3, cols: 66, padding: 2, form: 3, scale: 1, final: true, norms: true, eps: 1e-6 },
+    { rows: 2, cols: 65, padding: 3, form: 1, scale: 1, final: true, norms: true, eps: 1e-6 },
+    { rows: 2, cols: 64, padding: 0, form: 0, scale: 1e-3, final: false, norms: true, eps: 1e-5 }, // eps decides
+    { rows: 3, cols: 68, padding: 0, form: 1, scale: 1e-3, final: true, norms: true, eps: 1e-5 },
+    { rows: 8, cols: 7168, padding: 0, form: 10, scale: 1, final: true, norms: true, eps: 1e-6 },
+    { rows: 3, cols: 66, padding: 2, form: 1, scale: 1, final: true, norms: false, eps: 1e-6 },
+    { rows: 3, cols: 65, padding: 3, form: 0, scale: 1, final: false, norms: false, eps: 1e-6 },
   ],
   tunings: [{}],
   tolerance: 6e-6,
-  bytes: ({ rows, cols, form, final }) =>
-    (rows * cols * (4 + readsOf(form)) + (final ? 3 : 2) * cols) * 4,
+  bytes: ({ rows, cols, form, final, norms }) =>
+    (rows * cols * (4 + readsOf(form)) + ((final ? 1 : 0) + (norms ? 2 : 0)) * cols) * 4,
   flops: ({ rows, cols, form }) => rows * cols * (8 + 2 * readsOf(form)),
   mutants: [
+    {
+      name: "the embedding is normed all the same",
+      replace: "if NORMS { scale",
+      with: "{ scale",
+      case: 6,
+    },
+    {
+      name: "weights count all the same",
+      replace: "if NORMS { value *=",
+      with: "{ value *=",
+      case: 6,
+    },
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 2 },
     {
       name: "the final norm's eps is dropped",
@@ -86,7 +102,7 @@ export default defineCheck<Shape>({
     };
   },
 
-  reference({ rows, cols, padding, form, final, eps }, inputs) {
+  reference({ rows, cols, padding, form, final, norms, eps }, inputs) {
     const stride = cols + padding;
     const outStride = 2 * cols + padding;
     const { embedded, x, final_weight: finalWeight, weights } = inputs;
@@ -98,26 +114,21 @@ export default defineCheck<Shape>({
       const stream = row((c) => x![r * stride + c]! + addendOf(form, inputs, r, c, stride));
       const hidden = final ? norm(stream, (c) => finalWeight![c]!, eps) : stream;
       const first = hiddenNormOf(cols);
-      out.set(
-        norm(embedding, (c) => weights![c]!, eps),
-        r * outStride,
-      );
-      out.set(
-        norm(hidden, (c) => weights![first + c]!, eps),
-        r * outStride + cols,
-      );
+      const half = (values: readonly number[], from: number) =>
+        norms ? norm(values, (c) => weights![from + c]!, eps) : values;
+      out.set(half(embedding, 0), r * outStride);
+      out.set(half(hidden, first), r * outStride + cols);
     }
     return { out };
   },
 
-  bind(recorder, { rows, cols, padding, form, final, eps }, tensors) {
+  bind(recorder, { rows, cols, padding, form, final, norms, eps }, tensors) {
     const launch = joinRows(recorder, {
       embedded: tensors.embedded!,
       x: tensors.x!,
       addend: addendOption(form, tensors.addend!, tensors.slot_weights!),
       finalWeight: final ? tensors.final_weight! : undefined,
-      weights: tensors.weights!,
-      hiddenNorm: hiddenNormOf(cols),
+      norms: norms ? { weights: tensors.weights!, hidden: hiddenNormOf(cols) } : undefined,
       out: tensors.out!,
       cols,
       stride: cols + padding,

@@ -21,9 +21,14 @@ export interface JoinRowsOptions {
   readonly addend?: Addend | undefined;
   /** `[cols]` f32: of the target's final norm, where `x` is not normed yet */
   readonly finalWeight?: Tensor | undefined;
-  /** f32: from 0 on `cols` weights of the embedding's norm, from `hiddenNorm` on those of the hidden row's */
-  readonly weights: Tensor;
-  readonly hiddenNorm: number;
+  /** Norms of both halves. Default: neither is normed once more. */
+  readonly norms?:
+    | {
+        /** f32: from 0 on `cols` weights of the embedding's norm, from `hidden` on those of the hidden row's */
+        readonly weights: Tensor;
+        readonly hidden: number;
+      }
+    | undefined;
   /** `[rows, outStride]` f32: both halves, one behind the other */
   readonly out: Tensor;
   readonly cols: number;
@@ -36,22 +41,30 @@ export interface JoinRowsOptions {
 }
 
 /**
- * `out[r]` = the normed embedding of row r and its normed hidden row, side by side: the input of a
- * multi-token-prediction module's first projection.
+ * `out[r]` = the embedding of row r and its hidden row, each normed or as it is, side by side: the
+ * input of the first projection of a network that drafts.
  *
  * Binds the tensors now; the returned function records one launch over `rows` rows.
  */
 export function joinRows(recorder: Recorder, options: JoinRowsOptions): (rows: number) => void {
-  const { embedded, x, finalWeight, weights, hiddenNorm, out, cols, eps } = options;
+  const { embedded, x, finalWeight, norms, out, cols, eps } = options;
   const { stride = cols, outStride = 2 * cols } = options;
-  const addend = bindAddend(options.addend, weights);
-  const vectors = finalWeight === undefined ? 2 : 3;
+  // A binding cannot stay empty.
+  const unused = embedded;
+  const addend = bindAddend(options.addend, unused);
+  const vectors = (norms === undefined ? 0 : 2) + (finalWeight === undefined ? 0 : 1);
   const bound = kernel.bind(
     recorder,
-    // A binding cannot stay empty.
-    { embedded, x, ...addend.tensors, final_weight: finalWeight ?? weights, weights, out },
     {
-      constants: { FINAL_NORM: finalWeight !== undefined },
+      embedded,
+      x,
+      ...addend.tensors,
+      final_weight: finalWeight ?? unused,
+      weights: norms?.weights ?? unused,
+      out,
+    },
+    {
+      constants: { FINAL_NORM: finalWeight !== undefined, NORMS: norms !== undefined },
       params: {
         cols,
         stride,
@@ -59,7 +72,7 @@ export function joinRows(recorder: Recorder, options: JoinRowsOptions): (rows: n
         slots: addend.slots,
         eps,
         addend_form: addend.form,
-        hidden_norm: hiddenNorm,
+        hidden_norm: norms?.hidden ?? 0,
       },
       cost: ({ grid: [count] }) => ({
         bytes: (count * (4 + addend.reads) + vectors) * cols * 4,

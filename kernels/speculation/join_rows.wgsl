@@ -1,7 +1,7 @@
 // join_rows: out[r, :] = [e / rms(e) * embedding_weight, h / rms(h) * hidden_weight]
 //
 // where e = embedded[r, :], and h = v = x[r, :] + addend(r), or, with FINAL_NORM,
-// h = v / rms(v) * final_weight
+// h = v / rms(v) * final_weight; without NORMS [e, h]
 //
 //   embedded      [rows, stride]         f32  read
 //   x             [rows, stride]         f32  read
@@ -9,7 +9,7 @@
 //                 [rows * slots, stride]             ADDEND_COMBINE: weighted sum over slots
 //   slot_weights  [rows, slots]          f32  read   ADDEND_COMBINE
 //   final_weight  [cols]                 f32  read   FINAL_NORM
-//   weights       [2, hidden_norm]       f32  read   embedding_weight, and from hidden_norm on
+//   weights       [2, hidden_norm]       f32  read   NORMS: embedding_weight, and from hidden_norm on
 //                                                    hidden_weight
 //   out           [rows, out_stride]     f32  write  the second half starts at column `cols`
 //
@@ -19,6 +19,7 @@
 
 const WORKGROUP_SIZE = 64u;
 const FINAL_NORM = true;
+const NORMS = true;
 
 struct Params {
   cols: u32,
@@ -85,9 +86,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let sums = sums_of(invocation, squares);
   var scale = 1.0;
   if is_normed { scale = inverse_rms(sums.x); }
-  scale *= inverse_rms(sums.y * scale * scale);
+  if NORMS { scale *= inverse_rms(sums.y * scale * scale); }
 
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-    out[start + c] = out[start + c] * scale * weights[first_weight + c];
+    var value = out[start + c] * scale;
+    if NORMS { value *= weights[first_weight + c]; }
+    out[start + c] = value;
   }
 }

@@ -6,6 +6,7 @@
 import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
+import type { JsonUnknown } from "../constraint.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backends.ts";
@@ -76,7 +77,7 @@ export interface EngineOptions {
    */
   readonly speculation?: SpeculationOptions | undefined;
   /**
-   * The opened model that drafts, for `STANDALONE`: the engine opens none by
+   * The opened model or head that drafts: the engine opens none by
    * `speculation.draftModelPath`, which is its name here. It is closed with the model's own source, and
    * read again with it when a device is lost.
    */
@@ -222,6 +223,12 @@ export interface EngineOptions {
   readonly jsonWhitespace?: number | undefined;
   /** Dialect of schemas without `$schema`: draft-04, -06, -07, 2019-09 or 2020-12, the default. */
   readonly jsonDialect?: Dialect | undefined;
+  /**
+   * What becomes of keywords that a schema's dialect does not have, and of unknown formats,
+   * where a request does not say: "ignore" takes them as annotations and warns, "refuse" refuses the
+   * schema. Default "ignore".
+   */
+  readonly jsonUnknown?: JsonUnknown | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**

@@ -4,6 +4,7 @@
  * @module
  */
 import type { CacheDtype } from "../cache/kv_cache.ts";
+import { JSON_UNKNOWN, type JsonUnknown } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/constraints/backends.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
@@ -190,6 +191,7 @@ function resolveGrammars(options: EngineOptions) {
           ? undefined
           : whole(options, "jsonWhitespace", 0, { min: 0, max: 1000 }),
       dialect: requireDialect(options.jsonDialect),
+      unknown: requireJsonUnknown(options.jsonUnknown),
     },
   };
 }
@@ -218,6 +220,15 @@ function requireAttentionBackend(
   if (ATTENTION_BACKENDS.includes(name)) return name;
   const known = ATTENTION_BACKENDS.join(", ");
   throw new InvalidRequestError(`Cannot use ${field} ${name}: it must be one of ${known}`, field);
+}
+
+function requireJsonUnknown(name: string = "ignore"): JsonUnknown {
+  const unknown = JSON_UNKNOWN.find((known) => known === name);
+  if (unknown !== undefined) return unknown;
+  throw new InvalidRequestError(
+    `Cannot use jsonUnknown ${name}: it must be one of ${JSON_UNKNOWN.join(", ")}`,
+    "jsonUnknown",
+  );
 }
 
 function requireDialect(name: string = "2020-12"): Dialect {

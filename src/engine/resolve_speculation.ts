@@ -16,8 +16,8 @@ import {
   type SpeculationOptions,
 } from "../speculation/speculation_options.ts";
 import type { AcceptThresholds } from "../speculation/verify.ts";
-import type { EngineOptions } from "./engine_options.ts";
 import { MAX_DRAFTS } from "./draft_model/draft_limits.ts";
+import type { EngineOptions } from "./engine_options.ts";
 
 /** Numbers of nodes that a path has a byte for, all beams of all steps together. */
 const MAX_PATH_NODES = 256;
@@ -77,7 +77,6 @@ export function resolveDrafts(
 ): ResolvedDrafts {
   const options = withDraftModel(given, draftModel?.name);
   if (options === undefined) return NONE;
-  requireOwnDrafts(options);
   const speculation = resolveSpeculation(options, {
     architecture,
     // A checkpoint with several is refused by their number, as the draft module is loaded.
@@ -118,36 +117,25 @@ function requireDraftModel(
     );
   }
   const { architecture, shape } = draft;
+  if (algorithm === "EAGLE" && !architecture.endsWith("Eagle")) {
+    const why = `its architecture is ${architecture}; EAGLE drafts by the checkpoint's own layer or by a head, and exported layers are not supported yet`;
+    throw unsupported("draftModelPath", source.path, why);
+  }
   const facts = { architecture, vocabularySize: shape.vocabularySize };
   requireDraftFits(algorithm, facts, vocabularySize);
 }
 
-/** Before any other rule, whose message would lead to a draft model. */
-function requireOwnDrafts({ algorithm, draftModelPath }: SpeculationOptions): void {
-  const isOther = algorithm === "EAGLE3";
-  if (!isOther && (draftModelPath === undefined || algorithm === undefined)) return;
-  // To n-grams a draft model is of no use, however it would be loaded.
-  if (algorithm === "NGRAM" || algorithm === "STANDALONE") return;
-  const why =
-    "draft heads are not supported yet; EAGLE and NEXTN draft by the checkpoint's own layer, STANDALONE by a smaller model, NGRAM by the request's text";
-  throw isOther
-    ? unsupported("algorithm", algorithm, why)
-    : unsupported("draftModelPath", draftModelPath!, why);
-}
-
 /** Steps verify trees whose nodes rows can name. */
-function requireVerified(
-  { adaptive }: SpeculationOptions,
-  { algorithm, shape, source }: Speculation,
-): void {
+function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Speculation): void {
   if (shape.topk > 1 && adaptive === "on") {
     const why =
       "the number of drafts follows acceptance where they follow each other, with a top-k of 1";
     throw unsupported("adaptive", adaptive, why);
   }
   if (shape.topk > 1) {
-    if (algorithm === "STANDALONE") {
-      throw unsupported("eagleTopk", shape.topk, "a draft model drafts one behind the other: 1");
+    if (source.kind === "model") {
+      const why = "models and heads that draft do so one behind the other: only 1 is supported";
+      throw unsupported("eagleTopk", shape.topk, why);
     }
     requireTree(shape);
   }

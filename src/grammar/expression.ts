@@ -115,6 +115,8 @@ export interface Grammar {
   readonly rules: ReadonlyMap<string, Expression>;
   /** Name of the rule that a whole completion matches. */
   readonly root: string;
+  /** What was ignored of the source, in sentences. Default none. */
+  readonly warnings?: readonly string[] | undefined;
 }
 
 /** The empty text. */

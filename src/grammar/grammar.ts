@@ -4,16 +4,14 @@
  * @module
  */
 
-import type { Constraint, ConstraintKind } from "../generation.ts";
+import type { Constraint, ConstraintKind, JsonUnknown } from "../constraint.ts";
 import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
-import {
-  type Configuration,
-  type ConfigurationLimits,
-  Configurations,
-} from "./automaton/configurations.ts";
+import { type ConfigurationLimits, Configurations } from "./automaton/configurations.ts";
 import type { Marks } from "./constraints/marks.ts";
 import { afterThinking } from "./constraints/thinking.ts";
+import { DistinctMasks } from "./distinct/distinct_masks.ts";
+import { Positions } from "./distinct/positions.ts";
 import { limitEffort, MAX_EFFORT } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
@@ -28,7 +26,13 @@ export type { Constraint, ConstraintKind };
  * Reads a constraint of one kind; special tokens stand in it by their names where it has a place for
  * them. Throws a `GrammarError` for what cannot be enforced exactly.
  */
-export type FrontEnd = (source: string, marks: Marks) => Grammar;
+export type FrontEnd = (source: string, context: FrontEndContext) => Grammar;
+
+export interface FrontEndContext {
+  readonly marks: Marks;
+  /** Of the request, in place of what the service was told. */
+  readonly jsonUnknown?: JsonUnknown | undefined;
+}
 
 export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
   /** Nodes of an automaton. Default 250,000. */
@@ -54,16 +58,31 @@ const EDGE_BYTES = 60;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {
+  /** What was ignored of the source, in sentences. */
+  readonly warnings: readonly string[];
   readonly #configurations: Configurations;
+  readonly #positions: Positions;
+  readonly #distinct: DistinctMasks;
   readonly #automatonBytes: number;
   readonly #masks: TokenMasks;
   readonly #vocabulary: GrammarVocabulary;
 
   constructor(
     configurations: Configurations,
-    { vocabulary, cache }: { readonly vocabulary: GrammarVocabulary; readonly cache: MaskCache },
+    {
+      vocabulary,
+      cache,
+      warnings = [],
+    }: {
+      readonly vocabulary: GrammarVocabulary;
+      readonly cache: MaskCache;
+      readonly warnings?: readonly string[] | undefined;
+    },
   ) {
+    this.warnings = warnings;
     this.#configurations = configurations;
+    this.#positions = new Positions(configurations);
+    this.#distinct = new DistinctMasks(this.#positions, vocabulary);
     const { nodes } = configurations.automaton;
     const edges = nodes.reduce((sum, node) => sum + node.edges.length, 0);
     this.#automatonBytes = nodes.length * NODE_BYTES + edges * EDGE_BYTES;
@@ -83,26 +102,26 @@ export class CompiledGrammar {
 
   /** A matcher at the beginning of a text. */
   createMatcher(): GrammarMatcher {
-    const [configurations, masks, vocabulary] = [
-      this.#configurations,
-      this.#masks,
-      this.#vocabulary,
-    ];
-    configurations.begin();
-    return new GrammarMatcher({ configurations, masks, vocabulary });
+    this.#configurations.begin();
+    return new GrammarMatcher({
+      positions: this.#positions,
+      masks: this.#masks,
+      distinct: this.#distinct,
+      vocabulary: this.#vocabulary,
+    });
   }
 
   /** Whether the grammar accepts the whole text. */
   accepts(text: string): boolean {
-    const states = this.#configurations;
-    states.begin();
-    let at: Configuration | null = states.start;
+    this.#configurations.begin();
+    let at = this.#positions.start;
     for (const byte of new TextEncoder().encode(text)) {
-      states.begin();
-      at = states.step(at, states.automaton.classOf[byte]!);
-      if (at === null) return false;
+      this.#configurations.begin();
+      const next = this.#positions.step(at, byte);
+      if (next === null) return false;
+      at = { ...next, memory: next.memory?.settled() };
     }
-    return at.accepting;
+    return at.configuration.accepting;
   }
 }
 
@@ -128,7 +147,8 @@ export function compileGrammar(
     ...limits,
     horizons: vocabulary.horizons,
   });
-  return new CompiledGrammar(configurations, { vocabulary, cache });
+  const { warnings } = grammar;
+  return new CompiledGrammar(configurations, { vocabulary, cache, warnings });
 }
 
 /** Compiles constraints for one vocabulary and keeps what was compiled. */
@@ -159,14 +179,14 @@ export class GrammarCompiler {
    * @throws {GrammarError} when the kind is not supported, or the constraint is malformed, cannot be
    * enforced exactly, satisfied by no text or beyond a limit.
    */
-  compile({ kind, source, thinking }: Constraint): CompiledGrammar {
+  compile({ kind, source, thinking, jsonUnknown }: Constraint): CompiledGrammar {
     const {
       frontEnds,
       vocabulary,
       limits = {},
       maxSourceLength = MAX_CONSTRAINT_UNITS,
     } = this.#options;
-    const key = JSON.stringify([kind, source, thinking]);
+    const key = JSON.stringify([kind, source, thinking, jsonUnknown]);
     let grammar = this.#grammars.get(key);
     if (grammar === undefined) {
       const readSource = frontEnds[kind];
@@ -178,7 +198,7 @@ export class GrammarCompiler {
       }
       const { marks } = vocabulary;
       grammar = limitEffort(MAX_EFFORT, () => {
-        const read = afterThinking(readSource(source, marks), { thinking, marks });
+        const read = afterThinking(readSource(source, { marks, jsonUnknown }), { thinking, marks });
         return compileGrammar(read, { vocabulary, cache: this.#masks, limits });
       });
     }

@@ -69,7 +69,11 @@ export function compileGrammar(
   const { kind, text } = readSource(source);
   const cache = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
   return limitEffort(MAX_EFFORT, () =>
-    compile(frontEnds(options.json)[kind](text, vocabulary.marks), { vocabulary, limits, cache }),
+    compile(frontEnds(options.json)[kind](text, { marks: vocabulary.marks }), {
+      vocabulary,
+      limits,
+      cache,
+    }),
   );
 }
 

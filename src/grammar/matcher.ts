@@ -4,8 +4,10 @@
  * @module
  */
 
-import type { Configuration, Configurations } from "./automaton/configurations.ts";
+import type { Configuration } from "./automaton/configurations.ts";
 import { MARK_BYTE } from "./constraints/marks.ts";
+import type { DistinctMasks } from "./distinct/distinct_masks.ts";
+import type { Position, Positions } from "./distinct/positions.ts";
 import type { GrammarVocabulary } from "./masks/grammar_vocabulary.ts";
 import type { TokenMasks } from "./masks/token_masks.ts";
 
@@ -13,8 +15,9 @@ import type { TokenMasks } from "./masks/token_masks.ts";
 const MAX_FORCED = 4096;
 
 export interface MatcherParts {
-  readonly configurations: Configurations;
+  readonly positions: Positions;
   readonly masks: TokenMasks;
+  readonly distinct: DistinctMasks;
   readonly vocabulary: GrammarVocabulary;
 }
 
@@ -22,16 +25,18 @@ export interface MatcherParts {
 export class GrammarMatcher {
   readonly #parts: MatcherParts;
   /** Where the text stood before each token, and where it stands now. */
-  readonly #path: Configuration[];
+  readonly #path: Position[];
   /** Whether the last token was an end token. */
   #finished = false;
   /** A mask in the making, for `prepareMask`. */
   #making: Generator<void, Uint32Array, void> | undefined;
+  /** The mask where items must differ: it is this text's alone. */
+  #own: Uint32Array | undefined;
 
   /** @param path For `fork`. */
-  constructor(parts: MatcherParts, path?: readonly Configuration[]) {
+  constructor(parts: MatcherParts, path?: readonly Position[]) {
     this.#parts = parts;
-    this.#path = path === undefined ? [parts.configurations.start] : [...path];
+    this.#path = path === undefined ? [parts.positions.start] : [...path];
   }
 
   /** Whether the text so far is complete; more may still be allowed to follow. */
@@ -62,18 +67,18 @@ export class GrammarMatcher {
    */
   accept(token: number): boolean {
     if (this.#finished) return false;
-    const { configurations, vocabulary } = this.#parts;
+    const { positions, vocabulary } = this.#parts;
     if (vocabulary.isEnd(token)) {
       this.#finished = this.isAccepting;
       return this.#finished;
     }
     const bytes = vocabulary.bytes(token);
     if (bytes === undefined) return false;
-    configurations.begin();
-    const next = configurations.follow(this.#here, bytes);
-    if (next === null) return false;
-    this.#path.push(next);
-    this.#making = undefined;
+    positions.configurations.begin();
+    const next = positions.follow(this.#position, bytes);
+    if (next === null || !positions.canDiffer(next)) return false;
+    this.#path.push({ ...next, memory: next.memory?.settled() });
+    this.#move();
     return true;
   }
 
@@ -87,7 +92,7 @@ export class GrammarMatcher {
   mask(words: Uint32Array): void {
     this.prepareMask();
     if (this.#finished) words.fill(0);
-    else words.set(this.#parts.masks.known(this.#here)!);
+    else words.set(this.#known()!);
   }
 
   /**
@@ -97,14 +102,13 @@ export class GrammarMatcher {
    * @returns Whether `mask` has nothing left to do but to copy.
    */
   prepareMask(until = Number.POSITIVE_INFINITY): boolean {
-    const { configurations, masks } = this.#parts;
-    if (this.#finished || masks.known(this.#here) !== undefined) return true;
+    if (this.#finished || this.#known() !== undefined) return true;
     let making = this.#making;
     // Left out while it runs, so that one that throws is not gone on with.
     this.#making = undefined;
     if (making === undefined) {
-      configurations.begin();
-      making = masks.make(this.#here);
+      this.#parts.positions.configurations.begin();
+      making = this.#make();
     }
     while (making.next().done !== true) {
       if (performance.now() < until) continue;
@@ -127,7 +131,7 @@ export class GrammarMatcher {
     const steps = this.#finished ? count - 1 : count;
     this.#finished = false;
     this.#path.length -= steps;
-    this.#making = undefined;
+    this.#move();
   }
 
   /** A second sequence that stands where this one does. */
@@ -142,22 +146,49 @@ export class GrammarMatcher {
    * other tokens than the model would choose.
    */
   forcedText(): string {
-    const { configurations } = this.#parts;
+    const { positions } = this.#parts;
+    const { configurations } = positions;
     const bytes: number[] = [];
     if (this.#finished) return "";
     configurations.begin();
-    for (let at = this.#here; !at.accepting && bytes.length < MAX_FORCED; ) {
-      const byte = configurations.onlyByte(at);
-      if (byte === undefined || byte === MARK_BYTE) break;
-      bytes.push(byte);
-      at = configurations.step(at, configurations.automaton.classOf[byte]!)!;
+    let at = this.#position;
+    // Where items must differ, what a grammar alone forces may be what the list has already.
+    while (!at.configuration.accepting && at.memory === undefined && bytes.length < MAX_FORCED) {
+      const byte = configurations.onlyByte(at.configuration);
+      const next = byte === undefined || byte === MARK_BYTE ? null : positions.step(at, byte);
+      if (next === null) break;
+      bytes.push(byte!);
+      at = next;
     }
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes), {
       stream: true,
     });
   }
 
-  get #here(): Configuration {
+  get #position(): Position {
     return this.#path.at(-1)!;
+  }
+
+  get #here(): Configuration {
+    return this.#position.configuration;
+  }
+
+  #move(): void {
+    this.#making = undefined;
+    this.#own = undefined;
+  }
+
+  #known(): Uint32Array | undefined {
+    return this.#parts.positions.hasLists ? this.#own : this.#parts.masks.known(this.#here);
+  }
+
+  *#make(): Generator<void, Uint32Array, void> {
+    const { positions, masks, distinct } = this.#parts;
+    const shared = masks.known(this.#here) ?? (yield* masks.make(this.#here));
+    if (!positions.hasLists) return shared;
+    const own = shared.slice();
+    yield* distinct.refine(this.#position, own);
+    this.#own = own;
+    return own;
   }
 }

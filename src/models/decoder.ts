@@ -8,6 +8,7 @@
 
 import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
+import { takeRows } from "../../kernels/speculation/take_rows.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
@@ -33,7 +34,7 @@ import {
   type DecoderStack,
   layerSpecs,
 } from "./decoder_layer.ts";
-import { allocateRows, compileFinalNorm } from "./decoder_rows.ts";
+import { allocateRows, compileFinalNorm, type DecoderRows } from "./decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
 import { DecoderDraft } from "./drafts/decoder_draft.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
@@ -160,6 +161,7 @@ export class Decoder implements Model {
     const pending = compileStack(plan, blocks, this.#stack, {
       inputs: tensors.inputs,
       group: (name) => plan.group(name),
+      beforeLayer: (index) => compileCapture(plan, rows, { ...tensors, ...shape, index }),
     });
     plan.group("output head");
     // The blocks have read it for the last time.
@@ -255,4 +257,22 @@ function headRanks(
     countProblem(communicator, { count: shape.rows, dimension: "rows" }) ??
     cutProblem(communicator, { ...shape, rows, split: "rows", format: formats.linear(name) });
   return ranksFor(options, { name, problem });
+}
+
+/** Keeps the rows in front of a layer, where steps draft by a network that takes them. */
+function compileCapture(
+  plan: Plan<Step>,
+  { hidden: x, hiddenStride: stride }: DecoderRows,
+  at: Pick<PlanTensors, "captures"> & { readonly hiddenSize: number; readonly index: number },
+): void {
+  const { captures, hiddenSize: cols, index } = at;
+  captures?.layers.forEach((layer, place) => {
+    if (layer !== index) return;
+    const { out, stride: outStride } = captures;
+    const outColumn = place * cols;
+    const take = takeRows(plan.recorder, { x, cols, stride, out, outStride, outColumn });
+    plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () =>
+      plan.add(({ rows }) => take(rows)),
+    );
+  });
 }

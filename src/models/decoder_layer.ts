@@ -84,7 +84,7 @@ export function bindBlocks(
   bound: Pick<LayerBlocks, "shape" | "forms" | "rows"> & {
     readonly attention: { bind(tensors: LayerTensors, rows: DecoderRows): AttendLayer };
     readonly tensors: LayerTensors;
-    readonly layers: readonly DecoderLayer[];
+    readonly layers: readonly Pick<DecoderLayer, "feedForward">[];
   },
 ): LayerBlocks {
   const { shape, forms, rows, attention, tensors } = bound;
@@ -99,16 +99,16 @@ export function bindBlocks(
  * Adds a layer's launches behind the norm in front of its attention.
  *
  * @param at `index`: whose attention and cache it has; `name`: of its taps; `next`: the norm behind
- * it; `inputs`: the rows that it is for, where they are not the step's.
+ * it, where there is one; `inputs`: the rows that it is for, where they are not the step's.
  */
 export function compileLayer(
   plan: Plan<Step>,
   { shape, forms, rows, attend, dense, moe }: LayerBlocks,
-  { feedForward, feedForwardNorm }: DecoderLayer,
+  { feedForward, feedForwardNorm }: Pick<DecoderLayer, "feedForward" | "feedForwardNorm">,
   at: {
     readonly index: number;
     readonly name: string;
-    readonly next: VectorWeight;
+    readonly next: VectorWeight | undefined;
     readonly inputs?: StepTensors;
   },
 ): Pending {
@@ -120,7 +120,7 @@ export function compileLayer(
   const pending = { addend, isAdded: isAttended };
   compileNorm(plan, shape, { rows, weight: feedForwardNorm, pending, forms });
   plan.tap(`${name}.after_attn`, hidden);
-  const residual = residualOf(rows, next, forms);
+  const residual = next && residualOf(rows, next, forms);
   if ("experts" in feedForward) {
     return compileExperts(plan, feedForward.experts, { ...moe!, residual }, name);
   }
@@ -149,11 +149,13 @@ export function compileStack(
     readonly inputs: StepTensors;
     readonly tapped?: string;
     readonly group?: (name: string) => void;
+    /** Called in front of each layer, whose rows are whole then. */
+    readonly beforeLayer?: (index: number) => void;
   },
 ): Pending {
   const { shape, forms, rows } = blocks;
   const { hidden, hiddenStride: stride } = rows;
-  const { inputs, tapped = "", group } = at;
+  const { inputs, tapped = "", group, beforeLayer } = at;
   group?.("embedding");
   embedding.compile(plan, { inputs, out: hidden, stride });
   plan.tap(`${tapped}embedding`, hidden);
@@ -162,6 +164,7 @@ export function compileStack(
     // That of the first layer is no layer's own: no block before it can have done its work.
     if (index > 0) group?.(`layer ${index}`);
     compileNorm(plan, shape, { rows, weight: layer.attentionNorm, pending, forms });
+    beforeLayer?.(index);
     if (index === 0) group?.(`layer ${index}`);
     if (index > 0) plan.tap(`${tapped}layer${index - 1}.out`, hidden);
     const next = layers[index + 1]?.attentionNorm ?? norm;
@@ -203,7 +206,7 @@ function moeBinding(
 
 function denseBinding(
   { memory, maxRows }: ModelOptions,
-  layers: readonly DecoderLayer[],
+  layers: readonly Pick<DecoderLayer, "feedForward">[],
   rows: DecoderRows,
 ) {
   const widths = layers.map(({ feedForward: block }) =>

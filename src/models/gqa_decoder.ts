@@ -61,10 +61,40 @@ function define(
     heads: whole.heads / ranked.attention.size,
     kvHeads: whole.kvHeads / ranked.attention.size,
   };
-  const { heads, kvHeads, headDim } = config;
   const rounding = activationRounding(quantization);
   const normed = normedShape(config.hiddenSize, isFused(rounding)).stride;
-  const shape: ModelShape = {
+  const shape = gqaModelShape(config, Math.max(normed, gatheredRow(whole, ranked.communicator)));
+  const { hiddenSize, intermediate, bias, experts } = config;
+  const decoder: DecoderShape = {
+    ...config,
+    mlp: { intermediate, bias: bias.mlp },
+    experts: experts && { hiddenSize, ...experts },
+    rounding,
+  };
+  return {
+    architecture: config.architecture,
+    shape,
+    facts: {
+      attention: {
+        kind: "gqa",
+        heads: whole.heads,
+        kvHeads: whole.kvHeads,
+        headDim: whole.headDim,
+      },
+      experts,
+      tiedEmbeddings: config.tiedEmbeddings,
+    },
+    create: (given) => {
+      const { model, attention } = ranked.options(given, rounding?.group === "row");
+      return new Decoder(decoder, gqaBlocks(config, attention), model);
+    },
+  };
+}
+
+/** @param widest Elements of the widest row beside those of the layers. */
+export function gqaModelShape(config: GqaConfig, widest: number): ModelShape {
+  const { heads, kvHeads, headDim } = config;
+  return {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
     contextLength: config.rope.contextLength,
@@ -77,28 +107,8 @@ function define(
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
     maxRowBytes: {
-      row: Math.max(normed, widestRow(config), gatheredRow(whole, ranked.communicator)) * 4,
+      row: Math.max(widest, widestRow(config)) * 4,
       decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
-    },
-  };
-  const { hiddenSize, intermediate, bias, experts } = config;
-  const decoder: DecoderShape = {
-    ...config,
-    mlp: { intermediate, bias: bias.mlp },
-    experts: experts && { hiddenSize, ...experts },
-    rounding,
-  };
-  return {
-    architecture: config.architecture,
-    shape,
-    facts: {
-      attention: { kind: "gqa", heads: whole.heads, kvHeads: whole.kvHeads, headDim },
-      experts,
-      tiedEmbeddings: config.tiedEmbeddings,
-    },
-    create: (given) => {
-      const { model, attention } = ranked.options(given, rounding?.group === "row");
-      return new Decoder(decoder, gqaBlocks(config, attention), model);
     },
   };
 }
@@ -129,17 +139,24 @@ function widestRow({ heads, kvHeads, headDim, hiddenSize, intermediate, experts 
   );
 }
 
-function gqaBlocks(config: GqaConfig, options: ModelOptions): AttentionBlocks {
+/** @param special `name`: of a layer, in front of its tensors' names; `inputSize`: of the rows that it projects. */
+export function gqaBlocks(
+  config: GqaConfig,
+  options: ModelOptions,
+  special: { readonly name?: (layer: number) => string; readonly inputSize?: number } = {},
+): AttentionBlocks {
+  const { name: nameOf = (layer) => `model.layers.${layer}`, ...input } = special;
   const { rope, headDim, windows, layers: count } = config;
   const shape: GqaShape = {
     ...config,
+    ...input,
     rotary: rope.dim,
     eps: config.normEps,
     softmaxScale: headDim ** -0.5,
     splitLength: SPLIT_LENGTH,
   };
   const layers = Array.from({ length: count }, (_, i) => {
-    const name = `model.layers.${i}.self_attn`;
+    const name = `${nameOf(i)}.self_attn`;
     return new GqaAttention(options, shape, { name, window: windows[i] });
   });
   return {

@@ -42,7 +42,22 @@ export interface PlanTensors extends LayerTensors {
   /** `[maxLogitRows, logitsStride]` f32 */
   readonly logits: Tensor;
   readonly logitsStride: number;
+  /** Rows between layers that a draft network takes. */
+  readonly captures?: Captures | undefined;
 }
+
+/** Rows in front of some layers of a target, side by side. */
+export interface Captures {
+  /** In the order of the columns that they have. */
+  readonly layers: readonly number[];
+  /** `[maxRows, stride]` f32 */
+  readonly out: Tensor;
+  readonly stride: number;
+}
+
+/** Bytes from one row to the next are a multiple of 16. */
+export const capturedStride = (layers: readonly number[], hiddenSize: number): number =>
+  Math.ceil((layers.length * hiddenSize) / 4) * 4;
 
 /** What the launches of drafts read and write besides. */
 export interface DraftBinding {
@@ -54,4 +69,6 @@ export interface DraftBinding {
   readonly target: KvCache;
   /** Entries of a model that drafts beside the target; the target's own layers have theirs in its cache. */
   readonly cache: KvCache | undefined;
+  /** Of a network that takes some. */
+  readonly captures: Captures | undefined;
 }

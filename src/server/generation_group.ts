@@ -29,6 +29,8 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   /** One for each generation: platforms warn of many listeners on one signal. */
   readonly #aborts: readonly AbortController[];
   readonly #clientSignal: AbortSignal;
+  /** Of all generations, each once. */
+  readonly #warnings = new Set<string>();
   /** At most one chunk of each generation; its next one is asked for when this one is handed on. */
   readonly #arrived: GroupChunk[] = [];
   /** Generations that have neither sent a chunk nor ended. */
@@ -129,6 +131,11 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
     }
   }
 
+  /** What was ignored of the request, in sentences. */
+  get warnings(): readonly string[] {
+    return [...this.#warnings];
+  }
+
   /** Gives back what is held for the answer: it is written, or its client has left. */
   release(): void {
     this.#giveBack();
@@ -182,8 +189,12 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
   async #pull(index: number): Promise<void> {
     try {
       const result = await this.#iterators[index]!.next();
-      if (result.done) this.#open.delete(index);
-      else this.#arrived.push({ index, chunk: result.value });
+      if (result.done) {
+        this.#open.delete(index);
+      } else {
+        this.#arrived.push({ index, chunk: result.value });
+        for (const one of result.value.compilation?.warnings ?? []) this.#warnings.add(one);
+      }
     } catch (error) {
       this.#open.delete(index);
       // Once the group is stopped, the rest answers with aborts, which are no news.

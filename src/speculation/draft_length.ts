@@ -21,7 +21,7 @@ const PROBE_EVERY = 50;
 /** How much more than was thought a probe has to find for the next one to follow at once. */
 const SURPRISE = 0.5;
 /** What better lengths have to bring at least, as a share. */
-const CLEARLY = 0.04;
+const CLEARLY = 0.02;
 
 /** One sequence, as long as it lives. */
 export class DraftHistory {

@@ -10,7 +10,7 @@ import { type DraftTreeNumbers, DraftTreeShape } from "./draft_tree_shape.ts";
 
 /**
  * All three are given, or none; `NGRAM` also takes `numDraftTokens` alone. Default: 3, 1, 4 for
- * DeepSeek's architectures and gpt-oss, 11, 1, 12 for `NGRAM`, else 5, 4, 8.
+ * DeepSeek's architectures and gpt-oss, 11, 1, 12 for `NGRAM`, else 5, 1, 6.
  */
 export interface DraftNumberOptions {
   /** Drafts that follow each other, from 1 to 64. */
@@ -46,7 +46,7 @@ export function resolveNumbers(
 ): ResolvedNumbers {
   const pinned = pinnedNumbers(algorithm, options);
   const chainOnly = algorithm === "NGRAM" ? "NGRAM" : topkOneBackend(target);
-  const numbers = pinned ?? defaultNumbers(algorithm, target.architecture, chainOnly !== undefined);
+  const numbers = pinned ?? defaultNumbers(algorithm, target.architecture);
   const shape = new DraftTreeShape(asChain(numbers));
   const { steps, topk } = shape;
   if (topk > 1 && chainOnly !== undefined) {
@@ -100,14 +100,11 @@ function pinnedNumbers(
 /** These were trained for few drafts, or draft a whole model's step at a time. */
 const CHAINS_OF_3 = ["DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM"];
 
-function defaultNumbers(
-  algorithm: SpeculativeAlgorithm,
-  architecture: string,
-  isChain: boolean,
-): DraftTreeNumbers {
+function defaultNumbers(algorithm: SpeculativeAlgorithm, architecture: string): DraftTreeNumbers {
   if (algorithm === "NGRAM") return { steps: 11, topk: 1, draftTokens: 12 };
   if (algorithm === "STANDALONE" || CHAINS_OF_3.includes(architecture)) {
     return { steps: 3, topk: 1, draftTokens: 4 };
   }
-  return isChain ? { steps: 5, topk: 1, draftTokens: 6 } : { steps: 5, topk: 4, draftTokens: 8 };
+  // Heads were trained for more, of which this engine has them draft one behind the other.
+  return { steps: 5, topk: 1, draftTokens: 6 };
 }

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import type { Thinking } from "../generation.ts";
+import type { Thinking } from "../constraint.ts";
 import { type PieceReader, type Reading, Transducer } from "./piece_reader.ts";
 import { copyArguments } from "./tool_calls/json_arguments.ts";
 import {

@@ -6,8 +6,9 @@
  *
  * @module
  */
+
+import type { Thinking } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
-import type { Thinking } from "../generation.ts";
 import { HARMONY_MARKS, HARMONY_THINKING, HarmonyParser } from "./harmony.ts";
 import { type ReasoningParserName, THINK_FORMATS } from "./reasoning/formats.ts";
 import {

@@ -11,6 +11,7 @@ import type { GenerationRequest } from "../../src/generation.ts";
 import type { SpeculationFigures } from "../../src/speculation_figures.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { device } from "../support/devices/gpu.ts";
 import { tinyDeepseek } from "../support/engines/exactness.ts";
@@ -18,7 +19,8 @@ import { openLosingEngine } from "../support/engines/losing_engine.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
 
-const STANDALONE = { algorithm: "STANDALONE" } as const;
+/** As many drafts in every step, whether they pay or not. */
+const STANDALONE = { algorithm: "STANDALONE", adaptive: "off" } as const;
 const SIZES = { hidden_size: 64, intermediate_size: 64, num_hidden_layers: 2, vocab_size: 512 };
 const HEADS = { head_dim: 16, num_attention_heads: 4, num_key_value_heads: 2 };
 const small = () => syntheticSource(llama({ ...SIZES, ...HEADS, tie_word_embeddings: false }), 9);
@@ -104,6 +106,92 @@ describe("a model that drafts for itself is right", () => {
         expect(figures!.acceptedDrafts / figures!.proposedDrafts).toBeGreaterThan(0.8);
       }
     });
+  });
+});
+
+describe("a head of random weights changes no answer", () => {
+  const layers = { num_hidden_layers: 4 };
+  const target = () =>
+    syntheticSource(llama({ ...SIZES, ...HEADS, ...layers, tie_word_embeddings: false }), 9);
+  const head = (generation: "EAGLE" | "EAGLE3") =>
+    randomEagle({ generation, config: { ...SIZES, ...HEADS, num_hidden_layers: 1 } });
+  const load = (options: Partial<EngineOptions>) =>
+    Engine.load(target(), { device, contextLength: 512, maxTotalTokens: 2048, ...options });
+  const chain = { numSteps: 3, eagleTopk: 1, numDraftTokens: 4 };
+  const tight = { pageSize: 4, maxTotalTokens: 168, contextLength: 128, prefixCache: false };
+
+  test.each(["EAGLE", "EAGLE3"] as const)("%s", async (algorithm) => {
+    const want = await during(load({}), async (engine) => {
+      const answers = [];
+      for (const request of REQUESTS) answers.push((await ask(engine, request)).tokens);
+      return answers;
+    });
+    const drafts = () => ({ speculation: { algorithm, ...chain }, draftModel: head(algorithm) });
+    for (const options of [
+      { pageSize: 16, chunkedPrefillSize: 7 },
+      { ...tight, retractionMemory: 2 ** 26, scheduleConservativeness: 0 },
+    ]) {
+      await during(load({ ...drafts(), ...options }), async (engine) => {
+        for (let round = 0; round < 2; round++) {
+          const got = await askAll(engine);
+          expect(got.map(({ tokens }) => tokens)).toEqual(want);
+          for (const { figures } of got) expect(figures!.proposedDrafts).toBeGreaterThan(0);
+        }
+      });
+    }
+  });
+
+  test.each<[string, RandomEagle, string]>([
+    [
+      "of another width",
+      {
+        generation: "EAGLE",
+        config: { ...SIZES, ...HEADS, num_hidden_layers: 1, hidden_size: 72 },
+      },
+      "Cannot use speculation.draftModelPath: the head's rows have 72 elements, the model's 64",
+    ],
+    [
+      "of two layers",
+      { generation: "EAGLE3", config: { ...SIZES, ...HEADS, num_hidden_layers: 2 } },
+      "a draft head has 1 layer",
+    ],
+    [
+      "for a deeper model",
+      {
+        generation: "EAGLE3",
+        config: {
+          ...{ ...SIZES, ...HEADS, num_hidden_layers: 1 },
+          eagle_config: { eagle_aux_hidden_state_layer_ids: [0, 1, 3] },
+        },
+      },
+      "the head reads what layer 3 leaves, and the model's 4 layers leave rows to the next one from 0 to 2",
+    ],
+    [
+      "with a token of its own",
+      {
+        generation: "EAGLE3",
+        config: { ...SIZES, ...HEADS, num_hidden_layers: 1 },
+        edit: (tensors) =>
+          tensors.map((one) =>
+            one.name === "d2t" ? { ...one, values: new Float64Array(100).fill(-1) } : one,
+          ),
+      },
+      "token 0 is -1 of 512 tokens",
+    ],
+    [
+      "with a tensor that no part of it wants",
+      {
+        generation: "EAGLE",
+        config: { ...SIZES, ...HEADS, num_hidden_layers: 1 },
+        edit: (tensors) => [...tensors, SURPLUS],
+      },
+      "model.surplus",
+    ],
+  ])("is refused %s", async (_, options, message) => {
+    const { generation: algorithm } = options;
+    const speculation = { algorithm, ...chain };
+    const loading = load({ speculation, draftModel: randomEagle(options) });
+    await expect(loading.then((engine) => engine.close())).rejects.toThrow(message);
   });
 });
 

@@ -323,6 +323,14 @@ const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "10 at once, as many drafts of another model as pay",
+    requests: 10,
+    twice: true,
+    drafts: "model",
+    costs: PAYING,
+    proof: isDraftedByModule,
+  },
+  {
     name: "10 at once, as many drafts of others as pay",
     requests: 10,
     twice: true,

@@ -107,14 +107,12 @@ describe("what engines do not do yet is refused, with what they do", () => {
     [
       { algorithm: "STANDALONE", draftModelPath: "a/b", ...numbers(3, 2, 6) },
       "eagleTopk 2",
-      "a draft model drafts one behind the other",
+      "models and heads that draft do so one behind the other",
     ],
     [{ ...EAGLE, ...numbers(17, 2, 6) }, "numSteps 17", "16 are the most"],
     [{ ...EAGLE, ...numbers(5, 8, 65) }, "numDraftTokens 65", "64 are the most"],
     [{ ...EAGLE, ...numbers(16, 17, 64) }, "eagleTopk 17", "with 16 steps, 16 are the most"],
     [{ ...EAGLE, ...numbers(33, 1, 34) }, "numSteps 33", "32 at most"],
-    [{ ...EAGLE, draftModelPath: "a/b" }, "draftModelPath a/b", "draft heads are not supported"],
-    [{ algorithm: "EAGLE3" }, "algorithm EAGLE3", "NGRAM by the request's text"],
     [{ ...EAGLE, ...numbers(3, 2, 6), adaptive: "on" }, "adaptive on", "with a top-k of 1"],
   ])("%o", (options, named, why) => {
     const { error, told } = refusal(options);
@@ -162,6 +160,16 @@ describe("a model that drafts", () => {
       "Cannot use speculation.draftModelPath with speculation.algorithm STANDALONE: its architecture is LlamaForCausalLMEagle",
     ],
     [
+      draftOf(640, "DeepseekV3ForCausalLM"),
+      { algorithm: "EAGLE", ...numbers(3, 1, 4) },
+      "Cannot use speculation.draftModelPath org/small: its architecture is DeepseekV3ForCausalLM; EAGLE drafts by",
+    ],
+    [
+      draftOf(640, "LlamaForCausalLMEagle"),
+      { algorithm: "EAGLE3", ...numbers(3, 1, 4) },
+      "with speculation.algorithm EAGLE3: its architecture is LlamaForCausalLMEagle",
+    ],
+    [
       draftOf(640),
       undefined,
       "Cannot use speculation.draftModelPath: no speculation.algorithm is given",
@@ -205,6 +213,13 @@ describe("a mistake leads to the option, in the library and at a terminal", () =
       "speculation.ngramMinMatchWindowSize",
       "Cannot use speculation.ngramMinMatchWindowSize 20: it must be a whole number from 1 to speculation.ngramMaxMatchWindowSize 12",
       "Cannot use option --speculative-ngram-min-match-window-size 20: it must be a whole number from 1 to --speculative-ngram-max-match-window-size 12",
+    ],
+    [
+      { algorithm: "EAGLE3" },
+      LLAMA,
+      "speculation.algorithm",
+      "Cannot use speculation.algorithm EAGLE3: it needs speculation.draftModelPath",
+      "Cannot use option --speculative-algorithm EAGLE3: it needs --speculative-draft-model-path",
     ],
     [
       { algorithm: "STANDALONE", draftModelPath: "a" },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ConstraintKind } from "../../src/generation.ts";
+import type { ConstraintKind } from "../../src/constraint.ts";
 import { frontEnds } from "../../src/grammar/constraints/backends.ts";
 import { GrammarCompiler } from "../../src/grammar/grammar.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";

@@ -154,6 +154,15 @@ const SAMPLING_FIELDS: Readonly<Record<string, () => Promise<unknown>>> = {
     const json_schema = JSON.stringify({ enum: ["yes", "no"] });
     expect((await sample({ json_schema })).text).toMatch(/^"(yes|no)"$/);
   },
+  json_unknown: async () => {
+    const json_schema = JSON.stringify({ enum: ["yes"], enumNames: ["Yes"] });
+    const { text, meta_info } = await sample({ json_schema });
+    expect(text).toBe('"yes"');
+    expect(JSON.stringify(meta_info)).toContain("enumNames");
+    const sampling_params = { json_schema, json_unknown: "refuse" };
+    const refused = await server.post("/generate", { text: PROMPT, sampling_params });
+    expect(refused.status).toBe(400);
+  },
   regex: async () => {
     expect((await sample({ regex: "[0-9]{3}" })).text).toMatch(/^[0-9]{3}$/);
   },

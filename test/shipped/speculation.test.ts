@@ -121,9 +121,9 @@ describe.concurrent("what is not done yet ends the start, with the option and wh
       "Cannot use option --speculative-num-steps 17: with a top-k above 1, 16 are the most",
     ],
     [
-      "a draft head",
+      "a model in place of a draft head",
       ["--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", EMBEDDED_MODEL],
-      `Cannot use option --speculative-draft-model-path ${EMBEDDED_MODEL}: draft heads are not supported yet`,
+      `Cannot use option --speculative-draft-model-path ${EMBEDDED_MODEL}: its architecture is DeepseekV3ForCausalLM`,
     ],
     [
       "an attention backend without drafts",

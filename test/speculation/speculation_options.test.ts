@@ -103,9 +103,9 @@ describe("numbers", () => {
     ["DeepSeek-V2", EAGLE, "DeepseekV2ForCausalLM", [3, 1, 4]],
     ["DeepSeek-V3", EAGLE, "DeepseekV3ForCausalLM", [3, 1, 4]],
     ["gpt-oss", EAGLE, "GptOssForCausalLM", [3, 1, 4]],
-    ["Llama", EAGLE, "LlamaForCausalLM", [5, 4, 8]],
-    ["Llama", { ...EAGLE, algorithm: "EAGLE3" }, "LlamaForCausalLM", [5, 4, 8]],
-    ["all others", EAGLE, "Qwen3MoeForCausalLM", [5, 4, 8]],
+    ["Llama", EAGLE, "LlamaForCausalLM", [5, 1, 6]],
+    ["Llama", { ...EAGLE, algorithm: "EAGLE3" }, "LlamaForCausalLM", [5, 1, 6]],
+    ["all others", EAGLE, "Qwen3MoeForCausalLM", [5, 1, 6]],
     ["n-grams", NGRAM, "LlamaForCausalLM", [11, 1, 12]],
   ])("defaults of %s", (_, options, architecture, wanted) => {
     expect(shapeOf(options, { ...LLAMA, architecture })).toEqual(wanted);

@@ -38,7 +38,7 @@ export interface PlainEngineOptions
     | "prefixStore"
     | ListenerName
   > {
-  /** Where the model is that drafts, for `STANDALONE`. */
+  /** Where the model or the head is that drafts. */
   readonly draftModel?: ModelAddress | undefined;
   /** Keeps prefixes in the browser's storage, so that they survive a reload. Default: nowhere. */
   readonly prefixStore?: Omit<PrefixStoreOptions, "storage" | "onProblem"> | undefined;

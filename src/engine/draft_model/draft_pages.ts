@@ -5,7 +5,7 @@
  * @module
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
-import type { PageCodec } from "../../cache/page_codec.ts";
+import { PageCodec } from "../../cache/page_codec.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 
 /** The draft's side of a page. */
@@ -15,6 +15,24 @@ export interface DraftPages {
   readonly pageSize: number;
   /** Carries its entries. */
   readonly codec: PageCodec;
+}
+
+/** The draft's entries, which never leave the process. */
+export function openDraftPages(
+  loading: {
+    readonly prepared: Pick<DraftPages, "device"> & {
+      readonly options: Pick<DraftPages, "pageSize">;
+    };
+    readonly owned: { destroy(): void }[];
+  },
+  { cache, hash }: Pick<DraftPages, "cache"> & { readonly hash: string },
+): DraftPages {
+  const { device, options } = loading.prepared;
+  const { pageSize } = options;
+  const numerics = "of a draft model";
+  const codec = new PageCodec(device, { cache, pageSize, modelHash: hash, numerics });
+  loading.owned.push(codec);
+  return { device, cache, pageSize, codec };
 }
 
 /** Both sides of a page, on the device that is there. */

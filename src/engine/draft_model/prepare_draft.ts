@@ -5,17 +5,23 @@
  */
 import type { KvCacheShape } from "../../cache/kv_cache.ts";
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { readConfig } from "../../checkpoint/config.ts";
+import { detectQuantization } from "../../checkpoint/quantization_config/detect_quantization.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { CheckpointError, UnsupportedError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
+import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
+import { type DraftDefinition, defineDraft } from "../../models/drafts/draft_definition.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import { kvCacheShape, type ModelDefinition, type ModelShape } from "../../models/model.ts";
 import type { CreateOptions } from "../../models/model_options.ts";
-import { type DefinedModel, defineModel } from "../load/define_model.ts";
 
 /** A draft model as its files describe it. */
-export interface OpenedDraft extends Pick<DefinedModel, "definition" | "formats"> {
+export interface OpenedDraft {
   readonly checkpoint: Checkpoint;
+  readonly definition: DraftDefinition;
+  /** The formats of its matrices. */
+  formats(): MatrixFormats;
 }
 
 /** A draft model that fits its target. */
@@ -40,8 +46,15 @@ export async function openDraft(
   if (source === undefined) return undefined;
   try {
     const checkpoint = await Checkpoint.open(source);
-    const { definition, formats } = await defineModel(checkpoint, undefined);
-    return { checkpoint, definition, formats };
+    const { tensors } = checkpoint;
+    const config = await readConfig(source);
+    const quantization = await detectQuantization(source, config);
+    const tensor = (name: string) => tensors.get(name);
+    return {
+      checkpoint,
+      definition: defineDraft(config, quantization, (name) => tensors.has(name)),
+      formats: () => new MatrixFormats({ tensor, quantization, uploadTo: undefined }),
+    };
   } catch (error) {
     throw named(error, source);
   }
@@ -71,7 +84,7 @@ export function prepareDraft(
   // Nothing that is counted depends on the capacity.
   const counted = { ...options, memory, formats: formats(), prefillCapacity: 0 };
   try {
-    const measured = definition.create(counted);
+    const measured = definition.create(counted, shape);
     checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
   } catch (error) {
     throw named(error, checkpoint.source);
@@ -80,7 +93,7 @@ export function prepareDraft(
     checkpoint,
     cacheShape: kvCacheShape(definition.shape, options.cacheDtype),
     weightBytes: memory.bytes("weights"),
-    create: (own) => definition.create({ ...own, formats: formats() }).asDraft(),
+    create: (own) => definition.create({ ...own, formats: formats() }, shape),
   };
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { JSON_UNKNOWN, type JsonUnknown } from "../../constraint.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import {
   CONSTRAINT_KINDS,
@@ -36,7 +37,9 @@ export function constraintOf(
   const given = givenConstraint(sampling);
   // Here, as longer ones are not even to be copied for another thread.
   requireShort(given ?? constraint);
-  if (given === undefined) return constraint && { thinking, ...constraint };
+  const { jsonUnknown } = sampling;
+  if (jsonUnknown !== undefined) requireJsonUnknown(jsonUnknown);
+  if (given === undefined) return constraint && { thinking, jsonUnknown, ...constraint };
   if (constraint !== undefined) {
     throw new InvalidRequestError(
       `Cannot use constraint: the request sets ${given.kind} too`,
@@ -44,7 +47,16 @@ export function constraintOf(
     );
   }
   requireSupported(given.kind, backend);
-  return { ...given, thinking };
+  return { ...given, thinking, jsonUnknown };
+}
+
+function requireJsonUnknown(value: JsonUnknown): void {
+  if (JSON_UNKNOWN.includes(value)) return;
+  const known = JSON_UNKNOWN.join(", ");
+  throw new InvalidRequestError(
+    `Cannot use jsonUnknown ${String(value)}: it must be one of ${known}`,
+    "jsonUnknown",
+  );
 }
 
 function requireShort(constraint: Constraint | undefined): void {

@@ -62,7 +62,11 @@ export class LocalGrammarService implements GrammarService {
     return new LocalGrammarSession(matcher, {
       leave: () => this.#memory.leave(grammar),
       checkMemory: () => this.#memory.check(),
-      compilation: { isCached, seconds: (performance.now() - startedAt) / 1000 },
+      compilation: {
+        isCached,
+        seconds: (performance.now() - startedAt) / 1000,
+        ...(grammar.warnings.length > 0 && { warnings: grammar.warnings }),
+      },
       words: this.#compiler.words,
       othersTurn: this.#othersTurn,
     });

@@ -7,8 +7,6 @@ import type { KvCache } from "../../cache/kv_cache.ts";
 import { PageCodec } from "../../cache/page_codec.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import type { DraftPages } from "../draft_model/draft_pages.ts";
-import type { StepDraftModel } from "../step/compile_step.ts";
 import type { PreparedLoad } from "./prepare_load.ts";
 
 /** What of a load it is made with. */
@@ -53,26 +51,4 @@ export function openCodec(
   });
   owned.push(codec);
   return codec;
-}
-
-/** The draft's entries, which never leave the process. */
-export function openDraftPages(
-  { prepared, owned }: Omit<Carried, "communicator">,
-  {
-    draft,
-    hash,
-  }: { readonly draft: StepDraftModel | undefined; readonly hash: string | undefined },
-): DraftPages | undefined {
-  if (draft === undefined || !movesPages(prepared)) return undefined;
-  const { device, options } = prepared;
-  const { pageSize } = options;
-  const { cache } = draft;
-  const codec = new PageCodec(device, {
-    cache,
-    pageSize,
-    modelHash: hash!,
-    numerics: "of a draft model",
-  });
-  owned.push(codec);
-  return { device, cache, pageSize, codec };
 }

@@ -40,13 +40,13 @@ import { StagedUpload } from "../../layers/weights/staged_upload.ts";
 import type { Model, ModelDefinition } from "../../models/model.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
-import type { DraftPages } from "../draft_model/draft_pages.ts";
+import { type DraftPages, openDraftPages } from "../draft_model/draft_pages.ts";
 import { agreeOnSizes } from "../ranks/agree_on_sizes.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
 import { coinThresholds } from "../resolve_speculation.ts";
 import type { StepDraftModel } from "../step/compile_step.ts";
 import { ModelRunner } from "../step/model_runner.ts";
-import { movesPages, openCodec, openDraftPages } from "./carriers.ts";
+import { movesPages, openCodec } from "./carriers.ts";
 import { matricesOf } from "./class_layout.ts";
 import { invarianceFailures } from "./invariance.ts";
 import type { LoadOptions } from "./load_options.ts";
@@ -157,7 +157,9 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
   const hash = await hashIfNeeded(loading);
   const [codec, draftPages] = await allocating(device, "memory to move pages in", () => [
     openCodec(loading, { ...allocated, matrices, hash }),
-    openDraftPages(loading, { draft, hash }),
+    draft && movesPages(loading.prepared)
+      ? openDraftPages(loading, { cache: draft.cache, hash: hash! })
+      : undefined,
   ]);
   const pipelines = await compilePipelines(loading);
   const selfTest = await tryModel(loading, { model, runner, report });

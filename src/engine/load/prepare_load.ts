@@ -29,11 +29,11 @@ import {
 } from "../../models/model.ts";
 import type { CreateOptions } from "../../models/model_options.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
+import { draftRowBytes, requireDrafts } from "../draft_model/draft_limits.ts";
 import { openDraft, type PreparedDraft, prepareDraft } from "../draft_model/prepare_draft.ts";
 import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
 import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
 import { defineModel } from "./define_model.ts";
-import { draftRowBytes, requireDrafts } from "../draft_model/draft_limits.ts";
 import type { LoadOptions } from "./load_options.ts";
 import { budgetMemory, type MemoryBudget, type MemoryBudgetOptions } from "./memory_budget.ts";
 import { type StartSizes, startSizes } from "./start_sizes.ts";

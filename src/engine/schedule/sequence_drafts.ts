@@ -252,7 +252,7 @@ export class SequenceDrafts {
 
   /** Forgets the drafts, and asks for no others the next times. */
   rest(times: number): void {
-    this.#next = NONE;
+    this.clear();
     this.#resting = times;
   }
 

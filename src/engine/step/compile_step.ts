@@ -13,6 +13,7 @@ import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tens
 import type { StepTensors } from "../../layers/step_tensors.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import type { Model } from "../../models/model.ts";
+import { type Captures, capturedStride } from "../../models/model_options.ts";
 import type { AcceptThresholds } from "../../speculation/verify.ts";
 import { Sampler } from "../sample/sampler.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
@@ -67,15 +68,35 @@ export function compileStep(
   if (drafts !== undefined) {
     compileContinuation(plan, { inputs, drafts, sampler, pageSize: options.pageSize });
   }
-  const bindDrafts = model.compile(plan, { inputs, cache, logits, logitsStride });
+  const captures = draft && allocateCaptures(options, draft.network);
+  const bindDrafts = model.compile(plan, { inputs, cache, logits, logitsStride, captures });
   const { maxPages } = stepTensorSizes(options, cache);
   const padding = { slot: cache.slots, page: maxSequences * maxPages };
   const compileDrafts =
     drafts &&
-    bindDrafts({ inputs, drafts, padding, target: cache, cache: draft?.cache }, draft?.network);
+    bindDrafts(
+      { inputs, drafts, padding, target: cache, cache: draft?.cache, captures },
+      draft?.network,
+    );
   sampler.compile(plan);
   compileDrafts?.();
   return { logits, logitsStride, sampler, drafts };
+}
+
+/** For rows of the model that a network takes, where it takes some. */
+function allocateCaptures(
+  {
+    memory,
+    maxRows,
+    shape,
+  }: Pick<BatchLimits, "maxRows" | "shape"> & {
+    readonly memory: DeviceMemory;
+  },
+  { captures: layers }: DraftNetwork,
+): Captures | undefined {
+  if (layers === undefined) return undefined;
+  const stride = capturedStride(layers, shape.hiddenSize);
+  return { layers, stride, out: memory.allocate("activations", maxRows * stride * 4, "captures") };
 }
 
 /** Adds what starts rows from where the step before has left their sequences. */

@@ -12,6 +12,7 @@
  * @module
  */
 
+import { isSign } from "../distinct/distinct_bytes.ts";
 import { GrammarError } from "../grammar_error.ts";
 import {
   type AutomatonNode,
@@ -205,7 +206,7 @@ export class Configurations {
     for (const { node } of configuration.threads) {
       for (const { first, last } of this.#view(node).edges) {
         for (let byteClass = classOf[first]!; byteClass <= classOf[last]!; byteClass++) {
-          if (tried.has(byteClass)) continue;
+          if (tried.has(byteClass) || isSign(classes[byteClass]!)) continue;
           tried.add(byteClass);
           if (this.step(configuration, byteClass) === null) continue;
           const begin = classes[byteClass]!;
@@ -219,9 +220,15 @@ export class Configurations {
   }
 
   /** Just these threads, for what is asked of each on its own. */
-  of(threads: readonly Thread[], accepting = false): Configuration {
+  of(threads: readonly Thread[], accepting = false, reach = 0): Configuration {
     const distinct = withoutCovered([...new Set(threads)]).sort((a, b) => a.id - b.id);
-    return this.#intern(distinct, { accepting, reach: 0 });
+    return this.#intern(distinct, { accepting, reach });
+  }
+
+  /** The threads of two configurations. */
+  joined(a: Configuration, b: Configuration): Configuration {
+    const [accepting, reach] = [a.accepting || b.accepting, Math.max(a.reach, b.reach)];
+    return this.of([...a.threads, ...b.threads], accepting, reach);
   }
 
   /** Where a text stands right behind a rule. */
@@ -232,7 +239,7 @@ export class Configurations {
   /** The threads of one rule call, as if the rule were the whole grammar: a text ends with it. */
   within(rule: Frame, threads: readonly Thread[]): Configuration {
     const moved = threads.map(({ node, frame }) => {
-      this.#spend(1 + frame.depth - rule.depth);
+      this.spend(1 + frame.depth - rule.depth);
       return frame.moved(rule, this.#bottom).thread(node);
     });
     return this.of(moved);
@@ -299,7 +306,7 @@ export class Configurations {
     const thread = frame.thread(node);
     if (thread.stamp === this.#stamp) return;
     thread.stamp = this.#stamp;
-    this.#spend(1);
+    this.spend(1);
     if (this.bytes > this.#mostBytes) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
     }
@@ -307,8 +314,12 @@ export class Configurations {
     this.#pending.push(thread);
   }
 
-  /** Counts threads that are followed, or entries of stacks that are looked at for them. */
-  #spend(count: number): void {
+  /**
+   * Counts threads that are followed, or other work that takes as long.
+   *
+   * @throws {GrammarError} when the operation is at the end of its work.
+   */
+  spend(count: number): void {
     this.#work -= count;
     if (this.#work >= 0) return;
     throw new GrammarError("Cannot follow the grammar: a single step takes too much work");

@@ -7,7 +7,7 @@
 import { InvalidRequestError } from "../../errors.ts";
 import { parseEbnf } from "../ebnf/parse_ebnf.ts";
 import { grammarOf } from "../expression.ts";
-import type { ConstraintKind, FrontEnd } from "../grammar.ts";
+import type { ConstraintKind, FrontEnd, FrontEndContext } from "../grammar.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { parseRegex } from "../regex/parse_regex.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "../schema/json_schema.ts";
@@ -16,15 +16,19 @@ import { textChoiceGrammar } from "./text_choice.ts";
 import { toolGrammar } from "./tool_grammar.ts";
 
 /** A reader for each kind. */
-export function frontEnds(json?: JsonSchemaOptions): Readonly<Record<ConstraintKind, FrontEnd>> {
+export function frontEnds(options?: JsonSchemaOptions): Readonly<Record<ConstraintKind, FrontEnd>> {
+  const withOptions = ({ marks, jsonUnknown }: FrontEndContext) => ({
+    marks,
+    json: jsonUnknown === undefined ? options : { ...options, unknown: jsonUnknown },
+  });
   return {
-    json_schema: (source) => jsonSchemaGrammar(source, json),
+    json_schema: (source, context) => jsonSchemaGrammar(source, withOptions(context).json),
     regex: (source) => grammarOf(parseRegex(source)),
     ebnf: (source) => parseEbnf(source),
-    choice: textChoiceGrammar,
-    structural_tag: (source, marks) =>
-      structuralTagGrammar(parseStructuralTag(source), { marks, json }),
-    tools: (source, marks) => toolGrammar(source, { marks, json }),
+    choice: (source) => textChoiceGrammar(source),
+    structural_tag: (source, context) =>
+      structuralTagGrammar(parseStructuralTag(source), withOptions(context)),
+    tools: (source, context) => toolGrammar(source, withOptions(context)),
   };
 }
 

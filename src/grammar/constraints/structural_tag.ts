@@ -98,11 +98,9 @@ function refuse(path: string, problem: string): never {
 /** @throws {GrammarError} when a schema cannot be enforced exactly. */
 export function structuralTagGrammar(tag: StructuralTag, { marks, json }: SchemaContext): Grammar {
   const rules = new Map<string, Expression>();
-  const bodies = tag.structures.map(({ schema }, i) =>
-    embed(rules, jsonSchemaGrammar(schema, json), {
-      prefix: `structure ${i} `,
-      shared: JSON_RULES,
-    }),
+  const grammars = tag.structures.map(({ schema }) => jsonSchemaGrammar(schema, json));
+  const bodies = grammars.map((grammar, i) =>
+    embed(rules, grammar, { prefix: `structure ${i} `, shared: JSON_RULES }),
   );
   const { parts, text } = triggered(
     tag.structures.map(({ begin, end }, i) => ({
@@ -112,7 +110,8 @@ export function structuralTagGrammar(tag: StructuralTag, { marks, json }: Schema
     { triggers: tag.triggers, marks },
   );
   rules.set("root", sequence([repeat(parts), text]));
-  return { rules, root: "root" };
+  const warnings = grammars.flatMap((grammar) => grammar.warnings ?? []);
+  return { rules, root: "root", warnings };
 }
 
 export interface TriggeredPart {

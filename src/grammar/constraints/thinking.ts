@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Thinking } from "../../generation.ts";
+import type { Thinking } from "../../constraint.ts";
 import { embed } from "../embed.ts";
 import {
   characters,
@@ -35,5 +35,5 @@ export function afterThinking(
   // A model that has not begun to think answers at once.
   const before = isOpen ? finished : optional(sequence([marks.spell(begin), finished]));
   rules.set("root", sequence([before, answer]));
-  return { rules, root: "root" };
+  return { rules, root: "root", warnings: grammar.warnings };
 }

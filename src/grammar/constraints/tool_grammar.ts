@@ -101,8 +101,10 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   const form: CallForm = FORMS[format];
   const rules = new Map<string, Expression>();
   const known = new Map<string, Expression>();
+  const warnings: string[] = [];
   const calls = functions.map(({ name, parameters = ANY_OBJECT }, i) => {
-    const fields = argumentsOf(rules, { name, parameters, schemaOptions, known }, `tool ${i} `);
+    const options = { name, parameters, schemaOptions, known, warnings };
+    const fields = argumentsOf(rules, options, `tool ${i} `);
     return { begin: form.begin(name), rest: sequence([fields, marks.spell(form.end)]) };
   });
   const call = choice(calls.map(({ begin, rest }) => sequence([marks.spell(begin), rest])));
@@ -114,7 +116,7 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   const others: Expression = { kind: "rule", name: "more" };
   if (required) {
     rules.set("root", sequence([marks.spell(form.open), call, others]));
-    return { rules, root: "root" };
+    return { rules, root: "root", warnings };
   }
   const { parts, text } = triggered(
     calls.map(({ begin, rest }) => ({
@@ -124,7 +126,7 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
     { triggers: [form.trigger], marks },
   );
   rules.set("root", choice([text, parts]));
-  return { rules, root: "root" };
+  return { rules, root: "root", warnings };
 }
 
 /** What the parameters of one tool are read with. */
@@ -132,11 +134,13 @@ interface ArgumentsOptions extends ToolFunction {
   readonly schemaOptions: SchemaContext["json"];
   /** By their schema as text: many tools have the same parameters, or none. */
   readonly known: Map<string, Expression>;
+  /** Takes what was ignored, with the name of the tool. */
+  readonly warnings: string[];
 }
 
 function argumentsOf(
   rules: Map<string, Expression>,
-  { name, parameters, schemaOptions, known }: ArgumentsOptions,
+  { name, parameters, schemaOptions, known, warnings }: ArgumentsOptions,
   prefix: string,
 ): Expression {
   try {
@@ -146,6 +150,7 @@ function argumentsOf(
     const same = known.get(schema);
     if (same !== undefined) return same;
     const grammar = jsonSchemaGrammar(parameters, schemaOptions);
+    for (const warning of grammar.warnings ?? []) warnings.push(`Tool ${name}: ${warning}`);
     const made = embed(rules, grammar, { prefix, shared: JSON_RULES });
     known.set(schema, made);
     return made;

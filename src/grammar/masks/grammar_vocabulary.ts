@@ -9,6 +9,7 @@
 import { InvalidRequestError } from "../../errors.ts";
 import type { Horizons } from "../automaton/frames.ts";
 import { MARK_BYTE, Marks, markBytes } from "../constraints/marks.ts";
+import { isSign } from "../distinct/distinct_bytes.ts";
 import { type TokenBytes, TokenTrie } from "./token_trie.ts";
 
 /** What is asked of a tokenizer's vocabulary. */
@@ -90,6 +91,6 @@ export class GrammarVocabulary {
     const bytes = this.#source.bytes(id);
     if (bytes.length === 0) return undefined;
     if (this.#source.isSpecial(id)) return markBytes(id);
-    return bytes.includes(MARK_BYTE) ? undefined : bytes;
+    return bytes.some((byte) => byte === MARK_BYTE || isSign(byte)) ? undefined : bytes;
   }
 }

@@ -17,12 +17,14 @@
  * - Numbers have up to 40 digits before the point, 24 behind it and 4 in the exponent. They have any
  *   where no shorter one fits, and where `multipleOf` takes too many states to count them as well.
  *
- * What cannot be enforced is refused with the keyword and its place. Formats are enforced. A schema
- * that no value fits is refused too.
+ * Unknown keywords and formats are annotations and told about as warnings. What constrains
+ * values and cannot be enforced is refused with the keyword and its place. Formats are enforced. A
+ * schema that no value fits is refused too.
  *
  * @module
  */
 
+import type { JsonUnknown } from "../../constraint.ts";
 import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { CaseAnalysis, placeErrors } from "./cases/cases.ts";
@@ -54,6 +56,13 @@ export interface JsonSchemaOptions extends WhitespaceOptions {
    * @default "2020-12"
    */
   readonly dialect?: Dialect | undefined;
+  /**
+   * Keywords that the schema's dialect does not have and unknown formats: "ignore" takes
+   * them as annotations, which is what JSON Schema says, and warns; "refuse" refuses the schema.
+   *
+   * @default "ignore"
+   */
+  readonly unknown?: JsonUnknown | undefined;
 }
 
 /** Conjunctions of schemas, each of which is a rule. */
@@ -70,7 +79,8 @@ export const MAX_RULES = 50_000;
 export function jsonSchemaGrammar(schema: unknown, options: JsonSchemaOptions = {}): Grammar {
   if (typeof schema !== "string") checkSize(schema);
   const value = typeof schema === "string" ? parseJson(schema) : (schema as JsonValue);
-  const tree = new SchemaTree(value, options.dialect ?? "2020-12");
+  const { dialect = "2020-12", unknown = "ignore" } = options;
+  const tree = new SchemaTree(value, { dialect, unknown });
   return new SchemaCompilation(tree, options).grammar;
 }
 
@@ -89,14 +99,14 @@ class SchemaCompilation {
     if (this.#analysis.isNever(root)) {
       throw new GrammarError("Cannot use the schema: no value fits it");
     }
-    this.grammar = { rules: this.#rules, root: this.#nameOf(root) };
+    const name = this.#nameOf(root);
     for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
       const write = () => this.#write(next);
       const place = next.literals[0]?.node ?? tree.root;
       this.#rules.set(this.#nameOf(next), placeErrors(place, write));
     }
+    this.grammar = { rules: this.#rules, root: name, warnings: tree.warnings.list() };
     if (options.maxWhitespace !== undefined) return;
-    const { root: name } = this.grammar;
     indentNoFurther(this.#rules, nestingOf(this.#rules, { root: name, most: MAX_LEVELS }));
   }
 

@@ -1,8 +1,8 @@
 /**
  * The keywords of each dialect of JSON Schema.
  *
- * Every keyword of a schema that is looked at must be known in its dialect and have a value of the
- * right form. Annotations say nothing about values and have no effect; so do `x-` keywords.
+ * Every keyword of a schema that is looked at and that its dialect has must have a value of the right
+ * form. Annotations say nothing about values and have no effect; so do `x-` keywords.
  *
  * @module
  */
@@ -16,9 +16,9 @@ import {
   isObject,
   isPositive,
   JSON_TYPES,
+  type JsonObject,
   type JsonValue,
 } from "./json_value.ts";
-import type { SchemaNode } from "./schema_tree.ts";
 
 interface Form {
   readonly name: string;
@@ -108,12 +108,14 @@ const KEYWORDS: ReadonlyMap<string, readonly Keyword[]> = new Map(
     dependentSchemas: [keyword(SCHEMA_MAP, "2019-09")],
     deprecated: [keyword(ANY)],
     description: [keyword(ANY)],
+    discriminator: [keyword(ANY)],
     else: [keyword(SCHEMA, "draft-07")],
     enum: [keyword(LIST)],
     example: [keyword(ANY)],
     examples: [keyword(ANY)],
     exclusiveMaximum: [keyword(BOOLEAN, "draft-04", "draft-04"), keyword(NUMBER, "draft-06")],
     exclusiveMinimum: [keyword(BOOLEAN, "draft-04", "draft-04"), keyword(NUMBER, "draft-06")],
+    externalDocs: [keyword(ANY)],
     format: [keyword(STRING)],
     id: [keyword(STRING, "draft-04", "draft-04")],
     if: [keyword(SCHEMA, "draft-07")],
@@ -146,29 +148,73 @@ const KEYWORDS: ReadonlyMap<string, readonly Keyword[]> = new Map(
     unevaluatedProperties: [keyword(SCHEMA, "2019-09")],
     uniqueItems: [keyword(BOOLEAN)],
     writeOnly: [keyword(ANY)],
+    xml: [keyword(ANY)],
   }),
 );
 
+/** Names of all of them. */
+export const KEYWORD_NAMES: readonly string[] = [...KEYWORDS.keys()];
+
+/** What a schema is read by. */
+export interface Reading {
+  readonly dialect: Dialect;
+  /** Whether the schema says its dialect itself. Otherwise it may have keywords of all of them. */
+  readonly isDeclared: boolean;
+}
+
+/** How a schema's dialect takes one of its keywords. */
+export type Standing = "known" | "of another dialect" | "unknown";
+
+/** Keywords that begin with `x-` are extensions, which say nothing. */
+export function standingOf(name: string, { dialect, isDeclared }: Reading): Standing {
+  if (name.startsWith("x-")) return "known";
+  const versions = KEYWORDS.get(name);
+  if (versions === undefined) return "unknown";
+  return !isDeclared || versions.some((version) => hasVersion(dialect, version))
+    ? "known"
+    : "of another dialect";
+}
+
+function hasVersion(dialect: Dialect, { since, until = "2020-12" }: Keyword): boolean {
+  return isAtLeast(dialect, since) && isAtLeast(until, dialect);
+}
+
+/** A schema, where it stands, and what it is read by. */
+interface PlacedSchema {
+  readonly value: boolean | JsonObject;
+  readonly path: string;
+  readonly resource: Reading;
+}
+
 /** @throws {GrammarError} naming a keyword that is not known or has a value of the wrong form. */
-export function checkKeywords({ value, path, resource: { dialect } }: SchemaNode): void {
+export function checkKeywords({ value, path, resource }: PlacedSchema): void {
   if (!isObject(value)) return;
   for (const [name, content] of Object.entries(value)) {
-    if (name.startsWith("x-")) continue;
     const place = { path: `${path}/${escapeToken(name)}` };
-    const versions = KEYWORDS.get(name);
-    if (versions === undefined) {
+    const standing = standingOf(name, resource);
+    if (standing === "unknown") {
       throw new GrammarError(`Cannot enforce "${name}": it is no keyword of JSON Schema`, place);
     }
-    const version = versions.find(
-      ({ since, until = "2020-12" }) => isAtLeast(dialect, since) && isAtLeast(until, dialect),
-    );
-    if (version === undefined) {
-      throw new GrammarError(`Cannot enforce "${name}": ${dialect} does not have it`, place);
+    if (standing === "of another dialect") {
+      throw new GrammarError(
+        `Cannot enforce "${name}": ${resource.dialect} does not have it`,
+        place,
+      );
     }
-    if (!version.form.fits(content)) {
-      throw new GrammarError(`Cannot read "${name}": it must be ${version.form.name}`, place);
-    }
+    const forms = formsOf(name, resource);
+    if (forms.some((form) => form.fits(content))) continue;
+    const names = forms.map((form) => form.name).join(" or ");
+    throw new GrammarError(`Cannot read "${name}": it must be ${names}`, place);
   }
+}
+
+/** Those of the dialect; where the schema does not say its dialect, those of all others as well. */
+function formsOf(name: string, { dialect, isDeclared }: Reading): readonly Form[] {
+  const versions = KEYWORDS.get(name) ?? [];
+  const own = versions.filter((version) => hasVersion(dialect, version));
+  const others = isDeclared ? [] : versions.filter((version) => !own.includes(version));
+  const forms = [...own, ...others].map(({ form }) => form);
+  return forms.length === 0 ? [ANY] : [...new Set(forms)];
 }
 
 /** Keywords that say nothing about the value beside them. */
@@ -187,12 +233,15 @@ const ANNOTATIONS = new Set([
   "definitions",
   "deprecated",
   "description",
+  "discriminator",
   "example",
   "examples",
+  "externalDocs",
   "id",
   "readOnly",
   "title",
   "writeOnly",
+  "xml",
 ]);
 
 export function isAnnotation(name: string): boolean {

@@ -7,10 +7,14 @@
  * @module
  */
 
+import type { JsonUnknown } from "../../constraint.ts";
 import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
+import { effectiveSchema } from "./effective_schema.ts";
 import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
+import { isAnnotation } from "./keyword_forms.ts";
+import { SchemaWarnings } from "./schema_warnings.ts";
 
 /** Of finding a schema among the values. */
 const NODE_EFFORT = 1;
@@ -56,6 +60,8 @@ export interface Resource {
   readonly uri: string;
   readonly root: SchemaNode;
   readonly dialect: Dialect;
+  /** Whether the document says its dialect itself. */
+  readonly isDeclared: boolean;
   readonly anchors: Map<string, SchemaNode>;
   readonly dynamicAnchors: Set<string>;
 }
@@ -63,7 +69,10 @@ export interface Resource {
 /** One schema of the document. */
 export interface SchemaNode {
   readonly id: number;
+  /** Without what says nothing here: unknown keywords and those of other dialects. */
   readonly value: boolean | JsonObject;
+  /** As it was written. */
+  readonly written: boolean | JsonObject;
   /** Whether every value fits, or none, where that is plain to see. */
   readonly verdict: boolean | undefined;
   /** JSON pointer to it. */
@@ -71,16 +80,27 @@ export interface SchemaNode {
   readonly resource: Resource;
 }
 
+export interface TreeOptions {
+  /** Of a document that does not say it. */
+  readonly dialect: Dialect;
+  readonly unknown: JsonUnknown;
+}
+
 export class SchemaTree {
   readonly root: SchemaNode;
+  /** What was ignored. */
+  readonly warnings = new SchemaWarnings();
+  readonly #unknown: JsonUnknown;
   readonly #nodes = new Map<string, SchemaNode>();
   readonly #resources = new Map<string, Resource>();
   #nextId = 0;
 
   /** @throws {GrammarError} when it is no schema. */
-  constructor(schema: JsonValue, dialect: Dialect) {
+  constructor(schema: JsonValue, { dialect, unknown }: TreeOptions) {
+    this.#unknown = unknown;
     const value = asSchema(schema, "");
-    const resource = this.#openResource(value, { path: "", dialect, base: NO_URI });
+    const isDeclared = unknown === "refuse";
+    const resource = this.#openResource(value, { path: "", dialect, isDeclared, base: NO_URI });
     this.root = resource.root;
     this.#index(this.root);
   }
@@ -96,7 +116,14 @@ export class SchemaTree {
   derive(value: JsonObject, from: SchemaNode): SchemaNode {
     const path = `${from.path}#${this.#nextId}`;
     const { uri } = from.resource;
-    return this.#openResource(value, { path, dialect: "2020-12", base: uri, derived: true }).root;
+    const options = {
+      path,
+      dialect: "2020-12",
+      isDeclared: true,
+      base: uri,
+      derived: true,
+    } as const;
+    return this.#openResource(value, options).root;
   }
 
   /** A schema that any of the others fits. */
@@ -148,7 +175,7 @@ export class SchemaTree {
   }
 
   #follow(root: SchemaNode, pointer: string): SchemaNode | undefined {
-    let value: JsonValue = root.value;
+    let value: JsonValue = root.written;
     let { path } = root;
     let nearest = root;
     for (const raw of pointer.slice(1).split("/")) {
@@ -168,16 +195,20 @@ export class SchemaTree {
     const known = this.#nodes.get(path);
     if (known !== undefined) return known;
     const schema = asSchema(value, path);
-    const { uri, dialect } = nearest.resource;
+    const { uri, dialect, isDeclared } = nearest.resource;
     if (idOf(schema, dialect) !== undefined) {
-      return this.#openResource(schema, { path, dialect, base: uri }).root;
+      return this.#openResource(schema, { path, dialect, isDeclared, base: uri }).root;
     }
     return this.#addNode(schema, path, nearest.resource);
   }
 
-  #addNode(value: boolean | JsonObject, path: string, resource: Resource): SchemaNode {
+  #addNode(written: boolean | JsonObject, path: string, resource: Resource): SchemaNode {
     spendEffort(NODE_EFFORT);
-    const node = { id: this.#nextId++, value, verdict: verdictOf(value), path, resource };
+    const value =
+      this.#unknown === "refuse" || !isObject(written)
+        ? written
+        : effectiveSchema(written, { path, reading: resource, warnings: this.warnings });
+    const node = { id: this.#nextId++, value, written, verdict: verdictOf(value), path, resource };
     this.#nodes.set(path, node);
     return node;
   }
@@ -187,11 +218,13 @@ export class SchemaTree {
     {
       path,
       dialect: outer,
+      isDeclared,
       base,
       derived = false,
-    }: { path: string; dialect: Dialect; base: string; derived?: boolean },
+    }: { path: string; dialect: Dialect; isDeclared: boolean; base: string; derived?: boolean },
   ): Resource {
-    const dialect = dialectOf(value, path) ?? outer;
+    const declared = dialectOf(value, path);
+    const dialect = declared ?? outer;
     const id = derived ? undefined : idOf(value, dialect);
     const uri = id === undefined ? base : resolveUri(splitUri(id).uri, base);
     if (uri === undefined) {
@@ -200,6 +233,7 @@ export class SchemaTree {
     const resource: { -readonly [K in keyof Resource]: Resource[K] } = {
       uri,
       dialect,
+      isDeclared: isDeclared || declared !== undefined,
       anchors: derived ? NO_ANCHORS : new Map(),
       dynamicAnchors: derived ? NO_NAMES : new Set(),
       root: undefined as never,
@@ -250,7 +284,8 @@ export class SchemaTree {
 
 function verdictOf(schema: boolean | JsonObject): boolean | undefined {
   if (typeof schema === "boolean") return schema;
-  return Object.keys(schema).length === 0 ? true : undefined;
+  const isSilent = (name: string) => isAnnotation(name) && !name.startsWith("$");
+  return Object.keys(schema).every(isSilent) ? true : undefined;
 }
 
 function asSchema(value: JsonValue, path: string): boolean | JsonObject {

@@ -41,6 +41,8 @@ import {
 
 export interface GqaShape {
   readonly hiddenSize: number;
+  /** Width of the rows that are projected. Default: `hiddenSize`. */
+  readonly inputSize?: number;
   readonly heads: number;
   /** Heads of keys and values; `heads` is a multiple of it. */
   readonly kvHeads: number;
@@ -132,10 +134,11 @@ export class GqaAttention {
   ) {
     const { memory, layout } = context;
     const { heads, kvHeads, headDim, hiddenSize, headNorms, bias, sinks } = shape;
+    const { inputSize = hiddenSize } = shape;
     const part = (which: string, count: number) => ({
       name: `${name}.${which}_proj`,
       rows: count * headDim,
-      columns: hiddenSize,
+      columns: inputSize,
       split: "heads" as const,
       bias: bias.projections,
     });

@@ -38,6 +38,8 @@ export interface DraftNetwork {
   readonly enters: "next tokens" | "own tokens";
   /** Width of its hidden rows. */
   readonly hiddenSize: number;
+  /** Layers of the target in front of which it takes the rows. Default: none. */
+  readonly captures?: readonly number[] | undefined;
   /** Tensors of its checkpoint, or behind the target's layers, that it does not want. */
   ignores(name: string): boolean;
   /** Allocates its working memory. */
@@ -51,6 +53,12 @@ export interface DraftLaunches {
   readonly hiddenStride: number;
   /** Whether the head can find the best logit of each row itself. */
   readonly findsBest: boolean;
+  /** Tokens that the head knows, where those are fewer than the target's. */
+  readonly tokens?: {
+    readonly count: number;
+    /** `[count]` u32: the target's id of each */
+    readonly targetIds: Tensor;
+  };
   /**
    * Adds the launches from tokens to what the last layer has made of them.
    *

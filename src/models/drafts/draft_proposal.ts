@@ -11,6 +11,8 @@
  *
  * @module
  */
+
+import { targetIds } from "../../../kernels/embedding/target_ids.ts";
 import { argmax } from "../../../kernels/sampling/argmax.ts";
 import { sample } from "../../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
@@ -130,8 +132,9 @@ function bindAcceptance(
 
 /** From hidden rows to drafts, and to the rows behind them: the same launches in both parts. */
 function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) => void {
-  const { launches, vocabularySize: vocabulary, pageSize } = choice;
-  const { head, hiddenStride: xStride, findsBest } = launches;
+  const { launches, pageSize } = choice;
+  const { head, hiddenStride: xStride, findsBest, tokens } = launches;
+  const vocabulary = tokens?.count ?? choice.vocabularySize;
   const { inputs, drafts, padding } = choice.tensors;
   const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
   const input = { x, xStride };
@@ -146,6 +149,7 @@ function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) =>
   const find = findsBest
     ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
     : undefined;
+  const translate = tokens && targetIds(recorder, { table: tokens.targetIds, ids });
   const advance = advanceRows(recorder, {
     entries,
     best: ids,
@@ -165,6 +169,7 @@ function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) =>
       multiply(sequences);
       (isDrawn ? draw : choose)(sequences);
     }
+    translate?.(sequences);
     advance(sequences, firstId);
   };
 }

@@ -172,8 +172,7 @@ export class MtpModule implements DraftNetwork {
     return {
       // Free between the head that has read it and the norm that writes it.
       embedded: normedRows.tensor,
-      weights: this.#norms,
-      hiddenNorm: this.#hiddenNorm,
+      norms: { weights: this.#norms, hidden: this.#hiddenNorm },
       out: joined.x,
       outStride: joined.xStride,
       cols,

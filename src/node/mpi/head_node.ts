@@ -190,7 +190,7 @@ class HeadNode implements Nodes {
   #arrive(node: number, values: KeyValues): void {
     this.#fence.set(node, values);
     if (this.#fence.size < this.#options.nodes) return;
-    const all = Object.assign({}, ...this.#fence.values()) as KeyValues;
+    const all: KeyValues = Object.fromEntries([...this.#fence.values()].flatMap(Object.entries));
     const fenced = this.#fenced;
     this.#fence = new Map();
     this.#fenced = deferred();

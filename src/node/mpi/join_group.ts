@@ -14,6 +14,13 @@ import { loadMpiLibrary, type MpiLibrary } from "./mpi_library.ts";
 import { deferred } from "./nodes.ts";
 import { type LauncherMessage, MISSES, RANK_VARIABLES, type RankMessage } from "./rank_messages.ts";
 
+/** UCX as it gets along with Node: its handlers of signals and of memory would be in V8's way. */
+const UCX_VARIABLES = {
+  UCX_ERROR_SIGNALS: "",
+  UCX_MEM_EVENTS: "n",
+  UCX_WARN_UNUSED_ENV_VARS: "n",
+} as const;
+
 /** Milliseconds between two looks whether MPI has started. */
 const LOOK = 5;
 /** Of ranks that another program has started, where nothing says how long they wait for each other. */
@@ -39,6 +46,8 @@ export interface RankGroup {
  */
 export async function joinGroup(): Promise<RankGroup> {
   const { env } = process;
+  // The library reads them when it is loaded.
+  for (const [name, value] of Object.entries(UCX_VARIABLES)) env[name] ??= value;
   const path = env[RANK_VARIABLES.shim] ?? buildShim().path;
   const library = await loadMpiLibrary(path);
   const launcher = new LauncherLink(library);
@@ -128,7 +137,12 @@ class LauncherLink {
 
   /** Says that this rank is done, and resolves once all are. */
   async waitForEnd(): Promise<void> {
-    if (this.#isAlone) return sleep(LAST_MESSAGES);
+    if (this.#isAlone) {
+      await sleep(LAST_MESSAGES);
+      const { PMI_FD } = process.env;
+      if (PMI_FD !== undefined) this.#library.signOff(Number(PMI_FD));
+      return;
+    }
     await this.send({ type: "done" });
     await this.#end.promise;
   }

@@ -149,13 +149,9 @@ class Group {
   }
 }
 
-/** What a rank finds: nothing of launchers around this one, and UCX as it gets along with Node. */
+/** What a rank finds: nothing of launchers around this one. */
 function rankEnvironment({ env = process.env, timeout, beat = BEAT }: GroupOptions, shim: string) {
   const rank: Record<string, string | undefined> = {
-    // Its handlers of signals and of memory would take the place of those that V8 needs.
-    UCX_ERROR_SIGNALS: "",
-    UCX_MEM_EVENTS: "n",
-    UCX_WARN_UNUSED_ENV_VARS: "n",
     ...env,
     [RANK_VARIABLES.launcher]: `${process.pid}`,
     [RANK_VARIABLES.shim]: shim,

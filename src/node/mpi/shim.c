@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -89,6 +90,18 @@ int wisp_die_with_parent(int parent) {
 
 /* Without what libraries do at an end: UCX has been seen to wait there for ranks that are gone. */
 void wisp_exit(int code) { _exit(code); }
+
+/*
+ * Tells the launcher that has started this rank, MPICH's mpiexec or its kin, that it ends in order: what
+ * MPI_Finalize says last. Without it that launcher ends all other ranks by force. Waits a second at most.
+ */
+int wisp_sign_off(int fd) {
+  static const char said[] = "cmd=finalize\n";
+  struct pollfd heard = {fd, POLLIN, 0};
+  char answer[256];
+  if (write(fd, said, sizeof said - 1) != sizeof said - 1) return errno;
+  return poll(&heard, 1, 1000) == 1 && read(fd, answer, sizeof answer) > 0 ? 0 : ETIMEDOUT;
+}
 
 static void *start(void *unused) {
   (void)unused;

@@ -42,6 +42,7 @@ class LoggedRequest implements RequestObserver {
   readonly #options: RequestLogOptions;
   readonly #course = new RequestCourse();
   #completion = "";
+  #warnings: readonly string[] = [];
 
   constructor(request: GenerationRequest, log: Logger, options: RequestLogOptions) {
     this.#request = request;
@@ -51,6 +52,7 @@ class LoggedRequest implements RequestObserver {
 
   chunk(chunk: GenerationChunk): void {
     this.#course.take(chunk);
+    if (chunk.compilation?.warnings !== undefined) this.#warnings = chunk.compilation.warnings;
     if (this.#options.detail === 3 || this.#completion.length < this.#mostText) {
       this.#completion += chunk.text;
     }
@@ -76,6 +78,7 @@ class LoggedRequest implements RequestObserver {
       ...(timeToFirstToken !== undefined && { ttft: milliseconds(timeToFirstToken) }),
       ...(throughput !== undefined && { tokens_per_second: Math.round(10 * throughput) / 10 }),
       e2e_latency: milliseconds(seconds),
+      ...(this.#warnings.length > 0 && { warnings: this.#warnings }),
     };
   }
 

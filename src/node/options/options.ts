@@ -6,6 +6,7 @@
  */
 
 import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
+import { JSON_UNKNOWN } from "../../constraint.ts";
 import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backends.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
@@ -179,6 +180,16 @@ export const ENGINE_OPTIONS = {
     choices: DIALECTS,
     default: "2020-12",
     help: "dialect of JSON schemas that do not say theirs in $schema",
+    group: MODEL,
+  },
+  jsonUnknown: {
+    flags: ["--json-unknown"],
+    kind: "string",
+    choices: JSON_UNKNOWN,
+    default: "ignore",
+    help:
+      "keywords that a JSON schema's dialect does not have, and unknown formats: ignore takes them " +
+      "as annotations and warns in the answer, refuse refuses the schema; requests may choose by json_unknown",
     group: MODEL,
   },
   ...MEMORY_OPTIONS,

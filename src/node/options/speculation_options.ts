@@ -27,15 +27,15 @@ export const SPECULATION_OPTIONS = {
     defaultText: "none",
     help:
       "where drafts of the next tokens come from, which a step verifies together, so that answers stay " +
-      "the same: EAGLE or NEXTN (a layer of the checkpoint), STANDALONE (a smaller model of the same " +
-      "tokens), NGRAM (the request's own text); EAGLE3 (a draft head) is not supported yet",
+      "the same: EAGLE or NEXTN (a layer of the checkpoint, or a head that was trained for it), EAGLE3 " +
+      "(a head), STANDALONE (a smaller model of the same tokens), NGRAM (the request's own text)",
     group,
   },
   speculativeDraftModelPath: {
     flags: ["--speculative-draft-model-path", "--speculative-draft-model"],
     kind: "string",
     value: "MODEL",
-    help: "folder or hub id of the model that drafts for STANDALONE; draft heads are not supported yet",
+    help: "folder or hub id of the head or model that drafts",
     group,
   },
   speculativeDraftModelRevision: {

@@ -129,6 +129,7 @@ export function servingOptions(
     grammarBackend: options.grammarBackend,
     jsonWhitespace: options.jsonWhitespace,
     jsonDialect: options.jsonDialect,
+    jsonUnknown: options.jsonUnknown,
     grammarService: workerGrammarService,
     textService: workerTextService,
     overlapSchedule: !options.disableOverlapSchedule,

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { JSON_UNKNOWN, type JsonUnknown } from "../../constraint.ts";
 import type { ModelDescription, SamplingParams } from "../../generation.ts";
 import {
   type Fields,
@@ -83,6 +84,7 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
     ignoreEos: fields.boolean("ignore_eos"),
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
+    jsonUnknown: readJsonUnknown(fields),
   });
 }
 
@@ -121,6 +123,13 @@ export function readMinNewTokens(
   if (least === undefined || least === 0 || maxNewTokens === null) return least;
   if (least < maxNewTokens) return least;
   throw outOfRange(fields.path(name), `0 or below the ${maxNewTokens} tokens allowed`, least);
+}
+
+function readJsonUnknown(fields: Fields): JsonUnknown | undefined {
+  const name = fields.string("json_unknown");
+  const value = JSON_UNKNOWN.find((known) => known === name);
+  if (name === undefined || value !== undefined) return value;
+  throw outOfRange(fields.path("json_unknown"), `one of ${JSON_UNKNOWN.join(", ")}`, name);
 }
 
 /** `{"token id": number}`. */

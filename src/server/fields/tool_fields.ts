@@ -3,8 +3,9 @@
  *
  * @module
  */
+
+import type { Constraint } from "../../constraint.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { Constraint } from "../../generation.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { TOOL_FORMATS, type ToolConstraint } from "../../grammar/constraints/tool_grammar.ts";
 import { type Fields, isObject, outOfRange, requireString, wrongType } from "../../http/fields.ts";

@@ -23,6 +23,7 @@ import {
   wireMatchedStop,
 } from "../wire/chat_message.ts";
 import { ChatStream } from "../wire/chat_stream.ts";
+import { wireMetadata } from "../wire/metadata.ts";
 import { type UsageOptions, wireUsage } from "../wire/usage.ts";
 import { wireChatLogprobs } from "../wire/wire_logprobs.ts";
 import { asClientWrote } from "../wire/wire_names.ts";
@@ -49,7 +50,7 @@ export async function handleChatCompletions(
     const releaseBody = context.bodies.of(request).keep();
     return eventStream(group, {
       events: (item) => stream.events(item),
-      last: () => stream.lastEvents(),
+      last: () => stream.lastEvents(group.warnings),
       failure: (error) => {
         context.reportError(error, request);
         return { error: flatError(error) };
@@ -63,7 +64,9 @@ export async function handleChatCompletions(
 
   const answers = body.requests.map(() => new ChatAnswer(body.parsing));
   await group.collect(({ index, chunk }) => answers[index]!.append(chunk));
-  return group.releasing(() => wireCompletion(body, { created, answers, usageOptions }));
+  return group.releasing(() =>
+    wireCompletion(body, { created, answers, usageOptions, warnings: group.warnings }),
+  );
 }
 
 /** One choice of an answer that is sent as a whole. */
@@ -98,10 +101,12 @@ function wireCompletion(
     created,
     answers,
     usageOptions,
+    warnings,
   }: {
     readonly created: number;
     readonly answers: readonly ChatAnswer[];
     readonly usageOptions: UsageOptions;
+    readonly warnings: readonly string[];
   },
 ): object {
   return {
@@ -120,7 +125,7 @@ function wireCompletion(
       answers.map(({ last, reasoningTokens }) => ({ chunk: last, reasoningTokens })),
       usageOptions,
     ),
-    metadata: { weight_version: "default" },
+    metadata: wireMetadata(warnings),
   };
 }
 

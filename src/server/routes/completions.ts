@@ -11,6 +11,7 @@ import { type CompletionBody, readCompletionBody } from "../fields/completion_re
 import { GenerationGroup, type GroupChunk } from "../generation_group.ts";
 import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
+import { wireMetadata } from "../wire/metadata.ts";
 import { wireUsage } from "../wire/usage.ts";
 import { wireCompletionLogprobs } from "../wire/wire_logprobs.ts";
 import { asClientWrote } from "../wire/wire_names.ts";
@@ -33,7 +34,7 @@ export async function handleCompletions(
   if (body.stream) {
     const releaseBody = context.bodies.of(request).keep();
     return eventStream(group, {
-      events: (item) => answer.events(item),
+      events: (item) => answer.events(item, group.warnings),
       last: () => answer.lastEvents(),
       failure: (error) => {
         context.reportError(error, request);
@@ -47,7 +48,7 @@ export async function handleCompletions(
   }
 
   await group.collect((item) => answer.append(item));
-  return group.releasing(() => answer.toWire());
+  return group.releasing(() => answer.toWire(group.warnings));
 }
 
 /** What each answer begins with: its prompt as text, or nothing. */
@@ -109,12 +110,14 @@ class CompletionAnswer {
   }
 
   /** One event once there is text of the completion; the last one tells why it ended. */
-  events(item: GroupChunk): readonly object[] {
+  events(item: GroupChunk, warnings: readonly string[]): readonly object[] {
     const choice = this.append(item);
     const { text, finish } = item.chunk;
     if (text === "" && finish === null) return [];
     const usage = this.#body.continuousUsage ? this.#usage() : null;
-    return [this.#event([this.#take(choice)], usage)];
+    const event = this.#event([this.#take(choice)], usage);
+    if (finish === null || warnings.length === 0) return [event];
+    return [{ ...event, metadata: wireMetadata(warnings) }];
   }
 
   lastEvents(): readonly object[] {
@@ -122,12 +125,12 @@ class CompletionAnswer {
     return this.#body.includeUsage ? [this.#event([], this.#usage())] : [];
   }
 
-  toWire(): object {
+  toWire(warnings: readonly string[]): object {
     this.#requireFinished();
     const choices = this.#choices.map((choice) => this.#take(choice));
     return {
       ...this.#event(choices, this.#usage()),
-      metadata: { weight_version: "default" },
+      metadata: wireMetadata(warnings),
     };
   }
 

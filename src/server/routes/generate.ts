@@ -14,6 +14,7 @@ import { GenerationGroup } from "../generation_group.ts";
 import { readBody } from "../request_body.ts";
 import type { ServerContext } from "../server_context.ts";
 import { GrowingJsonNumbers, GrowingJsonText } from "../wire/growing_json.ts";
+import { wireWarnings } from "../wire/metadata.ts";
 import { WireLogprobs } from "../wire/wire_logprobs.ts";
 import { asClientWrote } from "../wire/wire_names.ts";
 
@@ -72,6 +73,8 @@ class Completion {
   readonly #textJson = new GrowingJsonText();
   readonly #idsJson = new GrowingJsonNumbers();
   #text = "";
+  /** What was ignored of the request. */
+  #warnings: readonly string[] = [];
   #last: GenerationChunk | null = null;
   /** Tokens that no event has told of. */
   #untold = 0;
@@ -84,6 +87,7 @@ class Completion {
   /** @returns Whether an event is due. */
   append(chunk: GenerationChunk): boolean {
     this.#last = chunk;
+    if (chunk.compilation?.warnings !== undefined) this.#warnings = chunk.compilation.warnings;
     this.#text += chunk.text;
     for (const token of chunk.tokens) this.#outputIds.push(token);
     this.#logprobs?.append(chunk);
@@ -126,7 +130,12 @@ class Completion {
     };
     if (finish === null) return metaInfo;
     const latency = { e2e_latency: (performance.now() - this.#startTime) / 1000 };
-    return { ...metaInfo, ...(speculation && wireSpeculation(speculation)), ...latency };
+    return {
+      ...metaInfo,
+      ...(speculation && wireSpeculation(speculation)),
+      ...wireWarnings(this.#warnings),
+      ...latency,
+    };
   }
 }
 

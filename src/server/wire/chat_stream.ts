@@ -18,6 +18,7 @@ import {
   wireMatchedStop,
 } from "./chat_message.ts";
 import { JsonFrame } from "./json_frame.ts";
+import { wireMetadata } from "./metadata.ts";
 import { type UsageOptions, wireUsage } from "./usage.ts";
 import { wireChatLogprobs } from "./wire_logprobs.ts";
 
@@ -94,11 +95,13 @@ export class ChatStream {
     return choice.frames[field].write(delta[field]!);
   }
 
-  lastEvents(): readonly object[] {
+  /** @param warnings What was ignored of the request; the ends of its choices tell it. */
+  lastEvents(warnings: readonly string[] = []): readonly object[] {
     const ends = this.#choices.map(({ last }) => requireFinished(last));
+    const metadata = warnings.length === 0 ? {} : { metadata: wireMetadata(warnings) };
     const events = this.#choices.map((choice, i) => {
       const end = { logprobs: this.#takeLogprobs(choice), finish: ends[i]!.finish };
-      return this.#delta(choice, EMPTY_DELTA, end);
+      return { ...this.#delta(choice, EMPTY_DELTA, end), ...metadata };
     });
     if (this.#body.includeUsage) {
       events.push(this.#event(ends[0]!, [], this.#usage()));

@@ -59,6 +59,7 @@ describe("sampling_params", () => {
     [{ sampling_seed: 42 }, { seed: 42 }],
     [{ sampling_seed: -1 }, { seed: 0xffffffff }],
     [{ json_schema: "{}" }, { jsonSchema: "{}" }],
+    [{ json_unknown: "refuse" }, { jsonUnknown: "refuse" }],
     [{ regex: "a+", ebnf: "" }, { regex: "a+" }],
     [{ structural_tag: "{}" }, { structuralTag: "{}" }],
     [{ ebnf: 'root ::= "a"' }, { ebnf: 'root ::= "a"' }],

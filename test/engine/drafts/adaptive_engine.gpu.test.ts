@@ -1,34 +1,44 @@
 /** Engines whose number of drafts follows what they bring: what it costs where they bring nothing. */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { measureCosts } from "../../../src/engine/drafts/measure_costs.ts";
+import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
 import type { Batch } from "../../../src/layers/batch.ts";
 import { StepCost } from "../../../src/speculation/step_costs.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";
-import { smallestCaseOnly } from "../../support/devices/gpu.ts";
+import { uselessDrafts } from "../../support/checkpoints/useless_drafts.ts";
+import { device, smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { chat, complete, EMBEDDED_MODEL, openEngine } from "../../support/engines/engine.ts";
 import { GREEDY, ModelSession } from "../../support/engines/model_session.ts";
 
 const MODULE = { algorithm: "EAGLE", adaptive: "on" } as const;
+/** Of the embedded model, its draft layer not among them. */
+const LAYERS = 5;
 const CHATS = ["What is 12 + 7?", "How are you?", "Tell me a story."];
 const cost = (ms: number) => new StepCost([1, 64].map((rows) => ({ rows, ms })));
 /** Right drafts pay, or no draft does. */
-const CHEAP = { target: cost(10), entering: cost(0.1), draft: cost(0.1) };
+const CHEAP = { target: cost(10), entering: cost(1), draft: cost(0.5) };
 const DEAR = { target: cost(10), entering: cost(100), draft: cost(100) };
 
 /** Greedy answers to all chats at once, twice, and what became of drafts. */
 async function answersOf(options: Partial<LoadOptions>) {
   const engine = await openEngine(options);
+  try {
+    return await answersFrom(engine);
+  } finally {
+    await engine.close();
+  }
+}
+
+async function answersFrom(engine: Engine) {
   const sampling = { temperature: 0, maxNewTokens: smallestCaseOnly ? 12 : 40, ignoreEos: true };
   const answers: (readonly number[])[] = [];
   for (let round = 0; round < 2; round++) {
     const asked = CHATS.map((content) => complete(engine, { messages: chat(content), sampling }));
     for (const { tokens } of await Promise.all(asked)) answers.push(tokens);
   }
-  const { speculation } = engine.status();
-  await engine.close();
-  return { answers, speculation };
+  return { answers, speculation: engine.status().speculation };
 }
 
 /** Every batch that is given to a model while something runs. */
@@ -76,6 +86,23 @@ describe("answers are those without drafts", () => {
       if (speculation === MODULE) expect(acceptedDrafts).toBeGreaterThan(verifySteps);
     }
   });
+
+  test.skipIf(smallestCaseOnly)(
+    "of a layer that predicts nothing: it is soon left out",
+    async () => {
+      const source = await uselessDrafts(folderSource(EMBEDDED_MODEL), LAYERS);
+      const given = { device, maxTotalTokens: 8192, triesInvariance: false, stepCosts: CHEAP };
+      const engine = await Engine.load(source, { ...given, speculation: MODULE });
+      const { result, batches } = await watching(() => answersFrom(engine));
+      expect(result.answers).toEqual(plain.answers);
+      expect(result.speculation!.acceptedDrafts).toBeLessThan(10);
+      const entering = batches.map(({ nextSources }) => nextSources !== undefined);
+      expect(entering[0]).toBe(true);
+      // The second time, prompts too are computed without it.
+      expect(entering.slice(-40)).toEqual(new Array(40).fill(false));
+      await engine.close();
+    },
+  );
 
   test("by what steps take on this adapter", async () => {
     const { result, batches } = await watching(() => {

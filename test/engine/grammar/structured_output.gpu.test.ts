@@ -126,6 +126,19 @@ function asValue(source: string): unknown {
   }
 }
 
+test("an unknown keyword of a schema is told with its grammar, or refused", async () => {
+  const request = { messages: chat("Yes?"), sampling: { jsonSchema: { enum: ["b"], links: [] } } };
+  const told: unknown[] = [];
+  for await (const { compilation } of engine.generate(request)) {
+    if (compilation !== undefined) told.push(compilation.warnings);
+  }
+  expect(told).toEqual([['Ignored "links": it is no keyword of JSON Schema (at /links)']]);
+  const strict = { ...request, sampling: { ...request.sampling, jsonUnknown: "refuse" as const } };
+  await expect(complete(engine, strict)).rejects.toThrow("links");
+  const odd = { ...request, sampling: { ...request.sampling, jsonUnknown: "maybe" as "refuse" } };
+  await expect(complete(engine, odd)).rejects.toThrow("jsonUnknown maybe");
+});
+
 test("answers stay as they are beside hostile constraints, and the engine goes on", async () => {
   const messages = chat("Who are you?");
   const common = { temperature: 0.8, seed: 7, maxNewTokens: 20, ignoreEos: true };

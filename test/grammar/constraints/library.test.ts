@@ -77,13 +77,22 @@ test("JSON is spelled, and schemas are read, as the options say", () => {
   expect(accepts({}, "[\n  1\n]")).toBe(true);
   expect(accepts({ maxWhitespace: 0 }, "[ 1]")).toBe(false);
   expect(accepts({ maxWhitespace: 0 }, "[1]")).toBe(true);
-  expect(() => accepts({ dialect: "draft-07" }, "[1]")).toThrow("prefixItems");
+  const strict = { dialect: "draft-07", unknown: "refuse" };
+  expect(() => accepts(strict, "[1]")).toThrow("prefixItems");
 });
 
 test("what cannot be enforced is refused with its place", () => {
-  expect(() => compileGrammar({ jsonSchema: { items: { format: "klingon" } } })).toThrow(
+  expect(() => compileGrammar({ jsonSchema: { items: { format: "regex" } } })).toThrow(
     GrammarError,
   );
+});
+
+test("a grammar says what was ignored of its source", () => {
+  const jsonSchema = { items: { format: "klingon" } };
+  const { warnings } = compileGrammar({ jsonSchema });
+  expect(warnings).toEqual(['Ignored the format "klingon": it is not known (at /items/format)']);
+  expect(() => compileGrammar({ jsonSchema }, { json: { unknown: "refuse" } })).toThrow("klingon");
+  expect(compileGrammar({ regex: "a" }).warnings).toEqual([]);
 });
 
 test("numbers too large for a double are refused in objects, and kept in JSON text", () => {

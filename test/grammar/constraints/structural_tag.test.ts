@@ -114,12 +114,22 @@ describe("structural tags", () => {
     ],
     [{ structures: [{ ...weather, open: 1 }], triggers: ["<"] }, "(at /structures/0/open)"],
     [{ type: "json", structures: [weather], triggers: ["<"] }, "(at /type)"],
-    [{ structures: [{ ...weather, schema: { minimun: 1 } }], triggers: ["<"] }, "minimun"],
+    [{ structures: [{ ...weather, schema: { minimum: "1" } }], triggers: ["<"] }, "minimum"],
   ])("%j is refused", (value, message) => {
     const source = typeof value === "string" ? value : JSON.stringify(value);
     const compile = () => compiler.compile({ kind: "structural_tag", source });
     expect(compile).toThrow(GrammarError);
     expect(compile).toThrow(message);
+  });
+
+  test("what is ignored of its schemas is told, or refused where the request asks for that", () => {
+    const ofTypo = tag([{ ...weather, schema: { minimun: 1 } }], ["<"]);
+    const warning =
+      'Ignored "minimun": it is no keyword of JSON Schema; did you mean "minimum"? (at /minimun)';
+    expect(compiler.compile(ofTypo).warnings).toEqual([warning]);
+    const thinking = { begin: "<a>", end: "</a>", isOpen: false };
+    expect(compiler.compile({ ...ofTypo, thinking }).warnings).toEqual([warning]);
+    expect(() => compiler.compile({ ...ofTypo, jsonUnknown: "refuse" })).toThrow("minimun");
   });
 });
 
@@ -189,11 +199,22 @@ describe("tool calls", () => {
   });
 
   test("parameters that cannot be enforced are refused with the tool's name", () => {
-    const parameters = { type: "object", unevaluatedStuff: 1 };
+    const parameters = { type: "object", properties: { a: { pattern: "(" } } };
     const compile = () => compiler.compile(tools({ functions: [{ name: "f", parameters }] }));
     expect(compile).toThrow(GrammarError);
     expect(compile).toThrow("tool f");
-    expect(compile).toThrow("unevaluatedStuff");
+    expect(compile).toThrow("/properties/a/pattern");
+  });
+
+  test("what is ignored of parameters is told with the tool's name", () => {
+    const parameters = { type: "object", unevaluatedStuff: 1 };
+    const ofStuff = tools({ functions: [{ name: "f", parameters }] });
+    expect(compiler.compile(ofStuff).warnings).toEqual([
+      'Tool f: Ignored "unevaluatedStuff": it is no keyword of JSON Schema (at /unevaluatedStuff)',
+    ]);
+    const strict = () => compiler.compile({ ...ofStuff, jsonUnknown: "refuse" });
+    expect(strict).toThrow("tool f");
+    expect(strict).toThrow("unevaluatedStuff");
   });
 });
 

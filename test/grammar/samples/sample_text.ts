@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ITEM_END, LIST_BEGIN } from "../../../src/grammar/distinct/distinct_bytes.ts";
 import type { CodePointAutomaton, Expression, Grammar } from "../../../src/grammar/expression.ts";
 
 /** Whole number from 0 to `count` - 1. */
@@ -22,12 +23,13 @@ const MAX_ROUNDS = 4;
 /** Rules inside one another before the shortest way out is taken. */
 const MAX_DEPTH = 30;
 
-/** Draws texts of a grammar without `bytes`; undefined when no text is in it. */
+/** Draws texts of a grammar without `bytes` but signs; undefined when no text is in it. */
 export class TextSampler {
   readonly #grammar: Grammar;
   readonly #random: Random;
   /** Rules inside one another that each rule needs at least. */
   readonly #heights = new Map<string, number>();
+  #mayRepeat = false;
 
   constructor(grammar: Grammar, random: Random) {
     this.#grammar = grammar;
@@ -43,7 +45,13 @@ export class TextSampler {
     }
   }
 
+  /** Whether the last text has a list whose items the grammar wants to differ. */
+  get mayRepeat(): boolean {
+    return this.#mayRepeat;
+  }
+
   sample(): string | undefined {
+    this.#mayRepeat = false;
     const { root } = this.#grammar;
     if (this.#heights.get(root) === undefined) return undefined;
     return this.#draw({ kind: "rule", name: root }, MAX_DEPTH);
@@ -87,9 +95,20 @@ export class TextSampler {
         return this.#draw(this.#grammar.rules.get(expression.name)!, depth - 1);
       case "regular":
         return this.#walk(expression.automaton);
+      case "bytes":
+        return this.#sign(expression);
       default:
-        throw new Error(`the sampler does not know ${expression.kind}`);
+        return expression satisfies never;
     }
+  }
+
+  /** What says that items must differ is no text, and the sampler does not see to it. */
+  #sign(expression: Expression): string {
+    if (expression !== ITEM_END && expression !== LIST_BEGIN) {
+      throw new Error("the sampler knows no bytes but signs");
+    }
+    this.#mayRepeat = true;
+    return "";
   }
 
   #choose(options: readonly Expression[], depth: number): Expression {

@@ -6,10 +6,8 @@
  */
 import { expect } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
-import {
-  type Configuration,
-  Configurations,
-} from "../../../src/grammar/automaton/configurations.ts";
+import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import { type Position, Positions } from "../../../src/grammar/distinct/positions.ts";
 import type { Grammar } from "../../../src/grammar/expression.ts";
 import { compileGrammar } from "../../../src/grammar/grammar.ts";
 import { MaskCache } from "../../../src/grammar/masks/mask_cache.ts";
@@ -26,21 +24,28 @@ export interface Acceptor {
   readonly inSomeOrder: (value: unknown) => boolean;
 }
 
+type Places = Map<unknown, Position>;
+
 export function acceptorOf(grammar: Grammar): Acceptor {
   const configurations = new Configurations(compileAutomaton(grammar));
   const encoder = new TextEncoder();
-  const follow = (from: Iterable<Configuration>, text: string): Set<Configuration> => {
+  const positions = new Positions(configurations);
+  /** Positions without anything to remember are one where their configurations are. */
+  const add = (places: Places, position: Position) =>
+    places.set(position.memory ?? position.configuration, position);
+  const follow = (from: Places, text: string): Places => {
     const bytes = encoder.encode(text);
-    const reached = new Set<Configuration>();
-    for (const configuration of from) {
-      const end = configurations.follow(configuration, bytes);
-      if (end !== null) reached.add(end);
+    const reached: Places = new Map();
+    for (const position of from.values()) {
+      const end = positions.follow(position, bytes);
+      if (end !== null) add(reached, end);
     }
     return reached;
   };
+  const start = (): Places => add(new Map(), positions.start);
 
   /** Where the texts of a value lead. */
-  const read = (from: Set<Configuration>, value: unknown): Set<Configuration> => {
+  const read = (from: Places, value: unknown): Places => {
     if (from.size === 0) return from;
     if (Array.isArray(value)) {
       let at = follow(from, "[");
@@ -54,20 +59,17 @@ export function acceptorOf(grammar: Grammar): Acceptor {
   };
 
   /** Members are left out one by one until none remains; sets of members meet again. */
-  const readMembers = (
-    from: Set<Configuration>,
-    members: readonly (readonly [string, unknown])[],
-  ): Set<Configuration> => {
-    const reached = [
+  const readMembers = (from: Places, members: readonly (readonly [string, unknown])[]): Places => {
+    const reached: Places[] = [
       from,
-      ...Array.from({ length: 2 ** members.length - 1 }, () => new Set()),
-    ] as Set<Configuration>[];
+      ...Array.from({ length: 2 ** members.length - 1 }, () => new Map()),
+    ];
     reached.forEach((at, done) => {
       members.forEach(([key, value], i) => {
         if (done & (1 << i)) return;
         const comma = done > 0 ? "," : "";
         const next = read(follow(at, `${comma}${JSON.stringify(key)}:`), value);
-        for (const end of next) reached[done | (1 << i)]!.add(end);
+        for (const end of next.values()) add(reached[done | (1 << i)]!, end);
       });
     });
     return reached.at(-1)!;
@@ -75,13 +77,13 @@ export function acceptorOf(grammar: Grammar): Acceptor {
 
   const accept = (text: string): boolean => {
     configurations.begin();
-    const [end] = follow([configurations.start], text);
-    return end?.accepting === true;
+    const [end] = follow(start(), text).values();
+    return end?.configuration.accepting === true;
   };
   const inSomeOrder = (value: unknown): boolean => {
     configurations.begin();
-    const ends = read(new Set([configurations.start]), value);
-    return [...ends].some(({ accepting }) => accepting);
+    const ends = read(start(), value);
+    return [...ends.values()].some(({ configuration }) => configuration.accepting);
   };
   return Object.assign(accept, { inSomeOrder });
 }

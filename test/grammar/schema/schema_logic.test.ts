@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { judge, refusal } from "../samples/schema_judge.ts";
 
 describe("joined schemas", () => {
@@ -295,12 +296,34 @@ describe("dialects", () => {
   test("draft 7: lists of items, dependencies, conditions; also by option", () => {
     const schema = { type: "array", items: [{ type: "integer" }], additionalItems: false };
     judge(schema, ["[1]"], ["[1,2]", "[true]"], { dialect: "draft-07" });
-    expect(refusal(schema).message).toContain('"items"');
+    const strict = { unknown: "refuse" } as const;
+    expect(refusal(schema, strict).message).toContain('"items"');
+    const declared = { $schema: "https://json-schema.org/draft/2020-12/schema", ...schema };
+    expect(refusal(declared).message).toContain('"items"');
   });
 
-  test("a keyword of another dialect is refused", () => {
+  test("a schema that does not say its dialect may have the keywords of all", () => {
+    const schema = {
+      type: "array",
+      items: [{ type: "integer", minimum: 1, exclusiveMinimum: true }],
+      additionalItems: { type: "object", dependentRequired: { a: ["b"] } },
+    };
+    const [yes, no] = [
+      ["[2]", '[2,{"b":1}]'],
+      ["[1]", "[2,3]", '[2,{"a":1}]'],
+    ];
+    judge(schema, yes, no);
+    judge(schema, yes, no, { dialect: "draft-07" });
+    judge({ prefixItems: [{ const: 1 }], items: [{ type: "integer" }] }, ["[1]"], ["[2]"]);
+  });
+
+  test("a keyword of another dialect says nothing, or is refused", () => {
     const old = { $schema: "http://json-schema.org/draft-04/schema#", const: 1 };
-    expect(refusal(old).message).toBe(
+    judge(old, ["1", "2"], []);
+    expect(jsonSchemaGrammar(old).warnings).toEqual([
+      'Ignored "const": draft-04 does not have it (at /const)',
+    ]);
+    expect(refusal(old, { unknown: "refuse" }).message).toBe(
       'Cannot enforce "const": draft-04 does not have it (at /const)',
     );
     expect(refusal({ $schema: "https://example.com/own" }).path).toBe("/$schema");

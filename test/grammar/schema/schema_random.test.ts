@@ -54,9 +54,10 @@ describe("random schemas, judged by ajv", () => {
         const values: unknown[] = [];
         for (let j = 0; j < TEXTS; j++) {
           const text = sampler.sample()!;
-          expect(accept(text), shown(text)).toBe(true);
           const value = JSON.parse(text) as unknown;
-          expect(fits(value), shown(text)).toBe(true);
+          const isFitting = fits(value);
+          expect(accept(text), shown(text)).toBe(isFitting);
+          if (!sampler.mayRepeat) expect(isFitting, shown(text)).toBe(true);
           // Numbers beyond doubles are read as infinite, which JSON has no text for.
           values.push(JSON.parse(JSON.stringify(value)));
         }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
+import { MAX_LISTS } from "../../../src/grammar/distinct/item_memory.ts";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
 import { judge } from "../samples/schema_judge.ts";
@@ -209,6 +210,38 @@ describe("arrays", () => {
     ],
     [{ type: "array", uniqueItems: true, maxItems: 1 }, ["[]", "[{}]"], ["[1,2]"]],
     [
+      { type: "array", uniqueItems: true },
+      [
+        ...["[]", "[1]", '[1,"1",[1],{"a":1},{"a":2},{"b":1},null,true,false,"",0.5,-1]'],
+        ...['["é","e"]', "[[1],[[1]]]", '["a","ab","b"]', "[1,12,2]", "[0.1,0.10000000000000001]"],
+      ],
+      [
+        ...["[1,1]", "[1,2,1]", "[1,1.0]", "[100,1e2]", "[0,-0]", '["a","a"]', "[null,null]"],
+        ...['["a","\\u0061"]', '["é","\\u00e9"]', '[{"a":1,"b":2},{"b":2,"a":1}]', "[[],[ ]]"],
+        ...["[[1,2],[1, 2]]", "[[[1,1]],[[1,1]]]", '[{"a":1,"a":2},{"a":2}]'],
+      ],
+    ],
+    [
+      {
+        type: "array",
+        items: { type: "string", minLength: 1 },
+        uniqueItems: true,
+        contains: { const: "x" },
+        minItems: 2,
+      },
+      ['["x","y"]', '["y","x","z"]'],
+      ['["x","x"]', '["y","z"]', '["x"]'],
+    ],
+    [
+      {
+        type: "array",
+        uniqueItems: true,
+        items: { type: "array", uniqueItems: true, items: { type: "integer" } },
+      },
+      ["[[1],[2],[1,2],[2,1]]"],
+      ["[[1,1]]", "[[1,2],[1,2]]", "[[1],[2],[2,2]]"],
+    ],
+    [
       { type: "array", not: { items: { type: "string" } } },
       ["[1]", '["a",1,"b"]'],
       ["[]", '["a"]'],
@@ -222,6 +255,17 @@ describe("arrays", () => {
       ["[25,0,3]"],
       ["[1,2,1]", "[1,2,3,4]"],
     );
+    judge(
+      { type: "array", items: { enum: items.enum.map((i) => `value ${i}`) }, uniqueItems: true },
+      [JSON.stringify(items.enum.map((i) => `value ${25 - i}`))],
+      [JSON.stringify(items.enum.concat(0).map((i) => `value ${i}`)), '["value 26"]'],
+    );
+  });
+
+  test("lists whose items differ lie inside one another up to a limit", () => {
+    const schema = { type: "array", uniqueItems: true, items: { $ref: "#" } };
+    const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
+    judge(schema, [nested(MAX_LISTS), "[[],[[]],[[],[[]]]]"], [nested(MAX_LISTS + 1), "[[],[]]"]);
   });
 
   test("large bounds are counted, not written out", () => {

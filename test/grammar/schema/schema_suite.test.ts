@@ -160,7 +160,7 @@ describe.skipIf(!existsSync(SUITE))("JSON-Schema-Test-Suite (needs ../shared/dat
       });
       outcomes.set(folder, all);
     }
-  });
+  }, 600_000);
 
   test.each(DRAFTS)(
     "jsonSchemaGrammar enforces or refuses every schema of $folder",

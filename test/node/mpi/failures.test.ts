@@ -50,7 +50,7 @@ async function pidsOf(launcher: LauncherProcess, ranks: readonly number[]): Prom
 
 const allGone = (pids: readonly number[]) => until(() => expect(pids.filter(isAlive)).toEqual([]));
 
-/** What a person bears to wait, on a machine that is busy; figures of a free one are in the docs. */
+/** Milliseconds that a person bears to wait, on a machine that is busy. */
 const SOON = 5000;
 
 const STATES = ["starting", "waiting", "exchanging", "computing", "ending"] as const;
@@ -87,12 +87,13 @@ describe.skipIf(lack !== undefined)("of a group", () => {
   );
 
   test("a rank that is frozen while starting is named when the time is over", async () => {
-    const launcher = launch({ program: "starting", timeout: 1500 });
+    // Time enough for processes to start on a machine that is busy.
+    const launcher = launch({ program: "starting", timeout: 5000 });
     const pids = await pidsOf(launcher, [0, 1]);
     process.kill(pids[1]!, "SIGSTOP");
     expect(await launcher.ended).toEqual({ code: 4, signal: null });
     // MPI waits for all ranks in each of them.
-    expect(launcher.stderr).toBe("Cannot start ranks 0, 1: not ready 1.5 s after its start\n");
+    expect(launcher.stderr).toBe("Cannot start ranks 0, 1: not ready 5 s after its start\n");
     expect(pids.filter(isAlive)).toEqual([]);
   });
 

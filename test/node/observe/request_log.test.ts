@@ -52,6 +52,13 @@ describe("requestLog()", () => {
     });
   });
 
+  test("writes what was ignored of a schema", async () => {
+    const compilation = { isCached: false, seconds: 0, warnings: ["Ignored this"] };
+    const { engine, lines } = logged({ script: () => ({ pieces: ["1"], compilation }) });
+    for await (const _ of engine.generate(REQUEST));
+    expect(lines[0]).toContain('warnings: ["Ignored this"]');
+  });
+
   test("reads no more of a conversation than it writes", async () => {
     let read = 0;
     const message = {

@@ -73,6 +73,7 @@ export function decode(bytes: Uint8Array, dtype: Dtype): number[] {
     I8: (at) => view.getInt8(at),
     U8: (at) => view.getUint8(at),
     I32: (at) => view.getInt32(at, true),
+    I64: (at) => Number(view.getBigInt64(at, true)),
   };
   const width = DTYPE_BYTES[dtype];
   return Array.from({ length: bytes.length / width }, (_, i) => read[dtype](i * width));

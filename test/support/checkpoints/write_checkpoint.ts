@@ -70,6 +70,9 @@ export function encodeTensor(values: ArrayLike<number>, dtype: Dtype): Uint8Arra
       case "I32":
         view.setInt32(at, value, true);
         break;
+      case "I64":
+        view.setBigInt64(at, BigInt(value), true);
+        break;
       default:
         dtype satisfies never;
     }

@@ -17,6 +17,7 @@ import type {
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
+  GrammarCompilation,
   ModelDescription,
   TokenizeRequest,
 } from "../../../src/generation.ts";
@@ -28,6 +29,8 @@ export interface Script {
   readonly pieces?: readonly string[];
   /** How it ends after the last piece. Default: a stop token when there are `pieces`. */
   readonly finish?: FinishReason;
+  /** Told by the first chunk. */
+  readonly compilation?: GrammarCompilation;
   /** Thrown before the chunk with this number, from 0. */
   readonly failure?: { readonly at: number; readonly error: unknown };
   /** Waited for before each chunk. */
@@ -130,6 +133,7 @@ export class ScriptedEngine implements GenerationEngine {
           promptTokens: prompt.length,
           completionTokens: i + 1,
           cachedTokens: 0,
+          ...(i === 0 && script.compilation && { compilation: script.compilation }),
           finish: i === lastChunk ? finish : null,
         };
       }

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkRanks } from "../../../src/node/mpi/check_ranks.ts";
 import { joinGroup, meetOnce } from "../../../src/node/mpi/join_group.ts";
@@ -38,6 +40,12 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
   async failing(communicator) {
     if (communicator.rank === 1) throw new Error("Cannot allocate 8 GiB: the device is full");
     await sleep(FOREVER);
+  },
+  /** Whether a library has taken a signal from V8. */
+  async signals({ rank }) {
+    const caught = /^SigCgt:\s*([\da-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))![1]!;
+    const isCaught = (BigInt(`0x${caught}`) >> BigInt(constants.signals.SIGFPE - 1)) & 1n;
+    await say(`outcome of ${rank}: ${isCaught === 1n}`);
   },
   async times(communicator) {
     const times = await checkRanks(communicator);

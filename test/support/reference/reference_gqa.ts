@@ -109,35 +109,49 @@ export class ReferenceGqa {
 
   /** Log-probabilities of the whole vocabulary after each token. */
   logProbabilities(tokens: readonly number[]): Row[] {
-    const embedding = this.#tensor("model.embed_tokens.weight");
-    const hidden = tokens.map((token) => rowOf(embedding, token).slice());
+    return this.states(tokens).final.map((row) => logSoftmax(this.head(row)));
+  }
+
+  embedding(token: number): Row {
+    return rowOf(this.#tensor("model.embed_tokens.weight"), token).slice();
+  }
+
+  head(row: Row): Row {
+    // A tied head may have been given numbers of its own.
+    const head = this.#weights.has("lm_head.weight") ? "lm_head" : "model.embed_tokens";
+    return this.linear(row, head);
+  }
+
+  /** Rows in front of each layer, and behind the final norm. */
+  states(tokens: readonly number[]): { readonly layers: Row[][]; readonly final: Row[] } {
+    const hidden = tokens.map((token) => this.embedding(token));
+    const layers: Row[][] = [];
     for (let layer = 0; layer < this.#config.num_hidden_layers; layer++) {
+      layers.push(hidden.map((row) => row.slice()));
       const name = `model.layers.${layer}`;
-      const normed = hidden.map((row) => this.#norm(row, `${name}.input_layernorm`));
-      this.#attention(normed, layer).forEach((row, i) => {
+      const normed = hidden.map((row) => this.norm(row, `${name}.input_layernorm`));
+      this.attention(normed, layer).forEach((row, i) => {
         addTo(hidden[i]!, row, 1);
       });
       for (const row of hidden) {
-        const input = this.#norm(row, `${name}.post_attention_layernorm`);
+        const input = this.norm(row, `${name}.post_attention_layernorm`);
         addTo(row, this.#feedForward(input, layer), 1);
       }
     }
-    // A tied head may have been given numbers of its own.
-    const head = this.#weights.has("lm_head.weight") ? "lm_head" : "model.embed_tokens";
-    return hidden.map((row) => logSoftmax(this.#linear(this.#norm(row, "model.norm"), head)));
+    return { layers, final: hidden.map((row) => this.norm(row, "model.norm")) };
   }
 
-  #attention(normed: readonly Row[], layer: number): Row[] {
+  attention(normed: readonly Row[], layer: number): Row[] {
     const name = `model.layers.${layer}.self_attn`;
     const dim = this.#headDim;
     const heads = (row: Row, which: string, position: number) => {
       const norm = `${name}.${which}_norm`;
-      const all = this.#linear(row, `${name}.${which}_proj`);
+      const all = this.linear(row, `${name}.${which}_proj`);
       return Array.from({ length: all.length / dim }, (_, h) => {
         const head = all.slice(h * dim, (h + 1) * dim);
         if (which === "v") return head;
         const hasNorm = this.#weights.has(`${norm}.weight`);
-        return this.#rotate(hasNorm ? this.#norm(head, norm) : head, position);
+        return this.#rotate(hasNorm ? this.norm(head, norm) : head, position);
       });
     };
     const queries = normed.map((row, position) => heads(row, "q", position));
@@ -161,7 +175,7 @@ export class ReferenceGqa {
           addTo(out, values[key]![kvHead]!, Math.exp(shares[key - first]!));
         }
       });
-      return this.#linear(context, `${name}.o_proj`);
+      return this.linear(context, `${name}.o_proj`);
     });
   }
 
@@ -189,30 +203,30 @@ export class ReferenceGqa {
     const name = `model.layers.${layer}.mlp`;
     if (this.#weights.has(`${name}.router.weight`)) return this.#clampedExperts(input, name);
     const dense = this.#config.mlp_only_layers?.includes(layer) || (layer + 1) % period !== 0;
-    if (routed === undefined || dense) return this.#mlp(input, name);
-    const shares = logSoftmax(this.#linear(input, `${name}.gate`)).map(Math.exp);
+    if (routed === undefined || dense) return this.mlp(input, name);
+    const shares = logSoftmax(this.linear(input, `${name}.gate`)).map(Math.exp);
     const picked = largest([...shares], chosen);
     const sum = picked.reduce((total, expert) => total + shares[expert]!, 0);
     const out = new Float64Array(input.length);
     for (const expert of picked) {
       const weight = normalize ? shares[expert]! / sum : shares[expert]!;
-      addTo(out, this.#mlp(input, `${name}.experts.${expert}`), weight);
+      addTo(out, this.mlp(input, `${name}.experts.${expert}`), weight);
     }
     return out;
   }
 
-  #mlp(input: Row, name: string): Row {
-    const gate = this.#linear(input, `${name}.gate_proj`);
-    const up = this.#linear(input, `${name}.up_proj`);
+  mlp(input: Row, name: string): Row {
+    const gate = this.linear(input, `${name}.gate_proj`);
+    const up = this.linear(input, `${name}.up_proj`);
     const product = gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]!);
-    return this.#linear(product, `${name}.down_proj`);
+    return this.linear(product, `${name}.down_proj`);
   }
 
   /** gpt-oss: a softmax over the chosen experts' logits, gates and ups in turns, biases. */
   #clampedExperts(input: Row, name: string): Row {
     const { num_experts_per_tok: chosen = 4, swiglu_limit: limit = 7 } = this.#config;
     const { swiglu_alpha: alpha = 1.702 } = this.#config;
-    const logits = [...this.#linear(input, `${name}.router`)];
+    const logits = [...this.linear(input, `${name}.router`)];
     const picked = largest(logits, chosen);
     const weights = logSoftmax(Float64Array.from(picked, (e) => logits[e]!)).map(Math.exp);
     const out = new Float64Array(input.length);
@@ -245,7 +259,7 @@ export class ReferenceGqa {
     return tensor;
   }
 
-  #linear(input: Row, name: string): Row {
+  linear(input: Row, name: string): Row {
     const weight = this.#tensor(`${name}.weight`);
     const rounds = this.#options.quantizeActivations;
     const out = matrixTimes(weight, rounds ? roundInput(input, weight.rounding) : input);
@@ -254,7 +268,7 @@ export class ReferenceGqa {
     return out;
   }
 
-  #norm(row: Row, name: string): Row {
+  norm(row: Row, name: string): Row {
     const { values } = this.#tensor(`${name}.weight`);
     const square = dot(row, row) / row.length;
     const scale = 1 / Math.sqrt(square + (this.#config.rms_norm_eps ?? 1e-6));

@@ -166,6 +166,7 @@ async function readValues(source: WeightSource, entry: TensorEntry): Promise<Flo
     I8: (i) => view.getInt8(i),
     U8: (i) => bytes[i]!,
     I32: (i) => view.getInt32(i * 4, true),
+    I64: (i) => Number(view.getBigInt64(i * 8, true)),
   };
   const read = readers[dtype];
   if (read === undefined) throw new Error(`${dtype} is not known here`);

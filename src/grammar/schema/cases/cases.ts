@@ -183,7 +183,7 @@ export class CaseAnalysis implements SchemaCases {
   }
 
   #unevaluated(node: SchemaNode, { type }: CaseContext) {
-    if (!isObject(node.value) || !isAtLeast(node.resource.dialect, "2019-09")) return undefined;
+    if (!isObject(node.value)) return undefined;
     if (type === "object") return unevaluatedProperties(node, this);
     if (type === "array") return unevaluatedItems(node, this);
     return undefined;

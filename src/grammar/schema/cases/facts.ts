@@ -25,7 +25,12 @@ export interface BooleanFact {
 }
 
 export type NumberFact =
-  | { readonly kind: "integer"; readonly holds: boolean }
+  | {
+      readonly kind: "integer";
+      readonly holds: boolean;
+      /** Whether `1e2` is none, nor `1.0`: draft-04 tells whole numbers by how they are written. */
+      readonly isPlain?: boolean;
+    }
   | {
       readonly kind: "bound";
       readonly side: "lower" | "upper";

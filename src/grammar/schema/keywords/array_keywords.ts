@@ -36,8 +36,7 @@ export function arrayConstraints(
   if (!isObject(value)) return [];
   const { minItems, maxItems, uniqueItems } = value;
   const constraints: Constraint[] = [];
-  const items = itemSchemas(node, analysis);
-  if (items.prefix.length > 0 || items.rest !== undefined) {
+  for (const items of itemSchemas(node, analysis)) {
     constraints.push(itemsConstraint(items, analysis, annotate));
   }
   if (typeof minItems === "number") constraints.push(atLeast(minItems));
@@ -59,23 +58,23 @@ export function arrayConstraints(
   return constraints;
 }
 
-function itemSchemas(node: SchemaNode, { tree }: SchemaCases): ItemSchemas {
-  const { value, resource } = node;
-  if (!isObject(value)) return { prefix: [], rest: undefined };
+/** In the spelling of each dialect: schemas that do not say theirs may have both. */
+function itemSchemas(node: SchemaNode, { tree }: SchemaCases): readonly ItemSchemas[] {
+  const { value } = node;
+  if (!isObject(value)) return [];
   const rest = (keyword: string) =>
     Object.hasOwn(value, keyword) ? tree.child(node, keyword) : undefined;
   const list = (keyword: string) => {
     const parts = value[keyword];
     return isArray(parts) ? parts.map((_, i) => tree.child(node, keyword, i)) : undefined;
   };
-  if (isAtLeast(resource.dialect, "2020-12")) {
-    return { prefix: list("prefixItems") ?? [], rest: rest("items") };
-  }
-  const prefix = list("items");
-  // Without a list of items, `additionalItems` says nothing.
-  return prefix === undefined
-    ? { prefix: [], rest: rest("items") }
-    : { prefix, rest: rest("additionalItems") };
+  const tuple = list("items");
+  const spellings = [
+    // Without a list of items, `additionalItems` says nothing.
+    ...(tuple === undefined ? [] : [{ prefix: tuple, rest: rest("additionalItems") }]),
+    { prefix: list("prefixItems") ?? [], rest: tuple === undefined ? rest("items") : undefined },
+  ];
+  return spellings.filter((one) => one.prefix.length > 0 || one.rest !== undefined);
 }
 
 function itemsConstraint(

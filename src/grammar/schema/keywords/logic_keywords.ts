@@ -143,8 +143,9 @@ class LogicReader {
     const { type } = this.#context;
     const listed = names.includes(type);
     if (type === "number" && !listed && names.includes("integer")) {
+      const isPlain = this.#node.resource.dialect === "draft-04";
       return {
-        holds: () => [[{ kind: "integer", holds: true }]],
+        holds: () => [[{ kind: "integer", holds: true, isPlain }]],
         fails: () => [[{ kind: "integer", holds: false }]],
       };
     }

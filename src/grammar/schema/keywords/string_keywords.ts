@@ -11,7 +11,7 @@ import type { Case, StringFact } from "../cases/facts.ts";
 import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
-import { formatLanguage } from "../strings/formats.ts";
+import { formatLanguage, isEnforcedFormat } from "../strings/formats.ts";
 import { intersectAll, type Language, type Spend } from "../strings/language.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
@@ -42,7 +42,9 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
   if (typeof pattern === "string") {
     addLanguage(() => patternLanguage(pattern, `${path}/pattern`));
   }
-  if (typeof format === "string") addLanguage(() => formatLanguage(format));
+  if (typeof format === "string" && isEnforcedFormat(format)) {
+    addLanguage(() => formatLanguage(format));
+  }
   return constraints;
 }
 

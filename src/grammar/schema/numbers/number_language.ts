@@ -161,7 +161,8 @@ const EVERYTHING = either([MAGNITUDES, negative(MAGNITUDES)]);
 function spell(fact: NumberFact): Spelled {
   switch (fact.kind) {
     case "integer":
-      return fact.holds ? INTEGERS : FRACTIONS;
+      if (!fact.holds) return FRACTIONS;
+      return fact.isPlain === true ? { ...INTEGERS, scientific: NEVER } : INTEGERS;
     case "bound": {
       const beyond = compare(fact.value, fact.side === "lower" ? "greater" : "less");
       return fact.strict ? beyond : either([beyond, compare(fact.value, "equal")]);
@@ -196,13 +197,19 @@ function simplify(facts: readonly NumberFact[]): NumberFact[] {
       if (isTighter(fact, tightest[fact.side])) tightest[fact.side] = fact;
     } else if (fact.kind === "multiple" && fact.holds && whole && dividesOne(fact.of)) {
       // Every whole number is a multiple of 0.5.
-    } else if (
-      !(fact.kind === "integer" && rest.some((r) => r.kind === "integer" && r.holds === fact.holds))
-    ) {
+    } else if (!(fact.kind === "integer" && rest.some((other) => isSameInteger(other, fact)))) {
       rest.push(fact);
     }
   }
   return [...rest, ...Object.values(tightest).filter((fact) => fact !== undefined)];
+}
+
+function isSameInteger(
+  fact: NumberFact,
+  other: NumberFact & { readonly kind: "integer" },
+): boolean {
+  if (fact.kind !== "integer" || fact.holds !== other.holds) return false;
+  return (fact.isPlain === true) === (other.isPlain === true);
 }
 
 function isTighter(fact: NumberFact, known: NumberFact | undefined): boolean {
@@ -257,7 +264,9 @@ export function numberExpression(facts: readonly NumberFact[]): Expression {
   const known = simplify(facts);
   if (known.length === 0) return JSON_NUMBER;
   const [first] = known;
-  if (known.length > 1 || first?.kind !== "integer" || !first.holds) return expressionOf(known);
+  if (known.length > 1 || first?.kind !== "integer" || !first.holds || first.isPlain) {
+    return expressionOf(known);
+  }
   // Most numbers of schemas are these.
   integers ??= expressionOf(known);
   return integers;
@@ -294,6 +303,8 @@ export function noNumberFits(facts: readonly NumberFact[], spend: Spend): boolea
   return listedNumbers(listed, facts, spend).length === 0;
 }
 
+const WRITTEN_WHOLE = /^-?\d+$/;
+
 /** Those listed numbers that fit all facts. */
 export function listedNumbers(
   listed: NumberFact & { readonly kind: "numbers" },
@@ -303,8 +314,11 @@ export function listedNumbers(
   const others = simplify(facts)
     .filter((fact) => fact !== listed)
     .map((fact) => plainAutomaton(fact, spend));
-  return listed.values.filter(({ value }) =>
-    others.every((automaton) => accepts(automaton, decimalText(value))),
+  const isPlain = facts.some((fact) => fact.kind === "integer" && fact.isPlain === true);
+  return listed.values.filter(
+    ({ value, text: written }) =>
+      (!isPlain || WRITTEN_WHOLE.test(written)) &&
+      others.every((automaton) => accepts(automaton, decimalText(value))),
   );
 }
 

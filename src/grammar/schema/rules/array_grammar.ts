@@ -5,6 +5,7 @@
  */
 
 import { largestOf } from "../../../extremes.ts";
+import { ITEM_END, LIST_BEGIN } from "../../distinct/distinct_bytes.ts";
 import { choice, type Expression, NEVER, repeat, sequence } from "../../expression.ts";
 import { type ArrayShape, mergeItems } from "../cases/array_shape.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
@@ -20,15 +21,24 @@ export function arrayExpression(facts: readonly ArrayFact[], writer: CaseWriter)
   const unique = facts.find((fact) => fact.kind === "unique");
   const { min, max } = shape;
   if (min > max) return NEVER;
-  if (unique !== undefined && max > 1) {
-    const machine = distinctItems({ shape, contains, writer, path: unique.path });
-    if (machine !== undefined) return enclosed("[", writer.expand(machine), "]");
-  }
-  const content =
-    contains.length === 0
-      ? plainItems(shape, writer)
-      : writer.expand(new CountingMachine(shape, contains, writer));
-  return enclosed("[", content, "]");
+  const distinct =
+    unique === undefined || max < 2
+      ? "apart"
+      : distinctItems({ shape, contains, writer, path: unique.path });
+  if (distinct === "apart") return enclosed("[", contentOf(shape, contains, writer), "]");
+  if (distinct !== "remembered") return enclosed("[", writer.expand(distinct), "]");
+  const refer: CaseWriter["refer"] = (value) => sequence([writer.refer(value), ITEM_END]);
+  const content = contentOf(shape, contains, { ...writer, refer });
+  return enclosed("[", sequence([LIST_BEGIN, content]), "]");
+}
+
+function contentOf(
+  shape: ArrayShape,
+  contains: readonly ContainsFact[],
+  writer: CaseWriter,
+): Expression {
+  if (contains.length === 0) return plainItems(shape, writer);
+  return writer.expand(new CountingMachine(shape, contains, writer));
 }
 
 /** Items of which only the number matters. */

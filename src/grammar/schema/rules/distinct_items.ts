@@ -1,6 +1,7 @@
 /**
- * `uniqueItems`, where it can be enforced: arrays whose items are a few known values, and those in
- * which the places alone keep the items apart.
+ * `uniqueItems`: arrays in which the places alone keep the items apart, arrays whose items are a few
+ * known values, of which each set is a state, and all others, whose items are remembered beside the
+ * automaton.
  *
  * @module
  */
@@ -18,9 +19,10 @@ import { caseLanguage } from "../keywords/string_keywords.ts";
 import { listedNumbers, plainNumbers } from "../numbers/number_language.ts";
 import type { CaseWriter } from "./case_writer.ts";
 import type { Machine, Move } from "./machine.ts";
+import { hasMoreValues } from "./value_count.ts";
 
-/** Different values. Each set of them that an array may have is a state, so fewer may be too many. */
-const MAX_VALUES = 30;
+/** Different values. Each set of them that an array may have is a state, so more are remembered. */
+const MAX_VALUES = 8;
 
 interface DistinctOptions {
   readonly shape: ArrayShape;
@@ -31,29 +33,57 @@ interface DistinctOptions {
 }
 
 /**
- * @returns Nothing when the items are different anyway.
- * @throws {GrammarError} when neither way works.
+ * @returns What keeps the items apart: their places, a machine, or what is remembered of them.
+ * @throws {GrammarError} when there may be fewer values than the array must have items.
  */
-export function distinctItems(options: DistinctOptions): DistinctMachine | undefined {
-  const { shape, contains, writer, path } = options;
+export function distinctItems(options: DistinctOptions): "apart" | "remembered" | DistinctMachine {
+  const { shape, contains, writer } = options;
   const { analysis } = writer;
-  if (areApart(shape, analysis)) return undefined;
-  const refuse = (state: string): never => {
-    throw new GrammarError(`Cannot enforce "uniqueItems": ${state}`, { path });
-  };
-  if (contains.length > 0) refuse('not together with "contains"');
-  const places = [...shape.prefix, shape.rest].slice(
-    0,
-    Math.min(shape.max, shape.prefix.length + 1),
+  if (areApart(shape, analysis)) return "apart";
+  const known = contains.length === 0 ? knownItems(shape, analysis) : undefined;
+  if (known !== undefined) return new DistinctMachine(shape, { ...known, writer });
+  requireEnough(options);
+  return "remembered";
+}
+
+/** Each place has more values than there are items before it. */
+function requireEnough({
+  shape: { prefix, rest, min },
+  writer: { analysis },
+  path,
+}: DistinctOptions) {
+  const places = Math.min(min, prefix.length);
+  const isEnough =
+    prefix.slice(0, places).every((place, i) => hasMoreValues(place, i, analysis)) &&
+    (min <= prefix.length || hasMoreValues(rest, min - 1, analysis));
+  if (isEnough) return;
+  throw new GrammarError(
+    `Cannot enforce "uniqueItems": there may be fewer than ${min} different items`,
+    { path },
   );
+}
+
+interface KnownItems {
+  readonly values: ReadonlyMap<string, JsonObject>;
+  /** By place. */
+  readonly allowed: readonly ReadonlySet<string>[];
+}
+
+function knownItems(
+  { prefix, rest, max }: ArrayShape,
+  analysis: CaseAnalysis,
+): KnownItems | undefined {
+  const places = [...prefix, rest].slice(0, Math.min(max, prefix.length + 1));
   const values = new Map<string, JsonObject>();
-  const allowed = places.map((place) => {
-    const list = valuesOf(place, analysis) ?? refuse("the items are not a few known values");
+  const allowed: ReadonlySet<string>[] = [];
+  for (const place of places) {
+    const list = valuesOf(place, analysis);
+    if (list === undefined) return undefined;
     for (const [text, value] of list) values.set(text, value);
-    if (values.size > MAX_VALUES) refuse(`the items are more than ${MAX_VALUES} known values`);
-    return new Set(list.keys());
-  });
-  return new DistinctMachine(shape, { values, allowed, writer });
+    if (values.size > MAX_VALUES) return undefined;
+    allowed.push(new Set(list.keys()));
+  }
+  return { values, allowed };
 }
 
 /** Whether no value can stand in two places. */
@@ -127,10 +157,8 @@ class DistinctMachine implements Machine<State> {
       allowed,
       writer: { analysis, refer },
     }: {
-      readonly values: ReadonlyMap<string, JsonObject>;
-      readonly allowed: readonly ReadonlySet<string>[];
       readonly writer: CaseWriter;
-    },
+    } & KnownItems,
   ) {
     this.#shape = shape;
     this.#allowed = allowed;

@@ -5,7 +5,7 @@
  * |---|---|
  * | `date`, `time`, `date-time` | RFC 3339, section 5.6; days of month and leap years are right, second 60 only at 23:59 UTC and with an offset of whole quarters of an hour |
  * | `duration` | RFC 3339, appendix A |
- * | `email` | RFC 5321, `Mailbox` of section 4.1.2 |
+ * | `email` | RFC 5321, `Mailbox` of section 4.1.2, with at most 64 characters before the `@` and 63 in each label behind it |
  * | `hostname` | RFC 1123, section 2.1, at most 253 characters; no labels with `--` behind two letters, as whether those are valid takes the tables of IDNA |
  * | `ipv4` | RFC 2673, section 3.2 |
  * | `ipv6` | RFC 4291, section 2.2 |
@@ -15,18 +15,24 @@
  * | `uuid` | RFC 4122 |
  * | `json-pointer` | RFC 6901, section 5 |
  * | `relative-json-pointer` | draft-handrews-relative-json-pointer-01 |
+ * | `byte` | RFC 4648, section 4 |
+ * | `base64url` | RFC 4648, section 5, with or without padding |
+ * | `char` | one character |
+ * | `date-time-local`, `time-local` | RFC 3339, section 5.6, without the offset |
  *
- * `regex`, `idn-hostname` and `idn-email` are refused: the first is no regular language, the others
- * take tables of Unicode. So is every format that is not known.
+ * Formats of the registry of OpenAPI that describe numbers are in `number_formats.ts`; others of it
+ * say how a text is shown, and every string fits them. `regex`, `idn-hostname` and `idn-email` are refused:
+ * the first is no regular language, the others take tables of Unicode.
  *
  * @module
  */
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
 import { intersection } from "../../automaton/regular.ts";
-import { regular } from "../../expression.ts";
+import { type Expression, regular, sequence } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import { parseRegex } from "../../regex/parse_regex.ts";
+import { NUMBER_FORMATS } from "../numbers/number_formats.ts";
 import { Language } from "./language.ts";
 import { IPV4, IPV6, IRI, IRI_REFERENCE, URI, URI_REFERENCE, URI_TEMPLATE } from "./uri_formats.ts";
 
@@ -66,9 +72,12 @@ const DURATION = (() => {
 const EMAIL = (() => {
   const atom = "[A-Za-z0-9!#$%&'*+\\/=?^_`{|}~\\-]+";
   const quoted = '"(?:[ !#-\\[\\]-~]|\\\\[ -~])*"';
-  const label = "[A-Za-z0-9](?:[A-Za-z0-9\\-]*[A-Za-z0-9])?";
+  const label = "[A-Za-z0-9](?:[A-Za-z0-9\\-]{0,61}[A-Za-z0-9])?";
   const literal = `\\[(?:${IPV4}|[Ii][Pp][Vv]6:${IPV6})\\]`;
-  return `(?:${atom}(?:\\.${atom})*|${quoted})@(?:${label}(?:\\.${label})*|${literal})`;
+  return {
+    local: `(?:${atom}(?:\\.${atom})*|${quoted})`,
+    domain: `@(?:${label}(?:\\.${label})*|${literal})`,
+  };
 })();
 
 /** The third and fourth character of a label are not both a dash. */
@@ -82,11 +91,20 @@ const HOST_LABEL = (() => {
 
 const JSON_POINTER = "(?:\\/(?:[^~\\/]|~[01])*)*";
 
+const BASE64 = (others: string, padding: string) =>
+  `(?:[A-Za-z0-9${others}]{4})*(?:[A-Za-z0-9${others}]{2}${padding}${padding}|[A-Za-z0-9${others}]{3}${padding})?`;
+
+const LOCAL_TIME = `${HOUR}:${MINUTE}:${MINUTE}${SECOND_FRACTION}`;
+
 const PATTERNS: ReadonlyMap<string, string> = new Map([
+  ["base64url", `(?:${BASE64("_\\-", "=")}|${BASE64("_\\-", "")})`],
+  ["byte", BASE64("+\\/", "=")],
+  ["char", "[^]"],
   ["date", DATE],
   ["date-time", `${DATE}[Tt]${TIME}`],
+  ["date-time-local", `${DATE}[Tt]${LOCAL_TIME}`],
+  ["email", EMAIL.local + EMAIL.domain],
   ["duration", DURATION],
-  ["email", EMAIL],
   ["hostname", `${HOST_LABEL}(?:\\.${HOST_LABEL})*`],
   ["ipv4", IPV4],
   ["ipv6", IPV6],
@@ -95,6 +113,7 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   ["json-pointer", JSON_POINTER],
   ["relative-json-pointer", `(?:0|[1-9]\\d*)(?:#|${JSON_POINTER})`],
   ["time", TIME],
+  ["time-local", LOCAL_TIME],
   ["uri", URI],
   ["uri-reference", URI_REFERENCE],
   ["uri-template", URI_TEMPLATE],
@@ -102,6 +121,17 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
 ]);
 
 const MAX_HOSTNAME = 253;
+const MAX_LOCAL_PART = 64;
+
+/** How a text is shown or kept, in the words of OpenAPI's registry. Every string fits. */
+const ANNOTATIONS: ReadonlySet<string> = new Set([
+  "binary",
+  "commonmark",
+  "decimal",
+  "decimal128",
+  "html",
+  "password",
+]);
 
 const REFUSED: ReadonlyMap<string, string> = new Map([
   ["idn-email", "its domains take the tables of IDNA"],
@@ -111,14 +141,28 @@ const REFUSED: ReadonlyMap<string, string> = new Map([
 
 const known = new Map<string, Language>();
 
+export function isKnownFormat(format: string): boolean {
+  return (
+    PATTERNS.has(format) ||
+    REFUSED.has(format) ||
+    ANNOTATIONS.has(format) ||
+    NUMBER_FORMATS.has(format)
+  );
+}
+
+/** Whether strings have to fit it. */
+export function isEnforcedFormat(format: string): boolean {
+  return PATTERNS.has(format);
+}
+
 /** @throws {GrammarError} for a format that is not known or cannot be enforced. */
 export function checkFormat(format: string, path: string): void {
-  if (PATTERNS.has(format)) return;
+  if (isKnownFormat(format) && !REFUSED.has(format)) return;
   const reason = REFUSED.get(format) ?? `it is none of ${[...PATTERNS.keys()].join(", ")}`;
   throw new GrammarError(`Cannot enforce the format "${format}": ${reason}`, { path });
 }
 
-/** @param format One that `checkFormat` lets pass. */
+/** @param format One that is enforced. */
 export function formatLanguage(format: string): Language {
   let language = known.get(format);
   if (language === undefined) {
@@ -129,9 +173,16 @@ export function formatLanguage(format: string): Language {
 }
 
 function readFormat(format: string): Language {
-  const expression = parseRegex(PATTERNS.get(format)!);
   const options = { isPlain: true };
-  if (format !== "hostname") return new Language(expression, options);
-  const short = automatonOf(parseRegex(`[!-~]{0,${MAX_HOSTNAME}}`));
-  return new Language(regular(intersection(automatonOf(expression), short)), options);
+  const expression = parseRegex(PATTERNS.get(format)!);
+  if (format === "hostname") return new Language(upTo(expression, MAX_HOSTNAME), options);
+  if (format !== "email") return new Language(expression, options);
+  const parts = [upTo(parseRegex(EMAIL.local), MAX_LOCAL_PART), parseRegex(EMAIL.domain)];
+  return new Language(sequence(parts), options);
+}
+
+/** Those texts of printable ASCII that have no more characters. */
+function upTo(expression: Expression, most: number): Expression {
+  const short = automatonOf(parseRegex(`[ -~]{0,${most}}`));
+  return regular(intersection(automatonOf(expression), short));
 }

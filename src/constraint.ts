@@ -1,0 +1,39 @@
+/**
+ * What the text of a completion must be, as plain data.
+ *
+ * @module
+ */
+
+/** What becomes of unknown keywords and formats of a JSON schema. */
+export const JSON_UNKNOWN = ["ignore", "refuse"] as const;
+
+export type JsonUnknown = (typeof JSON_UNKNOWN)[number];
+
+/** How a model writes down its thoughts. */
+export interface Thinking {
+  /** What they stand between, special tokens by their names. */
+  readonly begin: string;
+  readonly end: string;
+  /** Whether the prompt has begun them already. Otherwise there may be none. */
+  readonly isOpen: boolean;
+}
+
+/** The languages that a constraint may be written in, most of them called as the request fields. */
+export type ConstraintKind =
+  | "json_schema"
+  | "regex"
+  | "ebnf"
+  | "structural_tag"
+  | "choice"
+  | "tools";
+
+/** What the whole text of a completion must be. */
+export interface Constraint {
+  readonly kind: ConstraintKind;
+  /** The schema as JSON, the pattern, the grammar, or what else the kind has. */
+  readonly source: string;
+  /** Thoughts that come first, and that the constraint does not speak of. */
+  readonly thinking?: Thinking | undefined;
+  /** Of the JSON schemas in it, in place of the engine's. */
+  readonly jsonUnknown?: JsonUnknown | undefined;
+}

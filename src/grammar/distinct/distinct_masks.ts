@@ -1,0 +1,202 @@
+/**
+ * Which tokens may come next where items must differ from those before them.
+ *
+ * The mask of a configuration tells which tokens stay before the next sign, whatever is remembered.
+ * Three kinds of tokens are followed one by one on top of it: those that pass a sign, and of those
+ * that stay inside of an item the few that may lead to one that stands in the list already.
+ *
+ * @module
+ */
+
+import type { Configuration } from "../automaton/configurations.ts";
+import type { GrammarVocabulary } from "../masks/grammar_vocabulary.ts";
+import { SEVERAL, type TokenTrie } from "../masks/token_trie.ts";
+import type { Position, Positions } from "./positions.ts";
+
+/** Last bytes of items, and the bracket that a list begins with. */
+const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el['));
+
+/** Tokens that are followed between two chances to pause. */
+const PIECE = 64;
+
+/** What has to be known of a trie to find the tokens that pass a sign. */
+interface SignPaths {
+  /** Whether a byte before which a sign may stand is at the node or below it. */
+  readonly isOnPath: Uint8Array;
+  /** Node above each node, or -1. */
+  readonly parents: Int32Array;
+}
+
+const signPathsOf = new WeakMap<TokenTrie, SignPaths>();
+
+export class DistinctMasks {
+  readonly #positions: Positions;
+  readonly #vocabulary: GrammarVocabulary;
+  /** Topmost trie nodes at which a sign stands. */
+  readonly #signs = new WeakMap<Configuration, readonly number[]>();
+
+  constructor(positions: Positions, vocabulary: GrammarVocabulary) {
+    this.#positions = positions;
+    this.#vocabulary = vocabulary;
+  }
+
+  /**
+   * Turns the mask of a position's configuration into that of the position; pauses now and then.
+   *
+   * @param words The mask; all tokens that the position does not allow are taken out, and those that
+   * pass a sign are added.
+   */
+  *refine(position: Position, words: Uint32Array): Generator<void, void, void> {
+    const trie = this.#vocabulary.whole;
+    const signs = this.#signsOf(position.configuration, trie);
+    yield;
+    if (mayLeadToRepeated(position)) {
+      this.#leaveOutRepeated(position, { words, signs: new Set(signs) });
+    }
+    let left = PIECE;
+    for (const node of signs) {
+      this.#follow(position, { node, words });
+      left -= 1;
+      if (left > 0) continue;
+      left = PIECE;
+      yield;
+    }
+  }
+
+  #signsOf(configuration: Configuration, trie: TokenTrie): readonly number[] {
+    let signs = this.#signs.get(configuration);
+    if (signs === undefined) {
+      signs = this.#findSigns(configuration, trie);
+      this.#signs.set(configuration, signs);
+    }
+    return signs;
+  }
+
+  #findSigns(start: Configuration, trie: TokenTrie): number[] {
+    const { configurations } = this.#positions;
+    const { classOf } = configurations.automaton;
+    const { isOnPath } = signPaths(trie);
+    const { bytes, depths, ends, size } = trie;
+    const path = [start];
+    const found: number[] = [];
+    for (let node = 0; node < size; ) {
+      const depth = depths[node]!;
+      const byte = bytes[node]!;
+      const next =
+        isOnPath[node] === 1 ? configurations.step(path[depth - 1]!, classOf[byte]!) : null;
+      if (next === null) {
+        node = ends[node]!;
+      } else if (BEFORE_SIGNS.has(byte) && this.#positions.hasSign(next)) {
+        found.push(node);
+        node = ends[node]!;
+      } else {
+        path[depth] = next;
+        node += 1;
+      }
+    }
+    return found;
+  }
+
+  /** Follows a node and all below it anew. */
+  #follow(
+    position: Position,
+    { node: top, words }: { readonly node: number; readonly words: Uint32Array },
+  ): void {
+    const trie = this.#vocabulary.whole;
+    const { bytes, depths, ends } = trie;
+    for (let node = top; node < ends[top]!; node++) setBits(trie, { node, words, isOn: false });
+    let before: Position | null = position;
+    for (const byte of pathTo(trie, top)) before = before && this.#positions.step(before, byte);
+    if (before === null) return;
+    const path: Position[] = [];
+    path[depths[top]! - 1] = before;
+    for (let node = top; node < ends[top]!; ) {
+      const depth = depths[node]!;
+      const next = this.#positions.step(path[depth - 1]!, bytes[node]!);
+      if (next === null) {
+        node = ends[node]!;
+        continue;
+      }
+      path[depth] = next;
+      if (trie.tokens[node] !== NO_TOKEN && this.#positions.canDiffer(next)) {
+        setBits(trie, { node, words, isOn: true });
+      }
+      node += 1;
+    }
+  }
+
+  /** Takes out tokens inside of the current item behind which it can only be one that is there. */
+  #leaveOutRepeated(
+    position: Position,
+    { words, signs }: { readonly words: Uint32Array; readonly signs: ReadonlySet<number> },
+  ): void {
+    const trie = this.#vocabulary.whole;
+    const { bytes, depths, ends, tokens, size } = trie;
+    const path = [position];
+    for (let node = 0; node < size; ) {
+      const depth = depths[node]!;
+      const next = signs.has(node) ? null : this.#positions.step(path[depth - 1]!, bytes[node]!);
+      if (next === null || !mayLeadToRepeated(next)) {
+        node = ends[node]!;
+        continue;
+      }
+      path[depth] = next;
+      if (tokens[node] !== NO_TOKEN && !this.#positions.canDiffer(next)) {
+        setBits(trie, { node, words, isOn: false });
+      }
+      node += 1;
+    }
+  }
+}
+
+/** Whether the current item may become one that is there, or the next one have no other value left. */
+function mayLeadToRepeated({ memory }: Position): boolean {
+  return memory !== undefined && (!memory.isInside || memory.mayRepeat());
+}
+
+const NO_TOKEN = -1;
+
+function setBits(
+  trie: TokenTrie,
+  { node, words, isOn }: { readonly node: number; readonly words: Uint32Array; isOn: boolean },
+): void {
+  const token = trie.tokens[node]!;
+  if (token === NO_TOKEN) return;
+  const all = token <= SEVERAL ? trie.several[SEVERAL - token]! : [token];
+  for (const one of all) {
+    if (isOn) words[one >>> 5]! |= 1 << (one & 31);
+    else words[one >>> 5]! &= ~(1 << (one & 31));
+  }
+}
+
+/** Bytes on the way to a node, without its own. */
+function pathTo(trie: TokenTrie, node: number): number[] {
+  const { parents } = signPaths(trie);
+  const way: number[] = [];
+  for (let at = parents[node]!; at >= 0; at = parents[at]!) way.push(trie.bytes[at]!);
+  return way.reverse();
+}
+
+function signPaths(trie: TokenTrie): SignPaths {
+  let paths = signPathsOf.get(trie);
+  if (paths === undefined) {
+    const { size, bytes, depths } = trie;
+    const isOnPath = new Uint8Array(size);
+    const parents = new Int32Array(size);
+    const above: number[] = [];
+    for (let node = 0; node < size; node++) {
+      const depth = depths[node]!;
+      parents[node] = above[depth - 1] ?? -1;
+      above[depth] = node;
+      if (depth === 1) parents[node] = -1;
+    }
+    for (let node = size - 1; node >= 0; node--) {
+      if (BEFORE_SIGNS.has(bytes[node]!)) isOnPath[node] = 1;
+      const parent = parents[node]!;
+      if (isOnPath[node] === 1 && parent >= 0) isOnPath[parent] = 1;
+    }
+    paths = { isOnPath, parents };
+    signPathsOf.set(trie, paths);
+  }
+  return paths;
+}

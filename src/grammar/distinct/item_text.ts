@@ -1,0 +1,103 @@
+/**
+ * Items as they are written, complete or not, made comparable.
+ *
+ * @module
+ */
+
+import { GrammarError } from "../grammar_error.ts";
+import { parseJson } from "../schema/json_text.ts";
+import { canonicalText, type JsonValue } from "../schema/json_value.ts";
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The text of bytes that are kept as a string of one unit each. */
+function decode(bytes: string): string {
+  return decoder.decode(Uint8Array.from(bytes, (unit) => unit.charCodeAt(0)));
+}
+
+/** A string of ASCII without escapes. */
+const PLAIN_STRING = /^"[ -!#-[\]-~]*"$/;
+
+/** A text that two items share exactly when they are the same value to JSON Schema. */
+export function keyOf(bytes: string): string {
+  const text = bytes.trim();
+  if (PLAIN_STRING.test(text)) return text;
+  return canonicalText(readItem(decode(text)));
+}
+
+function readItem(text: string): JsonValue {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (!(error instanceof GrammarError)) throw error;
+    // Keys that stand twice, of which the last one counts, and numbers that no program holds.
+    return JSON.parse(text) as JsonValue;
+  }
+}
+
+/** A string up to its end or that of the text, a number, white space, or another character. */
+const PIECE = /"(?:[^"\\]|\\.)*(?:"|\\?$)|-?\d[\d.eE+-]*|\s+|[\s\S]/gy;
+const NUMBER = /^-?\d/;
+const UNFINISHED_ESCAPE = /\\(?:u[0-9a-fA-F]{0,3})?$/;
+/** Half of a pair, whose other half may follow. */
+const UNFINISHED_PAIR = /\\u[dD][89abAB][0-9a-fA-F]{2}$/;
+
+/**
+ * The beginning of an item in a form that equal values have in common: without white space, escapes
+ * and spellings of numbers, but for the number at its end.
+ */
+export function plainForm(bytes: string): string {
+  const pieces = decode(bytes).match(PIECE) ?? [];
+  return pieces.map((piece, i) => plainPiece(piece, i === pieces.length - 1)).join("");
+}
+
+function plainPiece(piece: string, isLast: boolean): string {
+  if (piece.startsWith('"')) {
+    if (!piece.includes("\\")) return piece.replace(/\uFFFD+$/, "");
+    return plainString(piece);
+  }
+  if (NUMBER.test(piece)) return isLast ? piece : String(Number(piece));
+  return piece.trim() === "" ? "" : piece;
+}
+
+/** Without the end of an escape or a character that is not complete. */
+function plainString(piece: string): string {
+  const isClosed = isComplete(piece);
+  const inner = isClosed ? piece : `${unfinished(piece)}"`;
+  try {
+    const text = JSON.stringify(JSON.parse(inner));
+    return isClosed ? text : text.slice(0, -1).replace(/\uFFFD+$/, "");
+  } catch {
+    // What no rule tells apart is taken for the beginning of anything.
+    return '"';
+  }
+}
+
+function isComplete(piece: string): boolean {
+  return /^"(?:[^"\\]|\\.)*"$/.test(piece);
+}
+
+function unfinished(piece: string): string {
+  const whole = /(?:^|[^\\])(?:\\\\)*\\(?:u[0-9a-fA-F]{0,3})?$/.test(piece)
+    ? piece.replace(UNFINISHED_ESCAPE, "")
+    : piece;
+  return whole.replace(UNFINISHED_PAIR, "");
+}
+
+/** A number, or the sign that one begins with. */
+const NUMBER_AT_END = /-?\d[\d.eE+-]*$|-$/;
+const NUMBER_HERE = /-?\d[\d.eE+-]*/y;
+
+/** Whether an item, whose plain form is given, may have a beginning of the other plain form. */
+export function mayBeginAs(item: string, beginning: string): boolean {
+  if (item.startsWith(beginning)) return true;
+  const tail = NUMBER_AT_END.exec(beginning)?.[0];
+  if (tail === undefined) return false;
+  const head = beginning.slice(0, beginning.length - tail.length);
+  if (!item.startsWith(head)) return false;
+  NUMBER_HERE.lastIndex = head.length;
+  const number = NUMBER_HERE.exec(item)?.[0];
+  // Zero may have a sign.
+  const value = tail === "-" ? 0 : Number.parseFloat(tail);
+  return number !== undefined && value === Number.parseFloat(number);
+}

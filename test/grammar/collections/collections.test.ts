@@ -1,0 +1,56 @@
+/**
+ * Schemas as people write them: every value that fits is accepted, every other one is not, and a
+ * schema that is refused counts as wrong.
+ */
+import Ajv from "ajv";
+import Ajv2020 from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { describe, expect, test } from "vitest";
+import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
+import type { CollectedSchema } from "./collection.ts";
+import { CONFIGURATION_FILES } from "./configuration_files.ts";
+import { FUNCTION_TOOLS } from "./function_tools.ts";
+import { HEALTH_RECORDS } from "./health_records.ts";
+import { KUBERNETES_RESOURCES } from "./kubernetes_resources.ts";
+import { OPENAPI_COMPONENTS } from "./openapi_components.ts";
+
+const ALL: readonly CollectedSchema[] = [
+  ...OPENAPI_COMPONENTS,
+  ...KUBERNETES_RESOURCES,
+  ...CONFIGURATION_FILES,
+  ...FUNCTION_TOOLS,
+  ...HEALTH_RECORDS,
+];
+
+/** What says which values fit: another implementation. */
+function validatorOf({ $schema, id: _, ...schema }: CollectedSchema["schema"]) {
+  const isOld = typeof $schema === "string" && $schema.includes("draft-0");
+  const options = { strict: false, logger: false } as const;
+  const ajv = isOld ? new Ajv(options) : new Ajv2020(options);
+  (addFormats as unknown as (ajv: Ajv | Ajv2020) => void)(ajv);
+  ajv.addFormat("uint8", {
+    type: "number",
+    validate: (value: number) => Number.isInteger(value) && value >= 0 && value < 256,
+  });
+  return ajv.compile(schema);
+}
+
+describe.each(ALL)("$name", ({ schema, valid, invalid }) => {
+  test("every value that fits is accepted, and no other one", () => {
+    const fits = validatorOf(schema);
+    const accept = acceptorOfSchema(JSON.stringify(schema));
+    const judged = [...valid, ...invalid].map((value) => ({
+      text: JSON.stringify(value),
+      accepted: accept(JSON.stringify(value)),
+    }));
+    const expected = [...valid, ...invalid].map((value) => ({
+      text: JSON.stringify(value),
+      accepted: fits(value),
+    }));
+    expect(judged).toEqual(expected);
+    expect(expected.map(({ accepted }) => accepted)).toEqual([
+      ...valid.map(() => true),
+      ...invalid.map(() => false),
+    ]);
+  });
+});

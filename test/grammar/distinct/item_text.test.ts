@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import { keyOf, mayBeginAs, plainForm } from "../../../src/grammar/distinct/item_text.ts";
+
+/** As the follower of a grammar keeps texts: a unit for each byte. */
+function bytesOf(text: string): string {
+  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+}
+
+describe("keyOf() is the same for", () => {
+  test.each([
+    ["1", "1.0"],
+    ["100", "1e2"],
+    ["0", "-0.0"],
+    ['"a"', '"\\u0061"'],
+    ['"é"', '"\\u00E9"'],
+    ['"😀"', '"\\ud83d\\ude00"'],
+    ['{"a":1,"b":[2]}', '{ "b": [2.0], "a": 1 }'],
+    ['{"a":1,"a":2}', '{"a":2}'],
+  ])("%s and %s", (one, other) => {
+    expect(keyOf(bytesOf(one))).toBe(keyOf(bytesOf(` ${other}\n`)));
+  });
+});
+
+describe("keyOf() differs for", () => {
+  test.each([
+    ["1", '"1"'],
+    ["9007199254740993", "9007199254740992"],
+    ["0.1", "0.10000000000000001"],
+    ['"a"', '"A"'],
+    ["[1,2]", "[2,1]"],
+    ["[]", "{}"],
+    ["null", '"null"'],
+    ['{"a":1}', '{"a":"1"}'],
+  ])("%s and %s", (one, other) => {
+    expect(keyOf(bytesOf(one))).not.toBe(keyOf(bytesOf(other)));
+  });
+});
+
+describe("every beginning of an item may begin it, in every spelling", () => {
+  test.each([
+    ['"abc"', ['"abc"', '"\\u0061b\\u0063"']],
+    ['"é\\n"', ['"é\\n"', '"\\u00e9\\u000A"', '"\\u00E9\\n"']],
+    ['"😀"', ['"😀"', '"\\ud83d\\ude00"', '"\\uD83D\\uDE00"']],
+    ['"\\\\u"', ['"\\\\u"', '"\\u005cu"']],
+    ["120", ["120", "120.0", "120.00e0"]],
+    ["0", ["0", "-0", "0.0"]],
+    ['{"a":[1,true],"b":"x"}', ['{ "a" : [ 1 , true ],\n"b": "x"}', '{"a":[1.0,true],"b":"x"}']],
+  ])("%s", (item, spellings) => {
+    const plain = plainForm(bytesOf(item));
+    for (const spelling of spellings) {
+      const bytes = bytesOf(spelling);
+      for (let length = 0; length <= bytes.length; length++) {
+        expect([length, mayBeginAs(plain, plainForm(bytes.slice(0, length)))]).toEqual([
+          length,
+          true,
+        ]);
+      }
+    }
+  });
+});
+
+test("what differs already does not begin an item", () => {
+  const begins = (item: string, beginning: string) =>
+    mayBeginAs(plainForm(bytesOf(item)), plainForm(bytesOf(beginning)));
+  expect(begins('"abc"', '"abd')).toBe(false);
+  expect(begins('"abc"', '"\\u0062')).toBe(false);
+  expect(begins("12", "13")).toBe(false);
+  expect(begins('{"a":1}', '{"b"')).toBe(false);
+  expect(begins("[1]", "[2")).toBe(false);
+});

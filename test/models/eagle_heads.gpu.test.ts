@@ -1,0 +1,151 @@
+/**
+ * EAGLE and EAGLE-3 heads against their reference: logits of drafts that follow each other, behind
+ * prompts and behind drafts that were right or wrong.
+ */
+import { describe, expect, test } from "vitest";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
+import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
+import { ReferenceEagle } from "../support/reference/reference_eagle.ts";
+import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
+
+const DRAFTS = 3;
+const PROMPTS = [
+  [5, 70, 104, 200, 32, 17, 88],
+  [9, 109, 35],
+];
+const target = () => randomGqa({ seed: 3, config: { num_hidden_layers: 4 } });
+const EAGLE = { generation: "EAGLE" } as const;
+const EAGLE3 = { generation: "EAGLE3" } as const;
+
+/** Each differs from the usual in one respect. */
+const CASES: readonly (readonly [string, RandomEagle])[] = [
+  ["EAGLE", EAGLE],
+  [
+    "EAGLE, biases of Qwen2 and of the first projection",
+    {
+      ...EAGLE,
+      fcBias: true,
+      config: { architectures: ["Qwen2ForCausalLMEagle"], rope_scaling: null },
+    },
+  ],
+  [
+    "EAGLE, other heads",
+    { ...EAGLE, config: { head_dim: 12, num_attention_heads: 4, num_key_value_heads: 4 } },
+  ],
+  ["EAGLE-3", EAGLE3],
+  [
+    "EAGLE-3 of other layers, with biases",
+    {
+      ...EAGLE3,
+      fcBias: true,
+      config: {
+        attention_bias: true,
+        eagle_config: { eagle_aux_hidden_state_layer_ids: [2, 0, 1] },
+      },
+    },
+  ],
+  ["EAGLE-3 with the target's output head", { ...EAGLE3, config: { draft_vocab_size: null } }],
+];
+
+const speculation = (algorithm: "EAGLE" | "EAGLE3") =>
+  ({ algorithm, numSteps: DRAFTS, eagleTopk: 1, numDraftTokens: DRAFTS + 1 }) as const;
+
+/** The largest difference, in parts of the spread of what is wanted. */
+function differenceOf(got: Float32Array, want: Float64Array): number {
+  const spread = Math.max(...want) - Math.min(...want);
+  return Math.max(...want.map((value, i) => Math.abs(value - got[i]!))) / spread;
+}
+
+async function open(options: RandomEagle, more: object = {}) {
+  const head = randomEagle({ seed: 6, ...options });
+  const exact = { cacheDtype: "f32", quantizeActivations: false } as const;
+  const session = await ModelSession.open(target(), {
+    ...exact,
+    pageSize: 4,
+    speculation: speculation(options.generation),
+    draftModel: head,
+    ...more,
+  });
+  const rounding = { positions: 1024 };
+  const reference = await ReferenceGqa.open(target(), rounding);
+  return { session, reference: await ReferenceEagle.open(reference, head, rounding) };
+}
+
+describe.each(CASES)("%s", (_, options) => {
+  test("drafts have the reference's logits, one behind the other", async () => {
+    const { session, reference } = await open(options);
+    const expectDrafts = async (
+      sequence: SessionSequence,
+      rows: {
+        readonly phase: "prefill" | "decode";
+        readonly count: number;
+        readonly right?: number;
+      },
+    ) => {
+      const { phase, count, right = 0 } = rows;
+      const base = sequence.computed;
+      const step = async (steps: number) => {
+        sequence.computed = base;
+        return session.draft([{ sequence, phase, count }], { steps, keepsLogits: true });
+      };
+      for (let steps = 1; steps <= DRAFTS; steps++) {
+        const { tokens, drafts } = await step(steps);
+        const last = phase === "prefill" ? count - 1 : right;
+        const known = sequence.tokens.slice(0, base + last + 1);
+        const want = reference.drafts([...known, tokens[last]!], steps);
+        expect([...drafts[0]!]).toEqual(want.map(({ token }) => token));
+        const [logits] = await session.draftLogits(1);
+        const { logits: wanted } = want.at(-1)!;
+        expect(differenceOf(logits!.slice(0, wanted.length), wanted)).toBeLessThan(2e-5);
+        if (steps < DRAFTS) continue;
+        sequence.tokens.length = base + last + 1;
+        sequence.computed = base + last + 1;
+        sequence.tokens.push(tokens[last]!);
+      }
+    };
+    for (const prompt of PROMPTS) {
+      const sequence = session.sequence(prompt, 1);
+      await expectDrafts(sequence, { phase: "prefill", count: prompt.length });
+      // One draft that is right, as the target draws it, and one that is not.
+      const { tokens } = await session.draft([{ sequence, phase: "decode", count: 1 }], {
+        steps: DRAFTS,
+      });
+      sequence.computed -= 1;
+      sequence.tokens.push(tokens[0]!, 1);
+      await expectDrafts(sequence, { phase: "decode", count: 3, right: 1 });
+      session.release(sequence);
+    }
+    session.close();
+  });
+});
+
+test.each([EAGLE, EAGLE3])("$generation drafts the same in any form of steps", async (options) => {
+  const found: unknown[] = [];
+  for (const more of [
+    {},
+    { decodeBuckets: false },
+    { tuning: { ...PLAIN_TUNING, foldsNorms: true, findsBest: true } },
+  ]) {
+    const { session } = await open(options, more);
+    const sequences = PROMPTS.map((prompt) => session.sequence(prompt, 1));
+    const prompts = sequences.map((sequence) => {
+      return { sequence, phase: "prefill", count: sequence.tokens.length } as const;
+    });
+    const first = await session.draft(prompts, { steps: DRAFTS });
+    let at = -1;
+    for (const [i, sequence] of sequences.entries()) {
+      at += sequence.computed;
+      sequence.tokens.push(first.tokens[at]!, ...first.drafts[i]!);
+    }
+    const parts = sequences.map((sequence) => {
+      return { sequence, phase: "decode", count: DRAFTS + 1 } as const;
+    });
+    const next = await session.draft(parts, { steps: DRAFTS });
+    found.push([first, next].map(({ drafts }) => drafts.map((one) => [...one])));
+    session.close();
+  }
+  expect(found[1]).toEqual(found[0]);
+  expect(found[2]).toEqual(found[0]);
+});

@@ -1,0 +1,117 @@
+/**
+ * EAGLE and EAGLE-3 heads in plain loops and f64, to compare the engine with.
+ *
+ * @module
+ */
+import type { WeightSource } from "../../../src/checkpoint/source.ts";
+import { type GqaReferenceOptions, ReferenceGqa } from "./reference_gqa.ts";
+import { addTo, type Row } from "./reference_math.ts";
+import { referenceWeights } from "./reference_weights.ts";
+
+interface HeadConfig {
+  readonly architectures: readonly string[];
+  readonly draft_vocab_size?: number | null;
+  readonly eagle_config?: { readonly eagle_aux_hidden_state_layer_ids: readonly number[] };
+}
+
+type GqaConfig = ConstructorParameters<typeof ReferenceGqa>[0];
+
+/** A row as attention sees it, and what its result is added to. */
+interface HeadRow {
+  readonly input: Row;
+  readonly residual: Row;
+}
+
+const joined = (...rows: readonly Row[]) => Float64Array.from(rows.flatMap((row) => [...row]));
+
+export class ReferenceEagle {
+  readonly #target: ReferenceGqa;
+  readonly #layer: ReferenceGqa;
+  readonly #config: HeadConfig;
+  readonly #isThird: boolean;
+
+  constructor(target: ReferenceGqa, layer: ReferenceGqa, config: HeadConfig) {
+    this.#target = target;
+    this.#layer = layer;
+    this.#config = config;
+    this.#isThird = config.architectures[0]!.endsWith("Eagle3");
+  }
+
+  static async open(
+    target: ReferenceGqa,
+    source: WeightSource,
+    options: GqaReferenceOptions,
+  ): Promise<ReferenceEagle> {
+    const file = (await source.list()).find(({ name }) => name === "config.json")!;
+    const text = new TextDecoder().decode(await source.read(file.name, 0, file.size));
+    const config = JSON.parse(text) as HeadConfig & GqaConfig;
+    const weights = [...(await referenceWeights(source))].map(([name, tensor]) => {
+      return [name.replace(/^(midlayer|layers\.0)\./, "model.layers.0."), tensor] as const;
+    });
+    return new ReferenceEagle(target, new ReferenceGqa(config, new Map(weights), options), config);
+  }
+
+  /**
+   * Drafts behind tokens, of which the last is the newest, that the target has not computed.
+   *
+   * @returns The logits of each, over the tokens that the head knows, and its token.
+   */
+  drafts(
+    tokens: readonly number[],
+    count: number,
+  ): { readonly logits: Row; readonly token: number }[] {
+    const { layers, final } = this.#target.states(tokens.slice(0, -1));
+    const ids = this.#config.eagle_config?.eagle_aux_hidden_state_layer_ids;
+    const rows = final.map((hidden, i) => {
+      const embedding = this.#target.embedding(tokens[i + 1]!);
+      if (!this.#isThird) return this.#row(embedding, hidden);
+      const states = ids!.map((layer) => layers[layer + 1]![i]!);
+      return this.#row(embedding, this.#layer.linear(joined(...states), "fc"));
+    });
+    return Array.from({ length: count }, () => {
+      const out = this.#last(rows);
+      const logits = this.#logits(out);
+      const best = logits.indexOf(Math.max(...logits));
+      const token = this.#targetId(best);
+      rows.push(this.#row(this.#target.embedding(token), out));
+      return { logits, token };
+    });
+  }
+
+  #row(embedding: Row, hidden: Row): HeadRow {
+    if (!this.#isThird) {
+      const input = this.#layer.linear(joined(embedding, hidden), "fc");
+      return { input, residual: input };
+    }
+    const name = "model.layers.0";
+    const normed = this.#layer.norm(embedding, `${name}.input_layernorm`);
+    const input = joined(normed, this.#layer.norm(hidden, `${name}.hidden_norm`));
+    return { input, residual: hidden };
+  }
+
+  #last(rows: readonly HeadRow[]): Row {
+    const attended = this.#layer.attention(
+      rows.map(({ input }) => input),
+      0,
+    );
+    const out = rows.at(-1)!.residual.slice();
+    addTo(out, attended.at(-1)!, 1);
+    const name = "model.layers.0";
+    const normed = this.#layer.norm(out, `${name}.post_attention_layernorm`);
+    addTo(out, this.#layer.mlp(normed, `${name}.mlp`), 1);
+    return out;
+  }
+
+  get #hasHead(): boolean {
+    return this.#isThird && typeof this.#config.draft_vocab_size === "number";
+  }
+
+  #logits(out: Row): Row {
+    const row = this.#isThird ? this.#layer.norm(out, "norm") : out;
+    return this.#hasHead ? this.#layer.linear(row, "lm_head") : this.#target.head(row);
+  }
+
+  #targetId(id: number): number {
+    return this.#hasHead ? id + this.#layer.weights.get("d2t")!.values[id]! : id;
+  }
+}
