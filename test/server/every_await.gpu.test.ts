@@ -34,15 +34,21 @@ const NEVER_FAIL: readonly string[] = [
   // The turn of others in the thread of grammars, which ends with it.
   "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
 ];
-/** Of loads, which `test/engine/load_awaits.gpu.test.ts` tries. */
-const OTHERS = /^src\/engine\/load\//;
+/**
+ * Of loads, which `test/engine/load_awaits.gpu.test.ts` tries, and of several ranks and models that
+ * draft, which no scenario has.
+ */
+const OTHERS =
+  /^src\/(engine\/(load|ranks|draft_model)\/|engine\/drafts\/measure_costs|cache\/rank_pages)/;
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "a load, tried in test/engine/load_awaits.gpu.test.ts": [
     "engine/engine.ts: const checkpoint = await Checkpoint.open(source);",
     "engine/engine.ts: const text = await loadText(source, options);",
     "engine/engine.ts: const texts = await textService({ model: text, source, options: given });",
+    "engine/engine.ts: await requireSameTokens(text.tokenizer, options.draftModel);",
     "engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
+    "engine/engine.ts: const costs = await costsOf(loaded, options);",
     "engine/engine.ts: await options.draftModel?.close?.();",
     "engine/engine.ts: await options.draftModel?.close?.().catch(() => {});",
     "engine/engine.ts: prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));",
@@ -53,31 +59,6 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     "engine/remote/remote_engine.ts: return new RemoteEngine(await openPort(port, options));",
     'cache/prefix_store.ts: const capacity = maxBytes ?? (await store.#try("ask for room for", () => storage.capacity?.()));',
     "cache/prefix_store.ts: await store.refresh();",
-  ],
-  "several ranks, a model that drafts, costs of drafts measured in a load: no scenario has them": [
-    "engine/engine.ts: await requireSameTokens(text.tokenizer, options.draftModel);",
-    "engine/engine.ts: const costs = await costsOf(loaded, options);",
-    'engine/ranks/rank_group.ts: const device = typeof options.device === "function" ? await options.device() : options.device;',
-    "engine/ranks/rank_group.ts: return asOne(await allOrCause(loads));",
-    "engine/draft_model/same_tokens.ts: const names = (await draft.list()).map(({ name }) => name);",
-    'engine/draft_model/same_tokens.ts: const tokenizerConfig = await readOptionalJson(draft, "tokenizer_config.json");',
-    "engine/draft_model/same_tokens.ts: const own = await loadTokenizer(draft, { tokenizerConfig, fallbackEncoding: undefined });",
-    "engine/ranks/rank_runner.ts: const rows = await this.#makeRoom({ sampled: sampling, scored: options.scored ?? [] });",
-    "engine/ranks/rank_runner.ts: const steps = await allOrCause(",
-    "engine/ranks/rank_runner.ts: for (const runner of this.#ranks) fitting = await runner.makeRoom(fitting);",
-    "engine/ranks/rank_runner.ts: const results = await Promise.allSettled(promises);",
-    "cache/rank_pages.ts: const parts = await Promise.all(this.#ranks.map((codec) => codec.readPages(pages, range)));",
-    "cache/rank_pages.ts: await Promise.all(",
-    "engine/drafts/measure_costs.ts: const [plain, entered = plain, drafted = entered] = await timesOf(model, rows, kinds);",
-    "engine/drafts/measure_costs.ts: for (const kind of kinds) await timeOf(model, rows, kind);",
-    "engine/drafts/measure_costs.ts: least[i] = Math.min(least[i]!, await timeOf(model, rows, kind));",
-    "engine/drafts/measure_costs.ts: submitted.push(await runner.submit(batch, sampled, { drafts }));",
-    "engine/drafts/measure_costs.ts: await Promise.all(submitted.map(({ tokens }) => tokens));",
-    "engine/draft_model/draft_pages.ts: const [own, drafted] = await Promise.all([",
-    "engine/draft_model/draft_pages.ts: await codec.writePages(bytes.slice(0, end), pages, options);",
-    "engine/draft_model/draft_pages.ts: await draft.codec.writePages(bytes.slice(end), pages, options);",
-    "engine/draft_model/prepare_draft.ts: const checkpoint = await Checkpoint.open(source);",
-    "engine/draft_model/prepare_draft.ts: const { definition, formats } = await defineModel(checkpoint, undefined);",
   ],
   "the end of an engine": [
     "engine/engine.ts: await this.#loop.end();",
