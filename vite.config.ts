@@ -99,8 +99,9 @@ const longGpuTests = [
   "test/kernels/verify_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
-  // A load for each wait that fails.
+  // A load, or a request, for each wait that fails.
   "test/engine/load_awaits.gpu.test.ts",
+  "test/server/every_await.gpu.test.ts",
   "test/engine/schedule/suspects.gpu.test.ts",
 ];
 

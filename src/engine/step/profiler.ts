@@ -127,7 +127,8 @@ export class Profiler {
   /** The device is lost: a profile that is being taken ends with an error, steps that have begun never. */
   lose(cause: Error): void {
     this.#taking?.fail(new DeviceError(`Cannot finish the profile: ${cause.message}`, { cause }));
-    this.#taking = undefined;
+    // Where the device is still there, so is its recorder, which has no timer from now on.
+    this.#stop();
     this.#rates = undefined;
     this.#ended = this.#begun;
   }

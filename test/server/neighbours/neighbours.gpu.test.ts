@@ -5,6 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, fullTest, smallestCaseOnly } from "../../support/devices/gpu.ts";
+import { liveBuffers } from "../../support/devices/live_buffers.ts";
 import { unsentDevice } from "../../support/devices/unsent_device.ts";
 import { KINDS } from "../../support/neighbours/kinds.ts";
 import {
@@ -23,6 +24,8 @@ const TOKENS = fullTest ? 48 : 8;
 const CHATS = fullTest ? 3 : 1;
 /** What caches of the process may come to hold while a kind is there. */
 const HEAP_BYTES = 48 * 2 ** 20;
+/** What tables of the device, as those of biases, may have grown by while a kind was there. */
+const GROWN_BYTES = 2 ** 20;
 /** Milliseconds of the thread that one piece of work may take. */
 const LONGEST_PIECE = 50;
 /** The collector and the compiler of the process take turns too: the least of so many runs counts. */
@@ -89,20 +92,28 @@ class Campaign {
 }
 
 describe.skipIf(smallestCaseOnly)("a good client of the embedded model", () => {
-  const unsent = unsentDevice(device);
+  const buffers = liveBuffers(device);
+  const unsent = unsentDevice(buffers.device);
   let campaign: Campaign;
+  /** Bytes of the device once the good client has been served. */
+  let deviceBytes: number;
 
   beforeAll(async () => {
     const server = await NeighbourServer.open({ device: unsent.device });
     campaign = await Campaign.open(server);
+    deviceBytes = buffers.byteLength;
     // An event may have several tokens, where only together they are a text.
     const tokens = JSON.stringify(campaign.told).match(/"top_logprobs":/g);
     expect(tokens).toHaveLength(TOKENS);
   });
-  afterAll(() => campaign.close());
+  afterAll(async () => {
+    await campaign.close();
+    expect(buffers.byteLength).toBe(0);
+  });
 
   test.each(kinds)("beside $name gets its answers, and nothing of them is left", async (kind) => {
     const { statuses } = await campaign.run(kind);
+    expect(buffers.byteLength - deviceBytes).toBeLessThan(GROWN_BYTES);
     // A server that is full says so.
     const failed = Object.keys(statuses).filter((status) => /^5/.test(status) && status !== "503");
     expect(failed).toEqual([]);
@@ -122,5 +133,26 @@ describe.skipIf(smallestCaseOnly)("a good client of the embedded model", () => {
       }
       expect(longest).toBeLessThan(LONGEST_PIECE);
     });
+  });
+});
+
+describe.skipIf(!fullTest || smallestCaseOnly)("a good client of an engine that drafts", () => {
+  const buffers = liveBuffers(device);
+  let campaign: Campaign;
+
+  beforeAll(async () => {
+    const speculation = { algorithm: "NGRAM" } as const;
+    campaign = await Campaign.open(
+      await NeighbourServer.open({ device: buffers.device, speculation }),
+    );
+  });
+  afterAll(async () => {
+    await campaign.close();
+    expect(buffers.byteLength).toBe(0);
+  });
+
+  const short = KINDS.filter(({ isLong = false }) => !isLong);
+  test.each(short)("beside $name gets its answers", async (kind) => {
+    await campaign.run(kind);
   });
 });

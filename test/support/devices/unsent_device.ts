@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { facade } from "./facade.ts";
 
 export interface UnsentDevice {
   readonly device: GPUDevice;
@@ -22,15 +23,4 @@ export function unsentDevice(real: GPUDevice): UnsentDevice {
     isSending = false;
   };
   return { device: facade(real, { queue }), stop };
-}
-
-/** `target` with other members; its own methods are called on it, as native ones have to be. */
-function facade<T extends object>(target: T, others: Readonly<Record<string, unknown>>): T {
-  return new Proxy(target, {
-    get(_, name) {
-      if (typeof name === "string" && name in others) return others[name];
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
 }

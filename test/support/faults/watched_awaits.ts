@@ -20,6 +20,7 @@ const HOOK = "wispAwait";
 export interface WatchedModules {
   readonly "engine/engine": typeof import("../../../src/engine/engine.ts");
   readonly "engine/schedule/new_token_estimate": typeof import("../../../src/engine/schedule/new_token_estimate.ts");
+  readonly "node/observe/profile_files": typeof import("../../../src/node/observe/profile_files.ts");
   readonly "server/app": typeof import("../../../src/server/app.ts");
   readonly "engine/remote/port": typeof import("../../../src/engine/remote/port.ts");
   readonly "engine/remote/remote_engine": typeof import("../../../src/engine/remote/remote_engine.ts");
@@ -37,6 +38,7 @@ const NAMES: readonly (keyof WatchedModules)[] = [
   ...(["engine/text/remote_text_service", "engine/text/serve_text"] as const),
   ...(["engine/text/text_files", "engine/grammar/remote_grammar_service"] as const),
   ...(["engine/grammar/serve_grammars", "engine/schedule/new_token_estimate"] as const),
+  "node/observe/profile_files",
 ];
 
 /**

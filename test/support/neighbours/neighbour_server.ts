@@ -34,6 +34,8 @@ export interface Leftovers {
   readonly sessions: number;
   /** Connections of clients. */
   readonly sockets: number;
+  /** Listeners of the process, and watchers of its signals among them. */
+  readonly listeners: number;
 }
 
 export class NeighbourServer {
@@ -103,6 +105,9 @@ export class NeighbourServer {
       queuedTokens,
       sessions: this.#sessions.open,
       sockets: resources.filter((name) => name === "TCPSocketWrap").length,
+      listeners: process
+        .eventNames()
+        .reduce((sum, name) => sum + process.listenerCount(name as string), 0),
     };
   }
 

@@ -71,6 +71,17 @@ export const TEXTS: readonly Kind[] = [
     ),
   },
   {
+    name: "lists for /tokenize and /detokenize",
+    connections: [
+      ...many(2, () => post("/tokenize", { prompt: many(20_000, (i) => `word ${i}`) })),
+      ...many(2, () => post("/detokenize", { tokens: many(20_000, (i) => [i % 500, 7]) })),
+      // Lists of nothing, and lists that hold a longer one.
+      post("/tokenize", { prompt: many(200_000, () => "") }),
+      post("/detokenize", { tokens: many(200_000, () => []) }),
+      post("/detokenize", { tokens: [...many(1000, () => [5]), many(400_000, (i) => i % 500)] }),
+    ],
+  },
+  {
     name: "stop lists",
     connections: [
       post(

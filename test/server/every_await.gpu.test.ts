@@ -1,0 +1,295 @@
+/**
+ * Whatever the engine, its cache and the server wait for may fail: each `await` of their sources. One
+ * request ends with an error or none does, nothing is left behind, and every other request has the
+ * answer that was to come. The same where a client leaves just then, and a load fails whole.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFailed, test, vi } from "vitest";
+import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { SCENARIOS } from "../support/faults/scenarios.ts";
+import {
+  BROKEN,
+  openServed,
+  type Scenario,
+  type ServedEngine,
+  type Told,
+} from "../support/faults/served_engine.ts";
+import {
+  type AwaitHook,
+  type WatchedSources,
+  watchedSources,
+} from "../support/faults/watched_awaits.ts";
+
+const scenarios = SCENARIOS.filter(({ isLong = false, isOnlyPassed = false }) => {
+  return !isOnlyPassed && (fullTest || !isLong);
+});
+/** Every so manieth site of a scenario is tried. */
+const DISTANCE = fullTest ? 1 : 24;
+
+/** Waits for what is resolved or catches whatever fails in it. */
+const NEVER_FAIL: readonly string[] = [
+  ...["await Promise.resolve();", "await this.#runSteps();", "await inFlight.drain();"].map(
+    (line) => `src/engine/step/step_loop.ts: ${line}`,
+  ),
+  "src/engine/step/steps_in_flight.ts: await Promise.allSettled(left.map(({ tokens }) => tokens));",
+  // The turn of others in the thread of grammars, which ends with it.
+  "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
+];
+/**
+ * Of loads, which `test/engine/load_awaits.gpu.test.ts` tries, and of several ranks and models that
+ * draft, which no scenario has.
+ */
+const OTHERS =
+  /^src\/(engine\/(load|ranks|draft_model)\/|engine\/drafts\/measure_costs|cache\/rank_pages)/;
+/** What scenarios need not pass, by the reason. */
+const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
+  "a load, tried in test/engine/load_awaits.gpu.test.ts": [
+    "engine/engine.ts: const checkpoint = await Checkpoint.open(source);",
+    "engine/engine.ts: const text = await loadText(source, options);",
+    "engine/engine.ts: const texts = await textService({ model: text, source, options: given });",
+    "engine/engine.ts: await requireSameTokens(text.tokenizer, options.draftModel);",
+    "engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
+    "engine/engine.ts: const costs = await costsOf(loaded, options);",
+    "engine/engine.ts: await options.draftModel?.close?.();",
+    "engine/engine.ts: await options.draftModel?.close?.().catch(() => {});",
+    "engine/engine.ts: prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));",
+    "engine/engine.ts: await source.close?.();",
+    "engine/engine.ts: await source.close?.().catch(() => {});",
+    "engine/text/remote_text_service.ts: return new RemoteTextService(lanes, await lanes.short.load(), limits.longText);",
+    "engine/text/text_files.ts: const bytes = await readOptionalBytes(source, name);",
+    "engine/remote/remote_engine.ts: return new RemoteEngine(await openPort(port, options));",
+    'cache/prefix_store.ts: const capacity = maxBytes ?? (await store.#try("ask for room for", () => storage.capacity?.()));',
+    "cache/prefix_store.ts: await store.refresh();",
+  ],
+  "the end of an engine": [
+    "engine/engine.ts: await this.#loop.end();",
+    "engine/engine.ts: await this.#prefixes?.close();",
+    "engine/engine.ts: await this.#profiler.close();",
+    "engine/step/profiler.ts: await this.#promise?.catch(() => {}); // the caller that takes the profile gets the error",
+    "engine/step/step_loop.ts: await this.#running;",
+    "engine/prefix/prefix_transfers.ts: await Promise.all([this.#restores, this.#saves]);",
+    "engine/remote/serve_engine.ts: await Promise.all([...this.#running.values()].map(({ done }) => done));",
+  ],
+  "a failure, or a loss of the device": [
+    "engine/step/step_loop.ts: if (model.isRecovering) await this.#recover();",
+    "engine/step/step_loop.ts: await model.recover({ isBusy: () => scheduler.hasWork, finding });",
+    "engine/step/step_loop.ts: await this.#survive(error, inFlight);",
+    "engine/step/step_loop.ts: if (!(await model.isLost())) throw error;",
+    "engine/step/step_loop.ts: if (await model.isLost()) return;",
+    "engine/step/step_loop.ts: await inFlight.drain(); (2)",
+    "engine/step/step_loop.ts: while (pages.borrowerCount > 0) await this.#news.wait();",
+    "engine/prefix/prefix_transfers.ts: await this.#options.store.discard(block, error);",
+    "cache/prefix_store.ts: await this.discard(block, error);",
+    "cache/prefix_store.ts: await this.#delete([name]);",
+    "cache/prefix_store.ts: if (!isFull || !(await this.#makeRoom(byteLength, kept, this.#bytes))) throw error;",
+    "cache/prefix_store.ts: await put(); (2)",
+    'cache/prefix_store.ts: await this.#try("mark", () => this.#options.storage.markUsed(names));',
+    "cache/prefix_store.ts: await this.#delete(names);",
+    "http/event_stream.ts: await iterator.return?.();",
+  ],
+  "a client that leaves or reads slowly": [
+    "http/event_stream.ts: await iterator.return?.(); (2)",
+    "server/generation_group.ts: if (this.#failure !== null) await this.#throwFailure();",
+    "server/generation_group.ts: await this.#stop();",
+    "server/generation_group.ts: await this.#stop(); (2)",
+    "engine/remote/serve_engine.ts: while (!isOver && this.#mustWait(running)) await running.taken.wait();",
+  ],
+  "long answers and bodies": [
+    "http/event_stream.ts: if (piece.value.length >= PIECE_LENGTH) await turns.take();",
+    "http/long_json.ts: await turns.take();",
+    "http/read_body.ts: await othersTurn();",
+  ],
+  "callers of the library, tools and tests": [
+    'server/routes/metrics.ts: return new Response(await page.text(), { headers: { "content-type": page.contentType } });',
+    "engine/step/model_runner.ts: const { tokens } = await this.submit(batch, sampling, options);",
+    "engine/step/model_runner.ts: const counts = await this.plan.countLaunches(this.#step);",
+    "engine/step/model_runner.ts: await this.#read!();",
+    'engine/sample/sampler.ts: await allocating(device, "memory for logit processors", () => {',
+    "engine/sample/sampler.ts: const values = new Float32Array(await read());",
+  ],
+};
+
+const now = performance.now.bind(performance);
+/** What a slow machine takes between two looks at the clock: more than a slice of long work. */
+const SLICE_MS = 5;
+
+let sources: WatchedSources;
+/** Sites that have been passed. */
+const passed = new Set<string>();
+
+beforeAll(async () => {
+  if (!smallestCaseOnly) sources = await watchedSources();
+});
+afterEach(() => {
+  sources?.setHook(undefined);
+});
+
+/** Counts how often each site is passed. */
+function counting(): { readonly hook: AwaitHook; readonly counts: Map<string, number> } {
+  const counts = new Map<string, number>();
+  const hook: AwaitHook = (site, awaited) => {
+    counts.set(site, (counts.get(site) ?? 0) + 1);
+    passed.add(site);
+    return awaited;
+  };
+  return { hook, counts };
+}
+
+/** Does something when a site is passed for the `at`-th time, and waits for it there. */
+function hookAt(wanted: string, at: number, act: () => void): AwaitHook {
+  let count = 0;
+  return (site, awaited) => {
+    passed.add(site);
+    if (site !== wanted || ++count !== at) return awaited;
+    return Promise.resolve(awaited).then((value) => {
+      act();
+      return value;
+    });
+  };
+}
+
+/** Sites of the server that have been tried: to them options of the engine are nothing. */
+const tried = { fail: new Set<string>(), leave: new Set<string>() };
+
+/** Those of some sites that are tried, each at its first and at its last time. */
+function* chosen(
+  counts: ReadonlyMap<string, number>,
+  mode: keyof typeof tried,
+): Generator<readonly [string, number]> {
+  const sites = [...counts].filter(([site]) => {
+    return !NEVER_FAIL.includes(site) && !tried[mode].has(site);
+  });
+  for (const [site] of sites) {
+    if (/^src\/(server|http)\//.test(site)) tried[mode].add(site);
+  }
+  for (let i = 0; i < sites.length; i += DISTANCE) {
+    const [site, count] = sites[i]!;
+    yield [site, 1];
+    if (fullTest && count > 1) yield [site, count];
+  }
+}
+
+/** @returns Makes everything as it was. */
+function prepare({ isSlow = false }: Scenario): () => void {
+  // A scheduler that learned from retractions would have none the next time.
+  const { NewTokenEstimate } = sources.modules["engine/schedule/new_token_estimate"];
+  vi.spyOn(NewTokenEstimate.prototype, "retracted").mockImplementation(() => {});
+  let late = 0;
+  if (isSlow) vi.spyOn(performance, "now").mockImplementation(() => now() + SLICE_MS * ++late);
+  return () => vi.restoreAllMocks();
+}
+
+describe.skipIf(smallestCaseOnly).each(scenarios)("$name", (scenario) => {
+  let served: ServedEngine;
+  let want: ReadonlyMap<string, Told>;
+  const { hook, counts } = counting();
+  /** Of the first requests that the engine has had. */
+  const first = counting();
+  /** What is being tried, for the message of a failure. */
+  let trial = "nothing";
+
+  beforeAll(async () => {
+    prepare(scenario);
+    served = await openServed(sources, scenario);
+    await served.run(first.hook);
+    want = await served.run(hook);
+    expect([...want.values()].filter(({ status }) => status !== 200)).toEqual([]);
+  });
+  afterAll(async () => {
+    vi.restoreAllMocks();
+    await served.close();
+  });
+
+  /** That answers are as they have to be, but for one that may have failed. */
+  function check(got: ReadonlyMap<string, Told>, isSpared: (name: string, told: Told) => boolean) {
+    const others = [...got].filter(([name, told]) => !isSpared(name, told));
+    const names = others.map(([name]) => name);
+    expect([trial, new Map(others)]).toEqual([
+      trial,
+      new Map(names.map((name) => [name, want.get(name)])),
+    ]);
+    const { healthy, usedTokens, runningRequests, queuedRequests } = served.status();
+    const left = usedTokens + runningRequests + queuedRequests;
+    expect([trial, healthy, left]).toEqual([trial, true, 0]);
+  }
+
+  async function fail(from: ServedEngine, site: string, at: number) {
+    trial = `${site} for the ${at}. time`;
+    const error = new RangeError(`the wait fails: ${trial}`);
+    const got = await from.run(
+      hookAt(site, at, () => {
+        throw error;
+      }),
+    );
+    const failed = [...got].filter(([name, told]) => isFailure(told) && want.get(name) !== told);
+    expect([trial, ...failed.slice(1)]).toEqual([trial]);
+    check(got, (name) => failed[0]?.[0] === name);
+    expect(from.errors.filter((other) => !String(other).includes(trial))).toEqual([]);
+    from.errors.length = 0;
+  }
+
+  test("each await may fail", async () => {
+    onTestFailed(() => console.log(`Tried: ${trial}`));
+    for (const [site, at] of chosen(counts, "fail")) await fail(served, site, at);
+    check(await served.run(), () => false);
+  });
+
+  test("each await of what is done once may fail", async () => {
+    onTestFailed(() => console.log(`Tried: ${trial}`));
+    const once = new Map([...first.counts].filter(([site]) => !counts.has(site)));
+    for (const [site] of chosen(once, "fail")) {
+      const fresh = await openServed(sources, scenario);
+      await fail(fresh, site, 1);
+      await fresh.close();
+    }
+  });
+
+  test("a client may leave at each await", async () => {
+    onTestFailed(() => console.log(`Tried: ${trial}`));
+    const names = Object.keys(scenario.waves[0]!);
+    let turn = 0;
+    for (const [site, at] of chosen(counts, "leave")) {
+      const name = names[turn++ % names.length]!;
+      trial = `${name} leaves at ${site} for the ${at}. time`;
+      const leaving = new AbortController();
+      const leave = hookAt(site, at, () => leaving.abort());
+      const got = await served.run(leave, { name, signal: leaving.signal });
+      check(got, (other) => other === name);
+      expect([trial, served.errors]).toEqual([trial, []]);
+    }
+  });
+});
+
+test.skipIf(!fullTest || smallestCaseOnly)(
+  "each await is passed, or stands among others",
+  async () => {
+    const { hook, counts } = counting();
+    for (const scenario of SCENARIOS) {
+      const restore = prepare(scenario);
+      const served = await openServed(sources, scenario);
+      await served.run(hook);
+      await served.run(hook);
+      // Clients that leave pass what others do not.
+      for (const [at, name] of Object.keys(scenario.waves[0]!).entries()) {
+        const leaving = new AbortController();
+        let waits = 0;
+        const leave: AwaitHook = (site, awaited) => {
+          if (++waits === 20 * (at + 1)) leaving.abort();
+          return hook(site, awaited);
+        };
+        await served.run(leave, { name, signal: leaving.signal });
+      }
+      restore();
+      await served.close();
+    }
+    const known = new Set(Object.values(ELSEWHERE).flat());
+    const left = sources.sites.filter((site) => !counts.has(site) && !OTHERS.test(site));
+    const unknown = left.filter((site) => !known.has(site.slice("src/".length)));
+    const gone = [...known].filter((site) => !sources.sites.includes(`src/${site}`));
+    expect({ unknown, gone }).toEqual({ unknown: [], gone: [] });
+  },
+);
+
+/** Whether an answer tells of an error: by its status, by its last event, or by breaking off. */
+function isFailure({ status, text }: Told): boolean {
+  return status >= 500 || status === BROKEN || text.includes('data: {"error":');
+}

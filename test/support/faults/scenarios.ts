@@ -1,0 +1,186 @@
+/**
+ * Requests that together pass every `await` of the engine and the server.
+ *
+ * @module
+ */
+import { gzipSync } from "node:zlib";
+import { MemoryBlobs } from "../engines/memory_blobs.ts";
+import type { Scenario, Sent } from "./served_engine.ts";
+
+const prompt = (first: number, length = 9) =>
+  Array.from({ length }, (_, i) => 3 + ((first + 31 * i) % 500));
+const SAMPLED = { temperature: 0.9, sampling_seed: 5, max_new_tokens: 8, ignore_eos: true };
+const MESSAGES = [{ role: "user", content: "Count to ten." }];
+const TOOLS = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
+
+const chat = (fields: object): Sent => [
+  "POST",
+  "/v1/chat/completions",
+  { messages: MESSAGES, max_tokens: 5, seed: 4, ignore_eos: true, ...fields },
+];
+const generate = (fields: object, sampling: object = {}): Sent => [
+  "POST",
+  "/generate",
+  { sampling_params: { ...SAMPLED, ...sampling }, ...fields },
+];
+
+const ANSWERS = {
+  chat: chat({ n: 2, stream: true, logprobs: true, top_logprobs: 2 }),
+  "whole chat": chat({ tools: TOOLS }),
+  scored: generate({
+    input_ids: prompt(8, 20),
+    ...{ return_logprob: true, logprob_start_len: 0, top_logprobs_num: 3 },
+    token_ids_logprob: [5, 6],
+  }),
+  stream: generate(
+    { input_ids: prompt(5), stream: true },
+    { frequency_penalty: 0.5, logit_bias: { 40: 1 } },
+  ),
+  completions: [
+    "POST",
+    "/v1/completions",
+    {
+      model: "m",
+      prompt: ["one two", "three"],
+      max_tokens: 4,
+      ...{ echo: true, logprobs: 1, seed: 3, ignore_eos: true },
+    },
+  ],
+  regex: generate({ text: "a" }, { regex: "[a-z ]{90}" }),
+} as const satisfies Record<string, Sent>;
+
+const rows = (seed: number) =>
+  Array.from({ length: 7 }, (_, row) =>
+    Array.from({ length: 256 }, (_, i) => Math.sin(row * seed + i) / 9),
+  );
+/** What memory has to grow for, the first time. */
+const GROWING = {
+  penalties: generate({ input_ids: prompt(21) }, { repetition_penalty: 1.2 }),
+  biases: generate(
+    { input_ids: prompt(22) },
+    { logit_bias: Object.fromEntries(Array.from({ length: 600 }, (_, i) => [i + 3, -1])) },
+  ),
+  "many log-probabilities": generate({
+    input_ids: prompt(23),
+    ...{ return_logprob: true, token_ids_logprob: prompt(24, 99) },
+  }),
+} as const satisfies Record<string, Sent>;
+
+const STORED = generate({ input_ids: prompt(9, 70), store_prefix: true }, { max_new_tokens: 2 });
+
+const OTHERS = {
+  embeddings: generate({ input_embeds: rows(7) }),
+  "embeddings of two": generate({ input_embeds: [rows(7), rows(8)] }),
+  zipped: [
+    "POST",
+    "/tokenize",
+    new Uint8Array(gzipSync(JSON.stringify({ prompt: "hello there" }))),
+  ],
+  tokenize: ["POST", "/tokenize", { prompt: ["hello there", "you"] }],
+  detokenize: ["POST", "/detokenize", { tokens: [[5, 6, 7], [8]] }],
+  calls: [
+    "POST",
+    "/parse_function_call",
+    {
+      text: '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+      tools: TOOLS,
+      tool_call_parser: "qwen25",
+    },
+  ],
+  reasoning: [
+    "POST",
+    "/separate_reasoning",
+    { text: "<think>a</think>b", reasoning_parser: "qwen3" },
+  ],
+  health: ["GET", "/health_generate"],
+  flush: ["POST", "/flush_cache?timeout=3000"],
+  abort: ["POST", "/abort_request", { rid: "absent" }],
+} as const satisfies Record<string, Sent>;
+
+/** As much text that it is written in pieces, and so many values that they are packed in pieces. */
+const LONG = {
+  "long answer": ["POST", "/tokenize", { prompt: "a b c d e f g ".repeat(6000) }],
+  "long list": [
+    "POST",
+    "/detokenize",
+    { tokens: Array.from({ length: 40_000 }, (_, i) => 3 + (i % 500)) },
+  ],
+} as const satisfies Record<string, Sent>;
+
+/** Each depends on the one before: together they are one client's doing. */
+const PROFILE: Sent = [
+  ...(["POST", "/start_profile", {}] as const),
+  [ANSWERS.stream, ["POST", "/stop_profile", {}]],
+];
+
+const drafting = (algorithm: "EAGLE" | "NGRAM"): Scenario => ({
+  name: `drafts of ${algorithm}`,
+  isLong: algorithm === "NGRAM",
+  options: { maxTotalTokens: 1024, contextLength: 128, speculation: { algorithm } },
+  waves: [
+    {
+      chat: ANSWERS.chat,
+      scored: ANSWERS.scored,
+      stream: ANSWERS.stream,
+      regex: ANSWERS.regex,
+      repeating: generate(
+        { input_ids: Array.from({ length: 24 }, (_, i) => 5 + (i % 4)) },
+        { temperature: 0, max_new_tokens: 24 },
+      ),
+    },
+  ],
+});
+
+export const SCENARIOS: readonly Scenario[] = [
+  {
+    name: "every endpoint, with stored prefixes",
+    isOnlyPassed: true,
+    options: {
+      ...{ pageSize: 4, contextLength: 128, maxTotalTokens: 1024, maxRunningRequests: 8 },
+      prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
+    },
+    waves: [
+      { ...ANSWERS, ...GROWING, stored: STORED, ...OTHERS },
+      { "stored before": STORED },
+      LONG,
+      { "flush of all": ["POST", "/flush_cache?stored=true"] },
+    ],
+  },
+  {
+    name: "a profile",
+    isLong: true,
+    options: { contextLength: 128, maxTotalTokens: 1024 },
+    waves: [{ profile: PROFILE }],
+  },
+  {
+    name: "a machine so slow that each slice is over at once",
+    options: { contextLength: 128, maxTotalTokens: 1024 },
+    isSlow: true,
+    waves: [{ ...ANSWERS, ...OTHERS }, LONG, { health: ["GET", "/health_generate"] }],
+  },
+  {
+    name: "too few pages",
+    isLong: true,
+    options: {
+      ...{ pageSize: 4, maxRunningRequests: 3, maxTotalTokens: 44, contextLength: 36 },
+      ...{ scheduleConservativeness: 0, retractionMemory: 2 ** 26 },
+    },
+    waves: [
+      Object.fromEntries(
+        [5, 5, 300].map((first, seed) => [
+          `sequence ${seed}`,
+          generate({ input_ids: prompt(first) }, { sampling_seed: seed, max_new_tokens: 12 }),
+        ]),
+      ),
+    ],
+  },
+  drafting("EAGLE"),
+  drafting("NGRAM"),
+  {
+    name: "behind ports: engine, texts, grammars",
+    options: { maxTotalTokens: 2048, contextLength: 256 },
+    isRemote: true,
+    isOnlyPassed: true,
+    waves: [{ ...ANSWERS, ...GROWING, ...OTHERS }, LONG, { profile: PROFILE }],
+  },
+];
