@@ -8,10 +8,10 @@ const isLavapipe = adapterName() === "lavapipe";
 
 afterAll(stopAll);
 
-/** Pages about the source: they name constants, and variables of tests and benches. */
-const OF_THE_SOURCE = ["architecture", "kernels", "limits", "performance", "testing"].map(
-  (name) => `docs/${name}.md`,
-);
+/** Pages about the source: they name constants, variables of tests and benches, and those of MPI. */
+const OF_THE_SOURCE = [
+  ...["architecture", "kernels", "limits", "parallel", "performance", "testing"],
+].map((name) => `docs/${name}.md`);
 
 test("every variable that README and docs name for servers has its test here", () => {
   const pages = [README, ...PAGES].filter(({ path }) => !OF_THE_SOURCE.includes(path));

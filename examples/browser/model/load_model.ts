@@ -91,7 +91,8 @@ function speculationOf(
 ): { readonly speculation?: SpeculationOptions } {
   if (drafts === "none") return {};
   const hasLayer = drafts === "layer" && draftLayers > 0;
-  return { speculation: { algorithm: hasLayer ? "EAGLE" : "NGRAM" } };
+  // Whether they pay or not: the panel shows what they bring.
+  return { speculation: { algorithm: hasLayer ? "EAGLE" : "NGRAM", adaptive: "off" } };
 }
 
 /** What the headers say; a stored model that stays open could not be deleted. */
