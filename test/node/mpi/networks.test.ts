@@ -8,6 +8,7 @@ import {
   runOverMpi,
   tellLack,
 } from "../../support/mpi/processes.ts";
+import { until } from "../../support/until.ts";
 
 const lack = lackOfMpi();
 tellLack(lack);
@@ -48,6 +49,18 @@ function makeNetworks(): boolean {
   return true;
 }
 
+/** Waits until the cable carries: UCX passes over a device that does not when a rank starts. */
+async function untilCarrying(): Promise<void> {
+  await until(() => {
+    for (const name of [NEAR, FAR]) {
+      const { stdout } = spawnSync("ip", ["-n", name, "link", "show", "cable"], {
+        encoding: "utf8",
+      });
+      expect(stdout).toContain("state UP");
+    }
+  });
+}
+
 function removeNetworks(): void {
   for (const name of [NEAR, FAR]) spawnSync("ip", ["netns", "del", name], { stdio: "ignore" });
 }
@@ -60,6 +73,7 @@ describe.skipIf(lack !== undefined)("ranks over MPI", () => {
   test("of two networks, as on two machines", async ({ skip }) => {
     if (!makeNetworks()) skip("only root may make networks");
     try {
+      await untilCarrying();
       const address = { host: "10.77.0.1", port: 29_500 };
       const prefixes = [NEAR, FAR].map((name) => ["ip", "netns", "exec", name]);
       expect(await runOverMpi(programs, { ...options, address, prefixes })).toEqual(gathered);
