@@ -61,6 +61,7 @@ const PROGRAMS: Readonly<Record<string, RegExp>> = {
   "docs/library.md 2": /^ http:\/\/127\.0\.0\.1:\d+$/m,
   "docs/library.md 3": /./,
   "docs/operation.md 1": /attention\/mla_decode/,
+  "docs/speculation.md 1": /Tokyo/,
   "docs/structured-output.md 1": /^true$/m,
 };
 
