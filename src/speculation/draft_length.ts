@@ -239,7 +239,7 @@ class ExpectedStep {
   readonly #plainRows: number;
   #drafts = 0;
   #tokens = 0;
-  /** Of the sequence that has most: as many are made for each that has any. */
+  /** Of the sequence that has most: as many are made for each that drafts. */
   #longest = 0;
   #drafting = 0;
 

@@ -39,7 +39,7 @@ export class TextQueue {
   readonly #others = new ClientTurns<WaitingJob>();
   /** The same by their class. */
   readonly #classes: ClientTurns<WaitingJob>[] = [];
-  /** Of those that are not urgent, in characters: of all, and of each client that has any. */
+  /** Of those that are not urgent, in characters: of all clients, and of each that has texts. */
   #waiting = 0;
   readonly #waitingOf = new Map<string, number>();
   #isOldestsTurn = false;
