@@ -142,7 +142,7 @@ function lavapipeWorks(): boolean {
 
 /** Whether the command line names a project of a driver. */
 const asksForDriver = process.argv.some((word) =>
-  /^(core|long|lavapipe|swiftshader)(_unoptimized)?$/.test(word),
+  /^(core|long|lavapipe|swiftshader|wide_subgroups)(_unoptimized)?$/.test(word),
 );
 
 /** Undefined where no project asks: a plain build and the quick runs have no use for the answer. */
@@ -226,6 +226,12 @@ function driverProjects() {
     ),
     onLavapipe("long", { include: longGpuTests }),
     onLavapipe("long_unoptimized", { include: [...longOfManyShapes, kernelChecks] }, unoptimized),
+    // Subgroups of sixteen invocations, of more than a run of lanes.
+    onLavapipe(
+      "wide_subgroups",
+      { include: ["test/kernels/checks/linear.gpu.test.ts"] },
+      { ...unoptimized, LP_NATIVE_VECTOR_WIDTH: "512", WISP_TEST_SUBGROUPS: "1" },
+    ),
     onLavapipe("lavapipe", { include: gpuTests }),
     {
       ...onSwiftShader,

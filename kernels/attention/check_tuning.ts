@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionTuning } from "../../src/gpu/tuning.ts";
-import { layoutFor } from "../linear/weights/layout.ts";
+import { subgroupsOf } from "../linear/weights/layout.ts";
 import type { ExchangeOptions } from "./exchange.ts";
 
 type Numbers = Readonly<Record<string, number>>;
@@ -14,7 +14,7 @@ const BASE = { rowHeads: 8, groupHeads: 4, promptHeads: 2, lanes: 8 };
 /** The options of a kernel; `subgroups` is 0 or 1, what is not there is as on a CPU. */
 export function exchangeOptions(device: GPUDevice, tuning: Numbers): ExchangeOptions {
   const { subgroups = 0, grouped: _, ...numbers } = tuning;
-  const { subgroupSize } = subgroups === 1 ? layoutFor(device) : {};
+  const { subgroupSize } = subgroups === 1 ? subgroupsOf(device) : {};
   return { subgroupSize, tuning: { ...BASE, ...numbers, subgroups: subgroups === 1 } };
 }
 

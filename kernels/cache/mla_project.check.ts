@@ -14,7 +14,7 @@ import {
 } from "../linear/checks/check_weights.ts";
 import { linear } from "../linear/linear.ts";
 import type { LinearWeight } from "../linear/linear_layout.ts";
-import { layoutFor, type WeightDtype } from "../linear/weights/layout.ts";
+import { subgroupsOf, type WeightDtype } from "../linear/weights/layout.ts";
 import { storedBytes } from "../linear/weights/weight_cost.ts";
 import { paddedRows } from "../linear/weights/weight_order.ts";
 import { quantizeGroups } from "../norm/reference.ts";
@@ -282,7 +282,7 @@ export default defineCheck<Shape>({
     const slots = 1 + Math.max(...slotsOf(shape));
     const cache = allocateTensor(device, slots * (latent + rope) * WORD_BYTES, "cache");
     const weight = {
-      ...(subgroups === 1 && layoutFor(device)),
+      ...(subgroups === 1 && subgroupsOf(device)),
       tuning: { ...PLAIN_TUNING, rowForms: formsOf(form) },
       ...outputsByColumns(shape),
       rowsPadded: paddedRows(outputs, outputsByColumns(shape)),

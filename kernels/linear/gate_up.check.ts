@@ -16,7 +16,7 @@ import {
 } from "./checks/check_weights.ts";
 import { gateUp } from "./gate_up.ts";
 import type { GatedActivation } from "./gated_activation.ts";
-import { type GroupColumns, layoutFor, scaleWords, type WeightDtype } from "./weights/layout.ts";
+import { type GroupColumns, scaleWords, subgroupsOf, type WeightDtype } from "./weights/layout.ts";
 import { storedBytes } from "./weights/weight_cost.ts";
 import { gateUpRows } from "./weights/weight_order.ts";
 
@@ -284,7 +284,7 @@ export default defineCheck<Shape>({
         words: words!,
         ...(scales && { scales }),
         ...(bias && { bias }),
-        ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
+        ...(tuning.subgroups === 1 && subgroupsOf(recorder.device)),
       },
       intermediate,
       out: out!,

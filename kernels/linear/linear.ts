@@ -157,12 +157,15 @@ export function bindLinear<B extends string = never>(
 ): BoundKernel<LinearParam> {
   const { x, xStride, weight, out, outStride, outColumn = 0, segments = 1, groups } = options;
   const input = { ...weight, coded: options.coded };
+  const groupRows = groups?.rows ?? weight.rows;
+  // Workgroups of rounded outputs go on from group to group.
+  const xByRun = options.roundOutputs === true && groupRows % BLOCK_COLUMNS !== 0;
   return kernels(input, form).bind(
     recorder,
     { x, ...weightTensors(NAME, weight), out, ...tensors } as Record<BoundBuffer | B, Tensor>,
     {
       constants: {
-        ...weightConstants(input, form, { segments, bias: weight.bias !== undefined }),
+        ...weightConstants(input, form, { segments, bias: weight.bias !== undefined, xByRun }),
         ...constants,
       },
       params: {
@@ -173,7 +176,7 @@ export function bindLinear<B extends string = never>(
         x_stride: xStride,
         out_stride: outStride,
         out_column: outColumn,
-        group_rows: groups?.rows ?? weight.rows,
+        group_rows: groupRows,
         group_stride: groups?.xStride ?? 0,
         first_tile: 0,
         ...squaresParams(NAME, options.squares),

@@ -13,7 +13,7 @@ import {
 } from "./checks/check_weights.ts";
 import { linear } from "./linear.ts";
 import { mergingLinear } from "./merging_linear.ts";
-import { layoutFor, scaleWords, type WeightDtype } from "./weights/layout.ts";
+import { scaleWords, subgroupsOf, type WeightDtype } from "./weights/layout.ts";
 import { storedBytes } from "./weights/weight_cost.ts";
 import { paddedRows } from "./weights/weight_order.ts";
 
@@ -244,7 +244,7 @@ export default defineCheck<Shape>({
     const outStride = outputs + PAD;
     const common = {
       weight: {
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,

@@ -162,7 +162,7 @@ function bindMerging(
     { partials, weights, scales, rows, out },
     {
       constants: {
-        ...weightConstants(weight, form, { segments: 1, bias: false }),
+        ...weightConstants(weight, form, { segments: 1, bias: false, xByRun: slices > 1 }),
         SLICES: slices,
         SLICE_VECTORS: columns / 4,
       },

@@ -16,7 +16,7 @@ import {
 } from "./checks/check_weights.ts";
 import { linear } from "./linear.ts";
 import { residualLinear } from "./residual_linear.ts";
-import { layoutFor, scaleWords, segments, type WeightDtype } from "./weights/layout.ts";
+import { scaleWords, segments, subgroupsOf, type WeightDtype } from "./weights/layout.ts";
 import { storedBytes } from "./weights/weight_cost.ts";
 import { paddedRows } from "./weights/weight_order.ts";
 
@@ -309,7 +309,7 @@ export default defineCheck<Shape>({
       x: x!,
       xStride: xStrideOf(shape),
       weight: {
-        ...(subgroups === 1 && layoutFor(device)),
+        ...(subgroups === 1 && subgroupsOf(device)),
         ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,

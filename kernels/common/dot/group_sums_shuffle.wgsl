@@ -5,6 +5,9 @@
 // invocations, and workgroups of whole runs of LANES.
 
 const SUBGROUP_SIZE = 8u;
+// Whether runs of LANES invocations may each need an x of their own, so that they share among
+// themselves alone. Else all read from the first ones, which is an invocation known to a compiler.
+const X_BY_RUN = false;
 // Invocations that certainly share a subgroup.
 const SHARERS = min(SUBGROUP_SIZE, LANES);
 const ROWS_AT_ONCE = min(TOKENS, SHARERS / PIECE_VECTORS);
@@ -28,6 +31,8 @@ fn group_sums(
   invocation: u32,
 ) -> Sums {
   let column = invocation % PIECE_VECTORS;
+  let first_sharer =
+    select(0u, invocation % SUBGROUP_SIZE / SHARERS * SHARERS, X_BY_RUN && SHARERS < SUBGROUP_SIZE);
   var my_first = array<u32, LOADS>();
   for (var t = 0u; t < TOKENS; t++) {
     if invocation / PIECE_VECTORS % ROWS_AT_ONCE == t % ROWS_AT_ONCE {
@@ -55,7 +60,7 @@ fn group_sums(
     for (var t = 0u; t < TOKENS; t++) {
       if !is_wanted(t) { continue; }
       let shared_x = mine[t / ROWS_AT_ONCE];
-      let reader = t % ROWS_AT_ONCE * PIECE_VECTORS;
+      let reader = first_sharer + t % ROWS_AT_ONCE * PIECE_VECTORS;
       var c = chains[t];
       c = step(c, w0[0], w1[0], w2[0], w3[0], subgroupShuffle(shared_x, reader));
       if PIECE_VECTORS > 1u {

@@ -9,9 +9,9 @@ import { defineCheck, type HostArrays, type KernelCheck, type Mutant } from "../
 import { linear } from "../linear.ts";
 import {
   type GroupColumns,
-  layoutFor,
   scaleWords,
   segments,
+  subgroupsOf,
   type WeightDtype,
 } from "../weights/layout.ts";
 import { storedBytes } from "../weights/weight_cost.ts";
@@ -96,7 +96,7 @@ function bindShape(
     x: x!,
     xStride: slices(shape) * sliceStride(shape),
     weight: {
-      ...(tuning.subgroups === 1 && layoutFor(recorder.device)),
+      ...(tuning.subgroups === 1 && subgroupsOf(recorder.device)),
       ...weightShape(shape),
       rowsPadded: paddedRows(outputs, weightShape(shape)),
       words: words!,

@@ -2,7 +2,7 @@ import { allocateTensor } from "../../../src/gpu/tensor.ts";
 import { defineCheck } from "../../check.ts";
 import { bestTile } from "../../sampling/best_tile.ts";
 import { linearBest } from "../linear_best.ts";
-import { layoutFor, type WeightDtype } from "../weights/layout.ts";
+import { subgroupsOf, type WeightDtype } from "../weights/layout.ts";
 import { storedBytes } from "../weights/weight_cost.ts";
 import { paddedRows } from "../weights/weight_order.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
@@ -127,7 +127,7 @@ export default defineCheck<Shape>({
         x: tensors.x!,
         xStride: xStride(shape),
         weight: {
-          ...(subgroups === 1 && layoutFor(recorder.device)),
+          ...(subgroups === 1 && subgroupsOf(recorder.device)),
           ...weightShape(shape, which),
           rowsPadded: paddedRows(outputs[which], weightShape(shape, which)),
           words: tensors[`words_${which}`]!,

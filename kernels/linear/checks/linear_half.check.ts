@@ -3,8 +3,8 @@ import { defineCheck } from "../../check.ts";
 import { linear } from "../linear.ts";
 import {
   type GroupColumns,
-  layoutFor,
   scaleWords,
+  subgroupsOf,
   type WeightDtype,
   type WeightShape,
 } from "../weights/layout.ts";
@@ -139,7 +139,7 @@ export default defineCheck<Shape>({
       x: x!,
       xStride: strideOf(shape),
       weight: {
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...weightShape(shape),
         halfProducts: true,
         fp8Decode: bits === 1 ? "bits" : "half",

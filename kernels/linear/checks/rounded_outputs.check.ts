@@ -1,7 +1,7 @@
 import { defineCheck } from "../../check.ts";
 import { quantize } from "../../norm/quantize.ts";
 import { linear } from "../linear.ts";
-import { layoutFor, scaleWords, type WeightDtype } from "../weights/layout.ts";
+import { scaleWords, subgroupsOf, type WeightDtype } from "../weights/layout.ts";
 import { storedBytes } from "../weights/weight_cost.ts";
 import { paddedRows } from "../weights/weight_order.ts";
 import { besideStaged, formsOf, UNSTAGED_FORMS } from "./check_forms.ts";
@@ -146,7 +146,7 @@ export default defineCheck<Shape>({
       x: x!,
       xStride: slices(shape) * sliceStride(shape),
       weight: {
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,

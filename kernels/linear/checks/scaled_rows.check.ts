@@ -1,6 +1,6 @@
 import { defineCheck } from "../../check.ts";
 import { linear } from "../linear.ts";
-import { layoutFor, scaleWords, segments, type WeightDtype } from "../weights/layout.ts";
+import { scaleWords, segments, subgroupsOf, type WeightDtype } from "../weights/layout.ts";
 import { storedBytes } from "../weights/weight_cost.ts";
 import { paddedRows } from "../weights/weight_order.ts";
 import { formsOf, TABLE_FORMS } from "./check_forms.ts";
@@ -160,7 +160,7 @@ export default defineCheck<Shape>({
       xStride: squaredStride(columns),
       squares: squaresOf(columns),
       weight: {
-        ...(subgroups === 1 && layoutFor(recorder.device)),
+        ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...outputsByColumns(shape),
         rowsPadded: paddedRows(outputs, outputsByColumns(shape)),
         words: words!,

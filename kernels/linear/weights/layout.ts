@@ -65,14 +65,22 @@ export function layoutFor(
   device: GPUDevice,
   tuning: Tuning = tuningFor(device.adapterInfo),
 ): WeightLayout {
-  const { subgroupMinSize: smallest, subgroupMaxSize: largest } = device.adapterInfo;
-  const known = device.features.has("subgroups") && smallest === largest && smallest >= 4;
   return {
     ...orderOf(tuning),
     tuning,
     packedDots: takesPackedDots(device.adapterInfo),
-    ...(known && { subgroupSize: smallest }),
+    ...subgroupsOf(device),
   };
+}
+
+/** The size of subgroups, where all have one that kernels over weights can use. */
+export function subgroupsOf({
+  features,
+  adapterInfo,
+}: GPUDevice): Pick<WeightLayout, "subgroupSize"> {
+  const { subgroupMinSize: smallest, subgroupMaxSize: largest } = adapterInfo;
+  const known = features.has("subgroups") && smallest === largest && smallest >= 4;
+  return known ? { subgroupSize: smallest } : {};
 }
 
 /** A weight matrix on the GPU. */

@@ -166,9 +166,12 @@ export function weightConstants(
     segments,
     bias,
     skips = false,
+    xByRun = false,
   }: {
     readonly segments: number;
     readonly bias: boolean;
+    /** Whether neighbouring runs of lanes may have slices of x of their own. */
+    readonly xByRun?: boolean;
     /** Whether the kernel says how many rows of an invocation are wanted, and others cost much. */
     readonly skips?: boolean;
   },
@@ -176,6 +179,7 @@ export function weightConstants(
   const { dtype, lanes, rowsPerLane = 1, scaleOrder = "byGroup" } = weight;
   const { groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
   const halves = dtype === "fp8" || dtype === "mxfp4";
+  const shares = sharesLoads(weight, launch);
   return {
     WORKGROUP_SIZE: launch.workgroup,
     TOKENS: launch.tokens / tokenLanes(launch),
@@ -186,7 +190,8 @@ export function weightConstants(
     ...(rowsPerLane > 1 && { ROWS_PER_LANE: rowsPerLane }),
     ...(scaleOrder === "byRun" && scaled(weight) && { SCALES_BY_RUN: true }),
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
-    ...(sharesLoads(weight, launch) && { SUBGROUP_SIZE: subgroupSize! }),
+    ...(shares && { SUBGROUP_SIZE: subgroupSize! }),
+    ...(shares && xByRun && { X_BY_RUN: true }),
     BIAS: bias,
     ...(skips && { SKIPS: true }),
     ...(halves && { HALF_DECODE: fp8Decode === "half" }),

@@ -18,8 +18,8 @@ import {
 import type { ExpertWeights, LinearLayout } from "../../linear/linear_layout.ts";
 import {
   type GroupColumns,
-  layoutFor,
   scaleWords,
+  subgroupsOf,
   type WeightDtype,
   type WeightShape,
 } from "../../linear/weights/layout.ts";
@@ -187,7 +187,7 @@ export const EXPERT_TUNINGS: readonly Tuning[] = [
 export function layoutOf(tuning: Tuning, device: GPUDevice): Partial<LinearLayout> {
   const { subgroups = 0, sequential = 0 } = tuning;
   return {
-    ...(subgroups === 1 && layoutFor(device)),
+    ...(subgroups === 1 && subgroupsOf(device)),
     ...(sequential === 1 && { tuning: { ...PLAIN_TUNING, sequential: true } }),
   };
 }

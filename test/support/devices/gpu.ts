@@ -44,6 +44,9 @@ export const smallestCaseOnly = process.env.WISP_TEST_SMALLEST === "1";
 /** True in `npm test` on lavapipe: a kernel's check then runs each case in one tuning. */
 export const firstTuningOnly = process.env.WISP_TEST_FIRST_TUNING === "1";
 
+/** True where subgroups are wider than by default: a kernel's check then runs the tunings that use them. */
+export const subgroupTuningsOnly = process.env.WISP_TEST_SUBGROUPS === "1";
+
 /** True in `npm run test:full`: every case, every tuning. */
 export const fullTest = process.env.WISP_TEST_FULL === "1";
 

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import type { HostArrays, KernelCheck } from "../../../kernels/check.ts";
 import type { LaunchCost, StepArrays } from "../../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
-import { device, firstTuningOnly, fullTest, smallestCaseOnly } from "./gpu.ts";
+import { device, firstTuningOnly, fullTest, smallestCaseOnly, subgroupTuningsOnly } from "./gpu.ts";
 import { type CaseRun, type KernelOutcome, runCase } from "./kernel_outcome.ts";
 
 /** Files that end in .check.ts, by their names. */
@@ -63,10 +63,15 @@ function stepArrays({ rows, items }: HostArrays, shape: object): StepArrays {
   return { rows: all, decodeRows: all.length / 4, items: words(items) ?? new Uint32Array() };
 }
 
+/** Where subgroups are wide, only what uses them is run. */
+const isAsked = ({ subgroups = 0 }: Readonly<Record<string, number>>) =>
+  subgroups > 0 || !subgroupTuningsOnly;
+
 /** Tests of some kernels. Compiling takes most of the time, so they are in several files. */
 export function testKernels(checks: Checks): void {
   for (const { default: check } of Object.values(checks)) {
     const { name, feature } = check;
+    if (!check.tunings.some(isAsked)) continue;
     const lacks = feature !== undefined && !device.features.has(feature);
     describe.skipIf(lacks)(lacks ? `${name} (no ${feature} here)` : name, () => {
       // The slow driver runs the smallest case only, and all in the long campaign.
@@ -74,7 +79,9 @@ export function testKernels(checks: Checks): void {
       cases.forEach((shape, c) => {
         const { tunedCases = [0] } = check;
         const everyTuning = !firstTuningOnly && (fullTest || tunedCases.includes(c));
-        const tunings = everyTuning ? check.tunings : check.tunings.slice(0, 1);
+        const chosen = everyTuning ? check.tunings : check.tunings.slice(0, 1);
+        const tunings = chosen.filter(isAsked);
+        if (tunings.length === 0) return;
         test(`matches its reference: ${JSON.stringify(shape)}`, async () => {
           let first: Awaited<ReturnType<typeof run>> | undefined;
           for (const tuning of tunings) {
