@@ -9,7 +9,7 @@
  */
 import "./gpu/subgroup_matrices.ts";
 import { gqaSection } from "./gpu/gpu_gqa.ts";
-import { manyRowsSection, oneRowSection } from "./gpu/gpu_linear.ts";
+import { manyRowsSection, oneRowSection, sharesSection } from "./gpu/gpu_linear.ts";
 import { ratesSection } from "./gpu/gpu_machine.ts";
 import { mlaSections } from "./gpu/gpu_mla.ts";
 import { modelSection } from "./gpu/gpu_model.ts";
@@ -19,6 +19,7 @@ import { samplingSection } from "./gpu/gpu_sampling.ts";
 ratesSection();
 oneRowSection();
 manyRowsSection();
+sharesSection();
 mlaSections();
 gqaSection();
 moeSection();

@@ -77,6 +77,16 @@ const FEW_ROWS = 16;
 const TURNS_BYTES = scaled(256 * 2 ** 20, 0);
 const MOST_COPIES = 8;
 
+/** Ways to share few rows out, beside those of the tables: what a row of the table is chosen from. */
+const SHARES = [
+  { split: 8, workgroup: 64 },
+  { split: 8, workgroup: 256 },
+  { split: 16, workgroup: 128 },
+  { split: 16, workgroup: 256 },
+  { split: 32, workgroup: 256 },
+] as const;
+const FEW_TOKENS = [1, 2, 4, 8] as const;
+
 /** From so many rows on, products of matrices are tried. */
 const MATRIX_ROWS = 8;
 
@@ -199,6 +209,7 @@ async function measureRows(
   kind: Kind,
   [outputs, columns]: Shape,
   counts: readonly number[],
+  candidates = candidatesFor,
 ): Promise<void> {
   const known = await bounds();
   const { dtype } = kind;
@@ -216,7 +227,7 @@ async function measureRows(
       bytes: bytes + 4 * rows * (xStride + outputs),
       flops: 2 * rows * outputs * columns,
     };
-    await compare(report, candidatesFor(linearCase), {
+    await compare(report, candidates(linearCase), {
       out,
       check: checkOf(linearCase),
       cells: (name, seconds) => [
@@ -228,6 +239,36 @@ async function measureRows(
     for (const { buffer } of [x.tensor, out]) buffer.destroy();
   }
   for (const weight of weights) weight.destroy();
+}
+
+/** Every share of few rows beside each other. */
+function shareCandidates(linearCase: LinearCase): Candidate[] {
+  const { kind, rows } = linearCase;
+  const numericClass = kind.coded ? CODES : FMA128;
+  return FEW_TOKENS.filter((tokens) => tokens <= rows).flatMap((tokens) =>
+    SHARES.map((share) => {
+      const form = { tokens, ...share, cost: 1 };
+      return candidateOf(linearCase, numericClass, formName(form), [form]);
+    }),
+  );
+}
+
+export function sharesSection(): void {
+  describe("shares of few rows", () => {
+    const report = new Report("Ways to share few rows out", [
+      "weights, rows",
+      "form",
+      ...WORK_HEADER,
+    ]);
+    afterAll(() => report.finish());
+    for (const shape of [ONE_ROW_SHAPES[0]!, ONE_ROW_SHAPES[2] ?? ONE_ROW_SHAPES[1]!]) {
+      for (const kind of KINDS) {
+        const name = `${kind.name} ${shape.join("x")}`;
+        const rows = scaled([1, 4, 8], [4]);
+        test(name, () => measureRows(report, kind, shape, rows, shareCandidates), TIMEOUT);
+      }
+    }
+  });
 }
 
 export function oneRowSection(): void {

@@ -5,7 +5,7 @@
  */
 
 import { DeviceError, InvalidRequestError } from "../errors.ts";
-import { cpuDriverOf, deviceDescriptor } from "../gpu/device.ts";
+import { cpuDriverOf, requestDevice } from "../gpu/device.ts";
 import { pollBySubmits } from "../gpu/submit_poll.ts";
 
 export interface OpenDeviceOptions {
@@ -41,7 +41,7 @@ const NO_ADAPTER = "Cannot find a GPU adapter";
 export async function openDevice(options: OpenDeviceOptions = {}): Promise<GPUDevice> {
   const adapter = await findAdapter(options);
   try {
-    const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
+    const device = await requestDevice(adapter);
     if (isFirefox()) pollBySubmits(device);
     return device;
   } catch (cause) {

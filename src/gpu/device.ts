@@ -47,6 +47,21 @@ export function deviceDescriptor(adapter: GPUAdapter): GPUDeviceDescriptor {
   };
 }
 
+/** Of devices that `requestDevice` opened: Dawn's binding for Node leaves lists out of a device's own. */
+const infos = new WeakMap<GPUDevice, GPUAdapterInfo>();
+
+/** A device with everything of this adapter that kernels can use. */
+export async function requestDevice(adapter: GPUAdapter): Promise<GPUDevice> {
+  const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
+  infos.set(device, adapter.info);
+  return device;
+}
+
+/** What the adapter of a device tells, of a device that a caller brings what that tells itself. */
+export function adapterInfoOf(device: GPUDevice): GPUAdapterInfo {
+  return infos.get(device) ?? device.adapterInfo;
+}
+
 /** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
 const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
 

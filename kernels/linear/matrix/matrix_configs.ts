@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SUBGROUP_MATRIX } from "../../../src/gpu/device.ts";
+import { adapterInfoOf, SUBGROUP_MATRIX } from "../../../src/gpu/device.ts";
 import text from "../../common/matrix/matrix_tiles.wgsl?raw";
 import { MATRIX_KERNELS } from "../../matrix_kernels.ts";
 import type { MatrixClass } from "../matrix_class.ts";
@@ -38,7 +38,7 @@ export function matrixConfigs(listed: Iterable<SubgroupMatrixConfig>): MatrixCon
 
 /** What a device tells of its subgroup matrices; empty where it has none. */
 export function listedConfigs(device: GPUDevice): readonly SubgroupMatrixConfig[] {
-  const info = device.adapterInfo as GPUAdapterInfo & {
+  const info = adapterInfoOf(device) as GPUAdapterInfo & {
     readonly subgroupMatrixConfigs?: Iterable<SubgroupMatrixConfig>;
   };
   return device.features.has(SUBGROUP_MATRIX) ? [...(info.subgroupMatrixConfigs ?? [])] : [];

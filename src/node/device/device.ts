@@ -11,7 +11,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as shippedDawn from "webgpu";
 import { DeviceError } from "../../errors.ts";
-import { cpuDriverOf, deviceDescriptor } from "../../gpu/device.ts";
+import { cpuDriverOf, requestDevice } from "../../gpu/device.ts";
 import { cacheFolder } from "../cache_folder.ts";
 import { joinOr, OptionError } from "../options/option_parser.ts";
 import { ADAPTER_PREFERENCES, type AdapterPreference } from "./adapter_preference.ts";
@@ -104,7 +104,7 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   const adapter = await findAdapter(preference, flags);
   keptAlive.push(adapter);
   try {
-    const device = await adapter.requestDevice({ label: "wisp", ...deviceDescriptor(adapter) });
+    const device = await requestDevice(adapter);
     keptAlive.push(device);
     return { device, adapter: describeAdapter(adapter) };
   } catch (cause) {

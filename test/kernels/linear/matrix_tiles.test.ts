@@ -8,6 +8,7 @@ import {
 } from "../../../kernels/linear/matrix/matrix_configs.ts";
 import { tilesOf } from "../../../kernels/linear/matrix_class.ts";
 import { DEFAULT_LAYOUT } from "../../../kernels/linear/weights/layout.ts";
+import { requestDevice } from "../../../src/gpu/device.ts";
 import { classesOf } from "../../../src/models/numeric_class.ts";
 import { openNullDevice } from "../../support/devices/null_device.ts";
 
@@ -44,6 +45,19 @@ test("matrixConfigs() leaves out sums in f16, whole numbers, and sizes that tile
 test("listedConfigs() is empty where an adapter lists none", async () => {
   const device = await openNullDevice();
   expect(listedConfigs(device)).toEqual([]);
+  device.destroy();
+});
+
+test("listedConfigs() has what the adapter lists where the device tells of none", async () => {
+  const opened = await openNullDevice();
+  const configs = [listed("f16", [16, 16, 16])];
+  const { features, limits } = opened;
+  const adapter = {
+    ...{ features, limits, info: { subgroupMatrixConfigs: configs } },
+    requestDevice: () => Promise.resolve(opened),
+  };
+  const device = await requestDevice(adapter as unknown as GPUAdapter);
+  expect(listedConfigs(device)).toEqual(configs);
   device.destroy();
 });
 
