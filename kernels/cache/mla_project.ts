@@ -154,7 +154,8 @@ export function mlaProject(recorder: Recorder, options: MlaProjectOptions): Proj
   const forms = projectForms(weight, recorder.device.limits, all);
   if (forms.length === 0) throw new KernelError(NAME, `no room for ${weight.columns} columns`);
   const record = recordRows({
-    forms: takenForms(forms, rowsOf(a, aStride)),
+    weight,
+    forms: takenForms(forms, rowsOf(a, aStride), weight.tuning),
     bind: (form) => bindProject(recorder, { ...options, form }),
     // The last workgroups find no outputs left, and write entries.
     width: (form) => Math.ceil(weight.rows / (ROWS_PER_LANE * rowLanes(form))) + form.tokens,

@@ -127,6 +127,7 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
     ? undefined
     : quantizeRows(recorder, { x: out, cols: intermediate, stride: outStride });
   return recordRows({
+    weight,
     prompts,
     forms,
     bind,

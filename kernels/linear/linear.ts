@@ -134,6 +134,7 @@ export function linear(recorder: Recorder, options: LinearOptions): RecordRows {
   const demand = { stages: !(coded || roundOutputs), mostRows: rowsOf(x, xStride) };
   const rowLanes = roundOutputs ? ROUNDING_LANES : undefined;
   return recordRows({
+    weight,
     prompts,
     forms: launchForms(weight, { ...demand, rowLanes }, options.forms),
     bind: (form) => bindLinear(recorder, roundOutputs ? rounded : plain, { ...options, form }),

@@ -12,7 +12,7 @@ import writeBest from "../common/outputs/write_best.wgsl?raw";
 import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
 import { bindLinear, linearText, linearWidth } from "./linear.ts";
 import type { LinearWeight } from "./linear_layout.ts";
-import { launchForms, rowsOf } from "./weights/launch_form.ts";
+import { launchForms, leastPasses, rowsOf } from "./weights/launch_form.ts";
 import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weights/weight_kernel.ts";
 
 const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest, SCALED_ROWS));
@@ -51,7 +51,8 @@ export function linearBest(
   const forms = launchForms(weight, demand, options.forms).map((form) => {
     const to = { out: tiles, outStride: 2 * tileStride, outColumn };
     const kernel = bindLinear(recorder, kernelFor, { x, xStride, weight, ...to, form });
-    return { ...form, kernel, width: linearWidth(weight.rows, weight.rows, form) };
+    const width = linearWidth(weight.rows, weight.rows, form);
+    return { ...form, ...leastPasses(weight, form, width), kernel, width };
   });
   return (rows, firstTile) => {
     const { kernel, tokens, width } = formOf(forms, rows);

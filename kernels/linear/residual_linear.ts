@@ -95,6 +95,7 @@ export function residualLinear(
   const adds = (rows: number) => stages || formOf(all, rows).staged !== true;
   return {
     record: recordRows({
+      weight,
       forms: fewForms(weight, own.map(narrowed)),
       bind: (form) =>
         bindLinear(

@@ -118,6 +118,7 @@ const TUNING: Checks<Tuning> = {
   rowsPerLane: optional(choice<number>(TUNING_CHOICES.rowsPerLane)),
   scaleOrder: optional(choice<ScaleOrder>(TUNING_CHOICES.scaleOrder)),
   rowForms: forms,
+  fill: optional(cost),
   dtypeForms: optional((value, name) =>
     requireFields<NonNullable<Tuning["dtypeForms"]>>(value, name, DTYPE_FORMS),
   ),

@@ -70,6 +70,11 @@ export interface Tuning {
   /** In place of `rowForms` for weights of these dtypes. */
   readonly dtypeForms?: Readonly<Record<string, readonly RowForm[]>>;
   /**
+   * Invocations that keep the adapter busy: a launch of fewer takes as long as one of so many, which
+   * forms that share columns out reach with fewer rows. Default 0: a CPU is busy with a few.
+   */
+  readonly fill?: number;
+  /**
    * Whether launches that add to the residual stream write what the next norm makes of it too, and
    * those of attention over generated rows the entries of a grouped-query cache: fewer launches, each
    * with more to do. Default false.
@@ -176,22 +181,24 @@ const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 const IN_RUNS = { lanes: 8, rowsPerLane: 4, scaleOrder: "byRun" } as const;
 
 /**
- * It was not measured: reasoned from cache lines of 128 bytes, which eight lanes fill, and from
- * the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512 runs
- * of four rows. `wisp tune` measures.
+ * Costs and `fill` are measured on an H200 (`bench/gpu.bench.ts`, a matrix of 7168x2048): a pass over
+ * full rows takes 1.6, 2, 4.2 and 7.8 times that of one row in FP8, BF16, int8 and int4 alike, but eight
+ * rows an invocation take 10 times as long for 8 rows as four do, as there are too few workgroups. A
+ * GPU with fewer cores is full sooner, which is why `fill` is half of what that one wants. Other rows
+ * of the table were not measured: lanes are reasoned from cache lines of 128 bytes, which eight fill,
+ * and from the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512
+ * runs of four rows. `wisp tune` measures.
  *
- * Staged forms are reasoned too, not measured: a pass for 32 rows multiplies as often as four for
- * eight rows, and reads and decodes weights once in place of four times, so it counts 5 in place of
- * 8, and one for 16 rows 3 in place of 4. Adapters that are a CPU have none: there a staged pass for
- * 64 rows takes 4 to 5.5 times as long as eight rows an invocation (llvmpipe), and one for 32 rows
- * 1.7 times as long as four (SwiftShader), by processor time (`bench/linear.bench.ts`).
+ * Adapters that are a CPU have no staged forms: there a staged pass for 64 rows takes 4 to 5.5 times as
+ * long as eight rows an invocation (llvmpipe), and one for 32 rows 1.7 times as long as four
+ * (SwiftShader), by processor time (`bench/linear.bench.ts`).
  *
- * So is the order of words: what eight invocations read of their four rows at once is one piece of 512
- * bytes in place of four far apart, all from one address, and the scales of the next columns are the
- * next line in place of one that is a power of two of bytes away, as rows often are.
+ * The order of words is reasoned: what eight invocations read of their four rows at once is one piece
+ * of 512 bytes in place of four far apart, all from one address, and the scales of the next columns are
+ * the next line in place of one that is a power of two of bytes away, as rows often are.
  *
- * Attention is reasoned, not measured: a query takes about twelve registers of four, so that eight
- * queries are what an invocation has room for, and a prompt's rows are eight already.
+ * So is attention: a query takes about twelve registers of four, so that eight queries are what an
+ * invocation has room for, and a prompt's rows are eight already.
  */
 const MANY_INVOCATIONS: Tuning = {
   ...IN_RUNS,
@@ -200,11 +207,12 @@ const MANY_INVOCATIONS: Tuning = {
   repacks: true,
   rowForms: [
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
-    { tokens: 4, split: 16, workgroup: 128, cost: 1.3 },
+    { tokens: 4, split: 16, workgroup: 128, cost: 1.6 },
     { tokens: 8, split: 1, workgroup: 64, cost: 2 },
-    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 3 },
-    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 5 },
+    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4.2 },
+    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 7.8 },
   ],
+  fill: 16_384,
   attention: { ...MANY_LANES, rowHeads: 8, groupHeads: 2 },
 };
 
@@ -223,6 +231,7 @@ const FEW_CORES: Tuning = {
     { tokens: 8, split: 1, workgroup: 64, cost: 2.4 },
     { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
   ],
+  fill: 4096,
   attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
 };
 
@@ -303,12 +312,16 @@ export function withoutStaged({ rowForms, dtypeForms, ...rest }: Tuning): Tuning
   };
 }
 
+/** A form whose launches may be too small for the adapter. */
+type FormInUse = Pick<RowForm, "tokens" | "cost"> & {
+  /** Passes that keep the adapter busy: fewer take as long. Default 0. */
+  readonly leastPasses?: number;
+};
+
 /** The form that is through `rows` rows the soonest. */
-export function formOf<F extends Pick<RowForm, "tokens" | "cost">>(
-  forms: readonly F[],
-  rows: number,
-): F {
-  const time = ({ tokens, cost }: F) => Math.ceil(rows / tokens) * cost;
+export function formOf<F extends FormInUse>(forms: readonly F[], rows: number): F {
+  const time = ({ tokens, cost, leastPasses = 0 }: F) =>
+    Math.max(Math.ceil(rows / tokens), leastPasses) * cost;
   return forms.reduce((best, form) => (time(form) < time(best) ? form : best));
 }
 

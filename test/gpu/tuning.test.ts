@@ -10,6 +10,7 @@ import scaledRows from "../../kernels/linear/checks/scaled_rows.check.ts";
 import gateUp from "../../kernels/linear/gate_up.check.ts";
 import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
 import residualLinear from "../../kernels/linear/residual_linear.check.ts";
+import { leastPasses, rowLanes } from "../../kernels/linear/weights/launch_form.ts";
 import expertCombine from "../../kernels/moe/experts/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/experts/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/experts/expert_gate_up.check.ts";
@@ -26,6 +27,10 @@ import {
   tuningFor,
   withoutStaged,
 } from "../../src/gpu/tuning.ts";
+
+/** Of matrices from a router's to an output head's. */
+const OUTPUTS = [256, 2048, 7168, 131_072];
+const ROWS_PER_LANE = 4;
 
 const UNKNOWN = { vendor: "", architecture: "", device: "", description: "" };
 const named = (name: string) => ADAPTER_TUNINGS.find((row) => row.name === name)!.tuning;
@@ -83,11 +88,17 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
     expect(kept.rowForms).toEqual(rowForms.filter(({ staged }) => staged !== true));
   });
 
-  test("has no form that no number of rows takes", () => {
+  test("has no form that no number of rows takes, of any matrix", () => {
     for (const dtype of ["f16", ...Object.keys(dtypeForms)]) {
       const list = formsFor(tuning, dtype);
-      const taken = new Set(Array.from({ length: 64 }, (_, i) => formOf(list, i + 1)));
-      expect(taken).toEqual(new Set(list));
+      const taken = OUTPUTS.flatMap((outputs) => {
+        const forms = list.map((form) => {
+          const width = Math.ceil(outputs / (ROWS_PER_LANE * rowLanes(form)));
+          return { ...form, ...leastPasses({ lanes: tuning.lanes, tuning }, form, width) };
+        });
+        return Array.from({ length: 256 }, (_, i) => formOf(forms, i + 1).tokens);
+      });
+      expect(new Set(taken)).toEqual(new Set(list.map(({ tokens }) => tokens)));
     }
   });
 });
@@ -137,6 +148,25 @@ describe("the form of a number of rows", () => {
   ])("%i rows are soonest done %i at a time", (rows, tokens) => {
     expect(formOf(forms, rows).tokens).toBe(tokens);
   });
+});
+
+test("a form whose workgroups are few takes as long as if it kept the adapter busy", () => {
+  const forms = [
+    { tokens: 1, split: 16, workgroup: 128, cost: 1 },
+    { tokens: 8, split: 1, workgroup: 64, cost: 2 },
+  ];
+  const of = (outputs: number, rows: number) =>
+    formOf(
+      forms.map((form) => {
+        const width = Math.ceil(outputs / (ROWS_PER_LANE * rowLanes(form)));
+        const tuning = { lanes: 8, rowForms: forms, fill: 16_384 };
+        return { ...form, ...leastPasses({ lanes: 8, tuning }, form, width) };
+      }),
+      rows,
+    ).tokens;
+  expect([8, 32, 256].map((rows) => of(256, rows))).toEqual([1, 1, 1]);
+  expect([8, 32, 256].map((rows) => of(7168, rows))).toEqual([1, 8, 8]);
+  expect([2, 8, 256].map((rows) => of(131_072, rows))).toEqual([1, 8, 8]);
 });
 
 describe("a tuning from outside", () => {

@@ -1,6 +1,12 @@
 // The partial sums of one group of columns, in the order that dot_rows.wgsl fixes. Every invocation
 // reads x for itself.
 
+// The chains of the four weight rows, for each activation row.
+alias Chains = array<array<vec4f, 4>, TOKENS>;
+
+// Pieces that are read before any of them is decoded: a GPU waits for all of them once.
+const PIECES_AT_ONCE = 2u;
+
 fn group_sums(
   group: u32,
   first_granule: vec4u,
@@ -8,25 +14,24 @@ fn group_sums(
   x_first: XRows,
   invocation: u32,
 ) -> Sums {
-  var chains = array<array<vec4f, 4>, TOKENS>();
-  let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
-  let end = min((group + 1u) * GROUP_PIECES, used);
-  for (var piece = group * GROUP_PIECES; piece < end; piece++) {
-    let at = piece_at(first_granule, piece);
-    let w0 = decode(weights[at.x], words.x);
-    let w1 = decode(weights[at.y], words.y);
-    let w2 = decode(weights[at.z], words.z);
-    let w3 = decode(weights[at.w], words.w);
-    let first = piece * PIECE_VECTORS;
-    for (var t = 0u; t < TOKENS; t++) {
-      if !is_wanted(t) { continue; }
-      for (var v = 0u; v < PIECE_VECTORS; v++) {
-        let xv = masked(x_vector(x_first[t] + first + v), first + v);
-        chains[t][0] = fma(w0[v], xv, chains[t][0]);
-        chains[t][1] = fma(w1[v], xv, chains[t][1]);
-        chains[t][2] = fma(w2[v], xv, chains[t][2]);
-        chains[t][3] = fma(w3[v], xv, chains[t][3]);
-      }
+  var chains = Chains();
+  let first = group * GROUP_PIECES;
+  if (group + 1u) * SCALE_COLUMNS <= params.columns && GROUP_PIECES % PIECES_AT_ONCE == 0u {
+    // A number of pieces that a compiler knows, with no column to mask.
+    for (var i = 0u; i < GROUP_PIECES; i += PIECES_AT_ONCE) {
+      let at = piece_at(first_granule, first + i);
+      let next = piece_at(first_granule, first + i + 1u);
+      let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+      let others = Pieces(weights[next.x], weights[next.y], weights[next.z], weights[next.w]);
+      add_products(&chains, pieces, words, x_first, (first + i) * PIECE_VECTORS, false);
+      add_products(&chains, others, words, x_first, (first + i + 1u) * PIECE_VECTORS, false);
+    }
+  } else {
+    let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
+    for (var piece = first; piece < min(first + GROUP_PIECES, used); piece++) {
+      let at = piece_at(first_granule, piece);
+      let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+      add_products(&chains, pieces, words, x_first, piece * PIECE_VECTORS, true);
     }
   }
   var sums = Sums();
@@ -35,4 +40,32 @@ fn group_sums(
     sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3]));
   }
   return sums;
+}
+
+alias Pieces = array<Piece, 4>;
+
+// Adds the products of a piece of each weight row with the vectors of x from `first` on.
+fn add_products(
+  chains: ptr<function, Chains>,
+  pieces: Pieces,
+  words: vec4u,
+  x_first: XRows,
+  first: u32,
+  masks: bool,
+) {
+  let w0 = decode(pieces[0], words.x);
+  let w1 = decode(pieces[1], words.y);
+  let w2 = decode(pieces[2], words.z);
+  let w3 = decode(pieces[3], words.w);
+  for (var t = 0u; t < TOKENS; t++) {
+    if !is_wanted(t) { continue; }
+    for (var v = 0u; v < PIECE_VECTORS; v++) {
+      var xv = x_vector(x_first[t] + first + v);
+      if masks { xv = masked(xv, first + v); }
+      (*chains)[t][0] = fma(w0[v], xv, (*chains)[t][0]);
+      (*chains)[t][1] = fma(w1[v], xv, (*chains)[t][1]);
+      (*chains)[t][2] = fma(w2[v], xv, (*chains)[t][2]);
+      (*chains)[t][3] = fma(w3[v], xv, (*chains)[t][3]);
+    }
+  }
 }

@@ -14,6 +14,7 @@ import {
   type RowForm,
   STAGED_TOKENS,
   stagedFits,
+  type Tuning,
 } from "../../../src/gpu/tuning.ts";
 import type { WeightDtype, WeightLayout } from "./layout.ts";
 
@@ -125,7 +126,9 @@ export function launchForms(
   const different = fitted.filter(
     (form, i) => form !== undefined && !fitted.slice(0, i).some((one) => alike(one, form)),
   );
-  return different.length === 0 ? [] : takenForms(different as LaunchForm[], mostRows);
+  return different.length === 0
+    ? []
+    : takenForms(different as LaunchForm[], mostRows, weight.tuning);
 }
 
 /** Rows of so many words that a tensor has room for; the last need not be whole, as in parts of rows. */
@@ -136,11 +139,18 @@ export function rowsOf({ size }: Tensor, stride: number): number {
 /** Rows from which on a further row takes the largest form, whatever it is. */
 const MANY_ROWS = 256;
 
-/** The first form, and those that some number of rows takes. */
+/**
+ * The first form, and those that some number of rows takes; where an adapter wants many invocations,
+ * which depends on a matrix's outputs, those that rows fill by half.
+ */
 export function takenForms<F extends Pick<RowForm, "tokens" | "cost">>(
   forms: readonly F[],
   mostRows = MANY_ROWS,
+  tuning?: Pick<Tuning, "fill">,
 ): F[] {
+  if (tuning?.fill !== undefined) {
+    return forms.filter(({ tokens }, i) => i === 0 || tokens < 2 * mostRows);
+  }
   const counts = Array.from({ length: Math.min(mostRows, MANY_ROWS) }, (_, i) => i + 1);
   const taken = new Set(counts.map((count) => formOf(forms, count)));
   return forms.filter((form, i) => i === 0 || taken.has(form));
@@ -165,12 +175,23 @@ export function fewForms<F extends Pick<RowForm, "staged">>(
 /** Invocations whose outputs are one group of the rounding to E4M3: 128, two of each. */
 export const QUANTIZING_LANES = 64;
 
+/** Passes of `width` workgroups that keep the adapter busy. */
+export function leastPasses(
+  { tuning }: WeightLayout,
+  { workgroup }: LaunchForm,
+  width: number,
+): { readonly leastPasses: number } {
+  return { leastPasses: (tuning?.fill ?? 0) / (width * workgroup) };
+}
+
 /** What a launch over rows needs to know. */
 export interface RowLaunch<P extends string> {
   readonly forms: readonly LaunchForm[];
   readonly bind: (form: LaunchForm) => BoundKernel<P>;
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
+  /** Whose tuning says how many invocations keep the adapter busy. */
+  readonly weight: WeightLayout;
   /** Called when a launch over several rows was recorded in this form. */
   readonly after?: (form: LaunchForm, rows: number) => void;
   /** Records prompt rows, where those are of a numeric class of their own. */
@@ -188,8 +209,12 @@ export type RecordRows = (rows: number, decodeRows?: number) => void;
 
 /** Binds every form; the returned function records the one that so many rows take. */
 export function recordRows<P extends string>(launch: RowLaunch<P | "rows">): RecordRows {
-  const { forms, bind, width, after, prompts } = launch;
-  const bound = forms.map((form) => ({ ...form, kernel: bind(form) }));
+  const { forms, bind, width, after, prompts, weight } = launch;
+  const bound = forms.map((form) => ({
+    ...form,
+    ...leastPasses(weight, form, width(form)),
+    kernel: bind(form),
+  }));
   return (rows, decodeRows = rows) => {
     const own = prompts === undefined ? rows : decodeRows;
     if (own > 0) {

@@ -50,6 +50,12 @@ describe("staged forms", () => {
   });
 });
 
+test("where an adapter wants many invocations, forms are those that rows fill by half", () => {
+  const wide = { ...weight, tuning: { ...tuning, fill: 4096 } };
+  const taken = [1, 2, 3, 8, 16, 17].map((mostRows) => tokensOf(launchForms(wide, { mostRows })));
+  expect(taken).toEqual([[1], [1], [1, 4], [1, 4], [1, 4, 16], [1, 4, 16, 32]]);
+});
+
 test.each([
   [1, [1]],
   [3, [1, 4]],
