@@ -12,7 +12,7 @@ import writeBest from "../common/outputs/write_best.wgsl?raw";
 import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";
 import { bindLinear, linearText, linearWidth } from "./linear.ts";
 import type { LinearWeight } from "./linear_layout.ts";
-import { launchForms, leastPasses, rowsOf } from "./weights/launch_form.ts";
+import { formInUse, launchForms, rowsOf } from "./weights/launch_form.ts";
 import { requireMultiplesOf4, SCALED_ROWS, weightKernels } from "./weights/weight_kernel.ts";
 
 const kernelFor = weightKernels(linearText(outputsPlain, orderedBits, writeBest, SCALED_ROWS));
@@ -52,7 +52,7 @@ export function linearBest(
     const to = { out: tiles, outStride: 2 * tileStride, outColumn };
     const kernel = bindLinear(recorder, kernelFor, { x, xStride, weight, ...to, form });
     const width = linearWidth(weight.rows, weight.rows, form);
-    return { ...form, ...leastPasses(weight, form, width), kernel, width };
+    return { ...formInUse(weight, form, width), kernel, width };
   });
   return (rows, firstTile) => {
     const { kernel, tokens, width } = formOf(forms, rows);

@@ -119,6 +119,7 @@ const TUNING: Checks<Tuning> = {
   scaleOrder: optional(choice<ScaleOrder>(TUNING_CHOICES.scaleOrder)),
   rowForms: forms,
   fill: optional(cost),
+  readsAlone: optional(flag),
   dtypeForms: optional((value, name) =>
     requireFields<NonNullable<Tuning["dtypeForms"]>>(value, name, DTYPE_FORMS),
   ),

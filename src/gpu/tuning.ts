@@ -75,6 +75,11 @@ export interface Tuning {
    */
   readonly fill?: number;
   /**
+   * Whether invocations read activations for themselves where those of a subgroup could share what they
+   * read: a GPU's loads of one address are one already. Default false.
+   */
+  readonly readsAlone?: boolean;
+  /**
    * Whether launches that add to the residual stream write what the next norm makes of it too, and
    * those of attention over generated rows the entries of a grouped-query cache: fewer launches, each
    * with more to do. Default false.
@@ -181,11 +186,12 @@ const FEW_PIPELINES: Tuning = { ...PLAIN_TUNING, foldsNorms: true };
 const IN_RUNS = { lanes: 8, rowsPerLane: 4, scaleOrder: "byRun" } as const;
 
 /**
- * Costs and `fill` are measured on an H200 (`bench/gpu.bench.ts`, a matrix of 7168x2048): a pass over
- * full rows takes 1.6, 2, 4.2 and 7.8 times that of one row in FP8, BF16, int8 and int4 alike, but eight
- * rows an invocation take 10 times as long for 8 rows as four do, as there are too few workgroups. A
- * GPU with fewer cores is full sooner, which is why `fill` is half of what that one wants. Other rows
- * of the table were not measured: lanes are reasoned from cache lines of 128 bytes, which eight fill,
+ * Costs, `fill` and `readsAlone` are measured on an H200 (`bench/gpu.bench.ts`, FP8 and BF16 of
+ * 7168x2048): where it is busy, passes take 3.2, 4.8, 9.1 and 16 times that of one row. Eight rows take
+ * 9 times as long in the form of eight as in two passes of four, as there are too few workgroups: it
+ * wants 20,000 to 50,000 invocations. A GPU with fewer cores is full sooner, which is why `fill` is
+ * less. Experts whose invocations share what they read by shuffles take up to 3.8 times as long as where
+ * each reads for itself. The rest was not measured: lanes are reasoned from cache lines of 128 bytes, which eight fill,
  * and from the tens of thousands of invocations that a GPU wants where a layer of 2048 outputs has 512
  * runs of four rows. `wisp tune` measures.
  *
@@ -207,12 +213,13 @@ const MANY_INVOCATIONS: Tuning = {
   repacks: true,
   rowForms: [
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
-    { tokens: 4, split: 16, workgroup: 128, cost: 1.6 },
-    { tokens: 8, split: 1, workgroup: 64, cost: 2 },
-    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4.2 },
-    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 7.8 },
+    { tokens: 4, split: 16, workgroup: 128, cost: 3.2 },
+    { tokens: 8, split: 1, workgroup: 64, cost: 4.8 },
+    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 9.1 },
+    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 16 },
   ],
   fill: 16_384,
+  readsAlone: true,
   attention: { ...MANY_LANES, rowHeads: 8, groupHeads: 2 },
 };
 

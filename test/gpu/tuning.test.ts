@@ -10,7 +10,7 @@ import scaledRows from "../../kernels/linear/checks/scaled_rows.check.ts";
 import gateUp from "../../kernels/linear/gate_up.check.ts";
 import mergingLinear from "../../kernels/linear/merging_linear.check.ts";
 import residualLinear from "../../kernels/linear/residual_linear.check.ts";
-import { leastPasses, rowLanes } from "../../kernels/linear/weights/launch_form.ts";
+import { formInUse, rowLanes } from "../../kernels/linear/weights/launch_form.ts";
 import expertCombine from "../../kernels/moe/experts/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/experts/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/experts/expert_gate_up.check.ts";
@@ -94,7 +94,7 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
       const taken = OUTPUTS.flatMap((outputs) => {
         const forms = list.map((form) => {
           const width = Math.ceil(outputs / (ROWS_PER_LANE * rowLanes(form)));
-          return { ...form, ...leastPasses({ lanes: tuning.lanes, tuning }, form, width) };
+          return formInUse({ tuning, columns: 8192 }, form, width);
         });
         return Array.from({ length: 256 }, (_, i) => formOf(forms, i + 1).tokens);
       });
@@ -155,18 +155,21 @@ test("a form whose workgroups are few takes as long as if it kept the adapter bu
     { tokens: 1, split: 16, workgroup: 128, cost: 1 },
     { tokens: 8, split: 1, workgroup: 64, cost: 2 },
   ];
-  const of = (outputs: number, rows: number) =>
+  const of = (outputs: number, rows: number, columns = 4096) =>
     formOf(
       forms.map((form) => {
         const width = Math.ceil(outputs / (ROWS_PER_LANE * rowLanes(form)));
         const tuning = { lanes: 8, rowForms: forms, fill: 16_384 };
-        return { ...form, ...leastPasses({ lanes: 8, tuning }, form, width) };
+        return formInUse({ tuning, columns }, form, width);
       }),
       rows,
     ).tokens;
   expect([8, 32, 256].map((rows) => of(256, rows))).toEqual([1, 1, 1]);
   expect([8, 32, 256].map((rows) => of(7168, rows))).toEqual([1, 8, 8]);
   expect([2, 8, 256].map((rows) => of(131_072, rows))).toEqual([1, 8, 8]);
+  // Two groups of columns keep two of sixteen invocations busy.
+  expect([8, 32, 256].map((rows) => of(7168, rows, 256))).toEqual([8, 8, 8]);
+  expect([8, 32, 256].map((rows) => of(256, rows, 256))).toEqual([1, 1, 8]);
 });
 
 describe("a tuning from outside", () => {

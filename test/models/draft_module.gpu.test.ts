@@ -254,7 +254,7 @@ describe("a model with its multi-token-prediction module", () => {
     // Vectors are widened to float32, and rows are padded.
     const more = budget.weightBytes - plain.memoryBudget.weightBytes;
     expect(more).toBeGreaterThanOrEqual(added);
-    expect(more).toBeLessThan(1.1 * added);
+    expect(more).toBeLessThan(1.15 * added);
   });
 });
 

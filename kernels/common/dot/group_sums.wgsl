@@ -23,15 +23,15 @@ fn group_sums(
       let next = piece_at(first_granule, first + i + 1u);
       let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
       let others = Pieces(weights[next.x], weights[next.y], weights[next.z], weights[next.w]);
-      add_products(&chains, pieces, words, x_first, (first + i) * PIECE_VECTORS, false);
-      add_products(&chains, others, words, x_first, (first + i + 1u) * PIECE_VECTORS, false);
+      add_piece(&chains, pieces, words, x_first, (first + i) * PIECE_VECTORS, false);
+      add_piece(&chains, others, words, x_first, (first + i + 1u) * PIECE_VECTORS, false);
     }
   } else {
     let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
     for (var piece = first; piece < min(first + GROUP_PIECES, used); piece++) {
       let at = piece_at(first_granule, piece);
       let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
-      add_products(&chains, pieces, words, x_first, piece * PIECE_VECTORS, true);
+      add_piece(&chains, pieces, words, x_first, piece * PIECE_VECTORS, true);
     }
   }
   var sums = Sums();
@@ -45,7 +45,7 @@ fn group_sums(
 alias Pieces = array<Piece, 4>;
 
 // Adds the products of a piece of each weight row with the vectors of x from `first` on.
-fn add_products(
+fn add_piece(
   chains: ptr<function, Chains>,
   pieces: Pieces,
   words: vec4u,

@@ -16,7 +16,7 @@ import {
   stagedFits,
   type Tuning,
 } from "../../../src/gpu/tuning.ts";
-import type { WeightDtype, WeightLayout } from "./layout.ts";
+import { BLOCK_COLUMNS, type WeightDtype, type WeightLayout } from "./layout.ts";
 
 /** A form as it is compiled; `workgroup` is a multiple of `split` times the weight's lanes. */
 export type LaunchForm = RowForm;
@@ -175,13 +175,25 @@ export function fewForms<F extends Pick<RowForm, "staged">>(
 /** Invocations whose outputs are one group of the rounding to E4M3: 128, two of each. */
 export const QUANTIZING_LANES = 64;
 
-/** Passes of `width` workgroups that keep the adapter busy. */
-export function leastPasses(
-  { tuning }: WeightLayout,
-  { workgroup }: LaunchForm,
+/** A matrix, as far as it says how long a form takes for it. */
+type MatrixInUse = Pick<WeightLayout, "tuning"> & {
+  readonly columns: number;
+  readonly groupColumns?: number | undefined;
+};
+
+/**
+ * The form as a matrix takes it: with the passes of `width` workgroups that keep the adapter busy, and
+ * more time where fewer groups of columns are there than invocations to share them.
+ */
+export function formInUse<F extends LaunchForm>(
+  { tuning, columns, groupColumns = BLOCK_COLUMNS }: MatrixInUse,
+  form: F,
   width: number,
-): { readonly leastPasses: number } {
-  return { leastPasses: (tuning?.fill ?? 0) / (width * workgroup) };
+): F & { readonly leastPasses: number } {
+  const { fill } = tuning ?? {};
+  if (fill === undefined) return { ...form, leastPasses: 0 };
+  const idle = Math.max(form.split / Math.ceil(columns / groupColumns), 1);
+  return { ...form, cost: form.cost * idle, leastPasses: fill / (width * form.workgroup) };
 }
 
 /** What a launch over rows needs to know. */
@@ -191,7 +203,7 @@ export interface RowLaunch<P extends string> {
   /** Workgroups along the outputs. */
   readonly width: (form: LaunchForm) => number;
   /** Whose tuning says how many invocations keep the adapter busy. */
-  readonly weight: WeightLayout;
+  readonly weight: MatrixInUse;
   /** Called when a launch over several rows was recorded in this form. */
   readonly after?: (form: LaunchForm, rows: number) => void;
   /** Records prompt rows, where those are of a numeric class of their own. */
@@ -211,8 +223,7 @@ export type RecordRows = (rows: number, decodeRows?: number) => void;
 export function recordRows<P extends string>(launch: RowLaunch<P | "rows">): RecordRows {
   const { forms, bind, width, after, prompts, weight } = launch;
   const bound = forms.map((form) => ({
-    ...form,
-    ...leastPasses(weight, form, width(form)),
+    ...formInUse(weight, form, width(form)),
     kernel: bind(form),
   }));
   return (rows, decodeRows = rows) => {

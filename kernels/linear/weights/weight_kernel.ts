@@ -147,8 +147,8 @@ function multipliesHalves({ dtype, halfProducts, coded }: WeightForm & InputForm
 
 /** F32 weights gain with several rows only, and lose with one: their granule takes one vector of x. */
 function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  const { dtype, subgroupSize, coded = false } = weight;
-  if (coded || launch.staged || multipliesHalves(weight)) return false;
+  const { dtype, subgroupSize, coded = false, tuning } = weight;
+  if (coded || launch.staged || tuning?.readsAlone || multipliesHalves(weight)) return false;
   if (dtype === "f32" || subgroupSize === undefined) return false;
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }

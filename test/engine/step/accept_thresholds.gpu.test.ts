@@ -136,7 +136,7 @@ test("thresholds hold for trees", async () => {
 });
 
 test("thresholds hold for n-grams", async () => {
-  const engine = await open(0, { speculation: { algorithm: "NGRAM" } });
+  const engine = await open(0, { speculation: { algorithm: "NGRAM", adaptive: "off" } });
   const { speculation } = await answer(engine, {
     messages: chat("one two three one two three one two three one"),
     sampling: { ...WILD, seed: 1, temperature: 0.5 },

@@ -2,6 +2,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { DeviceError, InvalidRequestError, UnsupportedError } from "../../../src/errors.ts";
 import { Recorder } from "../../../src/gpu/recorder.ts";
+import { tuningFor } from "../../../src/gpu/tuning.ts";
 import { chromeTrace, formatProfile, type Profile } from "../../../src/profile.ts";
 import { device } from "../../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../../support/engines/engine.ts";
@@ -55,9 +56,11 @@ describe("a profile of an answer", () => {
     expect(total(profile, "launches")).toBe(launched.length);
     expect(new Set(profile.kernels.map(({ kernel }) => kernel))).toEqual(new Set(launched));
     expect(launched).toContain("attention/mla_decode");
+    // Where the output head finds the best token itself, nothing is left to sample.
+    const sampled = tuningFor(device.adapterInfo).findsBest === true ? [] : ["sampling"];
     const parts = new Set(profile.launches.map(({ part }) => part));
     expect([...parts]).toEqual(
-      expect.arrayContaining(["embedding", "layer 0", "output head", "sampling"]),
+      expect.arrayContaining(["embedding", "layer 0", "output head", ...sampled]),
     );
   });
 
