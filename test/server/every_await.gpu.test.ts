@@ -121,6 +121,7 @@ beforeAll(async () => {
 });
 afterEach(() => {
   sources?.setHook(undefined);
+  sources?.setAllocationHook(undefined);
 });
 
 /** Counts how often each site is passed. */
@@ -132,6 +133,24 @@ function counting(): { readonly hook: AwaitHook; readonly counts: Map<string, nu
     return awaited;
   };
   return { hook, counts };
+}
+
+/** Counts how often each allocation happens, and has one of them fail. */
+class Allocations {
+  readonly counts = new Map<string, number>();
+  #wanted: { readonly site: string; readonly at: number; readonly error: Error } | undefined;
+
+  readonly hook = (site: string): void => {
+    const count = (this.counts.get(site) ?? 0) + 1;
+    this.counts.set(site, count);
+    const { site: wanted, at, error } = this.#wanted ?? {};
+    if (site === wanted && count === at) throw error;
+  };
+
+  arm(site: string, at: number, error: Error): void {
+    this.counts.clear();
+    this.#wanted = { site, at, error };
+  }
 }
 
 /** Does something when a site is passed for the `at`-th time, and waits for it there. */
@@ -148,7 +167,11 @@ function hookAt(wanted: string, at: number, act: () => void): AwaitHook {
 }
 
 /** Sites of the server that have been tried: to them options of the engine are nothing. */
-const tried = { fail: new Set<string>(), leave: new Set<string>() };
+const tried = {
+  fail: new Set<string>(),
+  leave: new Set<string>(),
+  allocate: new Set<string>(),
+};
 
 /** Those of some sites that are tried, each at its first and at its last time. */
 function* chosen(
@@ -240,6 +263,51 @@ describe.skipIf(smallestCaseOnly).each(scenarios)("$name", (scenario) => {
       const fresh = await openServed(sources, scenario);
       await fail(fresh, site, 1);
       await fresh.close();
+    }
+  });
+
+  /** What is allocated while these requests run. */
+  async function allocated(from: ServedEngine): Promise<Map<string, number>> {
+    const allocations = new Allocations();
+    sources.setAllocationHook(allocations.hook);
+    await from.run();
+    sources.setAllocationHook(undefined);
+    return new Map(allocations.counts);
+  }
+
+  async function failAllocation(from: ServedEngine, site: string, at: number) {
+    trial = `allocation ${site} for the ${at}. time`;
+    const error = new RangeError(`no memory: ${trial}`);
+    const allocations = new Allocations();
+    allocations.arm(site, at, error);
+    sources.setAllocationHook(allocations.hook);
+    const got = await from.run();
+    sources.setAllocationHook(undefined);
+    const failed = [...got].filter(([name, told]) => isFailure(told) && want.get(name) !== told);
+    expect([trial, ...failed.slice(1)]).toEqual([trial]);
+    check(got, (name) => failed[0]?.[0] === name);
+    expect(from.errors.filter((other) => !String(other).includes(trial))).toEqual([]);
+    from.errors.length = 0;
+  }
+
+  test("each allocation may fail", async () => {
+    onTestFailed(() => console.log(`Tried: ${trial}`));
+    const again = await allocated(served);
+    for (const [site, at] of chosen(again, "allocate")) await failAllocation(served, site, at);
+    check(await served.run(), () => false);
+  });
+
+  test("each allocation of what is done once may fail", async () => {
+    onTestFailed(() => console.log(`Tried: ${trial}`));
+    const fresh = await openServed(sources, scenario);
+    const first = await allocated(fresh);
+    const again = await allocated(fresh);
+    await fresh.close();
+    const once = new Map([...first].filter(([site, count]) => count > (again.get(site) ?? 0)));
+    for (const [site] of chosen(once, "allocate")) {
+      const other = await openServed(sources, scenario);
+      await failAllocation(other, site, 1);
+      await other.close();
     }
   });
 

@@ -1,6 +1,6 @@
 /**
- * The engine and the app of endpoints, built with a hook at every `await`: a test sees each of them,
- * and can have it fail.
+ * The engine and the app of endpoints, built with a hook at every `await` and at every allocation: a
+ * test sees each of them, and can have it fail.
  *
  * @module
  */
@@ -9,12 +9,19 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build, type Plugin, parseAst } from "vite";
-import { isNode, nodesOf } from "../syntax_nodes.ts";
+import { isNode, type Node, nodesOf } from "../syntax_nodes.ts";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 /** Whose awaits are watched. */
 const WATCHED = /^src\/(cache|engine|http|server)\//;
 const HOOK = "wispAwait";
+/** Whose allocations are, beside those. */
+const ALLOCATING = /^src\/(cache|engine|gpu|http|layers|server)\//;
+const ALLOCATION_HOOK = "wispAllocation";
+/** Memory of the host, objects of the device, and pages. */
+const ARRAYS = /^((Shared)?ArrayBuffer|(Big)?(Ui|I)nt\d+(Clamped)?Array|Float\d+Array)$/;
+const ALLOCATIONS =
+  /^(allocate|create(Buffer|BindGroup|ComputePipeline|ComputePipelineAsync|CommandEncoder|QuerySet|ShaderModule))$/;
 
 /** Files that tests begin with; they share no class with the sources that a test imports itself. */
 export interface WatchedModules {
@@ -48,11 +55,15 @@ const NAMES: readonly (keyof WatchedModules)[] = [
  */
 export type AwaitHook = (site: string, awaited: unknown) => unknown;
 
+/** Called before what is at a site is allocated. */
+export type AllocationHook = (site: string) => void;
+
 export interface WatchedSources {
   readonly modules: WatchedModules;
   /** Each `await` of the watched sources. */
   readonly sites: readonly string[];
   setHook(hook: AwaitHook | undefined): void;
+  setAllocationHook(hook: AllocationHook | undefined): void;
 }
 
 /** Builds and imports them. */
@@ -86,7 +97,7 @@ export async function watchedSources(): Promise<WatchedSources> {
       return [name, await import(/* @vite-ignore */ url)] as const;
     };
     const modules = Object.fromEntries(await Promise.all(NAMES.map(load))) as WatchedModules;
-    return { modules, sites, setHook };
+    return { modules, sites, setHook, setAllocationHook };
   } finally {
     rmSync(outDir, { recursive: true, force: true });
   }
@@ -96,6 +107,10 @@ function setHook(hook: AwaitHook | undefined): void {
   (globalThis as Record<string, unknown>)[HOOK] = hook;
 }
 
+function setAllocationHook(hook: AllocationHook | undefined): void {
+  (globalThis as Record<string, unknown>)[ALLOCATION_HOOK] = hook;
+}
+
 /** @param sites Is given each that is found. */
 function watching(sites: string[]): Plugin {
   return {
@@ -103,7 +118,7 @@ function watching(sites: string[]): Plugin {
     enforce: "pre",
     transform(code, id) {
       const path = relative(ROOT, id);
-      if (!WATCHED.test(path)) return undefined;
+      if (!WATCHED.test(path) && !ALLOCATING.test(path)) return undefined;
       const watched = withHooks(code, path);
       for (const site of watched.sites) sites.push(site);
       return { code: watched.code, map: null };
@@ -122,26 +137,64 @@ function loopOver(site: string): string {
   return `((items) => ({ [Symbol.asyncIterator]: ${begin} }))(`;
 }
 
-/** The same code whose awaits, those of loops too, pass through the hook. */
+/** What is to be put into code, at a place. */
+interface Insert {
+  readonly at: number;
+  readonly text: string;
+}
+
+/** The code of the line of a node, told apart from others that are written alike. */
+function siteOf(node: Node, { code, path, seen }: SitesOfFile): string {
+  const start = code.lastIndexOf("\n", node.start) + 1;
+  const line = `${path}: ${code.slice(start, code.indexOf("\n", node.start)).trim()}`;
+  const same = seen.get(line) ?? 0;
+  seen.set(line, same + 1);
+  return same === 0 ? line : `${line} (${same + 1})`;
+}
+
+interface SitesOfFile {
+  readonly code: string;
+  readonly path: string;
+  readonly seen: Map<string, number>;
+}
+
+/** Whether an expression allocates, by its name. */
+function allocates(node: Node): boolean {
+  const { type, callee } = node;
+  if (!isNode(callee)) return false;
+  if (type === "NewExpression") return ARRAYS.test(String(callee.name));
+  if (type !== "CallExpression" || !isNode(callee.property)) return false;
+  return ALLOCATIONS.test(String(callee.property.name));
+}
+
+/** The same code whose awaits, those of loops too, and allocations pass through their hooks. */
 export function withHooks(
   code: string,
   path: string,
 ): { readonly code: string; readonly sites: readonly string[] } {
-  const inserts: { readonly at: number; readonly text: string }[] = [];
+  const inserts: Insert[] = [];
   const sites: string[] = [];
+  const awaits = { code, path, seen: new Map<string, number>() };
+  const allocations = { ...awaits, seen: new Map<string, number>() };
   for (const node of nodesOf(parseAst(code, { lang: "ts" }))) {
+    if (ALLOCATING.test(path) && allocates(node)) {
+      const name = JSON.stringify(siteOf(node, allocations));
+      inserts.push({ at: node.start, text: `(globalThis.${ALLOCATION_HOOK}?.(${name}), ` });
+      inserts.push({ at: node.end as number, text: ")" });
+    }
     const isLoop = node.type === "ForOfStatement" && node.await === true;
     const awaited = isLoop ? node.right : node.type === "AwaitExpression" && node.argument;
-    if (!isNode(awaited)) continue;
-    const start = code.lastIndexOf("\n", node.start) + 1;
-    const line = code.slice(start, code.indexOf("\n", node.start)).trim();
-    const same = sites.filter((site) => site.startsWith(`${path}: ${line}`)).length;
-    const site = `${path}: ${line}${same === 0 ? "" : ` (${same + 1})`}`;
+    if (!isNode(awaited) || !WATCHED.test(path)) continue;
+    const site = siteOf(node, awaits);
     sites.push(site);
     const name = JSON.stringify(site);
     inserts.push({ at: awaited.start, text: isLoop ? loopOver(name) : `${PASS}(${name}, ` });
     inserts.push({ at: awaited.end as number, text: ")" });
   }
+  return { code: withInserts(code, inserts), sites };
+}
+
+function withInserts(code: string, inserts: readonly Insert[]): string {
   // What begins at one place begins with the outer one, which was found first.
   const ordered = inserts.map((insert, order) => ({ ...insert, order }));
   ordered.sort((a, b) => a.at - b.at || a.order - b.order);
@@ -151,5 +204,5 @@ export function withHooks(
     written += code.slice(from, at) + text;
     from = at;
   }
-  return { code: written + code.slice(from), sites };
+  return written + code.slice(from);
 }
