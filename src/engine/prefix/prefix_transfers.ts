@@ -138,32 +138,41 @@ export class PrefixTransfers {
     goesOn: () => boolean,
   ): Promise<void> {
     if (!goesOn()) return;
-    const { store, codec, pages, wake } = this.#options;
-    const borrower = await this.#whenAtRest(() => this.#makeRoom(prefix));
-    if (borrower === undefined) return;
-    try {
-      const { pageSize } = pages.pool;
-      const room = borrower.pageTable.length * pageSize;
-      const wanted = blocks.filter(({ end }) => end > borrower.computed && end <= room);
-      // The next block is read while one is written.
-      let reading = wanted[0] && store.read(wanted[0]);
-      for (const [i, block] of wanted.entries()) {
-        const bytes = await reading;
-        if (bytes === undefined || !goesOn() || !pages.isBorrowing(borrower)) break;
-        const next = wanted[i + 1];
-        reading = next && store.read(next);
-        const first = borrower.computed / pageSize;
-        const skip = first - (block.end - store.blockTokens) / pageSize;
-        const target = borrower.pageTable.slice(first, block.end / pageSize);
-        if (!(await this.#write(block, () => codec.writePages(bytes, target, { skip })))) break;
-        if (!pages.isBorrowing(borrower)) break;
-        this.#restoredTokens += block.end - borrower.computed;
-        pages.fill(borrower, block.end);
-      }
-      await store.markUsed(blocks.filter(({ end }) => end <= borrower.computed));
-    } finally {
-      pages.giveBack(borrower);
-      wake();
+    const { pageSize } = this.#options.pages.pool;
+    await this.#holding(
+      () => this.#makeRoom(prefix),
+      async (borrower) => {
+        const room = borrower.pageTable.length * pageSize;
+        const wanted = blocks.filter(({ end }) => end > borrower.computed && end <= room);
+        await this.#restoreInto(borrower, wanted, goesOn);
+        const there = blocks.filter(({ end }) => end <= borrower.computed);
+        await this.#options.store.markUsed(there);
+      },
+    );
+  }
+
+  /** Fills the pages of a holder with these blocks, as far as they are there. */
+  async #restoreInto(
+    borrower: PageHolder,
+    wanted: readonly PrefixBlock[],
+    goesOn: () => boolean,
+  ): Promise<void> {
+    const { store, codec, pages } = this.#options;
+    const { pageSize } = pages.pool;
+    // The next block is read while one is written.
+    let reading = wanted[0] && store.read(wanted[0]);
+    for (const [i, block] of wanted.entries()) {
+      const bytes = await reading;
+      if (bytes === undefined || !goesOn() || !pages.isBorrowing(borrower)) break;
+      const next = wanted[i + 1];
+      reading = next && store.read(next);
+      const first = borrower.computed / pageSize;
+      const skip = first - (block.end - store.blockTokens) / pageSize;
+      const target = borrower.pageTable.slice(first, block.end / pageSize);
+      if (!(await this.#write(block, () => codec.writePages(bytes, target, { skip })))) break;
+      if (!pages.isBorrowing(borrower)) break;
+      this.#restoredTokens += block.end - borrower.computed;
+      pages.fill(borrower, block.end);
     }
   }
 
@@ -219,17 +228,40 @@ export class PrefixTransfers {
     { tokens, partition }: Prefix,
     { end }: PrefixBlock,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const { store, codec, pages, wake } = this.#options;
-    const borrower = await this.#whenAtRest(() => pages.borrow(tokens.slice(0, end), partition));
-    if (borrower === undefined) return undefined;
+    const { store, codec, pages } = this.#options;
+    return this.#holding(
+      () => pages.borrow(tokens.slice(0, end), partition),
+      async (borrower) => {
+        if (borrower.computed < end) return undefined;
+        const first = (end - store.blockTokens) / pages.pool.pageSize;
+        const bytes = await codec.readPages(borrower.pageTable.slice(first));
+        return pages.isBorrowing(borrower) ? bytes : undefined;
+      },
+    );
+  }
+
+  /**
+   * Takes pages while the engine is at rest, and gives them back behind what is done with them, whatever
+   * fails.
+   *
+   * @returns What that is; `undefined` when the engine never is at rest any more.
+   */
+  async #holding<T>(
+    take: () => PageHolder,
+    use: (borrower: PageHolder) => Promise<T>,
+  ): Promise<T | undefined> {
+    const { pages, wake } = this.#options;
+    let held: PageHolder | undefined;
     try {
-      if (borrower.computed < end) return undefined;
-      const first = (end - store.blockTokens) / pages.pool.pageSize;
-      const bytes = await codec.readPages(borrower.pageTable.slice(first));
-      return pages.isBorrowing(borrower) ? bytes : undefined;
+      await this.#whenAtRest(() => {
+        held = take();
+      });
+      return held && (await use(held));
     } finally {
-      pages.giveBack(borrower);
-      wake();
+      if (held !== undefined) {
+        pages.giveBack(held);
+        wake();
+      }
     }
   }
 
