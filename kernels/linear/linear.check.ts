@@ -131,8 +131,8 @@ export default linearCheck({
     },
     {
       name: "invocations hand round the x of the first row only",
-      replace: "reader = t % ROWS_AT_ONCE * PIECE_VECTORS",
-      with: "reader = 0u",
+      replace: "first_sharer + t % ROWS_AT_ONCE * PIECE_VECTORS",
+      with: "first_sharer",
       // BF16 needs two invocations a row: so subgroups of 4 serve two rows as well.
       case: 1,
       tuning: 4,

@@ -49,8 +49,8 @@ export default linearCheck({
     { name: "zero points below 16", replace: "ZERO_MASK = 31u", with: "ZERO_MASK = 15u" },
     {
       name: "zero point of another row",
-      replace: "decode(weights[at.y], words.y)",
-      with: "decode(weights[at.y], words.x)",
+      replace: "decode(pieces[1], words.y)",
+      with: "decode(pieces[1], words.x)",
     },
     { name: "the low codes twice", replace: "piece.x >> 16u", with: "piece.x" },
     { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },
@@ -68,8 +68,8 @@ export default linearCheck({
     },
     {
       name: "one piece too many in a group",
-      replace: "(group + 1u) * GROUP_PIECES",
-      with: "(group + 1u) * GROUP_PIECES + 1u",
+      replace: "i < GROUP_PIECES;",
+      with: "i < GROUP_PIECES + 1u;",
     },
   ],
 });

@@ -102,12 +102,12 @@ describe("a tuning of the table", () => {
   });
 
   test("takes the form for the rows of the case", () => {
-    const name = "linear/linear forms";
+    const name = "linear/linear staged";
     const [staged] = printedKernels({ name, tuning: "NVIDIA" }) as [string];
     expect(bannersOf(staged)).toContain("kernels/common/dot/dot_rows_staged.wgsl");
     const [alone] = printedKernels({ name, tuning: "llvmpipe" }) as [string];
     expect(bannersOf(alone)).toContain("kernels/common/dot/dot_rows_alone.wgsl");
-    expect(alone).toContain("\nconst TOKENS = 4u;\n");
+    expect(alone).toContain("\nconst TOKENS = 8u;\n");
   });
 });
 

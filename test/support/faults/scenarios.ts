@@ -53,7 +53,7 @@ const rows = (seed: number) =>
   Array.from({ length: 7 }, (_, row) =>
     Array.from({ length: 256 }, (_, i) => Math.sin(row * seed + i) / 9),
   );
-/** What memory has to grow for, the first time: each alone, as it ends whoever asks for it. */
+/** What memory has to grow for, the first time: each alone, as growth ends the request that asks for it. */
 const GROWING: readonly Readonly<Record<string, Sent>>[] = [
   { penalties: generate({ input_ids: prompt(21) }, { repetition_penalty: 1.2 }) },
   {
