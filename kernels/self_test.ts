@@ -10,6 +10,7 @@
  * @module
  */
 import { DeviceError } from "../src/errors.ts";
+import { validated } from "../src/gpu/error_scope.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
@@ -154,19 +155,22 @@ export class Bench {
     } catch (cause) {
       throw new DeviceError("Cannot use this adapter: a kernel does not compile", { cause });
     }
-    device.pushErrorScope("validation");
     const readback = new Readback(device, size, outputs.length);
-    for (const launch of launches) launch();
-    const reads = outputs.map((tensor) => readback.record(this.recorder, tensor, tensor.size));
-    this.recorder.submit();
-    const invalid = await device.popErrorScope();
-    if (invalid !== null) {
+    try {
+      const { result: reads, invalid } = validated(device, () => {
+        for (const launch of launches) launch();
+        const recorded = outputs.map((tensor) =>
+          readback.record(this.recorder, tensor, tensor.size),
+        );
+        this.recorder.submit();
+        return recorded;
+      });
+      const error = await invalid;
+      if (error !== null) throw new DeviceError(`Cannot use this adapter: ${error.message}`);
+      return await Promise.all(reads.map((read) => read()));
+    } finally {
       readback.destroy();
-      throw new DeviceError(`Cannot use this adapter: ${invalid.message}`);
     }
-    const results = await Promise.all(reads.map((read) => read()));
-    readback.destroy();
-    return results;
   }
 
   destroy(): void {

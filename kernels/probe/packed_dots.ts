@@ -1,3 +1,4 @@
+import { validated } from "../../src/gpu/error_scope.ts";
 import { Kernel, numberBindings } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
@@ -23,9 +24,10 @@ export interface PackedDotsOptions {
 
 /** Whether WGSL has `dot4I8Packed` here: the only part of a language that is not a device's feature. */
 export async function compilesPackedDots(device: GPUDevice): Promise<boolean> {
-  device.pushErrorScope("validation");
-  device.createShaderModule({ label: kernel.name, code: numberBindings(source) });
-  return (await device.popErrorScope()) === null;
+  const { invalid } = validated(device, () => {
+    device.createShaderModule({ label: kernel.name, code: numberBindings(source) });
+  });
+  return (await invalid) === null;
 }
 
 /** Dot products of four signed bytes. Binds now; the returned function records the launch. */

@@ -364,12 +364,15 @@ export class Engine implements GenerationEngine {
       sequence.abort("the engine is closed");
     }
     this.#loaded.close();
-    await this.#loop.end();
-    await this.#prefixes?.close();
-    await this.#profiler.close();
-    this.#grammars.close();
-    this.#prompt.texts.close();
-    this.#loaded.destroy();
+    try {
+      await this.#loop.end();
+      await this.#prefixes?.close();
+      await this.#profiler.close();
+    } finally {
+      this.#grammars.close();
+      this.#prompt.texts.close();
+      this.#loaded.destroy();
+    }
   }
 
   #onLost(loss: Error): void {

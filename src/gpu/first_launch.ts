@@ -8,6 +8,7 @@
  * @module
  */
 import { DeviceError, KernelError } from "../errors.ts";
+import { validated } from "./error_scope.ts";
 import { finished } from "./submit_poll.ts";
 import { allocateTensor, type Tensor } from "./tensor.ts";
 
@@ -31,7 +32,7 @@ export interface Launchable {
 export class FirstLaunch {
   readonly #device: GPUDevice;
   readonly #grid: GPUBuffer;
-  readonly #uniforms: GPUBuffer;
+  #uniforms: GPUBuffer | undefined;
   /** By binding: one buffer must not be bound to be read and to be written. */
   readonly #storage: Tensor[] = [];
 
@@ -41,11 +42,6 @@ export class FirstLaunch {
       label: "empty grid",
       size: GRID_BYTES,
       usage: INDIRECT_USAGE,
-    });
-    this.#uniforms = device.createBuffer({
-      label: "unused uniforms",
-      size: BYTES,
-      usage: UNIFORM_USAGE,
     });
   }
 
@@ -57,7 +53,20 @@ export class FirstLaunch {
    */
   async run({ kernel, pipeline, layout, buffers }: Launchable): Promise<void> {
     const device = this.#device;
-    device.pushErrorScope("validation");
+    const { invalid } = validated(device, () => {
+      this.#submit({ kernel, pipeline, layout, buffers });
+    });
+    try {
+      await finished(device, device.queue.onSubmittedWorkDone());
+    } catch (cause) {
+      throw new DeviceError(`Cannot launch "${kernel}": the device is lost`, { cause });
+    }
+    const error = await invalid;
+    if (error !== null) throw new KernelError(kernel, error.message);
+  }
+
+  #submit({ kernel, pipeline, layout, buffers }: Launchable): void {
+    const device = this.#device;
     const group = device.createBindGroup({
       label: kernel,
       layout,
@@ -73,25 +82,21 @@ export class FirstLaunch {
     pass.dispatchWorkgroupsIndirect(this.#grid, 0);
     pass.end();
     device.queue.submit([encoder.finish()]);
-    // Rejects when the device is lost, which the queue or the pipeline cache tells too.
-    const scope = device.popErrorScope().catch(() => null);
-    try {
-      await finished(device, device.queue.onSubmittedWorkDone());
-    } catch (cause) {
-      throw new DeviceError(`Cannot launch "${kernel}": the device is lost`, { cause });
-    }
-    const invalid = await scope;
-    if (invalid !== null) throw new KernelError(kernel, invalid.message);
   }
 
   destroy(): void {
     this.#grid.destroy();
-    this.#uniforms.destroy();
+    this.#uniforms?.destroy();
     for (const { buffer } of this.#storage) buffer.destroy();
   }
 
   #resource(type: GPUBufferBindingType, binding: number): GPUBufferBinding {
-    if (type === "uniform") return { buffer: this.#uniforms };
+    if (type === "uniform") {
+      this.#uniforms ??= this.#device.createBuffer({
+        ...{ label: "unused uniforms", size: BYTES, usage: UNIFORM_USAGE },
+      });
+      return { buffer: this.#uniforms };
+    }
     this.#storage[binding] ??= allocateTensor(this.#device, BYTES, "unused");
     return this.#storage[binding];
   }

@@ -8,6 +8,7 @@
  * @module
  */
 import { DeviceError, KernelError } from "../errors.ts";
+import { validated } from "./error_scope.ts";
 import { FirstLaunch } from "./first_launch.ts";
 import { finished } from "./submit_poll.ts";
 
@@ -120,11 +121,12 @@ export class PipelineCache {
   async #compile({ kernel, code }: PipelineRequest, entry: PipelineEntry) {
     const device = this.#device;
     const { label } = entry;
-    device.pushErrorScope("validation");
-    const module = device.createShaderModule({ label: kernel, code });
-    // Rejects when the device is lost, which says nothing about the code.
-    const scope = device.popErrorScope().catch(() => null);
+    let scope: Promise<GPUError | null> | undefined;
     try {
+      const { result: module, invalid } = validated(device, () =>
+        device.createShaderModule({ label: kernel, code }),
+      );
+      scope = invalid;
       entry.pipeline = await device.createComputePipelineAsync({
         label,
         layout: device.createPipelineLayout({ bindGroupLayouts: [entry.layout] }),

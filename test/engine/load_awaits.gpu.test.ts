@@ -1,5 +1,8 @@
-/** Whatever a load waits for may fail: then it ends with the error, and leaves nothing on the device. */
-import { afterEach, beforeAll, expect, onTestFailed, test, vi } from "vitest";
+/**
+ * Whatever a load waits for or allocates may fail: then it ends with the error, and leaves nothing on
+ * the device. So does an engine whose end fails.
+ */
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
@@ -13,10 +16,11 @@ import {
 
 /** Every so manieth site is tried. */
 const DISTANCE = fullTest ? 1 : 24;
-/** Waits for a whole model, which frees what it has made where it fails; here only the wait would. */
+/** Waits for whole models, which free what they have made where they fail; here only the wait would. */
 const OF_THE_MODEL: readonly string[] = [
   "src/engine/load/load.ts: return await load(checkpoint, given, communicator);",
-  "src/engine/engine.ts: const loaded = await loadModel(checkpoint, options);",
+  "src/engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
+  "src/engine/ranks/rank_group.ts: return asOne(await allOrCause(loads));",
 ];
 
 let sources: WatchedSources;
@@ -27,10 +31,11 @@ beforeAll(async () => {
 afterEach(() => {
   vi.restoreAllMocks();
   sources?.setHook(undefined);
+  sources?.setAllocationHook(undefined);
 });
 
-/** Buffers that are made from now on, and have not been freed. */
-function watchBuffers(): ReadonlySet<GPUBuffer> {
+/** @returns Says which buffers were made since it was asked last, and not freed. */
+function watchBuffers(): () => string[] {
   const there = new Set<GPUBuffer>();
   const create = device.createBuffer.bind(device);
   vi.spyOn(device, "createBuffer").mockImplementation((descriptor) => {
@@ -44,57 +49,110 @@ function watchBuffers(): ReadonlySet<GPUBuffer> {
     there.add(buffer);
     return buffer;
   });
-  return there;
+  return () => {
+    const labels = [...there].map(({ label }) => label);
+    there.clear();
+    return labels;
+  };
 }
 
-/** Loads with everything that has a wait of its own, and closes the engine. */
-async function load(hook: AwaitHook): Promise<void> {
-  const { Engine } = sources.modules["engine/engine"];
-  const options = {
-    ...{ device, pageSize: 4, contextLength: 128, maxTotalTokens: 512 },
+/** Each has waits of its own. */
+const LOADS: Readonly<Record<string, () => Partial<LoadOptions>>> = {
+  "a layer that drafts, and stored prefixes": () => ({
     prefixStore: { storage: new MemoryBlobs() },
     retractionMemory: 2 ** 20,
     speculation: { algorithm: "EAGLE" },
-  } as LoadOptions;
-  sources.setHook(hook);
-  try {
-    const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options);
-    sources.setHook(undefined);
-    await engine.close();
-  } finally {
-    sources.setHook(undefined);
-  }
-}
+  }),
+  "a model that drafts": () => ({
+    draftModel: folderSource(EMBEDDED_MODEL),
+    speculation: { algorithm: "STANDALONE" },
+  }),
+  "two ranks": () => ({ tensorParallelSize: 2, prefixStore: { storage: new MemoryBlobs() } }),
+};
 
-test.skipIf(smallestCaseOnly)("each await of a load may fail", async () => {
-  const counts = new Map<string, number>();
-  const there = watchBuffers();
-  await load((site, awaited) => {
-    counts.set(site, (counts.get(site) ?? 0) + 1);
-    return awaited;
+describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name, own) => {
+  /** Loads an engine and closes it, while awaits and allocations are watched. */
+  async function load(watch: () => void): Promise<void> {
+    const { Engine } = sources.modules["engine/engine"];
+    const options = {
+      ...{ device, pageSize: 4, contextLength: 128, maxTotalTokens: 512, triesInvariance: false },
+      ...own(),
+    } as LoadOptions;
+    watch();
+    try {
+      const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options);
+      await engine.close();
+    } finally {
+      sources.setHook(undefined);
+      sources.setAllocationHook(undefined);
+    }
+  }
+
+  /** Has each of some sites fail, each at its first time. */
+  async function failEach(
+    sites: readonly string[],
+    left: () => string[],
+    watch: (site: string, error: Error) => void,
+  ) {
+    const wrong: unknown[] = [];
+    for (let i = 0; i < sites.length; i += DISTANCE) {
+      const tried = sites[i]!;
+      const error = new RangeError(`what fails is ${tried}`);
+      const outcome = await load(() => watch(tried, error)).catch((thrown: unknown) => thrown);
+      // A storage that does not answer is one without prefixes.
+      const isStorage = tried.startsWith("src/cache/prefix_store.ts");
+      const told = causesOf(outcome);
+      const isTold = told.includes(error.message) || (isStorage && outcome === undefined);
+      const buffers = left();
+      if (!isTold || buffers.length > 0) wrong.push({ tried, told, buffers });
+    }
+    expect(wrong).toEqual([]);
+  }
+
+  test("each await of its load and end may fail", async () => {
+    const found = new Set<string>();
+    const left = watchBuffers();
+    await load(() =>
+      sources.setHook((site, awaited) => {
+        found.add(site);
+        return awaited;
+      }),
+    );
+    expect(left()).toEqual([]);
+    expect(found.size).toBeGreaterThan(40);
+    const sites = [...found].filter((site) => !OF_THE_MODEL.includes(site));
+    await failEach(sites, left, (wanted, error) => sources.setHook(failingOnce(wanted, error)));
   });
-  expect(there.size).toBe(0);
-  expect(counts.size).toBeGreaterThan(40);
-  let tried = "";
-  onTestFailed(() => console.log(`Tried: ${tried}`));
-  const sites = [...counts.keys()].filter((site) => !OF_THE_MODEL.includes(site));
-  for (let i = 0; i < sites.length; i += DISTANCE) {
-    tried = sites[i]!;
-    const error = new RangeError(`the wait fails: ${tried}`);
-    let isTried = false;
-    const failing: AwaitHook = (site, awaited) => {
-      if (site !== tried || isTried) return awaited;
-      isTried = true;
-      return Promise.resolve(awaited).then(() => {
+
+  test("each allocation of its load may fail", async () => {
+    const found = new Set<string>();
+    const left = watchBuffers();
+    await load(() => sources.setAllocationHook((site) => found.add(site)));
+    expect(found.size).toBeGreaterThan(40);
+    await failEach([...found], left, (wanted, error) => {
+      let isTried = false;
+      sources.setAllocationHook((site) => {
+        if (site !== wanted || isTried) return;
+        isTried = true;
         throw error;
       });
-    };
-    const outcome = await load(failing).catch((thrown: unknown) => thrown);
-    // A storage that does not answer is one without prefixes.
-    const isStorage = tried.startsWith("src/cache/prefix_store.ts");
-    if (outcome !== undefined || !isStorage) {
-      expect([tried, String(outcome)]).toEqual([tried, expect.stringContaining(error.message)]);
-    }
-    expect([tried, [...there].map(({ label }) => label)]).toEqual([tried, []]);
-  }
+    });
+  });
 });
+
+function failingOnce(wanted: string, error: Error): AwaitHook {
+  let isTried = false;
+  return (site, awaited) => {
+    if (site !== wanted || isTried) return awaited;
+    isTried = true;
+    return Promise.resolve(awaited).then(() => {
+      throw error;
+    });
+  };
+}
+
+/** What an error says, and what made it. */
+function causesOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined && causesOf(error.cause);
+  return cause ? `${error}: ${cause}` : String(error);
+}

@@ -101,9 +101,14 @@ export class ModelRunner implements StepRunner {
     const { drafts } = compiled;
     this.draftLogits = drafts?.logits;
     const { maxPages } = inputSizes;
-    this.#drafts = drafts && new StepDrafts(recorder.device, drafts, { ...options, maxPages });
     const maxIds = maxLogitRows + inputSizes.maxDraftIds;
-    this.#readback = new Readback(recorder.device, maxIds * 4, MOST_IN_FLIGHT);
+    try {
+      this.#drafts = drafts && new StepDrafts(recorder.device, drafts, { ...options, maxPages });
+      this.#readback = new Readback(recorder.device, maxIds * 4, MOST_IN_FLIGHT);
+    } catch (error) {
+      compiled.sampler.destroy();
+      throw error;
+    }
     this.plan.addVarying(({ logitRows, draft }) => {
       const ids = logitRows + (draft?.idCount ?? 0);
       // A step without logits is waited for too, so that steps never pile up on the queue.

@@ -117,18 +117,21 @@ export class QuantizingUpload {
     const names = [...this.#names.keys()];
     const readback = new Readback(this.#staged.device, SUMS * SUM_BYTES, 1);
     const reported: QuantizationError[] = [];
-    for (const [block, errors] of sums.entries()) {
-      if (errors === undefined) continue;
-      const read = readback.record(recorder, errors, SUMS * SUM_BYTES);
-      recorder.submit();
-      const values = new Float32Array(await read());
-      names.slice(block * SUMS, (block + 1) * SUMS).forEach((name, i) => {
-        if (!sent.has(block * SUMS + i)) return;
-        const [error, square] = values.subarray(2 * i);
-        reported.push({ name, relativeError: square === 0 ? 0 : Math.sqrt(error! / square!) });
-      });
+    try {
+      for (const [block, errors] of sums.entries()) {
+        if (errors === undefined) continue;
+        const read = readback.record(recorder, errors, SUMS * SUM_BYTES);
+        recorder.submit();
+        const values = new Float32Array(await read());
+        names.slice(block * SUMS, (block + 1) * SUMS).forEach((name, i) => {
+          if (!sent.has(block * SUMS + i)) return;
+          const [error, square] = values.subarray(2 * i);
+          reported.push({ name, relativeError: square === 0 ? 0 : Math.sqrt(error! / square!) });
+        });
+      }
+    } finally {
+      readback.destroy();
     }
-    readback.destroy();
     return reported;
   }
 

@@ -4,6 +4,8 @@
  * @module
  */
 import { gzipSync } from "node:zlib";
+import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
+import { folderSource } from "../checkpoints/folder_source.ts";
 import { MemoryBlobs } from "../engines/memory_blobs.ts";
 import type { Scenario, Sent } from "./served_engine.ts";
 
@@ -138,7 +140,6 @@ const drafting = (algorithm: "EAGLE" | "NGRAM"): Scenario => ({
 export const SCENARIOS: readonly Scenario[] = [
   {
     name: "every endpoint, with stored prefixes",
-
     options: {
       ...{ pageSize: 4, contextLength: 128, maxTotalTokens: 1024, maxRunningRequests: 8 },
       prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
@@ -182,11 +183,30 @@ export const SCENARIOS: readonly Scenario[] = [
   drafting("EAGLE"),
   drafting("NGRAM"),
   {
+    name: "a model that drafts, with stored prefixes and too few pages",
+    isLong: true,
+    options: {
+      ...{ draftModel: folderSource(EMBEDDED_MODEL), speculation: { algorithm: "STANDALONE" } },
+      ...{ pageSize: 4, maxRunningRequests: 3, maxTotalTokens: 100, contextLength: 64 },
+      ...{ scheduleConservativeness: 0, retractionMemory: 2 ** 26 },
+      prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
+    },
+    waves: [STORED_WAVE, RETRACTED],
+  },
+  {
+    name: "two ranks, with stored prefixes",
+    isLong: true,
+    options: {
+      ...{ tensorParallelSize: 2, pageSize: 4, maxTotalTokens: 512, contextLength: 128 },
+      prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
+    },
+    waves: [{ ...ANSWERS, embeddings: OTHERS.embeddings, stored: STORED }, { "stored before": STORED }],
+  },
+  {
     name: "behind ports: engine, texts, grammars",
     options: { maxTotalTokens: 2048, contextLength: 256 },
     isRemote: true,
-    isOnlyPassed: true,
-
+    isLong: true,
     waves: [{ ...ANSWERS, ...OTHERS }, ...GROWING, LONG, { profile: PROFILE }],
   },
 ];
