@@ -7,9 +7,11 @@
 import { turns } from "../turns.ts";
 
 /** Numbers and texts of all lists of a value beyond which it is written in pieces. */
-const MANY = 4096;
-/** Characters of a piece at least, unless it is the last. */
-export const PIECE_LENGTH = 2 ** 15;
+const MANY = 512;
+/** Of one item: beyond them the lists in it are written in pieces too. */
+const MANY_OF_ITEM = 128;
+/** Characters of a piece at least, unless it is the last: a millisecond or two of cold code. */
+export const PIECE_LENGTH = 2 ** 13;
 /** Characters of a list that is written again and again, as it grows, that are kept. */
 const MOST_KEPT = 2 ** 20;
 
@@ -70,16 +72,30 @@ export class JsonList<T> {
     yield "[";
     for (const piece of this.#kept) yield piece;
     let text = "";
+    /** All of the items from `first` on. */
+    let whole = "";
     let first = this.#keptItems;
     for (let i = first; i < this.#sources.length; i++) {
-      text += `${i === 0 ? "" : ","}${JSON.stringify(this.#item(this.#sources[i]!))}`;
-      if (text.length < PIECE_LENGTH) continue;
-      if (keeps) this.#keep(text, first, i + 1);
-      yield text;
-      text = "";
+      let before = i === 0 ? "" : ",";
+      for (const piece of this.#itemPieces(this.#sources[i]!)) {
+        text += before + piece;
+        whole += before + piece;
+        before = "";
+        if (text.length < PIECE_LENGTH) continue;
+        yield text;
+        text = "";
+      }
+      if (whole.length < PIECE_LENGTH) continue;
+      if (keeps) this.#keep(whole, first, i + 1);
+      whole = "";
       first = i + 1;
     }
     yield `${text}]`;
+  }
+
+  #itemPieces(source: T): Iterable<string> {
+    const item = this.#item(source);
+    return this.#weigh(source) > MANY_OF_ITEM ? jsonPieces(item) : [JSON.stringify(item)];
   }
 
   /** Keeps a piece that stands behind those that are kept, and ends before the item `end`. */

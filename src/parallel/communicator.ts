@@ -37,6 +37,12 @@ export interface Communicator extends RankOf {
   abort(reason: string): void;
 }
 
+/** A communicator of a group whose ranks all live in this process. */
+export interface LocalCommunicator extends Communicator {
+  /** Has the ranks meet again after one has left. To be called while none waits. */
+  renew(): void;
+}
+
 /** The first rank of a group that never meets: of what ranks allocate and compile alike. */
 export function absentGroup(size: number): Communicator {
   const allGather = () =>

@@ -4,7 +4,7 @@
  * @module
  */
 import { GroupError } from "../errors.ts";
-import type { Communicator, Exchange } from "./communicator.ts";
+import type { Exchange, LocalCommunicator } from "./communicator.ts";
 import { type Coming, comesTwice, described, problemOf, withoutRank } from "./exchange.ts";
 
 /** One rank that has come to an exchange. */
@@ -14,13 +14,14 @@ interface Arrival extends Coming {
 }
 
 /** A communicator for each of `size` ranks, in order. */
-export function localGroup(size: number): readonly Communicator[] {
+export function localGroup(size: number): readonly LocalCommunicator[] {
   const meeting = new Meeting(size);
   return Array.from({ length: size }, (_, rank) => ({
     rank,
     size,
     allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
     abort: (reason) => meeting.fail(new GroupError(withoutRank(rank, reason))),
+    renew: () => meeting.renew(),
   }));
 }
 
@@ -50,6 +51,10 @@ class Meeting {
     this.#failure ??= error;
     for (const { reject } of this.#arrivals.values()) reject(this.#failure);
     this.#arrivals.clear();
+  }
+
+  renew(): void {
+    this.#failure = undefined;
   }
 
   #problemOf(rank: number, coming: Coming): string | undefined {

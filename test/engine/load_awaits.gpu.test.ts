@@ -20,7 +20,7 @@ const DISTANCE = fullTest ? 1 : 24;
 const OF_THE_MODEL: readonly string[] = [
   "src/engine/load/load.ts: return await load(checkpoint, given, communicator);",
   "src/engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
-  "src/engine/ranks/rank_group.ts: return asOne(await allOrCause(loads));",
+  "src/engine/ranks/rank_group.ts: return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };",
 ];
 
 let sources: WatchedSources;

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
 import { eventStream, JsonText } from "../../src/http/event_stream.ts";
-import { isLong, JsonList, jsonPieces, jsonResponse } from "../../src/http/long_json.ts";
+import {
+  isLong,
+  JsonList,
+  jsonPieces,
+  jsonResponse,
+  PIECE_LENGTH,
+} from "../../src/http/long_json.ts";
 import { seeded } from "../support/seeded.ts";
 
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
@@ -34,7 +40,7 @@ test("pieces are what JSON.stringify writes, wherever lists stand", () => {
 
 test("a long list is made as it is read, and the answer is over when all is", async () => {
   const { made, list } = counted(60_000);
-  expect([isLong({ a: [{ list }] }), isLong({ a: counted(1000).list })]).toEqual([true, false]);
+  expect([isLong({ a: [{ list }] }), isLong({ a: counted(100).list })]).toEqual([true, false]);
   let sent = 0;
   const response = jsonResponse({ before: 1, list, behind: [2] }, () => {
     sent += 1;
@@ -51,6 +57,25 @@ test("a long list is made as it is read, and the answer is over when all is", as
   });
   expect(await whole.text()).toBe(JSON.stringify({ before: 1, list, behind: [2] }));
   expect(sent).toBe(2);
+});
+
+test("an item with long lists in it is written in pieces too", () => {
+  const inner = Array.from({ length: 3000 }, (_, i) => i);
+  const of = () =>
+    new JsonList(
+      [0, 1],
+      (item) => ({ item, inner: new JsonList(inner, (i) => `text ${i}`) }),
+      () => inner.length,
+    );
+  const list = of();
+  for (const _ of [0, 1]) {
+    const pieces = [...list.pieces()];
+    expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(2 * PIECE_LENGTH);
+    expect(pieces.join("")).toBe(JSON.stringify(of()));
+  }
+  // What is kept is whole items.
+  expect([...list.pieces()].length).toBeGreaterThan(1);
+  expect([...list.pieces()].join("")).toBe(JSON.stringify(of()));
 });
 
 test("of a list that grows, what was written before is not made again", () => {

@@ -51,6 +51,19 @@ describe("localGroup", () => {
     }
   });
 
+  test("ranks meet again where the group is renewed", async () => {
+    const [first, second] = localGroup(2);
+    const waiting = gather(first!, [1, 1]);
+    second!.abort("its step failed");
+    await expect(waiting).rejects.toThrow("its step failed");
+    await expect(gather(first!, [1, 1])).rejects.toThrow("its step failed");
+    first!.renew();
+    expect(await Promise.all([first!, second!].map((rank) => gather(rank, [1, 1])))).toEqual([
+      [1, 2],
+      [1, 2],
+    ]);
+  });
+
   test("one rank meets itself", async () => {
     expect(await gather(ONE_RANK, [2])).toEqual([1, 1]);
     expect([ONE_RANK.rank, ONE_RANK.size]).toEqual([0, 1]);

@@ -19,9 +19,7 @@ import {
   watchedSources,
 } from "../support/faults/watched_awaits.ts";
 
-const scenarios = SCENARIOS.filter(({ isLong = false, isOnlyPassed = false }) => {
-  return !isOnlyPassed && (fullTest || !isLong);
-});
+const scenarios = SCENARIOS.filter(({ isLong = false }) => fullTest || !isLong);
 /** Every so manieth site of a scenario is tried. */
 const DISTANCE = fullTest ? 1 : 24;
 

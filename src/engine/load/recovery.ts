@@ -114,14 +114,16 @@ export class RecoverableModel {
   }
 
   /**
-   * Requires that what a step has failed to compute may be computed again.
+   * Requires that what a step has failed to compute may be computed again. To be called while no step
+   * is in flight.
    *
-   * @throws the step's error, where the device is gone or other ranks wait for this rank no more.
+   * @throws the step's error, where the device is gone or ranks of other processes wait for this one no
+   * more.
    */
   requireRepeatable(failure: Error): void {
-    const { communicator = ONE_RANK, tensorParallelSize = 1 } = this.#options.options;
-    const isShared = communicator.size > 1 || tensorParallelSize > 1;
-    if (this.#reason !== undefined || isShared) throw failure;
+    const { communicator = ONE_RANK } = this.#options.options;
+    if (this.#reason !== undefined || communicator.size > 1) throw failure;
+    this.#current.renewGroup?.();
   }
 
   /** Tells that what a step has failed to compute is computed again. */

@@ -21,6 +21,8 @@ export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "cop
   readonly runner: StepRunner;
   readonly codec: Pick<LoadedModel["codec"] & object, keyof RankPages> | undefined;
   readonly copier: Pick<LoadedModel["copier"] & object, "copy"> | undefined;
+  /** Has ranks of this process meet again after a step that one of them has left; else absent. */
+  readonly renewGroup?: (() => void) | undefined;
 }
 
 /** Ranks that share a model at most: more than any has heads that could be shared out. */
@@ -47,12 +49,13 @@ export async function loadRanks(
   const device = typeof options.device === "function" ? await options.device() : options.device;
   const { deviceMemory = DEVICE_MEMORY } = options;
   const own: LoadOptions = { ...options, device, deviceMemory: Math.floor(deviceMemory / size) };
-  const loads = localGroup(size).map((communicator, rank) => {
+  const group = localGroup(size);
+  const loads = group.map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
     return loadModel(checkpoint, { ...own, ...told, communicator });
   });
   try {
-    return asOne(await allOrCause(loads));
+    return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };
   } catch (error) {
     // The others are of no use.
     for (const load of loads) load.then((model) => model.destroy()).catch(() => {});

@@ -14,7 +14,6 @@ import type {
 
 /** All null for an embedding, which is no token. */
 type Triple = readonly [logprob: number | null, token: number | null, text: string | null];
-type Triples = readonly Triple[] | null;
 
 const triple = ({ logprob, token, text }: TokenLogprob | PromptLogprobs): Triple => [
   logprob,
@@ -22,7 +21,7 @@ const triple = ({ logprob, token, text }: TokenLogprob | PromptLogprobs): Triple
   text ?? null,
 ];
 
-const triples = (list: readonly TokenLogprob[] | null): Triples => list?.map(triple) ?? null;
+const triples = (list: readonly TokenLogprob[] | null) => list && new JsonList(list, triple);
 
 type Entry = PromptLogprobs | TokenLogprobs;
 
@@ -65,7 +64,7 @@ export class WireLogprobs {
 export function wireChatLogprobs(entries: readonly TokenLogprobs[], topCount: number): object {
   const item = (entry: TokenLogprobs) => ({
     ...chatToken(entry),
-    top_logprobs: (entry.top ?? []).map(chatToken),
+    top_logprobs: new JsonList(entry.top ?? [], chatToken),
   });
   return { content: new JsonList(entries, item, () => 1 + topCount) };
 }

@@ -119,6 +119,14 @@ const PROFILE: Sent = [
   [ANSWERS.stream, ["POST", "/stop_profile", {}]],
 ];
 
+/** Together they want more pages than 44 tokens have. */
+const RETRACTED: Readonly<Record<string, Sent>> = Object.fromEntries(
+  [5, 5, 300].map((first, seed) => [
+    `sequence ${seed}`,
+    generate({ input_ids: prompt(first) }, { sampling_seed: seed, max_new_tokens: 12 }),
+  ]),
+);
+
 const drafting = (algorithm: "EAGLE" | "NGRAM"): Scenario => ({
   name: `drafts of ${algorithm}`,
   isLong: algorithm === "NGRAM",
@@ -171,14 +179,7 @@ export const SCENARIOS: readonly Scenario[] = [
       ...{ pageSize: 4, maxRunningRequests: 3, maxTotalTokens: 44, contextLength: 36 },
       ...{ scheduleConservativeness: 0, retractionMemory: 2 ** 26 },
     },
-    waves: [
-      Object.fromEntries(
-        [5, 5, 300].map((first, seed) => [
-          `sequence ${seed}`,
-          generate({ input_ids: prompt(first) }, { sampling_seed: seed, max_new_tokens: 12 }),
-        ]),
-      ),
-    ],
+    waves: [RETRACTED],
   },
   drafting("EAGLE"),
   drafting("NGRAM"),
@@ -187,11 +188,15 @@ export const SCENARIOS: readonly Scenario[] = [
     isLong: true,
     options: {
       ...{ draftModel: folderSource(EMBEDDED_MODEL), speculation: { algorithm: "STANDALONE" } },
-      ...{ pageSize: 4, maxRunningRequests: 3, maxTotalTokens: 100, contextLength: 64 },
+      ...{ pageSize: 4, maxRunningRequests: 3, maxTotalTokens: 44, contextLength: 36 },
       ...{ scheduleConservativeness: 0, retractionMemory: 2 ** 26 },
       prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
     },
-    waves: [STORED_WAVE, RETRACTED],
+    waves: [
+      RETRACTED,
+      { stored: generate({ input_ids: prompt(9, 20), store_prefix: true }, { max_new_tokens: 2 }) },
+      { "stored before": generate({ input_ids: prompt(9, 20) }, { max_new_tokens: 4 }) },
+    ],
   },
   {
     name: "two ranks, with stored prefixes",
@@ -200,7 +205,10 @@ export const SCENARIOS: readonly Scenario[] = [
       ...{ tensorParallelSize: 2, pageSize: 4, maxTotalTokens: 512, contextLength: 128 },
       prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
     },
-    waves: [{ ...ANSWERS, embeddings: OTHERS.embeddings, stored: STORED }, { "stored before": STORED }],
+    waves: [
+      { scored: ANSWERS.scored, regex: ANSWERS.regex, stored: STORED },
+      { "stored before": STORED },
+    ],
   },
   {
     name: "behind ports: engine, texts, grammars",

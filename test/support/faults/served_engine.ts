@@ -30,8 +30,6 @@ export interface Scenario {
   readonly isRemote?: boolean;
   /** Whether it is left to the long campaign. Default false. */
   readonly isLong?: boolean;
-  /** Whether its awaits are counted as passed, and nothing fails in it. Default false. */
-  readonly isOnlyPassed?: boolean;
   /** Whether the clock goes on by more than a slice at each look. Default false. */
   readonly isSlow?: boolean;
   /** By name; each wave is sent at once, behind the end of the one before. */
