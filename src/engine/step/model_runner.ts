@@ -147,12 +147,11 @@ export class ModelRunner implements StepRunner {
     if (request !== undefined && this.#drafts === undefined) {
       throw new KernelError("drafts", "the model was not loaded to draft");
     }
-    const fitting = this.makeRoom({ sampled: sampling, scored });
-    const rows = fitting instanceof Promise ? await fitting : fitting;
-    const seesAll = keepsLogits || options.onTap !== undefined;
-    const recording = this.#prepare(batch, rows, { request, seesAll });
-    const { draft } = this.#step;
     try {
+      const fitting = this.makeRoom({ sampled: sampling, scored });
+      const rows = fitting instanceof Promise ? await fitting : fitting;
+      const seesAll = keepsLogits || options.onTap !== undefined;
+      const recording = this.#prepare(batch, rows, { request, seesAll });
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
       this.plan.recorder.abandon();
@@ -160,6 +159,7 @@ export class ModelRunner implements StepRunner {
       this.#communicator.abort(`its step failed: ${(error as Error).message}`);
       throw error;
     }
+    const { draft } = this.#step;
     const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
     const read = async () => {
       // Nothing is delivered any more once this has failed.

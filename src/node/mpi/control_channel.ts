@@ -6,6 +6,9 @@
  */
 import type { Socket } from "node:net";
 
+/** Why an end is left that speaks another language. */
+export const SAID_BY_NONE = "what it says is not said by a launcher";
+
 export const CONTROL_LIMITS = {
   /** UTF-16 units of a message of a launcher. The largest has what MPI puts for all ranks of a node. */
   message: 4 * 2 ** 20,
@@ -93,7 +96,7 @@ export class ControlChannel {
   }
 
   #refuse(): void {
-    this.#end("what it says is not said by a launcher");
+    this.#end(SAID_BY_NONE);
     this.#socket.destroy();
   }
 

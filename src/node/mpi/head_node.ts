@@ -6,7 +6,7 @@
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { type Facts, firstDifference } from "../../parallel/agree.ts";
-import { CONTROL_LIMITS, ControlChannel, type Message } from "./control_channel.ts";
+import { CONTROL_LIMITS, ControlChannel, type Message, SAID_BY_NONE } from "./control_channel.ts";
 import { EXIT, type ExitCode, LaunchError } from "./launch_error.ts";
 import {
   type Address,
@@ -175,8 +175,10 @@ class HeadNode implements Nodes {
   }
 
   #hear(node: number, { type, values, reason, exitCode }: Message): void {
-    if (type === "fence") this.#arrive(node, values as KeyValues);
-    else if (type === "done") this.#finishes(node);
+    if (type === "fence") {
+      if (isFacts(values)) this.#arrive(node, values as KeyValues);
+      else this.#lose(node, SAID_BY_NONE);
+    } else if (type === "done") this.#finishes(node);
     else if (type === "failed") {
       this.fail(new LaunchError(String(reason), exitCode as ExitCode));
     }

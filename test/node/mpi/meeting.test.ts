@@ -120,6 +120,17 @@ describe("strangers at the address of node 0", () => {
     await Promise.all([head, meet({ ...options, node: 1 })]);
   });
 
+  test("one that joins and then brings nothing to a fence ends the group with the reason", async () => {
+    const options = await optionsOf(2);
+    const head = meet({ ...options, node: 0 });
+    const socket = await stranger(options.address!.port);
+    const { facts } = options;
+    socket.write(`${JSON.stringify({ type: "join", node: 1, facts })}\n{"type":"fence"}\n`);
+    const reason = "Cannot go on without node 1: what it says is not said by a launcher";
+    const fence = head.then((nodes) => nodes.fence({}));
+    await expect(fence).rejects.toThrow(reason);
+  });
+
   test("one that never ends a line is left at the limit", async () => {
     const options = await optionsOf(2);
     const head = meet({ ...options, node: 0 });
