@@ -54,7 +54,11 @@ export class Checkpoint {
   /** The file that says which tensors there are, for messages. */
   readonly #listing: string;
 
-  private constructor(source: WeightSource, listing: string, tensors: Map<string, TensorEntry>) {
+  private constructor(
+    source: WeightSource,
+    listing: string,
+    tensors: ReadonlyMap<string, TensorEntry>,
+  ) {
     this.source = source;
     this.tensors = tensors;
     this.#listing = listing;
@@ -66,6 +70,8 @@ export class Checkpoint {
    * @throws {CheckpointError} when files are missing, cut short, damaged or contradict the index.
    */
   static async open(source: WeightSource): Promise<Checkpoint> {
+    const known = await source.tensors?.();
+    if (known !== undefined) return new Checkpoint(source, source.name, known);
     const files = new Map((await source.list()).map((file) => [file.name, file]));
     const single = files.get(SINGLE_FILE);
     if (single !== undefined) {

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { TensorEntry } from "./safetensors.ts";
+
 export interface SourceFile {
   readonly name: string;
   /** Bytes. */
@@ -22,6 +24,11 @@ export interface WeightSource {
    * @throws {CheckpointError} when the file is missing or ends early.
    */
   read(file: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /**
+   * Every tensor by its name, where the source knows them without an index and headers: as where it
+   * is put together of several. Default: the files say it.
+   */
+  tensors?(): Promise<ReadonlyMap<string, TensorEntry>>;
   /** Lets go of what reading holds, such as open files. A later read takes it again. */
   close?(): Promise<void>;
 }

@@ -23,6 +23,7 @@ import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../profile.ts";
 import { type LocalRequest, prepareSequence, type SequenceSetting } from "./create_sequence.ts";
+import { withExportedLayer } from "./draft_model/exported_layer.ts";
 import { requireSameTokens } from "./draft_model/same_tokens.ts";
 import type { EngineOptions } from "./engine_options.ts";
 import {
@@ -160,11 +161,13 @@ export class Engine implements GenerationEngine {
    * @throws {DeviceError} with figures when it does not fit.
    * @throws {InvalidRequestError} naming an option that is out of range.
    */
-  static async load(source: WeightSource, options: LoadableOptions): Promise<Engine> {
-    requireWaits(options);
+  static async load(from: WeightSource, asked: LoadableOptions): Promise<Engine> {
+    requireWaits(asked);
+    let [source, options] = [from, asked];
     /** Frees what is there so far, where what follows fails. */
     const frees: (() => void)[] = [];
     try {
+      ({ source, options } = await withExportedLayer(from, asked));
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
       await requireSameTokens(text.tokenizer, options.draftModel);

@@ -118,7 +118,7 @@ function requireDraftModel(
   }
   const { architecture, shape } = draft;
   if (algorithm === "EAGLE" && !architecture.endsWith("Eagle")) {
-    const why = `its architecture is ${architecture}; EAGLE drafts by the checkpoint's own layer or by a head, and exported layers are not supported yet`;
+    const why = `its architecture is ${architecture}; EAGLE drafts by a layer of the checkpoint, in it or exported (NextN), or by a head`;
     throw unsupported("draftModelPath", source.path, why);
   }
   const facts = { architecture, vocabularySize: shape.vocabularySize };

@@ -9,7 +9,7 @@ import { join, resolve } from "node:path";
 import type { SourceFile, WeightSource } from "../checkpoint/source.ts";
 import { CheckpointError } from "../errors.ts";
 
-export type FolderSource = Required<WeightSource>;
+export type FolderSource = Omit<Required<WeightSource>, "tensors">;
 
 /**
  * Opens a folder of checkpoint files. Nothing is read yet; files stay open between reads, until

@@ -75,7 +75,7 @@ interface Reading {
 }
 
 /** Reads slices of the stored files. From the first read to `close` no tab can delete them. */
-export class StoredSource implements Required<WeightSource> {
+export class StoredSource implements Omit<Required<WeightSource>, "tensors"> {
   readonly name: string;
   readonly #options: StoredSourceOptions;
   #reading: Promise<Reading> | undefined;

@@ -4,6 +4,7 @@
  * @module
  */
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
+import { withExportedLayer } from "../../engine/draft_model/exported_layer.ts";
 import { type CompiledKernels, compileKernels } from "../../engine/load/compile_kernels.ts";
 import { absentGroup } from "../../parallel/communicator.ts";
 import type { CompileOptions } from "../options/options.ts";
@@ -28,13 +29,14 @@ export async function compileModel(
   const draftModel = await openDraftModel(options);
   try {
     const choices = await chooseForModel(options, source, report);
-    const checkpoint = await Checkpoint.open(source);
     const opened = await openDeviceFor(source, options, report);
     const { device } = opened;
-    const compiled = await compile(checkpoint, {
+    const setting = { source, opened, choices, draftModel, report };
+    const whole = await withExportedLayer(source, await modelOptions(options, setting));
+    const compiled = await compile(await Checkpoint.open(whole.source), {
       device,
       communicator: absentGroup(options.tpSize),
-      ...(await modelOptions(options, { source, opened, choices, draftModel, report })),
+      ...whole.options,
       onPlan: (sizes) => {
         report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
         report.sizes(describeSpeculation(sizes));
