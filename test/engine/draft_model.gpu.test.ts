@@ -95,6 +95,27 @@ describe("a model that drafts for itself is right", () => {
     });
   });
 
+  test("behind a page of which all that is cached was copied", async () => {
+    const options = {
+      ...{ device, maxTotalTokens: 512, contextLength: 128, pageSize: 64, triesInvariance: false },
+      ...{ speculation: STANDALONE, draftModel: folderSource(EMBEDDED_MODEL) },
+    };
+    await during(Engine.load(folderSource(EMBEDDED_MODEL), options), async (engine) => {
+      const greedy = { temperature: 0 };
+      const messages = [{ role: "user" as const, content: "Tell me a story." }];
+      const { tokens: story } = await ask(engine, { messages, sampling: greedy });
+      const prompt = [...ids(4, 8), ...story];
+      const sampling = { ...greedy, maxNewTokens: 80, ignoreEos: true };
+      const running = engine.generate({ tokens: prompt, sampling });
+      await running.next();
+      const request = { tokens: [...prompt, 77], sampling: greedy };
+      const { cachedTokens, figures } = await ask(engine, request);
+      expect(cachedTokens).toBe(prompt.length);
+      expect(figures!.acceptedDrafts / figures!.proposedDrafts).toBeGreaterThan(0.9);
+      for await (const _ of running);
+    });
+  });
+
   test("once its pages were in host memory", async () => {
     const tight = { pageSize: 4, maxTotalTokens: 168, contextLength: 128, prefixCache: false };
     const options = { ...tight, retractionMemory: 2 ** 26, scheduleConservativeness: 0 };
