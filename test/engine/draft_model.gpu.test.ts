@@ -14,8 +14,8 @@ import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { device } from "../support/devices/gpu.ts";
-import { tinyDeepseek } from "../support/engines/exactness.ts";
 import { openLosingEngine } from "../support/engines/losing_engine.ts";
+import { tinyDeepseek } from "../support/exactness/models.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
 

@@ -5,66 +5,30 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { StepCost } from "../../src/speculation/step_costs.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
+import { DRAFT_VARIANTS } from "../support/exactness/draft_variants.ts";
+import { Exactness, type Outcome, type Run } from "../support/exactness/exactness.ts";
 import {
   EXACT_MODELS,
   type ExactModel,
-  Exactness,
   LONGEST,
-  type Outcome,
-  type Run,
   SHORT,
   TOKENS,
-} from "../support/engines/exactness.ts";
+} from "../support/exactness/models.ts";
 import {
   besideAll,
   isCached,
-  isDrafted,
-  isDraftedByModule,
-  isDraftedByTrees,
   isMixed,
   isRetracted,
   isSaved,
   promptRows,
-  steps,
   stepsAhead,
   together,
-} from "../support/engines/exactness_proofs.ts";
-
-interface Variant extends Run {
-  readonly name: string;
-  /** Only holds where prompts and answers are computed in one form. */
-  readonly oneForm?: true;
-  /** Shows that it has happened. */
-  readonly proof: (outcome: Outcome) => void;
-}
-
-/** Room for the prompts of two requests, which are both started, and a few pages more. */
-function crowded(spare: number) {
-  const pageSize = 4;
-  const pages = Math.ceil(LONGEST / pageSize) + Math.ceil(SHORT / pageSize) + spare;
-  const tokens = pageSize * pages;
-  return { pageSize, contextLength: tokens, maxTotalTokens: tokens, scheduleConservativeness: 0 };
-}
-/** Enough for half of their answers. */
-const TIGHT = crowded(2);
-const HOST = { retractionMemory: 2 ** 26 };
+} from "../support/exactness/proofs.ts";
+import { crowded, HOST, SHARES_READS, TIGHT, type Variant } from "../support/exactness/variant.ts";
 
 /** Several workgroups have queries of one key head. */
 const ONE_HEAD = { ...PLAIN_TUNING, attention: { ...PLAIN_TUNING.attention!, rowHeads: 1 } };
-const SHARES_READS = {
-  ...PLAIN_TUNING,
-  attention: { ...PLAIN_TUNING.attention!, sharesReads: true },
-};
-
-/** Of steps in which right drafts pay. */
-const PAYING = {
-  target: new StepCost([1, 64].map((rows) => ({ rows, ms: 10 + rows }))),
-  entering: new StepCost([{ rows: 64, ms: 0.5 }]),
-  draft: new StepCost([{ rows: 64, ms: 0.2 }]),
-};
-
 const BASELINE: Run = {
   alone: true,
   options: { prefixCache: false, overlapSchedule: false, decodeBuckets: false },
@@ -166,106 +130,6 @@ const VARIANTS: readonly Variant[] = [
     first: "second turn",
     proof: ({ cachedTokens }) => expect(cachedTokens.greedy).toBeGreaterThan(0),
   },
-  { name: "one by one, with drafts", alone: true, drafts: true, proof: isDrafted },
-  {
-    name: "32 at once, with drafts",
-    requests: 32,
-    drafts: true,
-    proof: (one) => {
-      besideAll(32)(one);
-      isDrafted(one);
-    },
-  },
-  {
-    name: "with drafts, rows share reads, launches are not kept",
-    drafts: true,
-    options: { tuning: SHARES_READS, decodeBuckets: false, pageSize: 16 },
-    proof: isDrafted,
-  },
-  {
-    name: "with drafts, mixed chunks, steps of 10 rows",
-    drafts: true,
-    options: { mixedChunks: true, maxRunningRequests: 3, maxRowsPerStep: 10, pageSize: 3 },
-    proof: (one) => {
-      isMixed(one);
-      expect(steps(one).some(({ draftRows }) => draftRows > 0)).toBe(true);
-    },
-  },
-  {
-    name: "with drafts, retracted, kept in host memory",
-    drafts: true,
-    options: { ...crowded(0), ...HOST },
-    proof: isSaved,
-  },
-  {
-    name: "with drafts, retracted, computed again",
-    drafts: true,
-    options: { ...crowded(0), prefixCache: false },
-    proof: isRetracted,
-  },
-  {
-    name: "one by one, drafts of the module",
-    alone: true,
-    drafts: "module",
-    proof: isDraftedByModule,
-  },
-  {
-    name: "32 at once, drafts of the module",
-    requests: 32,
-    drafts: "module",
-    proof: (one) => {
-      besideAll(32)(one);
-      isDraftedByModule(one);
-    },
-  },
-  {
-    name: "drafts of the module, retracted, kept in host memory",
-    drafts: "module",
-    options: { ...crowded(0), ...HOST },
-    proof: (one) => {
-      isSaved(one);
-      isDraftedByModule(one);
-    },
-  },
-  { name: "one by one, trees of drafts", alone: true, drafts: "trees", proof: isDraftedByTrees },
-  {
-    name: "32 at once, large trees of drafts, pages of 16",
-    requests: 32,
-    drafts: "large trees",
-    options: { pageSize: 16 },
-    proof: (one) => {
-      besideAll(32)(one);
-      isDraftedByTrees(one);
-    },
-  },
-  {
-    name: "mixed chunks, trees of drafts, pages of 64",
-    requests: 10,
-    drafts: "trees",
-    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 64 },
-    proof: (one) => {
-      isMixed(one);
-      isDraftedByTrees(one);
-    },
-  },
-  {
-    name: "trees of drafts, retracted, kept in host memory",
-    drafts: "trees",
-    options: { ...TIGHT, ...HOST },
-    proof: (one) => {
-      isSaved(one);
-      isDraftedByTrees(one);
-    },
-  },
-  {
-    name: "trees of drafts, retracted, computed again",
-    drafts: "trees",
-    options: { ...TIGHT, prefixCache: false },
-    proof: (one) => {
-      isRetracted(one);
-      isDraftedByTrees(one);
-    },
-  },
   {
     name: "32 at once, on two ranks",
     requests: 32,
@@ -275,70 +139,6 @@ const VARIANTS: readonly Variant[] = [
       expect(one.ranks).toBe(2);
       besideAll(32)(one);
       isCached(one);
-    },
-  },
-  {
-    name: "on four ranks, with drafts, retracted, kept in host memory",
-    drafts: true,
-    options: { ...crowded(0), ...HOST, tensorParallelSize: 4 },
-    proof: (one) => {
-      expect(one.ranks).toBe(4);
-      isSaved(one);
-      expect(one.restores).toBeGreaterThan(0);
-    },
-  },
-  {
-    name: "one by one, drafts of another model",
-    alone: true,
-    drafts: "model",
-    proof: isDraftedByModule,
-  },
-  {
-    name: "32 at once, drafts of another model, in mixed steps and pages of 3",
-    requests: 32,
-    drafts: "model",
-    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
-    proof: isDraftedByModule,
-  },
-  {
-    name: "drafts of another model, cached, retracted, kept in host memory",
-    drafts: "model",
-    twice: true,
-    options: { ...crowded(0), ...HOST },
-    proof: (one) => {
-      isSaved(one);
-      isDraftedByModule(one);
-    },
-  },
-  {
-    name: "10 at once, as many drafts of the module as pay",
-    requests: 10,
-    twice: true,
-    drafts: "module",
-    costs: PAYING,
-    proof: (one) => {
-      isDraftedByModule(one);
-      // Those of random prompts are refused, and it is left out.
-      expect(new Set(one.entering)).toEqual(new Set([true, false]));
-    },
-  },
-  {
-    name: "10 at once, as many drafts of another model as pay",
-    requests: 10,
-    twice: true,
-    drafts: "model",
-    costs: PAYING,
-    proof: isDraftedByModule,
-  },
-  {
-    name: "10 at once, as many drafts of others as pay",
-    requests: 10,
-    twice: true,
-    drafts: true,
-    costs: PAYING,
-    proof: (one) => {
-      const counts = steps(one).map(({ draftRows }) => draftRows);
-      expect(counts.some((count) => count > 0)).toBe(true);
     },
   },
   {
@@ -355,6 +155,8 @@ const VARIANTS: readonly Variant[] = [
 
 /** On the slow driver, one form in place of two is only asked what of the cache it may reuse. */
 function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel): boolean {
+  const isOfHead = drafts === "EAGLE" || drafts === "EAGLE3";
+  if (isOfHead || model.head !== undefined) return isOfHead && model.head !== undefined;
   if (drafts !== undefined && drafts !== true && !model.hasModule) return false;
   if (oneForm && !model.oneForm) return false;
   return !(smallestCaseOnly && model.isForced) || first !== undefined || twice === true;
@@ -385,13 +187,16 @@ describe.each(EXACT_MODELS)("$name", (model) => {
     expect(new Set(logprobs).size).toBeGreaterThan(2 * TOKENS);
   });
 
-  test.each(VARIANTS.filter((variant) => concerns(variant, model)))("$name", async (variant) => {
-    const outcome = await exactness.run(variant);
-    for (const { requestId } of exactness.probes) {
-      for (const answer of outcome.answers[requestId]!) {
-        expect(answer, requestId).toEqual(baseline.answers[requestId]![0]);
+  test.each([...VARIANTS, ...DRAFT_VARIANTS].filter((variant) => concerns(variant, model)))(
+    "$name",
+    async (variant) => {
+      const outcome = await exactness.run(variant);
+      for (const { requestId } of exactness.probes) {
+        for (const answer of outcome.answers[requestId]!) {
+          expect(answer, requestId).toEqual(baseline.answers[requestId]![0]);
+        }
       }
-    }
-    variant.proof(outcome);
-  });
+      variant.proof(outcome);
+    },
+  );
 });

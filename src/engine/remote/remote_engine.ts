@@ -286,7 +286,15 @@ export class RemoteEngine implements GenerationEngine {
     const stream = this.#streams.get(id);
     // The other side knows of an end that it sent.
     if (chunk.finish !== null) this.#streams.delete(id);
-    stream?.push(unpackChunk(chunk));
+    let unpacked: GenerationChunk;
+    try {
+      unpacked = unpackChunk(chunk);
+    } catch (error) {
+      // One stream's matter: the end that it gets leaves the request, and other answers go on.
+      stream?.fail(error instanceof Error ? error : new Error(String(error)));
+      return;
+    }
+    stream?.push(unpacked);
   }
 
   #takeFailure(id: number, error: Error): void {

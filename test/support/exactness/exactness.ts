@@ -1,12 +1,12 @@
 /**
- * Models, requests and runs of the exactness matrix: what is compared with what.
+ * Requests and runs of the exactness matrix: what is compared with what.
  *
  * @module
  */
 import { vi } from "vitest";
 import { PageCodec } from "../../../src/cache/page_codec.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
-import { Engine } from "../../../src/engine/engine.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
 import type { FinishReason, GenerationRequest } from "../../../src/generation.ts";
 import { Plan } from "../../../src/gpu/plan.ts";
@@ -14,107 +14,8 @@ import type { Step } from "../../../src/layers/batch.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
-import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
-import { folderSource } from "../checkpoints/folder_source.ts";
-import { device, fullTest, smallestCaseOnly } from "../devices/gpu.ts";
-import { deepseekV2 } from "../synthetic/deepseek_v2.ts";
-import { gptOss } from "../synthetic/gpt_oss.ts";
-import { syntheticSource } from "../synthetic/source.ts";
-import { StepWatch } from "./watch_steps.ts";
-
-/** Completion tokens of a request, and prompt tokens of the longest. */
-export const [TOKENS, LONGEST] = fullTest ? [32, 700] : smallestCaseOnly ? [6, 92] : [8, 300];
-export const SHORT = 45;
-
-export interface ExactModel {
-  readonly name: string;
-  readonly open: (options: Partial<EngineOptions>) => Promise<Engine>;
-  readonly vocabularySize: number;
-  /** Whether prompts and answers are computed in one form, so that even answers can be reused. */
-  readonly oneForm: boolean;
-  /** Whether they are because an option says so. */
-  readonly isForced?: true;
-  /** Whether the checkpoint has a module that drafts. */
-  readonly hasModule?: true;
-  /** A model of other weights that drafts for it, which is seldom right. */
-  readonly draftModel: () => WeightSource;
-}
-
-/** Latent attention and experts. */
-export const tinyDeepseek = () =>
-  deepseekV2({
-    hidden_size: 64,
-    intermediate_size: 64,
-    kv_lora_rank: 32,
-    moe_intermediate_size: 32,
-    n_routed_experts: 4,
-    num_attention_heads: 2,
-    num_experts_per_tok: 2,
-    num_key_value_heads: 2,
-    qk_nope_head_dim: 16,
-    qk_rope_head_dim: 8,
-    v_head_dim: 16,
-  });
-
-/** Windows shorter than a prompt, sinks, and experts in MXFP4. */
-export const tinyGptOss = () =>
-  gptOss({
-    experts_per_token: 2,
-    head_dim: 16,
-    hidden_size: 64,
-    intermediate_size: 64,
-    num_attention_heads: 4,
-    num_experts_per_tok: 2,
-    num_key_value_heads: 2,
-    num_local_experts: 4,
-    sliding_window: 24,
-  });
-
-const opener = (source: () => WeightSource) => (options: Partial<EngineOptions>) =>
-  Engine.load(source(), { device, contextLength: 2048, ...options });
-/** With a cache that rounds no small difference of the two forms away. */
-const openLatent = (options: Partial<EngineOptions>) =>
-  opener(() => syntheticSource(tinyDeepseek(), 8))({ cacheDtype: "f32", ...options });
-
-/** Of another seed than the target's. */
-const otherLatent = () => syntheticSource(tinyDeepseek(), 18);
-
-const EMBEDDED: ExactModel = {
-  name: "embedded model",
-  draftModel: () => folderSource(EMBEDDED_MODEL),
-  open: opener(() => folderSource(EMBEDDED_MODEL)),
-  vocabularySize: 2048,
-  oneForm: false,
-  hasModule: true,
-};
-
-export const EXACT_MODELS: readonly ExactModel[] = [
-  // A second for each variant on the slow driver.
-  ...(smallestCaseOnly ? [] : [EMBEDDED]),
-  {
-    name: "latent attention",
-    draftModel: otherLatent,
-    open: openLatent,
-    vocabularySize: 512,
-    oneForm: false,
-  },
-  {
-    name: "latent attention, deterministic inference",
-    draftModel: otherLatent,
-    // Nothing rounds small differences away.
-    open: (options) => openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }),
-    vocabularySize: 512,
-    oneForm: true,
-    isForced: true,
-  },
-  {
-    name: "grouped-query attention",
-    draftModel: () => syntheticSource(tinyGptOss(), 19),
-    open: opener(() => syntheticSource(tinyGptOss(), 9)),
-    vocabularySize: 512,
-    oneForm: true,
-  },
-];
+import { StepWatch } from "../engines/watch_steps.ts";
+import { type ExactModel, LONGEST, SHORT, TOKENS } from "./models.ts";
 
 /** Everything that is promised to be the same. */
 export interface Answer {
@@ -202,9 +103,9 @@ export interface Run {
   readonly first?: "greedy" | "second turn";
   /**
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
-   * those that the checkpoint's module makes, one behind the other or in trees, or another model.
+   * those that the checkpoint's module makes, one behind the other or in trees, another model or a head.
    */
-  readonly drafts?: true | "module" | "trees" | "large trees" | "model";
+  readonly drafts?: true | "module" | "trees" | "large trees" | "model" | "EAGLE" | "EAGLE3";
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
 }
@@ -238,6 +139,8 @@ const SPECULATION = {
   trees: { ...EAGLE, eagleTopk: 2, numDraftTokens: 6 },
   "large trees": { ...EAGLE, numSteps: 4, eagleTopk: 4, numDraftTokens: 16 },
   model: { ...CHAIN, algorithm: "STANDALONE" },
+  EAGLE: { ...CHAIN, algorithm: "EAGLE" },
+  EAGLE3: { ...CHAIN, algorithm: "EAGLE3" },
 } as const;
 
 /** The requests of one model, and how they come out under any circumstances. */
@@ -267,6 +170,11 @@ export class Exactness {
     });
   }
 
+  #draftModel(drafts: Run["drafts"]): WeightSource | undefined {
+    if (drafts === "model") return this.model.draftModel();
+    return drafts === "EAGLE" || drafts === "EAGLE3" ? this.model.head?.(drafts) : undefined;
+  }
+
   async run({
     options = {},
     requests = 0,
@@ -280,7 +188,7 @@ export class Exactness {
     const adaptive = costs === undefined ? "auto" : "on";
     const speculates = drafts && {
       speculation: { ...SPECULATION[`${drafts}`], adaptive } as const,
-      draftModel: drafts === "model" ? this.model.draftModel() : undefined,
+      draftModel: this.#draftModel(drafts),
       ...(costs && { stepCosts: costs }),
     };
     const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });

@@ -4,7 +4,8 @@
  * @module
  */
 import { expect } from "vitest";
-import { LONGEST, type Outcome, TOKENS } from "./exactness.ts";
+import type { Outcome } from "./exactness.ts";
+import { LONGEST, TOKENS } from "./models.ts";
 
 const largest = (values: readonly number[]) => Math.max(...values);
 export const steps = ({ watch }: Outcome) => watch.steps;
