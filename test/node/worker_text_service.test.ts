@@ -258,6 +258,30 @@ describe("a thread of texts", () => {
     expect(await outcome(service, raw("idle"))).toEqual(bytes("idle"));
   });
 
+  test.each([
+    [1, ["fails", "is read", "is read"]],
+    [2, ["fails", "fails", "fails"]],
+  ])("of which %i in a row cannot load: what is asked behind it", async (count, want) => {
+    let started = 0;
+    let first: { terminate(): void } | undefined;
+    const service = await opened(hostileModel(), (events) => {
+      started += 1;
+      if (started > 1 && started <= 1 + count) throw new Error("no thread today");
+      const thread = textThread(worker.url)(events);
+      if (started === 1) first = thread;
+      return thread;
+    });
+    const reading = outcome(service, endless);
+    const behind = ["a", "b", "c"].map((text) => outcome(service, raw(text)));
+    first!.terminate();
+    expect(await reading).toBeInstanceOf(WorkerError);
+    const got = (await Promise.all(behind)).map((one) =>
+      one instanceof WorkerError ? "fails" : "is read",
+    );
+    expect(got).toEqual(want);
+    expect(await outcome(service, raw("later"))).toEqual(bytes("later"));
+  });
+
   test("ends with its service", async () => {
     const service = await opened(hostileModel(), textThread(worker.url));
     const reading = outcome(service, endless);

@@ -32,12 +32,6 @@ const NEVER_FAIL: readonly string[] = [
   // The turn of others in the thread of grammars, which ends with it.
   "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
 ];
-/**
- * Of loads, which `test/engine/load_awaits.gpu.test.ts` tries, and of several ranks and models that
- * draft, which no scenario has.
- */
-const OTHERS =
-  /^src\/(engine\/(load|ranks|draft_model)\/|engine\/drafts\/measure_costs|cache\/rank_pages)/;
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "a load, tried in test/engine/load_awaits.gpu.test.ts": [
@@ -331,6 +325,7 @@ test.skipIf(!fullTest || smallestCaseOnly)(
     const { hook, counts } = counting();
     for (const scenario of SCENARIOS) {
       const restore = prepare(scenario);
+      sources.setHook(hook);
       const served = await openServed(sources, scenario);
       await served.run(hook);
       await served.run(hook);
@@ -345,13 +340,16 @@ test.skipIf(!fullTest || smallestCaseOnly)(
         await served.run(leave, { name, signal: leaving.signal });
       }
       restore();
+      sources.setHook(hook);
       await served.close();
+      sources.setHook(undefined);
     }
     const known = new Set(Object.values(ELSEWHERE).flat());
-    const left = sources.sites.filter((site) => !counts.has(site) && !OTHERS.test(site));
+    const left = sources.sites.filter((site) => !counts.has(site));
     const unknown = left.filter((site) => !known.has(site.slice("src/".length)));
     const gone = [...known].filter((site) => !sources.sites.includes(`src/${site}`));
-    expect({ unknown, gone }).toEqual({ unknown: [], gone: [] });
+    const passedAll = [...known].filter((site) => counts.has(`src/${site}`));
+    expect({ unknown, gone, passedAll }).toEqual({ unknown: [], gone: [], passedAll: [] });
   },
 );
 

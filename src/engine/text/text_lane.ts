@@ -71,6 +71,8 @@ export class TextLane {
   readonly #options: LaneOptions;
   readonly #queue: TextQueue;
   #run: Run | undefined;
+  /** Loads for jobs that have failed one after the other. */
+  #failedLoads = 0;
   /** Why nothing can be asked any more. */
   #failure: Error | undefined;
 
@@ -127,9 +129,22 @@ export class TextLane {
     this.#await(run, job, this.#options.seconds);
   }
 
-  /** Jobs of a thread that cannot load do not wait for one that can. */
+  /**
+   * A load that fails is the matter of the job that it was for: another thread loads for the next.
+   * Where that fails too, no job waits for one that can.
+   */
   #relaunch(): void {
-    this.#launch({ resolve: () => {}, reject: (error) => this.#failAll(error) });
+    const resolve = () => {
+      this.#failedLoads = 0;
+    };
+    const reject = (error: unknown) => {
+      this.#failedLoads += 1;
+      if (this.#failedLoads > 1) this.#failAll(error);
+      else this.#queue.take()?.reject(error);
+      // Behind the end of the thread that has failed.
+      queueMicrotask(() => this.#goOn());
+    };
+    this.#launch({ resolve, reject });
   }
 
   #launch(loading: Loading): void {
