@@ -7,7 +7,7 @@ import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
-import { MemoryBlobs } from "../support/engines/memory_blobs.ts";
+import { LOADS } from "../support/faults/loads.ts";
 import {
   type AwaitHook,
   type WatchedSources,
@@ -56,27 +56,13 @@ function watchBuffers(): () => string[] {
   };
 }
 
-/** Each has waits of its own. */
-const LOADS: Readonly<Record<string, () => Partial<LoadOptions>>> = {
-  "a layer that drafts, and stored prefixes": () => ({
-    prefixStore: { storage: new MemoryBlobs() },
-    retractionMemory: 2 ** 20,
-    speculation: { algorithm: "EAGLE" },
-  }),
-  "a model that drafts": () => ({
-    draftModel: folderSource(EMBEDDED_MODEL),
-    speculation: { algorithm: "STANDALONE" },
-  }),
-  "two ranks": () => ({ tensorParallelSize: 2, prefixStore: { storage: new MemoryBlobs() } }),
-};
-
 describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name, own) => {
   /** Loads an engine and closes it, while awaits and allocations are watched. */
   async function load(watch: () => void): Promise<void> {
     const { Engine } = sources.modules["engine/engine"];
     const options = {
       ...{ device, pageSize: 4, contextLength: 128, maxTotalTokens: 512, triesInvariance: false },
-      ...own(),
+      ...(await own()),
     } as LoadOptions;
     watch();
     try {

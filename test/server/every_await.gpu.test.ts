@@ -4,7 +4,11 @@
  * answer that was to come. The same where a client leaves just then, and a load fails whole.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFailed, test, vi } from "vitest";
-import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { LOADS } from "../support/faults/loads.ts";
 import { SCENARIOS } from "../support/faults/scenarios.ts";
 import {
   BROKEN,
@@ -35,30 +39,10 @@ const NEVER_FAIL: readonly string[] = [
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "a load, tried in test/engine/load_awaits.gpu.test.ts": [
-    "engine/engine.ts: const checkpoint = await Checkpoint.open(source);",
-    "engine/engine.ts: const text = await loadText(source, options);",
-    "engine/engine.ts: const texts = await textService({ model: text, source, options: given });",
-    "engine/engine.ts: await requireSameTokens(text.tokenizer, options.draftModel);",
-    "engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
-    "engine/engine.ts: const costs = await costsOf(loaded, options);",
-    "engine/engine.ts: await options.draftModel?.close?.();",
     "engine/engine.ts: await options.draftModel?.close?.().catch(() => {});",
-    "engine/engine.ts: prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));",
-    "engine/engine.ts: await source.close?.();",
     "engine/engine.ts: await source.close?.().catch(() => {});",
-    "engine/text/remote_text_service.ts: return new RemoteTextService(lanes, await lanes.short.load(), limits.longText);",
-    "engine/text/text_files.ts: const bytes = await readOptionalBytes(source, name);",
-    "engine/remote/remote_engine.ts: return new RemoteEngine(await openPort(port, options));",
-    'cache/prefix_store.ts: const capacity = maxBytes ?? (await store.#try("ask for room for", () => storage.capacity?.()));',
-    "cache/prefix_store.ts: await store.refresh();",
   ],
   "the end of an engine": [
-    "engine/engine.ts: await this.#loop.end();",
-    "engine/engine.ts: await this.#prefixes?.close();",
-    "engine/engine.ts: await this.#profiler.close();",
-    "engine/step/profiler.ts: await this.#promise?.catch(() => {}); // the caller that takes the profile gets the error",
-    "engine/step/step_loop.ts: await this.#running;",
-    "engine/prefix/prefix_transfers.ts: await Promise.all([this.#restores, this.#saves]);",
     "engine/remote/serve_engine.ts: await Promise.all([...this.#running.values()].map(({ done }) => done));",
   ],
   "a failure, or a loss of the device": [
@@ -78,21 +62,49 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     "cache/prefix_store.ts: await this.#delete(names);",
     "http/event_stream.ts: await iterator.return?.();",
   ],
+  "another device in the place of one that is lost, tried in test/engine/load/device_loss.gpu.test.ts":
+    [
+      "engine/load/recovery.ts: if (!this.#closing.signal.aborted) await lossOf(this.#current.device);",
+      "engine/load/recovery.ts: this.#current = await this.#replacement(isBusy);",
+      "engine/load/recovery.ts: await orAborted(signal, pause(seconds, signal));",
+      "engine/load/recovery.ts: loaded = await orAborted(signal, this.#load());",
+      "engine/load/recovery.ts: opened = await (options.device as () => Promise<GPUDevice>)();",
+      "engine/load/recovery.ts: const loaded = await loadRanks(await Checkpoint.open(source), {",
+      "engine/load/recovery.ts: const loaded = await loadRanks(await Checkpoint.open(source), { (2)",
+      "engine/load/recovery.ts: await source.close?.();",
+      "engine/load/recovery.ts: await options.draftModel?.close?.();",
+      "engine/load/recovery.ts: return await Promise.race([work, aborted]);",
+      "engine/load/load.ts: const loss = await lossOf(device);",
+    ],
+  "trials of models of one form, tried in test/engine/load/invariance.gpu.test.ts": [
+    "engine/load/invariance.ts: if (await trial.otherBest(length, count)) {",
+    'engine/load/invariance.ts: compare("a token as a prompt\'s last", [await trial.prompt(0, length + 1)], alone!);',
+    "engine/load/invariance.ts: const wanted = await runner.run(batch, sampled, { keepsLogits: true });",
+    "engine/load/invariance.ts: const ids = await runner.run(batch, sampled);",
+    "engine/load/invariance.ts: const [beside, together] = await this.#run(both, [0, 1]);",
+    "engine/load/invariance.ts: const [apart] = await this.#run([longer], [0]);",
+  ],
+  "other tokenizers, adapters and devices that a factory opens": [
+    'engine/ranks/rank_group.ts: const device = typeof options.device === "function" ? await options.device() : options.device;',
+    'engine/load/tokenizer_files.ts: vocab: await readJson(source, "vocab.json"),',
+    'engine/load/tokenizer_files.ts: merges: await readText(source, "merges.txt"),',
+    'engine/load/tokenizer_files.ts: addedTokens: await readOptionalJson(source, "added_tokens.json"),',
+    'engine/load/load.ts: await agree(communicator, "what they multiply by", { matrices, adapter });',
+    "engine/load/class_layout.ts: const matrix = await matrixKernels.workingTiles(recorder, { decode, latents });",
+    'engine/load/prepare_load.ts: const device = typeof given.device === "function" ? await given.device() : given.device;',
+  ],
   "a client that leaves or reads slowly": [
     "http/event_stream.ts: await iterator.return?.(); (2)",
-    "server/generation_group.ts: if (this.#failure !== null) await this.#throwFailure();",
     "server/generation_group.ts: await this.#stop();",
     "server/generation_group.ts: await this.#stop(); (2)",
     "engine/remote/serve_engine.ts: while (!isOver && this.#mustWait(running)) await running.taken.wait();",
   ],
   "long answers and bodies": [
     "http/event_stream.ts: if (piece.value.length >= PIECE_LENGTH) await turns.take();",
-    "http/long_json.ts: await turns.take();",
     "http/read_body.ts: await othersTurn();",
   ],
   "callers of the library, tools and tests": [
     'server/routes/metrics.ts: return new Response(await page.text(), { headers: { "content-type": page.contentType } });',
-    "engine/step/model_runner.ts: const { tokens } = await this.submit(batch, sampling, options);",
     "engine/step/model_runner.ts: const counts = await this.plan.countLaunches(this.#step);",
     "engine/step/model_runner.ts: await this.#read!();",
     'engine/sample/sampler.ts: await allocating(device, "memory for logit processors", () => {',
@@ -323,6 +335,14 @@ test.skipIf(!fullTest || smallestCaseOnly)(
   "each await is passed, or stands among others",
   async () => {
     const { hook, counts } = counting();
+    for (const own of Object.values(LOADS)) {
+      const options = { ...{ device, contextLength: 128, maxTotalTokens: 512 }, ...(await own()) };
+      sources.setHook(hook);
+      const { Engine } = sources.modules["engine/engine"];
+      const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options as LoadOptions);
+      await engine.close();
+      sources.setHook(undefined);
+    }
     for (const scenario of SCENARIOS) {
       const restore = prepare(scenario);
       sources.setHook(hook);
