@@ -68,12 +68,12 @@ const longOfManyShapes = [
   "test/kernels/attention/{attention_tunings,gqa_forms,gqa_write_decode,tree_paths}.gpu.test.ts",
   "test/kernels/linear/matrix_self_test.gpu.test.ts",
   // Chi-square of a hundred thousand draws.
-  "test/kernels/sampling.gpu.test.ts",
+  "test/kernels/{sampling,verify_statistics}.gpu.test.ts",
 ];
 /** The same of the other tests on a GPU. */
 const longGpuTests = [
   // Many models.
-  "test/models/{gpu_rows,oracle,draft_golden,draft_trees}.gpu.test.ts",
+  "test/models/{gpu_rows,oracle,draft_golden,draft_trees,eagle_heads}.gpu.test.ts",
   // The golden data of all checkpoints, and their rows beside others: the embedded one's stay.
   "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
   // What the matrix of exactness asks in short.
@@ -96,7 +96,7 @@ const longGpuTests = [
   "test/browser/device/device_measure.gpu.test.ts",
   "test/layers/repacking_upload.gpu.test.ts",
   "test/engine/sample/sampling_statistics.gpu.test.ts",
-  "test/kernels/verify_statistics.gpu.test.ts",
+  "test/engine/step/tree_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
   // A load, or a request, for each wait that fails.
