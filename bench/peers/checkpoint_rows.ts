@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { readSafetensorsHeader, type TensorEntry } from "../../src/checkpoint/safetensors.ts";
-import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { readSafetensorsHeader } from "../../src/checkpoint/safetensors.ts";
+import type { TensorEntry, WeightSource } from "../../src/checkpoint/source.ts";
 
 const FILE = "model.safetensors";
 const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6];

@@ -9,8 +9,8 @@ import { DTYPE_BYTES } from "../dtype.ts";
 import { CheckpointError } from "../errors.ts";
 import { isJsonObject, readJson } from "./json_file.ts";
 import { cut, type Piece, readPiece, type Transfer, transferBytes } from "./pieces.ts";
-import { readSafetensorsHeader, type TensorEntry } from "./safetensors.ts";
-import type { SourceFile, WeightSource } from "./source.ts";
+import { readSafetensorsHeader } from "./safetensors.ts";
+import type { SourceFile, TensorEntry, WeightSource } from "./source.ts";
 import type { WeightSpec } from "./weight_spec.ts";
 
 const SINGLE_FILE = "model.safetensors";

@@ -5,8 +5,7 @@
  */
 import type { Dtype } from "../dtype.ts";
 import { CheckpointError } from "../errors.ts";
-import type { TensorEntry } from "./safetensors.ts";
-import type { WeightSource } from "./source.ts";
+import type { TensorEntry, WeightSource } from "./source.ts";
 import type { WeightSpec } from "./weight_spec.ts";
 
 /** One tensor, or a slice of it, on its way to its destination. */

@@ -9,18 +9,7 @@
 
 import { CheckpointError } from "../errors.ts";
 import { JsonScanner } from "./json_scanner.ts";
-import type { SourceFile, WeightSource } from "./source.ts";
-
-/** Where one tensor lies. */
-export interface TensorEntry {
-  readonly file: string;
-  /** As the file spells it; a `Dtype` or another of the format's element types. */
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  /** Bytes from the start of the file. */
-  readonly offset: number;
-  readonly byteLength: number;
-}
+import type { SourceFile, TensorEntry, WeightSource } from "./source.ts";
 
 /** Bytes of the length in front of the header. */
 const LENGTH_BYTES = 8;

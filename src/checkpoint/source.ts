@@ -4,12 +4,21 @@
  * @module
  */
 
-import type { TensorEntry } from "./safetensors.ts";
-
 export interface SourceFile {
   readonly name: string;
   /** Bytes. */
   readonly size: number;
+}
+
+/** Where one tensor lies. */
+export interface TensorEntry {
+  readonly file: string;
+  /** As the file spells it; a `Dtype` or another of the format's element types. */
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  /** Bytes from the start of the file. */
+  readonly offset: number;
+  readonly byteLength: number;
 }
 
 /** A flat folder of files that can be read in pieces. */

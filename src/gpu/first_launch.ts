@@ -92,9 +92,8 @@ export class FirstLaunch {
 
   #resource(type: GPUBufferBindingType, binding: number): GPUBufferBinding {
     if (type === "uniform") {
-      this.#uniforms ??= this.#device.createBuffer({
-        ...{ label: "unused uniforms", size: BYTES, usage: UNIFORM_USAGE },
-      });
+      const label = "unused uniforms";
+      this.#uniforms ??= this.#device.createBuffer({ label, size: BYTES, usage: UNIFORM_USAGE });
       return { buffer: this.#uniforms };
     }
     this.#storage[binding] ??= allocateTensor(this.#device, BYTES, "unused");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { memorySource } from "../../src/checkpoint/memory_source.ts";
-import { readSafetensorsHeader, type TensorEntry } from "../../src/checkpoint/safetensors.ts";
-import type { WeightSource } from "../../src/checkpoint/source.ts";
+import { readSafetensorsHeader } from "../../src/checkpoint/safetensors.ts";
+import type { TensorEntry, WeightSource } from "../../src/checkpoint/source.ts";
 import { CheckpointError } from "../../src/errors.ts";
 import { checkpointFailure } from "../support/checkpoints/checkpoint_failure.ts";
 import { joinFile, safetensorsFile } from "../support/checkpoints/write_checkpoint.ts";

@@ -6,8 +6,7 @@
  */
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { isJsonObject, readJson } from "../../checkpoint/json_file.ts";
-import type { TensorEntry } from "../../checkpoint/safetensors.ts";
-import type { WeightSource } from "../../checkpoint/source.ts";
+import type { TensorEntry, WeightSource } from "../../checkpoint/source.ts";
 import { CheckpointError } from "../../errors.ts";
 import { takesMtpLayer } from "../../speculation/draft_source.ts";
 import type { EngineOptions } from "../engine_options.ts";

@@ -5,8 +5,7 @@
  * @module
  */
 import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
-import type { TensorEntry } from "../../../src/checkpoint/safetensors.ts";
-import type { WeightSource } from "../../../src/checkpoint/source.ts";
+import type { TensorEntry, WeightSource } from "../../../src/checkpoint/source.ts";
 import { decodeBf16, decodeE4m3, decodeF16 } from "../../../src/dtype.ts";
 
 /** How a scheme rounds the inputs of a matrix, where it does. */
