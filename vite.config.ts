@@ -76,7 +76,8 @@ const longGpuTests = [
   "test/models/{gpu_rows,oracle,draft_golden,draft_trees,eagle_heads}.gpu.test.ts",
   // The golden data of all checkpoints, and their rows beside others: the embedded one's stay.
   "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
-  // What the matrix of exactness asks in short.
+  // What the matrix of exactness asks in short, and most of its variants with drafts.
+  "test/engine/drafts/exactness.gpu.test.ts",
   "test/engine/step/module_drafts.gpu.test.ts",
   "test/engine/step/tree_drafts.gpu.test.ts",
   "test/engine/load/invariance.gpu.test.ts",

@@ -77,6 +77,39 @@ export const DRAFT_VARIANTS: readonly Variant[] = [
       isDraftedByModule(one);
     },
   },
+  { name: "one by one, trees of drafts", alone: true, drafts: "trees", proof: isDraftedByTrees },
+  { name: "one by one, drafts of a head", alone: true, drafts: "EAGLE", proof: isDraftedByModule },
+  {
+    name: "32 at once, asked twice, drafts of a head, in mixed steps and pages of 3",
+    requests: 32,
+    twice: true,
+    drafts: "EAGLE",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
+    proof: (one) => {
+      isMixed(one);
+      isDraftedByModule(one);
+    },
+  },
+  {
+    name: "one by one, drafts of a head that reads three layers",
+    alone: true,
+    drafts: "EAGLE3",
+    proof: isDraftedByModule,
+  },
+  {
+    name: "drafts of a head that reads three layers, retracted, kept in host memory",
+    drafts: "EAGLE3",
+    twice: true,
+    options: { ...crowded(0), ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByModule(one);
+    },
+  },
+];
+
+/** Those that `npm run test:drivers` has. */
+export const LONG_DRAFT_VARIANTS: readonly Variant[] = [
   {
     name: "drafts of the module, retracted, kept in host memory",
     drafts: "module",
@@ -86,7 +119,6 @@ export const DRAFT_VARIANTS: readonly Variant[] = [
       isDraftedByModule(one);
     },
   },
-  { name: "one by one, trees of drafts", alone: true, drafts: "trees", proof: isDraftedByTrees },
   {
     name: "32 at once, large trees of drafts, pages of 16",
     requests: 32,
@@ -151,34 +183,6 @@ export const DRAFT_VARIANTS: readonly Variant[] = [
   {
     name: "drafts of another model, cached, retracted, kept in host memory",
     drafts: "model",
-    twice: true,
-    options: { ...crowded(0), ...HOST },
-    proof: (one) => {
-      isSaved(one);
-      isDraftedByModule(one);
-    },
-  },
-  { name: "one by one, drafts of a head", alone: true, drafts: "EAGLE", proof: isDraftedByModule },
-  {
-    name: "32 at once, asked twice, drafts of a head, in mixed steps and pages of 3",
-    requests: 32,
-    twice: true,
-    drafts: "EAGLE",
-    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
-    proof: (one) => {
-      isMixed(one);
-      isDraftedByModule(one);
-    },
-  },
-  {
-    name: "one by one, drafts of a head that reads three layers",
-    alone: true,
-    drafts: "EAGLE3",
-    proof: isDraftedByModule,
-  },
-  {
-    name: "drafts of a head that reads three layers, retracted, kept in host memory",
-    drafts: "EAGLE3",
     twice: true,
     options: { ...crowded(0), ...HOST },
     proof: (one) => {
