@@ -36,12 +36,17 @@ export function matrixConfigs(listed: Iterable<SubgroupMatrixConfig>): MatrixCon
   return configs.toSorted((a, b) => rank(a) - rank(b) || size(b) - size(a));
 }
 
-/** What a device tells of its subgroup matrices; empty where it has none. */
+type MatrixInfo = GPUAdapterInfo & {
+  readonly subgroupMatrixConfigs?: Iterable<SubgroupMatrixConfig>;
+};
+
+/** What a device, or else its adapter, tells of its subgroup matrices; empty where it has none. */
 export function listedConfigs(device: GPUDevice): readonly SubgroupMatrixConfig[] {
-  const info = adapterInfoOf(device) as GPUAdapterInfo & {
-    readonly subgroupMatrixConfigs?: Iterable<SubgroupMatrixConfig>;
-  };
-  return device.features.has(SUBGROUP_MATRIX) ? [...(info.subgroupMatrixConfigs ?? [])] : [];
+  if (!device.features.has(SUBGROUP_MATRIX)) return [];
+  const [own, adapters] = [device.adapterInfo, adapterInfoOf(device)].map((info) => [
+    ...((info as MatrixInfo).subgroupMatrixConfigs ?? []),
+  ]) as [SubgroupMatrixConfig[], SubgroupMatrixConfig[]];
+  return own.length > 0 ? own : adapters;
 }
 
 /**
