@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
-import { fullTest } from "../../support/devices/gpu.ts";
+import { fullTest, smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { openEngine } from "../../support/engines/engine.ts";
 import { type ChiSquare, chiSquare, pValue, sumOf } from "../../support/reference/chi_square.ts";
 
@@ -88,8 +88,9 @@ async function likelihood(expected: Map<string, Map<number, number>>, threshold:
   return { p: pValue(sumOf(tests)), accepted };
 }
 
-describe("tokens that come of trees", async () => {
-  const expected = await distributions();
+// On the slow driver it takes minutes, and tells nothing of it.
+describe.skipIf(smallestCaseOnly)("tokens that come of trees", async () => {
+  const expected = smallestCaseOnly ? new Map() : await distributions();
 
   test("have the distribution of the target where thresholds are 1", async () => {
     const { p, accepted } = await likelihood(expected, 1);
