@@ -105,6 +105,6 @@ function defaultNumbers(algorithm: SpeculativeAlgorithm, architecture: string): 
   if (algorithm === "STANDALONE" || CHAINS_OF_3.includes(architecture)) {
     return { steps: 3, topk: 1, draftTokens: 4 };
   }
-  // Heads were trained for more, of which this engine has them draft one behind the other.
+  // Heads were trained for longer chains. The size of a tree would not follow what pays.
   return { steps: 5, topk: 1, draftTokens: 6 };
 }

@@ -107,7 +107,7 @@ describe("what engines do not do yet is refused, with what they do", () => {
     [
       { algorithm: "STANDALONE", draftModelPath: "a/b", ...numbers(3, 2, 6) },
       "eagleTopk 2",
-      "models and heads that draft do so one behind the other",
+      "whole models draft one token behind the other",
     ],
     [{ ...EAGLE, ...numbers(17, 2, 6) }, "numSteps 17", "16 are the most"],
     [{ ...EAGLE, ...numbers(5, 8, 65) }, "numDraftTokens 65", "64 are the most"],

@@ -144,7 +144,8 @@ export class EagleHead implements DraftNetwork {
       compileRows: (part) => {
         this.#compileInput(plan, bound, part);
         const pending = this.#compileLayer(plan, bound, part);
-        return (rowIndices) => this.#compileHidden(plan, bound, { pending, rowIndices });
+        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
+          this.#compileHidden(plan, bound, { pending, rowIndices, countOf });
       },
     };
   }
@@ -270,11 +271,15 @@ export class EagleHead implements DraftNetwork {
   #compileHidden(
     plan: Plan<Step>,
     { blocks, tensors, carried: out }: Bound,
-    { pending, rowIndices }: { readonly pending: Pending; readonly rowIndices: Tensor },
+    wanted: {
+      readonly pending: Pending;
+      readonly rowIndices: Tensor;
+      readonly countOf: (step: Step) => number;
+    },
   ): void {
+    const { pending, rowIndices, countOf } = wanted;
     const { rows } = blocks;
     const { hidden: x, hiddenStride: stride } = rows;
-    const countOf = ({ draft }: Step) => draft!.sequences;
     const { hiddenSize: cols } = this.#shape;
     const { addend, isAdded } = pending;
     const shape = { rowIndices, x, cols, stride, out, outStride: stride };
@@ -283,7 +288,7 @@ export class EagleHead implements DraftNetwork {
     plan.add((step) => (isAdded(step) ? whole : adding)(countOf(step)));
     if (this.#own === undefined) return;
     const weight = this.#own.norm;
-    const normed = { rows, weight, pending, rowIndices, out: tensors.drafts.hidden, countOf };
+    const normed = { rows, weight, ...wanted, out: tensors.drafts.hidden };
     compileFinalNorm(plan, this.#shape, normed);
   }
 }

@@ -10,12 +10,13 @@
  * @module
  */
 import { moveEntries } from "../../../kernels/cache/move_entries.ts";
+import { targetIds } from "../../../kernels/embedding/target_ids.ts";
 import { acceptTrees } from "../../../kernels/speculation/trees/accept_trees.ts";
 import { chooseTree } from "../../../kernels/speculation/trees/choose_tree.ts";
 import { growBeams, poolStart } from "../../../kernels/speculation/trees/grow_beams.ts";
 import { topDrafts } from "../../../kernels/speculation/trees/top_drafts.ts";
 import { entryBytes } from "../../cache/kv_cache.ts";
-import { KernelError } from "../../errors.ts";
+import { InvalidRequestError, KernelError } from "../../errors.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { TreeTensors } from "../../layers/tree_tensors.ts";
@@ -131,14 +132,18 @@ function bindHead(
 /** From logits to candidates, and to the rows of the best of them. */
 function bindCandidates(
   { recorder }: Plan<Step>,
-  { vocabularySize: vocabulary, pageSize, maxPositions, tensors }: Choice,
+  { launches, vocabularySize, pageSize, maxPositions, tensors }: Choice,
   trees: TreeTensors,
   countOf: CountRows,
 ): RecordStep {
   const { inputs, drafts, padding } = tensors;
+  const known = launches.tokens;
+  const vocabulary = known?.count ?? vocabularySize;
   const { entries, probabilities, tokens, pool, poolSize, beams, parentRows, topk } = trees;
   const { logits, logitsStride: stride, rows } = drafts;
+  requireCandidates(topk, vocabulary);
   const find = topDrafts(recorder, { logits, tokens, probabilities, topk, vocabulary, stride });
+  const translate = known && targetIds(recorder, { table: known.targetIds, ids: tokens });
   const grow = growBeams(recorder, {
     entries,
     probabilities,
@@ -157,9 +162,20 @@ function bindCandidates(
     firstPath: inputs.firstDraftPath,
   });
   return (step) => {
-    find(countOf(step));
+    const rows = countOf(step);
+    find(rows);
+    translate?.(rows * topk);
     grow(step.draft!.sequences);
   };
+}
+
+/** @throws {InvalidRequestError} when a row is to have more candidates than there are tokens. */
+function requireCandidates(topk: number, vocabulary: number): void {
+  if (topk <= vocabulary) return;
+  throw new InvalidRequestError(
+    `Cannot use speculation.eagleTopk ${topk}: what drafts knows ${vocabulary} tokens`,
+    "speculation.eagleTopk",
+  );
 }
 
 function bindChoice(

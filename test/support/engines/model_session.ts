@@ -45,6 +45,9 @@ export interface TreeRows {
   readonly tokens: readonly number[];
 }
 
+const countOf = (part: Rows | TreeRows) =>
+  part.phase === "verify" ? part.tokens.length : part.count;
+
 const generatedRow = (sequence: SessionSequence): Rows => ({
   sequence,
   phase: "decode",
@@ -99,14 +102,15 @@ export class ModelSession {
   }
 
   /**
-   * Computes rows and drafts behind them, all of whose tokens are drawn.
+   * Computes rows and drafts behind them, all of whose tokens are drawn. Of a tree, the step itself moves
+   * the entries of the path that is right, which the sequence is not told.
    *
    * @param steps Drafts of each part.
    * @param drafted What gets drafts. Default: each part, of whose generated rows the first is its newest
    * token's, and the last row of a prompt's.
    */
   async draft(
-    parts: readonly Rows[],
+    parts: readonly (Rows | TreeRows)[],
     {
       steps,
       drafted,
@@ -125,16 +129,17 @@ export class ModelSession {
       readonly drafted?: readonly DraftedSequence[];
     },
   ): Promise<{ readonly tokens: Uint32Array; readonly drafts: readonly Uint32Array[] }> {
-    const known = parts.flatMap(({ sequence: { tokens, computed }, count }) =>
-      Array.from({ length: count }, (_, i) => tokens[computed + i + 1]),
-    );
-    const positions = parts.flatMap(({ sequence: { computed }, count }) =>
-      Array.from({ length: count }, (_, i) => computed + i + 1),
+    const known = parts.flatMap((part) => {
+      const { tokens, computed } = part.sequence;
+      return Array.from({ length: countOf(part) }, (_, i) => tokens[computed + i + 1]);
+    });
+    const positions = parts.flatMap((part) =>
+      Array.from({ length: countOf(part) }, (_, i) => part.sequence.computed + i + 1),
     );
     const sampled = positions.map((position) => ({ sampling, position }));
     const { batch } = this.#batch(parts, ahead);
     // A draft is verified against what is drawn, whatever comes behind it.
-    const isPrompt = parts.flatMap(({ phase, count }) => Array(count).fill(phase === "prefill"));
+    const isPrompt = parts.flatMap((part) => Array(countOf(part)).fill(part.phase === "prefill"));
     const nextSources = Uint32Array.from(known, (token, i) =>
       (isPrompt[i] || knowsNext) && token !== undefined ? token : FROM_SAMPLED | i,
     );

@@ -158,6 +158,33 @@ export const LONG_DRAFT_VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "32 at once, trees of a head's drafts, in mixed steps and pages of 3",
+    requests: 32,
+    twice: true,
+    drafts: "EAGLE trees",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
+    proof: (one) => {
+      isMixed(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "one by one, trees of a head that reads three layers",
+    alone: true,
+    drafts: "EAGLE3 trees",
+    proof: isDraftedByTrees,
+  },
+  {
+    name: "trees of a head that reads three layers, retracted, kept in host memory",
+    drafts: "EAGLE3 trees",
+    twice: true,
+    options: { ...TIGHT, ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
     name: "on four ranks, with drafts, retracted, kept in host memory",
     drafts: true,
     options: { ...crowded(0), ...HOST, tensorParallelSize: 4 },

@@ -105,7 +105,7 @@ export interface Run {
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
    * those that the checkpoint's module makes, one behind the other or in trees, another model or a head.
    */
-  readonly drafts?: true | "module" | "trees" | "large trees" | "model" | "EAGLE" | "EAGLE3";
+  readonly drafts?: true | "module" | "trees" | "large trees" | "model" | HeadDrafts;
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
 }
@@ -129,19 +129,37 @@ export interface Outcome {
   readonly restores: number;
 }
 
+/** Drafts of a head, one behind the other or in trees. */
+export type HeadDrafts = keyof typeof HEADS;
+
 /** Three drafts. */
 const BY_NGRAMS = { algorithm: "NGRAM", numDraftTokens: 4 } as const;
 const EAGLE = { algorithm: "EAGLE", numSteps: 3 } as const;
 const CHAIN = { numSteps: 3, eagleTopk: 1, numDraftTokens: 4 };
+const TREE = { numSteps: 3, eagleTopk: 2, numDraftTokens: 6 };
 const SPECULATION = {
   true: BY_NGRAMS,
   module: { ...EAGLE, ...CHAIN },
-  trees: { ...EAGLE, eagleTopk: 2, numDraftTokens: 6 },
+  trees: { ...TREE, algorithm: "EAGLE" },
   "large trees": { ...EAGLE, numSteps: 4, eagleTopk: 4, numDraftTokens: 16 },
   model: { ...CHAIN, algorithm: "STANDALONE" },
   EAGLE: { ...CHAIN, algorithm: "EAGLE" },
   EAGLE3: { ...CHAIN, algorithm: "EAGLE3" },
+  "EAGLE trees": { ...TREE, algorithm: "EAGLE" },
+  "EAGLE3 trees": { ...TREE, algorithm: "EAGLE3" },
 } as const;
+
+/** Which head makes them. */
+const HEADS = {
+  EAGLE: "EAGLE",
+  EAGLE3: "EAGLE3",
+  "EAGLE trees": "EAGLE",
+  "EAGLE3 trees": "EAGLE3",
+} as const;
+
+/** Whether a head of the model's makes them. */
+export const areOfHead = (drafts: Run["drafts"]): drafts is HeadDrafts =>
+  typeof drafts === "string" && drafts in HEADS;
 
 /** The requests of one model, and how they come out under any circumstances. */
 export class Exactness {
@@ -172,7 +190,7 @@ export class Exactness {
 
   #draftModel(drafts: Run["drafts"]): WeightSource | undefined {
     if (drafts === "model") return this.model.draftModel();
-    return drafts === "EAGLE" || drafts === "EAGLE3" ? this.model.head?.(drafts) : undefined;
+    return areOfHead(drafts) ? this.model.head?.(HEADS[drafts]) : undefined;
   }
 
   async run({

@@ -6,7 +6,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { smallestCaseOnly } from "../devices/gpu.ts";
-import { Exactness, type Outcome, type Run } from "./exactness.ts";
+import { areOfHead, Exactness, type Outcome, type Run } from "./exactness.ts";
 import { EXACT_MODELS, type ExactModel, TOKENS } from "./models.ts";
 import { stepsAhead, together } from "./proofs.ts";
 import type { Variant } from "./variant.ts";
@@ -18,7 +18,7 @@ const BASELINE: Run = {
 
 /** On the slow driver, one form in place of two is only asked what of the cache it may reuse. */
 function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel): boolean {
-  const isOfHead = drafts === "EAGLE" || drafts === "EAGLE3";
+  const isOfHead = areOfHead(drafts);
   if (isOfHead || model.head !== undefined) return isOfHead && model.head !== undefined;
   if (drafts !== undefined && drafts !== true && !model.hasModule) return false;
   if (oneForm && !model.oneForm) return false;

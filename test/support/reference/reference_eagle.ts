@@ -60,6 +60,22 @@ export class ReferenceEagle {
     tokens: readonly number[],
     count: number,
   ): { readonly logits: Row; readonly token: number }[] {
+    const path: number[] = [];
+    return Array.from({ length: count }, () => {
+      const logits = this.behind(tokens, path);
+      const token = this.targetId(logits.indexOf(Math.max(...logits)));
+      path.push(token);
+      return { logits, token };
+    });
+  }
+
+  /**
+   * Logits behind drafts that follow each other, over the tokens that the head knows.
+   *
+   * @param tokens As those of `drafts`.
+   * @param path Drafts behind them, by their numbers in the target.
+   */
+  behind(tokens: readonly number[], path: readonly number[]): Row {
     const { layers, final } = this.#target.states(tokens.slice(0, -1));
     const ids = this.#config.eagle_config?.eagle_aux_hidden_state_layer_ids;
     const rows = final.map((hidden, i) => {
@@ -68,14 +84,11 @@ export class ReferenceEagle {
       const states = ids!.map((layer) => layers[layer + 1]![i]!);
       return this.#row(embedding, this.#layer.linear(joined(...states), "fc"));
     });
-    return Array.from({ length: count }, () => {
+    for (const token of path) {
       const out = this.#last(rows);
-      const logits = this.#logits(out);
-      const best = logits.indexOf(Math.max(...logits));
-      const token = this.#targetId(best);
       rows.push(this.#row(this.#target.embedding(token), out));
-      return { logits, token };
-    });
+    }
+    return this.#logits(this.#last(rows));
   }
 
   #row(embedding: Row, hidden: Row): HeadRow {
@@ -111,7 +124,8 @@ export class ReferenceEagle {
     return this.#hasHead ? this.#layer.linear(row, "lm_head") : this.#target.head(row);
   }
 
-  #targetId(id: number): number {
+  /** The target's number of a token that the head knows. */
+  targetId(id: number): number {
     return this.#hasHead ? id + this.#layer.weights.get("d2t")!.values[id]! : id;
   }
 }
