@@ -126,22 +126,13 @@ function requireDraftModel(
 }
 
 /** Steps verify trees whose nodes rows can name. */
-function requireVerified(
-  { adaptive }: SpeculationOptions,
-  { algorithm, shape, source }: Speculation,
-): void {
+function requireVerified({ adaptive }: SpeculationOptions, { shape, source }: Speculation): void {
   if (shape.topk > 1 && adaptive === "on") {
     const why =
       "the number of drafts follows acceptance where they follow each other, with a top-k of 1";
     throw unsupported("adaptive", adaptive, why);
   }
-  if (shape.topk > 1) {
-    if (algorithm === "STANDALONE") {
-      const why = "whole models draft one token behind the other: only 1 is supported";
-      throw unsupported("eagleTopk", shape.topk, why);
-    }
-    requireTree(shape);
-  }
+  if (shape.topk > 1) requireTree(shape);
   if (source.kind !== "ngrams" && shape.steps > MAX_DRAFTS) {
     const what = source.kind === "model" ? "model" : "layer";
     throw unsupported("numSteps", shape.steps, `a draft ${what} takes ${MAX_DRAFTS} at most`);

@@ -104,11 +104,6 @@ function refusal(speculation: SpeculationOptions, options: Parameters<typeof res
 describe("what engines do not do yet is refused, with what they do", () => {
   const EAGLE = { algorithm: "EAGLE" } as const;
   test.each<[SpeculationOptions, string, string]>([
-    [
-      { algorithm: "STANDALONE", draftModelPath: "a/b", ...numbers(3, 2, 6) },
-      "eagleTopk 2",
-      "whole models draft one token behind the other",
-    ],
     [{ ...EAGLE, ...numbers(17, 2, 6) }, "numSteps 17", "16 are the most"],
     [{ ...EAGLE, ...numbers(5, 8, 65) }, "numDraftTokens 65", "64 are the most"],
     [{ ...EAGLE, ...numbers(16, 17, 64) }, "eagleTopk 17", "with 16 steps, 16 are the most"],

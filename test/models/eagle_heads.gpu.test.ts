@@ -4,19 +4,13 @@
  */
 import { describe, expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
-import { NO_NODE } from "../../src/speculation/draft_tree.ts";
 import { DraftTreeShape } from "../../src/speculation/draft_tree_shape.ts";
-import {
-  addStep,
-  draftPool,
-  selectCandidates,
-  treeOfCandidates,
-} from "../speculation/draft_candidates.ts";
 import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
 import { ReferenceEagle } from "../support/reference/reference_eagle.ts";
 import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
+import { expectedTree } from "./expected_trees.ts";
 
 const DRAFTS = 3;
 const PROMPTS = [
@@ -64,13 +58,6 @@ const speculation = (algorithm: "EAGLE" | "EAGLE3") =>
 function differenceOf(got: Float32Array, want: Float64Array): number {
   const spread = Math.max(...want) - Math.min(...want);
   return Math.max(...want.map((value, i) => Math.abs(value - got[i]!))) / spread;
-}
-
-function softmax(logits: Float64Array): Float64Array {
-  const most = Math.max(...logits);
-  const weights = logits.map((value) => Math.exp(value - most));
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  return weights.map((weight) => weight / sum);
 }
 
 async function open(options: RandomEagle, more: object = {}) {
@@ -169,35 +156,11 @@ describe.each(CASES)("trees of %s", (_, options) => {
   const TREE = { numSteps: DRAFTS, eagleTopk: 3, numDraftTokens: 8 };
   const shape = new DraftTreeShape({ steps: DRAFTS, topk: 3, draftTokens: 8 });
 
-  /** Tokens of the nodes behind the newest token, then their parents. */
-  function treeBehind(reference: ReferenceEagle, tokens: readonly number[]): number[] {
-    const pool = draftPool(shape);
-    const pathTo = (id: number): number[] =>
-      id === NO_NODE ? [] : [...pathTo(pool.parents[id]!), pool.tokens[id]!];
-    let beams: ArrayLike<number> = [];
-    for (let step = 0; step < DRAFTS; step++) {
-      const above = step === 0 ? [NO_NODE] : Array.from(beams);
-      const given = above.map((beam) => likeliest(reference, tokens, pathTo(beam)));
-      const all = <T>(pick: (one: (typeof given)[number]) => readonly T[]) => given.flatMap(pick);
-      const candidates = {
-        probabilities: all((one) => one.probabilities),
-        tokens: all((one) => one.tokens),
-      };
-      beams = addStep(pool, step, candidates, beams);
-    }
-    const tree = treeOfCandidates(pool, tokens.at(-1)!, selectCandidates(pool));
-    return [...Array.from(tree.tokens).slice(1), ...Array.from(tree.parents).slice(1)];
-  }
-
-  function likeliest(reference: ReferenceEagle, tokens: readonly number[], path: number[]) {
-    const probabilities = softmax(reference.behind(tokens, path));
-    const order = [...probabilities.keys()].sort((a, b) => probabilities[b]! - probabilities[a]!);
-    const best = order.slice(0, shape.topk);
-    return {
-      probabilities: best.map((id) => probabilities[id]!),
-      tokens: best.map((id) => reference.targetId(id)),
-    };
-  }
+  const treeBehind = (reference: ReferenceEagle, tokens: readonly number[]) =>
+    expectedTree(shape, {
+      behind: (path) => reference.behind(tokens, path),
+      targetId: (token) => reference.targetId(token),
+    });
 
   test("are the reference's, behind prompts and behind the right path of the tree before", async () => {
     const { generation } = options;
@@ -213,7 +176,7 @@ describe.each(CASES)("trees of %s", (_, options) => {
     for (const [i, { tokens }] of sequences.entries()) {
       at += tokens.length;
       tokens.push(first.tokens[at]!);
-      expect([...first.drafts[i]!]).toEqual(treeBehind(reference, tokens));
+      expect([...first.drafts[i]!]).toEqual(await treeBehind(reference, tokens));
     }
     // Twice, so that the second tree sees the entries that the first has moved.
     for (let round = 0; round < 2; round++) {
@@ -230,7 +193,7 @@ describe.each(CASES)("trees of %s", (_, options) => {
       for (const [i, sequence] of sequences.entries()) {
         sequence.tokens.push(right[i]!, next.tokens[5 * i + 2]!);
         sequence.computed += 2;
-        expect([...next.drafts[i]!]).toEqual(treeBehind(reference, sequence.tokens));
+        expect([...next.drafts[i]!]).toEqual(await treeBehind(reference, sequence.tokens));
       }
     }
     session.close();

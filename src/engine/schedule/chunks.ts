@@ -128,9 +128,10 @@ export function growForDrafts(
     if (computed < sequence.length || !sequence.wantsDrafts) continue;
     if (work.countOf(sequence) === 0) continue;
     if (tree !== undefined) {
-      // Of one depth all beams have entries, behind the deepest path that may be accepted.
+      // Of one depth all beams have entries, behind the deepest path that may be accepted, and behind
+      // the token drawn there where a model's first candidates come from it.
       const depth = Math.min(drafts.length, tree.steps);
-      const end = computed + depth + tree.topk * (work.steps - 1);
+      const end = computed + depth + 1 + tree.topk * (work.steps - 1);
       growIfFree(pages, sequence, Math.min(end, contextLength));
       continue;
     }

@@ -7,6 +7,9 @@
  * gives the first candidates. In the second part, once for each further step, a sequence has a row for
  * each of its beams, which sees its own path of drafts; the best candidates of all steps are its tree.
  *
+ * Where rows enter with their own tokens, none of the first part sees the token that is drawn: that one
+ * has a row of its own, which gives the first candidates.
+ *
  * @module
  */
 import { moveEntries } from "../../../kernels/cache/move_entries.ts";
@@ -14,9 +17,10 @@ import { targetIds } from "../../../kernels/embedding/target_ids.ts";
 import { acceptTrees } from "../../../kernels/speculation/trees/accept_trees.ts";
 import { chooseTree } from "../../../kernels/speculation/trees/choose_tree.ts";
 import { growBeams, poolStart } from "../../../kernels/speculation/trees/grow_beams.ts";
+import { startTrees } from "../../../kernels/speculation/trees/start_trees.ts";
 import { topDrafts } from "../../../kernels/speculation/trees/top_drafts.ts";
 import { entryBytes } from "../../cache/kv_cache.ts";
-import { InvalidRequestError, KernelError } from "../../errors.ts";
+import { InvalidRequestError } from "../../errors.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { TreeTensors } from "../../layers/tree_tensors.ts";
@@ -29,7 +33,7 @@ const WORD_BYTES = 4;
 type RecordStep = (step: Step) => void;
 
 /**
- * Binds the launches of a network whose rows enter with the tokens behind them.
+ * Binds a network's launches, and adds those that nothing has to be drawn for.
  *
  * @returns What adds those of its trees, behind the drawing of tokens.
  */
@@ -39,29 +43,32 @@ export function bindTrees(
   options: DraftOptions,
   trees: TreeTensors,
 ): () => void {
-  if (network.enters !== "next tokens") {
-    throw new KernelError("draft trees", "rows of the network enter with their own tokens");
-  }
   const launches = network.bind(plan, options.target, options.tensors);
-  return () => compileTrees(plan, { ...options, launches }, trees);
+  const choice = { ...options, launches };
+  if (network.enters === "next tokens") return () => compileTrees(plan, choice, trees);
+  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+    plan.group("draft layers");
+    launches.compileRows("step");
+  });
+  return () => compileOwnTrees(plan, choice, trees);
 }
 
+const ofEach = ({ draft }: Step) => draft!.sequences;
+/** Whether a step makes drafts, as a number of times. */
+const once = ({ draft }: Step) => ((draft?.steps ?? 0) > 0 ? 1 : 0);
+const furtherSteps = ({ draft }: Step) => Math.max((draft?.steps ?? 0) - 1, 0);
+
+/** Adds the launches of a network whose rows enter with the tokens behind them. */
 function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const { topk } = trees;
-  const ofEach = ({ draft }: Step) => draft!.sequences;
   const beamsOf = ({ draft }: Step) => draft!.sequences * topk;
   plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
     plan.group("draft layer");
     const compileHidden = launches.compileRows("step");
-    plan.within({ times: ({ draft }) => (draft!.steps > 0 ? 1 : 0) }, () => {
-      plan.group("draft");
-      plan.add(bindAcceptance(plan, tensors, trees));
-      plan.within({ times: ({ hasTrees }) => (hasTrees ? 1 : 0) }, () => {
-        plan.group("entries of accepted drafts");
-        for (const move of bindMoves(plan, tensors, trees)) plan.add(move);
-      });
+    plan.within({ times: once }, () => {
+      compileAcceptance(plan, tensors, trees);
       plan.group("draft");
       compileHidden(drafts.lastRows);
       plan.tap("mtp.hidden", drafts.hidden);
@@ -71,9 +78,7 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
       // Before rows of beams take the place of the rows that they follow.
       compileHidden(trees.parentRows, beamsOf);
     });
-    const stepOf = beamSteps(topk);
-    const times = ({ draft }: Step) => Math.max(draft!.steps - 1, 0);
-    plan.within({ times, stepOf }, () => {
+    plan.within({ times: furtherSteps, stepOf: treeSteps(topk) }, () => {
       plan.group("draft chain");
       const compileBeams = launches.compileRows("chain");
       compileBeams(drafts.places, beamsOf);
@@ -81,11 +86,70 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
       plan.add(bindCandidates(plan, choice, trees, beamsOf));
       compileBeams(trees.parentRows, beamsOf);
     });
-    plan.within({ times: ({ draft }) => (draft!.steps > 0 ? 1 : 0) }, () => {
-      plan.group("draft");
-      plan.add(bindChoice(plan, tensors, trees));
-    });
+    compileChoice(plan, tensors, trees);
   });
+}
+
+/**
+ * Adds the trees of a network whose rows have entered with their own tokens: it runs for the token that
+ * is drawn behind each path before there are candidates, and takes nothing from row to row.
+ */
+function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
+  const { launches, tensors } = choice;
+  const { topk } = trees;
+  const compileRows = (countOf: CountRows) => {
+    plan.group("draft chain");
+    launches.compileRows("chain")(tensors.drafts.places, countOf);
+    plan.add(bindHead(plan, choice, countOf));
+    plan.add(bindCandidates(plan, choice, trees, countOf));
+  };
+  plan.within({ times: once }, () => {
+    compileAcceptance(plan, tensors, trees);
+    plan.group("draft");
+    plan.add(bindStart(plan, choice, trees));
+  });
+  plan.within({ times: once, stepOf: treeSteps(1) }, () => compileRows(ofEach));
+  const beamsOf = ({ draft }: Step) => draft!.sequences * topk;
+  plan.within({ times: furtherSteps, stepOf: treeSteps(topk) }, () => compileRows(beamsOf));
+  compileChoice(plan, tensors, trees);
+}
+
+/** Adds what finds the path of each sequence, and moves its entries together. */
+function compileAcceptance(plan: Plan<Step>, tensors: DraftBinding, trees: TreeTensors): void {
+  plan.group("draft");
+  plan.add(bindAcceptance(plan, tensors, trees));
+  plan.within({ times: ({ hasTrees }) => (hasTrees ? 1 : 0) }, () => {
+    plan.group("entries of accepted drafts");
+    for (const move of bindMoves(plan, tensors, trees)) plan.add(move);
+  });
+}
+
+function compileChoice(plan: Plan<Step>, tensors: DraftBinding, trees: TreeTensors): void {
+  plan.within({ times: once }, () => {
+    plan.group("draft");
+    plan.add(bindChoice(plan, tensors, trees));
+  });
+}
+
+/** From the end of each path to the row behind it, of the token that was drawn. */
+function bindStart(
+  { recorder }: Plan<Step>,
+  { tensors, pageSize, maxPositions }: Choice,
+  { entries }: TreeTensors,
+): RecordStep {
+  const { inputs, drafts, padding } = tensors;
+  const { logitRows, sampled, pageTables, firstDraftPath: firstPath } = inputs;
+  const read = { logitRows, sampled, pageTables, firstPath };
+  const start = startTrees(recorder, {
+    ...read,
+    entries,
+    rows: drafts.rows,
+    pageSize,
+    maxPositions,
+    paddingSlot: padding.slot,
+    paddingPage: padding.page,
+  });
+  return (step) => start(ofEach(step));
 }
 
 function bindAcceptance(
@@ -190,13 +254,13 @@ function bindChoice(
   };
 }
 
-/** A row of each beam, in the form of generated ones that follow paths. */
-function beamSteps(topk: number): (step: Step) => Step {
-  const beamStep: Step = { ...EMPTY_STEP };
+/** So many rows of each sequence, in the form of generated ones that follow paths. */
+function treeSteps(count: number): (step: Step) => Step {
+  const treeStep: Step = { ...EMPTY_STEP };
   return ({ draft }) => {
-    const rows = draft!.sequences * topk;
+    const rows = draft!.sequences * count;
     const sizes = { rows, decodeRows: rows, logitRows: rows };
     const forms = { decodeSplits: draft!.splits, decodesOne: false, hasTrees: true };
-    return Object.assign(beamStep, { ...sizes, ...forms, draft });
+    return Object.assign(treeStep, { ...sizes, ...forms, draft });
   };
 }
