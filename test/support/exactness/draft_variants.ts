@@ -218,6 +218,23 @@ export const LONG_DRAFT_VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "32 at once, trees of another model's drafts, in mixed steps and pages of 3",
+    requests: 32,
+    drafts: "model trees",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, pageSize: 3 },
+    proof: isDraftedByTrees,
+  },
+  {
+    name: "trees of another model's drafts, retracted, kept in host memory",
+    drafts: "model trees",
+    twice: true,
+    options: { ...crowded(0), ...HOST },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
     name: "10 at once, as many drafts of the module as pay",
     requests: 10,
     twice: true,

@@ -105,7 +105,14 @@ export interface Run {
    * Steps verify drafts: of the probes two in three that the first run had, of others wrong ones; or
    * those that the checkpoint's module makes, one behind the other or in trees, another model or a head.
    */
-  readonly drafts?: true | "module" | "trees" | "large trees" | "model" | HeadDrafts;
+  readonly drafts?:
+    | true
+    | "module"
+    | "trees"
+    | "large trees"
+    | "model"
+    | "model trees"
+    | HeadDrafts;
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
 }
@@ -143,6 +150,7 @@ const SPECULATION = {
   trees: { ...TREE, algorithm: "EAGLE" },
   "large trees": { ...EAGLE, numSteps: 4, eagleTopk: 4, numDraftTokens: 16 },
   model: { ...CHAIN, algorithm: "STANDALONE" },
+  "model trees": { ...TREE, algorithm: "STANDALONE" },
   EAGLE: { ...CHAIN, algorithm: "EAGLE" },
   EAGLE3: { ...CHAIN, algorithm: "EAGLE3" },
   "EAGLE trees": { ...TREE, algorithm: "EAGLE" },
@@ -189,7 +197,7 @@ export class Exactness {
   }
 
   #draftModel(drafts: Run["drafts"]): WeightSource | undefined {
-    if (drafts === "model") return this.model.draftModel();
+    if (drafts === "model" || drafts === "model trees") return this.model.draftModel();
     return areOfHead(drafts) ? this.model.head?.(HEADS[drafts]) : undefined;
   }
 
