@@ -73,7 +73,7 @@ const longOfManyShapes = [
 /** The same of the other tests on a GPU. */
 const longGpuTests = [
   // Many models.
-  "test/models/{gpu_rows,oracle,draft_golden,draft_trees,eagle_heads}.gpu.test.ts",
+  "test/models/{gpu_rows,oracle,draft_golden,draft_models,draft_trees,eagle_heads}.gpu.test.ts",
   // The golden data of all checkpoints, and their rows beside others: the embedded one's stay.
   "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
   // What the matrix of exactness asks in short, and most of its variants with drafts.

@@ -7,6 +7,7 @@ import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { DraftTreeShape } from "../../src/speculation/draft_tree_shape.ts";
 import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
 import { ReferenceEagle } from "../support/reference/reference_eagle.ts";
 import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
@@ -152,7 +153,7 @@ test.each([EAGLE, EAGLE3])("$generation drafts the same in any form of steps", a
   expect(found[2]).toEqual(found[0]);
 });
 
-describe.each(CASES)("trees of %s", (_, options) => {
+describe.each(smallestCaseOnly ? CASES.slice(3, 4) : CASES)("trees of %s", (_, options) => {
   const TREE = { numSteps: DRAFTS, eagleTopk: 3, numDraftTokens: 8 };
   const shape = new DraftTreeShape({ steps: DRAFTS, topk: 3, draftTokens: 8 });
 
