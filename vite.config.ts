@@ -90,7 +90,7 @@ const longGpuTests = [
   "test/node/device/kernel_tuning.gpu.test.ts",
   // Devices of the least limits, what ranks cannot share, kernels of a whole command, several engines.
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
-  "test/parallel/{group_end,unshared}.gpu.test.ts",
+  "test/parallel/{group_end,rank_drafts,unshared}.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",
   // Rates of a device; weights in every order; chi-square of draws.

@@ -17,14 +17,13 @@ import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
 import { expertRanks, expertRun } from "../layers/moe/experts.ts";
-import { LogitGather } from "../layers/ranks/logit_gather.ts";
+import { OutputHead } from "../layers/ranks/output_head.ts";
 import { cutProblem, specOnRank, wholeSpec } from "../layers/ranks/rank_specs.ts";
 import { RankSums } from "../layers/ranks/rank_sums.ts";
 import { countProblem, ranksFor, type Unshared } from "../layers/ranks/unshared.ts";
 import { mergeSpecs } from "../layers/weights/destinations.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
-import type { Communicator } from "../parallel/communicator.ts";
 import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
   bindBlocks,
@@ -58,10 +57,7 @@ export class Decoder implements Model {
   /** Behind the last layer: drafts of what comes after the next token. */
   readonly #drafts: DraftNetwork | undefined;
   readonly #norm: VectorWeight;
-  readonly #head: Linear;
-  /** The ranks that share the output head, and the rows of it that this one has. */
-  readonly #headRanks: Communicator;
-  readonly #headRows: number;
+  readonly #head: OutputHead;
 
   constructor(shape: DecoderShape, attention: AttentionBlocks, options: ModelOptions) {
     const { hiddenSize, vocabularySize, tiedEmbeddings } = shape;
@@ -74,14 +70,7 @@ export class Decoder implements Model {
     const table = "model.embed_tokens";
     this.#embedding = new Embedding(options, { name: table, vocabularySize, hiddenSize });
     const head = tiedEmbeddings ? table : "lm_head";
-    this.#headRanks = headRanks(options, { name: head, rows: vocabularySize, columns: hiddenSize });
-    this.#headRows = vocabularySize / this.#headRanks.size;
-    this.#head = new Linear(options, {
-      name: head,
-      rows: this.#headRows,
-      columns: hiddenSize,
-      split: "rows",
-    });
+    this.#head = outputHead(options, { name: head, rows: vocabularySize, columns: hiddenSize });
     this.#norm = vectorWeight(options.memory, "model.norm.weight", hiddenSize);
     this.#layers = Array.from({ length: shape.layers }, (_, index) =>
       createLayer(options, shape, {
@@ -139,8 +128,8 @@ export class Decoder implements Model {
 
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
-    const isWhole = this.#headRanks.size === 1;
-    const head = isWhole ? this.#head.specs.map(wholeSpec) : this.#head.specs;
+    const { isWhole, linear } = this.#head;
+    const head = isWhole ? linear.specs.map(wholeSpec) : linear.specs;
     // A rank with a part of the head has the whole table: read twice where they are one tensor.
     if (!this.#shape.tiedEmbeddings || !isWhole) return [table!, ...head];
     return mergeSpecs([[table!], head]);
@@ -215,48 +204,41 @@ export class Decoder implements Model {
   ): void {
     const { recorder } = plan;
     const { memory } = this.#options;
-    const communicator = this.#headRanks;
+    const { device } = recorder;
+    const output = this.#head.into({ device, memory }, { logits, stride });
     // Whose token is drawn next has the class of generated ones, a prompt's last row too.
     const input = { ...rows, phase: "decode" } as const;
-    const width = this.#headRows;
-    const gather =
-      communicator.size === 1
-        ? undefined
-        : new LogitGather({
-            device: recorder.device,
-            memory,
-            communicator,
-            logits,
-            stride,
-            width,
-          });
     addLaunches(plan, headLaunches(this.#forms), {
       logits: () => {
-        const output = { out: gather?.own ?? logits, outStride: gather ? width : stride };
-        const head = this.#head.bind(recorder, { ...input, ...output });
+        const { out, outStride } = output;
+        const head = this.#head.linear.bind(recorder, { ...input, out, outStride });
         return ({ logitRows }) => head(logitRows);
       },
       findBest: () => {
         const found = { work: logits, workStride: stride, ids: inputs.sampled };
-        const find = this.#head.bindBest(recorder, { ...input, ...found });
+        const find = this.#head.linear.bindBest(recorder, { ...input, ...found });
         return ({ logitRows }) => find(logitRows);
       },
     });
-    gather?.compile(plan);
+    output.gather(plan, ({ logitRows }) => logitRows);
   }
 }
 
-/** The ranks that share the output head. */
-function headRanks(
+/** @param head With the rows of the whole vocabulary. */
+function outputHead(
   options: ModelOptions,
   { name, ...shape }: { readonly name: string; readonly rows: number; readonly columns: number },
-): Communicator {
+): OutputHead {
   const { communicator, formats } = options;
   const rows = shape.rows / communicator.size;
   const problem =
     countProblem(communicator, { count: shape.rows, dimension: "rows" }) ??
     cutProblem(communicator, { ...shape, rows, split: "rows", format: formats.linear(name) });
-  return ranksFor(options, { name, problem });
+  const ranks = ranksFor(options, { name, problem });
+  const own = shape.rows / ranks.size;
+  const { columns } = shape;
+  const linear = new Linear(options, { name, rows: own, columns, split: "rows" });
+  return new OutputHead(linear, { ranks, rows: own });
 }
 
 /** Keeps the rows in front of a layer, where steps draft by a network that takes them. */

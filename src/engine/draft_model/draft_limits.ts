@@ -4,9 +4,7 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { ModelDefinition } from "../../models/model.ts";
-import type { Communicator } from "../../parallel/communicator.ts";
 
 /** Drafts that a sequence may get in a step at most. */
 export const MAX_DRAFTS = 32;
@@ -16,16 +14,11 @@ export const MAX_DRAFTS = 32;
  *
  * @param asked `draft`: the model that makes them, where that is not the checkpoint's own module.
  * @throws {InvalidRequestError} naming the option when it is out of range.
- * @throws {UnsupportedError} when the checkpoint, or one of so many ranks, cannot draft.
+ * @throws {UnsupportedError} when the checkpoint cannot draft.
  */
 export function requireDrafts(
   { architecture, shape }: Pick<ModelDefinition, "architecture" | "shape">,
-  communicator: Communicator,
-  asked: {
-    readonly maxDrafts: number;
-    readonly draft: object | undefined;
-    readonly tree: DraftTreeSizes | undefined;
-  },
+  asked: { readonly maxDrafts: number; readonly draft: object | undefined },
 ): number {
   const { maxDrafts, draft } = asked;
   if (!Number.isInteger(maxDrafts) || maxDrafts < 0 || maxDrafts > MAX_DRAFTS) {
@@ -35,10 +28,6 @@ export function requireDrafts(
     );
   }
   if (maxDrafts === 0) return 0;
-  if (communicator.size > 1) {
-    const feature = `drafts of a ${draft === undefined ? "layer" : "model"} on ${communicator.size} ranks`;
-    throw new UnsupportedError(feature, "only one rank is supported");
-  }
   if (draft === undefined && shape.draftLayers !== 1) {
     throw new UnsupportedError(
       `multi-token prediction by ${architecture}`,

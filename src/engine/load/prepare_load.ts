@@ -154,11 +154,7 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   const opened = await openDraft(given.draftModel);
   const wanted = resolveOptions(given, { ...definition, draft: opened?.definition });
   const { maxDrafts: asked = wanted.draftSteps } = given;
-  const maxDrafts = requireDrafts(definition, communicator, {
-    ...wanted,
-    maxDrafts: asked,
-    draft: opened,
-  });
+  const maxDrafts = requireDrafts(definition, { maxDrafts: asked, draft: opened });
   return { ...defined, opened, wanted, maxDrafts };
 }
 

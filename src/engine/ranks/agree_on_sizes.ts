@@ -12,7 +12,7 @@ import { coinThresholds } from "../resolve_speculation.ts";
 /** @throws {GroupError} on every rank, when one of them is about to load something else. */
 export function agreeOnSizes(
   communicator: Communicator,
-  { definition, options, oneForm, memoryBudget, sizes }: PreparedLoad,
+  { definition, options, oneForm, memoryBudget, sizes, draft }: PreparedLoad,
   { quantization = "as published", numericClass = "auto" }: LoadOptions,
 ): Promise<void> {
   return agree(communicator, "what they load", {
@@ -28,6 +28,9 @@ export function agreeOnSizes(
     quantizeActivations: options.quantizeActivations,
     numericClass,
     oneForm,
+    maxDrafts: sizes.maxDrafts,
+    draftTree: JSON.stringify(sizes.tree ?? {}),
+    draftWeightBytes: draft?.weightBytes ?? 0,
     maxTreeNodes: sizes.maxTreeNodes ?? 0,
     acceptThresholds: JSON.stringify(coinThresholds(options) ?? {}),
   });

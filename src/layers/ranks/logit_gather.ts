@@ -34,8 +34,8 @@ export class LogitGather {
     this.own = memory.allocate("activations", this.#maxRows * width * 4, "logits of this rank");
   }
 
-  /** Adds the exchange that fills `logits`. */
-  compile(plan: Plan<Step>): void {
+  /** Adds the exchange that fills so many rows of `logits`. */
+  compile(plan: Plan<Step>, countOf: (step: Step) => number): void {
     const { device, memory, communicator, logits, stride, width } = this.#options;
     const maxRows = this.#maxRows;
     const rows = new Float32Array(maxRows * stride);
@@ -43,16 +43,17 @@ export class LogitGather {
     exchange.gather(plan, {
       name: "logits",
       from: this.own,
-      bytes: ({ logitRows }) => logitRows * width * 4,
-      deliver: (all, { logitRows }) => {
+      bytes: (step) => countOf(step) * width * 4,
+      deliver: (all, step) => {
+        const count = countOf(step);
         const parts = new Float32Array(all.buffer, all.byteOffset, all.byteLength / 4);
         for (let rank = 0; rank < communicator.size; rank++) {
-          for (let row = 0; row < logitRows; row++) {
-            const at = (rank * logitRows + row) * width;
+          for (let row = 0; row < count; row++) {
+            const at = (rank * count + row) * width;
             rows.set(parts.subarray(at, at + width), row * stride + rank * width);
           }
         }
-        memory.write(logits, 0, rows.subarray(0, logitRows * stride));
+        memory.write(logits, 0, rows.subarray(0, count * stride));
       },
     });
   }

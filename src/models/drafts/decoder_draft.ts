@@ -9,7 +9,7 @@ import type { ActivationRounding } from "../../../kernels/norm/quantize.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Step } from "../../layers/batch.ts";
-import type { Linear } from "../../layers/linear.ts";
+import type { OutputHead } from "../../layers/ranks/output_head.ts";
 import type { DecoderForms } from "../decoder_launches.ts";
 import { bindBlocks, compileStack, type DecoderStack } from "../decoder_layer.ts";
 import { allocateRows, compileFinalNorm } from "../decoder_rows.ts";
@@ -26,7 +26,7 @@ export interface DecoderParts {
   readonly forms: DecoderForms;
   readonly attention: AttentionBlocks;
   readonly stack: DecoderStack;
-  readonly head: Linear;
+  readonly head: OutputHead;
 }
 
 export class DecoderDraft implements DraftNetwork {
@@ -65,6 +65,7 @@ export class DecoderDraft implements DraftNetwork {
     const blocks = bindBlocks(plan, options, bound);
     return {
       head,
+      memory,
       hiddenStride: stride,
       findsBest: forms.findsBest,
       compileRows: (part) => {

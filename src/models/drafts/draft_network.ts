@@ -5,11 +5,12 @@
  * @module
  */
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
+import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import type { Embedding } from "../../layers/embedding.ts";
-import type { Linear } from "../../layers/linear.ts";
+import type { OutputHead } from "../../layers/ranks/output_head.ts";
 import type { VectorWeight } from "../../layers/weights/vector_weight.ts";
 import type { LayerBlocks } from "../decoder_layer.ts";
 import type { Pending } from "../decoder_rows.ts";
@@ -23,7 +24,7 @@ export interface DraftTarget {
   /** Its final norm. */
   readonly norm: VectorWeight;
   readonly embedding: Embedding;
-  readonly head: Linear;
+  readonly head: OutputHead;
 }
 
 /** The rows that a network runs for: all of the step, or in a chain the newest drafts of each sequence. */
@@ -48,7 +49,9 @@ export interface DraftNetwork {
 
 export interface DraftLaunches {
   /** Makes logits of the hidden rows. */
-  readonly head: Linear;
+  readonly head: OutputHead;
+  /** Working memory is allocated in it. */
+  readonly memory: DeviceMemory;
   /** Elements from one hidden row to the next. */
   readonly hiddenStride: number;
   /** Whether the head can find the best logit of each row itself. */

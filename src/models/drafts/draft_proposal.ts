@@ -75,13 +75,13 @@ function compileProposal(plan: Plan<Step>, choice: Choice): void {
       plan.add(bindAcceptance(plan, tensors));
       compileHidden(drafts.lastRows);
       plan.tap("mtp.hidden", drafts.hidden);
-      plan.add(propose);
+      propose();
       plan.tap("mtp.logits", drafts.logits);
     });
     plan.within({ times: ({ draft }) => Math.max(draft!.steps - 1, 0), stepOf }, () => {
       plan.group("draft chain");
       launches.compileRows("chain")(drafts.places);
-      plan.add(propose);
+      propose();
     });
   });
 }
@@ -99,7 +99,7 @@ function compileChain(plan: Plan<Step>, choice: Choice): void {
   plan.within({ times: stepsOf, stepOf: chainSteps() }, () => {
     plan.group("draft chain");
     launches.compileRows("chain")(tensors.drafts.places);
-    plan.add(propose);
+    propose();
   });
 }
 
@@ -130,25 +130,28 @@ function bindAcceptance(
   return ({ draft }) => accept(draft!.sequences);
 }
 
-/** From hidden rows to drafts, and to the rows behind them: the same launches in both parts. */
-function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) => void {
+/**
+ * From hidden rows to drafts, and to the rows behind them.
+ *
+ * @returns What adds it: the same launches in both parts.
+ */
+function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
+  const { recorder } = plan;
   const { launches, pageSize } = choice;
-  const { head, hiddenStride: xStride, findsBest, tokens } = launches;
+  const { head, memory, hiddenStride: xStride, findsBest, tokens } = launches;
   const vocabulary = tokens?.count ?? choice.vocabularySize;
   const { inputs, drafts, padding } = choice.tensors;
   const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
   const input = { x, xStride };
-  const multiply = head.bind(recorder, {
-    ...input,
-    out: logits,
-    outStride: stride,
-    phase: "decode",
-  });
+  const output = head.into({ device: recorder.device, memory }, { logits, stride });
+  const { out, outStride } = output;
+  const multiply = head.linear.bind(recorder, { ...input, out, outStride, phase: "decode" });
   const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });
   const choose = argmax(recorder, { logits, stride, vocabulary, ids });
-  const find = findsBest
-    ? head.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
-    : undefined;
+  const find =
+    findsBest && head.isWhole
+      ? head.linear.bindBest(recorder, { ...input, work: logits, workStride: stride, ids })
+      : undefined;
   const translate = tokens && targetIds(recorder, { table: tokens.targetIds, ids });
   const advance = advanceRows(recorder, {
     entries,
@@ -162,15 +165,19 @@ function bindProposal({ recorder }: Plan<Step>, choice: Choice): (step: Step) =>
     paddingSlot: padding.slot,
     paddingPage: padding.page,
   });
-  return ({ draft }) => {
-    const { sequences, firstId, draws: isDrawn, onlyBest } = draft!;
-    if (onlyBest && find !== undefined) find(sequences);
-    else {
-      multiply(sequences);
-      (isDrawn ? draw : choose)(sequences);
-    }
-    translate?.(sequences);
-    advance(sequences, firstId);
+  const finds = ({ draft }: Step) => draft!.onlyBest && find !== undefined;
+  return () => {
+    plan.add((step) => {
+      const { sequences } = step.draft!;
+      (finds(step) ? find! : multiply)(sequences);
+    });
+    output.gather(plan, ({ draft }) => draft!.sequences);
+    plan.add((step) => {
+      const { sequences, firstId, draws: isDrawn } = step.draft!;
+      if (!finds(step)) (isDrawn ? draw : choose)(sequences);
+      translate?.(sequences);
+      advance(sequences, firstId);
+    });
   };
 }
 

@@ -24,12 +24,14 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import { Linear } from "../../layers/linear.ts";
 import { Mlp } from "../../layers/mlp.ts";
+import { OutputHead } from "../../layers/ranks/output_head.ts";
 import { ROW_WORDS } from "../../layers/step_tensors.ts";
 import {
   neighbouringVectors,
   type VectorWeight,
   vectorWeight,
 } from "../../layers/weights/vector_weight.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
 import { decoderForms } from "../decoder_launches.ts";
 import { bindBlocks, compileLayer, type LayerBlocks } from "../decoder_layer.ts";
 import { allocateRows, compileFinalNorm, type DecoderRows, type Pending } from "../decoder_rows.ts";
@@ -48,7 +50,7 @@ interface OwnParts {
   readonly norms: { readonly weights: Tensor; readonly hidden: number };
   readonly norm: VectorWeight;
   /** Where its head is its own. */
-  readonly output: { readonly head: Linear; readonly ids: TargetIds } | undefined;
+  readonly output: { readonly head: OutputHead; readonly ids: TargetIds } | undefined;
   readonly specs: readonly WeightSpec[];
 }
 
@@ -138,6 +140,7 @@ export class EagleHead implements DraftNetwork {
     const { output } = this.#own ?? {};
     return {
       head: output?.head ?? target.head,
+      memory: this.#options.memory,
       hiddenStride: rows.hiddenStride,
       findsBest: forms.findsBest,
       ...(output && { tokens: { count: output.ids.count, targetIds: output.ids.tensor } }),
@@ -305,8 +308,9 @@ function ownParts(
   ]);
   const [embedded, hidden] = weights;
   const norm = vectorWeight(memory, "norm.weight", hiddenSize);
-  const head =
+  const linear =
     rows && new Linear(options, { name: "lm_head", rows, columns: hiddenSize, split: "rows" });
+  const head = linear && new OutputHead(linear, { ranks: ONE_RANK, rows });
   const ids = rows && new TargetIds(memory, { count: rows, vocabularySize });
   return {
     norms: { weights: tensor, hidden: (hidden!.tensor.offset - tensor.offset) / FLOAT_BYTES },
@@ -314,7 +318,7 @@ function ownParts(
     output: head && ids ? { head, ids } : undefined,
     specs: [
       ...[embedded!, hidden!, norm].map(({ spec }) => spec),
-      ...(head ? head.specs : []),
+      ...(linear ? linear.specs : []),
       ...(ids ? [ids.spec] : []),
     ],
   };

@@ -114,6 +114,7 @@ export class MtpModule implements DraftNetwork {
     const joined = this.#allocateJoined();
     return {
       head: target.head,
+      memory: this.#options.memory,
       hiddenStride: target.blocks.rows.hiddenStride,
       findsBest: target.blocks.forms.findsBest,
       compileRows: (part) => {

@@ -63,6 +63,7 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const { topk } = trees;
+  const addLogits = bindLogits(plan, choice);
   const beamsOf = ({ draft }: Step) => draft!.sequences * topk;
   plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
     plan.group("draft layer");
@@ -72,7 +73,7 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
       plan.group("draft");
       compileHidden(drafts.lastRows);
       plan.tap("mtp.hidden", drafts.hidden);
-      plan.add(bindHead(plan, choice, ofEach));
+      addLogits(ofEach);
       plan.tap("mtp.logits", drafts.logits);
       plan.add(bindCandidates(plan, choice, trees, ofEach));
       // Before rows of beams take the place of the rows that they follow.
@@ -82,7 +83,7 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
       plan.group("draft chain");
       const compileBeams = launches.compileRows("chain");
       compileBeams(drafts.places, beamsOf);
-      plan.add(bindHead(plan, choice, beamsOf));
+      addLogits(beamsOf);
       plan.add(bindCandidates(plan, choice, trees, beamsOf));
       compileBeams(trees.parentRows, beamsOf);
     });
@@ -97,10 +98,11 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
 function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
   const { launches, tensors } = choice;
   const { topk } = trees;
+  const addLogits = bindLogits(plan, choice);
   const compileRows = (countOf: CountRows) => {
     plan.group("draft chain");
     launches.compileRows("chain")(tensors.drafts.places, countOf);
-    plan.add(bindHead(plan, choice, countOf));
+    addLogits(countOf);
     plan.add(bindCandidates(plan, choice, trees, countOf));
   };
   plan.within({ times: once }, () => {
@@ -182,15 +184,21 @@ function bindMoves(
 
 type CountRows = (step: Step) => number;
 
-/** Logits of the hidden rows. */
-function bindHead(
-  { recorder }: Plan<Step>,
-  { launches: { head, hiddenStride: xStride }, tensors: { drafts } }: Choice,
-  countOf: CountRows,
-): RecordStep {
-  const { hidden: x, logits: out, logitsStride: outStride } = drafts;
-  const multiply = head.bind(recorder, { x, xStride, out, outStride, phase: "decode" });
-  return (step) => multiply(countOf(step));
+/** @returns What adds the logits of so many hidden rows. */
+function bindLogits(
+  plan: Plan<Step>,
+  { launches, tensors: { drafts } }: Choice,
+): (countOf: CountRows) => void {
+  const { recorder } = plan;
+  const { head, memory, hiddenStride: xStride } = launches;
+  const { hidden: x, logits, logitsStride: stride } = drafts;
+  const output = head.into({ device: recorder.device, memory }, { logits, stride });
+  const { out, outStride } = output;
+  const multiply = head.linear.bind(recorder, { x, xStride, out, outStride, phase: "decode" });
+  return (countOf) => {
+    plan.add((step) => multiply(countOf(step)));
+    output.gather(plan, countOf);
+  };
 }
 
 /** From logits to candidates, and to the rows of the best of them. */

@@ -195,6 +195,41 @@ export const LONG_DRAFT_VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "on two ranks, drafts of the module, asked twice",
+    twice: true,
+    drafts: "module",
+    options: { tensorParallelSize: 2 },
+    proof: isDraftedByModule,
+  },
+  {
+    name: "on four ranks, trees of drafts, retracted, kept in host memory",
+    drafts: "trees",
+    options: { ...TIGHT, ...HOST, tensorParallelSize: 4 },
+    proof: (one) => {
+      expect(one.ranks).toBe(4);
+      isSaved(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "on two ranks, drafts of a head",
+    drafts: "EAGLE",
+    options: { tensorParallelSize: 2 },
+    proof: isDraftedByModule,
+  },
+  {
+    name: "on two ranks, trees of a head that reads three layers",
+    drafts: "EAGLE3 trees",
+    options: { tensorParallelSize: 2 },
+    proof: isDraftedByTrees,
+  },
+  {
+    name: "on two ranks, trees of another model's drafts",
+    drafts: "model trees",
+    options: { tensorParallelSize: 2 },
+    proof: isDraftedByTrees,
+  },
+  {
     name: "one by one, drafts of another model",
     alone: true,
     drafts: "model",
