@@ -4,7 +4,6 @@ import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { prepareLoad } from "../../src/engine/load/prepare_load.ts";
 import { UnsupportedError } from "../../src/errors.ts";
 import { PLAIN_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
-import { localGroup } from "../../src/parallel/local.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { device } from "../support/devices/gpu.ts";
@@ -321,7 +320,6 @@ describe("a model that cannot draft as it is asked to", () => {
   test("is refused", async () => {
     await refused(randomGqa(), {}).toThrow(/^LlamaForCausalLM|multi-token prediction by/);
     await refused(randomGqa(), {}).toBeInstanceOf(UnsupportedError);
-    await refused(MODEL, { communicator: localGroup(2)[0] }).toThrow(/on 2 ranks/);
     for (const maxDrafts of [-1, 1.5, 33]) {
       await refused(MODEL, { maxDrafts }).toThrow(
         `maxDrafts must be a whole number from 0 to 32, got ${maxDrafts}`,
