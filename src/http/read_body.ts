@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { othersTurn } from "../turns.ts";
+import { othersTurn, turns } from "../turns.ts";
 import type { BodyShare } from "./body_memory.ts";
 import { decoded, formatOf, READ_CODINGS } from "./content_coding.ts";
 import { HttpError } from "./error_response.ts";
@@ -165,6 +165,8 @@ async function readAll(
       throw error;
     }
     pieces.push(value);
+    // Pieces of a byte come thousands at once, each in a turn of promises and not of the event loop.
+    if (turns.isDue) await othersTurn();
   }
   return concatenate(pieces, length, signal);
 }
