@@ -10,7 +10,7 @@ import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
-import { expectedTree } from "./expected_trees.ts";
+import { expectedTree, expectTrees } from "./expected_trees.ts";
 
 const DRAFTS = 3;
 const STANDALONE = { speculation: { algorithm: "STANDALONE" } } as const;
@@ -179,59 +179,30 @@ describe("a draft model", () => {
   });
 });
 
-describe.each(smallestCaseOnly ? PAIRS.slice(0, 1) : PAIRS)(
-  "trees of $name",
-  ({ target, draft }) => {
-    const shape = new DraftTreeShape({ steps: DRAFTS, topk: 3, draftTokens: 8 });
+const TREE_PAIRS = smallestCaseOnly ? PAIRS.slice(0, 1) : PAIRS;
 
-    test("are of what it goes on with, behind prompts and behind the right path", async () => {
-      const { steps: numSteps, topk: eagleTopk, draftTokens: numDraftTokens } = shape;
-      const numbers = { numSteps, eagleTopk, numDraftTokens };
-      const speculation = { ...STANDALONE.speculation, ...numbers };
-      const options = { pageSize: 4, cacheDtype: "f32", maxRunningRequests: 4 } as const;
-      const draftModel = draft();
-      const session = await ModelSession.open(target(), { ...options, speculation, draftModel });
-      const alone = await ModelSession.open(draft(), options);
-      const behind = async (tokens: readonly number[]) => {
-        const sequence = alone.sequence(tokens);
-        const logits = await alone.prefill(sequence);
-        alone.release(sequence);
-        return logits.at(-1)!;
-      };
-      const treeBehind = (tokens: readonly number[]) =>
-        expectedTree(shape, { behind: (path) => behind([...tokens, ...path]) });
-      const settings = { steps: DRAFTS, ahead: 2 * DRAFTS * eagleTopk };
-      const sequences = PROMPTS.map((prompt) => session.sequence(prompt, 1));
-      const prompts = sequences.map((sequence) => {
-        return { sequence, phase: "prefill", count: sequence.tokens.length } as const;
-      });
-      const first = await session.draft(prompts, settings);
-      let at = -1;
-      for (const [i, { tokens }] of sequences.entries()) {
-        at += tokens.length;
-        tokens.push(first.tokens[at]!);
-        expect([...first.drafts[i]!]).toEqual(await treeBehind(tokens));
-      }
-      // Twice, so that the second tree sees the entries that the first has moved.
-      for (let round = 0; round < 2; round++) {
-        const verified = (right: readonly number[]) => {
-          const trees = sequences.map((sequence, i) => {
-            const nodes = [sequence.tokens.at(-1)!, right[i]! + 1, right[i]!, right[i]!, 7];
-            return { sequence, phase: "verify", parents: [-1, 0, 0, 1, 2], tokens: nodes } as const;
-          });
-          return session.draft(trees, settings);
-        };
-        const { tokens } = await verified(PROMPTS.map(() => 0));
-        const right = PROMPTS.map((_, i) => tokens[5 * i]!);
-        const next = await verified(right);
-        for (const [i, sequence] of sequences.entries()) {
-          sequence.tokens.push(right[i]!, next.tokens[5 * i + 2]!);
-          sequence.computed += 2;
-          expect([...next.drafts[i]!]).toEqual(await treeBehind(sequence.tokens));
-        }
-      }
-      session.close();
-      alone.close();
-    });
-  },
-);
+describe.each(TREE_PAIRS)("trees of $name", ({ target, draft }) => {
+  const shape = new DraftTreeShape({ steps: DRAFTS, topk: 3, draftTokens: 8 });
+
+  test("are of what it goes on with, behind prompts and behind the right path", async () => {
+    const { steps: numSteps, topk: eagleTopk, draftTokens: numDraftTokens } = shape;
+    const numbers = { numSteps, eagleTopk, numDraftTokens };
+    const speculation = { ...STANDALONE.speculation, ...numbers };
+    const options = { pageSize: 4, cacheDtype: "f32", maxRunningRequests: 4 } as const;
+    const draftModel = draft();
+    const session = await ModelSession.open(target(), { ...options, speculation, draftModel });
+    const alone = await ModelSession.open(draft(), options);
+    const behind = async (tokens: readonly number[]) => {
+      const sequence = alone.sequence(tokens);
+      const logits = await alone.prefill(sequence);
+      alone.release(sequence);
+      return logits.at(-1)!;
+    };
+    const sequences = PROMPTS.map((prompt) => session.sequence(prompt, 1));
+    await expectTrees(session, sequences, shape, (tokens) =>
+      expectedTree(shape, { behind: (path) => behind([...tokens, ...path]) }),
+    );
+    session.close();
+    alone.close();
+  });
+});

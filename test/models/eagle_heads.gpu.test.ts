@@ -11,7 +11,7 @@ import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
 import { ReferenceEagle } from "../support/reference/reference_eagle.ts";
 import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
-import { expectedTree } from "./expected_trees.ts";
+import { expectedTree, expectTrees } from "./expected_trees.ts";
 
 const DRAFTS = 3;
 const PROMPTS = [
@@ -157,46 +157,17 @@ describe.each(smallestCaseOnly ? CASES.slice(3, 4) : CASES)("trees of %s", (_, o
   const TREE = { numSteps: DRAFTS, eagleTopk: 3, numDraftTokens: 8 };
   const shape = new DraftTreeShape({ steps: DRAFTS, topk: 3, draftTokens: 8 });
 
-  const treeBehind = (reference: ReferenceEagle, tokens: readonly number[]) =>
-    expectedTree(shape, {
-      behind: (path) => reference.behind(tokens, path),
-      targetId: (token) => reference.targetId(token),
-    });
-
   test("are the reference's, behind prompts and behind the right path of the tree before", async () => {
     const { generation } = options;
     const speculation = { algorithm: generation, ...TREE };
     const { session, reference } = await open(options, { speculation, maxRunningRequests: 4 });
-    const settings = { steps: DRAFTS, ahead: 2 * DRAFTS * shape.topk };
     const sequences = PROMPTS.map((prompt) => session.sequence(prompt, 1));
-    const prompts = sequences.map((sequence) => {
-      return { sequence, phase: "prefill", count: sequence.tokens.length } as const;
-    });
-    const first = await session.draft(prompts, settings);
-    let at = -1;
-    for (const [i, { tokens }] of sequences.entries()) {
-      at += tokens.length;
-      tokens.push(first.tokens[at]!);
-      expect([...first.drafts[i]!]).toEqual(await treeBehind(reference, tokens));
-    }
-    // Twice, so that the second tree sees the entries that the first has moved.
-    for (let round = 0; round < 2; round++) {
-      const trees = (right: readonly number[]) =>
-        sequences.map((sequence, i) => {
-          const newest = sequence.tokens.at(-1)!;
-          const nodes = [newest, right[i]! + 1, right[i]!, right[i]!, 7];
-          return { sequence, phase: "verify", parents: [-1, 0, 0, 1, 2], tokens: nodes } as const;
-        });
-      const drawn = async (right: readonly number[]) => session.draft(trees(right), settings);
-      const roots = (tokens: Uint32Array) => PROMPTS.map((_, i) => tokens[5 * i]!);
-      const right = roots((await drawn([0, 0])).tokens);
-      const next = await drawn(right);
-      for (const [i, sequence] of sequences.entries()) {
-        sequence.tokens.push(right[i]!, next.tokens[5 * i + 2]!);
-        sequence.computed += 2;
-        expect([...next.drafts[i]!]).toEqual(await treeBehind(reference, sequence.tokens));
-      }
-    }
+    await expectTrees(session, sequences, shape, (tokens) =>
+      expectedTree(shape, {
+        behind: (path) => reference.behind(tokens, path),
+        targetId: (token) => reference.targetId(token),
+      }),
+    );
     session.close();
   });
 });
