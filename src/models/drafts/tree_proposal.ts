@@ -194,8 +194,9 @@ function bindLogits(
   const { hidden: x, logits, logitsStride: stride } = drafts;
   const output = head.into({ device: recorder.device, memory }, { logits, stride });
   const { out, outStride } = output;
-  const multiply = head.linear.bind(recorder, { x, xStride, out, outStride, phase: "decode" });
   return (countOf) => {
+    // Bound anew, as one submit may have it for other numbers of rows.
+    const multiply = head.linear.bind(recorder, { x, xStride, out, outStride, phase: "decode" });
     plan.add((step) => multiply(countOf(step)));
     output.gather(plan, countOf);
   };
