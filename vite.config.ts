@@ -177,6 +177,9 @@ const ofAnyDriver = [
       "remote_engine",
     ],
     ...["retraction_memory", "sampler_memory", "structured_output", "suspects", "text_worker"],
+    // Where drafts come from: kernels and models that draft are tested on both, and so is exactness.
+    ...["accept_thresholds", "adaptive_engine", "draft_model", "module_drafts", "ngram_drafts"],
+    ...["rank_runner", "tree_drafts", "tree_statistics"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
@@ -186,7 +189,9 @@ const ofAnyDriver = [
   "test/kernels/print/*.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
+  ...["classes/matrix_class", "gpu_rows", "launches"].map(
+    (name) => `test/models/${name}.gpu.test.ts`,
+  ),
 ];
 
 interface Files {
