@@ -189,9 +189,7 @@ const ofAnyDriver = [
   "test/kernels/print/*.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  ...["classes/matrix_class", "gpu_rows", "launches"].map(
-    (name) => `test/models/${name}.gpu.test.ts`,
-  ),
+  ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
 ];
 
 interface Files {

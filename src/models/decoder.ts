@@ -35,11 +35,10 @@ import {
 } from "./decoder_layer.ts";
 import { allocateRows, compileFinalNorm, type DecoderRows } from "./decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
+import { bindDrafts } from "./drafts/bind_drafts.ts";
 import { DecoderDraft } from "./drafts/decoder_draft.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
-import { bindDrafts } from "./drafts/draft_proposal.ts";
 import { MtpModule } from "./drafts/mtp_module.ts";
-import { bindTrees } from "./drafts/tree_proposal.ts";
 import type { BindDrafts, Model } from "./model.ts";
 import type { ModelOptions, PlanTensors } from "./model_options.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
@@ -171,13 +170,7 @@ export class Decoder implements Model {
     const target = { blocks, pending, norm: weight, embedding: this.#embedding, head: this.#head };
     const { pageSize, contextLength: maxPositions } = this.#options;
     const choice = { target, vocabularySize: shape.vocabularySize, pageSize, maxPositions };
-    return (tensors, network = this.#drafts) => {
-      const { trees } = tensors.drafts;
-      const bound = { ...choice, tensors };
-      return trees === undefined
-        ? bindDrafts(plan, network!, bound)
-        : bindTrees(plan, network!, bound, trees);
-    };
+    return (tensors, network = this.#drafts) => bindDrafts(plan, network!, { ...choice, tensors });
   }
 
   get #stack(): DecoderStack {
@@ -203,9 +196,7 @@ export class Decoder implements Model {
     rows: { readonly x: Tensor; readonly xStride: number },
   ): void {
     const { recorder } = plan;
-    const { memory } = this.#options;
-    const { device } = recorder;
-    const output = this.#head.into({ device, memory }, { logits, stride });
+    const output = this.#head.into(recorder.device, { logits, stride });
     // Whose token is drawn next has the class of generated ones, a prompt's last row too.
     const input = { ...rows, phase: "decode" } as const;
     addLaunches(plan, headLaunches(this.#forms), {
@@ -238,7 +229,7 @@ function outputHead(
   const own = shape.rows / ranks.size;
   const { columns } = shape;
   const linear = new Linear(options, { name, rows: own, columns, split: "rows" });
-  return new OutputHead(linear, { ranks, rows: own });
+  return new OutputHead(linear, { memory: options.memory, ranks, rows: own });
 }
 
 /** Keeps the rows in front of a layer, where steps draft by a network that takes them. */

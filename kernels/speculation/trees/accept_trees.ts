@@ -2,11 +2,12 @@ import { Kernel } from "../../../src/gpu/kernel.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import { MAX_TREE_DEPTH } from "../../attention/tree_paths.ts";
+import treeEntry from "../../common/speculation/tree_entry.wgsl?raw";
 import source from "./accept_trees.wgsl?raw";
 
 const kernel = new Kernel({
   name: "speculation/trees/accept_trees",
-  source,
+  source: treeEntry + source,
   buffers: ["entries", "parents", "logit_rows", "rows", "sampled", "last_rows", "runs", "moves"],
   params: ["sequences"],
 });

@@ -21,18 +21,6 @@ struct Params {
   sequences: u32,
 }
 
-// `first` of `count` rows of logits; its pages hold `places` entries, and their numbers start at word
-// `first_page`.
-struct Entry {
-  first: u32,
-  count: u32,
-  places: u32,
-  first_page: u32,
-  last_row: u32,
-  position: u32,
-  step: u32,
-}
-
 struct Row {
   source: u32,
   position: u32,

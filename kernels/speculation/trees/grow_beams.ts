@@ -4,11 +4,12 @@ import type { Tensor } from "../../../src/gpu/tensor.ts";
 import { NO_TREE, PATH_WORDS } from "../../attention/tree_paths.ts";
 import orderedBits from "../../common/sampling/ordered_bits.wgsl?raw";
 import workgroupBest from "../../common/sampling/workgroup_best.wgsl?raw";
+import treeEntry from "../../common/speculation/tree_entry.wgsl?raw";
 import source from "./grow_beams.wgsl?raw";
 
 const kernel = new Kernel({
   name: "speculation/trees/grow_beams",
-  source: orderedBits + workgroupBest + source,
+  source: orderedBits + workgroupBest + treeEntry + source,
   buffers: [
     "entries",
     "probabilities",

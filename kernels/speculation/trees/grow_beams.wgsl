@@ -38,17 +38,6 @@ struct Params {
   first_path: u32,
 }
 
-// The entry of accept_trees.wgsl.
-struct Entry {
-  first: u32,
-  count: u32,
-  places: u32,
-  first_page: u32,
-  last_row: u32,
-  position: u32,
-  step: u32,
-}
-
 struct Candidate {
   score: f32,
   token: u32,

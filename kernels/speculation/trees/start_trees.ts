@@ -2,11 +2,12 @@ import { Kernel } from "../../../src/gpu/kernel.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import { NO_TREE, PATH_WORDS } from "../../attention/tree_paths.ts";
+import treeEntry from "../../common/speculation/tree_entry.wgsl?raw";
 import source from "./start_trees.wgsl?raw";
 
 const kernel = new Kernel({
   name: "speculation/trees/start_trees",
-  source,
+  source: treeEntry + source,
   buffers: ["entries", "logit_rows", "sampled", "rows", "page_tables"],
   params: ["sequences", "page_size", "max_positions", "padding_slot", "padding_page", "first_path"],
 });

@@ -21,14 +21,23 @@ export interface HeadOutput {
 
 export class OutputHead {
   readonly linear: Linear;
+  readonly #memory: DeviceMemory;
   readonly #ranks: Communicator;
   readonly #rows: number;
 
-  /** @param shared `ranks`: those that share it; `rows`: what this one has of the vocabulary. */
-  constructor(linear: Linear, shared: { readonly ranks: Communicator; readonly rows: number }) {
+  /** @param context `ranks`: those that share it; `rows`: what this one has of the vocabulary. */
+  constructor(
+    linear: Linear,
+    context: {
+      readonly memory: DeviceMemory;
+      readonly ranks: Communicator;
+      readonly rows: number;
+    },
+  ) {
     this.linear = linear;
-    this.#ranks = shared.ranks;
-    this.#rows = shared.rows;
+    this.#memory = context.memory;
+    this.#ranks = context.ranks;
+    this.#rows = context.rows;
   }
 
   get isWhole(): boolean {
@@ -36,14 +45,11 @@ export class OutputHead {
   }
 
   /** @param whole `logits`: `[.., stride]` f32, of the whole vocabulary. */
-  into(
-    { device, memory }: { readonly device: GPUDevice; readonly memory: DeviceMemory },
-    whole: { readonly logits: Tensor; readonly stride: number },
-  ): HeadOutput {
+  into(device: GPUDevice, whole: { readonly logits: Tensor; readonly stride: number }): HeadOutput {
     const { logits, stride } = whole;
     if (this.isWhole) return { out: logits, outStride: stride, gather: () => {} };
     const width = this.#rows;
-    const meeting = { device, memory, communicator: this.#ranks };
+    const meeting = { device, memory: this.#memory, communicator: this.#ranks };
     const gather = new LogitGather({ ...meeting, logits, stride, width });
     return {
       out: gather.own,

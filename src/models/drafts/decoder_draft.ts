@@ -15,7 +15,12 @@ import { bindBlocks, compileStack, type DecoderStack } from "../decoder_layer.ts
 import { allocateRows, compileFinalNorm } from "../decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "../decoder_shape.ts";
 import type { DraftBinding, ModelOptions } from "../model_options.ts";
-import type { DraftLaunches, DraftNetwork, DraftTarget } from "./draft_network.ts";
+import {
+  type DraftLaunches,
+  type DraftNetwork,
+  type DraftTarget,
+  ofEach,
+} from "./draft_network.ts";
 
 /** What a decoder is made of. */
 export interface DecoderParts {
@@ -65,7 +70,6 @@ export class DecoderDraft implements DraftNetwork {
     const blocks = bindBlocks(plan, options, bound);
     return {
       head,
-      memory,
       hiddenStride: stride,
       findsBest: forms.findsBest,
       compileRows: (part) => {
@@ -74,7 +78,7 @@ export class DecoderDraft implements DraftNetwork {
           inputs: part === "step" ? inputs : own,
           tapped: part === "step" ? "draft." : "chain.draft.",
         });
-        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
+        return (rowIndices, { countOf = ofEach } = {}) =>
           compileFinalNorm(plan, shape, {
             rows,
             weight: stack.norm,

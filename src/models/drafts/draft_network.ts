@@ -5,7 +5,6 @@
  * @module
  */
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
@@ -15,6 +14,9 @@ import type { VectorWeight } from "../../layers/weights/vector_weight.ts";
 import type { LayerBlocks } from "../decoder_layer.ts";
 import type { Pending } from "../decoder_rows.ts";
 import type { DraftBinding } from "../model_options.ts";
+
+/** A row of each sequence that gets drafts. */
+export const ofEach = ({ draft }: Step): number => draft!.sequences;
 
 /** What a network can share with the model that it drafts for. */
 export interface DraftTarget {
@@ -47,11 +49,17 @@ export interface DraftNetwork {
   bind(plan: Plan<Step>, target: DraftTarget, tensors: DraftBinding): DraftLaunches;
 }
 
+/** What of a network's rows a step goes on with. */
+export interface WantedRows {
+  /** Default: one of each sequence. */
+  readonly countOf?: (step: Step) => number;
+  /** What reads them, where they are not the same for both. Default: both. */
+  readonly readBy?: "head" | "rows behind";
+}
+
 export interface DraftLaunches {
   /** Makes logits of the hidden rows. */
   readonly head: OutputHead;
-  /** Working memory is allocated in it. */
-  readonly memory: DeviceMemory;
   /** Elements from one hidden row to the next. */
   readonly hiddenStride: number;
   /** Whether the head can find the best logit of each row itself. */
@@ -66,7 +74,7 @@ export interface DraftLaunches {
    * Adds the launches from tokens to what the last layer has made of them.
    *
    * @returns What adds those that leave the rows of these indices, one of each sequence or as many as
-   * is said, in the drafts' `hidden`: input of the head, and of the rows behind them in a chain.
+   * is said, where the head and the rows behind them in a chain read them.
    */
-  compileRows(part: DraftPart): (rowIndices: Tensor, countOf?: (step: Step) => number) => void;
+  compileRows(part: DraftPart): (rowIndices: Tensor, wanted?: WantedRows) => void;
 }

@@ -21,7 +21,7 @@ import { startRows } from "../../../kernels/speculation/start_rows.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { DraftBinding } from "../model_options.ts";
-import type { DraftLaunches, DraftNetwork, DraftTarget } from "./draft_network.ts";
+import type { DraftLaunches, DraftTarget } from "./draft_network.ts";
 
 /** What a proposal has besides a network's launches and tensors. */
 export interface ProposalOptions {
@@ -41,28 +41,8 @@ export interface Choice extends DraftOptions {
   readonly launches: DraftLaunches;
 }
 
-/**
- * Binds a network's launches, and adds those that nothing has to be drawn for.
- *
- * @returns What adds the others, behind the drawing of tokens.
- */
-export function bindDrafts(
-  plan: Plan<Step>,
-  network: DraftNetwork,
-  options: DraftOptions,
-): () => void {
-  const launches = network.bind(plan, options.target, options.tensors);
-  const choice = { ...options, launches };
-  if (network.enters === "next tokens") return () => compileProposal(plan, choice);
-  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
-    plan.group("draft layers");
-    launches.compileRows("step");
-  });
-  return () => compileChain(plan, choice);
-}
-
 /** Adds the launches of a network whose rows enter with the tokens behind them. */
-function compileProposal(plan: Plan<Step>, choice: Choice): void {
+export function compileProposal(plan: Plan<Step>, choice: Choice): void {
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const propose = bindProposal(plan, choice);
@@ -87,7 +67,7 @@ function compileProposal(plan: Plan<Step>, choice: Choice): void {
 }
 
 /** Adds the drafts of a network whose rows have entered: the first comes from the token that is drawn. */
-function compileChain(plan: Plan<Step>, choice: Choice): void {
+export function compileChain(plan: Plan<Step>, choice: Choice): void {
   const { launches, tensors } = choice;
   const propose = bindProposal(plan, choice);
   const stepsOf = ({ draft }: Step) => draft?.steps ?? 0;
@@ -138,12 +118,12 @@ function bindAcceptance(
 function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
   const { recorder } = plan;
   const { launches, pageSize } = choice;
-  const { head, memory, hiddenStride: xStride, findsBest, tokens } = launches;
+  const { head, hiddenStride: xStride, findsBest, tokens } = launches;
   const vocabulary = tokens?.count ?? choice.vocabularySize;
   const { inputs, drafts, padding } = choice.tensors;
   const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
   const input = { x, xStride };
-  const output = head.into({ device: recorder.device, memory }, { logits, stride });
+  const output = head.into(recorder.device, { logits, stride });
   const { out, outStride } = output;
   const multiply = head.linear.bind(recorder, { ...input, out, outStride, phase: "decode" });
   const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });

@@ -38,7 +38,14 @@ import { allocateRows, compileFinalNorm, type DecoderRows, type Pending } from "
 import type { DecoderShape } from "../decoder_shape.ts";
 import { gqaBlocks } from "../gqa_decoder.ts";
 import type { DraftBinding, LayerTensors, ModelOptions } from "../model_options.ts";
-import type { DraftLaunches, DraftNetwork, DraftPart, DraftTarget } from "./draft_network.ts";
+import {
+  type DraftLaunches,
+  type DraftNetwork,
+  type DraftPart,
+  type DraftTarget,
+  ofEach,
+  type WantedRows,
+} from "./draft_network.ts";
 import { AUXILIARY_STATES, type EagleConfig } from "./eagle_config.ts";
 import { TargetIds } from "./target_ids.ts";
 
@@ -140,15 +147,14 @@ export class EagleHead implements DraftNetwork {
     const { output } = this.#own ?? {};
     return {
       head: output?.head ?? target.head,
-      memory: this.#options.memory,
       hiddenStride: rows.hiddenStride,
       findsBest: forms.findsBest,
       ...(output && { tokens: { count: output.ids.count, targetIds: output.ids.tensor } }),
       compileRows: (part) => {
         this.#compileInput(plan, bound, part);
         const pending = this.#compileLayer(plan, bound, part);
-        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
-          this.#compileHidden(plan, bound, { pending, rowIndices, countOf });
+        return (rowIndices, { countOf = ofEach, readBy } = {}) =>
+          this.#compileHidden(plan, bound, { pending, rowIndices, countOf, readBy });
       },
     };
   }
@@ -274,24 +280,26 @@ export class EagleHead implements DraftNetwork {
   #compileHidden(
     plan: Plan<Step>,
     { blocks, tensors, carried: out }: Bound,
-    wanted: {
+    wanted: Required<Pick<WantedRows, "countOf">> & {
       readonly pending: Pending;
       readonly rowIndices: Tensor;
-      readonly countOf: (step: Step) => number;
+      readonly readBy: WantedRows["readBy"];
     },
   ): void {
-    const { pending, rowIndices, countOf } = wanted;
+    const { pending, rowIndices, countOf, readBy } = wanted;
     const { rows } = blocks;
     const { hidden: x, hiddenStride: stride } = rows;
     const { hiddenSize: cols } = this.#shape;
     const { addend, isAdded } = pending;
     const shape = { rowIndices, x, cols, stride, out, outStride: stride };
-    const whole = takeRows(plan.recorder, shape);
-    const adding = takeRows(plan.recorder, { ...shape, addend });
-    plan.add((step) => (isAdded(step) ? whole : adding)(countOf(step)));
-    if (this.#own === undefined) return;
-    const weight = this.#own.norm;
-    const normed = { rows, weight, ...wanted, out: tensors.drafts.hidden };
+    const weight = this.#own?.norm;
+    if (weight === undefined || readBy !== "head") {
+      const whole = takeRows(plan.recorder, shape);
+      const adding = takeRows(plan.recorder, { ...shape, addend });
+      plan.add((step) => (isAdded(step) ? whole : adding)(countOf(step)));
+    }
+    if (weight === undefined || readBy === "rows behind") return;
+    const normed = { rows, weight, pending, rowIndices, countOf, out: tensors.drafts.hidden };
     compileFinalNorm(plan, this.#shape, normed);
   }
 }
@@ -310,7 +318,7 @@ function ownParts(
   const norm = vectorWeight(memory, "norm.weight", hiddenSize);
   const linear =
     rows && new Linear(options, { name: "lm_head", rows, columns: hiddenSize, split: "rows" });
-  const head = linear && new OutputHead(linear, { ranks: ONE_RANK, rows });
+  const head = linear && new OutputHead(linear, { memory, ranks: ONE_RANK, rows });
   const ids = rows && new TargetIds(memory, { count: rows, vocabularySize });
   return {
     norms: { weights: tensor, hidden: (hidden!.tensor.offset - tensor.offset) / FLOAT_BYTES },

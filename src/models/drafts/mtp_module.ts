@@ -25,7 +25,13 @@ import { compileLayer, createLayer, type DecoderLayer, layerSpecs } from "../dec
 import { compileFinalNorm, compileNorm, type Pending, residualOf } from "../decoder_rows.ts";
 import type { DecoderShape } from "../decoder_shape.ts";
 import type { DraftBinding, ModelOptions } from "../model_options.ts";
-import type { DraftLaunches, DraftNetwork, DraftPart, DraftTarget } from "./draft_network.ts";
+import {
+  type DraftLaunches,
+  type DraftNetwork,
+  type DraftPart,
+  type DraftTarget,
+  ofEach,
+} from "./draft_network.ts";
 
 /** Both halves of the module's first projection. */
 interface JoinedRows {
@@ -114,13 +120,12 @@ export class MtpModule implements DraftNetwork {
     const joined = this.#allocateJoined();
     return {
       head: target.head,
-      memory: this.#options.memory,
       hiddenStride: target.blocks.rows.hiddenStride,
       findsBest: target.blocks.forms.findsBest,
       compileRows: (part) => {
         const entering = this.#entering(plan, { part, target, tensors, joined });
         const pending = this.#compileLayer(plan, target, joined, entering);
-        return (rowIndices, countOf = ({ draft }) => draft!.sequences) =>
+        return (rowIndices, { countOf = ofEach } = {}) =>
           compileFinalNorm(plan, this.#shape, {
             rows: target.blocks.rows,
             weight: this.#norm,

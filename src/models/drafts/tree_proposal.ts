@@ -25,41 +25,19 @@ import type { Plan } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { TreeTensors } from "../../layers/tree_tensors.ts";
 import type { DraftBinding } from "../model_options.ts";
-import type { DraftNetwork } from "./draft_network.ts";
-import type { Choice, DraftOptions } from "./draft_proposal.ts";
+import { ofEach } from "./draft_network.ts";
+import type { Choice } from "./draft_proposal.ts";
 
 const WORD_BYTES = 4;
 
 type RecordStep = (step: Step) => void;
 
-/**
- * Binds a network's launches, and adds those that nothing has to be drawn for.
- *
- * @returns What adds those of its trees, behind the drawing of tokens.
- */
-export function bindTrees(
-  plan: Plan<Step>,
-  network: DraftNetwork,
-  options: DraftOptions,
-  trees: TreeTensors,
-): () => void {
-  const launches = network.bind(plan, options.target, options.tensors);
-  const choice = { ...options, launches };
-  if (network.enters === "next tokens") return () => compileTrees(plan, choice, trees);
-  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
-    plan.group("draft layers");
-    launches.compileRows("step");
-  });
-  return () => compileOwnTrees(plan, choice, trees);
-}
-
-const ofEach = ({ draft }: Step) => draft!.sequences;
 /** Whether a step makes drafts, as a number of times. */
 const once = ({ draft }: Step) => ((draft?.steps ?? 0) > 0 ? 1 : 0);
 const furtherSteps = ({ draft }: Step) => Math.max((draft?.steps ?? 0) - 1, 0);
 
 /** Adds the launches of a network whose rows enter with the tokens behind them. */
-function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
+export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const { topk } = trees;
@@ -71,21 +49,21 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
     plan.within({ times: once }, () => {
       compileAcceptance(plan, tensors, trees);
       plan.group("draft");
-      compileHidden(drafts.lastRows);
+      compileHidden(drafts.lastRows, { readBy: "head" });
       plan.tap("mtp.hidden", drafts.hidden);
       addLogits(ofEach);
       plan.tap("mtp.logits", drafts.logits);
       plan.add(bindCandidates(plan, choice, trees, ofEach));
       // Before rows of beams take the place of the rows that they follow.
-      compileHidden(trees.parentRows, beamsOf);
+      compileHidden(trees.parentRows, { countOf: beamsOf, readBy: "rows behind" });
     });
     plan.within({ times: furtherSteps, stepOf: treeSteps(topk) }, () => {
       plan.group("draft chain");
       const compileBeams = launches.compileRows("chain");
-      compileBeams(drafts.places, beamsOf);
+      compileBeams(drafts.places, { countOf: beamsOf, readBy: "head" });
       addLogits(beamsOf);
       plan.add(bindCandidates(plan, choice, trees, beamsOf));
-      compileBeams(trees.parentRows, beamsOf);
+      compileBeams(trees.parentRows, { countOf: beamsOf, readBy: "rows behind" });
     });
     compileChoice(plan, tensors, trees);
   });
@@ -95,13 +73,13 @@ function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): voi
  * Adds the trees of a network whose rows have entered with their own tokens: it runs for the token that
  * is drawn behind each path before there are candidates, and takes nothing from row to row.
  */
-function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
+export function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
   const { launches, tensors } = choice;
   const { topk } = trees;
   const addLogits = bindLogits(plan, choice);
   const compileRows = (countOf: CountRows) => {
     plan.group("draft chain");
-    launches.compileRows("chain")(tensors.drafts.places, countOf);
+    launches.compileRows("chain")(tensors.drafts.places, { countOf });
     addLogits(countOf);
     plan.add(bindCandidates(plan, choice, trees, countOf));
   };
@@ -190,9 +168,9 @@ function bindLogits(
   { launches, tensors: { drafts } }: Choice,
 ): (countOf: CountRows) => void {
   const { recorder } = plan;
-  const { head, memory, hiddenStride: xStride } = launches;
+  const { head, hiddenStride: xStride } = launches;
   const { hidden: x, logits, logitsStride: stride } = drafts;
-  const output = head.into({ device: recorder.device, memory }, { logits, stride });
+  const output = head.into(recorder.device, { logits, stride });
   const { out, outStride } = output;
   return (countOf) => {
     // Bound anew, as one submit may have it for other numbers of rows.
