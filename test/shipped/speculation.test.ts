@@ -16,6 +16,11 @@ const DRAFTED = [
 ];
 /** Whether drafts pay or not. */
 const ALWAYS = ["--speculative-adaptive", "off"];
+const TREE = [
+  ...["--speculative-num-steps", "3", "--speculative-eagle-topk", "2"],
+  ...["--speculative-num-draft-tokens", "6"],
+];
+const TREES_ON_RANKS = "STANDALONE, trees on two ranks";
 const PROMPTS = [
   "Repeat after me: apple river zobrax apple river zobrax apple river zobrax",
   "Who are you?",
@@ -26,17 +31,19 @@ let servers: Readonly<Record<string, ServingWisp>>;
 
 beforeAll(async () => {
   const start = (...args: string[]) => serveWisp([...SHARED, ...DRAFTED, ...args]);
-  const [without, ngram, eagle, model] = await Promise.all([
+  const model = [
+    ...["--speculative-algorithm", "STANDALONE"],
+    ...["--speculative-draft-model-path", EMBEDDED_MODEL, ...ALWAYS],
+  ];
+  const [without, ngram, eagle, standalone, trees] = await Promise.all([
     start(),
     start("--speculative-algorithm", "NGRAM", ...ALWAYS),
     start("--speculative-algorithm", "EAGLE", ...ALWAYS),
-    start(
-      ...["--speculative-algorithm", "STANDALONE"],
-      ...["--speculative-draft-model-path", EMBEDDED_MODEL, ...ALWAYS],
-    ),
+    start(...model),
+    start("--tp-size", "2", ...model, ...TREE),
   ]);
   plain = without;
-  servers = { NGRAM: ngram, EAGLE: eagle, STANDALONE: model };
+  servers = { NGRAM: ngram, EAGLE: eagle, STANDALONE: standalone, [TREES_ON_RANKS]: trees };
 });
 
 afterAll(stopAll);
@@ -59,9 +66,12 @@ describe.each([
   ["NGRAM", 11],
   ["EAGLE", 3],
   ["STANDALONE", 3],
-] as const)("%s", (algorithm, most) => {
+  [TREES_ON_RANKS, 5],
+] as const)("%s", (name, most) => {
+  const algorithm = name.split(",")[0]!;
+
   test("answers are those without drafts, and say how many drafts were right", async () => {
-    const server = servers[algorithm]!;
+    const server = servers[name]!;
     const [wanted, got] = [await answers(plain, 0), await answers(server, 0)];
     expect(got.map(told)).toEqual(wanted.map(told));
     for (const { meta_info } of wanted) expect(meta_info).not.toHaveProperty("spec_verify_ct");
@@ -82,11 +92,11 @@ describe.each([
       expect(response.status).toBe(200);
       return told((await response.json()) as Answer);
     };
-    expect(await ask(servers[algorithm]!)).toEqual(await ask(plain));
+    expect(await ask(servers[name]!)).toEqual(await ask(plain));
   });
 
   test("the log, the metrics and the server's information tell of it", async () => {
-    const server = servers[algorithm]!;
+    const server = servers[name]!;
     await server.sees(/Decode batch\..* accept len: [\d.]+, gen throughput/);
     expect(plain.output()).not.toContain("accept len");
     expect(server.output()).toContain(
