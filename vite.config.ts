@@ -78,7 +78,9 @@ const longGpuTests = [
   "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
   // What the matrix of exactness asks in short, and most of its variants with drafts.
   "test/engine/drafts/exactness.gpu.test.ts",
-  "test/engine/step/module_drafts.gpu.test.ts",
+  "test/engine/step/{accept_thresholds,module_drafts,ngram_drafts}.gpu.test.ts",
+  "test/engine/drafts/adaptive_engine.gpu.test.ts",
+  "test/engine/draft_model.gpu.test.ts",
   "test/engine/step/tree_drafts.gpu.test.ts",
   "test/engine/load/invariance.gpu.test.ts",
   "test/engine/prefix/prefix_store.gpu.test.ts",
@@ -179,7 +181,7 @@ const ofAnyDriver = [
     ...["retraction_memory", "sampler_memory", "structured_output", "suspects", "text_worker"],
     // Where drafts come from: kernels and models that draft are tested on both, and so is exactness.
     ...["accept_thresholds", "adaptive_engine", "draft_model", "module_drafts", "ngram_drafts"],
-    ...["rank_runner", "tree_drafts", "tree_statistics"],
+    ...["exported_layer", "rank_runner", "tree_drafts", "tree_statistics"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
   ...[
     ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
@@ -189,7 +191,11 @@ const ofAnyDriver = [
   "test/kernels/print/*.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  ...["gpu_rows", "launches"].map((name) => `test/models/${name}.gpu.test.ts`),
+  // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
+  "test/parallel/rank_drafts.gpu.test.ts",
+  ...["classes/matrix_class", "gpu_rows", "launches"].map(
+    (name) => `test/models/${name}.gpu.test.ts`,
+  ),
 ];
 
 interface Files {
