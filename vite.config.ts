@@ -104,6 +104,7 @@ const longGpuTests = [
   "test/engine/load/device_loss.gpu.test.ts",
   // A load, or a request, for each wait that fails.
   "test/engine/load_awaits.gpu.test.ts",
+  "test/engine/load/recovery_awaits.gpu.test.ts",
   "test/server/every_await.gpu.test.ts",
   "test/engine/schedule/suspects.gpu.test.ts",
 ];
@@ -178,7 +179,14 @@ const ofAnyDriver = [
       "prefix_store",
       "remote_engine",
     ],
-    ...["retraction_memory", "sampler_memory", "structured_output", "suspects", "text_worker"],
+    ...[
+      "recovery_awaits",
+      "retraction_memory",
+      "sampler_memory",
+      "structured_output",
+      "suspects",
+      "text_worker",
+    ],
     // Where drafts come from: kernels and models that draft are tested on both, and so is exactness.
     ...["accept_thresholds", "adaptive_engine", "draft_model", "module_drafts", "ngram_drafts"],
     ...["exported_layer", "rank_runner", "tree_drafts", "tree_statistics"],

@@ -77,8 +77,11 @@ export function eventStream<T>(
         }
       } catch (error) {
         // The fault may lie in `events`, in which case the iterator does not know of it.
-        await iterator.return?.();
-        ended();
+        try {
+          await iterator.return?.();
+        } finally {
+          ended();
+        }
         if (left) return;
         if (!isAbort(error)) {
           for (const text of frames([failure(error)], DONE))

@@ -2,7 +2,7 @@
  * Whatever a load waits for or allocates may fail: then it ends with the error, and leaves nothing on
  * the device. So does an engine whose end fails.
  */
-import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
@@ -23,19 +23,26 @@ const OF_THE_MODEL: readonly string[] = [
   "src/engine/ranks/rank_group.ts: return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };",
 ];
 
+const COMMON = {
+  device,
+  pageSize: 4,
+  contextLength: 128,
+  maxTotalTokens: 512,
+  triesInvariance: false,
+};
+
 let sources: WatchedSources;
 
 beforeAll(async () => {
   if (!smallestCaseOnly) sources = await watchedSources();
 });
 afterEach(() => {
-  vi.restoreAllMocks();
   sources?.setHook(undefined);
   sources?.setAllocationHook(undefined);
 });
 
-/** @returns Says which buffers were made since it was asked last, and not freed. */
-function watchBuffers(): () => string[] {
+/** @returns Says which buffers were made on a device since it was asked last, and not freed. */
+function watchBuffers(device: GPUDevice): () => string[] {
   const there = new Set<GPUBuffer>();
   const create = device.createBuffer.bind(device);
   vi.spyOn(device, "createBuffer").mockImplementation((descriptor) => {
@@ -57,16 +64,22 @@ function watchBuffers(): () => string[] {
 }
 
 describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name, own) => {
+  let left: () => string[];
+  beforeAll(async () => {
+    const { device: given = device } = (await own()).options;
+    left = watchBuffers(typeof given === "function" ? await given() : given);
+  });
+
+  afterAll(() => vi.restoreAllMocks());
+
   /** Loads an engine and closes it, while awaits and allocations are watched. */
   async function load(watch: () => void): Promise<void> {
     const { Engine } = sources.modules["engine/engine"];
-    const options = {
-      ...{ device, pageSize: 4, contextLength: 128, maxTotalTokens: 512, triesInvariance: false },
-      ...(await own()),
-    } as LoadOptions;
+    const { source = folderSource(EMBEDDED_MODEL), options } = await own();
+    const given = { ...COMMON, ...options } as LoadOptions;
     watch();
     try {
-      const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options);
+      const engine = await Engine.load(source, given);
       await engine.close();
     } finally {
       sources.setHook(undefined);
@@ -75,11 +88,7 @@ describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name,
   }
 
   /** Has each of some sites fail, each at its first time. */
-  async function failEach(
-    sites: readonly string[],
-    left: () => string[],
-    watch: (site: string, error: Error) => void,
-  ) {
+  async function failEach(sites: readonly string[], watch: (site: string, error: Error) => void) {
     const wrong: unknown[] = [];
     for (let i = 0; i < sites.length; i += DISTANCE) {
       const tried = sites[i]!;
@@ -97,7 +106,6 @@ describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name,
 
   test("each await of its load and end may fail", async () => {
     const found = new Set<string>();
-    const left = watchBuffers();
     await load(() =>
       sources.setHook((site, awaited) => {
         found.add(site);
@@ -107,15 +115,14 @@ describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name,
     expect(left()).toEqual([]);
     expect(found.size).toBeGreaterThan(40);
     const sites = [...found].filter((site) => !OF_THE_MODEL.includes(site));
-    await failEach(sites, left, (wanted, error) => sources.setHook(failingOnce(wanted, error)));
+    await failEach(sites, (wanted, error) => sources.setHook(failingOnce(wanted, error)));
   });
 
   test("each allocation of its load may fail", async () => {
     const found = new Set<string>();
-    const left = watchBuffers();
     await load(() => sources.setAllocationHook((site) => found.add(site)));
     expect(found.size).toBeGreaterThan(40);
-    await failEach([...found], left, (wanted, error) => {
+    await failEach([...found], (wanted, error) => {
       let isTried = false;
       sources.setAllocationHook((site) => {
         if (site !== wanted || isTried) return;

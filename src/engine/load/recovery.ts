@@ -197,9 +197,9 @@ export class RecoverableModel {
       }
       if (!isFirst) this.#tell({ kind: "retrying", reason: cause.message, seconds });
       this.#tries += 1;
-      await orAborted(signal, pause(seconds, signal));
       let loaded: EngineModel;
       try {
+        await orAborted(signal, pause(seconds, signal));
         loaded = await orAborted(signal, this.#load());
       } catch (error) {
         if (signal.aborted) throw error;
@@ -236,8 +236,9 @@ export class RecoverableModel {
       opened?.destroy();
       throw error;
     } finally {
-      await source.close?.();
-      await options.draftModel?.close?.();
+      // What has been read is whole, however its files take being let go of.
+      await source.close?.().catch(() => {});
+      await options.draftModel?.close?.().catch(() => {});
     }
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { gzipSync } from "node:zlib";
+import type { LocalRequest } from "../../../src/engine/engine.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { MemoryBlobs } from "../engines/memory_blobs.ts";
@@ -15,18 +16,22 @@ const SAMPLED = { temperature: 0.9, sampling_seed: 5, max_new_tokens: 8, ignore_
 const MESSAGES = [{ role: "user", content: "Count to ten." }];
 const TOOLS = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
-const chat = (fields: object): Sent => [
+/** A request to which a manner can be added. */
+type Plain = readonly [method: string, path: string, body: object];
+
+const chat = (fields: object): Plain => [
   "POST",
   "/v1/chat/completions",
   { messages: MESSAGES, max_tokens: 5, seed: 4, ignore_eos: true, ...fields },
 ];
-const generate = (fields: object, sampling: object = {}): Sent => [
+const generate = (fields: object, sampling: object = {}): Plain => [
   "POST",
   "/generate",
   { sampling_params: { ...SAMPLED, ...sampling }, ...fields },
 ];
 
-const ANSWERS = {
+/** Requests that the model answers. */
+export const GENERATING = {
   chat: chat({ n: 2, stream: true, logprobs: true, top_logprobs: 2 }),
   "whole chat": chat({ tools: TOOLS }),
   scored: generate({
@@ -101,10 +106,25 @@ const OTHERS = {
   health: ["GET", "/health_generate"],
   flush: ["POST", "/flush_cache?timeout=3000"],
   abort: ["POST", "/abort_request", { rid: "absent" }],
+  metrics: ["GET", "/metrics"],
+  processed: [
+    "LIBRARY",
+    "",
+    {
+      tokens: prompt(6),
+      sampling: { maxNewTokens: 4, ignoreEos: true, temperature: 0 },
+      logitProcessors: [({ tokens, logits }) => logits.fill(1e6, 40 + tokens.length, 42)],
+    } satisfies LocalRequest,
+  ],
 } as const satisfies Record<string, Sent>;
 
-/** As much text that it is written in pieces, and so many values that they are packed in pieces. */
+/** As much text that it is written in pieces, or read in pieces, and so many values that they are packed in pieces. */
 const LONG = {
+  "long body": ["POST", "/tokenize", `{"prompt": "a"${" ".repeat(2 ** 21)}}`],
+  "long event": generate({
+    ...{ input_ids: prompt(8, 20), stream: true },
+    ...{ return_logprob: true, logprob_start_len: 0, top_logprobs_num: 60 },
+  }),
   "long answer": ["POST", "/tokenize", { prompt: "a b c d e f g ".repeat(6000) }],
   "long list": [
     "POST",
@@ -116,7 +136,7 @@ const LONG = {
 /** Each depends on the one before: together they are one client's doing. */
 const PROFILE: Sent = [
   ...(["POST", "/start_profile", {}] as const),
-  [ANSWERS.stream, ["POST", "/stop_profile", {}]],
+  { behind: [GENERATING.stream, ["POST", "/stop_profile", {}]] },
 ];
 
 /** Together they want more pages than 44 tokens have. */
@@ -133,10 +153,10 @@ const drafting = (algorithm: "EAGLE" | "NGRAM"): Scenario => ({
   options: { maxTotalTokens: 1024, contextLength: 128, speculation: { algorithm } },
   waves: [
     {
-      chat: ANSWERS.chat,
-      scored: ANSWERS.scored,
-      stream: ANSWERS.stream,
-      regex: ANSWERS.regex,
+      chat: GENERATING.chat,
+      scored: GENERATING.scored,
+      stream: GENERATING.stream,
+      regex: GENERATING.regex,
       repeating: generate(
         { input_ids: Array.from({ length: 24 }, (_, i) => 5 + (i % 4)) },
         { temperature: 0, max_new_tokens: 24 },
@@ -144,6 +164,127 @@ const drafting = (algorithm: "EAGLE" | "NGRAM"): Scenario => ({
     },
   ],
 });
+
+/** Prefixes of two blocks each. */
+const storedLong = (first: number) =>
+  generate({ input_ids: prompt(first, 150), store_prefix: true }, { max_new_tokens: 2 });
+
+/** Has room for one of them, whatever it says. */
+function smallBlobs(): MemoryBlobs {
+  const blobs = new MemoryBlobs();
+  blobs.room = 200_000;
+  blobs.isFull = (error) => String(error).includes("no room");
+  return blobs;
+}
+
+/** Whatever is read of it is damaged. */
+class DamagedBlobs extends MemoryBlobs {
+  override async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const bytes = await super.read(name);
+    if (bytes !== undefined) bytes[0]! ^= 1;
+    return bytes;
+  }
+}
+
+const withStorage = (storage: MemoryBlobs): Scenario["options"] => ({
+  ...{ pageSize: 4, contextLength: 256, maxTotalTokens: 1024 },
+  prefixStore: { storage, maxWait: 60 },
+});
+
+/** Scenarios that are about a few sites each, which no other one passes. */
+const OF_FEW_SITES: readonly Scenario[] = [
+  {
+    name: "a storage without room, whose prefixes are used again",
+    options: withStorage(smallBlobs()),
+    waves: [
+      { stored: storedLong(9) },
+      { "stored before": storedLong(9) },
+      { "stored too": storedLong(10) },
+    ],
+    only: [
+      "cache/prefix_store.ts: if (!isFull || !(await this.#makeRoom(byteLength, kept, this.#bytes))) throw error;",
+      "cache/prefix_store.ts: await put(); (2)",
+      'cache/prefix_store.ts: await this.#try("mark", () => this.#options.storage.markUsed(names));',
+      "cache/prefix_store.ts: await this.#delete(names);",
+    ],
+  },
+  {
+    name: "a storage that damages what it holds",
+    options: withStorage(new DamagedBlobs()),
+    waves: [{ stored: STORED }, { "stored before": STORED }],
+    only: [
+      "cache/prefix_store.ts: await this.discard(block, error);",
+      "cache/prefix_store.ts: await this.#delete([name]);",
+    ],
+  },
+  {
+    name: "pages that cannot be what they were stored as",
+    options: withStorage(new MemoryBlobs()),
+    waves: [{ stored: STORED }, { "stored before": STORED }],
+    faults: [
+      {
+        site: "engine/prefix/prefix_transfers.ts: await write();",
+        error: ({ errors }) => new errors.TransferError("cache pages", "length", "it is odd"),
+      },
+    ],
+    only: ["engine/prefix/prefix_transfers.ts: await this.#options.store.discard(block, error);"],
+  },
+  {
+    name: "a stream that fails, and clients that leave one",
+    options: { maxTotalTokens: 1024, contextLength: 128 },
+    waves: [
+      { stream: GENERATING.stream },
+      {
+        left: [...chat({ stream: true, max_tokens: 60 }), { reads: "one piece" }],
+      },
+    ],
+    faults: [
+      {
+        site: "http/event_stream.ts: const { done, value } = await iterator.next();",
+        error: () => new RangeError("the stream fails"),
+      },
+    ],
+    refused: ["stream"],
+    only: [
+      "http/event_stream.ts: await iterator.return?.();",
+      "http/event_stream.ts: await iterator.return?.(); (2)",
+      "server/generation_group.ts: await this.#stop(); (2)",
+    ],
+  },
+  {
+    name: "more log-probabilities than there is memory for",
+    options: { maxTotalTokens: 16384, contextLength: 2048 },
+    waves: [
+      {
+        many: generate(
+          {
+            input_ids: Array.from({ length: 7 }, (_, i) => prompt(i)),
+            ...{ return_logprob: true, token_ids_logprob: Array(4096).fill(5) },
+          },
+          { max_new_tokens: 1500 },
+        ),
+      },
+    ],
+    refused: ["many"],
+    only: ["server/generation_group.ts: await this.#stop();"],
+  },
+  {
+    name: "behind a port, a client that reads slowly",
+    options: { maxTotalTokens: 1024, contextLength: 512 },
+    isRemote: true,
+    waves: [
+      {
+        slow: [
+          ...generate({ input_ids: prompt(5), stream: true }, { max_new_tokens: 400 }),
+          { reads: "slowly" },
+        ],
+      },
+    ],
+    only: [
+      "engine/remote/serve_engine.ts: while (!isOver && this.#mustWait(running)) await running.taken.wait();",
+    ],
+  },
+];
 
 export const SCENARIOS: readonly Scenario[] = [
   {
@@ -153,7 +294,7 @@ export const SCENARIOS: readonly Scenario[] = [
       prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
     },
     waves: [
-      { ...ANSWERS, stored: STORED, ...OTHERS },
+      { ...GENERATING, stored: STORED, ...OTHERS },
       ...GROWING,
       { "stored before": STORED },
       LONG,
@@ -170,7 +311,7 @@ export const SCENARIOS: readonly Scenario[] = [
     name: "a machine so slow that each slice is over at once",
     options: { contextLength: 128, maxTotalTokens: 1024 },
     isSlow: true,
-    waves: [{ ...ANSWERS, ...OTHERS }, LONG, { health: ["GET", "/health_generate"] }],
+    waves: [{ ...GENERATING, ...OTHERS }, LONG, { health: ["GET", "/health_generate"] }],
   },
   {
     name: "too few pages",
@@ -206,7 +347,7 @@ export const SCENARIOS: readonly Scenario[] = [
       prefixStore: { storage: new MemoryBlobs(), maxWait: 60 },
     },
     waves: [
-      { scored: ANSWERS.scored, regex: ANSWERS.regex, stored: STORED },
+      { scored: GENERATING.scored, regex: GENERATING.regex, stored: STORED },
       { "stored before": STORED },
     ],
   },
@@ -215,6 +356,7 @@ export const SCENARIOS: readonly Scenario[] = [
     options: { maxTotalTokens: 2048, contextLength: 256 },
     isRemote: true,
     isLong: true,
-    waves: [{ ...ANSWERS, ...OTHERS }, ...GROWING, LONG, { profile: PROFILE }],
+    waves: [{ ...GENERATING, ...OTHERS }, ...GROWING, LONG, { profile: PROFILE }],
   },
+  ...OF_FEW_SITES.map((scenario) => ({ isLong: true, ...scenario })),
 ];

@@ -25,6 +25,7 @@ const ALLOCATIONS =
 
 /** Files that tests begin with; they share no class with the sources that a test imports itself. */
 export interface WatchedModules {
+  readonly errors: typeof import("../../../src/errors.ts");
   readonly "engine/engine": typeof import("../../../src/engine/engine.ts");
   readonly "engine/schedule/new_token_estimate": typeof import("../../../src/engine/schedule/new_token_estimate.ts");
   readonly "node/observe/profile_files": typeof import("../../../src/node/observe/profile_files.ts");
@@ -45,7 +46,7 @@ const NAMES: readonly (keyof WatchedModules)[] = [
   ...(["engine/text/remote_text_service", "engine/text/serve_text"] as const),
   ...(["engine/text/text_files", "engine/grammar/remote_grammar_service"] as const),
   ...(["engine/grammar/serve_grammars", "engine/schedule/new_token_estimate"] as const),
-  "node/observe/profile_files",
+  ...(["node/observe/profile_files", "errors"] as const),
 ];
 
 /**

@@ -1,0 +1,26 @@
+/**
+ * Awaits that no test has fail, as they cannot.
+ *
+ * @module
+ */
+
+/** They wait for what is resolved or catches whatever fails in it. */
+export const NEVER_FAIL: readonly string[] = [
+  ...[
+    ...["await Promise.resolve();", "await this.#runSteps();"],
+    ...["await inFlight.drain();", "await inFlight.drain(); (2)"],
+    ...["if (!(await model.isLost())) throw error;", "if (await model.isLost()) return;"],
+    "while (pages.borrowerCount > 0) await this.#news.wait();",
+  ].map((line) => `src/engine/step/step_loop.ts: ${line}`),
+  // How a device was lost, or that it was not after a while.
+  "src/engine/load/load.ts: const loss = await lossOf(device);",
+  "src/engine/load/recovery.ts: if (!this.#closing.signal.aborted) await lossOf(this.#current.device);",
+  ...["engine.ts", "load/recovery.ts"].flatMap((file) => [
+    `src/engine/${file}: await source.close?.().catch(() => {});`,
+    `src/engine/${file}: await options.draftModel?.close?.().catch(() => {});`,
+  ]),
+  "src/engine/remote/serve_engine.ts: await Promise.all([...this.#running.values()].map(({ done }) => done));",
+  "src/engine/step/steps_in_flight.ts: await Promise.allSettled(left.map(({ tokens }) => tokens));",
+  // The turn of others in the thread of grammars, which ends with it.
+  "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
+];
