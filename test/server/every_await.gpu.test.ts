@@ -41,6 +41,9 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     "engine/load/recovery.ts: const loaded = await loadRanks(await Checkpoint.open(source), { (2)",
     "engine/load/recovery.ts: return await Promise.race([work, aborted]);",
   ],
+  "a step that fails, and the way on from there, tried below": [
+    "engine/step/step_loop.ts: await this.#survive(error, inFlight);",
+  ],
   "called by tools alone": [
     "engine/step/model_runner.ts: const counts = await this.plan.countLaunches(this.#step);",
     "engine/step/model_runner.ts: await this.#read!();",

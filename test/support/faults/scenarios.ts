@@ -118,9 +118,13 @@ const OTHERS = {
   ],
 } as const satisfies Record<string, Sent>;
 
-/** As much text that it is written in pieces, or read in pieces, and so many values that they are packed in pieces. */
+/** So much that it is read, written or packed in pieces. */
 const LONG = {
-  "long body": ["POST", "/tokenize", `{"prompt": "a"${" ".repeat(2 ** 21)}}`],
+  "long body": [
+    "POST",
+    "/generate",
+    JSON.stringify({ text: "a", sampling_params: SAMPLED }) + " ".repeat(2 ** 21),
+  ],
   "long event": generate({
     ...{ input_ids: prompt(8, 20), stream: true },
     ...{ return_logprob: true, logprob_start_len: 0, top_logprobs_num: 60 },
