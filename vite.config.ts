@@ -243,7 +243,11 @@ function driverProjects() {
       { ...unoptimized, ...firstTuning },
     ),
     onLavapipe("long", { include: longGpuTests }),
-    onLavapipe("long_unoptimized", { include: [...longOfManyShapes, kernelChecks] }, unoptimized),
+    onLavapipe(
+      "long_unoptimized",
+      { include: [...longOfManyShapes, kernelChecks] },
+      { ...unoptimized, WISP_TEST_TUNED_CASES: "1" },
+    ),
     // Subgroups of sixteen invocations, of more than a run of lanes.
     onLavapipe(
       "wide_subgroups",

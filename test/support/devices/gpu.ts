@@ -44,6 +44,9 @@ export const smallestCaseOnly = process.env.WISP_TEST_SMALLEST === "1";
 /** True in `npm test` on lavapipe: a kernel's check then runs each case in one tuning. */
 export const firstTuningOnly = process.env.WISP_TEST_FIRST_TUNING === "1";
 
+/** True in `npm run test:drivers` on lavapipe: a check then runs the cases that all tunings are tried with. */
+export const tunedCasesOnly = process.env.WISP_TEST_TUNED_CASES === "1";
+
 /** True where subgroups are wider than by default: a kernel's check then runs the tunings that use them. */
 export const subgroupTuningsOnly = process.env.WISP_TEST_SUBGROUPS === "1";
 

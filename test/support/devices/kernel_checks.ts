@@ -7,7 +7,14 @@ import { describe, expect, test } from "vitest";
 import type { HostArrays, KernelCheck } from "../../../kernels/check.ts";
 import type { LaunchCost, StepArrays } from "../../../src/gpu/launch_cost.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
-import { device, firstTuningOnly, fullTest, smallestCaseOnly, subgroupTuningsOnly } from "./gpu.ts";
+import {
+  device,
+  firstTuningOnly,
+  fullTest,
+  smallestCaseOnly,
+  subgroupTuningsOnly,
+  tunedCasesOnly,
+} from "./gpu.ts";
 import { type CaseRun, type KernelOutcome, runCase } from "./kernel_outcome.ts";
 
 /** Files that end in .check.ts, by their names. */
@@ -78,7 +85,9 @@ export function testKernels(checks: Checks): void {
       const cases = smallestCaseOnly ? check.cases.slice(0, 1) : check.cases;
       cases.forEach((shape, c) => {
         const { tunedCases = [0] } = check;
-        const everyTuning = !firstTuningOnly && (fullTest || tunedCases.includes(c));
+        const isTuned = tunedCases.includes(c);
+        if (tunedCasesOnly && !isTuned) return;
+        const everyTuning = !firstTuningOnly && (fullTest || isTuned);
         const chosen = everyTuning ? check.tunings : check.tunings.slice(0, 1);
         const tunings = chosen.filter(isAsked);
         if (tunings.length === 0) return;
