@@ -161,47 +161,32 @@ if (hasLavapipe === false) {
 /** What these test is no matter of the driver: on the slow one they are left to the long campaign. */
 const ofAnyDriver = [
   ...[
-    ...[
-      "decode_buckets",
-      "device_loss",
-      "engine",
-      "faults",
-      "flush_cache",
-      "grammar",
-      "grammar_worker",
-    ],
-    ...[
-      "input_embeds",
-      "load_awaits",
-      "loads_at_once",
-      "overlap",
-      "pipelines",
-      "prefix_store",
-      "remote_engine",
-    ],
-    ...[
-      "recovery_awaits",
-      "retraction_memory",
-      "sampler_memory",
-      "structured_output",
-      "suspects",
-      "text_worker",
-    ],
+    ...["awaits", "chunked_prefix", "decode_buckets", "default_limits", "device_loss", "engine"],
+    ...["equal_prompts", "faults", "flush_cache", "grammar", "grammar_worker", "input_embeds"],
+    ...["load_awaits", "loads_at_once", "overlap", "page_handover", "pipelines", "prefix_loss"],
+    ...["prefix_store", "profile", "progress", "recovery_awaits", "reference_settings"],
+    ...["remote_engine", "retraction_memory", "sampler_memory", "start_sizes"],
+    ...["structured_output", "suspects", "text_worker"],
     // Where drafts come from: kernels and models that draft are tested on both, and so is exactness.
     ...["accept_thresholds", "adaptive_engine", "draft_model", "module_drafts", "ngram_drafts"],
     ...["exported_layer", "rank_runner", "tree_drafts", "tree_statistics"],
   ].map((name) => `test/engine/**/${name}.gpu.test.ts`),
-  ...[
-    ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"],
-    ...["start_engine", "tuning_at_start"],
-  ].map((name) => `test/node/**/${name}.gpu.test.ts`),
+  // Devices and kernels that are tuned are tested on both.
+  ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"].map(
+    (name) => `test/node/**/${name}.gpu.test.ts`,
+  ),
+  ...["bench_serving", "start_engine", "tuning_at_start"].map(
+    (name) => `test/node/**/${name}.gpu.test.ts`,
+  ),
   ...["test/server/**/*.gpu.test.ts", "test/examples.gpu.test.ts"],
   "test/kernels/print/*.gpu.test.ts",
+  // What no device sees: files that are wrong.
+  "test/models/config/*.gpu.test.ts",
+  // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
+  "test/parallel/{group_end,rank_drafts}.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
-  "test/parallel/rank_drafts.gpu.test.ts",
-  ...["classes/matrix_class", "gpu_rows", "launches"].map(
+  ...["classes/matrix_class", "gpu_rows", "launches", "recorded_launches"].map(
     (name) => `test/models/${name}.gpu.test.ts`,
   ),
 ];
