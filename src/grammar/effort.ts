@@ -31,6 +31,25 @@ export function limitEffort<T>(units: number, work: () => T): T {
 }
 
 /**
+ * Does some work if it takes at most `units`; what it took counts.
+ *
+ * @returns Undefined when it takes more, or is beyond another limit.
+ */
+export function attempt<T>(units: number, work: () => T): T | undefined {
+  const outside = left;
+  const given = Math.min(units, outside);
+  left = given;
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof GrammarError) return undefined;
+    throw error;
+  } finally {
+    left = outside - (given - left);
+  }
+}
+
+/**
  * Counts work of about so many microseconds.
  *
  * @throws {GrammarError} when it is too much for one constraint. Without a limit around it never.

@@ -240,12 +240,20 @@ function connectCodePoints(
   }
 }
 
-/** The same language with at most one way to read each text, edges rising and disjoint. */
-export function determinize({ states }: CodePointAutomaton): CodePointAutomaton {
+/**
+ * The same language with at most one way to read each text, edges rising and disjoint.
+ *
+ * @param everything A state from which every text is accepted: beside it no other matters.
+ */
+export function determinize(
+  { states }: CodePointAutomaton,
+  everything?: number,
+): CodePointAutomaton {
   const builder = new AutomatonBuilder();
   const numbers = new Map<string, number>();
   const sets: (readonly number[])[] = [];
-  const number = (members: readonly number[]): number => {
+  const number = (all: readonly number[]): number => {
+    const members = everything !== undefined && all.includes(everything) ? [everything] : all;
     const key = members.join();
     let known = numbers.get(key);
     if (known === undefined) {
@@ -266,7 +274,7 @@ export function determinize({ states }: CodePointAutomaton): CodePointAutomaton 
   return builder.build();
 }
 
-interface Cut {
+export interface Cut {
   readonly first: number;
   readonly last: number;
   /** Rising. */
@@ -274,7 +282,7 @@ interface Cut {
 }
 
 /** Cuts overlapping edges where one begins or ends; neighbours with the same targets are one. */
-function splitEdges(edges: readonly CodePointEdge[]): Cut[] {
+export function splitEdges(edges: readonly CodePointEdge[]): Cut[] {
   const events = edges.flatMap(({ first, last, target }) => [
     { at: first, target, change: 1 },
     { at: last + 1, target, change: -1 },

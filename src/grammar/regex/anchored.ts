@@ -11,7 +11,7 @@
  */
 
 import { EMPTY, type Expression, repeat } from "../expression.ts";
-import { GrammarError } from "../grammar_error.ts";
+import { AssertionMet } from "./assertions/assertions.ts";
 import { checkCommitments } from "./commitment.ts";
 import { type Anchored, ONLY_EMPTY, type Texts, textsOf } from "./regex_part.ts";
 
@@ -117,7 +117,7 @@ export function concatenate(parts: readonly Anchored[]): Anchored {
 /** Whether nothing but its texts has to be known of the part. */
 function isPlain(part: Anchored): boolean {
   const { free, commitments, lineStart, lineEnd } = part;
-  const marked = commitments !== undefined || lineStart !== undefined || lineEnd !== undefined;
+  const marked = commitments !== undefined || lineStart || lineEnd;
   return free !== undefined && !marked && !isAnchored(part);
 }
 
@@ -140,21 +140,14 @@ function concatenateTwo(a: Anchored, b: Anchored): Anchored {
       bothEmpty ? ONLY_EMPTY : undefined,
     ]),
     commitments: commitments.length > 0 ? commitments : undefined,
-    lineStart: a.lineStart ?? b.lineStart,
-    lineEnd: b.lineEnd ?? a.lineEnd,
+    lineStart: a.lineStart || b.lineStart,
+    lineEnd: b.lineEnd || a.lineEnd,
   };
 }
 
 function checkLineAnchors(a: Anchored, b: Anchored): void {
-  if (b.lineStart !== undefined && !isOnlyEmpty(a)) refuseLineAnchor("^", b.lineStart);
-  if (a.lineEnd !== undefined && !isOnlyEmpty(b)) refuseLineAnchor("$", a.lineEnd);
-}
-
-function refuseLineAnchor(anchor: string, position: number): never {
-  throw new GrammarError(
-    `Cannot use "${anchor}" of the multi-line flag here: it would depend on the character beside it`,
-    { position },
-  );
+  if (b.lineStart && !isOnlyEmpty(a)) throw new AssertionMet();
+  if (a.lineEnd && !isOnlyEmpty(b)) throw new AssertionMet();
 }
 
 /** Any of the parts. */
@@ -167,8 +160,8 @@ export function alternate(options: readonly Anchored[]): Anchored {
     end: either(options.map(({ end }) => end)),
     both: either(options.map(({ both }) => both)),
     commitments: commitments.length > 0 ? commitments : undefined,
-    lineStart: options.find(({ lineStart }) => lineStart !== undefined)?.lineStart,
-    lineEnd: options.find(({ lineEnd }) => lineEnd !== undefined)?.lineEnd,
+    lineStart: options.some(({ lineStart }) => lineStart),
+    lineEnd: options.some(({ lineEnd }) => lineEnd),
   };
 }
 

@@ -41,8 +41,9 @@ const SPACES = codePoints([
   [0xfeff, 0xfeff],
 ]);
 
+export const LINE_BREAKS = codePointsOf("\n\r\u2028\u2029");
 /** What `.` matches without the flag `s`. */
-export const NOT_LINE_BREAKS = subtractSet(ANY_CODE_POINT, codePointsOf("\n\r\u2028\u2029"));
+export const NOT_LINE_BREAKS = subtractSet(ANY_CODE_POINT, LINE_BREAKS);
 
 const SHORTHANDS: Readonly<Record<string, CodePoints>> = {
   d: DIGITS,

@@ -11,13 +11,16 @@
 
 import { automatonOf } from "../automaton/code_point_automaton.ts";
 import {
+  ANY_CODE_POINT,
   type CodePointRange,
   type CodePoints,
   codePoints,
   intersectSets,
+  MAX_CODE_POINT,
 } from "../automaton/code_points.ts";
 import type { Expression } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
+import { isMark } from "./assertions/assertions.ts";
 import type { Effort } from "./effort.ts";
 import type { Anchored, Commitment, Texts } from "./regex_part.ts";
 
@@ -82,6 +85,8 @@ function isPrefixFree(expression: Expression, { position, effort }: CommitOption
   effort.spend(AUTOMATON_EFFORT, position);
   const { states } = automatonOf(expression);
   effort.spend(STATE_EFFORT * states.length, position);
+  // An assertion looks at what a text of the group goes on with.
+  if (states.some(({ edges }) => edges.some(({ first }) => first > MAX_CODE_POINT))) return false;
   const pairs = new Set([0]);
   for (const pair of pairs) {
     const here = states[Math.floor(pair / states.length)]!;
@@ -108,6 +113,8 @@ function firstPoints(texts: readonly Texts[], { position, effort }: CommitOption
       const point = expression.text.codePointAt(0)!;
       first.push([point, point]);
     } else if (expression.kind === "class") {
+      // Behind an assertion may come anything.
+      if (isMark(expression.points)) return ANY_CODE_POINT;
       effort.spend(expression.points.length, position);
       for (const range of expression.points) first.push(range);
     } else {

@@ -28,10 +28,12 @@ export interface Anchored {
   readonly both?: Texts | undefined;
   /** Possessive repeats at the right edge, which forbid what may follow. */
   readonly commitments?: readonly Commitment[] | undefined;
-  /** Position of a `^` at the left edge that would also match behind a line break. */
-  readonly lineStart?: number | undefined;
-  /** Position of a `$` at the right edge that would also match before a line break. */
-  readonly lineEnd?: number | undefined;
+  /** Whether a `^` at the left edge would also match behind a line break. */
+  readonly lineStart?: boolean | undefined;
+  /** Whether a `$` at the right edge would also match before a line break. */
+  readonly lineEnd?: boolean | undefined;
+  /** Whether it is an assertion, which no quantifier may follow. */
+  readonly isAssertion?: boolean | undefined;
   /** What a greedy quantifier repeats, when the part is nothing else. */
   readonly repeated?: Repeated | undefined;
 }

@@ -5,6 +5,7 @@ import { automatonOf } from "../../../src/grammar/automaton/code_point_automaton
 import { hasCodePoint } from "../../../src/grammar/automaton/code_points.ts";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
 import { accepts, difference, isEmpty } from "../../../src/grammar/automaton/regular.ts";
+import { limitEffort, MAX_EFFORT } from "../../../src/grammar/effort.ts";
 import { EMPTY, type Expression, grammarOf, text } from "../../../src/grammar/expression.ts";
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
 import { parseRegex, type RegexOptions } from "../../../src/grammar/regex/parse_regex.ts";
@@ -89,6 +90,16 @@ describe("parseRegex", () => {
     ["a*", ["", "b"], []],
     ["$", ["", "b\n"], []],
     ["a$b", [], ["ab", "a"]],
+    ["(?m)^a", ["a", "x\na", "\u2028a"], ["xa"]],
+    ["\\bfoo\\b", ["foo", "a foo!", "é-foo"], ["foobar", "_foo"]],
+    ["(?<![0-9])[0-9]{2}(?![0-9])", ["12", "a12b", "123 45"], ["123", "1"]],
+    ["^(?!.*(?:foo|bar)).{3}", ["abc", "fooo".slice(1)], ["xfoo", "barx", "ab"]],
+    ["(?<=^|,)x(?=,|$)", ["x", "a,x", "x,b"], ["ax", "xa", "a,xb"]],
+    [
+      "^(?=.*[a-z])(?=.*[A-Z])(?=.*\\d)(?=.*[^\\w\\s])\\S{8,}$",
+      ["aB3$efgh", "????aB3x"],
+      ["aB3$efg", "ab3$efgh", "aB3 $efgh", "aBc$efgh"],
+    ],
   ])("searches a text: %s", (pattern, yes, no) => {
     for (const value of yes) expect(matches(pattern, value, "search"), value).toBe(true);
     for (const value of no) expect(matches(pattern, value, "search"), value).toBe(false);
@@ -125,6 +136,24 @@ describe("parseRegex", () => {
     ["(?>[a-z]+)(?>-\\d{2})?+", "[a-z]+(-\\d{2})?"],
     ["(?>a{3})a", "a{4}"],
     ["(?i)\\w", "[\\w\\u017f\\u212a]"],
+    ["\\bab\\b", "ab"],
+    ["(ab|-)\\b(c|\\.)", "ab\\.|-c"],
+    ["(ab|-)\\B(c|\\.)", "abc|-\\."],
+    ["(?i)\u017f\\b-", "[sS\u017f]-"],
+    ["(?!ab)[a-c]{2}", "a[ac]|[bc][a-c]"],
+    ["(?=.*b)[a-c]{2}", "b[a-c]|[ac]b"],
+    ["(?=[a-c]*$).+(?<!b)", "[a-c]*[ac]"],
+    ["[a-c]{2}(?<=ab|c)", "ab|[a-c]c"],
+    ["((?!aa)[ab])*", "(ab|b)*a?"],
+    ["((?<!a)a|b)*", "(ab|b)*a?"],
+    ["(?s)(?=(?!a).)(?<!x).{2}", "[^a][\\s\\S]"],
+    ["(?=\\ba)[ab](?<=\\bab?)", "a"],
+    ["(?m)a(\\n^|$)b?", "a(\\nb?)?"],
+    ["(?m)a$[^]^b", "a[\\n\\r\\u2028\\u2029]b"],
+    ["((?m)^a)*", "a?"],
+    ["(?=)a(?!)|b", "b"],
+    ["(?:(?=a)|b)*a", "b*a"],
+    ["(?s)(?=.{3})(?=\\d++)((?!00)\\d)*", "(0?[1-9])+0?(?<=...)"],
   ])("reads other dialects: %s is %s", (dialect, plain) => {
     expectSameLanguage(dialect, plain);
   });
@@ -148,12 +177,6 @@ describe("parseRegex", () => {
     ["\\u12", 0, "incomplete"],
     ["\\u{110000}", 0, "not a code point"],
     ["\\c1", 0, "incomplete"],
-    ["a(?=b)", 1, "lookahead"],
-    ["a(?!b)", 1, "lookahead"],
-    ["(?<=a)b", 0, "lookbehind"],
-    ["(?<!a)b", 0, "lookbehind"],
-    ["\\bword\\b", 0, "word boundary"],
-    ["a\\B", 1, "word boundary"],
     ["(a)\\1", 3, "backreference"],
     ["(?<n>a)\\k<n>", 7, "backreference"],
     ["(?P<n>a)(?P=n)", 8, "backreference"],
@@ -181,17 +204,20 @@ describe("parseRegex", () => {
     ["(?>a*?)b", 0, "atomic group"],
     ["(a++b?)*", 2, "atomic group"],
     ["a*+^b?", 1, "atomic group"],
-    ["a(?m)^b", 5, "multi-line"],
-    ["(?m)a$\\nb", 5, "multi-line"],
-    ["((?m)^a)*", 5, "multi-line"],
+    ["a*+(?=b)", 1, "atomic group"],
+    ["(?>a(?=b)|ab)c", 0, "atomic group"],
+    ["(?<=a++)b", 5, "inside a lookbehind"],
+    ["(?<=(?>a))b", 4, "inside a lookbehind"],
+    ["a(?<=a(?=bc))b", 1, "lookahead inside the lookbehind"],
+    ["(?=a)*", 5, "nothing to repeat"],
+    ["\\b+", 2, "nothing to repeat"],
+    ["(?<!a", 0, "missing"],
+    ["(?=a)(b)\\1", 8, "backreference"],
+    ["(?!.*a.{20}).*", 0, "negative lookahead"],
   ])("refuses %s at %i", (pattern, position, reason) => {
     const error = errorOf(pattern);
     expect(error.message).toContain(reason);
     expect(error.position).toBe(position);
-  });
-
-  test("refuses an anchor of a line inside a search", () => {
-    expect(() => parseRegex("(?m)^a", { match: "search" })).toThrow("multi-line");
   });
 
   test.each([
@@ -207,6 +233,11 @@ describe("parseRegex", () => {
     ["comments", "(?#)".repeat(100_000)],
     ["flags", "(?i)".repeat(100_000)],
     ["digits", `a{${"9".repeat(100_000)}}`],
+    ["lookaheads inside each other", `${"(?=a".repeat(50_000)}${")".repeat(50_000)}`],
+    ["lookbehinds inside each other", `${"(?<=a".repeat(50_000)}${")".repeat(50_000)}`],
+    ["lookaheads", "(?=.*a)".repeat(30_000)],
+    ["lookbehinds", "(?<!a|b.)".repeat(30_000)],
+    ["word boundaries", "a\\b|".repeat(40_000)],
   ])("needs no stack for many %s", (_, pattern) => {
     const read = () => compileAutomaton(grammarOf(parseRegex(pattern)));
     try {
@@ -232,6 +263,22 @@ describe("a pattern that would take long is refused", () => {
     ["checks of possessive quantifiers", `${"(".repeat(5_000)}ba*+${"c?)*".repeat(5_000)}`],
   ])("for its %s", (_, pattern) => {
     expect(() => parseRegex(pattern)).toThrow("too much work");
+  });
+
+  const words = Array.from({ length: 40 }, (_, i) => `w${i}`);
+
+  test.each([
+    ["lookaheads that wait for each other", words.map((w) => `(?=.*${w})`).join("")],
+    ["choices of lookaheads", words.map((w) => `(?:(?=.*${w})|(?!.*a${w}))`).join("")],
+    ["lookaheads in every place", `(?:${words.map((w) => `(?:(?=.*${w}x)|)`).join("")}[^])+z`],
+    ["lookbehinds of long memory", "(?<=a[ab]{30})b"],
+    ["lookbehinds that remember each other", words.map((w) => `(?<=${w}.*)`).join(".")],
+    ["negative lookaheads of long memory", "(?!.*a[ab]{30}b)[ab]*"],
+    ["lookaheads inside each other", `${"(?=a.*".repeat(60)}${")".repeat(60)}`],
+  ])("for its %s", (_, pattern) => {
+    const read = () => limitEffort(MAX_EFFORT, () => parseRegex(pattern, { match: "search" }));
+    expect(read).toThrow(GrammarError);
+    expect(read).toThrow(/too much work|too many states|more than/);
   });
 
   test("but not for what is repeated", () => {

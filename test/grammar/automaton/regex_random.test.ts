@@ -9,6 +9,7 @@ import {
   intersection,
   isEmpty,
 } from "../../../src/grammar/automaton/regular.ts";
+import { limitEffort, MAX_EFFORT } from "../../../src/grammar/effort.ts";
 import {
   type CodePointAutomaton,
   type CodePointEdge,
@@ -22,6 +23,8 @@ import { randomPatterns } from "../samples/random_pattern.ts";
 
 const PATTERNS = process.env.WISP_TEST_FULL === "1" ? 10_000 : 240;
 const TEXTS = 8;
+/** In the long campaign, with their texts, a million pairs. */
+const LOOK_PATTERNS = process.env.WISP_TEST_FULL === "1" ? 64_000 : 400;
 
 /** Whether the byte automaton that constrains tokens accepts the text. */
 function acceptsBytes(states: Configurations, text: string): boolean {
@@ -50,6 +53,32 @@ function readOrRefuse(pattern: string) {
     if (error instanceof GrammarError && error.message.includes("atomic group")) return undefined;
     throw error;
   }
+}
+
+/** Undefined for what takes more than one constraint may, or looks ahead inside a lookbehind. */
+function withinLimits(read: () => Expression): Expression | undefined {
+  try {
+    return limitEffort(MAX_EFFORT, read);
+  } catch (error) {
+    if (!(error instanceof GrammarError)) throw error;
+    expect(error.message).toMatch(/inside the lookbehind|too much work|too many states|more than/);
+    return undefined;
+  }
+}
+
+/** Where a match can begin. Asked for any, V8 also finds some inside a surrogate pair. */
+function* places(text: string): Generator<number> {
+  let at = 0;
+  for (const character of text) {
+    yield at;
+    at += character.length;
+  }
+  yield at;
+}
+
+function matchesAt(sticky: RegExp, place: number, text: string): boolean {
+  sticky.lastIndex = place;
+  return sticky.test(text);
 }
 
 /** What refa makes of the pattern. */
@@ -111,6 +140,36 @@ describe("parseRegex on random patterns", () => {
       }
     }
     expect(matches).toBeGreaterThan((PATTERNS / 4) * TEXTS * 0.1);
+  });
+
+  test.each([1, 2, 3, 4])("agrees with RegExp on lookaround (seed %i)", (seed) => {
+    const random = randomPatterns(100 + seed, { anchors: true, tables: true, looks: true });
+    let [taken, matches] = [0, 0];
+    for (let round = 0; round < LOOK_PATTERNS / 4; round++) {
+      const { javascript, flags, pattern, text } = random.next();
+      const ours = {
+        whole: withinLimits(() => parseRegex(pattern)),
+        search: withinLimits(() => parseRegex(pattern, { match: "search" })),
+      };
+      if (ours.whole === undefined || ours.search === undefined) continue;
+      taken += 1;
+      const automata = { whole: automatonOf(ours.whole), search: automatonOf(ours.search) };
+      const bytes = round % 8 === 0 ? configurationsOf(ours.search) : undefined;
+      // Lines of the flag are the pattern's: what stands around it must look at the whole text.
+      const whole = new RegExp(`(?:${javascript})(?![^])`, `${flags}y`);
+      const search = new RegExp(javascript, `${flags}y`);
+      for (let i = 0; i < 2 * TEXTS; i++) {
+        const value = text();
+        const name = `${JSON.stringify(pattern)} (/${javascript}/${flags}) on ${JSON.stringify(value)}`;
+        const expected = [...places(value)].some((place) => matchesAt(search, place, value));
+        if (expected) matches += 1;
+        expect(accepts(automata.whole, value), name).toBe(matchesAt(whole, 0, value));
+        expect(accepts(automata.search, value), `search ${name}`).toBe(expected);
+        if (bytes !== undefined) expect(acceptsBytes(bytes, value), name).toBe(expected);
+      }
+    }
+    expect(taken).toBeGreaterThan((LOOK_PATTERNS / 4) * 0.9);
+    expect(matches).toBeGreaterThan(taken * TEXTS * 0.1);
   });
 
   test("has the language that refa finds", () => {

@@ -33,11 +33,13 @@ export interface PatternOptions {
   readonly tables?: boolean;
   /** Whether there may be atomic groups and possessive quantifiers. */
   readonly atomic?: boolean;
+  /** Whether there may be lookahead, lookbehind, word boundaries and the flag `m`. */
+  readonly looks?: boolean;
 }
 
 export function randomPatterns(
   seed: number,
-  { anchors = false, tables = false, atomic = false }: PatternOptions,
+  { anchors = false, tables = false, atomic = false, looks = false }: PatternOptions,
 ): { next(): RandomPattern } {
   const classes = [...SHORTHANDS, ...(tables ? PROPERTIES : [])];
   const { below } = randomSource(seed);
@@ -100,8 +102,11 @@ export function randomPatterns(
         if (!anchors) return literal(pick(ALPHABET));
         const isStart = below(2) === 0;
         const javascript = isStart ? "^" : "$";
-        const python = isStart ? "\\A" : pick(["\\Z", "\\z"]);
-        return { javascript, pattern: below(2) === 0 ? javascript : python, sample: () => "" };
+        if (below(2) === 0) return { javascript, pattern: javascript, sample: () => "" };
+        // Whatever the flags, these do not mean a line.
+        const edge = isStart ? "(?<![^])" : "(?![^])";
+        const pattern = isStart ? "\\A" : pick(["\\Z", "\\z"]);
+        return { javascript: looks ? edge : javascript, pattern, sample: () => "" };
       }
       default:
         return literal(pick(ALPHABET));
@@ -129,6 +134,15 @@ export function randomPatterns(
     sample: body.sample,
   });
 
+  const look = (body: Part): Part => {
+    const open = pick(["(?=", "(?!", "(?<=", "(?<!"]);
+    return {
+      javascript: `${open}${body.javascript})`,
+      pattern: `${open}${body.pattern})`,
+      sample: () => "",
+    };
+  };
+
   const repeated = (body: Part): Part => {
     const min = below(3);
     const max = below(2) === 0 ? min + below(3) : min + 3;
@@ -155,6 +169,11 @@ export function randomPatterns(
   const expression = (depth: number): Part => {
     if (depth === 0) return atom();
     if (atomic && below(6) === 0) return atomicGroup(expression(depth - 1));
+    if (looks && below(3) === 0) {
+      if (below(2) === 0) return look(expression(depth - 1));
+      const boundary = pick(["\\b", "\\B"]);
+      return { javascript: boundary, pattern: boundary, sample: () => "" };
+    }
     switch (below(4)) {
       case 0: {
         const options = Array.from({ length: 2 + below(2) }, () => expression(depth - 1));
@@ -189,6 +208,7 @@ export function randomPatterns(
   return {
     next: () => {
       flags = `u${tables && below(3) === 0 ? "i" : ""}${below(3) === 0 ? "s" : ""}`;
+      if (looks && below(3) === 0) flags += "m";
       const body = expression(3);
       const ours = flags.slice(1);
       const scoped = below(2) === 0 ? `(?${ours}:${body.pattern})` : `(?${ours})${body.pattern}`;
