@@ -33,7 +33,7 @@ export function checkGrammar(grammar: Grammar): GrammarFacts {
   if (!grammar.rules.has(grammar.root)) refuseMissing(grammar.root);
   const parts = listParts(grammar);
   const isNullable = findNullable(grammar, parts);
-  const circle = findCircle(grammar, isNullable);
+  const circle = findCircle(listBeginnings(grammar, isNullable));
   if (circle !== undefined) throw new GrammarError(describeLeftRecursion(circle));
   const { list, places } = parts;
   const sizes = new Float64Array(list.length);
@@ -143,26 +143,40 @@ function leftmostOf(
   return expression.parts.slice(0, solid < 0 ? undefined : solid + 1);
 }
 
-/**
- * Looks for a circle of rules that begin with each other, depth first.
- *
- * @param grammar No rule is missing.
- * @returns The names, the first one again at the end.
- */
-export function findLeftRecursion(grammar: Grammar): readonly string[] | undefined {
-  return findCircle(grammar, findNullable(grammar, listParts(grammar)));
+/** What is known of the beginnings of rules. */
+export interface Beginnings {
+  readonly isNullable: GrammarFacts["isNullable"];
+  /** For each rule, those that can stand at its very beginning. */
+  readonly rules: ReadonlyMap<string, readonly string[]>;
 }
 
-function findCircle(
+/** @throws {GrammarError} when a rule is missing. */
+export function findBeginnings(grammar: Grammar): Beginnings {
+  const isNullable = findNullable(grammar, listParts(grammar));
+  return { isNullable, rules: listBeginnings(grammar, isNullable) };
+}
+
+function listBeginnings(
   grammar: Grammar,
   isNullable: GrammarFacts["isNullable"],
-): readonly string[] | undefined {
+): ReadonlyMap<string, readonly string[]> {
   const beginnings = new Map<string, readonly string[]>();
   for (const [name, body] of grammar.rules) {
     beginnings.set(name, leftmostRules(body, isNullable));
   }
+  return beginnings;
+}
+
+/**
+ * Looks for a circle of rules that begin with each other, depth first.
+ *
+ * @returns The names, the first one again at the end.
+ */
+function findCircle(
+  beginnings: ReadonlyMap<string, readonly string[]>,
+): readonly string[] | undefined {
   const finished = new Set<string>();
-  for (const root of grammar.rules.keys()) {
+  for (const root of beginnings.keys()) {
     const path = new Map<string, Iterator<string>>();
     const enter = (name: string) => path.set(name, beginnings.get(name)![Symbol.iterator]());
     if (!finished.has(root)) enter(root);
@@ -188,7 +202,7 @@ function findCircle(
 /** Rules of a circle that an error lists. */
 const MAX_NAMES = 8;
 
-export function describeLeftRecursion(circle: readonly string[]): string {
+function describeLeftRecursion(circle: readonly string[]): string {
   const shown = circle.slice(0, MAX_NAMES).map((name) => `"${name}"`);
   return `Cannot use left recursion: rule ${shown.join(" -> ")} begins with itself`;
 }

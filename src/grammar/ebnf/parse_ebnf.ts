@@ -36,9 +36,9 @@
 import { ANY_CODE_POINT } from "../automaton/code_points.ts";
 import { spendEffort } from "../effort.ts";
 import { type Expression, type Grammar, repeat, rule, text } from "../expression.ts";
-import { describeLeftRecursion, findLeftRecursion } from "../grammar_check.ts";
 import type { GrammarError } from "../grammar_error.ts";
 import { EbnfScanner } from "./ebnf_scanner.ts";
+import { withoutLeftRecursion } from "./left_recursion.ts";
 
 export interface EbnfOptions {
   /** Name of the rule that a whole completion matches. Default `root`. */
@@ -96,8 +96,7 @@ const PART_EFFORT = 1;
 class EbnfParser {
   readonly #scanner: EbnfScanner;
   readonly #rules = new Map<string, Expression>();
-  /** Where each rule is defined. */
-  readonly #definitions = new Map<string, number>();
+  readonly #defined = new Set<string>();
   /** Where each rule is first referred to. */
   readonly #references = new Map<string, number>();
   #name: string | undefined;
@@ -120,7 +119,7 @@ class EbnfParser {
     this.#finishRule();
     const grammar = { rules: this.#rules, root };
     this.#check(grammar);
-    return grammar;
+    return withoutLeftRecursion(grammar);
   }
 
   #step(): void {
@@ -244,10 +243,10 @@ class EbnfParser {
     if (!scanner.beginsLine(position)) {
       throw scanner.malformed(`rule "${name}" does not begin a line`, position);
     }
-    if (this.#definitions.has(name)) {
+    if (this.#defined.has(name)) {
       throw scanner.malformed(`rule "${name}" is defined twice`, position);
     }
-    this.#definitions.set(name, position);
+    this.#defined.add(name);
     this.#name = name;
     this.#hasParts = false;
     this.#group = makeGroup(position);
@@ -274,14 +273,9 @@ class EbnfParser {
   }
 
   #check(grammar: Grammar): void {
-    const scanner = this.#scanner;
     for (const [name, position] of this.#references) {
       if (!this.#rules.has(name)) throw this.#missing(name, position);
     }
     if (!this.#rules.has(grammar.root)) throw this.#missing(grammar.root);
-    const circle = findLeftRecursion(grammar);
-    if (circle !== undefined) {
-      throw scanner.error(describeLeftRecursion(circle), this.#definitions.get(circle[0]!));
-    }
   }
 }

@@ -7,10 +7,19 @@ import { hasCodePoint } from "../../../src/grammar/automaton/code_points.ts";
 import { accepts } from "../../../src/grammar/automaton/regular.ts";
 import type { Expression, Grammar } from "../../../src/grammar/expression.ts";
 
-/** Without left recursion and `bytes`. */
+/** Without `bytes`. */
 export function matches(grammar: Grammar, text: string): boolean {
   const characters = Array.from(text);
   const { length } = characters;
+
+  /** For each rule and place, where its matches are known to end: more are found round by round. */
+  const found = new Map<string, Map<number, Set<number>>>();
+  const known = (name: string, from: number): Set<number> => {
+    const places = found.get(name) ?? new Map<number, Set<number>>();
+    found.set(name, places);
+    if (!places.has(from)) places.set(from, new Set());
+    return places.get(from)!;
+  };
 
   /** Where a match of the expression that begins at `from` can end. */
   const ends = (expression: Expression, from: number): Set<number> => {
@@ -43,7 +52,7 @@ export function matches(grammar: Grammar, text: string): boolean {
         return all;
       }
       case "rule":
-        return ends(grammar.rules.get(expression.name)!, from);
+        return known(expression.name, from);
       case "regular": {
         const candidates = Array.from({ length: length - from + 1 }, (_, i) => from + i);
         return new Set(
@@ -61,5 +70,16 @@ export function matches(grammar: Grammar, text: string): boolean {
   const endsOfAll = (expression: Expression, starts: ReadonlySet<number>) =>
     new Set([...starts].flatMap((start) => [...ends(expression, start)]));
 
-  return ends({ kind: "rule", name: grammar.root }, 0).has(length);
+  const whole = known(grammar.root, 0);
+  for (let grown = true; grown; ) {
+    grown = false;
+    for (const [name, places] of found) {
+      for (const [from, all] of places) {
+        const before = all.size;
+        for (const end of ends(grammar.rules.get(name)!, from)) all.add(end);
+        if (all.size > before) grown = true;
+      }
+    }
+  }
+  return whole.has(length);
 }

@@ -107,6 +107,7 @@ export class PrefixStates {
     for (const track of this.#tracks) {
       truths[track.assertion] = this.#follow(track, { reached, isStart, items, truths });
     }
+    spendEffort(ITEM_EFFORT * items.size);
     const numbers = [...items].sort(([a], [b]) => a - b);
     const key = `${isStart} ${numbers.map(([number, { id }]) => `${number}:${id}`).join(" ")}`;
     let known = this.#states.get(key);
