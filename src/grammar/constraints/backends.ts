@@ -11,7 +11,7 @@ import type { ConstraintKind, FrontEnd, FrontEndContext } from "../grammar.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { parseRegex } from "../regex/parse_regex.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "../schema/json_schema.ts";
-import { parseStructuralTag, structuralTagGrammar } from "./structural_tag.ts";
+import { structuralTagGrammar } from "./structural_tag.ts";
 import { textChoiceGrammar } from "./text_choice.ts";
 import { toolGrammar } from "./tool_grammar.ts";
 
@@ -26,8 +26,7 @@ export function frontEnds(options?: JsonSchemaOptions): Readonly<Record<Constrai
     regex: (source) => grammarOf(parseRegex(source)),
     ebnf: (source) => parseEbnf(source),
     choice: (source) => textChoiceGrammar(source),
-    structural_tag: (source, context) =>
-      structuralTagGrammar(parseStructuralTag(source), withOptions(context)),
+    structural_tag: (source, context) => structuralTagGrammar(source, withOptions(context)),
     tools: (source, context) => toolGrammar(source, withOptions(context)),
   };
 }

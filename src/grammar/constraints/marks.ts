@@ -50,6 +50,12 @@ export class Marks {
     return this.#names.some((name) => value.includes(name));
   }
 
+  /** The name of a special token that is given by its name or its number; undefined for others. */
+  nameOf(token: string | number): string | undefined {
+    if (typeof token === "string") return this.#tokens.has(token) ? token : undefined;
+    return this.#names.find((name) => this.#tokens.get(name) === token);
+  }
+
   /** The text, with a mark for each special token that it names. */
   spell(value: string): Expression {
     const parts: Expression[] = [];

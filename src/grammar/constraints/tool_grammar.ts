@@ -6,12 +6,22 @@
  */
 
 import { embed } from "../embed.ts";
-import { choice, EMPTY, type Expression, type Grammar, repeat, sequence } from "../expression.ts";
+import {
+  choice,
+  EMPTY,
+  type Expression,
+  type Grammar,
+  regular,
+  repeat,
+  sequence,
+} from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { jsonSchemaGrammar } from "../schema/json_schema.ts";
 import { JSON_RULES } from "../schema/rules/json_grammar.ts";
 import { checkSize } from "../schema/schema_size.ts";
-import { type SchemaContext, triggered } from "./structural_tag.ts";
+import { textUpTo, textWithout } from "./free_text.ts";
+import type { Marks } from "./marks.ts";
+import type { SchemaContext } from "./schema_context.ts";
 
 export interface ToolFunction {
   readonly name: string;
@@ -127,6 +137,35 @@ export function toolGrammar(source: string, context: SchemaContext): Grammar {
   );
   rules.set("root", choice([text, parts]));
   return { rules, root: "root", warnings };
+}
+
+interface TriggeredPart {
+  /** Its first words. */
+  readonly begin: string;
+  /** What follows the first `from` UTF-16 units of them. */
+  rest(from: number): Expression;
+}
+
+/**
+ * Free text up to and including one part, and free text without any.
+ *
+ * A trigger of text may come up in no other way; one with a special token cannot, as free text has
+ * no special tokens.
+ */
+function triggered(
+  parts: readonly TriggeredPart[],
+  { triggers, marks }: { readonly triggers: readonly string[]; readonly marks: Marks },
+): { readonly parts: Expression; readonly text: Expression } {
+  const words = triggers.filter((trigger) => !marks.occurs(trigger));
+  const text = regular(textWithout(words));
+  const options = triggers.map((trigger) => {
+    const begun = parts.filter(({ begin }) => begin.startsWith(trigger));
+    const rests = (from: number) => choice(begun.map((part) => part.rest(from)));
+    return words.includes(trigger)
+      ? sequence([regular(textUpTo(words, trigger)), rests(trigger.length)])
+      : sequence([text, rests(0)]);
+  });
+  return { parts: choice(options), text };
 }
 
 /** What the parameters of one tool are read with. */

@@ -47,8 +47,10 @@ function readForm(format: Fields): Form {
   }
 }
 
-/** The engine reads what is in the two lists. */
+/** The engine reads what is in the format, or in the two lists. */
 function readStructuralTag(format: Fields): string {
+  const nested = format.value("format");
+  if (nested !== undefined) return jsonSource({ format: nested }, NAME);
   const structures = format.list("structures");
   const triggers = format.list("triggers");
   return jsonSource({ structures, triggers }, NAME);

@@ -229,6 +229,10 @@ describe("response_format", () => {
       { type: "structural_tag", structures: [{ begin: "<" }], triggers: ["<"] },
       { structuralTag: '{"structures":[{"begin":"<"}],"triggers":["<"]}' },
     ],
+    [
+      { type: "structural_tag", format: { type: "any_text" } },
+      { structuralTag: '{"format":{"type":"any_text"}}' },
+    ],
   ])("%j reaches the engine", async (response_format, form) => {
     const { sampling } = await asked({ messages: HELLO, response_format });
     expect(sampling).toEqual({ temperature: 1, topP: 1, maxNewTokens: null, ...form });

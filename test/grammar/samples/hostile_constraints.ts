@@ -13,6 +13,7 @@ import {
   type HostileOptions,
   HostileSource,
   NAMES,
+  nested,
   wrongValue,
 } from "./hostile_source.ts";
 import { GRAMMARS, PATTERNS } from "./hostile_texts.ts";
@@ -69,6 +70,19 @@ const TAGS: readonly Family[] = [
       );
     },
   ],
+  ["formats", (s) => json({ format: format(s, 1 + s.below(6)) })],
+  [
+    "formats inside each other",
+    (s) => {
+      const [open, close] = s.pick([
+        ['{"type":"star","content":', "}"],
+        ['{"type":"or","elements":[', "]}"],
+        ['{"type":"tag","begin":"a","end":"b","content":', "}"],
+      ] as const);
+      const inner = json(s.pick<unknown>([{ type: "any_text" }, { type: "star" }, 1]));
+      return `{"format":${nested(s.size(50_000), open, close, inner)}}`;
+    },
+  ],
   [
     "wrong types",
     (s) =>
@@ -82,6 +96,42 @@ const TAGS: readonly Family[] = [
 
 function tag(structures: readonly unknown[], triggers: readonly string[]): string {
   return json({ structures, triggers });
+}
+
+/** Formats of all kinds, large and small, some of them wrong. */
+function format(s: HostileSource, depth: number): unknown {
+  const words = () => s.list(s.below(4), () => s.noise(5) || "x");
+  const inner = () => format(s, depth - 1);
+  const someTag = () => ({
+    begin: s.noise(4),
+    content: inner(),
+    end: s.pick([">", "", [">", "a"]]),
+  });
+  if (depth === 0) {
+    return s.pick<unknown>([
+      { type: "const_string", value: s.noise() },
+      { type: "any_text", excludes: words(), max_chars: s.pick([null, s.size(100_000)]) },
+      { type: "regex", pattern: s.regex() },
+      { type: "json_schema", json_schema: s.schema() },
+      { type: "grammar", grammar: 'root ::= root "a" | "b"' },
+      { type: "token", token: s.pick([1, "<unused>"]) },
+      wrongValue(s),
+    ]);
+  }
+  const elements = s.list(1 + s.below(3), inner);
+  const tags = s.list(1 + s.below(3), someTag);
+  const [at_least_one, stop_after_first] = [s.below(2) === 0, s.below(2) === 0];
+  return s.pick<unknown>([
+    { type: "sequence", elements },
+    { type: "or", elements },
+    { type: s.pick(["optional", "star", "plus"]), content: inner() },
+    { type: "repeat", min: s.below(3), max: s.pick([-1, s.size(1_000_000)]), content: inner() },
+    { type: "tag", ...someTag() },
+    { type: "triggered_tags", triggers: tags.map(({ begin }) => begin), tags, at_least_one },
+    { type: "triggered_tags", triggers: words(), tags, stop_after_first, excludes: words() },
+    { type: "dispatch", rules: words().map((word) => [word, inner()]), loop: at_least_one },
+    { type: "tags_with_separator", tags, separator: s.noise(3), at_least_one, stop_after_first },
+  ]);
 }
 
 const CHOICES: readonly Family[] = [

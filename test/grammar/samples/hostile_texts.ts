@@ -15,7 +15,7 @@ function doublingRules(depth: number, operator: string): string {
   return ["root ::= r0", ...rules, `r${depth} ::= "a"`].join("\n");
 }
 
-export const PATTERNS: readonly Family[] = [
+const PLAIN_PATTERNS: readonly Family[] = [
   ["noise", (s) => s.noise(10_000)],
   ["mutated", (s) => s.mutate(s.regex())],
   [
@@ -102,9 +102,9 @@ export const PATTERNS: readonly Family[] = [
     "unsupported",
     (s) =>
       s.pick([
-        "(?=a)b",
+        "(?<=a(?=bc))b",
         "\\1(a)",
-        "\\bx",
+        "(?<=a*+)x",
         "(?<n>a)\\k<n>",
         "[[:alpha:]]",
         "(?R)",
@@ -127,6 +127,60 @@ export const PATTERNS: readonly Family[] = [
         .slice(0, 2 ** 20 - s.below(2)),
   ],
 ];
+
+/** Rules that begin with each other. */
+function leftCircle(count: number, before: string): string {
+  const rules = Array.from(
+    { length: count },
+    (_, i) => `r${i} ::= ${before} r${(i * 7 + 1) % count} "a" | r${(i + 1) % count} | "b"`,
+  );
+  return ["root ::= r0", ...rules].join("\n");
+}
+
+/** Patterns that say something of the text around a place. */
+const LOOKS: readonly Family[] = [
+  [
+    "lookaround",
+    (s) =>
+      s
+        .list(s.size(2_000), (i) =>
+          s.pick([
+            `(?=.*${s.pick(["a", "b", `w${i}`])})`,
+            `(?!.*${s.pick(["ab", "c{3}", `w${i}`])})`,
+            `(?<=${s.pick(["a", "a.", "(a|b)*"])})`,
+            `(?<!${s.pick(["a", "b.{3}", `x${i}`])})`,
+            "(?:(?=a)|b)*",
+            "\\b",
+            "\\B",
+            "(?m:^|$)",
+            "[ab]",
+            ".*",
+            "(?i:k)",
+          ]),
+        )
+        .join(""),
+  ],
+  [
+    "lookaround of long memory",
+    (s) => {
+      const [n, m] = [s.size(3_000), s.size(300)];
+      return s.pick([
+        `(?!.*a.{${n}}b).*`,
+        `(?=.*a.{${n}}b).*`,
+        `(?<=a.{${n}})b|.*`,
+        `(.*(?<!a.{${n}})b)*`,
+        `^(?=.{1,${n}}$)([a-z]{1,${m}}\\.)*[a-z]{1,${m}}$`,
+        `(?:(?!${"a?".repeat(n)}b).){0,${m}}`,
+        `(?:(?=[ab]{${m}}a)[ab]){0,${n}}.*`,
+        `(?=.*\\p{Lu}.{${m}})(?!.*\\p{Nd}{${m}})[\\p{L}\\p{N}]{0,${n}}`,
+        `${nested(s.size(50_000), s.pick(["(?=a", "(?!.*b", "(?<=a", "(?<!b?"]), ")")}.*`,
+        s.list(m, (i) => `(?:(?=.*w${i}x)|)`).join("") + "(?:.)+",
+      ]);
+    },
+  ],
+];
+
+export const PATTERNS: readonly Family[] = [...PLAIN_PATTERNS, ...LOOKS];
 
 export const GRAMMARS: readonly Family[] = [
   ["noise", (s) => s.noise(10_000)],
@@ -186,6 +240,11 @@ export const GRAMMARS: readonly Family[] = [
         "root ::= root",
         'root ::= x\nx ::= ""? root',
         'root ::= "a"? y\ny ::= ("b"*) root "c" | "d"',
+        'root ::= root root | root? "a" | ""',
+        leftCircle(s.size(3_000), s.pick(["", '"a"?', '("b"*)?'])),
+        `root ::= ${s.list(s.size(3_000), (i) => `root "${i}"`).join(" | ")} | "a"`,
+        `root ::= ${nested(s.size(50_000), s.pick(["(", '("b"? ', "(root | "]), s.pick([")", ")*", ' "c")']), "root")} | "a"`,
+        `root ::= ${s.list(s.size(3_000), () => '("a"? root?)?').join(" ")} "a"`,
       ]),
   ],
   [
