@@ -163,7 +163,7 @@ export function optional(body: Expression): Expression {
   return repeat(body, { max: 1 });
 }
 
-export function rule(name: string): Expression {
+export function rule(name: string): RuleExpression {
   return { kind: "rule", name };
 }
 

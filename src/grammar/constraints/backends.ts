@@ -5,12 +5,12 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import { parseEbnf } from "../ebnf/parse_ebnf.ts";
 import { grammarOf } from "../expression.ts";
 import type { ConstraintKind, FrontEnd, FrontEndContext } from "../grammar.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { parseRegex } from "../regex/parse_regex.ts";
 import { type JsonSchemaOptions, jsonSchemaGrammar } from "../schema/json_schema.ts";
+import { parseGrammar } from "./parse_grammar.ts";
 import { structuralTagGrammar } from "./structural_tag.ts";
 import { textChoiceGrammar } from "./text_choice.ts";
 import { toolGrammar } from "./tool_grammar.ts";
@@ -24,7 +24,7 @@ export function frontEnds(options?: JsonSchemaOptions): Readonly<Record<Constrai
   return {
     json_schema: (source, context) => jsonSchemaGrammar(source, withOptions(context).json),
     regex: (source) => grammarOf(parseRegex(source)),
-    ebnf: (source) => parseEbnf(source),
+    ebnf: (source, context) => parseGrammar(source, withOptions(context)),
     choice: (source) => textChoiceGrammar(source),
     structural_tag: (source, context) => structuralTagGrammar(source, withOptions(context)),
     tools: (source, context) => toolGrammar(source, withOptions(context)),

@@ -10,7 +10,6 @@
 import { automatonOf } from "../automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../automaton/code_points.ts";
 import { intersection } from "../automaton/regular.ts";
-import { parseEbnf } from "../ebnf/parse_ebnf.ts";
 import { embed } from "../embed.ts";
 import {
   type CodePointAutomaton,
@@ -28,6 +27,7 @@ import { parseRegex } from "../regex/parse_regex.ts";
 import { jsonSchemaGrammar } from "../schema/json_schema.ts";
 import { JSON_RULES } from "../schema/rules/json_grammar.ts";
 import { textUpTo, textWithout } from "./free_text.ts";
+import { parseGrammar } from "./parse_grammar.ts";
 import type { SchemaContext } from "./schema_context.ts";
 import type { FreeFormat, Tag, TagFormat, TagsFormat, TriggeredFormat } from "./tag_format.ts";
 
@@ -96,7 +96,7 @@ class TagGrammarBuilder {
       case "regex":
         return inside(path, () => parseRegex(format.source));
       case "grammar":
-        return this.#embed(inside(path, () => parseEbnf(format.source)));
+        return this.#grammar(format.source, path);
       case "repeat":
         return repeat(this.build(format.content, NOTHING), format);
       case "tag":
@@ -110,11 +110,15 @@ class TagGrammarBuilder {
 
   #schema(schema: unknown, path: string): Expression {
     const grammar = inside(path, () => jsonSchemaGrammar(schema, this.#context.json));
-    for (const warning of grammar.warnings ?? []) this.warnings.push(warning);
     return this.#embed(grammar, JSON_RULES);
   }
 
+  #grammar(source: string, path: string): Expression {
+    return this.#embed(inside(path, () => parseGrammar(source, this.#context)));
+  }
+
   #embed(grammar: Grammar, shared?: ReadonlySet<string>): Expression {
+    for (const warning of grammar.warnings ?? []) this.warnings.push(warning);
     return embed(this.rules, grammar, { prefix: `part ${this.#embedded++} `, shared });
   }
 

@@ -5,17 +5,11 @@
  */
 
 import { type CodePoints, codePoints, invert } from "../automaton/code_points.ts";
-import { GrammarError } from "../grammar_error.ts";
-import { MAX_REPETITIONS, TextScanner } from "../text_scanner.ts";
-
-export interface Bounds {
-  readonly min: number;
-  /** May be Infinity. */
-  readonly max: number;
-}
+import type { GrammarError } from "../grammar_error.ts";
+import { type Bounds, GrammarScanner } from "./grammar_scanner.ts";
 
 const NAME = /[A-Za-z0-9_-][A-Za-z0-9_.-]*/y;
-const BOUNDS = /\{[ \t]*([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]*)[ \t]*)?\}/y;
+const BOUNDS = /\{[ \t]*(?=[0-9]|,[ \t]*[0-9])([0-9]*)[ \t]*(?:(,)[ \t]*([0-9]*)[ \t]*)?\}/y;
 
 /** Letters behind a backslash that stand for a control character, as in C. */
 const CONTROLS: Readonly<Record<string, number>> = {
@@ -37,23 +31,10 @@ const SELF_IN_CLASS = /[\^$\\.*+?(){}|/\-"'[\]]/;
 const HEX_LENGTHS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
 /** A place in a grammar. */
-export class EbnfScanner extends TextScanner {
+export class EbnfScanner extends GrammarScanner {
   /** Goes on behind white space and comments. */
   skipSpace(): void {
     while (this.match(/[ \t\r\n]+/y) !== undefined || this.match(/#[^\r\n]*/y) !== undefined);
-  }
-
-  /** An error about the place, which it names by line and column too. */
-  error(message: string, position = this.position): GrammarError {
-    const before = this.source.slice(0, position);
-    const lines = before.split(/\r\n|\r|\n/);
-    const place = `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
-    return new GrammarError(`${message}, ${place}`, { position });
-  }
-
-  /** @param what Completes "Cannot read the grammar: ". */
-  malformed(what: string, position = this.position): GrammarError {
-    return this.error(`Cannot read the grammar: ${what}`, position);
   }
 
   readName(): string | undefined {
@@ -72,19 +53,9 @@ export class EbnfScanner extends TextScanner {
     const { position } = this;
     const match = this.match(BOUNDS);
     if (match === undefined) {
-      throw this.malformed('bounds are "{m}", "{m,}" or "{m,n}"', position);
+      throw this.malformed('bounds are "{m}", "{m,}", "{,n}" or "{m,n}"', position);
     }
-    const [, least, comma, most] = match;
-    const min = Number(least);
-    const max = comma === undefined ? min : most === "" ? Number.POSITIVE_INFINITY : Number(most);
-    if (min > max) throw this.malformed("the bounds are out of order", position);
-    if (min > MAX_REPETITIONS || (Number.isFinite(max) && max > MAX_REPETITIONS)) {
-      throw this.error(
-        `Cannot use the bounds: more than ${MAX_REPETITIONS} repetitions are too many`,
-        position,
-      );
-    }
-    return { min, max };
+    return this.bounds(match, position);
   }
 
   /** Reads on from behind the quote. */

@@ -16,17 +16,19 @@
  * | `[a-zé]`, `[^"\\]` | one character of a set, or one that is not in it |
  * | `.` | any character |
  * | `name` | what that rule matches |
+ * | `<think>` | the special token of this name, as in GBNF |
  * | `a b`, `a \| b`, `(...)` | one after another, either, a group; an option may be empty |
- * | `a*`, `a+`, `a?`, `a{2}`, `a{2,}`, `a{2,5}` | repetitions |
+ * | `a*`, `a+`, `a?`, `a{2}`, `a{2,}`, `a{,5}`, `a{2,5}` | repetitions |
  * | `#` | a comment to the end of the line |
  *
  * Lines may be broken anywhere between these. Names are letters, digits, `_`, `-` and `.`. Escapes
  * in texts and sets: `\n \t \r \b \f \v \a \e \0`, `\xHH`, `\uHHHH`, `\UHHHHHHHH`, and a backslash
  * before a character of the notation. A whole completion matches `root`.
  *
- * Refused, with the place: rules that are missing, defined twice, begin with themselves or have
- * nothing behind `::=` (the empty text is `""`), a repetition of a repetition without a group,
- * lookahead `(=`, tokens `<...>`, macros, and anything else that is not in the table.
+ * Rules may begin with themselves: they are rewritten. Refused, with the place: rules that are
+ * missing, defined twice or have nothing behind `::=` (the empty text is `""`), a repetition of a
+ * repetition without a group, lookahead `(=`, which is a hint to other engines, tokens by number
+ * `<[..]>` and others than one `!<..>`, macros, and anything else that is not in the table.
  *
  * Works without recursion, so that deep nesting needs no deep stack.
  *
@@ -34,13 +36,18 @@
  */
 
 import { ANY_CODE_POINT } from "../automaton/code_points.ts";
+import type { Marks } from "../constraints/marks.ts";
 import { spendEffort } from "../effort.ts";
-import { type Expression, type Grammar, repeat, rule, text } from "../expression.ts";
+import { type Expression, type Grammar, rule, text } from "../expression.ts";
 import type { GrammarError } from "../grammar_error.ts";
 import { EbnfScanner } from "./ebnf_scanner.ts";
+import { ExpressionGroups } from "./expression_groups.ts";
+import { readToken } from "./grammar_scanner.ts";
 import { withoutLeftRecursion } from "./left_recursion.ts";
 
 export interface EbnfOptions {
+  /** Special tokens that the grammar may name. Default none. */
+  readonly marks?: Marks | undefined;
   /** Name of the rule that a whole completion matches. Default `root`. */
   readonly root?: string | undefined;
 }
@@ -50,22 +57,8 @@ export interface EbnfOptions {
  *
  * @throws {GrammarError} with the position, line and column of what is wrong.
  */
-export function parseEbnf(source: string, { root = "root" }: EbnfOptions = {}): Grammar {
-  return new EbnfParser(source).parse(root);
-}
-
-/** A group that is open, or a whole rule. */
-interface Group {
-  readonly position: number;
-  readonly options: Expression[];
-  /** Of the option being read. */
-  parts: Expression[];
-  /** Whether a repetition may follow. */
-  repeatable: boolean;
-}
-
-function makeGroup(position: number): Group {
-  return { position, options: [], parts: [], repeatable: false };
+export function parseEbnf(source: string, { root = "root", marks }: EbnfOptions = {}): Grammar {
+  return new EbnfParser(source, marks).parse(root);
 }
 
 const REPETITIONS: Readonly<Record<string, { readonly min?: number; readonly max?: number }>> = {
@@ -77,7 +70,7 @@ const REPETITIONS: Readonly<Record<string, { readonly min?: number; readonly max
 /** Parts of other dialects, by what they begin with. */
 const REFUSED: readonly (readonly [string, string])[] = [
   ["(=", "lookahead"],
-  ["<", "a token or a name in angle brackets"],
+  ["<[", "a token by its number"],
   ["!", "an excluded token"],
   ["//", 'a comment that does not begin with "#"'],
 ];
@@ -95,6 +88,7 @@ const PART_EFFORT = 1;
 
 class EbnfParser {
   readonly #scanner: EbnfScanner;
+  readonly #marks: Marks | undefined;
   readonly #rules = new Map<string, Expression>();
   readonly #defined = new Set<string>();
   /** Where each rule is first referred to. */
@@ -102,11 +96,11 @@ class EbnfParser {
   #name: string | undefined;
   /** Whether the rule has a part, in any of its options. */
   #hasParts = false;
-  readonly #groups: Group[] = [];
-  #group = makeGroup(0);
+  #groups = new ExpressionGroups(0);
 
-  constructor(source: string) {
+  constructor(source: string, marks: Marks | undefined) {
     this.#scanner = new EbnfScanner(source);
+    this.#marks = marks;
   }
 
   parse(root: string): Grammar {
@@ -148,14 +142,17 @@ class EbnfParser {
         this.#add({ kind: "class", points: ANY_CODE_POINT });
         break;
       case "(":
-        this.#groups.push(this.#group);
-        this.#group = makeGroup(position);
+        this.#groups.open(position, ")");
         break;
       case ")":
         this.#closeGroup(position);
         break;
       case "|":
-        this.#finishOption();
+        this.#groups.or();
+        break;
+      case "<":
+        scanner.position = position;
+        this.#add(readToken(scanner, this.#marks));
         break;
       case "*":
       case "+":
@@ -189,40 +186,20 @@ class EbnfParser {
   }
 
   #add(part: Expression): void {
-    this.#group.parts.push(part);
-    this.#group.repeatable = true;
+    this.#groups.add(part);
     this.#hasParts = true;
   }
 
-  #finishOption(): void {
-    const group = this.#group;
-    const { parts } = group;
-    group.options.push(parts.length === 1 ? parts[0]! : { kind: "sequence", parts });
-    group.parts = [];
-    group.repeatable = false;
-  }
-
-  #finishGroup(): Expression {
-    this.#finishOption();
-    const { options } = this.#group;
-    return options.length === 1 ? options[0]! : { kind: "choice", options };
-  }
-
   #closeGroup(position: number): void {
-    const outer = this.#groups.pop();
-    if (outer === undefined) throw this.#scanner.malformed('")" closes no group', position);
-    const part = this.#finishGroup();
-    this.#group = outer;
-    this.#add(part);
+    if (this.#groups.close === "") {
+      throw this.#scanner.malformed('")" closes no group', position);
+    }
+    this.#add(this.#groups.leave());
   }
 
   #repeat(bounds: { readonly min?: number; readonly max?: number }, position: number): void {
-    const part = this.#group.repeatable ? this.#group.parts.pop() : undefined;
-    if (part === undefined) {
-      throw this.#scanner.malformed("there is nothing to repeat, or it is repeated", position);
-    }
-    this.#add(repeat(part, bounds));
-    this.#group.repeatable = false;
+    if (this.#groups.repeat(bounds)) return;
+    throw this.#scanner.malformed("there is nothing to repeat, or it is repeated", position);
   }
 
   #refer(name: string, position: number): void {
@@ -249,21 +226,21 @@ class EbnfParser {
     this.#defined.add(name);
     this.#name = name;
     this.#hasParts = false;
-    this.#group = makeGroup(position);
+    this.#groups = new ExpressionGroups(position);
   }
 
   #finishRule(): void {
     if (this.#name === undefined) return;
-    if (this.#groups.length > 0) {
-      throw this.#scanner.malformed('a group begins and ")" is missing', this.#group.position);
+    if (this.#groups.close !== "") {
+      throw this.#scanner.malformed('a group begins and ")" is missing', this.#groups.position);
     }
     if (!this.#hasParts) {
       throw this.#scanner.malformed(
         `rule "${this.#name}" has nothing behind "::=", and the empty text is written '""'`,
-        this.#group.position,
+        this.#groups.position,
       );
     }
-    this.#rules.set(this.#name, this.#finishGroup());
+    this.#rules.set(this.#name, this.#groups.finish());
   }
 
   #missing(name: string, position = this.#scanner.position): GrammarError {

@@ -38,6 +38,7 @@
 
 import { ANY_CODE_POINT } from "../automaton/code_points.ts";
 import { type Expression, NEVER, regular, repeat } from "../expression.ts";
+import { GrammarError } from "../grammar_error.ts";
 import { concatenate, either } from "./anchored.ts";
 import { AssertionMet, Assertions } from "./assertions/assertions.ts";
 import { resolveAssertions } from "./assertions/resolve_assertions.ts";
@@ -45,8 +46,11 @@ import { type Anchored, textsOf } from "./regex_part.ts";
 import { RegexReader } from "./regex_reader.ts";
 
 export interface RegexOptions {
-  /** Whether the whole text must match, which is the default, or some part of it. */
-  readonly match?: "whole" | "search" | undefined;
+  /**
+   * Whether the whole text must match, which is the default, some part of it, or a part of a text
+   * of which more is known elsewhere: then nothing may depend on what stands beside the part.
+   */
+  readonly match?: "whole" | "search" | "part" | undefined;
 }
 
 /**
@@ -58,15 +62,26 @@ export interface RegexOptions {
 export function parseRegex(pattern: string, { match = "whole" }: RegexOptions = {}): Expression {
   const read = (assertions?: Assertions): Expression => {
     const parsed = new RegexReader(pattern, assertions).read();
-    return match === "whole" ? wholeText(parsed) : textAround(parsed);
+    if (match === "search") return textAround(parsed);
+    const { start, end, both } = parsed;
+    if (match === "part" && (start ?? end ?? both) !== undefined) refuseInPart();
+    return wholeText(parsed);
   };
   try {
     return read();
   } catch (error) {
     if (!(error instanceof AssertionMet)) throw error;
+    if (match === "part") refuseInPart();
   }
   const assertions = new Assertions();
   return regular(resolveAssertions(read(assertions), assertions.list));
+}
+
+function refuseInPart(): never {
+  throw new GrammarError(
+    "Cannot use anchors, lookahead, lookbehind and word boundaries in a part of a grammar: they " +
+      "would depend on the text beside it",
+  );
 }
 
 function wholeText(parsed: Anchored): Expression {

@@ -279,7 +279,7 @@ describe("parseEbnf", () => {
     ["root ::= *", 9, "nothing to repeat"],
     ['root ::= "a"+?', 13, "nothing to repeat"],
     ['root ::= "a"{2}{3}', 15, "nothing to repeat"],
-    ['root ::= "a"{,3}', 12, "bounds"],
+    ['root ::= "a"{,}', 12, "bounds"],
     ['root ::= "a"{3,2}', 12, "out of order"],
     ['root ::= "a"{1000001}', 12, "1000000"],
     ['root ::= "a" (="b")', 13, "lookahead"],
