@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
 import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import { Marks } from "../../../src/grammar/constraints/marks.ts";
+import { parseGrammar } from "../../../src/grammar/constraints/parse_grammar.ts";
 import { parseEbnf } from "../../../src/grammar/ebnf/parse_ebnf.ts";
 import type { Expression, Grammar } from "../../../src/grammar/expression.ts";
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
@@ -52,6 +54,40 @@ function print({ rules }: Grammar, { below }: RandomSource): string {
   const lines = [...rules].map(([name, body]) => `${name}${space()}::=${space()}${show(body)}`);
   // No finite text satisfies it.
   return [...lines, 'nothing ::= "x" nothing'].join("\n");
+}
+
+/** The same in Lark's notation, from a rule `start`. */
+function printLark({ rules, root }: Grammar, { below }: RandomSource): string {
+  const pick = (options: readonly string[]) => options[below(options.length)]!;
+  const space = () => pick([" ", "  ", "\t"]);
+  const show = (expression: Expression): string => {
+    switch (expression.kind) {
+      case "text":
+        return JSON.stringify(expression.text);
+      case "class": {
+        const spell = (point: number) => `\\u{${point.toString(16)}}`;
+        const ranges = expression.points.map((range) => range.map(spell).join("-"));
+        return ranges.length === 0 ? "nothing" : `/[${ranges.join("")}]/`;
+      }
+      case "sequence":
+        return `(${expression.parts.map(show).join(`${space()}\n`)})`;
+      case "choice":
+        if (expression.options.length === 0) return "nothing";
+        return `(${expression.options.map(show).join(`${space()}|${space()}`)})`;
+      case "repeat": {
+        const { body, min, max } = expression;
+        if (max === Number.POSITIVE_INFINITY) return `(${show(body)}){${min},}`;
+        if (min === 0 && max === 1 && below(2) === 0) return `[${show(body)}]`;
+        return `(${show(body)})${pick([`~${min}..${max}`, `{${min},${max}}`])}`;
+      }
+      case "rule":
+        return expression.name;
+      default:
+        throw new Error(`no Lark for ${expression.kind}`);
+    }
+  };
+  const lines = [...rules].map(([name, body]) => `${pick(["", "?", "!"])}${name}: ${show(body)}`);
+  return [`start: ${root} // whole`, ...lines, 'nothing: "x" nothing'].join("\n");
 }
 
 /** Whether a rule can begin with itself, found by following every way to begin. */
@@ -125,11 +161,14 @@ describe("parseEbnf on random grammars", () => {
       const isRewritten = isLeftRecursive(grammar);
       if (isRewritten) found.rewritten += 1;
       const states = configurationsOf(parsed);
+      const lark = printLark(grammar, random);
+      const larkStates = configurationsOf(parseGrammar(lark, { marks: new Marks(new Map()) }));
       for (let i = 0; i < 10; i++) {
         const value = random.text(5);
         const expected = matches(grammar, value);
         if (expected) found.matching += 1;
         expect(acceptsBytes(states, value), `${source} on ${value}`).toBe(expected);
+        expect(acceptsBytes(larkStates, value), `${lark} on ${value}`).toBe(expected);
         if (!isRewritten && i < 3) expect(matches(parsed, value), source).toBe(expected);
       }
     }
@@ -137,17 +176,29 @@ describe("parseEbnf on random grammars", () => {
     expect(found.rewritten).toBeGreaterThan(GRAMMARS / 20);
   });
 
-  test("any text is a grammar or is refused with its place", () => {
+  test.each([
+    [
+      "EBNF",
+      "root ::= ",
+      Array.from("ab.|()[]{}*+?\"'\\\\^-,01=#<! \n"),
+      ["\nb ::= ", "[^", "\\\\x41"],
+    ],
+    [
+      "Lark",
+      "start: ",
+      Array.from('ab.|()[]{}*+?"/~\\\\-,01:#<%@ \n'),
+      ["\nb: ", "%ignore ", "->", "/a/"],
+    ],
+  ])("any text is a grammar in %s or is refused with its place", (_, begin, pieces, more) => {
     const random = randomSource(5);
-    const pieces = Array.from("ab.|()[]{}*+?\"'\\\\^-,01=#<! \n");
-    pieces.push(" ::= ", "\nb ::= ", '"a"', "[a-b]", "[^", "{1,2}", "\\\\x41", "\\\\n", "root");
+    pieces.push(...more, '"a"', "[a-b]", "{1,2}", "\\\\n", "root", "a", "A");
     let read = 0;
     for (let round = 0; round < 20 * GRAMMARS; round++) {
       const length = random.below(9);
       const text = Array.from({ length }, () => pieces[random.below(pieces.length)]).join("");
-      const source = `root ::= ${text}`;
+      const source = begin + text;
       try {
-        parseEbnf(source);
+        parseGrammar(source, { marks: new Marks(new Map()) });
         read += 1;
       } catch (error) {
         if (!(error instanceof GrammarError)) throw error;

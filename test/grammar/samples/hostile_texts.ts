@@ -233,6 +233,20 @@ export const GRAMMARS: readonly Family[] = [
       ]),
   ],
   [
+    "Lark",
+    (s) =>
+      s.pick([
+        s.mutate(
+          '%import common (WS, INT)\n%ignore WS\nstart: start "," INT | "(" start ")" | INT',
+        ),
+        `start: ${nested(s.size(100_000), s.pick(["(", '["a" ', '("b" | ']), s.pick([")", ")*", "]", ")~2..9"]), '"a"')}`,
+        `%ignore ${s.pick(["/ */", '" "', "A"])}\nstart: ${'"a" '.repeat(s.size(50_000))}\nA: ${s.pick(["A", '"b"', "/c?/"])}`,
+        `start: %json ${nested(s.size(50_000), '{"items":', "}", "{}")}`,
+        `start: a\n${s.list(s.size(20_000), (i) => `a${i}: a${s.below(i + 1)} "${i}" | /${i}+/`).join("\n")}\na: a0 | "a"`,
+        `${"// \n".repeat(s.size(50_000))}start: /${s.regex()}/ ${s.noise(30)}`,
+      ]),
+  ],
+  [
     "left recursion",
     (s) =>
       s.pick([
