@@ -69,11 +69,12 @@ export interface SamplingParams {
   readonly jsonSchema?: string | boolean | Readonly<Record<string, unknown>>;
   /** Regular expression that the whole completion must match. */
   readonly regex?: string;
-  /** Grammar in EBNF that the whole completion must match; it begins at the rule `root`. */
+  /** Grammar that the whole completion must match: EBNF from the rule `root`, or Lark's from `start`. */
   readonly ebnf?: string;
   /**
    * Free text with structured parts, as JSON text: `{"structures": [{"begin", "schema", "end"}],
-   * "triggers": [..]}`. Wherever a trigger comes up, a structure that begins with it follows.
+   * "triggers": [..]}`, where a structure that begins with a trigger follows wherever that comes up,
+   * or `{"format": {"type": ..}}` (docs/structured-output.md has the formats).
    */
   readonly structuralTag?: string;
   /** Texts of which the whole completion must be one. */

@@ -18,7 +18,7 @@
  * | `regular` | what an automaton over code points accepts |
  *
  * Rules may refer to each other and to themselves. Left recursion (a rule that begins with itself)
- * is refused, and so is a name without a rule. Choices are not ordered and repeats not greedy: a
+ * is refused (`withoutLeftRecursion` in `ebnf` rewrites it), and so is a name without a rule. Choices are not ordered and repeats not greedy: a
  * grammar is the set of its texts. Rules that no finite text satisfies count as nothing at all.
  *
  * Intersection, difference and complement exist for regular languages only: `automatonOf` in

@@ -27,9 +27,9 @@ export interface GrammarSource {
   readonly jsonSchema?: unknown;
   /** A pattern that the whole text must match. */
   readonly regex?: string;
-  /** A grammar that begins at the rule `root`. */
+  /** A grammar in EBNF, from the rule `root`, or in Lark's notation, from `start`. */
   readonly ebnf?: string;
-  /** `{structures: [{begin, schema, end}], triggers: [..]}`, as an object or JSON text. */
+  /** `{structures: [{begin, schema, end}], triggers: [..]}` or `{format: {type}}`, or their JSON text. */
   readonly structuralTag?: unknown;
   /** Texts of which the whole text is one. */
   readonly choice?: readonly string[];

@@ -94,15 +94,15 @@ class LarkParser {
       scanner.skipLines();
     }
     if (this.#ignores) this.#rules.set(IGNORED.name, repeat(choice(this.#ignored)));
-    for (const [name, position] of this.#references) this.#require(name, position);
-    this.#require("start", scanner.position);
+    for (const [name, position] of this.#references) this.#checkDefined(name, position);
+    this.#checkDefined("start", scanner.position);
     const start = rule("start");
     this.#rules.set(" root", this.#skipsAtStart ? sequence([IGNORED, start]) : start);
     const grammar = { rules: this.#rules, root: " root", warnings: this.#warnings };
     return withoutLeftRecursion(grammar);
   }
 
-  #require(name: string, position: number): void {
+  #checkDefined(name: string, position: number): void {
     if (this.#rules.has(name)) return;
     throw this.#scanner.error(
       `Cannot find rule "${name}": the grammar does not define it`,
@@ -171,7 +171,7 @@ class LarkParser {
     const scanner = this.#scanner;
     const { position } = scanner;
     if (scanner.readName() !== "common") {
-      throw scanner.error('Cannot import from another library than "common"', position);
+      throw scanner.error('Cannot import the terminals: the only library is "common"', position);
     }
     if (scanner.skip(".")) {
       const name = scanner.readName() ?? "";
@@ -296,7 +296,7 @@ class LarkParser {
 
   #refuseInTerminal(what: string, position: number): void {
     if (!this.#inTerminal) return;
-    throw this.#scanner.error(`Cannot use ${what} inside a terminal`, position);
+    throw this.#scanner.error(`Cannot use ${what}: it stands inside a terminal`, position);
   }
 
   #lexeme(part: Expression): Expression {

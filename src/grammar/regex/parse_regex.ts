@@ -23,12 +23,16 @@
  * | `(?#...)` | a comment |
  * | `\A`, `\Z`, `\z` | begin and very end of the text |
  * | `\UHHHHHHHH` | a code point, as in Python |
+ * | `(?=...)`, `(?!...)`, `(?<=...)`, `(?<!...)` | lookahead and lookbehind, of any length |
+ * | `\b`, `\B` | an edge of an ASCII word, or none |
  * | `(?>...)`, `a*+`, `a++`, `a?+`, `a{2,3}+` | only where they do not change the language |
  *
  * Lazy quantifiers have the language of greedy ones, and case is ignored by simple folding, as the
- * flags `iu` do. Anchors may stand anywhere and mean what they say, only those of the flag `m` must
- * be at the edges. The parser refuses, and names: lookahead and lookbehind, backreferences, `\b`
- * and `\B`, recursion, conditions, POSIX classes, other letters behind a backslash.
+ * flags `iu` do. A pattern is read into an `Expression`, with counts as counts, as long as its
+ * anchors can be seen to by sorting texts by where they must stand; with other assertions it is
+ * read again into an automaton (`assertions`). The parser refuses, and names: backreferences,
+ * recursion, conditions, POSIX classes, a lookahead of more than one character inside a lookbehind,
+ * other letters behind a backslash.
  *
  * Works without recursion, so that deep nesting needs no deep stack, and refuses what would take
  * long: more than 20 properties, thousands of classes with properties or without regard to case.

@@ -6,7 +6,7 @@ import { compiler, follow } from "../samples/special_tokens.ts";
 const lark = (source: string): Constraint => ({ kind: "ebnf", source });
 
 /** A language as people write it in Lark, with calls, left recursion and comments. */
-const CALCULATOR = String.raw`
+const CALCULATOR = `
   // sums of products
   %import common.NUMBER
   %import common (WS, CNAME)
@@ -110,9 +110,9 @@ describe("grammars in Lark's notation", () => {
     ["start: /a(?=b)/ /b/", "lookahead", "column 8"],
     ["start: /^a/", "anchors", "column 8"],
     ["start: /\\bx/", "word boundaries", "column 8"],
-    ["start: A\nA: b\nb: /x/", 'rule "b" inside a terminal', "line 2, column 4"],
-    ["start: A\nA: %json {}", "%json inside a terminal", "line 2, column 4"],
-    ["start: A\nA: <think>", "special token inside a terminal", "line 2, column 4"],
+    ["start: A\nA: b\nb: /x/", 'rule "b": it stands inside a terminal', "line 2, column 4"],
+    ["start: A\nA: %json {}", "%json: it stands inside a terminal", "line 2, column 4"],
+    ["start: A\nA: <think>", "special token: it stands inside a terminal", "line 2, column 4"],
     ["start: <other>", 'token "<other>"', "column 8"],
     ["start: <[3]>", "token by its number", "column 8"],
     ["start: @x", "grammar by its name", "column 8"],
@@ -120,7 +120,7 @@ describe("grammars in Lark's notation", () => {
     ["x{y}: y\nstart: x", 'template "x"', "column 2"],
     ['start[lazy]: "a"', 'attributes of "start"', "column 6"],
     ["%declare A\nstart: A", 'directive "%declare"', "column 1"],
-    ["%import python.NAME\nstart: NAME", "another library", "column 9"],
+    ["%import python.NAME\nstart: NAME", "the only library", "column 9"],
     ["%import common.NAME\nstart: NAME", 'import "NAME"', "column 9"],
     ['%grammar_options {"x": 1}\nstart: "a"', 'option "x"', "column 1"],
     ["start: %json {", "does not end", "column"],

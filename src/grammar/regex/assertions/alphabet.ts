@@ -53,7 +53,9 @@ export class Alphabet {
       else known.push(part);
     });
     if (letters.size > MAX_LETTERS) {
-      throw new GrammarError(`Cannot tell more than ${MAX_LETTERS} kinds of characters apart`);
+      throw new GrammarError(
+        `Cannot read the regular expression: its sets tell more than ${MAX_LETTERS} kinds of characters apart`,
+      );
     }
     this.#letters = [...letters.values()].map((ranges) => codePoints(ranges));
   }
