@@ -12,6 +12,29 @@ test.each([
   [{ jsonSchema: '{"const": "é"}' }, ['"é"', '"\\u00e9"'], ['"e"']],
   [{ regex: "[a-c]{2}" }, ["ab"], ["a", "abc"]],
   [{ ebnf: 'root ::= "(" root? ")"' }, ["(())"], ["(()"]],
+  [{ ebnf: 'start: start "," "a" | "a"' }, ["a", "a,a"], ["a,"]],
+  [{ regex: "(?!.*--)[a-z-]+(?<!-)" }, ["a-b"], ["a--b", "a-"]],
+  [
+    { jsonSchema: { type: "string", pattern: "^(?!.*--)[a-z0-9-]{1,63}(?<!-)$" } },
+    ['"a-b"', '"\\u0061"'],
+    ['"a--b"', '"a-"', '""'],
+  ],
+  [
+    {
+      jsonSchema: {
+        type: "object",
+        patternProperties: { "^(?!x-)": { type: "integer" } },
+        additionalProperties: { type: "string" },
+      },
+    },
+    ['{"a":1}', '{"x-a":"b"}'],
+    ['{"a":"b"}', '{"x-a":1}'],
+  ],
+  [
+    { structuralTag: { format: { type: "or", elements: [{ type: "const_string", value: "a" }] } } },
+    ["a"],
+    ["", "b"],
+  ],
   [
     { choice: ["yes", "a.b*", "é\n", '"', "yes", "yes sir"] },
     ["yes", "yes sir", "a.b*", "é\n", '"'],
