@@ -17,3 +17,7 @@ export function sharedText(path: string): string {
 export function sharedJson<T>(path: string): T {
   return JSON.parse(sharedText(path)) as T;
 }
+
+export function sharedBytes(path: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(readFileSync(ROOT + path));
+}

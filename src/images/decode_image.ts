@@ -1,0 +1,84 @@
+/**
+ * Bytes of an image's file to pixels. What kind they are, they say themselves.
+ *
+ * @module
+ */
+import { turns } from "../turns.ts";
+import { type ImageSize, MAX_IMAGE_BYTES, type Pixels, refuseImage } from "./pixels.ts";
+import { isPng, type PngFile, readPng } from "./png_chunks.ts";
+import { PngRows } from "./png_rows.ts";
+
+/** What other kinds begin with, at which byte. */
+const OTHER_KINDS: readonly (readonly [name: string, at: number, bytes: string])[] = [
+  ["JPEG", 0, "\xff\xd8\xff"],
+  ["GIF", 0, "GIF8"],
+  ["WebP", 8, "WEBP"],
+  ["BMP", 0, "BM"],
+  ["AVIF or HEIC", 4, "ftyp"],
+];
+
+/** An image whose size is known, and whose pixels are not there yet. */
+export interface OpenedImage extends ImageSize {
+  /**
+   * Decodes it, in slices between which other work has its turns.
+   *
+   * @throws {InvalidRequestError} as a rejection, when the file is malformed.
+   */
+  decode(): Promise<Pixels>;
+}
+
+/**
+ * Reads what a file says of itself; nothing of the size of its pixels is allocated.
+ *
+ * @throws {InvalidRequestError} when it is no image that is decoded, malformed or too large.
+ */
+export function openImage(bytes: Uint8Array): OpenedImage {
+  if (bytes.length > MAX_IMAGE_BYTES) {
+    refuseImage(`${bytes.length} bytes are more than ${MAX_IMAGE_BYTES}`);
+  }
+  if (!isPng(bytes)) {
+    const kind = OTHER_KINDS.find(([, at, begin]) =>
+      Array.from(begin).every((letter, i) => bytes[at + i] === letter.charCodeAt(0)),
+    );
+    const what =
+      kind === undefined ? "its bytes are no image's that is known" : `it is a ${kind[0]}`;
+    refuseImage(`${what}, and only PNG is decoded`);
+  }
+  const file = readPng(bytes);
+  const { width, height } = file.header;
+  return { width, height, decode: () => decodePng(file) };
+}
+
+async function decodePng(file: PngFile): Promise<Pixels> {
+  const rows = new PngRows(file);
+  const reader = inflated(file).getReader();
+  try {
+    while (!rows.isDone) {
+      const { done, value } = await next(reader);
+      if (done) refuseImage("its rows end before the picture does");
+      for (let rest: Uint8Array = value!; rest.length > 0 && !rows.isDone; ) {
+        rest = rest.subarray(rows.take(rest));
+        if (turns.isDue) await turns.take();
+      }
+    }
+    // The checksum comes last; bytes behind the rows are nobody's.
+    await next(reader);
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  return rows.pixels;
+}
+
+function inflated({ data }: PngFile): ReadableStream<Uint8Array> {
+  const source = new Blob(data as readonly BlobPart[] as BlobPart[]).stream();
+  return source.pipeThrough(new DecompressionStream("deflate"));
+}
+
+async function next(reader: ReadableStreamDefaultReader<Uint8Array>) {
+  try {
+    return await reader.read();
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : String(cause);
+    return refuseImage(`its rows are compressed in no way that is known (${problem})`, { cause });
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * The parts of a PNG file: its header, its palette, and where its compressed rows are.
+ *
+ * Source: "Portable Network Graphics (PNG) Specification (Third Edition)", W3C (2025).
+ *
+ * @module
+ */
+import { type ImageSize, refuseImage, requireSize } from "./pixels.ts";
+
+export interface PngHeader extends ImageSize {
+  /** Of a sample: 1, 2, 4, 8 or 16. */
+  readonly bitDepth: number;
+  /** Samples of a pixel, the alpha among them. */
+  readonly samples: number;
+  /** What a pixel's samples are. */
+  readonly color: "gray" | "rgb" | "palette";
+  /** Whether the rows come in the seven passes of Adam7. */
+  readonly interlaced: boolean;
+}
+
+export interface PngFile {
+  readonly header: PngHeader;
+  /** `[entries, 3]`; empty where pixels are no indices. */
+  readonly palette: Uint8Array;
+  /** The zlib stream of the rows, in pieces. */
+  readonly data: readonly Uint8Array[];
+}
+
+const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+/** Of a chunk: length, type and checksum. */
+const CHUNK_OVERHEAD = 12;
+const HEADER_LENGTH = 13;
+const MAX_PALETTE = 256;
+
+interface ColorType extends Pick<PngHeader, "samples" | "color"> {
+  readonly depths: readonly number[];
+}
+
+const COLOR_TYPES: ReadonlyMap<number, ColorType> = new Map([
+  [0, { color: "gray", samples: 1, depths: [1, 2, 4, 8, 16] }],
+  [2, { color: "rgb", samples: 3, depths: [8, 16] }],
+  [3, { color: "palette", samples: 1, depths: [1, 2, 4, 8] }],
+  [4, { color: "gray", samples: 2, depths: [8, 16] }],
+  [6, { color: "rgb", samples: 4, depths: [8, 16] }],
+]);
+
+export function isPng(bytes: Uint8Array): boolean {
+  return SIGNATURE.every((byte, i) => bytes[i] === byte);
+}
+
+/**
+ * Reads the file without its rows. Chunks that change no colour are passed over.
+ *
+ * @throws {InvalidRequestError} when it is malformed or too large.
+ */
+export function readPng(bytes: Uint8Array): PngFile {
+  let header: PngHeader | undefined;
+  let palette: Uint8Array = new Uint8Array(0);
+  const data: Uint8Array[] = [];
+  for (const { type, body } of chunksOf(bytes)) {
+    if (header === undefined && type !== "IHDR") refuseImage(`its first chunk is no header`);
+    if (type === "IHDR") {
+      if (header !== undefined) refuseImage("it has two headers");
+      header = readHeader(body);
+    } else if (type === "PLTE") {
+      palette = readPalette(body);
+    } else if (type === "IDAT") {
+      data.push(body);
+    } else if (type === "IEND") {
+      break;
+    } else if (isCritical(type)) {
+      refuseImage(`its chunk ${JSON.stringify(type)} is unknown and says that it has to be known`);
+    }
+  }
+  if (header === undefined) return refuseImage("it has no header");
+  if (data.length === 0) refuseImage("it has no rows");
+  if (header.color === "palette" && palette.length === 0) refuseImage("it has no palette");
+  return { header, palette, data };
+}
+
+/** A file may end behind its rows. */
+function* chunksOf(bytes: Uint8Array): Generator<{ type: string; body: Uint8Array }> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let at = SIGNATURE.length; at + CHUNK_OVERHEAD <= bytes.length; ) {
+    const length = view.getUint32(at);
+    const type = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
+    const end = at + 8 + length;
+    if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
+    const body = bytes.subarray(at + 8, end);
+    // The rows have a checksum of their own.
+    if (
+      type !== "IDAT" &&
+      isCritical(type) &&
+      crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)
+    ) {
+      refuseImage(`the checksum of its chunk ${JSON.stringify(type)} is wrong`);
+    }
+    yield { type, body };
+    at = end + 4;
+  }
+}
+
+/** Whether a chunk's name begins with a capital: a picture is not what it should be without it. */
+function isCritical(type: string): boolean {
+  return (type.charCodeAt(0) & 0x20) === 0;
+}
+
+function readHeader(body: Uint8Array): PngHeader {
+  if (body.length !== HEADER_LENGTH) refuseImage(`its header has ${body.length} bytes`);
+  const view = new DataView(body.buffer, body.byteOffset, body.length);
+  const [width, height] = [view.getUint32(0), view.getUint32(4)];
+  const [bitDepth, colorType, compression, filter, interlace] = body.subarray(8) as unknown as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const known = COLOR_TYPES.get(colorType);
+  if (known === undefined || !known.depths.includes(bitDepth)) {
+    return refuseImage(`colour type ${colorType} with ${bitDepth} bits is no PNG's`);
+  }
+  if (compression !== 0 || filter !== 0 || interlace > 1) {
+    refuseImage(
+      `compression ${compression}, filter ${filter} or interlace ${interlace} is unknown`,
+    );
+  }
+  requireSize({ width, height });
+  const { samples, color } = known;
+  return { width, height, bitDepth, samples, color, interlaced: interlace === 1 };
+}
+
+function readPalette(body: Uint8Array): Uint8Array {
+  if (body.length % 3 !== 0 || body.length === 0 || body.length > 3 * MAX_PALETTE) {
+    refuseImage(`its palette has ${body.length} bytes`);
+  }
+  return body;
+}
+
+/** The checksum of PNG and gzip. */
+function crc32(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  }
+  return ~crc >>> 0;
+}
