@@ -43,14 +43,22 @@ export class ConfigReader {
   readonly file: string;
   /** Names of the objects around this one, each with a dot after it. */
   readonly #path: string;
+  readonly #isModel: boolean;
   readonly #fields: Readonly<Record<string, unknown>>;
   readonly #asked = new Set<string>();
   readonly #sections: ConfigReader[] = [];
 
-  /** @throws {CheckpointError} when `value` is not a JSON object. */
-  constructor(value: unknown, place: { readonly file: string; readonly path?: string }) {
+  /**
+   * @param place `isModel`: whether it describes a model, as a file without a path does by default.
+   * @throws {CheckpointError} when `value` is not a JSON object.
+   */
+  constructor(
+    value: unknown,
+    place: { readonly file: string; readonly path?: string; readonly isModel?: boolean },
+  ) {
     this.file = place.file;
     this.#path = place.path ?? "";
+    this.#isModel = place.isModel ?? this.#path === "";
     if (!isJsonObject(value)) {
       throw new CheckpointError(this.file, `it must be an object, not ${show(value)}`, place.path);
     }
@@ -137,7 +145,18 @@ export class ConfigReader {
   section<F = never>(field: string, options: FieldOptions<F> = {}): ConfigReader | F {
     const fields = this.#read(field, options, { what: "an object", accepts: isJsonObject });
     if (!isJsonObject(fields) || !this.has(field)) return fields as F;
-    const section = new ConfigReader(fields, { file: this.file, path: `${this.#path}${field}.` });
+    return this.#section(field, fields, false);
+  }
+
+  /** The same of an object that describes a model of its own, which is a part of this one. */
+  modelSection(field: string): ConfigReader {
+    const fields = this.#read(field, {}, { what: "an object", accepts: isJsonObject });
+    return this.#section(field, fields, true);
+  }
+
+  #section(field: string, fields: unknown, isModel: boolean): ConfigReader {
+    const path = `${this.#path}${field}.`;
+    const section = new ConfigReader(fields, { file: this.file, path, isModel });
     this.#sections.push(section);
     return section;
   }
@@ -187,7 +206,7 @@ export class ConfigReader {
         this.has(field) &&
         !this.#asked.has(field) &&
         !ignored.includes(field) &&
-        !(this.#path === "" && isHarmless(field, this.#fields[field])),
+        !(this.#isModel && isHarmless(field, this.#fields[field])),
     );
     if (left.length > 0) {
       const named = left.map((field) => `${this.#path}${field} ${show(this.#fields[field])}`);

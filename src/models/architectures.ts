@@ -11,6 +11,7 @@ import { UnsupportedError } from "../errors.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
 import { gptOss } from "./gpt_oss.ts";
+import { idefics3 } from "./idefics3.ts";
 import { llama } from "./llama.ts";
 import { mistral } from "./mistral.ts";
 import type { ModelArchitecture } from "./model.ts";
@@ -22,6 +23,7 @@ const ARCHITECTURES: readonly ModelArchitecture[] = [
   deepseekV2,
   deepseekV3,
   gptOss,
+  idefics3,
   llama,
   mistral,
   qwen2,

@@ -18,6 +18,7 @@ import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
 import type { CreateOptions, DraftBinding, PlanTensors } from "./model_options.ts";
 import type { NumericClasses } from "./numeric_class.ts";
+import type { VisionTower } from "./vision/vision_tower.ts";
 
 /** Numbers that the engine plans with; of the cache and of activations, those of one rank. */
 export interface ModelShape {
@@ -64,6 +65,8 @@ export interface Model {
   compile(plan: Plan<Step>, tensors: PlanTensors): BindDrafts;
   /** What it is to a model that it drafts for. */
   asDraft(): DraftNetwork;
+  /** Makes rows of pictures; absent in models of text alone. */
+  readonly vision?: VisionTower;
 }
 
 /**
@@ -105,11 +108,22 @@ export interface ModelFacts {
   readonly tiedEmbeddings: boolean;
 }
 
+/** How a model sees pictures. */
+export interface VisionFacts {
+  /** Pixels of a side of a tile, and rows that it becomes. */
+  readonly tileSide: number;
+  readonly tileTokens: number;
+  /** Token in whose place each row of a picture stands. */
+  readonly placeholder: number;
+}
+
 /** A checkpoint's config, understood, for one of the ranks that share the model. */
 export interface ModelDefinition {
   readonly architecture: string;
   readonly shape: ModelShape;
   readonly facts: ModelFacts;
+  /** Absent in models of text alone. */
+  readonly vision?: VisionFacts;
   create(options: CreateOptions): Model;
 }
 

@@ -66,6 +66,7 @@ export async function compileKernels(
     const plan = new Plan<Step>(compiling);
     const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, draft, inputs });
     sampler.destroy();
+    model.vision?.compile(new Plan(compiling));
     compileUploads(prepared, { recorder: compiling, memory, layout });
     const pipelines = await recorder.pipelines.launchAll((done, total) =>
       given.onProgress?.({ phase: "pipelines", done, total }),

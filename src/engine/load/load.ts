@@ -38,6 +38,7 @@ import {
 import { RepackingUpload } from "../../layers/weights/repacking_upload.ts";
 import { StagedUpload } from "../../layers/weights/staged_upload.ts";
 import type { Model, ModelDefinition } from "../../models/model.ts";
+import { VisionRunner } from "../../models/vision/vision_runner.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
 import { type DraftPages, openDraftPages } from "../draft_model/draft_pages.ts";
@@ -64,6 +65,8 @@ export interface LoadedModel {
   readonly matrices: string | undefined;
   readonly memoryBudget: MemoryBudget;
   readonly runner: ModelRunner;
+  /** Makes rows of pictures; absent where the model sees none. */
+  readonly vision: VisionRunner | undefined;
   /** What every rank of several holds and computes whole. */
   readonly unshared: readonly Unshared[];
   /** Of the checkpoint; absent where nothing has to be told from another. */
@@ -171,6 +174,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
     matrices,
     memoryBudget,
     runner,
+    vision: allocated.vision,
     unshared: model.unshared,
     hash,
     codec,
@@ -253,7 +257,9 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       thresholds: coinThresholds(options),
     });
     owned.push(runner);
-    return { model, runner, cache, draft, copier, mover: openMover(loading, cache) };
+    const vision = model.vision && new VisionRunner(model.vision, recorder);
+    if (vision !== undefined) owned.push(vision);
+    return { model, runner, vision, cache, draft, copier, mover: openMover(loading, cache) };
   });
 }
 

@@ -85,14 +85,17 @@ export class MatrixFormats {
   readonly #tensor: (name: string) => TensorFacts | undefined;
   readonly #quantization: Quantization;
   readonly #uploadTo: UploadTarget | undefined;
-  readonly #used = new Map<WeightDtype, MatrixFormat>();
+  readonly #used: Map<WeightDtype, MatrixFormat>;
 
   /** @param options `uploadTo`: what plain linears are quantized to while they are uploaded. */
   constructor(options: {
     readonly tensor: (name: string) => TensorFacts | undefined;
     readonly quantization: Quantization;
     readonly uploadTo?: UploadTarget | undefined;
+    /** Takes note of what is given out. */
+    readonly used?: Map<WeightDtype, MatrixFormat>;
   }) {
+    this.#used = options.used ?? new Map();
     this.#tensor = options.tensor;
     this.#quantization = options.quantization;
     this.#uploadTo = options.uploadTo;
@@ -101,6 +104,16 @@ export class MatrixFormats {
   /** A format of each dtype that was given out here: what kernels must be able to read. */
   get used(): ReadonlyMap<WeightDtype, MatrixFormat> {
     return this.#used;
+  }
+
+  /** The same for modules that the checkpoint spells otherwise than those who ask; `used` has them too. */
+  renamed(storedName: (name: string) => string): MatrixFormats {
+    return new MatrixFormats({
+      tensor: (name) => this.#tensor(storedName(name)),
+      quantization: this.#quantization,
+      uploadTo: this.#uploadTo,
+      used: this.#used,
+    });
   }
 
   /** Gives out a format that the checkpoint's tensors do not say. */

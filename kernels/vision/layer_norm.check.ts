@@ -1,0 +1,74 @@
+import { defineCheck } from "../check.ts";
+import { layerNorm } from "./layer_norm.ts";
+
+interface Shape {
+  readonly rows: number;
+  readonly cols: number;
+  readonly eps: number;
+  /** Of the values and of their mean. */
+  readonly scale: number;
+}
+
+export default defineCheck<Shape>({
+  name: "vision/layer_norm",
+  cases: [
+    { rows: 3, cols: 48, eps: 1e-6, scale: 1 },
+    { rows: 2, cols: 65, eps: 1e-5, scale: 1e-3 }, // eps decides
+    { rows: 17, cols: 1152, eps: 1e-6, scale: 1 },
+    { rows: 1024, cols: 768, eps: 1e-6, scale: 1 },
+  ],
+  tunings: [{}],
+  tolerance: 1e-5,
+  bytes: ({ rows, cols }) => (rows * 4 + 2) * cols * 4,
+  flops: ({ rows, cols }) => rows * cols * 8,
+  mutants: [
+    { name: "eps is dropped", replace: "+ params.eps", with: "", case: 1 },
+    { name: "the weight is dropped", replace: "* scale, weight[c]", with: "* scale, 1.0" },
+    { name: "the bias is dropped", replace: ", bias[c])", with: ", 0.0)" },
+    { name: "the mean stays in", replace: "fma((x[start + c] - mean)", with: "fma((x[start + c])" },
+    {
+      name: "squares are around zero",
+      replace: "let difference = x[start + c] - mean",
+      with: "let difference = x[start + c]",
+    },
+    { name: "the addend is left out", replace: "+ addend[start + c]", with: "" },
+    { name: "x is not updated", replace: "x[start + c] = value;", with: "" },
+    { name: "rows start at the first", replace: "group.x * params.cols", with: "0u" },
+  ],
+
+  inputs: ({ rows, cols, scale }, random) => ({
+    x: Float32Array.from({ length: rows * cols }, () => scale * random()),
+    addend: Float32Array.from({ length: rows * cols }, () => scale * (random() - 0.25)),
+    weight: Float32Array.from({ length: cols }, () => 0.5 + random()),
+    bias: Float32Array.from({ length: cols }, () => random() - 0.5),
+  }),
+
+  reference({ rows, cols, eps }, { x, addend, weight, bias }) {
+    const sums = new Float32Array(rows * cols);
+    const out = new Float64Array(rows * cols);
+    for (let r = 0; r < rows; r++) {
+      for (let c = 0; c < cols; c++)
+        sums[r * cols + c] = x![r * cols + c]! + addend![r * cols + c]!;
+      const row = Array.from(sums.subarray(r * cols, (r + 1) * cols));
+      const mean = row.reduce((sum, value) => sum + value, 0) / cols;
+      const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / cols;
+      row.forEach((value, c) => {
+        out[r * cols + c] = ((value - mean) / Math.sqrt(variance + eps)) * weight![c]! + bias![c]!;
+      });
+    }
+    return { x: sums, out };
+  },
+
+  bind(recorder, { rows, cols, eps }, tensors) {
+    const launch = layerNorm(recorder, {
+      x: tensors.x!,
+      addend: tensors.addend!,
+      weight: tensors.weight!,
+      bias: tensors.bias!,
+      out: tensors.out!,
+      cols,
+      eps,
+    });
+    return () => launch(rows);
+  },
+});
