@@ -16,7 +16,7 @@ import type {
 import type { Profile, ProfileOptions } from "./profile.ts";
 import type { SpeculationFigures } from "./speculation_figures.ts";
 
-export type { ChatMessage, ChatToolCall } from "./chat_message.ts";
+export type { ChatMessage, ChatToolCall, MessageContent, MessagePart } from "./chat_message.ts";
 
 /** How the next token is chosen and when a sequence ends. Absent fields take the default named. */
 export interface SamplingParams {
@@ -124,6 +124,12 @@ export interface GenerationRequest {
    * already are not copied: leave them as they are until the request has ended, others until its first chunk.
    */
   readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
+  /**
+   * Files of images (PNG), for models that read them: one for each place of `prompt` that the model's
+   * placeholder marks, or for each part "image" of `messages`, in order. Leave their bytes as they are
+   * until the first chunk. Default none.
+   */
+  readonly images?: readonly Uint8Array[];
   /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */
   readonly tools?: readonly unknown[];
   /** Further variables for the chat template. Only with `messages`. */
@@ -249,6 +255,8 @@ export interface ModelDescription {
   readonly vocabularySize: number;
   /** Numbers of one embedding. */
   readonly hiddenSize: number;
+  /** Whether it reads images. Default false. */
+  readonly readsImages?: boolean;
   /** Whether prefixes can be stored beyond the engine's life. Default false. */
   readonly storesPrefixes?: boolean;
   /** Sampling defaults, those of generation_config.json for one; chat requests start from them. */

@@ -64,6 +64,8 @@ export type {
   GenerationEngine,
   GenerationRequest,
   GrammarCompilation,
+  MessageContent,
+  MessagePart,
   ModelDescription,
   SamplingParams,
   TokenizeRequest,

@@ -122,7 +122,7 @@ function createSequence(
       request.logprobs &&
       new SequenceLogprobs(request.logprobs, {
         prompt,
-        isTokens: embeddings === undefined,
+        isEmbedded: (position) => embeddings?.row(position) !== undefined,
         temperature: sampling.logprobTemperature,
         vocabularySize,
         maxNewTokens,
@@ -141,6 +141,7 @@ function createSequence(
       drafter: drafting.createDrafter(),
       most: drafting.most,
       told: drafting.told,
+      vocabularySize,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
       decide: drafting.decide,
       areTrees: drafting.areTrees,

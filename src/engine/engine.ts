@@ -32,12 +32,14 @@ import {
   draftingOf,
   type EngineParts,
   openGrammars,
+  openImages,
   openPages,
   openScheduler,
   spellingOf,
 } from "./engine_parts.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
+import { loadImageProcessor } from "./images/image_processor.ts";
 import { LiveSequences } from "./live_sequences.ts";
 import type { LoadOptions } from "./load/load_options.ts";
 import type { MemoryBudget } from "./load/memory_budget.ts";
@@ -100,7 +102,7 @@ export class Engine implements GenerationEngine {
   private constructor(
     source: WeightSource,
     loaded: EngineModel,
-    { text, texts, store, costs, ...options }: EngineOptions & EngineParts,
+    { text, texts, store, costs, processor, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
     const onLost = (loss: Error) => this.#onLost(loss);
@@ -111,7 +113,8 @@ export class Engine implements GenerationEngine {
     this.#grammars = openGrammars(options, resolved, { text, model: this.model });
     const { allowAutoTruncate } = options;
     const contentIds = new ContentIds();
-    this.#prompt = { ...text, ...this.model, texts, contentIds, allowAutoTruncate };
+    const images = openImages(processor, this.#loaded);
+    this.#prompt = { ...text, ...this.model, texts, contentIds, images, allowAutoTruncate };
     this.#prompts = new PromptReader(this.#prompt);
     const { carriers } = this.#loaded;
     const retractionMemory =
@@ -181,10 +184,12 @@ export class Engine implements GenerationEngine {
       const { prefixStore } = loaded.options;
       const store =
         prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
+      const { vision } = loaded.definition;
+      const processor = vision && (await loadImageProcessor(source, vision, text.tokenizer));
       const costs = await costsOf(loaded, options);
       await source.close?.();
       await options.draftModel?.close?.();
-      return new Engine(source, loaded, { ...options, text, texts, store, costs });
+      return new Engine(source, loaded, { ...options, text, texts, store, costs, processor });
     } catch (error) {
       for (const free of frees.reverse()) free();
       // This error counts.

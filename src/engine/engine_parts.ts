@@ -17,8 +17,11 @@ import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
+import type { ImageProcessor } from "./images/image_processor.ts";
+import { ImageReader } from "./images/image_reader.ts";
 import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
+import type { RecoverableModel } from "./load/recovery.ts";
 import { type TextModel, thinkingVariables } from "./load/text_model.ts";
 import type { EngineModel } from "./ranks/rank_group.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
@@ -33,6 +36,8 @@ export interface EngineParts {
   readonly text: TextModel;
   readonly texts: TextService;
   readonly store: PrefixStore | undefined;
+  /** How images are prepared; absent where the model reads none. */
+  readonly processor: ImageProcessor | undefined;
   /** What its steps take; absent where the number of drafts follows nothing. */
   readonly costs: StepCosts | undefined;
 }
@@ -51,8 +56,23 @@ export function describeModel(
     contextLength: Math.min(options.contextLength, memoryBudget.cacheTokens),
     vocabularySize: shape.vocabularySize,
     hiddenSize: shape.hiddenSize,
+    readsImages: definition.vision !== undefined,
     storesPrefixes: options.prefixStore !== undefined,
   };
+}
+
+export function openImages(
+  processor: ImageProcessor | undefined,
+  loaded: RecoverableModel,
+): ImageReader | undefined {
+  return (
+    processor &&
+    new ImageReader(processor, {
+      runner: () => loaded.current.vision!,
+      isLost: () => loaded.isLost(),
+      settled: () => loaded.settled(),
+    })
+  );
 }
 
 export function openGrammars(

@@ -4,8 +4,10 @@
  * @module
  */
 import type { ContentIds } from "../cache/content_id.ts";
-import { ContextLengthError, InvalidRequestError } from "../errors.ts";
+import { textsOf } from "../chat_message.ts";
+import { ContextLengthError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
+import type { ImageReader, PlacedImage } from "./images/image_reader.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
 import { boundedText, tooLong } from "./text/text_jobs.ts";
 import type { TextService, TextWork } from "./text/text_service.ts";
@@ -19,6 +21,8 @@ export interface PromptOptions {
   /** Bytes of the vocabulary's longest token. */
   readonly longestToken: number;
   readonly contentIds: ContentIds;
+  /** Reads images; absent where the model does not. */
+  readonly images?: ImageReader | undefined;
   /** Cuts what is too long, instead of refusing it. Default false. */
   readonly allowAutoTruncate?: boolean | undefined;
 }
@@ -26,7 +30,7 @@ export interface PromptOptions {
 export interface Prompt {
   /** Ids, at least one and fewer than the context holds; those of embeddings are no token's. */
   readonly tokens: readonly number[];
-  /** Absent when the prompt is tokens. */
+  /** Absent when all of the prompt is tokens. */
   readonly embeddings?: PromptEmbeddings;
 }
 
@@ -64,6 +68,7 @@ export class PromptReader {
       );
     }
     refuseWithoutMessages(request);
+    this.#refuseImages(request);
     if (tokens !== undefined) return { prompt: this.#fitting(tokens), leave: () => {} };
     const { promptKey } = request;
     return promptKey === undefined ? this.#readOne(request) : this.#readShared(promptKey, request);
@@ -104,11 +109,46 @@ export class PromptReader {
     }
   }
 
+  /** @throws {UnsupportedError | InvalidRequestError} where there are images that cannot be read. */
+  #refuseImages({ images = [], tokens, inputEmbeds }: GenerationRequest): void {
+    if (images.length === 0) return;
+    if (this.#options.images === undefined) {
+      throw new UnsupportedError("images", "the model reads text only", { field: "images" });
+    }
+    if (tokens === undefined && inputEmbeds === undefined) return;
+    throw new InvalidRequestError(
+      "Cannot use images: they need a prompt or messages that have places for them",
+      "images",
+    );
+  }
+
   #readText(request: GenerationRequest): PendingPrompt {
-    const { result, leave } = this.#tokenize(request);
+    const { images: reader } = this.#options;
+    const placed = reader?.place(request.images ?? []) ?? [];
+    const { result, leave } = this.#tokenize(request, placed);
+    if (reader !== undefined && placed.length > 0) {
+      let isWanted = true;
+      const read = async () => {
+        const { tokens } = this.#fitting(await result);
+        const rows = await reader.rows(placed, () => isWanted);
+        return this.#withRows(tokens, isWanted ? rows : []);
+      };
+      const stop = () => {
+        isWanted = false;
+        leave();
+      };
+      return { prompt: read(), leave: stop };
+    }
     const prompt =
       result instanceof Promise ? result.then((ids) => this.#fitting(ids)) : this.#fitting(result);
     return { prompt, leave };
+  }
+
+  async #withRows(tokens: readonly number[], rows: readonly Float32Array[]): Promise<Prompt> {
+    const { contentIds, images } = this.#options;
+    const { placeholder } = images!.processor;
+    const embeddings = await PromptEmbeddings.place(tokens, { rows, placeholder, contentIds });
+    return { tokens: embeddings.ids, embeddings };
   }
 
   #fitting(ids: readonly number[]): Prompt {
@@ -117,9 +157,16 @@ export class PromptReader {
     return { tokens: ids.slice(0, length) };
   }
 
-  #tokenize(request: GenerationRequest): TextWork<readonly number[]> {
-    const { texts, contextLength, allowAutoTruncate, longestToken } = this.#options;
+  #tokenize(
+    request: GenerationRequest,
+    placed: readonly PlacedImage[],
+  ): TextWork<readonly number[]> {
+    const { texts, contextLength, longestToken, images: reader } = this.#options;
+    // A cut could leave out the place of an image.
+    const allowAutoTruncate = this.#options.allowAutoTruncate && placed.length === 0;
     const fit = { contextLength, allowAutoTruncate };
+    const imageTokens = placed.reduce((sum, { tokens }) => sum + tokens, 0);
+    if (imageTokens >= contextLength) throw tooLong(`at least ${imageTokens}`, contextLength);
     const { prompt, messages = [] } = request;
     if (prompt === undefined && !allowAutoTruncate) {
       requireBounded(messages, contextLength, longestToken);
@@ -128,7 +175,11 @@ export class PromptReader {
       prompt === undefined
         ? conversation(request)
         : { prompt: boundedText(prompt, fit, longestToken) };
-    return texts.run({ type: "prompt", request: text, fit }, request);
+    const images = reader && {
+      placeholder: reader.processor.placeholderText,
+      texts: placed.map(({ text }) => text),
+    };
+    return texts.run({ type: "prompt", request: text, fit, images }, request);
   }
 }
 
@@ -152,7 +203,9 @@ function requireBounded(
 ): void {
   if (messages.length >= contextLength) throw tooLong(`at least ${messages.length}`, contextLength);
   let characters = 0;
-  for (const { content } of messages) characters += content?.length ?? 0;
+  for (const { content } of messages) {
+    for (const text of textsOf(content)) characters += text.length;
+  }
   const atLeast = Math.ceil(characters / longestToken);
   if (atLeast >= contextLength) throw tooLong(`at least ${atLeast}`, contextLength);
 }

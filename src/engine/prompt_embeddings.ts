@@ -1,5 +1,6 @@
 /**
- * A prompt of embeddings: their rows, and the ids that stand where other prompts have tokens.
+ * The embeddings of a prompt, all of it or the rows of its images: the rows, and the ids that stand
+ * where other prompts have tokens.
  *
  * An id tells a row by its content. The prefix cache so finds the prompts of equal embeddings, and
  * never takes one for tokens; whatever looks for logits of such an id finds none.
@@ -12,12 +13,12 @@ import type { GenerationRequest } from "../generation.ts";
 import { turns } from "../turns.ts";
 
 export class PromptEmbeddings {
-  /** One for each row, none of them a token's. */
+  /** Of the whole prompt: a token's, or that of a row. */
   readonly ids: readonly number[];
   /** Shared with the caller that gave them in f32: the samples of one prompt have the same. */
-  #rows: readonly Float32Array[];
+  #rows: readonly (Float32Array | undefined)[];
 
-  private constructor(rows: readonly Float32Array[], ids: readonly number[]) {
+  private constructor(rows: readonly (Float32Array | undefined)[], ids: readonly number[]) {
     this.#rows = rows;
     this.ids = ids;
   }
@@ -38,10 +39,38 @@ export class PromptEmbeddings {
       requireRow(row, r, hiddenSize);
       const floats = row instanceof Float32Array ? row : Float32Array.from(row);
       rows.push(floats);
-      ids.push(contentIds.of(new Uint32Array(floats.buffer, floats.byteOffset, floats.length)));
+      ids.push(contentIds.of(wordsOf(floats)));
       if (turns.isDue) await turns.take();
     }
     return new PromptEmbeddings(rows, ids);
+  }
+
+  /**
+   * Rows of images among tokens, read in slices.
+   *
+   * @param tokens Of the prompt, with `placeholder` where the next of `rows` belongs.
+   */
+  static async place(
+    tokens: readonly number[],
+    given: {
+      readonly rows: readonly Float32Array[];
+      readonly placeholder: number;
+      readonly contentIds: ContentIds;
+    },
+  ): Promise<PromptEmbeddings> {
+    const placed: (Float32Array | undefined)[] = [];
+    const ids: number[] = [];
+    let next = 0;
+    for (const token of tokens) {
+      const row = token === given.placeholder ? given.rows[next++] : undefined;
+      placed.push(row);
+      ids.push(row === undefined ? token : given.contentIds.of(wordsOf(row)));
+      if (turns.isDue) await turns.take();
+    }
+    if (next !== given.rows.length) {
+      throw new Error(`Cannot place ${given.rows.length} rows of images in ${next} places`);
+    }
+    return new PromptEmbeddings(placed, ids);
   }
 
   /** The same rows for another sequence, which releases its own. */
@@ -49,14 +78,19 @@ export class PromptEmbeddings {
     return new PromptEmbeddings(this.#rows, this.ids);
   }
 
-  row(index: number): Float32Array {
-    return this.#rows[index]!;
+  /** The row of a position; undefined where the prompt has a token, and behind it. */
+  row(index: number): Float32Array | undefined {
+    return this.#rows[index];
   }
 
   /** Forgets the rows: no step asks for them any more. */
   release(): void {
     this.#rows = [];
   }
+}
+
+function wordsOf({ buffer, byteOffset, length }: Float32Array): Uint32Array {
+  return new Uint32Array(buffer, byteOffset, length);
 }
 
 function requireRow(row: readonly number[] | Float32Array, r: number, hiddenSize: number): void {

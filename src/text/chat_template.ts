@@ -28,6 +28,7 @@ import {
   joinLeadingInstructions,
   PLAIN_FORM,
   rewriteCallIds,
+  withPlainTexts,
 } from "./message_forms.ts";
 import type { RoleTokens } from "./tokenizer_config.ts";
 
@@ -105,7 +106,8 @@ export class ChatTemplate {
     }
 
     const { callIds, joinsInstructions } = this.#family;
-    let prepared = joinsInstructions ? joinLeadingInstructions(messages) : messages;
+    const read = withPlainTexts(messages);
+    let prepared = joinsInstructions ? joinLeadingInstructions(read) : read;
     if (callIds !== undefined) prepared = rewriteCallIds(prepared, callIds);
     const given = { ...input, messages: prepared };
     const form = this.#callForm(given);

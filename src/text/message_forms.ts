@@ -8,6 +8,7 @@
  * @module
  */
 
+import { textOf } from "../chat_message.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../generation.ts";
 import { MAX_JSON_DEPTH, nestsTooDeep } from "../request_limits.ts";
@@ -31,6 +32,27 @@ export const PLAIN_FORM: CallForm = {
   oneCallEach: false,
   args: "text",
 };
+
+/**
+ * Messages whose contents are texts, but for those with images: templates of models that read none
+ * know nothing of parts.
+ *
+ * @throws {InvalidRequestError} when an image is in a message that is no user's.
+ */
+export function withPlainTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  return messages.map((message, i) => {
+    const { content, role } = message;
+    if (content === null || typeof content === "string") return message;
+    if (!content.some(({ type }) => type === "image")) {
+      return { ...message, content: textOf(content) };
+    }
+    if (role === "user") return message;
+    throw new InvalidRequestError(
+      `Cannot read messages[${i}]: only messages of the role user have images`,
+      "messages",
+    );
+  });
+}
 
 /** The forms that make a difference for these messages, the most faithful first. */
 export function callForms(messages: readonly ChatMessage[]): CallForm[] {

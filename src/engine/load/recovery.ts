@@ -65,6 +65,8 @@ export class RecoverableModel {
   #recoveries = 0;
   /** Waits that are used up. */
   #tries = 0;
+  /** To be called when the device that is lost is replaced, or cannot be. */
+  #onSettled: (() => void)[] = [];
 
   /** @param loaded From `source`, with `options`. */
   constructor(loaded: EngineModel, given: RecoverableModelOptions) {
@@ -113,6 +115,11 @@ export class RecoverableModel {
     return this.isRecovering;
   }
 
+  /** Resolves when a device that is lost is replaced, or cannot be. */
+  async settled(): Promise<void> {
+    if (this.isRecovering) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
+  }
+
   /**
    * Requires that what a step has failed to compute may be computed again. To be called while no step
    * is in flight.
@@ -157,13 +164,19 @@ export class RecoverableModel {
       this.#current = await this.#replacement(isBusy);
     } catch (error) {
       if (!signal.aborted) this.#tell({ kind: "failed", reason: (error as Error).message });
+      this.#settle();
       throw error;
     }
     this.#reason = undefined;
+    this.#settle();
     this.#loadedAt = performance.now();
     this.#recoveries += 1;
     this.#watch(this.#current);
     this.#tell({ kind: "finished", seconds: (this.#loadedAt - begun) / 1000 });
+  }
+
+  #settle(): void {
+    for (const call of this.#onSettled.splice(0)) call();
   }
 
   /** Devices that are lost from now on are not replaced, and none that is awaited. */

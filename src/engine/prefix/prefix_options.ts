@@ -116,7 +116,7 @@ export function requireStorable(
   };
   if (storePrefix === false) return 0;
   if (!storesPrefixes) refuse("the engine has no store of prefixes");
-  if (!isTokens) refuse("the request has inputEmbeds, and embeddings are not stored");
+  if (!isTokens) refuse("the request has inputEmbeds or images, and embeddings are not stored");
   if (storePrefix === true) return promptLength;
   if (!(Number.isSafeInteger(storePrefix) && storePrefix >= BLOCK_TOKENS)) {
     refuse(

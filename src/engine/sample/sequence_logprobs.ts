@@ -3,7 +3,7 @@
  * them.
  *
  * The prompt's token at position p is scored by the row at position p - 1. The first one told about
- * has no row that was asked for, so its log-probability is null. A prompt of embeddings has no tokens,
+ * has no row that was asked for, so its log-probability is null. Embeddings are no tokens,
  * so all that is told about them is that they are there.
  *
  * @module
@@ -23,8 +23,8 @@ import type { LogprobWish, ScoredRow } from "./sampled_row.ts";
 
 export interface SequenceLogprobsOptions {
   readonly prompt: readonly number[];
-  /** Whether the prompt is tokens, which alone have log-probabilities. Default true. */
-  readonly isTokens?: boolean;
+  /** Whether a position of the prompt is an embedding: tokens alone have log-probabilities. Default: none is. */
+  readonly isEmbedded?: (position: number) => boolean;
   /** Divides the logits of completion tokens; those of the prompt are taken as they are. */
   readonly temperature: number;
   readonly vocabularySize: number;
@@ -53,7 +53,7 @@ export class SequenceLogprobs {
 
   /** @throws {InvalidRequestError} naming the field out of range. */
   constructor(request: LogprobOptions, options: SequenceLogprobsOptions) {
-    const { prompt, vocabularySize, isTokens = true } = options;
+    const { prompt, vocabularySize, isEmbedded = () => false } = options;
     const { promptStart = prompt.length, topCount = 0, tokenIds = [] } = request;
     const refuse = (field: string, rule: string, value: unknown): never => {
       throw new InvalidRequestError(`${field} must be ${rule}, got ${String(value)}`, field);
@@ -89,11 +89,14 @@ export class SequenceLogprobs {
     this.#request = request;
     this.#options = options;
     this.#start = start;
-    this.#prompt = new Array(prompt.length - start).fill(isTokens ? undefined : EMBEDDING);
-    if (isTokens && this.#prompt.length > 0) {
-      this.#prompt[0] = { ...this.#token(prompt[start]!), logprob: null, top: null, given: null };
+    this.#prompt = Array.from({ length: prompt.length - start }, (_, i) =>
+      isEmbedded(start + i) ? EMBEDDING : undefined,
+    );
+    if (this.#prompt.length > 0) {
+      const none = { logprob: null, top: null, given: null };
+      this.#prompt[0] ??= { ...this.#token(prompt[start]!), ...none };
     }
-    this.#missing = isTokens ? Math.max(this.#prompt.length - 1, 0) : 0;
+    this.#missing = this.#prompt.filter((entry) => entry === undefined).length;
   }
 
   /** Position of the first row that has to be computed although a cache may have its keys. */

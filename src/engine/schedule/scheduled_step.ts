@@ -136,12 +136,13 @@ class StepBuilder {
   }
 
   #addSources(sequence: Sequence, rows: number): void {
-    const { computed: position, embeddedLength, tokens, sampledAt, logprobs } = sequence;
+    const { computed: position, embeddings, tokens, sampledAt, logprobs } = sequence;
     for (let j = 0; j < rows; j++) {
       const row = this.#row + j;
-      if (position + j < embeddedLength) {
+      const embedding = embeddings?.row(position + j);
+      if (embedding !== undefined) {
         this.#sources[row] = FROM_EXTERNAL + this.#external.length;
-        this.#external.push(sequence.embeddings!.row(position + j));
+        this.#external.push(embedding);
       } else {
         this.#sources[row] = tokens[position + j] ?? FROM_SAMPLED | sampledAt;
       }
@@ -213,7 +214,7 @@ function nextSources(
     for (let j = 0; j < queryLength; j++) {
       const at = position + j + 1;
       // An embedding has no token; the last one of a chunk stands for the one behind it.
-      const isEmbedded = at < sequence.embeddedLength;
+      const isEmbedded = sequence.embeddings?.row(at) !== undefined;
       if (isEmbedded)
         next[queryStart + j] = sources[queryStart + Math.min(j + 1, queryLength - 1)]!;
       else if (at < computed) next[queryStart + j] = sources[queryStart + j + 1]!;

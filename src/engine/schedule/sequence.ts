@@ -89,7 +89,7 @@ export class Sequence {
   /** Tokens at its prompt's beginning that the request asks to store. */
   readonly storedLength: number;
   readonly tokens: number[];
-  /** What its prompt's rows start from, when the prompt is no tokens. */
+  /** What its prompt's rows start from where they are no tokens. */
   readonly embeddings: PromptEmbeddings | undefined;
   /** Tokens whose keys and values are in the cache once the steps in flight have run. */
   computed = 0;
@@ -161,11 +161,6 @@ export class Sequence {
   /** Tokens that it has at most in the end. */
   get mostTokens(): number {
     return this.promptLength + this.maxNewTokens;
-  }
-
-  /** Tokens at its beginning that are embeddings: all of a prompt or none. */
-  get embeddedLength(): number {
-    return this.embeddings === undefined ? 0 : this.promptLength;
   }
 
   /** Its tokens, those in flight included. */

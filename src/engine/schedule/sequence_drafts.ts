@@ -30,6 +30,8 @@ export interface DraftOptions {
   readonly most: number;
   /** Nothing follows them. */
   readonly endTokens: ReadonlySet<number>;
+  /** Ids from here on are rows of images, of which a drafter was told as of tokens. Default: none is. */
+  readonly vocabularySize?: number | undefined;
   /** Whether the answer depends on how many there are. Default false. */
   readonly decide?: boolean | undefined;
   /** What drafters may take in this step. Default: each as much as it may alone. */
@@ -205,14 +207,15 @@ export class SequenceDrafts {
     tokens: readonly number[],
     { room, proposed }: { readonly room: number; readonly proposed: readonly number[] | undefined },
   ): readonly number[] {
-    const { most, endTokens } = this.#options;
+    const { most, endTokens, vocabularySize = Number.POSITIVE_INFINITY } = this.#options;
     const wanted = Math.min(most, room);
     this.#made = proposed ?? NONE;
     const kept = Math.max(Math.min(wanted, this.#wanted), 0);
     if (this.#areTrees) return this.#takeTree(proposed ?? NONE, room);
     const drafts = proposed?.slice(0, kept) ?? this.#ask(tokens, wanted);
-    const last = drafts.findIndex((token) => endTokens.has(token));
-    this.#next = last === -1 ? drafts : drafts.slice(0, last + 1);
+    const last = drafts.findIndex((token) => endTokens.has(token) || token >= vocabularySize);
+    const isEnd = last !== -1 && drafts[last]! < vocabularySize;
+    this.#next = last === -1 ? drafts : drafts.slice(0, isEnd ? last + 1 : last);
     return this.#next;
   }
 

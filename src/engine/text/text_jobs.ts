@@ -3,10 +3,12 @@
  *
  * @module
  */
+import { textOf } from "../../chat_message.ts";
 import { ContextLengthError, InvalidRequestError } from "../../errors.ts";
 import type { ChatMessage, TokenizeRequest } from "../../generation.ts";
 import type { ChatRenderer } from "../../text/chat_template_choice.ts";
 import type { Tokenizer } from "../../text/tokenizer.ts";
+import { fillPlaces, type ImagePlaces, refuseSpelledPlaces } from "./image_places.ts";
 
 /** The context that a prompt has to fit into. */
 export interface PromptFit {
@@ -21,6 +23,8 @@ export interface PromptJob {
   readonly request: TokenizeRequest;
   /** Default: however many they are. */
   readonly fit?: PromptFit | undefined;
+  /** Of a model that reads images. */
+  readonly images?: ImagePlaces | undefined;
 }
 
 /** The tokens of a piece of text, nothing added. */
@@ -82,10 +86,12 @@ const CHARACTERS_PER_TOKEN = 8;
  */
 const MARGIN_TOKENS = 1024;
 
-function promptTokens({ request, fit }: PromptJob, tools: TextTools): readonly number[] {
+function promptTokens({ request, fit, images }: PromptJob, tools: TextTools): readonly number[] {
   const { tokenizer, chat } = tools;
   const { prompt, addSpecialTokens = true } = request;
-  const given = prompt ?? renderChat(request, chat);
+  if (images !== undefined) refuseSpelledPlaces(request.messages ?? [], images);
+  const written = prompt ?? renderChat(request, chat);
+  const given = images === undefined ? written : fillPlaces(written, images);
   const text = fit === undefined ? given : fittingText(given, fit, tools);
   const isRaw = prompt !== undefined && addSpecialTokens;
   const ids = isRaw ? tokenizer.encodePrompt(text) : tokenizer.encode(text);
@@ -151,7 +157,7 @@ function renderChat(request: TokenizeRequest, chat: ChatRenderer): string {
 function finalText(messages: readonly ChatMessage[]): string {
   const last = messages.at(-1);
   const isText = last?.role === "assistant" && last.content !== null && !last.tool_calls?.length;
-  if (isText && messages.length > 1) return last.content;
+  if (isText && messages.length > 1) return textOf(last.content);
   throw new InvalidRequestError(
     "Cannot use continueFinalMessage: the last of several messages must be an assistant's text",
     "continueFinalMessage",

@@ -14,7 +14,7 @@ const VALUE = 16;
 export function textSize(job: TextJob): number {
   switch (job.type) {
     case "prompt":
-      return valueSize(job.request);
+      return valueSize([job.request, job.images]);
     case "encode":
       return job.text.length;
     case "decode":

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { textOf } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import {
   type ChatMessage,
@@ -86,7 +87,7 @@ export function readChatBody(body: unknown, context: ServerContext): ChatBody {
     separatesReasoning: fields.boolean("separate_reasoning"),
     streamsReasoning: fields.boolean("stream_reasoning"),
     wantsThinking: asksToThink(templateVariables),
-    continued: continueFinalMessage && (messages.at(-1)!.content ?? ""),
+    continued: continueFinalMessage && textOf(messages.at(-1)!.content),
   });
   // Who reads the calls out of the content needs their marks.
   const showsMarks = tools.shown !== undefined && forms.toolCalls === undefined;

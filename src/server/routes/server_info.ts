@@ -8,14 +8,14 @@ import type { ServerContext } from "../server_context.ts";
 
 /** `GET /get_model_info`. */
 export function modelInfo({ engine, description }: ServerContext): Response {
-  const { path, architecture, modelType } = engine.model;
+  const { path, architecture, modelType, readsImages = false } = engine.model;
   return Response.json({
     model_path: path,
     tokenizer_path: path,
     is_generation: true,
     preferred_sampling_params: description.preferred_sampling_params ?? null,
     weight_version: "default",
-    has_image_understanding: false,
+    has_image_understanding: readsImages,
     has_audio_understanding: false,
     model_type: modelType ?? null,
     architectures: [architecture],

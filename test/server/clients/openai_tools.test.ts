@@ -1,7 +1,9 @@
 /** Tools of the unmodified `openai` client against the app, without a socket. */
+
 import OpenAI from "openai";
 import type { RunnableToolFunctionWithParse } from "openai/lib/RunnableFunction";
 import { describe, expect, test } from "vitest";
+import { textOf } from "../../../src/chat_message.ts";
 import { createApp } from "../../../src/server/app.ts";
 import {
   TOOL_CALL_PARSERS,
@@ -30,7 +32,7 @@ function setUp(toolCallParser: ToolCallParserName) {
   const engine = new ScriptedEngine({
     script: ({ messages: asked }) =>
       asked!.at(-1)!.role === "tool"
-        ? { pieces: ["It is ", asked!.at(-1)!.content!] }
+        ? { pieces: ["It is ", textOf(asked!.at(-1)!.content)] }
         : { pieces: randomPieces(text, 4) },
   });
   const app = createApp(engine, { toolCallParser });

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { textOf as contentText } from "../../../src/chat_message.ts";
 import { completionLimit } from "../../../src/engine/prompt.ts";
 import { tooLong } from "../../../src/engine/text/text_jobs.ts";
 import { CapacityError, InvalidRequestError } from "../../../src/errors.ts";
@@ -221,7 +222,7 @@ export class ScriptedEngine implements GenerationEngine {
 }
 
 function textOf({ prompt, messages }: TokenizeRequest): string {
-  return prompt ?? messages?.at(-1)?.content ?? "";
+  return prompt ?? contentText(messages?.at(-1)?.content ?? null);
 }
 
 function plan(

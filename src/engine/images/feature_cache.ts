@@ -1,0 +1,48 @@
+/**
+ * Rows of images that were seen lately, by what their files hold.
+ *
+ * @module
+ */
+
+/** Rows of one image. */
+export type ImageRows = readonly Float32Array[];
+
+export class FeatureCache {
+  readonly #maxBytes: number;
+  /** The one that was used longest ago comes first. */
+  readonly #images = new Map<string, ImageRows>();
+  #bytes = 0;
+
+  /** @param maxBytes Of all rows together. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The rows of an image, which count as used now. */
+  find(hash: string): ImageRows | undefined {
+    const rows = this.#images.get(hash);
+    if (rows === undefined) return undefined;
+    this.#images.delete(hash);
+    this.#images.set(hash, rows);
+    return rows;
+  }
+
+  /** Keeps rows that it has not, and forgets others where there are too many. */
+  add(hash: string, rows: ImageRows): void {
+    this.#images.set(hash, rows);
+    this.#bytes += bytesOf(rows);
+    for (const [oldest, old] of this.#images) {
+      if (this.#bytes <= this.#maxBytes) return;
+      this.#images.delete(oldest);
+      this.#bytes -= bytesOf(old);
+    }
+  }
+}
+
+const bytesOf = (rows: ImageRows): number => rows.reduce((sum, row) => sum + row.byteLength, 0);
+
+/** SHA-256 of a file, in hexadecimal digits. */
+export async function hashOfImage(bytes: Uint8Array): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>);
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,131 @@
+/**
+ * From the files of images to rows of the text model, one image after the other: however many
+ * requests have some, the pixels of one are in memory.
+ *
+ * @module
+ */
+import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { type OpenedImage, openImage } from "../../images/decode_image.ts";
+import { imageText } from "../../images/image_text.ts";
+import { tileCount, tileGrid, tilePicture } from "../../images/image_tiles.ts";
+import { patchesOf } from "../../images/patches.ts";
+import type { VisionRunner } from "../../models/vision/vision_runner.ts";
+import { FeatureCache, hashOfImage, type ImageRows } from "./feature_cache.ts";
+import type { ImageProcessor } from "./image_processor.ts";
+
+/** Where the vision tower is. */
+export interface VisionDevice {
+  /** On the device that is there. */
+  runner(): VisionRunner;
+  /** Whether something has failed because the device is gone, and another one is to take its place. */
+  isLost(): Promise<boolean>;
+  /** Resolves when another one has taken its place, or none will. */
+  settled(): Promise<void>;
+}
+
+/** An image whose place in a prompt is known. */
+export interface PlacedImage {
+  /** What stands in its place. */
+  readonly text: string;
+  /** Rows that it becomes. */
+  readonly tokens: number;
+  readonly bytes: Uint8Array;
+  readonly opened: OpenedImage;
+}
+
+/** Bytes of rows that are kept for the next turn of a conversation. */
+const CACHED_BYTES = 64 * 2 ** 20;
+/** Devices that one image may lose. */
+const MOST_LOSSES = 2;
+
+export class ImageReader {
+  readonly processor: ImageProcessor;
+  readonly #device: VisionDevice;
+  readonly #cache = new FeatureCache(CACHED_BYTES);
+  /** Settles when the image that came last is read. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(processor: ImageProcessor, device: VisionDevice) {
+    this.processor = processor;
+    this.#device = device;
+  }
+
+  /** @throws {InvalidRequestError} naming the image that cannot be read. */
+  place(images: readonly Uint8Array[]): readonly PlacedImage[] {
+    const { tiling, tileTokens, placeholderText: placeholder } = this.processor;
+    return images.map((bytes, index) => {
+      const opened = openNamed(bytes, index);
+      const grid = tileGrid(opened, tiling);
+      const text = imageText(grid, { placeholder, tileTokens });
+      return { text, tokens: tileCount(grid) * tileTokens, bytes, opened };
+    });
+  }
+
+  /**
+   * The rows of all images, in their order.
+   *
+   * @param isWanted Asked before each image.
+   * @returns What there is when they are wanted no more.
+   * @throws {InvalidRequestError} as a rejection, naming the image that cannot be read.
+   * @throws {DeviceError} as a rejection, when the device is lost and cannot be replaced, or is lost by
+   * an image.
+   */
+  async rows(images: readonly PlacedImage[], isWanted: () => boolean): Promise<ImageRows> {
+    const all: Float32Array[] = [];
+    for (const [index, image] of images.entries()) {
+      const rows = this.#last.then(() => (isWanted() ? this.#rowsOf(image, index) : []));
+      this.#last = rows.catch(() => {});
+      all.push(...(await rows));
+    }
+    return all;
+  }
+
+  async #rowsOf({ bytes, opened }: PlacedImage, index: number): Promise<ImageRows> {
+    const hash = await hashOfImage(bytes);
+    const known = this.#cache.find(hash);
+    if (known !== undefined) return known;
+    const { tiling } = this.processor;
+    const picture = await opened.decode().catch((error: unknown) => {
+      throw namedError(error, index);
+    });
+    const rows: Float32Array[] = [];
+    for (const tile of (await tilePicture(picture, tiling)).tiles) {
+      rows.push(...(await this.#runTile(tile, index)));
+    }
+    this.#cache.add(hash, rows);
+    return rows;
+  }
+
+  async #runTile(tile: Parameters<typeof patchesOf>[0], index: number): Promise<ImageRows> {
+    const { scale } = this.processor;
+    for (let losses = 0; ; losses++) {
+      try {
+        const runner = this.#device.runner();
+        const { patchSide } = runner.tower.shape;
+        return await runner.run(patchesOf(tile, scale, { patchSide, stride: runner.patchStride }));
+      } catch (error) {
+        if (!(await this.#device.isLost())) throw error;
+        if (losses === MOST_LOSSES) {
+          const state = `the device was lost ${losses + 1} times while it was computed`;
+          throw new DeviceError(`Cannot read images[${index}]: ${state}`, { cause: error });
+        }
+        await this.#device.settled();
+      }
+    }
+  }
+}
+
+function openNamed(bytes: Uint8Array, index: number): OpenedImage {
+  try {
+    return openImage(bytes);
+  } catch (error) {
+    throw namedError(error, index);
+  }
+}
+
+/** The error of an image, with its number. */
+function namedError(error: unknown, index: number): unknown {
+  if (!(error instanceof InvalidRequestError)) return error;
+  const message = error.message.replace("Cannot read the image", `Cannot read images[${index}]`);
+  return new InvalidRequestError(message, "images", { cause: error });
+}
