@@ -10,10 +10,16 @@ export interface ChatToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
+/**
+ * How much of an image a model is to see: "low" is the whole of it as one tile, whatever its size. The
+ * others are what its processor does. Default "auto".
+ */
+export type ImageDetail = "low" | "high" | "auto";
+
 /** A piece of what a message says: a text, or the place of the request's next image. */
 export type MessagePart =
   | { readonly type: "text"; readonly text: string }
-  | { readonly type: "image" };
+  | { readonly type: "image"; readonly detail?: ImageDetail };
 
 export type MessageContent = string | readonly MessagePart[];
 
@@ -33,6 +39,15 @@ export function textsOf(content: MessageContent | null): readonly string[] {
   if (content === null) return [];
   if (typeof content === "string") return [content];
   return content.flatMap((part) => (part.type === "text" ? [part.text] : []));
+}
+
+/** The details of a conversation's images, in order. */
+export function detailsOf(messages: readonly ChatMessage[]): readonly (ImageDetail | undefined)[] {
+  return messages.flatMap(({ content }) =>
+    content === null || typeof content === "string"
+      ? []
+      : content.flatMap((part) => (part.type === "image" ? [part.detail] : [])),
+  );
 }
 
 /** A content as one text: its parts are joined with one space, and images have no text. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ContentIds } from "../cache/content_id.ts";
-import { textsOf } from "../chat_message.ts";
+import { detailsOf, textsOf } from "../chat_message.ts";
 import { ContextLengthError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
 import type { ImageReader, PlacedImage } from "./images/image_reader.ts";
@@ -124,7 +124,9 @@ export class PromptReader {
 
   #readText(request: GenerationRequest): PendingPrompt {
     const { images: reader } = this.#options;
-    const placed = reader?.place(request.images ?? []) ?? [];
+    const { images = [], messages = [] } = request;
+    requireFewImages(images.length, this.#options);
+    const placed = reader?.place(images, detailsOf(messages)) ?? [];
     const { result, leave } = this.#tokenize(request, placed);
     if (reader !== undefined && placed.length > 0) {
       let isWanted = true;
@@ -234,6 +236,15 @@ function fittingLength(
   if (length < contextLength) return length;
   if (allowAutoTruncate) return contextLength - 1;
   throw tooLong(length, contextLength);
+}
+
+/** @throws {ContextLengthError} when images fill the context however small they are. */
+function requireFewImages(
+  count: number,
+  { images: reader, contextLength }: Pick<PromptOptions, "images" | "contextLength">,
+): void {
+  const tokens = count * (reader?.processor.tileTokens ?? 0);
+  if (tokens >= contextLength) throw tooLong(`at least ${tokens}`, contextLength);
 }
 
 /** @throws {InvalidRequestError} when an id is not in the vocabulary. */

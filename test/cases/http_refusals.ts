@@ -47,7 +47,7 @@ const ONCE: readonly HttpCase[] = [
     name: "an image",
     path: "/generate",
     body: { text: "a", image_data: "a.png" },
-    ...nested("Cannot use image_data: it is not supported yet", "image_data"),
+    ...nested("Cannot use image_data: the model reads text only", "image_data"),
   },
   {
     name: "an unknown sampling parameter",

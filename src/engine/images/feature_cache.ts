@@ -19,17 +19,17 @@ export class FeatureCache {
   }
 
   /** The rows of an image, which count as used now. */
-  find(hash: string): ImageRows | undefined {
-    const rows = this.#images.get(hash);
+  find(key: string): ImageRows | undefined {
+    const rows = this.#images.get(key);
     if (rows === undefined) return undefined;
-    this.#images.delete(hash);
-    this.#images.set(hash, rows);
+    this.#images.delete(key);
+    this.#images.set(key, rows);
     return rows;
   }
 
   /** Keeps rows that it has not, and forgets others where there are too many. */
-  add(hash: string, rows: ImageRows): void {
-    this.#images.set(hash, rows);
+  add(key: string, rows: ImageRows): void {
+    this.#images.set(key, rows);
     this.#bytes += bytesOf(rows);
     for (const [oldest, old] of this.#images) {
       if (this.#bytes <= this.#maxBytes) return;

@@ -4,10 +4,11 @@
  *
  * @module
  */
+import type { ImageDetail } from "../../chat_message.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { type OpenedImage, openImage } from "../../images/decode_image.ts";
 import { imageText } from "../../images/image_text.ts";
-import { tileCount, tileGrid, tilePicture } from "../../images/image_tiles.ts";
+import { type TilingConfig, tileCount, tileGrid, tilePicture } from "../../images/image_tiles.ts";
 import { patchesOf } from "../../images/patches.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
 import { FeatureCache, hashOfImage, type ImageRows } from "./feature_cache.ts";
@@ -27,6 +28,7 @@ export interface VisionDevice {
 export interface PlacedImage {
   /** What stands in its place. */
   readonly text: string;
+  readonly tiling: TilingConfig;
   /** Rows that it becomes. */
   readonly tokens: number;
   readonly bytes: Uint8Array;
@@ -50,14 +52,25 @@ export class ImageReader {
     this.#device = device;
   }
 
-  /** @throws {InvalidRequestError} naming the image that cannot be read. */
-  place(images: readonly Uint8Array[]): readonly PlacedImage[] {
-    const { tiling, tileTokens, placeholderText: placeholder } = this.processor;
+  /**
+   * @param details Of images, by their numbers. Default: as the processor has it.
+   * @throws {InvalidRequestError} naming the image that cannot be read.
+   */
+  place(
+    images: readonly Uint8Array[],
+    details: readonly (ImageDetail | undefined)[],
+  ): readonly PlacedImage[] {
+    const { tileTokens, placeholderText: placeholder } = this.processor;
     return images.map((bytes, index) => {
+      const splits = this.processor.tiling.splits && details[index] !== "low";
+      const tiling = { ...this.processor.tiling, splits };
+      if (!(bytes instanceof Uint8Array)) {
+        throw new InvalidRequestError(`images[${index}] must be bytes, a Uint8Array`, "images");
+      }
       const opened = openNamed(bytes, index);
       const grid = tileGrid(opened, tiling);
       const text = imageText(grid, { placeholder, tileTokens });
-      return { text, tokens: tileCount(grid) * tileTokens, bytes, opened };
+      return { text, tiling, tokens: tileCount(grid) * tileTokens, bytes, opened };
     });
   }
 
@@ -80,11 +93,10 @@ export class ImageReader {
     return all;
   }
 
-  async #rowsOf({ bytes, opened }: PlacedImage, index: number): Promise<ImageRows> {
-    const hash = await hashOfImage(bytes);
-    const known = this.#cache.find(hash);
+  async #rowsOf({ bytes, opened, tiling }: PlacedImage, index: number): Promise<ImageRows> {
+    const key = `${tiling.splits ? "tiles" : "whole"} ${await hashOfImage(bytes)}`;
+    const known = this.#cache.find(key);
     if (known !== undefined) return known;
-    const { tiling } = this.processor;
     const picture = await opened.decode().catch((error: unknown) => {
       throw namedError(error, index);
     });
@@ -92,7 +104,7 @@ export class ImageReader {
     for (const tile of (await tilePicture(picture, tiling)).tiles) {
       rows.push(...(await this.#runTile(tile, index)));
     }
-    this.#cache.add(hash, rows);
+    this.#cache.add(key, rows);
     return rows;
   }
 

@@ -37,7 +37,7 @@ export function fillPlaces(prompt: string, { placeholder, texts }: ImagePlaces):
   if (places !== texts.length) {
     throw new InvalidRequestError(
       `Cannot place images: the prompt has ${places} places for them (${placeholder}) and the request ${texts.length} images`,
-      "images",
+      "prompt",
     );
   }
   return pieces.map((piece, i) => piece + (texts[i] ?? "")).join("");

@@ -14,7 +14,7 @@ interface ForeignOption {
 const OPENS_ALL = "the whole model runs on one device, which --adapter chooses";
 const ONE_DEVICE = "the model runs on one device";
 const NO_ADAPTERS = "LoRA adapters are not supported; merge them into the checkpoint first";
-const NO_IMAGES = "models that read images are not supported";
+const NO_IMAGES = "models that read images do so without an option, as far as they are supported";
 const NO_EMBEDDINGS = "models that give embeddings are not supported";
 const NO_TLS = "put a proxy in front of the server for TLS and paths";
 const ALWAYS_CHUNKED = "prompts are always computed in chunks; --chunked-prefill-size bounds them";

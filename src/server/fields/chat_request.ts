@@ -13,7 +13,7 @@ import {
   type ModelDescription,
   type SamplingParams,
 } from "../../generation.ts";
-import { Fields, outOfRange, present, requireString, wrongType } from "../../http/fields.ts";
+import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/message_parser.ts";
 import { requirePlaces } from "../queue_room.ts";
 import type { MessageForms, ServerContext } from "../server_context.ts";
@@ -24,10 +24,10 @@ import {
   IDLE_CALLED_FUNCTION_FIELDS,
   IDLE_CHAT_FIELDS,
   IDLE_MESSAGE_FIELDS,
-  IDLE_PART_FIELDS,
   IDLE_TOOL_CALL_FIELDS,
 } from "./idle_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
+import { type ContentOptions, readContent, WrittenImages } from "./message_content.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
   readMaxTokens,
@@ -65,13 +65,14 @@ const ROLES: ReadonlyMap<string, string> = new Map([
   ["function", "tool"],
 ]);
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readChatBody(body: unknown, context: ServerContext): ChatBody {
+/** @throws {HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming the field to blame. */
+export async function readChatBody(body: unknown, context: ServerContext): Promise<ChatBody> {
   const { engine, forms, onIdle, servedModelName } = context;
   const { model } = engine;
   const fields = new Fields(body, { onIdle });
   fields.takeIdle(IDLE_CHAT_FIELDS);
-  const messages = readMessages(fields);
+  const written = new WrittenImages(model.readsImages === true);
+  const messages = readMessages(fields, written);
   const tools = readTools(fields);
   const logprobs = readChatLogprobs(fields);
   const samples = readSampleCount(fields);
@@ -101,8 +102,10 @@ export function readChatBody(body: unknown, context: ServerContext): ChatBody {
   const streamOptions = readStreamOptions(fields, stream);
   const isMeasured = fields.boolean("log_metrics");
   fields.end();
+  const images = await written.read();
   const request = present<GenerationRequest>({
     messages,
+    images,
     tools: tools.shown,
     templateVariables,
     continueFinalMessage,
@@ -175,22 +178,25 @@ function readLimit(fields: Fields): number | null | undefined {
   return readMaxTokens(fields, newer);
 }
 
-export function readMessages(fields: Fields): readonly ChatMessage[] {
+/** @param images Takes the images of parts. Default: parts are texts only. */
+export function readMessages(fields: Fields, images?: WrittenImages): readonly ChatMessage[] {
   const list = fields.list("messages");
   if (list === undefined)
     throw new InvalidRequestError("Cannot chat: messages is missing", "messages");
   if (list.length === 0) throw new InvalidRequestError("messages cannot be empty", "messages");
   const limit = new ItemLimit(MAX_MESSAGE_ITEMS, "messages, their parts and their tool_calls");
   limit.take(list, "messages");
-  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`), limit));
+  return list.map((item, i) =>
+    readMessage(fields.within(item, `messages[${i}]`), { limit, images }),
+  );
 }
 
-function readMessage(fields: Fields, limit: ItemLimit): ChatMessage {
+function readMessage(fields: Fields, { limit, images }: Omit<ContentOptions, "role">): ChatMessage {
   fields.takeIdle(IDLE_MESSAGE_FIELDS);
   const role = readRole(fields);
   const message = present<ChatMessage>({
     role,
-    content: readContent(fields, role, limit),
+    content: readContent(fields, { role, limit, images }),
     reasoning_content: readReasoning(fields, role),
     name: readName(fields, "name"),
     tool_calls: readToolCalls(fields, role, limit),
@@ -213,22 +219,6 @@ function readRole(fields: Fields): string {
   throw outOfRange(fields.path("role"), `one of ${[...ROLES.keys()].join(", ")}`, written);
 }
 
-/** Parts are joined with one space. Only a user must have said something. */
-function readContent(fields: Fields, role: string, limit: ItemLimit): string | null {
-  const value = fields.value("content");
-  const path = fields.path("content");
-  if (typeof value === "string") return value;
-  if (value === undefined && role !== "user") return null;
-  if (!Array.isArray(value)) throw wrongType(path, "a string or a list of text parts", value);
-  if (value.length === 0) throw new InvalidRequestError(`${path} cannot be empty`, path);
-  limit.take(value, path);
-  const texts = value.map((part, i) => {
-    const at = `${path}[${i}]`;
-    return readPart(fields.within(part, at), at);
-  });
-  return texts.join(" ");
-}
-
 /** What an assistant has thought; an empty text is nothing. */
 function readReasoning(fields: Fields, role: string): string | undefined {
   const reasoning = fields.string("reasoning_content") || undefined;
@@ -238,24 +228,6 @@ function readReasoning(fields: Fields, role: string): string | undefined {
     `Cannot use ${path}: only messages of the role assistant have it`,
     path,
   );
-}
-
-function readPart(fields: Fields, path: string): string {
-  const type = fields.string("type");
-  if (type === undefined)
-    throw new InvalidRequestError(`Cannot read ${path}: ${path}.type is missing`, path);
-  if (type !== "text") {
-    const name = JSON.stringify(type.slice(0, 60));
-    const field = `${path}.type`;
-    throw new UnsupportedError(`${path} of type ${name}`, "it is not supported yet", { field });
-  }
-  const text = fields.string("text");
-  if (text === undefined) {
-    throw new InvalidRequestError(`Cannot read ${path}: ${path}.text is missing`, path);
-  }
-  fields.takeIdle(IDLE_PART_FIELDS);
-  fields.end();
-  return text;
 }
 
 function readToolCalls(

@@ -11,6 +11,7 @@ import type { ServerContext } from "../server_context.ts";
 import { readCacheSalts, readStorePrefix } from "./cache_fields.ts";
 import { requireName } from "./field_limits.ts";
 import { IDLE_GENERATE_FIELDS } from "./idle_fields.ts";
+import { readImageData } from "./image_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
 import { refuseLists, requestGroups, withSamples } from "./samples.ts";
@@ -39,6 +40,7 @@ export async function readGenerateBody(
   refuseLists(fields, samples);
   requirePlaces(engine, prompts.length * samples, "sampling_params.n");
   const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
+  const images = await readImageData(fields, { count: prompts.length, batch, model });
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });
@@ -50,6 +52,7 @@ export async function readGenerateBody(
   const requests = prompts.map((prompt, i) =>
     present<GenerationRequest>({
       ...prompt,
+      images: images[i],
       sampling: sampling[i]?.sampling,
       streamInterval: sampling[i]?.streamInterval,
       logprobs: logprobs[i],

@@ -63,7 +63,6 @@ export const IDLE_GENERATE_FIELDS: IdleFields = {
   ...REQUEST_FIELDS,
   audio_data: isEmpty,
   background: OFF,
-  image_data: isEmpty,
   max_thinking_tokens: NOTHING,
   modalities: isEmpty,
   model: ANYTHING,

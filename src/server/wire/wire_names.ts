@@ -18,6 +18,7 @@ const FIELDS: Readonly<Record<Endpoint, Readonly<Record<string, Candidates>>>> =
     "logprobs.promptStart": ["logprob_start_len"],
     "logprobs.tokenIds": ["token_ids_logprob"],
     inputEmbeds: ["input_embeds"],
+    images: ["image_data"],
     minNewTokens: ["sampling_params.min_new_tokens"],
     maxNewTokens: ["sampling_params.max_new_tokens"],
   },
@@ -98,6 +99,8 @@ function candidatesFor(error: InvalidRequestError, endpoint: Endpoint): Candidat
   const { field } = error;
   if (error instanceof GrammarError) return GRAMMAR_FIELDS[endpoint];
   if (field === "prompt" || field === "tokens") return PROMPTS[endpoint];
+  // Images of a chat are numbered through all of its messages.
+  if (field === "images" && endpoint === "chat") return PROMPTS.chat;
   return (field !== undefined && FIELDS[endpoint][field]) || [];
 }
 

@@ -131,7 +131,7 @@ describe("messages", () => {
     const content = [{ type: "image_url", image_url: { url: "data:," } }];
     const message = await refusal({ messages: [{ role: "user", content }] });
     expect(message).toBe(
-      'Cannot use messages[0].content[0] of type "image_url": it is not supported yet',
+      "Cannot use messages[0].content[0].image_url.url: the model reads text only",
     );
   });
 });

@@ -68,7 +68,6 @@ const EVERYWHERE = {
 const GENERATE_ONLY = {
   audio_data: [],
   background: false,
-  image_data: [],
   modalities: [],
   model: "default",
   no_logs: false,

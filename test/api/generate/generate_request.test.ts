@@ -298,7 +298,6 @@ describe("fields that are not supported yet", () => {
   });
 
   test.each([
-    ["image_data", "x.png"],
     ["return_hidden_states", true],
     ["lora_path", "adapter"],
     ["session_params", { id: "s" }],

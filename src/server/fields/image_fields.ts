@@ -1,0 +1,113 @@
+/**
+ * Images in a body: in base64, or as data URLs. The server opens no file and asks no other server for
+ * one.
+ *
+ * @module
+ */
+import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { ModelDescription } from "../../generation.ts";
+import { type Fields, requireString } from "../../http/fields.ts";
+import { fromBase64 } from "../../images/base64.ts";
+import { ItemLimit } from "./field_limits.ts";
+
+/** Of all prompts of a request together. */
+export const MAX_IMAGES = 1024;
+
+const FIELD = "image_data";
+const DATA_URL = /^data:[^,]{0,200};base64,/i;
+const OTHER_URL = /^[a-z][a-z0-9+.-]{0,30}:/i;
+const FILE_NAME = /\.(png|jpe?g|webp|gif|bmp|avif|heic)$/i;
+/** Characters of a name at most, so that no base64 is taken for one. */
+const MAX_NAME = 4096;
+
+/** How many images a request may still have. */
+export const imageLimit = () => new ItemLimit(MAX_IMAGES, "images");
+
+/** @throws {UnsupportedError} where the model reads text only. */
+export function requireImageModel({ readsImages = false }: ModelDescription, path: string): void {
+  if (readsImages) return;
+  throw new UnsupportedError(path, "the model reads text only", { field: path });
+}
+
+/**
+ * The bytes of one image.
+ *
+ * @throws {HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming `path`.
+ */
+export async function readImage(value: unknown, path: string): Promise<Uint8Array> {
+  const text = requireString(value, path).trim();
+  const head = text.slice(0, MAX_NAME);
+  const isData = DATA_URL.test(head);
+  if (!isData) refuseNames(head, text.length <= MAX_NAME, path);
+  const base64 = isData ? text.slice(text.indexOf(",") + 1) : text;
+  // However long it is: the strings of a body have a limit.
+  const bytes = base64 === "" ? undefined : await fromBase64(base64);
+  if (bytes !== undefined) return bytes;
+  throw new InvalidRequestError(`${path} must be an image in base64, or a data URL of it`, path);
+}
+
+/** @param isWhole Whether the text ends where `head` does. */
+function refuseNames(head: string, isWhole: boolean, path: string): void {
+  const refuse = (what: string, option: string) =>
+    new UnsupportedError(
+      `${path}, ${what}`,
+      `${option}, which would allow that, does not exist yet; send the image in base64 or as a data URL`,
+      { field: path },
+    );
+  const scheme = OTHER_URL.exec(head)?.[0].toLowerCase();
+  if (scheme === "data:") {
+    throw new InvalidRequestError(`${path} must be a data URL with ";base64,"`, path);
+  }
+  const isFile = scheme === "file:" || (scheme === undefined && isWhole && FILE_NAME.test(head));
+  if (isFile) throw refuse("the name of a file", "--allowed-local-media-path");
+  if (scheme !== undefined) throw refuse("a URL", "--allowed-media-domains");
+}
+
+/** What `image_data` holds for one prompt, with the path of each. */
+type PromptImages = readonly { readonly value: unknown; readonly path: string }[];
+
+/**
+ * The images of each prompt: one for all, or a list. Of a single prompt a list is all of its images,
+ * of a batch it has an image, or a list of them, for each.
+ */
+export async function readImageData(
+  fields: Fields,
+  {
+    count,
+    batch,
+    model,
+  }: { readonly count: number; readonly batch: boolean; readonly model: ModelDescription },
+): Promise<readonly (readonly Uint8Array[])[]> {
+  const value = fields.value(FIELD);
+  if (value === undefined || (Array.isArray(value) && value.length === 0)) return [];
+  requireImageModel(model, FIELD);
+  const limit = imageLimit();
+  const groups = batch ? batchImages(value, count) : [imagesOf(value, FIELD)];
+  const images: Uint8Array[][] = [];
+  for (const group of groups) {
+    limit.take(group, FIELD);
+    const read: Uint8Array[] = [];
+    for (const { value: image, path } of group) read.push(await readImage(image, path));
+    images.push(read);
+  }
+  // One image of all prompts is decoded once.
+  return batch && !Array.isArray(value) ? Array.from({ length: count }, () => images[0]!) : images;
+}
+
+function batchImages(value: unknown, count: number): readonly PromptImages[] {
+  if (!Array.isArray(value)) return [imagesOf(value, FIELD)];
+  if (value.length !== count) {
+    throw new InvalidRequestError(
+      `${FIELD} must have one item for each of the ${count} prompts, got ${value.length}`,
+      FIELD,
+    );
+  }
+  return value.map((item: unknown, i) => imagesOf(item, `${FIELD}[${i}]`));
+}
+
+/** A null is no image. */
+function imagesOf(value: unknown, path: string): PromptImages {
+  if (value === null) return [];
+  if (!Array.isArray(value)) return [{ value, path }];
+  return value.map((item: unknown, i) => ({ value: item, path: `${path}[${i}]` }));
+}
