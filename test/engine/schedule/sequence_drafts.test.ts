@@ -52,3 +52,10 @@ test("however many long prompts there are, drafters take few of their tokens in 
   expect(steps).toBeGreaterThan((SEQUENCES * LENGTH) / (TOLD_IN_A_STEP + 64 * SEQUENCES) - 1);
   expect(proposals).toBeGreaterThan(0);
 });
+
+test("rows of images, which follow a match in the prompt, are no drafts", () => {
+  const row = 2 ** 52 + 7;
+  const drafter = { append: () => {}, propose: () => [5, 6, row, 8] };
+  const drafts = new SequenceDrafts({ drafter, most: 4, endTokens: new Set(), vocabularySize: 9 });
+  expect(drafts.propose([1, 2], { room: 9, proposed: undefined })).toEqual([5, 6]);
+});
