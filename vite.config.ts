@@ -74,8 +74,9 @@ const longOfManyShapes = [
 const longGpuTests = [
   // Many models.
   "test/models/{gpu_rows,oracle,draft_golden,draft_models,draft_trees,eagle_heads}.gpu.test.ts",
-  // The golden data of all checkpoints, and their rows beside others: the embedded one's stay.
-  "test/models/{golden,invariance,gqa_invariance}.gpu.test.ts",
+  // The golden data of all checkpoints, and their rows beside others: the embedded one's stay, and
+  // answers about images.
+  "test/models/{golden,invariance,gqa_invariance,vision_golden}.gpu.test.ts",
   // What the matrix of exactness asks in short, and most of its variants with drafts.
   "test/engine/drafts/exactness.gpu.test.ts",
   "test/engine/step/{accept_thresholds,module_drafts,ngram_drafts}.gpu.test.ts",
@@ -102,6 +103,7 @@ const longGpuTests = [
   "test/engine/step/tree_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
+  "test/engine/images/image_loss.gpu.test.ts",
   // A load, or a request, for each wait that fails.
   "test/engine/load_awaits.gpu.test.ts",
   "test/engine/load/recovery_awaits.gpu.test.ts",
@@ -162,7 +164,8 @@ if (hasLavapipe === false) {
 const ofAnyDriver = [
   ...[
     ...["awaits", "chunked_prefix", "decode_buckets", "default_limits", "device_loss", "engine"],
-    ...["equal_prompts", "faults", "flush_cache", "grammar", "grammar_worker", "input_embeds"],
+    ...["equal_prompts", "faults", "flush_cache", "grammar", "grammar_worker"],
+    ...["image_golden", "image_loss", "input_embeds"],
     ...["load_awaits", "loads_at_once", "overlap", "page_handover", "pipelines", "prefix_loss"],
     ...["prefix_store", "profile", "progress", "recovery_awaits", "reference_settings"],
     ...["remote_engine", "retraction_memory", "sampler_memory", "start_sizes"],
@@ -184,9 +187,9 @@ const ofAnyDriver = [
   "test/models/config/*.gpu.test.ts",
   // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
   "test/parallel/{group_end,rank_drafts}.gpu.test.ts",
-  // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
+  // Kernels in the forms of all rows and of vision towers are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  ...["classes/matrix_class", "gpu_rows", "launches", "recorded_launches"].map(
+  ...["classes/matrix_class", "gpu_rows", "launches", "recorded_launches", "vision_golden"].map(
     (name) => `test/models/${name}.gpu.test.ts`,
   ),
 ];

@@ -7,7 +7,8 @@
 // Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)" (2016).
 
 const WORKGROUP_SIZE = 64u;
-const TWICE_ROOT = 1.5957691216057308; // 2 * sqrt(2 / pi)
+// Two times the root of 2 / pi.
+const TWICE_ROOT = 1.5957691216057308;
 const CUBIC = 0.044715;
 
 struct Params {

@@ -71,6 +71,7 @@ export function openImages(
       runner: () => loaded.current.vision!,
       isLost: () => loaded.isLost(),
       settled: () => loaded.settled(),
+      progressed: () => loaded.progressed(),
     })
   );
 }

@@ -68,7 +68,7 @@ export class PromptEmbeddings {
       if (turns.isDue) await turns.take();
     }
     if (next !== given.rows.length) {
-      throw new Error(`Cannot place ${given.rows.length} rows of images in ${next} places`);
+      throw new Error(`Cannot place rows of images: ${next} places are for ${given.rows.length}`);
     }
     return new PromptEmbeddings(placed, ids);
   }

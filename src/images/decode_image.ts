@@ -61,7 +61,7 @@ async function decodePng(file: PngFile): Promise<Pixels> {
         if (turns.isDue) await turns.take();
       }
     }
-    // The checksum comes last; bytes behind the rows are nobody's.
+    // The checksum comes last; bytes behind the rows belong to no picture.
     await next(reader);
   } finally {
     reader.cancel().catch(() => {});

@@ -83,7 +83,9 @@ function* chunksOf(bytes: Uint8Array): Generator<{ type: string; body: Uint8Arra
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = SIGNATURE.length; at + CHUNK_OVERHEAD <= bytes.length; ) {
     const length = view.getUint32(at);
-    const type = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
+    const type = Array.from(bytes.subarray(at + 4, at + 8), (code) =>
+      String.fromCharCode(code),
+    ).join("");
     const end = at + 8 + length;
     if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
     const body = bytes.subarray(at + 8, end);

@@ -11,13 +11,13 @@ import { UnsupportedError } from "../errors.ts";
 import { deepseekV2 } from "./deepseek_v2.ts";
 import { deepseekV3 } from "./deepseek_v3.ts";
 import { gptOss } from "./gpt_oss.ts";
-import { idefics3 } from "./idefics3.ts";
 import { llama } from "./llama.ts";
 import { mistral } from "./mistral.ts";
 import type { ModelArchitecture } from "./model.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
 import { qwen3Moe } from "./qwen3_moe.ts";
+import { idefics3 } from "./vision/idefics3.ts";
 
 const ARCHITECTURES: readonly ModelArchitecture[] = [
   deepseekV2,

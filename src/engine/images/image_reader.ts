@@ -22,6 +22,8 @@ export interface VisionDevice {
   isLost(): Promise<boolean>;
   /** Resolves when another one has taken its place, or none will. */
   settled(): Promise<void>;
+  /** Takes note that it has computed something, or that what loses it is known and left. */
+  progressed(): void;
 }
 
 /** An image whose place in a prompt is known. */
@@ -65,7 +67,10 @@ export class ImageReader {
       const splits = this.processor.tiling.splits && details[index] !== "low";
       const tiling = { ...this.processor.tiling, splits };
       if (!(bytes instanceof Uint8Array)) {
-        throw new InvalidRequestError(`images[${index}] must be bytes, a Uint8Array`, "images");
+        throw new InvalidRequestError(
+          `Cannot read images[${index}]: it is no Uint8Array`,
+          "images",
+        );
       }
       const opened = openNamed(bytes, index);
       const grid = tileGrid(opened, tiling);
@@ -88,7 +93,7 @@ export class ImageReader {
     for (const [index, image] of images.entries()) {
       const rows = this.#last.then(() => (isWanted() ? this.#rowsOf(image, index) : []));
       this.#last = rows.catch(() => {});
-      all.push(...(await rows));
+      for (const row of await rows) all.push(row);
     }
     return all;
   }
@@ -102,7 +107,7 @@ export class ImageReader {
     });
     const rows: Float32Array[] = [];
     for (const tile of (await tilePicture(picture, tiling)).tiles) {
-      rows.push(...(await this.#runTile(tile, index)));
+      for (const row of await this.#runTile(tile, index)) rows.push(row);
     }
     this.#cache.add(key, rows);
     return rows;
@@ -114,10 +119,14 @@ export class ImageReader {
       try {
         const runner = this.#device.runner();
         const { patchSide } = runner.tower.shape;
-        return await runner.run(patchesOf(tile, scale, { patchSide, stride: runner.patchStride }));
+        const patches = patchesOf(tile, scale, { patchSide, stride: runner.patchStride });
+        const rows = await runner.run(patches);
+        this.#device.progressed();
+        return rows;
       } catch (error) {
         if (!(await this.#device.isLost())) throw error;
         if (losses === MOST_LOSSES) {
+          this.#device.progressed();
           const state = `the device was lost ${losses + 1} times while it was computed`;
           throw new DeviceError(`Cannot read images[${index}]: ${state}`, { cause: error });
         }

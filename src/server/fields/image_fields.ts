@@ -6,7 +6,7 @@
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ModelDescription } from "../../generation.ts";
-import { type Fields, requireString } from "../../http/fields.ts";
+import { type Fields, outOfRange, requireString } from "../../http/fields.ts";
 import { fromBase64 } from "../../images/base64.ts";
 import { ItemLimit } from "./field_limits.ts";
 
@@ -17,6 +17,8 @@ const FIELD = "image_data";
 const DATA_URL = /^data:[^,]{0,200};base64,/i;
 const OTHER_URL = /^[a-z][a-z0-9+.-]{0,30}:/i;
 const FILE_NAME = /\.(png|jpe?g|webp|gif|bmp|avif|heic)$/i;
+/** Characters of a wrong value that its error shows. */
+const SHOWN = 60;
 /** Characters of a name at most, so that no base64 is taken for one. */
 const MAX_NAME = 4096;
 
@@ -43,7 +45,7 @@ export async function readImage(value: unknown, path: string): Promise<Uint8Arra
   // However long it is: the strings of a body have a limit.
   const bytes = base64 === "" ? undefined : await fromBase64(base64);
   if (bytes !== undefined) return bytes;
-  throw new InvalidRequestError(`${path} must be an image in base64, or a data URL of it`, path);
+  throw outOfRange(path, "an image in base64, or a data URL of it", head.slice(0, SHOWN));
 }
 
 /** @param isWhole Whether the text ends where `head` does. */
@@ -56,7 +58,7 @@ function refuseNames(head: string, isWhole: boolean, path: string): void {
     );
   const scheme = OTHER_URL.exec(head)?.[0].toLowerCase();
   if (scheme === "data:") {
-    throw new InvalidRequestError(`${path} must be a data URL with ";base64,"`, path);
+    throw outOfRange(path, 'a data URL with ";base64,"', head.slice(0, SHOWN));
   }
   const isFile = scheme === "file:" || (scheme === undefined && isWhole && FILE_NAME.test(head));
   if (isFile) throw refuse("the name of a file", "--allowed-local-media-path");

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
+import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import type { ChatMessage, GenerationRequest } from "../../../src/generation.ts";
 import { openImage } from "../../../src/images/decode_image.ts";
 import { createApp } from "../../../src/server/app.ts";
@@ -42,6 +43,13 @@ const TOLERANCE = 3e-4;
 /** Two tokens that are as near are a tie. */
 const CLOSE = 0.05;
 const SAMPLING = { temperature: 0, maxNewTokens: 16, ignoreEos: true } as const;
+
+const OTHER_ENGINES: readonly Partial<LoadOptions>[] = [
+  { prefixCache: false },
+  { prefixCache: false, speculation: { algorithm: "NGRAM" } },
+  // Room for the prompts of the last two, and not for their answers.
+  { maxTotalTokens: 172, pageSize: 4, scheduleConservativeness: 0 },
+];
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
 const dataUrl = (bytes: Uint8Array) => `data:image/png;base64,${base64(bytes)}`;
@@ -129,12 +137,7 @@ describe.skipIf(VISION_MODEL === undefined)("answers about images (needs ../shar
     }));
     await engine.flushCache();
     const want = await inTurn(asked, (request) => see(engine, request));
-    for (const options of [
-      { prefixCache: false },
-      { prefixCache: false, speculation: { algorithm: "NGRAM" } as const },
-      // Room for the prompts of the last two, and not for their answers.
-      { maxTotalTokens: 172, pageSize: 4, scheduleConservativeness: 0 },
-    ]) {
+    for (const options of OTHER_ENGINES) {
       const other = await openVisionEngine({ cacheDtype: "f32", ...options });
       const got = await Promise.all(asked.map((request) => see(other, request)));
       const bits = (answers: typeof got) =>

@@ -8,6 +8,7 @@ import type { LocalRequest } from "../../../src/engine/engine.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { MemoryBlobs } from "../engines/memory_blobs.ts";
+import { picture, VISION_MODEL } from "../engines/vision_engine.ts";
 import type { Scenario, Sent } from "./served_engine.ts";
 
 const prompt = (first: number, length = 9) =>
@@ -29,6 +30,12 @@ const generate = (fields: object, sampling: object = {}): Plain => [
   "/generate",
   { sampling_params: { ...SAMPLED, ...sampling }, ...fields },
 ];
+
+const base64 = (name: string) => Buffer.from(picture(name)).toString("base64");
+const imagePart = (name: string) => ({
+  type: "image_url",
+  image_url: { url: `data:image/png;base64,${base64(name)}` },
+});
 
 /** Requests that the model answers. */
 export const GENERATING = {
@@ -142,6 +149,30 @@ const PROFILE: Sent = [
   ...(["POST", "/start_profile", {}] as const),
   { behind: [GENERATING.stream, ["POST", "/stop_profile", {}]] },
 ];
+
+/** Of a model that reads images, where there is one: in a text, in chats, and for several answers. */
+const IMAGES: readonly Scenario[] =
+  VISION_MODEL === undefined
+    ? []
+    : [false, true].map((isRemote) => ({
+        name: `images${isRemote ? " behind ports" : ""}`,
+        folder: VISION_MODEL!,
+        options: { maxTotalTokens: 2048, pageSize: 4 },
+        isRemote,
+        isLong: true,
+        waves: [
+          {
+            text: generate({ text: "<image>a", image_data: base64("tall.png") }),
+            chat: chat({
+              n: 2,
+              messages: [
+                { role: "user", content: [imagePart("photo.png"), imagePart("tiny.png")] },
+              ],
+            }),
+            plain: chat({}),
+          },
+        ],
+      }));
 
 /** Together they want more pages than 44 tokens have. */
 const RETRACTED: Readonly<Record<string, Sent>> = Object.fromEntries(
@@ -291,6 +322,7 @@ const OF_FEW_SITES: readonly Scenario[] = [
 ];
 
 export const SCENARIOS: readonly Scenario[] = [
+  ...IMAGES,
   {
     name: "every endpoint, with stored prefixes",
     options: {

@@ -45,6 +45,8 @@ export interface Fault {
 export interface Scenario {
   readonly name: string;
   readonly options: Partial<LoadOptions>;
+  /** Of the model. Default: the embedded one. */
+  readonly folder?: string;
   /** Whether the engine, its texts and its grammars are each behind a port. Default false. */
   readonly isRemote?: boolean;
   /** Whether it is left to the long campaign. Default false. */
@@ -92,11 +94,11 @@ export interface ServedEngine {
 
 export async function openServed(
   { modules, setHook }: WatchedSources,
-  { options, isRemote = false, waves, faults = [], only }: Scenario,
+  { options, folder: model = EMBEDDED_MODEL, isRemote = false, waves, faults = [], only }: Scenario,
 ): Promise<ServedEngine> {
   const { Engine } = modules["engine/engine"];
   const given: Partial<LoadOptions> = isRemote ? { ...options, ...services(modules) } : options;
-  const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
+  const engine = await Engine.load(folderSource(model), {
     ...{ device, triesInvariance: false },
     ...given,
   } as LoadOptions);

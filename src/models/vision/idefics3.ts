@@ -6,16 +6,16 @@
  *
  * @module
  */
-import type { ConfigReader } from "../checkpoint/config.ts";
-import type { Quantization } from "../checkpoint/quantization.ts";
-import { UnsupportedError } from "../errors.ts";
-import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
-import { ONE_RANK } from "../parallel/communicator.ts";
-import { gqaArchitecture } from "./gqa_decoder.ts";
-import type { Model, ModelArchitecture, ModelDefinition } from "./model.ts";
-import type { CreateOptions } from "./model_options.ts";
-import { patchesASide, readSiglip } from "./vision/vision_shape.ts";
-import { imageTokens, type TowerShape, VisionTower } from "./vision/vision_tower.ts";
+import type { ConfigReader } from "../../checkpoint/config.ts";
+import type { Quantization } from "../../checkpoint/quantization.ts";
+import { UnsupportedError } from "../../errors.ts";
+import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
+import { gqaArchitecture } from "../gqa_decoder.ts";
+import type { Model, ModelArchitecture, ModelDefinition } from "../model.ts";
+import type { CreateOptions } from "../model_options.ts";
+import { patchesASide, readSiglip } from "./vision_shape.ts";
+import { imageTokens, type TowerShape, VisionTower } from "./vision_tower.ts";
 
 const ARCHITECTURE = "Idefics3ForConditionalGeneration";
 /** What stands in front of the names of the decoder's tensors, the output head aside. */
