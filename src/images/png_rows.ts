@@ -134,17 +134,30 @@ function sampleReader(row: Uint8Array, bitDepth: number): (index: number) => num
 
 /** Undoes the filter that a row's first byte names. */
 function unfilter(row: Uint8Array, above: Uint8Array, distance: number): void {
-  const filter = row[0]!;
-  if (filter > 4) refuseImage(`filter ${filter} is unknown`);
-  if (filter === 0) return;
-  for (let i = 1; i < row.length; i++) {
-    const hasLeft = i > distance;
-    const left = hasLeft ? row[i - distance]! : 0;
-    const up = above[i]!;
-    if (filter === 1) row[i]! += left;
-    else if (filter === 2) row[i]! += up;
-    else if (filter === 3) row[i]! += (left + up) >> 1;
-    else row[i]! += paeth(left, up, hasLeft ? above[i - distance]! : 0);
+  const [filter] = row;
+  const second = Math.min(1 + distance, row.length);
+  switch (filter) {
+    case 0:
+      return;
+    case 1:
+      for (let i = second; i < row.length; i++) row[i]! += row[i - distance]!;
+      return;
+    case 2:
+      for (let i = 1; i < row.length; i++) row[i]! += above[i]!;
+      return;
+    case 3:
+      for (let i = 1; i < second; i++) row[i]! += above[i]! >> 1;
+      for (let i = second; i < row.length; i++) row[i]! += (row[i - distance]! + above[i]!) >> 1;
+      return;
+    case 4:
+      // The first pixel has no neighbour but the one above.
+      for (let i = 1; i < second; i++) row[i]! += above[i]!;
+      for (let i = second; i < row.length; i++) {
+        row[i]! += paeth(row[i - distance]!, above[i]!, above[i - distance]!);
+      }
+      return;
+    default:
+      refuseImage(`filter ${filter} is unknown`);
   }
 }
 

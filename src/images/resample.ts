@@ -32,9 +32,12 @@ async function resampleColumns({ width, height, rgb }: Pixels, wanted: number): 
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < wanted; x++) {
       const { first, weights } = taps[x]!;
-      let [red, green, blue] = [0, 0, 0];
+      let red = 0;
+      let green = 0;
+      let blue = 0;
       let from = (y * width + first) * 3;
-      for (const weight of weights) {
+      for (let t = 0; t < weights.length; t++) {
+        const weight = weights[t]!;
         red += weight * rgb[from]!;
         green += weight * rgb[from + 1]!;
         blue += weight * rgb[from + 2]!;
