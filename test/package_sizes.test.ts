@@ -59,12 +59,12 @@ afterAll(() => {
 });
 
 test.each([
-  ["index.js", 307_000],
+  ["index.js", 317_500],
   ["browser.js", 30_000],
   ["shared.js", 9_200],
-  ["browser_worker.js", 274_000],
+  ["browser_worker.js", 283_000],
   ["browser_grammar_worker.js", 51_500],
-  ["browser_service_worker.js", 53_000],
+  ["browser_service_worker.js", 54_200],
 ])("%s is at most %i bytes, gzipped", (file, limit) => {
   sizes[file] = gzipped(text(file));
   expect(sizes[file]).toBeLessThan(limit);
@@ -83,7 +83,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 test.each([
   ["EngineError", 6_000],
   ["compileGrammar", 52_000],
-  ["createApp", 50_500],
+  ["createApp", 52_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
   sizes[`only ${name}`] = gzipped(code);
@@ -91,7 +91,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 165,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 174,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -101,7 +101,7 @@ test("the engine without tokenizers, templates and grammars is less than 165,000
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(165_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(174_000);
 });
 
 test("docs/browser.md says how large they are", () => {
