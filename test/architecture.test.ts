@@ -29,6 +29,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/models/", "src/speculation/"],
   ["src/engine/"],
   ["src/server/"],
+  ["src/router/"],
   ["src/node/", "src/browser/", "src/index.ts"],
 ];
 
@@ -46,7 +47,7 @@ const FORBIDDEN: readonly { readonly from: readonly string[]; readonly to: reado
     to: ["src/gpu/", "kernels/"],
   },
   {
-    from: ["src/server/"],
+    from: ["src/server/", "src/router/"],
     to: ["src/gpu/", "kernels/", "src/cache/", "src/layers/", "src/models/", "src/engine/"],
   },
 ];

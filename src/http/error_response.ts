@@ -33,7 +33,10 @@ export type HttpErrorCode =
   | "not_found"
   | "model_not_found"
   | "method_not_allowed"
-  | "unavailable";
+  | "rate_limited"
+  | "unavailable"
+  | "worker_failed"
+  | "worker_timed_out";
 
 /**
  * A request that fails as HTTP: its path, its method, a body that is not of the right form, or a
@@ -84,7 +87,10 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
     "request_loses_device",
     { status: 500, type: "InternalServerError", word: "request_loses_device" },
   ],
+  ["rate_limited", { status: 429, type: "RateLimitError", word: "rate_limit_exceeded" }],
   ["unavailable", { status: 503, type: "503" }],
+  ["worker_failed", { status: 502, type: "BadGatewayError" }],
+  ["worker_timed_out", { status: 504, type: "GatewayTimeoutError" }],
 ]);
 
 /** The client left before its answer; only logs show this status. */

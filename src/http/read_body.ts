@@ -38,16 +38,22 @@ export async function readJsonBody(
   // Also a page of another origin can send what it calls plain text without asking.
   if (request.headers.has("content-type")) requireJsonContentType(request);
   const format = compressionOf(request);
-  const sent = await readBytes(request, limits);
+  const sent = await readBodyBytes(request, limits);
   // Nothing is nothing, however it is said to be compressed.
   const isPlain = format === undefined || sent.length === 0;
   const bytes = isPlain ? sent : await decode(sent, format, { ...limits, signal: request.signal });
   if (bytes.length === 0 && whenEmpty !== undefined) return whenEmpty;
   if (bytes.length === 0) throw malformed("it is empty");
-  return parse(bytes, request.signal, limits.share);
+  return parseJsonBytes(bytes, request.signal, limits.share);
 }
 
-async function parse(
+/**
+ * The JSON value of a body that is here. Large ones are parsed in pieces, one body at a time.
+ *
+ * @throws {HttpError} `malformed_body` when it is not JSON in UTF-8.
+ * @throws {CapacityError} when the share has no memory for its values.
+ */
+export async function parseJsonBytes(
   bytes: Uint8Array,
   signal: AbortSignal,
   share: BodyShare | undefined,
@@ -104,7 +110,13 @@ function compressionOf(request: Request): CompressionFormat | undefined {
 /** Bytes of memory for each that is read: the pieces, and what they are put together to. */
 const WHILE_READ = 2;
 
-async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+/**
+ * Reads the body as it is sent, compressed or not.
+ *
+ * @throws {HttpError} `body_too_large`, or `malformed_body` when it ends early.
+ * @throws {CapacityError} when bodies of other requests leave no memory for it.
+ */
+export async function readBodyBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
   const { maxBytes, share } = limits;
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(maxBytes);

@@ -11,6 +11,10 @@ const SANE_ID = /^[\x21-\x7e]{1,200}$/;
 
 /** The client's own where it has a sane one, else a new one. */
 export function requestIdOf(headers: Headers): string {
-  const given = headers.get(REQUEST_ID_HEADER) ?? "";
-  return SANE_ID.test(given) ? given : crypto.randomUUID();
+  return givenRequestId(headers, [REQUEST_ID_HEADER]) ?? crypto.randomUUID();
+}
+
+/** The first sane one in these headers. */
+export function givenRequestId(headers: Headers, names: readonly string[]): string | undefined {
+  return names.map((name) => headers.get(name) ?? "").find((given) => SANE_ID.test(given));
 }

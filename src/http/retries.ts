@@ -98,7 +98,7 @@ function waitBefore(failures: number, error: PassingError, policy: RetryPolicy):
 }
 
 /** Ends early, with the signal's reason, when `signal` is aborted. */
-function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = () => {
       clearTimeout(timer);

@@ -18,6 +18,7 @@ Commands:
   download ID                   fetch a model from a model hub
   inspect ID|DIR                tell how large a model is, and how many devices hold it
   launch_server                 serve a model over HTTP
+  launch_router                 send requests to several servers of a model
   generate "prompt"             stream one answer into the terminal
   compile_kernels               compile what a model runs with ahead of its first start
   tune                          find the fastest form of the kernels on this adapter
@@ -41,6 +42,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   download: async () => (await import("./commands/download_command.ts")).downloadCommand,
   inspect: async () => (await import("./commands/inspect_command.ts")).inspectCommand,
   launch_server: async () => (await import("./commands/launch_server.ts")).launchServer,
+  launch_router: async () => (await import("./commands/launch_router.ts")).launchRouter,
   generate: async () => (await import("./commands/generate_command.ts")).generateCommand,
   compile_kernels: compile,
   compile_deep_gemm: compile,

@@ -77,8 +77,11 @@ export const ACCESS_OPTIONS = {
 
 export type AccessOptions = OptionValues<typeof ACCESS_OPTIONS>;
 
+/** Of them those that say who may use a server, or a router. */
+type Clients = Pick<AccessOptions, "apiKey" | "adminApiKey" | "allowedOrigins" | "allowedHosts">;
+
 /** @throws {OptionError} for a key that no request could show, and for what is no origin. */
-export function requireUsableAccess(options: AccessOptions): void {
+export function requireUsableAccess(options: Clients): void {
   try {
     checkKeys(options);
   } catch (cause) {
@@ -93,7 +96,7 @@ export function requireUsableAccess(options: AccessOptions): void {
 }
 
 function requireEach(
-  options: AccessOptions,
+  options: Clients,
   key: "allowedOrigins" | "allowedHosts",
   isRight: (text: string) => boolean,
   problem: string,
@@ -132,7 +135,7 @@ export function accessOf(options: AccessOptions, host: string): AccessOfApp {
 
 /** Who may use the server, as a sentence for its log. */
 export function describeAccess(
-  { apiKey, allowedOrigins }: AccessOptions,
+  { apiKey, allowedOrigins }: Clients,
   host: string,
 ): { readonly isOpen: boolean; readonly text: string } {
   if (apiKey !== undefined) {

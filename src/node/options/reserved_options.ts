@@ -10,7 +10,8 @@ import type { OptionRow } from "./option_parser.ts";
 
 type Reserved = Pick<OptionRow, "flags" | "kind" | "help" | "neutral">;
 
-function reserved<const T extends Readonly<Record<string, Reserved>>>(rows: T) {
+/** Rows that the parser refuses, but for neutral values. */
+export function reserved<const T extends Readonly<Record<string, Reserved>>>(rows: T) {
   const table: Record<string, OptionRow> = {};
   for (const [key, row] of Object.entries<Reserved>(rows)) {
     const values = row.neutral?.join(" or ");

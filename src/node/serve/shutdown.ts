@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { GenerationEngine } from "../../generation.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { RunningServer } from "./http.ts";
 
@@ -11,6 +10,12 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
 /** Milliseconds in which aborted requests can still tell their clients. */
 const LAST_WORDS = 1000;
+
+/** What answers requests. */
+export interface Served {
+  /** Ends those that still run. */
+  close(): Promise<void>;
+}
 
 export interface ShutdownOptions {
   /** Seconds that running requests are waited for. */
@@ -21,14 +26,14 @@ export interface ShutdownOptions {
 }
 
 /**
- * Resolves after SIGTERM or SIGINT, once everything that ran then has finished and the engine is
- * closed. A second signal ends the process at once, with 128 and its number.
+ * Resolves after SIGTERM or SIGINT, once everything that ran then has finished and what
+ * answered is closed. A second signal ends the process at once, with 128 and its number.
  *
  * @throws {Error} when requests had to be aborted.
  */
 export function drainOnSignal(
   server: RunningServer,
-  engine: GenerationEngine,
+  served: Served,
   options: ShutdownOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -36,7 +41,7 @@ export function drainOnSignal(
     const onSignal = (_: NodeJS.Signals, number: number) => {
       if (draining) process.exit(128 + number);
       draining = true;
-      drain(server, engine, options)
+      drain(server, served, options)
         .finally(() => {
           for (const name of SIGNALS) process.off(name, onSignal);
         })
@@ -48,7 +53,7 @@ export function drainOnSignal(
 
 async function drain(
   server: RunningServer,
-  engine: GenerationEngine,
+  served: Served,
   { drainTimeout, log, onDrain }: ShutdownOptions,
 ): Promise<void> {
   onDrain();
@@ -59,11 +64,11 @@ async function drain(
   const finished = await server.settle(1000 * drainTimeout);
   if (finished) {
     await server.close(LAST_WORDS);
-    await engine.close();
+    await served.close();
     return;
   }
   // Ends the requests, so that their answers end too.
-  await engine.close();
+  await served.close();
   await server.close(LAST_WORDS);
   throw new Error(
     `Cannot wait any longer: requests that still ran after ${drainTimeout} seconds were aborted`,

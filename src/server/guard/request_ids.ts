@@ -13,13 +13,18 @@ import { REQUEST_ID_HEADER, requestIdOf } from "../../http/request_id.ts";
 /** Of the requests that are being answered. */
 const ids = new WeakMap<Request, string>();
 
-export const identifyAnswers: MiddlewareHandler = async (context, next) => {
-  const { raw } = context.req;
-  const id = requestIdOf(raw.headers);
-  ids.set(raw, id);
-  await next();
-  context.res.headers.set(REQUEST_ID_HEADER, id);
-};
+/** @param idOf The id of a request, which a header can carry. */
+export function identifyBy(idOf: (request: Request) => string): MiddlewareHandler {
+  return async (context, next) => {
+    const { raw } = context.req;
+    const id = idOf(raw);
+    ids.set(raw, id);
+    await next();
+    context.res.headers.set(REQUEST_ID_HEADER, id);
+  };
+}
+
+export const identifyAnswers = identifyBy(({ headers }) => requestIdOf(headers));
 
 /** The id that the request's answer has. */
 export function answerIdOf(request: Request): string {

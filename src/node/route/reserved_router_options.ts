@@ -1,0 +1,54 @@
+/**
+ * Options of routers of this kind whose capability does not exist yet. The parser refuses each with a
+ * message that names it.
+ *
+ * @module
+ */
+import { reserved } from "../options/reserved_options.ts";
+
+export const RESERVED_ROUTER_OPTIONS = reserved({
+  pdDisaggregation: {
+    flags: ["--pd-disaggregation"],
+    kind: "flag",
+    help: "prompts and answers on different servers",
+  },
+  prefill: { flags: ["--prefill"], kind: "strings", help: "server of prompts" },
+  decode: { flags: ["--decode"], kind: "strings", help: "server of answers" },
+  prefillPolicy: { flags: ["--prefill-policy"], kind: "string", help: "policy for prompts" },
+  decodePolicy: { flags: ["--decode-policy"], kind: "string", help: "policy for answers" },
+  miniLb: { flags: ["--mini-lb"], kind: "flag", help: "balancer for debugging" },
+  dpAware: { flags: ["--dp-aware"], kind: "flag", help: "ranks of a worker as workers" },
+  serviceDiscovery: {
+    flags: ["--service-discovery"],
+    kind: "flag",
+    help: "workers from a Kubernetes cluster",
+  },
+  selector: { flags: ["--selector"], kind: "strings", help: "labels of pods that are workers" },
+  serviceDiscoveryPort: {
+    flags: ["--service-discovery-port"],
+    kind: "integer",
+    help: "port of such pods",
+  },
+  serviceDiscoveryNamespace: {
+    flags: ["--service-discovery-namespace"],
+    kind: "string",
+    help: "where pods are looked for",
+  },
+  prefillSelector: {
+    flags: ["--prefill-selector"],
+    kind: "strings",
+    help: "labels of servers of prompts",
+  },
+  decodeSelector: {
+    flags: ["--decode-selector"],
+    kind: "strings",
+    help: "labels of servers of answers",
+  },
+  logDir: { flags: ["--log-dir"], kind: "string", help: "folder for the log" },
+  modelPath: { flags: ["--model-path"], kind: "string", help: "model of workers by gRPC" },
+  tokenizerPath: {
+    flags: ["--tokenizer-path"],
+    kind: "string",
+    help: "tokenizer for workers by gRPC",
+  },
+});

@@ -1,0 +1,106 @@
+/**
+ * The endpoints of the router, a row each: those of its workers that it passes on, and its own.
+ *
+ * @module
+ */
+import { generateErrorResponse } from "../http/error_response.ts";
+import { forward, type Route } from "./forward/forward.ts";
+import type { RouterContext } from "./router_context.ts";
+import { abortRequests, flushCaches } from "./routes/broadcast.ts";
+import { addWorker, listWorkers, removeWorker } from "./routes/manage.ts";
+import { health, liveness, loads, readiness, totalLoad } from "./routes/status.ts";
+
+export interface RouterEndpoint {
+  readonly methods: readonly ("GET" | "POST" | "PUT")[];
+  /** Its names, which all do the same. */
+  readonly paths: readonly string[];
+  readonly handle: (context: RouterContext, request: Request) => Response | Promise<Response>;
+  /** Which key is asked for, where the router has keys. Default: the router's. */
+  readonly key?: "none" | "admin";
+  /** What it does while the router stops. Default: it refuses, with the body of an error. */
+  readonly draining?: "serves" | "refuses by status";
+  /** Default: `errorResponse`. */
+  readonly errorResponse?: (error: unknown) => Response;
+}
+
+/** The worker that the policy chooses answers. */
+const chosen = (name: string, hasPrompt = false): RouterEndpoint["handle"] => {
+  const route: Route = { name, to: "chosen", hasPrompt };
+  return (context, request) => forward(context, request, route);
+};
+
+/** The first worker that is available answers. */
+const first = (name: string): RouterEndpoint["handle"] => {
+  const route: Route = { name, to: "first" };
+  return (context, request) => forward(context, request, route);
+};
+
+export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
+  {
+    methods: ["POST", "PUT"],
+    paths: ["/generate"],
+    handle: chosen("/generate", true),
+    errorResponse: generateErrorResponse,
+  },
+  {
+    methods: ["POST"],
+    paths: ["/v1/chat/completions"],
+    handle: chosen("/v1/chat/completions", true),
+  },
+  { methods: ["POST"], paths: ["/v1/completions"], handle: chosen("/v1/completions", true) },
+  { methods: ["POST"], paths: ["/tokenize", "/v1/tokenize"], handle: chosen("/tokenize") },
+  { methods: ["POST"], paths: ["/detokenize", "/v1/detokenize"], handle: chosen("/detokenize") },
+  { methods: ["POST"], paths: ["/parse_function_call"], handle: chosen("/parse_function_call") },
+  { methods: ["POST"], paths: ["/separate_reasoning"], handle: chosen("/separate_reasoning") },
+  { methods: ["GET"], paths: ["/v1/models", "/v1/models/:id{.+}"], handle: first("/v1/models") },
+  { methods: ["GET"], paths: ["/get_model_info", "/model_info"], handle: first("/get_model_info") },
+  {
+    methods: ["GET"],
+    paths: ["/get_server_info", "/server_info"],
+    handle: first("/get_server_info"),
+  },
+  {
+    methods: ["GET"],
+    paths: ["/health_generate"],
+    handle: first("/health_generate"),
+    key: "none",
+    draining: "refuses by status",
+    errorResponse: () => new Response(null, { status: 503 }),
+  },
+  { methods: ["GET", "POST"], paths: ["/flush_cache"], handle: flushCaches, key: "admin" },
+  {
+    methods: ["POST"],
+    paths: ["/abort_request"],
+    handle: abortRequests,
+    key: "admin",
+    draining: "serves",
+  },
+  { methods: ["GET"], paths: ["/get_load"], handle: totalLoad },
+  { methods: ["GET"], paths: ["/get_loads"], handle: loads },
+  { methods: ["GET"], paths: ["/liveness"], handle: liveness, key: "none", draining: "serves" },
+  {
+    methods: ["GET"],
+    paths: ["/readiness"],
+    handle: readiness,
+    key: "none",
+    draining: "refuses by status",
+  },
+  {
+    methods: ["GET"],
+    paths: ["/health"],
+    handle: health,
+    key: "none",
+    draining: "refuses by status",
+  },
+  { methods: ["POST"], paths: ["/add_worker"], handle: addWorker, key: "admin" },
+  { methods: ["POST"], paths: ["/remove_worker"], handle: removeWorker, key: "admin" },
+  { methods: ["GET"], paths: ["/list_workers"], handle: listWorkers },
+];
+
+const OF_ONE_WORKER = "a profile is taken of one worker; ask the worker itself";
+
+/** Endpoints of workers that the router does not pass on -> why. */
+export const NOT_ROUTED: ReadonlyMap<string, string> = new Map([
+  ["/start_profile", OF_ONE_WORKER],
+  ["/stop_profile", OF_ONE_WORKER],
+]);

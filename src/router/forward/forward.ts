@@ -1,0 +1,283 @@
+/**
+ * One request of a client: attempts at workers until one of them answers, and the answer's way back.
+ *
+ * An attempt ends with the first bytes of an answer's body. Until then the client has got nothing, and
+ * another worker may be asked; from then on no other is.
+ *
+ * @module
+ */
+import { EngineError } from "../../errors.ts";
+import { HttpError } from "../../http/error_response.ts";
+import { parseJsonBytes, readBodyBytes } from "../../http/read_body.ts";
+import { sleep } from "../../http/retries.ts";
+import { answerIdOf } from "../../server/guard/request_ids.ts";
+import type { RouterEvent } from "../observer.ts";
+import { promptText } from "../policy/prompt_text.ts";
+import type { RouterContext } from "../router_context.ts";
+import type { Outcome } from "../worker/breaker.ts";
+import { requestHeaders } from "../worker/headers.ts";
+import type { UpstreamAnswer } from "../worker/upstream.ts";
+import type { Worker } from "../worker/worker.ts";
+import { relay } from "./relay.ts";
+import { RequestSignal } from "./request_signal.ts";
+
+export interface Route {
+  /** Path, as metrics name it. */
+  readonly name: string;
+  /** Which worker: the one that the policy chooses, or the first that is available. */
+  readonly to: "chosen" | "first";
+  /** Whether its body has a prompt that the policy may look at. */
+  readonly hasPrompt?: boolean;
+}
+
+/** Another worker, or the same one a little later, may answer better. */
+const RETRIED: readonly number[] = [408, 429, 500, 502, 503, 504];
+/** A worker that answers so has more to do than it takes. */
+const BUSY: readonly number[] = [408, 429, 503];
+
+/** A request that was sent to a worker. */
+interface Flight {
+  readonly worker: Worker;
+  /** @param outcome Default: it says nothing of the worker. */
+  end(outcome?: Outcome): void;
+}
+
+/** What an attempt has come to. */
+type Attempt =
+  | { readonly error: HttpError }
+  | {
+      readonly answer: UpstreamAnswer;
+      readonly first: Uint8Array | undefined;
+      readonly flight: Flight;
+    };
+
+/**
+ * @throws {HttpError} when no worker answers, and what reading the body and waiting for a place throw.
+ */
+export async function forward(
+  context: RouterContext,
+  request: Request,
+  route: Route,
+): Promise<Response> {
+  const exchange = new Exchange(context, request, route);
+  try {
+    return await exchange.answer();
+  } catch (error) {
+    exchange.end(error);
+    throw error;
+  }
+}
+
+class Exchange {
+  readonly #context: RouterContext;
+  readonly #request: Request;
+  readonly #route: Route;
+  readonly #signal: RequestSignal;
+  readonly #id: string;
+  readonly #startedAt = performance.now();
+  readonly #tried = new Set<Worker>();
+  #leave = () => {};
+  #attempts = 0;
+  #status = 0;
+  #isOver = false;
+
+  constructor(context: RouterContext, request: Request, route: Route) {
+    this.#context = context;
+    this.#request = request;
+    this.#route = route;
+    this.#id = answerIdOf(request);
+    this.#signal = new RequestSignal(request.signal, context.requestTimeout);
+  }
+
+  async answer(): Promise<Response> {
+    const { bodies, maxBodyBytes, retries } = this.#context;
+    const share = bodies.of(this.#request);
+    const body =
+      this.#request.method === "GET"
+        ? undefined
+        : await readBodyBytes(this.#request, { maxBytes: maxBodyBytes, share });
+    // Once, as the pieces that it came in are no more.
+    if (body !== undefined) share.hold(body.length);
+    if (this.#route.to === "chosen")
+      this.#leave = await this.#context.admission.enter(this.#signal.signal);
+    const prompt = body === undefined ? "" : await this.#promptOf(body);
+    for (;;) {
+      this.#attempts += 1;
+      const attempt = await this.#attempt(prompt, body);
+      if (!mayRetry(attempt)) return this.#finish(attempt);
+      if (this.#attempts >= retries.attempts) {
+        this.#context.observer.exhausted(this.#route.name);
+        return this.#finish(attempt);
+      }
+      await this.#waitAfter(attempt);
+    }
+  }
+
+  /** Called once, whether it is answered or not. */
+  end(error?: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#leave();
+    this.#signal.release();
+    const { observer } = this.#context;
+    const seconds = (performance.now() - this.#startedAt) / 1000;
+    const kind = error === undefined ? errorOfStatus(this.#status) : codeOf(error);
+    observer.request(this.#route.name, seconds, kind);
+    const worker = [...this.#tried].at(-1)?.url ?? null;
+    this.#tell("debug", `ended after ${seconds.toFixed(3)} s${kind ? `: ${kind}` : ""}`, {
+      worker,
+      status: this.#status || null,
+      attempts: this.#attempts,
+      seconds,
+      error: kind ?? null,
+    });
+  }
+
+  /** Empty where it cannot be read: what is wrong with the body, the worker says. */
+  async #promptOf(body: Uint8Array): Promise<string> {
+    const { policy, bodies } = this.#context;
+    const isPlain = !this.#request.headers.has("content-encoding");
+    if (!policy.readsPrompts || this.#route.hasPrompt !== true || !isPlain) return "";
+    const share = bodies.of(this.#request);
+    try {
+      const { signal } = this.#request;
+      return promptText(await parseJsonBytes(body, signal, share));
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
+      return "";
+    } finally {
+      share.hold(body.length);
+    }
+  }
+
+  async #attempt(prompt: string, body: Uint8Array | undefined): Promise<Attempt> {
+    const worker = this.#choose(prompt);
+    if (worker === undefined) {
+      const state = "No available workers (all circuits open or unhealthy)";
+      return { error: new HttpError("unavailable", `Cannot send the request: ${state}`) };
+    }
+    const flight = this.#send(worker);
+    try {
+      const { pathname, search } = new URL(this.#request.url);
+      const answer = await this.#context.upstream({
+        url: worker.url + pathname + search,
+        method: this.#request.method,
+        headers: requestHeaders(this.#request.headers, this.#id),
+        body,
+        signal: this.#signal.signal,
+      });
+      return { answer, first: await answer.body.read(), flight };
+    } catch (error) {
+      const isWorkers = error instanceof HttpError && error.code === "worker_failed";
+      flight.end(isWorkers ? "failure" : undefined);
+      if (!isWorkers) throw error;
+      return { error };
+    }
+  }
+
+  #choose(prompt: string): Worker | undefined {
+    const { workers, policy, observer } = this.#context;
+    const { available } = workers;
+    const untried = available.filter((worker) => !this.#tried.has(worker));
+    const candidates = untried.length > 0 ? untried : available;
+    if (candidates.length === 0 || this.#route.to === "first") return candidates[0];
+    const choice = policy.choose(candidates, prompt);
+    observer.decision(policy.name, choice.worker.url);
+    if (policy.readsPrompts) observer.prefix(choice.isBalancing ? undefined : choice.isHit);
+    return choice.worker;
+  }
+
+  #send(worker: Worker): Flight {
+    // The newest is the last.
+    this.#tried.delete(worker);
+    this.#tried.add(worker);
+    const ended = this.#context.workers.begin(worker);
+    let isOver = false;
+    return {
+      worker,
+      end: (outcome) => {
+        if (isOver) return;
+        isOver = true;
+        ended();
+        if (outcome === undefined) return;
+        worker.breaker.record(outcome);
+        this.#context.observer.outcome(worker.url, outcome);
+      },
+    };
+  }
+
+  /** Nothing is left of the attempt, and the next one may begin. */
+  async #waitAfter(attempt: Attempt): Promise<void> {
+    const { retries, observer } = this.#context;
+    const { initialBackoff, maxBackoff, multiplier, jitter } = retries;
+    const wait = Math.min(initialBackoff * multiplier ** (this.#attempts - 1), maxBackoff);
+    const milliseconds = wait * (1 + jitter * (2 * Math.random() - 1));
+    const problem =
+      "error" in attempt ? attempt.error.message : `it answered ${attempt.answer.status}`;
+    if ("answer" in attempt) {
+      attempt.answer.body.cancel();
+      attempt.flight.end(outcomeOf(attempt.answer));
+    }
+    observer.retry(this.#route.name, this.#attempts, milliseconds / 1000);
+    const worker = [...this.#tried].at(-1)?.url ?? null;
+    const text = `attempt ${this.#attempts}${worker ? ` at ${worker}` : ""} failed: ${problem}`;
+    this.#tell("info", text, { worker, attempt: this.#attempts });
+    await sleep(milliseconds, this.#signal.signal);
+  }
+
+  #finish(attempt: Attempt): Response {
+    if ("error" in attempt) throw attempt.error;
+    const { answer, first, flight } = attempt;
+    this.#status = answer.status;
+    return relay(answer, {
+      first,
+      isGenerate: this.#route.name === "/generate",
+      ended: (error) => {
+        const isWorkers = error instanceof HttpError && error.code === "worker_failed";
+        if (isWorkers) {
+          this.#context.observer.brokenStream(flight.worker.url);
+          this.#tell("warning", `broke off: ${error.message}`, { worker: flight.worker.url });
+        }
+        if (error === undefined) flight.end(outcomeOf(answer));
+        else flight.end(isWorkers ? "failure" : undefined);
+        this.end(error);
+      },
+      left: () => {
+        flight.end();
+        this.end(new DOMException("The client left", "AbortError"));
+      },
+    });
+  }
+
+  #tell(level: RouterEvent["level"], state: string, fields: RouterEvent["fields"]): void {
+    const route = this.#route.name;
+    const text = `Request ${this.#id} of ${route} ${state}`;
+    const event = { message: text, x_request_id: this.#id, route, ...fields };
+    this.#context.observer.event({ level, text, fields: event });
+  }
+}
+
+/** An answer may forbid it: a request that breaks one worker would break the others too. */
+function forbidsRetry({ headers }: UpstreamAnswer): boolean {
+  return headers.some(([name, value]) => name === "x-should-retry" && value === "false");
+}
+
+function mayRetry(attempt: Attempt): boolean {
+  if ("error" in attempt) return true;
+  return RETRIED.includes(attempt.answer.status) && !forbidsRetry(attempt.answer);
+}
+
+/** Answers to what a client did wrong are successes of the worker. */
+function outcomeOf(answer: UpstreamAnswer): Outcome {
+  if (BUSY.includes(answer.status) || forbidsRetry(answer)) return "busy";
+  return answer.status >= 500 ? "failure" : "success";
+}
+
+function errorOfStatus(status: number): string | undefined {
+  return status >= 400 ? `status_${status}` : undefined;
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof EngineError) return error.code;
+  return error instanceof DOMException && error.name === "AbortError" ? "client_left" : "internal";
+}

@@ -1,0 +1,76 @@
+/**
+ * What every worker is asked to do.
+ *
+ * @module
+ */
+import { HttpError } from "../../http/error_response.ts";
+import { readBodyBytes } from "../../http/read_body.ts";
+import { answerIdOf } from "../../server/guard/request_ids.ts";
+import type { RouterContext } from "../router_context.ts";
+import { requestHeaders } from "../worker/headers.ts";
+import { type Asked, ask } from "../worker/upstream.ts";
+import type { Worker } from "../worker/worker.ts";
+
+/** Bytes of the body of such a request. */
+const MAX_BODY = 2 ** 20;
+
+/** `GET` or `POST /flush_cache`. */
+export async function flushCaches(context: RouterContext, request: Request): Promise<Response> {
+  const answers = await askAll(context, request, context.workers.all);
+  if (answers.every((answer) => answer?.status === 200)) {
+    return new Response("Cache flushed on all servers");
+  }
+  return new Response("Cache flush failed on one or more servers", { status: 500 });
+}
+
+/**
+ * `POST /abort_request`: the worker that answers a request of that id ends it, the others know of
+ * none.
+ *
+ * @throws {HttpError} `worker_failed` when no worker answers.
+ */
+export async function abortRequests(context: RouterContext, request: Request): Promise<Response> {
+  const { workers } = context;
+  const answers = await askAll(context, request, [...workers.all, ...workers.draining]);
+  if (answers.some((answer) => answer?.status === 200)) return new Response(null);
+  const refused = answers.find((answer) => answer !== undefined);
+  if (refused === undefined) {
+    throw new HttpError("worker_failed", "Cannot abort the request: no worker answers");
+  }
+  const { status, text } = refused;
+  return new Response(text, { status, headers: { "content-type": "application/json" } });
+}
+
+/** Undefined for a worker that does not answer, which the log says. */
+async function askAll(
+  context: RouterContext,
+  request: Request,
+  workers: readonly Worker[],
+): Promise<readonly (Asked | undefined)[]> {
+  const { upstream, observer, bodies, maxBodyBytes, requestTimeout } = context;
+  const { method, signal } = request;
+  const limits = { maxBytes: Math.min(maxBodyBytes, MAX_BODY), share: bodies.of(request) };
+  const body = method === "GET" ? undefined : await readBodyBytes(request, limits);
+  const { pathname, search } = new URL(request.url);
+  const id = answerIdOf(request);
+  const headers = requestHeaders(request.headers, id);
+  return Promise.all(
+    workers.map(async ({ url }) => {
+      const tell = (state: string) => {
+        const text = `Request ${id} of ${pathname} failed at ${url}: ${state}`;
+        const fields = { message: text, x_request_id: id, worker: url };
+        observer.event({ level: "warning", text, fields });
+      };
+      try {
+        const asked = { url: url + pathname + search, method, headers, body, signal };
+        const answer = await ask(upstream, asked, requestTimeout);
+        if (answer.status !== 200) tell(`it answered ${answer.status}`);
+        return answer;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        tell((error as Error).message);
+        return undefined;
+      }
+    }),
+  );
+}

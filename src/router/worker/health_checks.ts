@@ -1,0 +1,161 @@
+/**
+ * Asks the workers again and again how they are and how much they have to do.
+ *
+ * @module
+ */
+import { sleep } from "../../http/retries.ts";
+import type { RouterObserver } from "../observer.ts";
+import { type Asked, ask, type Upstream } from "./upstream.ts";
+import type { Worker } from "./worker.ts";
+import type { Workers } from "./workers.ts";
+
+/** Milliseconds of one check of a worker that starts. */
+const STARTUP_CHECK_TIMEOUT = 2000;
+
+export interface HealthCheckOptions {
+  /** Path that is asked. */
+  readonly endpoint: string;
+  /** Milliseconds between two rounds, and of one check. */
+  readonly interval: number;
+  readonly timeout: number;
+  /** Failed checks in a row that make a worker unhealthy. */
+  readonly failureThreshold: number;
+  /** Successful checks in a row that make it healthy again. */
+  readonly successThreshold: number;
+  /** Milliseconds in which a new worker must become healthy, and between two looks at it. */
+  readonly startupTimeout: number;
+  /** Also between two questions for the load. */
+  readonly startupInterval: number;
+}
+
+interface Surroundings {
+  readonly workers: Workers;
+  readonly upstream: Upstream;
+  readonly observer: RouterObserver;
+  /** Shown to workers. */
+  readonly apiKey: string | undefined;
+}
+
+interface Row {
+  failures: number;
+  successes: number;
+}
+
+export class HealthChecks {
+  readonly #options: HealthCheckOptions;
+  readonly #around: Surroundings;
+  readonly #rows = new WeakMap<Worker, Row>();
+  readonly #stop = new AbortController();
+
+  constructor(options: HealthCheckOptions, around: Surroundings) {
+    this.#options = options;
+    this.#around = around;
+    const { interval, startupInterval } = options;
+    void this.#repeat(interval, (worker) => this.#check(worker));
+    void this.#repeat(startupInterval, (worker) => this.#readLoad(worker));
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  /**
+   * Waits until a new worker is healthy; it may then be chosen.
+   *
+   * @param signal Ends the wait, with its reason.
+   * @returns Whether it became healthy in time and was not removed meanwhile.
+   */
+  async admit(worker: Worker, signal: AbortSignal = this.#stop.signal): Promise<boolean> {
+    const { startupTimeout, startupInterval } = this.#options;
+    const { workers, observer } = this.#around;
+    const deadline = performance.now() + startupTimeout;
+    while (workers.has(worker)) {
+      if (await this.#isHealthy(worker, STARTUP_CHECK_TIMEOUT)) {
+        worker.health = "healthy";
+        const text = `Worker ${worker.url} is healthy`;
+        observer.event({ level: "info", text, fields: { message: text, worker: worker.url } });
+        await this.#readLoad(worker);
+        return workers.has(worker);
+      }
+      const left = deadline - performance.now();
+      if (left <= 0) return false;
+      await sleep(Math.min(startupInterval, left), signal);
+    }
+    return false;
+  }
+
+  async #repeat(interval: number, look: (worker: Worker) => Promise<void>): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      await sleep(interval, signal).catch(() => {});
+      if (signal.aborted) return;
+      const { all } = this.#around.workers;
+      await Promise.all(all.filter(({ health }) => health !== "starting").map(look));
+    }
+  }
+
+  async #check(worker: Worker): Promise<void> {
+    const row = this.#rows.get(worker) ?? { failures: 0, successes: 0 };
+    this.#rows.set(worker, row);
+    const isHealthy = await this.#isHealthy(worker, this.#options.timeout);
+    row.failures = isHealthy ? 0 : row.failures + 1;
+    row.successes = isHealthy ? row.successes + 1 : 0;
+    const { failureThreshold, successThreshold } = this.#options;
+    if (row.failures >= failureThreshold) this.#change(worker, "unhealthy");
+    else if (row.successes >= successThreshold) this.#change(worker, "healthy");
+  }
+
+  #change(worker: Worker, health: "healthy" | "unhealthy"): void {
+    if (worker.health === health) return;
+    worker.health = health;
+    const text = `Worker ${worker.url} is ${health}`;
+    const level = health === "healthy" ? "info" : "warning";
+    this.#around.observer.event({ level, text, fields: { message: text, worker: worker.url } });
+  }
+
+  async #isHealthy(worker: Worker, timeout: number): Promise<boolean> {
+    const answer = await this.#get(worker, this.#options.endpoint, timeout);
+    return answer !== undefined && answer.status >= 200 && answer.status < 300;
+  }
+
+  async #readLoad(worker: Worker): Promise<void> {
+    const requests = requestsIn(await this.#get(worker, "/get_load", this.#options.timeout));
+    if (requests !== undefined) worker.reportLoad(requests);
+  }
+
+  /** Undefined where there is none, for whatever reason. */
+  async #get(worker: Worker, path: string, timeout: number): Promise<Asked | undefined> {
+    const { upstream, apiKey } = this.#around;
+    const headers = keyHeaders(apiKey);
+    const request = { url: worker.url + path, method: "GET", headers, signal: this.#stop.signal };
+    return ask(upstream, request, timeout).catch(() => undefined);
+  }
+}
+
+/** By which the router asks for itself. */
+export function keyHeaders(apiKey: string | undefined): Readonly<Record<string, string>> {
+  return apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+}
+
+/**
+ * Requests that run or wait, by an answer of `/get_load`: of this server, or one item for each of a
+ * worker's ranks, as others answer. Undefined where it does not say.
+ */
+export function requestsIn(answer: Asked | undefined): number | undefined {
+  if (answer?.status !== 200) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(answer.text);
+  } catch {
+    return undefined;
+  }
+  const items = (Array.isArray(value) ? value : [value]) as readonly LoadAnswer[];
+  const counts = items.map((item) => item?.num_reqs ?? item?.load);
+  const isSaid = counts.length > 0 && counts.every((count) => typeof count === "number");
+  return isSaid ? (counts as number[]).reduce((sum, count) => sum + count, 0) : undefined;
+}
+
+interface LoadAnswer {
+  readonly num_reqs?: unknown;
+  readonly load?: unknown;
+}
