@@ -65,9 +65,14 @@ async function send(request: UpstreamRequest, agents: Agents): Promise<UpstreamA
 /** A kept connection turned out to be closed before anything came of an answer. */
 class StaleConnection extends Error {}
 
-function failure({ url }: UpstreamRequest, cause: Error): HttpError {
-  const problem = cause.message || (cause as NodeJS.ErrnoException).code;
-  return new HttpError("worker_failed", `Cannot reach ${url}: ${problem}`, { cause });
+/** Messages of the system have addresses in them, which are no matter of clients. */
+function problemOf(cause: NodeJS.ErrnoException): string {
+  return cause.code ?? cause.message;
+}
+
+function failure(cause: Error): HttpError {
+  const message = `Cannot reach the worker: ${problemOf(cause)}`;
+  return new HttpError("worker_failed", message, { cause });
 }
 
 /** @param agents Undefined: over a connection of its own. */
@@ -92,13 +97,13 @@ function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise
       resolve({
         status: incoming.statusCode!,
         headers: headersOf(incoming),
-        body: new IncomingBody(incoming, request),
+        body: new IncomingBody(incoming, signal),
       });
     });
     outgoing.on("error", (cause: NodeJS.ErrnoException) => {
       if (signal.aborted) return reject(signal.reason);
       const isClosed = cause.code === "ECONNRESET" || cause.code === "EPIPE";
-      reject(outgoing.reusedSocket && isClosed ? new StaleConnection() : failure(request, cause));
+      reject(outgoing.reusedSocket && isClosed ? new StaleConnection() : failure(cause));
     });
     limitConnect(outgoing, isSecure ? "secureConnect" : "connect");
     outgoing.end(body);
@@ -132,7 +137,7 @@ type Next = Uint8Array | undefined;
 /** An answer's body, read as its client takes it. */
 class IncomingBody implements UpstreamBody {
   readonly #incoming: IncomingMessage;
-  readonly #request: UpstreamRequest;
+  readonly #signal: AbortSignal;
   /** What has come and was not read. */
   readonly #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -140,9 +145,9 @@ class IncomingBody implements UpstreamBody {
   #isOver = false;
   #error: unknown;
 
-  constructor(incoming: IncomingMessage, request: UpstreamRequest) {
+  constructor(incoming: IncomingMessage, signal: AbortSignal) {
     this.#incoming = incoming;
-    this.#request = request;
+    this.#signal = signal;
     incoming.on("data", (bytes: Uint8Array) => this.#take(bytes));
     incoming.once("end", () => this.#end());
     incoming.once("error", (cause) => this.#fail(cause));
@@ -191,12 +196,9 @@ class IncomingBody implements UpstreamBody {
   #fail(cause: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { signal, url } = this.#request;
-    const problem = `the worker ${url} broke off: ${cause.message}`;
-    const broken = new HttpError("worker_failed", `Cannot finish the answer: ${problem}`, {
-      cause,
-    });
-    this.#error = signal.aborted ? signal.reason : broken;
+    const message = `Cannot finish the answer: the worker broke off (${problemOf(cause)})`;
+    const broken = new HttpError("worker_failed", message, { cause });
+    this.#error = this.#signal.aborted ? this.#signal.reason : broken;
     this.#reading?.reject(this.#error);
     this.#reading = undefined;
   }

@@ -8,6 +8,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener, type Http2Bindings, type HttpBindings } from "@hono/node-server";
 import { setClient } from "../../http/client_of.ts";
+import { setConnection } from "../../http/connection_of.ts";
 import { errorBody, errorResponse, HttpError } from "../../http/error_response.ts";
 import { REQUEST_ID_HEADER, requestIdOf } from "../../http/request_id.ts";
 import { clientOfAddress } from "./client_address.ts";
@@ -60,6 +61,7 @@ export async function serve(app: App, options: ServeOptions): Promise<RunningSer
   const fetch = (request: Request, { incoming }: HttpBindings | Http2Bindings) => {
     const client = clientOfAddress(incoming.socket.remoteAddress);
     if (client !== undefined) setClient(request, client);
+    setConnection(request, () => incoming.socket.destroy());
     return app.fetch(request);
   };
   const answer = getRequestListener(fetch, {

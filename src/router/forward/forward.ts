@@ -7,6 +7,7 @@
  * @module
  */
 import { EngineError } from "../../errors.ts";
+import { cutConnection } from "../../http/connection_of.ts";
 import { HttpError } from "../../http/error_response.ts";
 import { parseJsonBytes, readBodyBytes } from "../../http/read_body.ts";
 import { sleep } from "../../http/retries.ts";
@@ -19,7 +20,7 @@ import { requestHeaders } from "../worker/headers.ts";
 import type { UpstreamAnswer } from "../worker/upstream.ts";
 import type { Worker } from "../worker/worker.ts";
 import { relay } from "./relay.ts";
-import { RequestSignal } from "./request_signal.ts";
+import { clientLeft, RequestSignal } from "./request_signal.ts";
 
 export interface Route {
   /** Path, as metrics name it. */
@@ -231,12 +232,14 @@ class Exchange {
     this.#status = answer.status;
     return relay(answer, {
       first,
+      cut: () => cutConnection(this.#request),
       isGenerate: this.#route.name === "/generate",
       ended: (error) => {
         const isWorkers = error instanceof HttpError && error.code === "worker_failed";
         if (isWorkers) {
           this.#context.observer.brokenStream(flight.worker.url);
-          this.#tell("warning", `broke off: ${error.message}`, { worker: flight.worker.url });
+          const text = `failed at ${flight.worker.url}: ${error.message}`;
+          this.#tell("warning", text, { worker: flight.worker.url });
         }
         if (error === undefined) flight.end(outcomeOf(answer));
         else flight.end(isWorkers ? "failure" : undefined);
@@ -244,7 +247,7 @@ class Exchange {
       },
       left: () => {
         flight.end();
-        this.end(new DOMException("The client left", "AbortError"));
+        this.end(clientLeft());
       },
     });
   }

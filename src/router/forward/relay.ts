@@ -14,6 +14,8 @@ const BODILESS: readonly number[] = [204, 205, 304];
 const DONE = "data: [DONE]\n\n";
 
 export interface RelayOptions {
+  /** Breaks the client's connection off, where there is one; returns whether. */
+  readonly cut: () => boolean;
   /** The first bytes of the body, which are here; undefined where there are none. */
   readonly first: Uint8Array | undefined;
   /** Whether the answer is one of `/generate`, whose events of errors have a form of their own. */
@@ -38,7 +40,7 @@ export function relay(answer: UpstreamAnswer, options: RelayOptions): Response {
 
 function bodyOf(
   { body }: UpstreamAnswer,
-  { first, isGenerate, ended, left }: RelayOptions,
+  { first, isGenerate, cut, ended, left }: RelayOptions,
   isEvents: boolean,
 ): ReadableStream<Uint8Array> {
   let last = first!;
@@ -58,8 +60,10 @@ function bodyOf(
           controller.close();
         } catch (error) {
           ended(error);
-          // Within an event nothing can be said, and behind the last one there is nothing to say.
-          if (!isEvents || !endsWith(last, "\n\n")) return controller.error(error);
+          // Within an event nothing can be said, and behind the last one there is nothing to say. What
+          // has cut the connection cancels this stream.
+          if (!isEvents || !endsWith(last, "\n\n"))
+            return cut() ? undefined : controller.error(error);
           if (!endsWith(last, DONE)) controller.enqueue(failure(error, isGenerate));
           controller.close();
         }

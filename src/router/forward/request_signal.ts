@@ -5,12 +5,17 @@
  */
 import { HttpError } from "../../http/error_response.ts";
 
+/** What is thrown then: nobody's fault. */
+export function clientLeft(): DOMException {
+  return new DOMException("The client left", "AbortError");
+}
+
 export class RequestSignal {
   readonly #client: AbortSignal;
   readonly #controller = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout>;
   readonly #onLeave = () => {
-    this.#controller.abort(new DOMException("The client left", "AbortError"));
+    this.#controller.abort(clientLeft());
   };
 
   /** @param timeout Milliseconds. */

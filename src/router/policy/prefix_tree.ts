@@ -91,6 +91,7 @@ export class PrefixTree<O> {
   insert(text: Uint16Array, owner: O): void {
     if (text.length === 0) return;
     const owned = this.#ownedBy(owner);
+    const grown = new Set([owner]);
     let node = this.#root;
     let at = 0;
     for (let depth = 0; at < text.length && depth < MAX_DEPTH; depth++) {
@@ -102,13 +103,14 @@ export class PrefixTree<O> {
       }
       const common = commonLength(child.units, text, at);
       node = common < child.units.length ? this.#split(child, common) : child;
+      if (node !== child) for (const one of child.marks.keys()) grown.add(one);
       this.#mark(node, owner);
       at += common;
     }
     for (let used: Node<O> | undefined = node; used !== this.#root; used = used?.parent) {
       touch(owned, used!.marks.get(owner)!);
     }
-    while (owned.size > this.#most) this.#evict(owner, owned);
+    for (const one of grown) this.#shrink(one);
   }
 
   /** Forgets an owner, in slices of time. */
@@ -161,6 +163,11 @@ export class PrefixTree<O> {
       insertBehind(owned, below, mark);
     }
     return upper;
+  }
+
+  #shrink(owner: O): void {
+    const owned = this.#ownedBy(owner);
+    while (owned.size > this.#most) this.#evict(owner, owned);
   }
 
   /** Takes the oldest mark, which is a leaf of its owner. */

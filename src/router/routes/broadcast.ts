@@ -6,6 +6,7 @@
 import { HttpError } from "../../http/error_response.ts";
 import { readBodyBytes } from "../../http/read_body.ts";
 import { answerIdOf } from "../../server/guard/request_ids.ts";
+import { clientLeft } from "../forward/request_signal.ts";
 import type { RouterContext } from "../router_context.ts";
 import { requestHeaders } from "../worker/headers.ts";
 import { type Asked, ask } from "../worker/upstream.ts";
@@ -67,7 +68,7 @@ async function askAll(
         if (answer.status !== 200) tell(`it answered ${answer.status}`);
         return answer;
       } catch (error) {
-        if (signal.aborted) throw error;
+        if (signal.aborted) throw clientLeft();
         tell((error as Error).message);
         return undefined;
       }

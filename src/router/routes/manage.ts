@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import { HttpError } from "../../http/error_response.ts";
+import { clientLeft } from "../forward/request_signal.ts";
 import type { RouterContext } from "../router_context.ts";
 import { workerUrl } from "../worker/workers.ts";
 
@@ -24,6 +25,8 @@ export async function addWorker(context: RouterContext, request: Request): Promi
   let isHealthy = false;
   try {
     isHealthy = await checks.admit(worker, request.signal);
+  } catch (error) {
+    throw request.signal.aborted ? clientLeft() : error;
   } finally {
     if (!isHealthy && workers.has(worker)) workers.remove(url);
   }

@@ -18,7 +18,7 @@ const OF_CONNECTIONS: ReadonlySet<string> = new Set([
 const OF_BROWSERS = /^(?:origin|referer|cookie|user-agent|sec-.*|access-control-.*)$/;
 
 /** What the worker's own answers to pages would say; the router says it itself. */
-const OF_PAGES = /^access-control-/;
+const OF_PAGES = /^access-control-|^vary: Origin$/;
 
 /** The names that a Connection header adds. */
 function named(connection: string): readonly string[] {
@@ -47,7 +47,7 @@ export function answerHeaders(
   );
   const sent = new Headers();
   for (const [name, value] of headers) {
-    if (OF_CONNECTIONS.has(name) || hops.has(name) || OF_PAGES.test(name)) continue;
+    if (OF_CONNECTIONS.has(name) || hops.has(name) || OF_PAGES.test(`${name}: ${value}`)) continue;
     sent.append(name, value);
   }
   return sent;
