@@ -2,8 +2,11 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import type { OptionRow } from "../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
 import { RESERVED_OPTIONS } from "../src/node/options/reserved_options.ts";
+import { RESERVED_ROUTER_OPTIONS } from "../src/node/route/reserved_router_options.ts";
+import { ROUTER_OPTIONS } from "../src/node/route/router_options.ts";
 import { ENDPOINT_PATHS } from "../src/server/routes/endpoint_paths.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
 
@@ -29,6 +32,18 @@ test("each option has a row with its state and its test", () => {
     expect(row, flags[0]).toMatchObject({ state, test: key });
     // Reserved options are gone through by their table.
     if (!isReserved) expect(tests).toContain(`\n  ${key}: `);
+  }
+});
+
+test("each option of the router has a row with its state, and a test that there is", () => {
+  const section = document.slice(document.indexOf("## Options of the router"));
+  const ofRouter = section.slice(0, section.indexOf("## Variables")).split("\n");
+  for (const [key, { flags }] of Object.entries<OptionRow>(ROUTER_OPTIONS)) {
+    const names = flags.map((flag) => `\`${flag}\``).join(", ");
+    const row = ofRouter.find((line) => line.startsWith(`| ${names} |`));
+    const [, , state, shown] = (row ?? "").split(" | ").join("|").split("|");
+    expect(state === "refused", flags[0]).toBe(Object.hasOwn(RESERVED_ROUTER_OPTIONS, key));
+    expect(read(shown!.trim()), flags[0]).toContain("test(");
   }
 });
 

@@ -11,6 +11,7 @@ import { architectureOf } from "../src/models/architectures.ts";
 import { kvCacheShape } from "../src/models/model.ts";
 import type { OptionTable } from "../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
+import { ROUTER_OPTIONS } from "../src/node/route/router_options.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
 import { DEEPSEEK_V2_LITE, DEEPSEEK_V3, KIMI_K2 } from "./support/checkpoints/deepseek_configs.ts";
 import {
@@ -120,6 +121,7 @@ ${rows.join("\n")}
 test.each([
   ["docs/http.md", "absent", absentTable],
   ["docs/options.md", "options", () => optionTable(LAUNCH_OPTIONS)],
+  ["docs/router.md", "options", () => optionTable(ROUTER_OPTIONS)],
   ["docs/models.md", "memory", memoryTable],
 ] as const)(
   "%s: the table of %s is what the code says (WISP_UPDATE_README=1 writes it)",

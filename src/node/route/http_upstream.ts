@@ -70,9 +70,8 @@ function problemOf(cause: NodeJS.ErrnoException): string {
   return cause.code ?? cause.message;
 }
 
-function failure(cause: Error): HttpError {
-  const message = `Cannot reach the worker: ${problemOf(cause)}`;
-  return new HttpError("worker_failed", message, { cause });
+function unreachable(problem: string, cause?: Error): HttpError {
+  return new HttpError("worker_failed", `Cannot reach the worker: ${problem}`, { cause });
 }
 
 /** @param agents Undefined: over a connection of its own. */
@@ -91,7 +90,7 @@ function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise
     outgoing.once("close", release);
     outgoing.once("response", (incoming) => {
       if (incoming.statusCode! < 200 || incoming.statusCode! > 599) {
-        outgoing.destroy(new Error(`it answered with status ${incoming.statusCode}`));
+        outgoing.destroy(unreachable(`it answered with status ${incoming.statusCode}`));
         return;
       }
       resolve({
@@ -102,8 +101,13 @@ function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise
     });
     outgoing.on("error", (cause: NodeJS.ErrnoException) => {
       if (signal.aborted) return reject(signal.reason);
+      if (cause instanceof HttpError) return reject(cause);
       const isClosed = cause.code === "ECONNRESET" || cause.code === "EPIPE";
-      reject(outgoing.reusedSocket && isClosed ? new StaleConnection() : failure(cause));
+      reject(
+        outgoing.reusedSocket && isClosed
+          ? new StaleConnection()
+          : unreachable(problemOf(cause), cause),
+      );
     });
     limitConnect(outgoing, isSecure ? "secureConnect" : "connect");
     outgoing.end(body);
@@ -115,7 +119,7 @@ function limitConnect(outgoing: ClientRequest, connected: "connect" | "secureCon
   outgoing.once("socket", (socket: Socket) => {
     if (!socket.connecting) return;
     const timer = setTimeout(() => {
-      outgoing.destroy(new Error(`no connection in ${CONNECT_TIMEOUT / 1000} seconds`));
+      outgoing.destroy(unreachable(`no connection in ${CONNECT_TIMEOUT / 1000} seconds`));
     }, CONNECT_TIMEOUT);
     const end = () => clearTimeout(timer);
     socket.once(connected, end);
@@ -150,9 +154,9 @@ class IncomingBody implements UpstreamBody {
     this.#signal = signal;
     incoming.on("data", (bytes: Uint8Array) => this.#take(bytes));
     incoming.once("end", () => this.#end());
-    incoming.once("error", (cause) => this.#fail(cause));
+    incoming.once("error", (cause) => this.#fail(problemOf(cause), cause));
     // Without an error where the request was destroyed.
-    incoming.once("close", () => this.#fail(new Error("the connection was closed")));
+    incoming.once("close", () => this.#fail("the connection was closed"));
   }
 
   read(): Promise<Next> {
@@ -193,10 +197,10 @@ class IncomingBody implements UpstreamBody {
     this.#reading = undefined;
   }
 
-  #fail(cause: Error): void {
+  #fail(problem: string, cause?: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const message = `Cannot finish the answer: the worker broke off (${problemOf(cause)})`;
+    const message = `Cannot finish the answer: the worker broke off (${problem})`;
     const broken = new HttpError("worker_failed", message, { cause });
     this.#error = this.#signal.aborted ? this.#signal.reason : broken;
     this.#reading?.reject(this.#error);

@@ -111,14 +111,17 @@ export class RouterMetrics {
   /** Adds what is looked at when a client reads the page. */
   watch({ workers, admission }: Router, policy: Policy): void {
     const all = () => workers.all;
-    const loads = () => [0, ...all().map(({ load }) => load)];
+    const extreme = (choose: (a: number, b: number) => number) => () =>
+      all().length === 0
+        ? 0
+        : all()
+            .map(({ load }) => load)
+            .reduce((a, b) => choose(a, b));
     this.#gauge("active_workers", "Workers that may be chosen.", () => workers.available.length);
     this.#gauge("admitted_requests", "Requests that are sent.", () => admission.running);
     this.#gauge("queued_requests", "Requests that wait for a place.", () => admission.waiting);
-    this.#gauge("max_load", "Most requests at a worker.", () => Math.max(...loads()));
-    this.#gauge("min_load", "Fewest requests at a worker.", () =>
-      all().length === 0 ? 0 : Math.min(...loads().slice(1)),
-    );
+    this.#gauge("max_load", "Most requests at a worker.", extreme(Math.max));
+    this.#gauge("min_load", "Fewest requests at a worker.", extreme(Math.min));
     const ofWorkers: readonly [string, string, (worker: Worker) => number][] = [
       ["worker_health", "1 where it is healthy.", ({ health }) => Number(health === "healthy")],
       ["worker_load", "Requests there, those of others too.", ({ load }) => load],

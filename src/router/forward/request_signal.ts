@@ -5,7 +5,7 @@
  */
 import { HttpError } from "../../http/error_response.ts";
 
-/** What is thrown then: nobody's fault. */
+/** What is thrown when the client has left: no worker's fault. */
 export function clientLeft(): DOMException {
   return new DOMException("The client left", "AbortError");
 }

@@ -3,8 +3,8 @@
  * a request goes where its prefix is probably cached.
  *
  * Each node is marked by the owners whose prompts pass through it. The marks of an owner are a list in
- * the order of their use; whoever uses a node uses all nodes above it afterwards, so the oldest mark of
- * an owner is always a leaf of its own, and taking marks from that end keeps its prefixes whole.
+ * the order of their use. A text that uses a node uses all nodes above it afterwards, so the oldest mark
+ * of an owner is always a leaf of its own, and taking marks from that end keeps its prefixes whole.
  *
  * @module
  */

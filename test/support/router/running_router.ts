@@ -36,7 +36,7 @@ export interface RunningRouter extends Router {
   readonly events: readonly RouterEvent[];
   /** The names of what the observer was told, with the arguments. */
   readonly told: readonly (readonly [string, ...unknown[]])[];
-  /** Errors that are nobody's but the router's. */
+  /** Errors that are the router's own. */
   readonly errors: readonly unknown[];
 }
 
