@@ -1,6 +1,6 @@
 /**
  * A server in a process of its own, for the bench to put loads on. It tells its address, and its
- * processor time whenever it is asked.
+ * processor time and memory whenever it is asked.
  *
  *   node serve_child.js model|echo OPTIONS
  *
@@ -57,6 +57,8 @@ async function modelApp(): Promise<Hono> {
 
 const app = mode === "echo" ? echoApp() : await modelApp();
 const { url } = await serve(app, { host: "127.0.0.1", port: 0 });
-process.on("message", () => process.send!({ cpu: process.cpuUsage() }));
+process.on("message", () => {
+  process.send!({ cpu: process.cpuUsage(), memory: process.memoryUsage.rss() });
+});
 process.on("disconnect", () => process.exit());
 process.send!({ url });

@@ -19,6 +19,8 @@ export interface MeasuredProcess {
   readonly url: string;
   /** Seconds of processor time so far, of all its threads. */
   cpuSeconds(): Promise<number>;
+  /** Bytes that it takes of the machine's memory. */
+  memory(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -57,20 +59,24 @@ function profiling(): string[] {
 
 export async function startServer(
   script: string,
-  mode: "model" | "echo",
+  mode: string,
   options: object,
 ): Promise<MeasuredProcess> {
   const execArgv = profiling();
   const child = fork(script, [mode, JSON.stringify(options)], { execArgv });
   const { url } = (await answerOf(child)) as { readonly url: string };
+  const figures = async () => {
+    const answer = answerOf(child);
+    child.send("figures");
+    return (await answer) as { readonly cpu: NodeJS.CpuUsage; readonly memory: number };
+  };
   return {
     url,
     async cpuSeconds() {
-      const answer = answerOf(child);
-      child.send("cpu");
-      const { cpu } = (await answer) as { readonly cpu: NodeJS.CpuUsage };
+      const { cpu } = await figures();
       return (cpu.user + cpu.system) / 1e6;
     },
+    memory: async () => (await figures()).memory,
     async close() {
       const closed = new Promise((resolve) => child.once("exit", resolve));
       child.disconnect();
