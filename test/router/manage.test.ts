@@ -1,7 +1,13 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { ScriptedEngine } from "../support/engines/scripted_engine.ts";
 import { postTo, routerTo } from "../support/router/running_router.ts";
-import { closeAll, failingServer, freeUrl, serverOver } from "../support/router/worker_servers.ts";
+import {
+  closeAfterwards,
+  closeAll,
+  failingServer,
+  freeUrl,
+  serverOver,
+} from "../support/router/worker_servers.ts";
 import { until } from "../support/until.ts";
 
 afterEach(closeAll);
@@ -199,6 +205,21 @@ describe("a key", () => {
     expect((await manage(router, "/remove_worker", url, headers("k"))).status).toBe(403);
     expect((await manage(router, "/remove_worker", url, headers("admin"))).status).toBe(200);
   });
+});
+
+test("as many workers as one likes are asked at once, without a warning of the platform", async () => {
+  const warnings: Error[] = [];
+  const note = (warning: Error) => warnings.push(warning);
+  process.on("warning", note);
+  closeAfterwards(async () => process.off("warning", note));
+  const worker = await failingServer((response) => response.end());
+  const urls = Array.from({ length: 24 }, (_, i) => `${worker.url}/${i}`);
+  const router = await routerTo(urls, { health: HEALTH });
+  expect(router.workers.available).toHaveLength(24);
+  expect((await manage(router, "/flush_cache")).status).toBe(200);
+  expect((await fetch(`${router.url}/get_loads`)).status).toBe(200);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(warnings).toEqual([]);
 });
 
 test("a page of a stranger cannot change the workers", async () => {

@@ -6,7 +6,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Router } from "../../router/app.ts";
 import type { RouterObserver } from "../../router/observer.ts";
-import type { Policy } from "../../router/policy/policy.ts";
+import { POLICIES, type Policy } from "../../router/policy/policy.ts";
 import { BREAKER_STATES } from "../../router/worker/breaker.ts";
 import type { Worker } from "../../router/worker/worker.ts";
 
@@ -142,6 +142,10 @@ export class RouterMetrics {
       this.#outcomes.remove({ worker, outcome });
     }
     this.#brokenStreams.remove({ worker });
+    for (const policy of POLICIES) this.#decisions.remove({ policy, worker });
+    for (const from of BREAKER_STATES) {
+      for (const to of BREAKER_STATES) this.#transitions.remove({ worker, from, to });
+    }
   }
 
   #counter<L extends string = never>(name: string, help: string, labelNames: L[] = []): Counter<L> {

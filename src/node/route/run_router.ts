@@ -23,6 +23,8 @@ export async function runRouter(
 ): Promise<void> {
   const urls = requireUsable(options);
   await requireFreeAddress(options);
+  const page = { host: options.prometheusHost, port: options.prometheusPort };
+  await requireFreeAddress(page);
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
   if (options.evictionIntervalSecs !== undefined) {
     const state = "what is too much of prompts is forgotten at once";
@@ -41,7 +43,6 @@ export async function runRouter(
     reportError: (error, requestId) => log.error(error, requestId),
   });
   metrics.watch(router, policy);
-  const page = { host: options.prometheusHost, port: options.prometheusPort };
   const figures = await serve(metricsApp(metrics), page);
   const server = await serve(router.app, { ...options, limits: socketLimits(options) });
   const end = async () => {
@@ -66,6 +67,7 @@ export async function runRouter(
   log.line(access.isOpen ? "warning" : "info", (access.isOpen ? "Warning: " : "") + access.text);
   const failed = startWorkers(router, urls, options).then((problem) => {
     if (problem === undefined) {
+      if (lifecycle === "draining") return stopped;
       log.line("info", `Ready: ${policy.name} routes to ${urls.length} workers at ${server.url}`);
       return stopped;
     }

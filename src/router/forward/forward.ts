@@ -230,6 +230,14 @@ class Exchange {
     if ("error" in attempt) throw attempt.error;
     const { answer, first, flight } = attempt;
     this.#status = answer.status;
+    const { signal } = this.#signal;
+    // Also where nothing takes the answer any more.
+    const onAbort = () => {
+      flight.end();
+      this.end(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
     return relay(answer, {
       first,
       cut: () => cutConnection(this.#request),

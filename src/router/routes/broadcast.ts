@@ -9,6 +9,7 @@ import { answerIdOf } from "../../server/guard/request_ids.ts";
 import { clientLeft } from "../forward/request_signal.ts";
 import type { RouterContext } from "../router_context.ts";
 import { requestHeaders } from "../worker/headers.ts";
+import { forEachOf } from "../worker/signal_group.ts";
 import { type Asked, ask } from "../worker/upstream.ts";
 import type { Worker } from "../worker/worker.ts";
 
@@ -55,23 +56,21 @@ async function askAll(
   const { pathname, search } = new URL(request.url);
   const id = answerIdOf(request);
   const headers = requestHeaders(request.headers, id);
-  return Promise.all(
-    workers.map(async ({ url }) => {
-      const tell = (state: string) => {
-        const text = `Request ${id} of ${pathname} failed at ${url}: ${state}`;
-        const fields = { message: text, x_request_id: id, worker: url };
-        observer.event({ level: "warning", text, fields });
-      };
-      try {
-        const asked = { url: url + pathname + search, method, headers, body, signal };
-        const answer = await ask(upstream, asked, requestTimeout);
-        if (answer.status !== 200) tell(`it answered ${answer.status}`);
-        return answer;
-      } catch (error) {
-        if (signal.aborted) throw clientLeft();
-        tell((error as Error).message);
-        return undefined;
-      }
-    }),
-  );
+  return forEachOf(workers, signal, async ({ url }, own) => {
+    const tell = (state: string) => {
+      const text = `Request ${id} of ${pathname} failed at ${url}: ${state}`;
+      const fields = { message: text, x_request_id: id, worker: url };
+      observer.event({ level: "warning", text, fields });
+    };
+    try {
+      const asked = { url: url + pathname + search, method, headers, body, signal: own };
+      const answer = await ask(upstream, asked, requestTimeout);
+      if (answer.status !== 200) tell(`it answered ${answer.status}`);
+      return answer;
+    } catch (error) {
+      if (signal.aborted) throw clientLeft();
+      tell((error as Error).message);
+      return undefined;
+    }
+  });
 }

@@ -5,6 +5,7 @@
  */
 import type { RouterContext } from "../router_context.ts";
 import { keyHeaders, requestsIn } from "../worker/health_checks.ts";
+import { forEachOf } from "../worker/signal_group.ts";
 import { type Asked, ask } from "../worker/upstream.ts";
 import type { Worker } from "../worker/worker.ts";
 
@@ -70,11 +71,9 @@ function askLoads(
   { signal }: Request,
 ): Promise<LoadAnswers> {
   const headers = keyHeaders(apiKey);
-  return Promise.all(
-    workers.all.map(async (worker) => {
-      const request = { url: `${worker.url}/get_load`, method: "GET", headers, signal };
-      const answer = await ask(upstream, request, LOAD_TIMEOUT).catch(() => undefined);
-      return [worker, answer] as const;
-    }),
-  );
+  return forEachOf(workers.all, signal, async (worker, own) => {
+    const request = { url: `${worker.url}/get_load`, method: "GET", headers, signal: own };
+    const answer = await ask(upstream, request, LOAD_TIMEOUT).catch(() => undefined);
+    return [worker, answer] as const;
+  });
 }

@@ -5,6 +5,7 @@
  */
 import { sleep } from "../../http/retries.ts";
 import type { RouterObserver } from "../observer.ts";
+import { SignalGroup } from "./signal_group.ts";
 import { type Asked, ask, type Upstream } from "./upstream.ts";
 import type { Worker } from "./worker.ts";
 import type { Workers } from "./workers.ts";
@@ -45,7 +46,7 @@ export class HealthChecks {
   readonly #options: HealthCheckOptions;
   readonly #around: Surroundings;
   readonly #rows = new WeakMap<Worker, Row>();
-  readonly #stop = new AbortController();
+  readonly #running = new SignalGroup();
 
   constructor(options: HealthCheckOptions, around: Surroundings) {
     this.#options = options;
@@ -56,16 +57,22 @@ export class HealthChecks {
   }
 
   stop(): void {
-    this.#stop.abort();
+    this.#running.abort();
   }
 
   /**
    * Waits until a new worker is healthy; it may then be chosen.
    *
-   * @param signal Ends the wait, with its reason.
+   * @param signal Ends the wait, with its reason. Default: `stop` does.
    * @returns Whether it became healthy in time and was not removed meanwhile.
    */
-  async admit(worker: Worker, signal: AbortSignal = this.#stop.signal): Promise<boolean> {
+  admit(worker: Worker, signal?: AbortSignal): Promise<boolean> {
+    return signal === undefined
+      ? this.#running.run((own) => this.#admit(worker, own))
+      : this.#admit(worker, signal);
+  }
+
+  async #admit(worker: Worker, signal: AbortSignal): Promise<boolean> {
     const { startupTimeout, startupInterval } = this.#options;
     const { workers, observer } = this.#around;
     const deadline = performance.now() + startupTimeout;
@@ -85,10 +92,9 @@ export class HealthChecks {
   }
 
   async #repeat(interval: number, look: (worker: Worker) => Promise<void>): Promise<void> {
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      await sleep(interval, signal).catch(() => {});
-      if (signal.aborted) return;
+    for (;;) {
+      await this.#running.run((signal) => sleep(interval, signal)).catch(() => {});
+      if (this.#running.isAborted) return;
       const { all } = this.#around.workers;
       await Promise.all(all.filter(({ health }) => health !== "starting").map(look));
     }
@@ -127,8 +133,10 @@ export class HealthChecks {
   async #get(worker: Worker, path: string, timeout: number): Promise<Asked | undefined> {
     const { upstream, apiKey } = this.#around;
     const headers = keyHeaders(apiKey);
-    const request = { url: worker.url + path, method: "GET", headers, signal: this.#stop.signal };
-    return ask(upstream, request, timeout).catch(() => undefined);
+    const url = worker.url + path;
+    return this.#running
+      .run((signal) => ask(upstream, { url, method: "GET", headers, signal }, timeout))
+      .catch(() => undefined);
   }
 }
 
