@@ -7,6 +7,7 @@ import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
 import { RESERVED_OPTIONS } from "../src/node/options/reserved_options.ts";
 import { RESERVED_ROUTER_OPTIONS } from "../src/node/route/reserved_router_options.ts";
 import { ROUTER_OPTIONS } from "../src/node/route/router_options.ts";
+import { ROUTER_ENDPOINTS } from "../src/router/endpoints.ts";
 import { ENDPOINT_PATHS } from "../src/server/routes/endpoint_paths.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
 
@@ -44,6 +45,17 @@ test("each option of the router has a row with its state, and a test that there 
     const [, , state, shown] = (row ?? "").split(" | ").join("|").split("|");
     expect(state === "refused", flags[0]).toBe(Object.hasOwn(RESERVED_ROUTER_OPTIONS, key));
     expect(read(shown!.trim()), flags[0]).toContain("test(");
+  }
+});
+
+test("each endpoint of the router has a row, and a test that there is", () => {
+  const section = document.slice(document.indexOf("## Endpoints of the router"));
+  const ofRouter = section.slice(0, section.indexOf("## Variables"));
+  for (const path of ROUTER_ENDPOINTS.flatMap(({ paths }) => paths)) {
+    const name = path.replace(/:\w+\{.*\}/, "{id}");
+    const [, file] = new RegExp(`^\\| \`${name}\` \\| (\\S+) \\|$`, "m").exec(ofRouter) ?? [];
+    expect(file, path).toBeDefined();
+    expect(read(file!), path).toContain(name.replace("/{id}", ""));
   }
 });
 
