@@ -168,9 +168,21 @@ describe("the text of a prompt", () => {
 
   test("ends at a limit, whatever it is put together from", () => {
     const long = "x".repeat(MAX_PROMPT_TEXT + 5);
-    const parts = Array.from({ length: 100_000 }, () => "word");
+    const parts = Array.from({ length: 60_000 }, () => "words");
     for (const body of [{ text: long }, { text: parts }, { messages: [{ content: long }] }]) {
       expect(promptText(body)).toHaveLength(MAX_PROMPT_TEXT);
     }
+  });
+
+  test("is looked for in no more parts than a prompt has, where they are empty", () => {
+    const last = "behind";
+    const empty = Array.from({ length: 2 ** 16 }, () => "");
+    const lists = [
+      { text: [...empty, last] },
+      { input_ids: [[...empty, last]] },
+      { messages: [...empty.map(() => null), { content: last }] },
+      { messages: [{ content: [...empty.map(() => ({})), { text: last }] }] },
+    ];
+    for (const body of lists) expect(promptText(body)).toBe("");
   });
 });

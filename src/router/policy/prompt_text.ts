@@ -7,22 +7,28 @@
 /** UTF-16 units that are looked at: two prompts that agree so far agree in all that matters. */
 export const MAX_PROMPT_TEXT = 2 ** 18;
 
-/** Texts that are put together up to the limit. */
+/** Texts, ids, messages and parts of messages that are looked at. */
+const MAX_PARTS = 2 ** 16;
+
+/** Texts that are put together up to the limits. */
 class Joined {
   #text = "";
-
-  get isFull(): boolean {
-    return this.#text.length >= MAX_PROMPT_TEXT;
-  }
+  #looks = 0;
 
   get text(): string {
     return this.#text;
   }
 
+  /** Takes note of a part. @returns Whether it is to be looked at. */
+  looksOn(): boolean {
+    this.#looks += 1;
+    return this.#looks <= MAX_PARTS && this.#text.length < MAX_PROMPT_TEXT;
+  }
+
   add(part: string): void {
     const space = this.#text === "" ? "" : " ";
     this.#text += space + part.slice(0, MAX_PROMPT_TEXT);
-    if (this.isFull) this.#text = this.#text.slice(0, MAX_PROMPT_TEXT);
+    if (this.#text.length > MAX_PROMPT_TEXT) this.#text = this.#text.slice(0, MAX_PROMPT_TEXT);
   }
 }
 
@@ -37,7 +43,7 @@ export function promptText(body: unknown): string {
   if (first !== undefined) addPrompt(joined, first);
   else if (Array.isArray(messages)) {
     for (const message of messages) {
-      if (joined.isFull) break;
+      if (!joined.looksOn()) break;
       addContent(joined, fieldsOf(message).content);
     }
   }
@@ -45,30 +51,34 @@ export function promptText(body: unknown): string {
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 /** A text, ids, or a list of either. */
 function addPrompt(joined: Joined, value: unknown): void {
-  if (typeof value === "string") joined.add(value);
-  else if (typeof value === "number") joined.add(String(value));
-  else if (Array.isArray(value)) {
-    for (const item of value) {
-      if (joined.isFull) return;
-      // Lists of prompts are no deeper; what is, the worker refuses.
-      if (!Array.isArray(item)) addPrompt(joined, item);
-      else for (const id of item) if (!joined.isFull && !Array.isArray(id)) addPrompt(joined, id);
-    }
+  for (const item of Array.isArray(value) ? value : [value]) {
+    if (!joined.looksOn()) return;
+    if (!Array.isArray(item)) addItem(joined, item);
+    else addIds(joined, item);
   }
 }
 
+/** Lists of prompts are no deeper: what is, the worker refuses. */
+function addIds(joined: Joined, ids: readonly unknown[]): void {
+  for (const id of ids) {
+    if (!joined.looksOn()) return;
+    addItem(joined, id);
+  }
+}
+
+function addItem(joined: Joined, item: unknown): void {
+  if (typeof item === "string") joined.add(item);
+  else if (typeof item === "number") joined.add(String(item));
+}
+
 function addContent(joined: Joined, content: unknown): void {
-  if (typeof content === "string") joined.add(content);
-  else if (Array.isArray(content)) {
-    for (const part of content) {
-      const { text } = fieldsOf(part);
-      if (joined.isFull) return;
-      if (typeof text === "string") joined.add(text);
-    }
+  for (const part of Array.isArray(content) ? content : [content]) {
+    if (!joined.looksOn()) return;
+    addItem(joined, typeof part === "string" ? part : fieldsOf(part).text);
   }
 }
