@@ -15,7 +15,11 @@ function newest(path) {
 }
 
 const built = join(root, "dist", "wisp.js");
-const sources = ["src", "kernels", "packaging", "package.json", "vite.config.ts"];
+const page = ["app", "chat", "drawing", "panel", "served", "styles", "index.html"];
+const sources = [
+  ...["src", "kernels", "packaging", "package.json", "vite.config.ts"],
+  ...page.map((name) => join("examples", "browser", name)),
+];
 const isFresh =
   existsSync(built) &&
   sources.every((name) => newest(join(root, name)) <= statSync(built).mtimeMs);

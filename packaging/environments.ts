@@ -1,6 +1,6 @@
 /**
- * What the package is built from, in one go (`vite build`): files for Node, files for the web, and
- * each worker by itself.
+ * What the package is built from, in one go (`vite build`): files for Node, files for the web, each
+ * worker by itself, and the page that the server has at `/`.
  *
  * The web's `index.js` and `browser.js` have their dependencies inside, so that a page can import
  * them as they are. A worker's file imports nothing, so that it can be copied to wherever a page
@@ -13,6 +13,7 @@ import { join, resolve } from "node:path";
 import type { BuildEnvironmentOptions, EnvironmentOptions, UserConfig } from "vite";
 import { collectLicenses } from "./licenses.ts";
 import { pureConstants } from "./pure_constants.ts";
+import { buildWebPage } from "./web_page.ts";
 import { wgslText } from "./wgsl_text.ts";
 import { workerAddresses } from "./worker_addresses.ts";
 
@@ -112,6 +113,7 @@ export function packageBuild(): UserConfig {
         for (const name of ["node", ...Object.keys(webEnvironments)]) {
           await builder.build(builder.environments[name]!);
         }
+        await buildWebPage(join(folder, "web_page"), forWeb);
         licenses.write(join(folder, "THIRD_PARTY_LICENSES"));
       },
     },

@@ -44,6 +44,11 @@ export function defaultModelPath(): string {
   return join(packageRoot(), "examples", "tiny-deepseek-v3");
 }
 
+/** Where the build puts the files of the page that the server has at `/`. */
+export function webPageFolder(): string {
+  return join(packageRoot(), "dist", "web_page");
+}
+
 function readManifest(folder: string): Manifest | undefined {
   const path = join(folder, "package.json");
   return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Manifest) : undefined;

@@ -30,6 +30,7 @@ import type { MetricsPage } from "./observe/metrics_page.ts";
 import { type EngineObserver, observe } from "./observe/observe.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
+import { serveWebPage, type WebPage } from "./routes/web_page.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
 
 /** Bytes of log-probabilities that all answers may hold together. */
@@ -85,6 +86,8 @@ export interface AppOptions extends AuthOptions, HostOptions {
   readonly profiles?: ProfileControl | undefined;
   /** What `/metrics` shows; without it there is no such endpoint. */
   readonly metrics?: MetricsPage | undefined;
+  /** The page at `/` and its files, which ask for no key. Default: there is none. */
+  readonly webPage?: WebPage | undefined;
 }
 
 /**
@@ -119,6 +122,8 @@ function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions)
   app.use(identifyAnswers);
   for (const handler of requireKnownHost(options)) app.use(handler);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
+  // Whoever opens it has yet to be asked for the key; its files say nothing of the server.
+  if (options.webPage !== undefined) app.use(serveWebPage(options.webPage));
   const keyPaths = {
     open: pathsOf(({ key }) => key === "none"),
     admin: pathsOf(({ key }) => key === "admin"),

@@ -9,6 +9,7 @@ import {
 } from "../../examples/browser/chat/conversation.ts";
 import { loadSettings, samplingParams } from "../../examples/browser/chat/settings.ts";
 import { TOOLS } from "../../examples/browser/chat/tools.ts";
+import { engineSource } from "../../examples/browser/model/engine_source.ts";
 import { explainError } from "../../examples/browser/model/explain_error.ts";
 import { type Script, ScriptedEngine } from "../support/engines/scripted_engine.ts";
 
@@ -73,7 +74,7 @@ async function answered(
   });
   const turn = newAnswer();
   await answer(turn, {
-    engine,
+    source: engineSource(engine),
     messages: [{ role: "user", content: "What is 12 + 35?" }],
     settings: { ...loadSettings(), usesTools: true, ...settings },
     tools: TOOLS,

@@ -6,6 +6,7 @@
 import { inspectAdapter } from "wisp-llm/browser";
 import { ChatView } from "../chat/chat_view.ts";
 import { loadSettings } from "../chat/settings.ts";
+import { engineSource } from "../model/engine_source.ts";
 import { type LoadedModel, loadModel } from "../model/load_model.ts";
 import { keptWishes } from "../model/load_wishes.ts";
 import { choiceOfQuery, type ModelChoice, nameOf } from "../model/model_choice.ts";
@@ -33,6 +34,7 @@ export class App {
     startTheme(byId("theme"));
     const drawers = new Drawers();
     this.#chat = new ChatView(loadSettings(), {
+      offHint: "Load a model",
       onOpen: ({ turns }) => {
         drawers.closeOverlays();
         // Without a model a chat can be read, if there is something to read.
@@ -113,7 +115,7 @@ export class App {
     byId("open-models").title = loaded.fit.reason;
     byId("open-models").toggleAttribute("data-ready", true);
     this.#panel = mountPanel(byId("panel"), loaded.engine);
-    this.#chat.useEngine(loaded.engine);
+    this.#chat.useSource(engineSource(loaded.engine));
     void this.#endpoint.use(loaded);
     this.#show("chat");
     announce(`${loaded.name} is ready`);
@@ -121,7 +123,7 @@ export class App {
 
   /** Memory of the model before has to be free for the next. */
   async #unload(): Promise<void> {
-    this.#chat.useEngine(undefined);
+    this.#chat.useSource(undefined);
     this.#panel?.close();
     this.#panel = undefined;
     const engine = this.#loaded?.engine;

@@ -9,7 +9,7 @@ export type Child = Node | string | false | null | undefined;
 type Listener = (event: never) => void;
 
 /**
- * Attributes by their names. `true` is an attribute without a value; false and undefined are none; a
+ * Attributes by their names; `style` is set by properties, which a page's policy allows. `true` is an attribute without a value; false and undefined are none; a
  * function under `onclick`, `oninput`, .. is a listener.
  */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined | Listener>>;
@@ -23,7 +23,8 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value === "function") {
       node.addEventListener(key.slice(2), value as (event: Event) => void);
-    } else if (value === true) node.setAttribute(key, "");
+    } else if (key === "style") node.style.cssText = String(value);
+    else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value !== undefined) node.setAttribute(key, String(value));
   }
   node.append(...present(children));

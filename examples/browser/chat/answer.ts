@@ -1,35 +1,20 @@
 /**
- * Gets one answer from the engine: rounds of text and tool calls, until the model has said all.
- *
- * The engine is used directly, not through the HTTP interface: its chunks have types, counts of
- * tokens and errors with names, where a response would have to be taken apart again.
+ * Gets one answer: rounds of text and tool calls, until the model has said all.
  *
  * @module
  */
-import {
-  type ChatMessage,
-  compileGrammar,
-  createMessageParser,
-  type FinishReason,
-  type GenerationChunk,
-  type GenerationEngine,
-  type GenerationRequest,
-  type MessageEvent,
-  marksOf,
-  parsersOf,
-  thinkingOf,
-} from "wisp-llm";
-import { explainError } from "../model/explain_error.ts";
+import { type ChatMessage, compileGrammar, type MessageEvent } from "wisp-llm";
+import type { AnswerSource, RoundPiece } from "./answer_source.ts";
 import { type AssistantTurn, type Round, roundMessages, type TurnEnd } from "./conversation.ts";
-import { type Settings, samplingParams, type Thinking } from "./settings.ts";
+import type { Settings } from "./settings.ts";
 import { AnswerClock, type AnswerStats } from "./stats.ts";
-import { runTool, type Tool, toolSchemas } from "./tools.ts";
+import { runTool, type Tool } from "./tools.ts";
 
 /** A model that calls the same tools for ever is stopped after so many rounds. */
 export const MAX_ROUNDS = 6;
 
 export interface AnswerOptions {
-  readonly engine: GenerationEngine;
+  readonly source: AnswerSource;
   /** The conversation up to the question. */
   readonly messages: readonly ChatMessage[];
   readonly settings: Settings;
@@ -50,7 +35,7 @@ export async function answer(turn: AssistantTurn, options: AnswerOptions): Promi
     if (options.signal.aborted) turn.end = "stopped";
     else {
       turn.end = "error";
-      const { text, advice } = explainError(error);
+      const { text, advice } = options.source.explain(error);
       turn.error = advice === undefined ? text : `${text} ${advice}`;
     }
   }
@@ -69,7 +54,7 @@ async function followRounds(
     const round: Round = { reasoning: "", content: "", calls: [] };
     turn.rounds.push(round);
     const finish = await generateRound(round, messages, { ...options, turn, clock });
-    if (finish.type !== "stop") return finish.type === "length" ? "length" : "stopped";
+    if (finish !== "stop") return finish === "length" ? "length" : "stopped";
     if (round.calls.length === 0) return "stop";
     for (const call of round.calls) {
       const { result, isRefused } = runTool(tools, call.name, call.arguments);
@@ -90,53 +75,20 @@ async function generateRound(
   round: Round,
   messages: readonly ChatMessage[],
   options: RoundOptions,
-): Promise<FinishReason> {
-  const { engine, signal, turn, clock, onChange } = options;
-  const { request, parser } = prepare(messages, options);
+): Promise<NonNullable<RoundPiece["finish"]>> {
+  const { source, settings, signal, turn, clock, onChange } = options;
+  // An answer in JSON calls no tools.
+  const tools = settings.answersJson ? [] : options.tools;
   clock.startRound();
-  let last: GenerationChunk | undefined;
-  for await (const chunk of engine.generate({ ...request, signal })) {
-    last = chunk;
-    for (const event of parser.push(chunk.text)) apply(round, event);
-    if (chunk.finish !== null) for (const event of parser.end()) apply(round, event);
-    clock.take(chunk);
+  let last: RoundPiece | undefined;
+  for await (const piece of source.round({ messages, settings, tools, signal })) {
+    last = piece;
+    for (const event of piece.events) apply(round, event);
+    clock.take(piece);
     turn.stats = clock.stats;
     onChange(clock.progress(false));
   }
   return last!.finish!;
-}
-
-/** The request of a round, and the parser of its answer. */
-function prepare(messages: readonly ChatMessage[], { engine, settings, tools }: AnswerOptions) {
-  const { model } = engine;
-  const usesTools = tools.length > 0 && !settings.answersJson;
-  const variables = thinkingVariables(model.thinkingVariables, settings.thinking);
-  const parsing = {
-    ...parsersOf(model.family),
-    tools: usesTools ? tools.map(({ name }) => name) : [],
-    wantsThinking: settings.thinking === "on",
-  };
-  const marks = marksOf(parsing);
-  const thinking = thinkingOf(parsing);
-  const request: GenerationRequest = {
-    messages,
-    ...(usesTools && { tools: toolSchemas(tools) }),
-    ...(variables && { templateVariables: variables }),
-    ...(thinking && { thinking }),
-    sampling: {
-      ...samplingParams(settings.sampling, model.defaults),
-      ...(marks.length > 0 && { shownSpecialTokens: marks }),
-      ...(settings.answersJson && { jsonSchema: settings.schema }),
-    },
-  };
-  return { request, parser: createMessageParser(parsing) };
-}
-
-/** The variables of the chat template by which this model is told to think, or not to. */
-function thinkingVariables(known: readonly string[], thinking: Thinking) {
-  const name = known.find((one) => one === "thinking" || one === "enable_thinking");
-  if (name === undefined || thinking === "auto") return undefined;
-  return { [name]: thinking === "on" };
 }
 
 function apply(round: Round, event: MessageEvent): void {

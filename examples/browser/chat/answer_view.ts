@@ -98,7 +98,9 @@ function statsText(stats: TurnStats): string {
     formatCount(completionTokens, "token"),
     tokensPerSecond === undefined ? undefined : formatRate(tokensPerSecond),
     `first after ${formatSeconds(firstTokenSeconds)}`,
-    `${cachedTokens} of ${formatCount(promptTokens, "prompt token")} cached`,
+    cachedTokens === undefined
+      ? formatCount(promptTokens, "prompt token")
+      : `${cachedTokens} of ${formatCount(promptTokens, "prompt token")} cached`,
   ]
     .filter((part) => part !== undefined)
     .join(" · ");

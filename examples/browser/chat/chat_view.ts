@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { GenerationEngine } from "wisp-llm";
 import { announce } from "../app/announce.ts";
 import { byId } from "../app/dom.ts";
 import { formatCount } from "../app/format.ts";
 import { icon } from "../app/icons.ts";
 import { answer } from "./answer.ts";
+import type { AnswerSource } from "./answer_source.ts";
 import { showChatList } from "./chat_list.ts";
 import { deleteChat, loadChats, saveChat } from "./chat_store.ts";
 import { Composer } from "./composer.ts";
@@ -22,6 +22,8 @@ import { TOOLS } from "./tools.ts";
 import { Transcript } from "./transcript.ts";
 
 export interface ChatViewActions {
+  /** What to do where nothing answers, such as "Load a model". */
+  readonly offHint: string;
   /** A chat has been opened, which may have nothing in it yet. */
   readonly onOpen: (chat: Chat) => void;
   /** What the running answer takes. */
@@ -37,14 +39,18 @@ export class ChatView {
   readonly #transcript: Transcript;
   #chats: Chat[] = loadChats();
   #chat: Chat = newChat();
-  #engine: GenerationEngine | undefined;
+  #source: AnswerSource | undefined;
   /** Set while an answer runs. */
   #running: AbortController | undefined;
 
   constructor(settings: Settings, actions: ChatViewActions) {
     this.#settings = settings;
     this.#actions = actions;
-    this.#composer = new Composer({ send: (text) => this.#send(text), stop: () => this.#stop() });
+    this.#composer = new Composer({
+      offHint: actions.offHint,
+      send: (text) => this.#send(text),
+      stop: () => this.#stop(),
+    });
     this.#settingsView = new SettingsView(settings, (text) => {
       this.#chat.system = text;
       if (this.#chat.turns.length > 0) this.#keep();
@@ -62,14 +68,14 @@ export class ChatView {
     this.#open(this.#chats[0] ?? this.#chat);
   }
 
-  /** The engine that answers from now on; undefined while there is none. */
-  useEngine(engine: GenerationEngine | undefined): void {
+  /** What answers from now on; undefined while there is nothing. */
+  useSource(source: AnswerSource | undefined): void {
     this.#stop();
-    this.#engine = engine;
-    this.#composer.set(engine === undefined ? "off" : "ready");
-    if (engine === undefined) return;
-    this.#settingsView.showModel(engine.model);
-    showSuggestions(engine.model, (text) => this.#composer.propose(text));
+    this.#source = source;
+    this.#composer.set(source === undefined ? "off" : "ready");
+    if (source === undefined) return;
+    this.#settingsView.showModel(source.model);
+    showSuggestions(source.model, (text) => this.#composer.propose(text));
   }
 
   focus(): void {
@@ -133,8 +139,8 @@ export class ChatView {
 
   /** If not, it says why. */
   #canAnswer(): boolean {
-    if (this.#engine !== undefined) return this.#modes.areReady();
-    announce("Load a model first");
+    if (this.#source !== undefined) return this.#modes.areReady();
+    announce(`${this.#actions.offHint} first`);
     return false;
   }
 
@@ -144,9 +150,9 @@ export class ChatView {
   }
 
   async #answer(): Promise<void> {
-    const engine = this.#engine;
+    const source = this.#source;
     const chat = this.#chat;
-    if (engine === undefined) return;
+    if (source === undefined) return;
     const running = new AbortController();
     this.#running = running;
     const messages = messagesOf(chat);
@@ -158,7 +164,7 @@ export class ChatView {
     this.#composer.set("answering");
     announce("Answering");
     await answer(turn, {
-      engine,
+      source,
       messages,
       settings: structuredClone(this.#settings),
       tools: this.#settings.usesTools ? TOOLS : [],
@@ -172,7 +178,7 @@ export class ChatView {
     // Another answer may run by now, which this one has nothing to say about.
     if (this.#running !== undefined && this.#running !== running) return;
     this.#running = undefined;
-    this.#composer.set(this.#engine === undefined ? "off" : "ready");
+    this.#composer.set(this.#source === undefined ? "off" : "ready");
     const tokens = formatCount(turn.stats?.completionTokens ?? 0, "token");
     announce(turn.end === "error" ? "The answer has failed" : `Answered with ${tokens}`);
   }

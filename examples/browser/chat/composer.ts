@@ -7,6 +7,8 @@ import { byId } from "../app/dom.ts";
 import { icon } from "../app/icons.ts";
 
 export interface ComposerActions {
+  /** What to do where nothing answers, such as "Load a model". */
+  readonly offHint: string;
   /** @returns Whether it is taken; else it stays in the field. */
   readonly send: (text: string) => boolean;
   readonly stop: () => void;
@@ -46,7 +48,8 @@ export class Composer {
   set(state: ComposerState): void {
     this.#state = state;
     const isAnswering = state === "answering";
-    this.#field.placeholder = state === "off" ? "Load a model to ask it" : "Ask the model";
+    this.#field.placeholder =
+      state === "off" ? `${this.#actions.offHint} to ask it` : "Ask the model";
     const label = isAnswering ? "Stop" : "Send";
     this.#button.replaceChildren(icon(isAnswering ? "stop" : "send"));
     this.#button.setAttribute("aria-label", label);

@@ -54,7 +54,8 @@ export interface ToolUse {
 export interface TurnStats {
   /** Of the last round, whose prompt has those before in it. */
   promptTokens: number;
-  cachedTokens: number;
+  /** Undefined where whatever answered does not tell. */
+  cachedTokens: number | undefined;
   /** Of all rounds. */
   completionTokens: number;
   /** From the question to the first token. */

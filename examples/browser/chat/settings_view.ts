@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ModelDescription } from "wisp-llm";
 import { byId, element } from "../app/dom.ts";
+import type { AnsweringModel } from "./answer_source.ts";
 import type { Chat } from "./conversation.ts";
 import {
   defaultOf,
@@ -62,7 +62,7 @@ export class SettingsView {
   }
 
   /** Shows what fields have when they are empty, and whether this model can be told to think. */
-  showModel({ defaults, thinkingVariables }: ModelDescription): void {
+  showModel({ defaults, thinkingVariables }: AnsweringModel): void {
     for (const [{ name }, input] of this.#fields) input.placeholder = defaultOf(name, defaults);
     const isSwitch = (name: string) => name === "thinking" || name === "enable_thinking";
     this.#thinking.disabled = !thinkingVariables.some(isSwitch);

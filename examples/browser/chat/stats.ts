@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { GenerationChunk } from "wisp-llm";
 import type { AnswerStats } from "../panel/panel_source.ts";
+import type { RoundProgress } from "./answer_source.ts";
 import type { TurnStats } from "./conversation.ts";
 
 export type { AnswerStats };
@@ -16,7 +16,7 @@ export class AnswerClock {
   /** Until the first token of the whole answer. */
   #firstTokenSeconds = 0;
   #promptTokens = 0;
-  #cachedTokens = 0;
+  #cachedTokens: number | undefined;
   #roundTokens = 0;
   /** Of rounds that are over. */
   #earlierTokens = 0;
@@ -32,7 +32,7 @@ export class AnswerClock {
     this.#firstTokenAt = undefined;
   }
 
-  take({ requestId, promptTokens, cachedTokens, completionTokens }: GenerationChunk): void {
+  take({ requestId, promptTokens, cachedTokens, completionTokens }: RoundProgress): void {
     const now = performance.now();
     this.#requestId = requestId;
     this.#promptTokens = promptTokens;

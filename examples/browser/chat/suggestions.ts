@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ModelDescription } from "wisp-llm";
 import { byId, element } from "../app/dom.ts";
+import type { AnsweringModel } from "./answer_source.ts";
 
 /** The embedded model was trained on few kinds of questions. */
 const OF_EMBEDDED = [
@@ -21,7 +21,7 @@ const OF_OTHERS = [
   "Write a TypeScript function that removes duplicates from an array.",
 ] as const;
 
-export function showSuggestions({ path }: ModelDescription, propose: (text: string) => void): void {
+export function showSuggestions({ path }: AnsweringModel, propose: (text: string) => void): void {
   const questions = path.includes("tiny-deepseek-v3") ? OF_EMBEDDED : OF_OTHERS;
   const rows = questions.map((question) =>
     element(

@@ -27,8 +27,10 @@ export function memoryParts(plan: MemoryPlan): readonly Part[] {
   return parts.filter(({ size }) => size > 0);
 }
 
+export type CacheUse = Pick<EngineStatus, "totalTokens" | "usedTokens" | "cachedTokens">;
+
 /** The slots of the KV cache, in tokens. */
-export function cacheParts(status: EngineStatus): readonly Part[] {
+export function cacheParts(status: CacheUse): readonly Part[] {
   const { totalTokens, usedTokens, cachedTokens } = status;
   return [
     { name: "in use", tone: "used", size: usedTokens },
@@ -60,7 +62,7 @@ export class MemorySection {
 }
 
 /** The bar with its parts, and a line that names them with their sizes. */
-function fillBar(
+export function fillBar(
   root: HTMLElement,
   parts: readonly Part[],
   { what, unit }: { readonly what: string; readonly unit: (size: number) => string },

@@ -11,7 +11,7 @@ import { CacheSection } from "./cache_section.ts";
 import { KernelSection } from "./kernel_section.ts";
 import { MemorySection } from "./memory_section.ts";
 import type { AnswerStats, Panel, PanelSource } from "./panel_source.ts";
-import { SpeedSection } from "./speed_section.ts";
+import { SpeedSection, tokensPerStep } from "./speed_section.ts";
 import { whileVisible } from "./while_visible.ts";
 
 export type { AnswerStats, Panel, PanelSource };
@@ -35,7 +35,7 @@ export function mountPanel(root: HTMLElement, source: PanelSource): Panel {
   const look = async () => {
     try {
       const status = source.status();
-      speed.show(status);
+      speed.show({ ...status, tokensPerStep: tokensPerStep(status) });
       memory.show(status);
       if (source.cacheTree === undefined) cache.showAbsent();
       else cache.show(await source.cacheTree());

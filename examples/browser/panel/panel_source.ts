@@ -16,8 +16,8 @@ export interface AnswerStats {
   /** Differs from that of every other answer. */
   readonly requestId: string;
   readonly promptTokens: number;
-  /** Prompt tokens that were found in the prefix cache. */
-  readonly cachedTokens: number;
+  /** Prompt tokens that were found in the prefix cache; undefined where that is not told. */
+  readonly cachedTokens: number | undefined;
   /** So far. */
   readonly completionTokens: number;
   /** When it was sent, in milliseconds of `performance.now()`. */

@@ -24,8 +24,18 @@ const FIGURES: readonly (readonly [Figure, string])[] = [
   ["drafts", "tokens a step"],
 ];
 
+/** What is told of all requests. */
+export interface Activity extends Pick<EngineStatus, "runningRequests" | "queuedRequests"> {
+  /** In words. */
+  readonly tokensPerStep: string;
+}
+
 /** Of each request on average, and how many of the drafts were right. */
-function tokensPerStep({
+export function tokensPerStep({ speculation }: Pick<EngineStatus, "speculation">): string {
+  return speculation === undefined ? "1, no drafts" : draftedTokens(speculation);
+}
+
+function draftedTokens({
   verifySteps,
   acceptedDrafts,
   proposedDrafts,
@@ -61,9 +71,9 @@ export class SpeedSection {
     this.#drawLine();
   }
 
-  show({ runningRequests, queuedRequests, speculation }: EngineStatus): void {
+  show({ runningRequests, queuedRequests, tokensPerStep }: Activity): void {
     this.#set("requests", `${runningRequests} / ${queuedRequests}`);
-    this.#set("drafts", speculation === undefined ? "1, no drafts" : tokensPerStep(speculation));
+    this.#set("drafts", tokensPerStep);
   }
 
   update(stats: AnswerStats): void {
@@ -74,8 +84,7 @@ export class SpeedSection {
     this.#set("rate", average === undefined ? "–" : rounded(average));
     const wait = firstTokenAt === undefined ? undefined : (firstTokenAt - sentAt) / 1000;
     this.#set("first", wait === undefined ? "…" : duration(wait));
-    const share = promptTokens === 0 ? 0 : cachedTokens / promptTokens;
-    this.#set("cached", `${count(cachedTokens)} of ${count(promptTokens)}, ${percent(share)}`);
+    this.#set("cached", cachedShare(cachedTokens, promptTokens));
     if (!stats.isOver && now - this.#drawnAt < REDRAW) return;
     this.#drawnAt = now;
     this.#drawLine();
@@ -115,4 +124,9 @@ export class SpeedSection {
       ),
     );
   }
+}
+
+function cachedShare(cached: number | undefined, prompt: number): string {
+  if (cached === undefined) return "–";
+  return `${count(cached)} of ${count(prompt)}, ${percent(prompt === 0 ? 0 : cached / prompt)}`;
 }

@@ -72,6 +72,13 @@ export const SERVER_OPTIONS = {
     help: "tell in usage.prompt_tokens_details how many prompt tokens the cache had",
     group: SERVER,
   },
+  disableWebPage: {
+    flags: ["--disable-web-page"],
+    kind: "flag",
+    default: false,
+    help: "serve no page at /, where people chat with the model in a browser",
+    group: SERVER,
+  },
   watchdogTimeout: {
     flags: ["--watchdog-timeout"],
     kind: "number",

@@ -14,6 +14,7 @@ import { checkSamplingParams } from "../../server/fields/request_defaults.ts";
 import type { Lifecycle } from "../../server/guard/lifecycle.ts";
 import { modelNameOf } from "../../server/model_name.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
+import type { WebPage } from "../../server/routes/web_page.ts";
 import type { CommandContext } from "../commands/command_context.ts";
 import { profileKernels } from "../observe/kernel_profile.ts";
 import { Logger } from "../observe/logger.ts";
@@ -38,6 +39,7 @@ import { drainOnSignal } from "./shutdown.ts";
 import { socketLimits } from "./socket_limits.ts";
 import { lineReport } from "./start_report.ts";
 import { StartTimes } from "./start_times.ts";
+import { openWebPage, webPageAddress } from "./web_page_files.ts";
 
 /** Tokens of the request that the server sends itself before it says that it is ready. */
 const WARM_UP_TOKENS = 4;
@@ -64,7 +66,8 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   let lifecycle: Lifecycle = "starting";
   const profiles = profileFiles(engine, options, log);
   const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
-  const surroundings = { options, log, startTimes, profiles, lifecycle: () => lifecycle };
+  const webPage = await openWebPage(options, log);
+  const surroundings = { options, log, startTimes, profiles, webPage, lifecycle: () => lifecycle };
   const app = await appOver(engine, surroundings);
   const server = await serve(app, { ...options, limits: socketLimits(options) });
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
@@ -88,6 +91,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   if (isWarm && lifecycle === "starting") {
     lifecycle = "ready";
     log.line("info", `Ready: ${servedModelName} answers at ${server.url}`);
+    if (webPage !== undefined) log.line("info", `Chat: open ${webPageAddress(server.url)}`);
     scriptLine("The server is fired up and ready to roll!");
   }
   try {
@@ -116,13 +120,14 @@ interface AppSurroundings {
   readonly log: Logger;
   readonly startTimes: StartTimes;
   readonly profiles: ProfileFiles | undefined;
+  readonly webPage: WebPage | undefined;
   readonly lifecycle: () => Lifecycle;
 }
 
 /** The endpoints, with what the options put around the engine. */
 async function appOver(
   engine: GenerationEngine,
-  { options, log, startTimes, profiles, lifecycle }: AppSurroundings,
+  { options, log, startTimes, profiles, webPage, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
   const { servedModelName = modelNameOf(engine.model.path), watchdogTimeout } = options;
   const metrics = await openMetrics(engine, { ...options, servedModelName }, startTimes);
@@ -149,6 +154,7 @@ async function appOver(
       healthCheckTimeout: options.healthCheckTimeout,
       metrics,
       profiles,
+      webPage,
       observers,
       requestDefaults: {
         samplingParams,

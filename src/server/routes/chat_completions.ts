@@ -41,7 +41,7 @@ export async function handleChatCompletions(
   });
   const usageOptions = {
     samples: body.requests.length,
-    cacheReport: context.cacheReport,
+    cacheReport: context.cacheReport || body.includeCachedTokens,
     countsReasoning: body.parsing.reasoning !== undefined,
   };
 

@@ -28,7 +28,7 @@ export async function handleCompletions(
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "completions", body: json });
   });
-  const { cacheReport } = context;
+  const cacheReport = context.cacheReport || body.includeCachedTokens;
   const answer = new CompletionAnswer(body, { created, echoes, cacheReport });
 
   if (body.stream) {

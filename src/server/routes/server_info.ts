@@ -3,12 +3,14 @@
  *
  * @module
  */
+import type { SamplingParams } from "../../generation.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 
-/** `GET /get_model_info`. */
+/** `GET /get_model_info`, with what a client needs to know to leave fields out. */
 export function modelInfo({ engine, description }: ServerContext): Response {
-  const { path, architecture, modelType, readsImages = false } = engine.model;
+  const { path, architecture, modelType, family, thinkingVariables } = engine.model;
+  const { readsImages = false } = engine.model;
   return Response.json({
     model_path: path,
     tokenizer_path: path,
@@ -19,7 +21,20 @@ export function modelInfo({ engine, description }: ServerContext): Response {
     has_audio_understanding: false,
     model_type: modelType ?? null,
     architectures: [architecture],
+    chat_family: family,
+    thinking_variables: thinkingVariables,
+    default_sampling_params: wireDefaults(engine.model.defaults),
   });
+}
+
+/** What the model samples by where neither a request nor an option of the server says. */
+function wireDefaults({ temperature, topP, topK, maxNewTokens }: SamplingParams): object {
+  return {
+    temperature: temperature ?? 1,
+    top_p: topP ?? 1,
+    top_k: topK ?? -1,
+    max_tokens: maxNewTokens ?? null,
+  };
 }
 
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
@@ -49,6 +64,9 @@ export function serverInfo({ engine, rate, description, lifecycle }: ServerConte
         memory_usage: {
           weight: gigabytes(status.weightBytes),
           kvcache: gigabytes(status.cacheBytes),
+          // As they are, for models whose gigabytes are a fraction.
+          weight_bytes: status.weightBytes,
+          kvcache_bytes: status.cacheBytes,
           token_capacity: status.totalTokens,
           // Recorded launches are no memory of the device.
           graph: 0,

@@ -13,9 +13,15 @@ export interface StreamOptions {
   readonly includeUsage: boolean;
   /** Whether every event tells of what has been used so far. */
   readonly continuousUsage: boolean;
+  /** Whether usage tells of cached tokens, also where the server's options do not ask for it. */
+  readonly includeCachedTokens: boolean;
 }
 
-const NO_USAGE: StreamOptions = { includeUsage: false, continuousUsage: false };
+const NO_USAGE: StreamOptions = {
+  includeUsage: false,
+  continuousUsage: false,
+  includeCachedTokens: false,
+};
 
 /** The field `stream_options`; without a stream there is nothing that it could say anything about. */
 export function readStreamOptions(fields: Fields, stream: boolean): StreamOptions {
@@ -24,18 +30,22 @@ export function readStreamOptions(fields: Fields, stream: boolean): StreamOption
   options.takeIdle(IDLE_STREAM_OPTIONS);
   const includeUsage = options.boolean("include_usage") ?? false;
   const continuousUsage = options.boolean("continuous_usage_stats") ?? false;
+  const includeCachedTokens = options.boolean("include_cached_tokens") ?? false;
   options.end();
   if (!stream) {
     fields.ignore("stream_options");
     return NO_USAGE;
   }
-  if (continuousUsage && !includeUsage) {
-    throw new InvalidRequestError(
-      "Cannot use stream_options.continuous_usage_stats: include_usage is not true",
-      "stream_options",
-    );
-  }
-  return { includeUsage, continuousUsage };
+  if (continuousUsage && !includeUsage) throw needsUsage("continuous_usage_stats");
+  if (includeCachedTokens && !includeUsage) throw needsUsage("include_cached_tokens");
+  return { includeUsage, continuousUsage, includeCachedTokens };
+}
+
+function needsUsage(name: string): InvalidRequestError {
+  return new InvalidRequestError(
+    `Cannot use stream_options.${name}: include_usage is not true`,
+    "stream_options",
+  );
 }
 
 export interface UsageOptions {
