@@ -52,7 +52,7 @@ export async function buildWebPage(folder: string, plugins: readonly Plugin[]): 
     root: ROOT,
     base: "./",
     configFile: false,
-    logLevel: "warn",
+    logLevel: "error",
     resolve: { tsconfigPaths: true },
     plugins: [...plugins, ofServer(), scriptsAsFiles()],
     build: {

@@ -27,7 +27,6 @@ export class ChatClient {
     const [model] = (list as { readonly data?: readonly ModelEntry[] }).data ?? [];
     if (typeof model?.id !== "string") throw new ServerError("the server tells of no model");
     const info = await this.#optional("/get_model_info");
-    const options = await this.#optional("/get_server_info");
     const { chat_family: family, thinking_variables: variables } = info;
     const isOurs = typeof family === "string";
     return {
@@ -36,7 +35,7 @@ export class ChatClient {
       isOurs,
       defaults: numbersIn(info.default_sampling_params),
       thinkingVariables: Array.isArray(variables) ? variables.map(String) : [],
-      unread: isOurs ? unreadForms(family, options) : {},
+      unread: isOurs ? unreadForms(family, info) : {},
     };
   }
 
@@ -75,9 +74,13 @@ export class ChatClient {
       ...(signal && { signal }),
     });
     if (!response.ok || response.body === null) throw await refusalOf(response);
-    for await (const payload of readEvents(response.body)) yield reader.take(payload);
-    // A server that aborts a request for its own reasons ends the stream like any other.
-    signal?.throwIfAborted();
+    try {
+      for await (const payload of readEvents(response.body)) yield reader.take(payload);
+    } catch (error) {
+      // What an abort does to the stream is no failure of the server.
+      signal?.throwIfAborted();
+      throw error instanceof ServerError ? error : unreachable(error);
+    }
     yield reader.end();
   }
 
@@ -86,8 +89,7 @@ export class ChatClient {
       return await this.#send(path, init);
     } catch (cause) {
       init.signal?.throwIfAborted();
-      const reason = cause instanceof Error ? reasonOf(cause) : String(cause);
-      throw new ServerError(`Cannot reach the server: ${reason}`, undefined, { cause });
+      throw unreachable(cause);
     }
   }
 }
@@ -95,6 +97,11 @@ export class ChatClient {
 interface ModelEntry {
   readonly id?: unknown;
   readonly max_model_len?: unknown;
+}
+
+function unreachable(cause: unknown): ServerError {
+  const reason = cause instanceof Error ? reasonOf(cause) : String(cause);
+  return new ServerError(`Cannot reach the server: ${reason}`, undefined, { cause });
 }
 
 /** Node says "fetch failed", and why only below it. */
@@ -109,8 +116,8 @@ function numbersIn(value: unknown): Readonly<Record<string, number>> {
 }
 
 /** What the model writes that the server does not read. A family that is not known here has no forms. */
-function unreadForms(family: string, options: Readonly<Record<string, unknown>>): FamilyParsers {
-  const { tool_call_parser: read, reasoning_parser: readThoughts } = options;
+function unreadForms(family: string, info: Readonly<Record<string, unknown>>): FamilyParsers {
+  const { tool_call_parser: read, reasoning_parser: readThoughts } = info;
   const { toolCalls, reasoning } = knownForms(family);
   const isRead = typeof read === "string";
   const isThoughtRead = typeof readThoughts === "string";

@@ -19,6 +19,7 @@ Commands:
   inspect ID|DIR                tell how large a model is, and how many devices hold it
   launch_server                 serve a model over HTTP
   launch_router                 send requests to several servers of a model
+  chat                          talk with a model, or a server, in the terminal
   generate "prompt"             stream one answer into the terminal
   compile_kernels               compile what a model runs with ahead of its first start
   tune                          find the fastest form of the kernels on this adapter
@@ -43,6 +44,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   inspect: async () => (await import("./commands/inspect_command.ts")).inspectCommand,
   launch_server: async () => (await import("./commands/launch_server.ts")).launchServer,
   launch_router: async () => (await import("./commands/launch_router.ts")).launchRouter,
+  chat: async () => (await import("./commands/chat_command.ts")).chatCommand,
   generate: async () => (await import("./commands/generate_command.ts")).generateCommand,
   compile_kernels: compile,
   compile_deep_gemm: compile,

@@ -92,6 +92,13 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const { usage } = (await ask()) as { usage: Record<string, { cached_tokens: number }> };
     expect(usage.prompt_tokens_details!.cached_tokens).toBeGreaterThan(0);
   },
+  disableWebPage: async () => {
+    expect([(await first.get("/")).status, (await second.get("/", KEY)).status]).toEqual([
+      200, 404,
+    ]);
+    await first.sees(/^Chat: open http:/m);
+    expect(second.output()).not.toContain("Chat: open");
+  },
   watchdogTimeout: () => echoed(first, "watchdog_timeout", 60),
   healthCheckTimeout: async () => {
     await echoed(first, "health_check_timeout", 5);

@@ -22,15 +22,17 @@ export class ServedApp {
   readonly #connection = new ServerConnection();
   readonly #chat: ChatView;
   #panel: Panel | undefined;
+  #isReady = false;
 
   constructor() {
     startTheme(byId("theme"));
     const drawers = new Drawers();
     this.#chat = new ChatView(loadSettings(), {
       offHint: "Connect",
-      onOpen: () => {
+      onOpen: ({ turns }) => {
         drawers.closeOverlays();
-        this.#chat.focus();
+        // Without a server a chat can be read, if there is something to read.
+        this.#show(this.#isReady || turns.length > 0 ? "chat" : "connect");
       },
       onStats: (stats) => this.#panel?.update(stats),
     });
@@ -64,6 +66,7 @@ export class ServedApp {
     this.#panel?.close();
     this.#panel = mountServerPanel(byId("panel"), this.#connection);
     this.#chat.useSource(source);
+    this.#isReady = true;
     this.#show("chat");
     announce(`${path} is ready`);
   }

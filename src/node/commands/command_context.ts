@@ -18,4 +18,6 @@ export interface CommandContext {
 /** The part of a stream that a command reads: `process.stdin`, or a list in a test. */
 export interface Input extends AsyncIterable<string | Uint8Array> {
   readonly isTTY?: boolean;
+  /** Its descriptor, where it is a file of the system. */
+  readonly fd?: number;
 }

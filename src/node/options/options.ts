@@ -335,6 +335,14 @@ export const GENERATE_OPTIONS = {
     help: "randomness of the choice of tokens; 0 always takes the likeliest",
     group: SAMPLING,
   },
+  jsonSchema: {
+    flags: ["--json-schema"],
+    kind: "string",
+    value: "FILE",
+    defaultText: "any text",
+    help: "file with the JSON schema that the answer must fit; an answer that is cut off is a failure",
+    group: SAMPLING,
+  },
   raw: {
     flags: ["--raw"],
     kind: "flag",

@@ -8,7 +8,7 @@ import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 
 /** `GET /get_model_info`, with what a client needs to know to leave fields out. */
-export function modelInfo({ engine, description }: ServerContext): Response {
+export function modelInfo({ engine, description, forms }: ServerContext): Response {
   const { path, architecture, modelType, family, thinkingVariables } = engine.model;
   const { readsImages = false } = engine.model;
   return Response.json({
@@ -22,6 +22,8 @@ export function modelInfo({ engine, description }: ServerContext): Response {
     model_type: modelType ?? null,
     architectures: [architecture],
     chat_family: family,
+    tool_call_parser: forms.toolCalls ?? null,
+    reasoning_parser: forms.reasoning ?? null,
     thinking_variables: thinkingVariables,
     default_sampling_params: wireDefaults(engine.model.defaults),
   });

@@ -36,7 +36,6 @@ const HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": POLICY,
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
-  "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
 };
 

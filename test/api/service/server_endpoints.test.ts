@@ -46,6 +46,11 @@ describe.each(["/get_model_info", "/model_info"])("GET %s", (path) => {
       has_audio_understanding: false,
       model_type: "scripted",
       architectures: ["ScriptedForCausalLM"],
+      chat_family: "unknown",
+      tool_call_parser: null,
+      reasoning_parser: null,
+      thinking_variables: [],
+      default_sampling_params: { temperature: 1, top_p: 1, top_k: -1, max_tokens: null },
     });
   });
 
@@ -75,7 +80,14 @@ describe.each(["/get_server_info", "/server_info"])("GET %s", (path) => {
           num_retractions: 1,
           num_recoveries: 2,
           last_gen_throughput: 0,
-          memory_usage: { weight: 1, kvcache: 0.5, token_capacity: 1000, graph: 0 },
+          memory_usage: {
+            weight: 1,
+            kvcache: 0.5,
+            weight_bytes: 2 ** 30,
+            kvcache_bytes: 2 ** 29,
+            token_capacity: 1000,
+            graph: 0,
+          },
           load: 140,
           batch_invariant: true,
           numeric_classes: { prefill: "fma128", decode: "fma128" },

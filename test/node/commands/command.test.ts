@@ -1,7 +1,11 @@
 import { EventEmitter } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { describe, expect, test, vi } from "vitest";
 import { CheckpointError } from "../../../src/errors.ts";
+import type { FinishReason } from "../../../src/generation.ts";
 import { exitOnBrokenPipe } from "../../../src/node/command.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { sendSignal, startCommand } from "../../support/package/run_command.ts";
@@ -12,7 +16,8 @@ const FIRED_UP = "The server is fired up and ready to roll!";
 
 describe("wisp launch_server", () => {
   test("prints its lines in order, serves, and ends with 0 on a signal", async () => {
-    const command = startCommand(["launch_server", "--model", "dir", "--port", "0"]);
+    const args = ["--model", "dir", "--port", "0", "--disable-web-page"];
+    const command = startCommand(["launch_server", ...args]);
     await command.isReady;
     const lines = command.lines();
     const url = command.url();
@@ -178,11 +183,47 @@ describe("wisp generate", () => {
     expect(engine.requests[0]).toMatchObject({ prompt: "ä b\n" });
   });
 
-  test("a prompt among the arguments wins over what is piped in", async () => {
+  test("what is piped in stands behind the prompt", async () => {
     const engine = new ScriptedEngine({ script: () => ({ pieces: ["x"] }) });
-    const stdin = piped("piped");
-    expect(await startCommand(["generate", "--raw", "given"], engine, { stdin }).code).toBe(0);
-    expect(engine.requests[0]).toMatchObject({ prompt: "given" });
+    const stdin = piped("a file\n");
+    expect(await startCommand(["generate", "--raw", "Summarise"], engine, { stdin }).code).toBe(0);
+    expect(engine.requests[0]).toMatchObject({ prompt: "Summarise\n\na file" });
+  });
+
+  test("--json-schema holds the answer to the schema of a file", async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "wisp-schema-")), "schema.json");
+    writeFileSync(file, '{"type": "integer"}');
+    const engine = new ScriptedEngine({ script: () => ({ pieces: ["7"] }) });
+    expect(await startCommand(["generate", "Hi", "--json-schema", file], engine).code).toBe(0);
+    expect(engine.requests[0]).toMatchObject({ sampling: { jsonSchema: '{"type": "integer"}' } });
+    writeFileSync(file, '{"type": ');
+    for (const wrong of [file, "/nowhere.json"]) {
+      const command = startCommand(["generate", "Hi", "--json-schema", wrong]);
+      expect(await command.code).toBe(2);
+      expect(command.stderr()).toContain(`Cannot use option --json-schema ${wrong}: `);
+    }
+    rmSync(dirname(file), { recursive: true });
+  });
+
+  test("an answer that is not whole ends with 1, and what there is of it is written", async () => {
+    const limited = (finish: FinishReason) =>
+      new ScriptedEngine({ script: () => ({ pieces: ["[1"], finish }) });
+    const cut = { type: "length", length: 1 } as const;
+    const schema = join(mkdtempSync(join(tmpdir(), "wisp-schema-")), "schema.json");
+    writeFileSync(schema, "true");
+    expect(await startCommand(["generate", "Hi"], limited(cut)).code).toBe(0);
+    const json = startCommand(["generate", "Hi", "--json-schema", schema], limited(cut));
+    expect([await json.code, json.stdout()]).toEqual([1, "[1\n"]);
+    expect(json.stderr()).toBe(
+      "Cannot complete the answer: it is cut off at 1 tokens, and no JSON yet\n",
+    );
+    const lost = { type: "abort", message: "the device is gone" } as const;
+    const aborted = startCommand(["generate", "Hi"], limited(lost));
+    expect([await aborted.code, aborted.stderr()]).toEqual([
+      1,
+      "Cannot complete the answer: the device is gone\n",
+    ]);
+    rmSync(dirname(schema), { recursive: true });
   });
 
   test.each([

@@ -1,0 +1,99 @@
+/**
+ * How a chat looks in a terminal: answers as they are, what is said about them dim.
+ *
+ * @module
+ */
+import type { MessageEvent } from "../../text/message_parser.ts";
+import type { Output } from "../observe/logger.ts";
+
+const DIM = "\u001b[2m";
+const PLAIN = "\u001b[0m";
+
+/** All that could move the cursor or speak to the terminal, but for ends of lines and tabs. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal.
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+export class ChatDisplay {
+  readonly #stdout: Output;
+  readonly #stderr: Output;
+  readonly #isTerminal: boolean;
+  readonly #isColoured: boolean;
+  /** What the answer's text is in at the moment. */
+  #mode: "content" | "dim" = "content";
+  #isLineBegun = false;
+  /** Whether anything of the answer has been shown, before which white space is dropped. */
+  #hasBegun = false;
+
+  constructor(stdout: Output, stderr: Output) {
+    this.#stdout = stdout;
+    this.#stderr = stderr;
+    this.#isTerminal = stdout.isTTY === true;
+    this.#isColoured = this.#isTerminal && (process.env.NO_COLOR ?? "") === "";
+  }
+
+  /** A line about the chat. Where the standard output is no terminal, it has the answers alone. */
+  note(text: string): void {
+    this.endLine();
+    if (!this.#isTerminal) this.#stderr.write(`${text}\n`);
+    else
+      this.#stdout.write(this.#isColoured ? `${DIM}${shown(text)}${PLAIN}\n` : `${shown(text)}\n`);
+  }
+
+  /** More of an answer. */
+  event(event: MessageEvent): void {
+    switch (event.type) {
+      case "content":
+        this.#write(event.text, "content");
+        break;
+      case "reasoning":
+        this.#write(event.text, "dim");
+        break;
+      case "call":
+        this.endLine();
+        this.#write(`${event.name} `, "dim");
+        break;
+      case "arguments":
+        this.#write(event.text, "dim");
+        break;
+      case "callEnd":
+        this.endLine();
+        break;
+      default:
+        event satisfies never;
+    }
+  }
+
+  /** Ends the line of the answer where it has not ended by itself. */
+  endLine(): void {
+    if (this.#isLineBegun) this.#output().write("\n");
+    this.#isLineBegun = false;
+    this.#hasBegun = false;
+    this.#enter("content");
+  }
+
+  #write(text: string, mode: "content" | "dim"): void {
+    if (mode !== this.#mode) {
+      this.endLine();
+      this.#enter(mode);
+    }
+    const rest = this.#hasBegun ? text : text.trimStart();
+    if (rest === "") return;
+    this.#hasBegun = true;
+    this.#output().write(this.#isTerminal ? shown(rest) : rest);
+    this.#isLineBegun = !rest.endsWith("\n");
+  }
+
+  #output(): Output {
+    return this.#mode === "dim" && !this.#isTerminal ? this.#stderr : this.#stdout;
+  }
+
+  #enter(mode: "content" | "dim"): void {
+    if (mode !== this.#mode && this.#isColoured) this.#stdout.write(mode === "dim" ? DIM : PLAIN);
+    this.#mode = mode;
+  }
+}
+
+/** A model must not be able to command the terminal. */
+function shown(text: string): string {
+  return text.replace(CONTROLS, "\ufffd");
+}
