@@ -28,7 +28,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/layers/"],
   ["src/models/", "src/speculation/"],
   ["src/engine/"],
-  ["src/server/"],
+  ["src/server/", "src/client/"],
   ["src/router/"],
   ["src/node/", "src/browser/", "src/index.ts"],
 ];
@@ -47,7 +47,7 @@ const FORBIDDEN: readonly { readonly from: readonly string[]; readonly to: reado
     to: ["src/gpu/", "kernels/"],
   },
   {
-    from: ["src/server/", "src/router/"],
+    from: ["src/server/", "src/client/", "src/router/"],
     to: ["src/gpu/", "kernels/", "src/cache/", "src/layers/", "src/models/", "src/engine/"],
   },
 ];

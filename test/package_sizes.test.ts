@@ -70,6 +70,16 @@ test.each([
   expect(sizes[file]).toBeLessThan(limit);
 });
 
+test("the server's page is at most 100,000 bytes, gzipped, in four files", () => {
+  const names = readdirSync(join(dist, "web_page"), { recursive: true, withFileTypes: true });
+  const files = names.filter((entry) => entry.isFile());
+  const page = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8"));
+  sizes["the server's page"] = page.reduce((sum, code) => sum + gzipped(code), 0);
+  expect(files).toHaveLength(4);
+  expect(sizes["the server's page"]).toBeLessThan(100_000);
+  expect(page.join("")).not.toContain("@compute");
+});
+
 test("entries import nothing but what they share; workers nothing at all", () => {
   const imports = (file: string) =>
     [...text(file).matchAll(/^import\b[^"`']*["`']([^"`']+)/gm)].map(([, from]) => from);
@@ -126,7 +136,7 @@ test("npm packs what is built, and nothing else", () => {
   const packed = Object.values(JSON.parse(stdout || stderr))[0] as { files: { path: string }[] };
   const paths = packed.files.map(({ path }) => path);
   const expected =
-    /^(package\.json|dist\/THIRD_PARTY_LICENSES|dist\/.*\.js(\.map)?|dist\/types\/.*\.d\.ts)$/;
+    /^(package\.json|dist\/THIRD_PARTY_LICENSES|dist\/.*\.js(\.map)?|dist\/web_page\/.*\.(html|css)|dist\/types\/.*\.d\.ts)$/;
   expect(paths.filter((path) => !expected.test(path))).toEqual([]);
   expect(paths.filter((path) => /^dist\/tokenizers\/.*\.map$/.test(path))).toEqual([]);
   expect(paths).toContain("dist/browser_service_worker.js");

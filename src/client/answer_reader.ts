@@ -74,7 +74,8 @@ export class AnswerReader {
   /** What was held back, and why the answer is over. */
   end(): ChatPiece {
     const events = this.#parser.end();
-    if (this.#finish === null) throw new ServerError("the answer does not say why it ends");
+    if (this.#finish === null)
+      throw new ServerError("Cannot read the answer: it does not say why it ends");
     return { requestId: this.#requestId, events, usage: this.#usage, finish: this.#finish };
   }
 
@@ -109,13 +110,16 @@ function readEvent(payload: string): WireEvent {
   try {
     event = JSON.parse(payload);
   } catch (cause) {
-    throw new ServerError("an event of the answer is no JSON", undefined, { cause });
+    throw new ServerError("Cannot read the answer: an event is no JSON", undefined, { cause });
   }
   if (typeof event !== "object" || event === null) {
-    throw new ServerError("an event of the answer is no object");
+    throw new ServerError("Cannot read the answer: an event is no object");
   }
   const { error } = event as WireEvent;
-  if (error) throw new ServerError(errorMessage(event) ?? "the server tells of an error");
+  if (error)
+    throw new ServerError(
+      errorMessage(event) ?? "Cannot read the answer: the server tells of an error",
+    );
   return event;
 }
 

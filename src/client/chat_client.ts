@@ -25,7 +25,8 @@ export class ChatClient {
   async describe(): Promise<ServedModel> {
     const list = await this.json("/v1/models");
     const [model] = (list as { readonly data?: readonly ModelEntry[] }).data ?? [];
-    if (typeof model?.id !== "string") throw new ServerError("the server tells of no model");
+    if (typeof model?.id !== "string")
+      throw new ServerError("Cannot chat with the server: it tells of no model");
     const info = await this.#optional("/get_model_info");
     const { chat_family: family, thinking_variables: variables } = info;
     const isOurs = typeof family === "string";
@@ -44,7 +45,9 @@ export class ChatClient {
     const response = await this.#ask(path, { method: "GET" });
     if (!response.ok) throw await refusalOf(response);
     return response.json().catch((cause: unknown) => {
-      throw new ServerError(`${path} of the server is no JSON`, undefined, { cause });
+      throw new ServerError(`Cannot read ${path} of the server: it is no JSON`, undefined, {
+        cause,
+      });
     });
   }
 

@@ -12,7 +12,7 @@ const DATA = "data:";
 const DONE = "[DONE]";
 
 /**
- * The payload of each event up to `[DONE]`. Whoever stops reading ends the request.
+ * The payload of each event up to `[DONE]`. A reader that stops ends the request.
  *
  * @throws {ServerError} when the stream ends without `[DONE]`, or an event is too long.
  */
@@ -26,7 +26,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
       const lines = (pending + value).split("\n");
       pending = lines.pop()!;
       if (pending.length > LONGEST_EVENT)
-        throw new ServerError("an event of the answer is too long");
+        throw new ServerError("Cannot read the answer: an event is too long");
       for (const line of lines) {
         if (!line.startsWith(DATA)) continue;
         const payload = line.slice(DATA.length).trim();
@@ -37,7 +37,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   } finally {
     await reader.cancel().catch(() => {});
   }
-  throw new ServerError("the answer was broken off: the connection to the server is gone");
+  throw new ServerError("Cannot read the answer: it was broken off");
 }
 
 /** TypeScript's types of streams disagree on the bytes that a decoder takes. */

@@ -122,7 +122,7 @@ function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions)
   app.use(identifyAnswers);
   for (const handler of requireKnownHost(options)) app.use(handler);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
-  // Whoever opens it has yet to be asked for the key; its files say nothing of the server.
+  // It asks the visitor for the key itself, and its files say nothing of the server.
   if (options.webPage !== undefined) app.use(serveWebPage(options.webPage));
   const keyPaths = {
     open: pathsOf(({ key }) => key === "none"),

@@ -45,6 +45,7 @@ export class ServedApp {
       this.#use(serverSource(client, model));
     } catch (error) {
       this.#show("connect");
+      setText(byId("model-name"), "Not connected");
       if (!(error instanceof ServerError)) throw error;
       if (error.status === 401) this.#askForKey();
       else showFailure(explainServerError(error), () => void this.start());

@@ -36,12 +36,13 @@ export function mountServerPanel(root: HTMLElement, connection: ServerConnection
     ...[speed, memory, requests].map((section) => section.element),
   );
   root.replaceChildren(panel);
+  const totals = new Totals(connection);
   const look = async () => {
     try {
       const status = serverStatus(await connection.client.json("/get_server_info"));
       speed.show(status);
       memory.show(status);
-      requests.show(status, await totalsOf(connection));
+      requests.show(status, await totals.read());
       problem.hidden = true;
     } catch (error) {
       // It may come back.
@@ -59,10 +60,22 @@ export function mountServerPanel(root: HTMLElement, connection: ServerConnection
   };
 }
 
-/** Undefined where the server does not count. */
-async function totalsOf(connection: ServerConnection): Promise<ServerTotals | undefined> {
-  const response = await connection.send("/metrics");
-  return response.ok ? serverTotals(await response.text()) : undefined;
+class Totals {
+  readonly #connection: ServerConnection;
+  /** A server that does not count is asked once. */
+  #isCounted = true;
+
+  constructor(connection: ServerConnection) {
+    this.#connection = connection;
+  }
+
+  /** Undefined where the server does not count. */
+  async read(): Promise<ServerTotals | undefined> {
+    if (!this.#isCounted) return undefined;
+    const response = await this.#connection.send("/metrics");
+    this.#isCounted = response.status !== 404;
+    return response.ok ? serverTotals(await response.text()) : undefined;
+  }
 }
 
 class ServerMemory {

@@ -65,15 +65,17 @@ export const CHAT_COMMANDS: Readonly<Record<string, ChatCommand>> = {
     help: "ask the last question again, in place of its answer",
     run: async (session) => {
       if (await session.retry()) return;
-      throw new ChatCommandError("Cannot /retry: nothing has been asked");
+      throw new ChatCommandError("Cannot ask again: nothing has been asked");
     },
   },
   save: {
     argument: "FILE",
     help: "write the chat to a new file: its messages where it ends in .json, else Markdown",
     run: ({ allMessages }, file, display) => {
-      if (file === "") throw new ChatCommandError("Cannot /save: the name of a file is missing");
-      if (existsSync(file)) throw new ChatCommandError(`Cannot /save: ${file} is there already`);
+      if (file === "")
+        throw new ChatCommandError("Cannot save the chat: the name of a file is missing");
+      if (existsSync(file))
+        throw new ChatCommandError(`Cannot save the chat: ${file} is there already`);
       writeFileSync(file, writtenChat(file, allMessages), { flag: "wx" });
       display.note(`Saved to ${file}`);
     },

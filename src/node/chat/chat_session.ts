@@ -72,7 +72,8 @@ export class ChatSession {
         }
         const results = await this.#runTools(message.calls);
         const answered = message.calls.slice(0, results.length);
-        this.messages.push(message.message(answered), ...results);
+        this.messages.push(message.message(answered));
+        for (const result of results) this.messages.push(result);
         if (results.length === 0 || answered.length < message.calls.length) return true;
       }
     } catch (error) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -127,6 +127,59 @@ function collect(child: ChildProcess) {
 /** Runs `wisp` to its end. */
 export async function wisp(args: readonly string[], options: WispOptions = {}): Promise<EndedWisp> {
   return ended(node([linked(options.folder), ...args], options));
+}
+
+/** Where there is no pseudo-terminal: what is missing. Undefined where there is one. */
+export function terminalProblem(): string | undefined {
+  const { stdout } = spawnSync("script", ["--version"], { encoding: "utf8" });
+  return stdout?.includes("util-linux")
+    ? undefined
+    : "no script of util-linux makes a terminal here";
+}
+
+export interface TerminalWisp {
+  /** All that the terminal has shown. */
+  output(): string;
+  /**
+   * Types, and waits until what has been shown since then matches; without keys, what has been shown
+   * behind the last match.
+   */
+  type(keys: string, shows: RegExp): Promise<void>;
+  /** @returns The exit code. */
+  ended(): Promise<number | null>;
+}
+
+/** Runs `wisp` in a terminal of its own. */
+export function terminalWisp(args: readonly string[]): TerminalWisp {
+  const words = [process.execPath, linked(), ...args].map((word) => `'${word}'`);
+  const command = ["-qec", words.join(" "), "/dev/null"];
+  const env = { ...environment(), TERM: "xterm" };
+  const child = spawn("script", command, { cwd: shipped(), env });
+  running.add(child);
+  const closed = once(child, "close") as Promise<[number | null]>;
+  closed.then(() => {
+    running.delete(child);
+    child.emit("text");
+  });
+  const texts = collect(child);
+  let seen = 0;
+  return {
+    output: () => texts.all,
+    async type(keys, shows) {
+      const from = keys === "" ? seen : texts.all.length;
+      child.stdin.write(keys);
+      for (;;) {
+        const found = shows.exec(texts.all.slice(from));
+        if (found !== null) {
+          seen = from + found.index + found[0].length;
+          return;
+        }
+        if (!running.has(child)) throw new Error(`Cannot find ${shows} in ${texts.all}`);
+        await once(child, "text");
+      }
+    },
+    ended: async () => (await closed)[0],
+  };
 }
 
 /** Runs the text of a module that imports the package. */
