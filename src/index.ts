@@ -108,6 +108,19 @@ export type { Lifecycle } from "./server/guard/lifecycle.ts";
 export type { MetricsPage } from "./server/observe/metrics_page.ts";
 export type { EngineObserver, Outcome, RequestObserver } from "./server/observe/observe.ts";
 export type { ProfileControl, ProfileRequest } from "./server/observe/profile_control.ts";
+export {
+  type ChatCompletion,
+  type ChatCompletionBody,
+  type ChatCompletionCall,
+  type ChatCompletionChunk,
+  ChatCompletionError,
+  type ChatCompletionMessage,
+  type ChatCompletionUsage,
+  type CreateOptions,
+  type OpenaiChat,
+  type OpenaiChatOptions,
+  openaiChat,
+} from "./server/openai_chat.ts";
 export type { SpeculationOptions } from "./speculation/speculation_options.ts";
 export type { SpeculationFigures } from "./speculation_figures.ts";
 export { type FamilyParsers, parsersOf } from "./text/family_parsers.ts";

@@ -5,10 +5,10 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
+import { BrokenStreamError, readEvents } from "../http/event_reader.ts";
 import { type FamilyParsers, parsersOf } from "../text/family_parsers.ts";
 import { AnswerReader } from "./answer_reader.ts";
 import type { ChatPiece, ChatRequest, ServedModel } from "./chat_exchange.ts";
-import { readEvents } from "./event_reader.ts";
 import { refusalOf, ServerError } from "./server_error.ts";
 
 /** Sends a request to a path of the server, such as "/v1/models". */
@@ -82,6 +82,9 @@ export class ChatClient {
     } catch (error) {
       // What an abort does to the stream is no failure of the server.
       signal?.throwIfAborted();
+      if (error instanceof BrokenStreamError) {
+        throw new ServerError(error.message, undefined, { cause: error });
+      }
       throw error instanceof ServerError ? error : unreachable(error);
     }
     yield reader.end();

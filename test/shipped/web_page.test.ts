@@ -195,6 +195,9 @@ test("settings reach the server; what it refuses is told, and the chat goes on",
 
 test("an answer is stopped, at the server too, and what is there of it stays", async () => {
   await button("New chat").click();
+  // So that the model does not find an end by itself.
+  await button("Settings").click();
+  await page.getByLabel("Temperature", { exact: true }).fill("9");
   await question().fill(STORY);
   await question().press("Enter");
   await page.waitForFunction(
@@ -204,6 +207,8 @@ test("an answer is stopped, at the server too, and what is there of it stays", a
   await lastAnswer().getByText("Stopped", { exact: true }).waitFor();
   await button("Send").waitFor();
   expect((await text().textContent())!.length).toBeGreaterThan(5);
+  await page.getByLabel("Temperature", { exact: true }).fill("");
+  await button("Close settings").click();
   await until(async () => {
     const info = await (
       await server.get("/get_server_info", { authorization: `Bearer ${KEY}` })

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { ServerError } from "./server_error.ts";
+import { EngineError } from "../errors.ts";
+
+/** A stream that is no stream of events, or that ends before it says so. */
+export class BrokenStreamError extends EngineError {
+  readonly code = "broken_stream";
+}
 
 /** Characters of one event at most: a server that never ends a line must not fill the memory. */
 const LONGEST_EVENT = 2 ** 24;
@@ -14,7 +19,7 @@ const DONE = "[DONE]";
 /**
  * The payload of each event up to `[DONE]`. A reader that stops ends the request.
  *
- * @throws {ServerError} when the stream ends without `[DONE]`, or an event is too long.
+ * @throws {BrokenStreamError} when the stream ends without `[DONE]`, or an event is too long.
  */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
   const reader = body.pipeThrough(new TextDecoderStream() as Decoder).getReader();
@@ -26,7 +31,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
       const lines = (pending + value).split("\n");
       pending = lines.pop()!;
       if (pending.length > LONGEST_EVENT)
-        throw new ServerError("Cannot read the answer: an event is too long");
+        throw new BrokenStreamError("Cannot read the answer: an event is too long");
       for (const line of lines) {
         if (!line.startsWith(DATA)) continue;
         const payload = line.slice(DATA.length).trim();
@@ -37,7 +42,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   } finally {
     await reader.cancel().catch(() => {});
   }
-  throw new ServerError("Cannot read the answer: it was broken off");
+  throw new BrokenStreamError("Cannot read the answer: it was broken off");
 }
 
 /** TypeScript's types of streams disagree on the bytes that a decoder takes. */
