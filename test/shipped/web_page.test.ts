@@ -69,10 +69,15 @@ const THEMES = ["light", "dark"] as const;
 const themesOf = (size: string) =>
   size === "desktop" ? (["light"] as const) : (["dark"] as const);
 
-/** The view in each size: nothing that axe finds is wrong with it, and pictures if wanted. */
-async function look(name: string): Promise<void> {
+/**
+ * The view in each size: nothing that axe finds is wrong with it, and pictures if wanted.
+ *
+ * @param opener Of a drawer, which is open before; a narrow page closes it.
+ */
+async function look(name: string, opener?: string): Promise<void> {
   for (const [size, viewport] of Object.entries(SIZES)) {
     await page.setViewportSize(viewport);
+    if (opener !== undefined) await openDrawer(opener);
     for (const colorScheme of SCREENSHOTS === undefined ? themesOf(size) : THEMES) {
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
       const found = await page.evaluate(async () => {
@@ -87,6 +92,17 @@ async function look(name: string): Promise<void> {
   }
   await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
   await page.setViewportSize(SIZES.desktop);
+  if (opener !== undefined) await openDrawer(opener);
+}
+
+/** Layouts change a moment behind the window's size. */
+async function openDrawer(opener: string): Promise<void> {
+  await until(async () => {
+    if ((await button(opener).getAttribute("aria-expanded")) === "false")
+      await button(opener).click();
+    await page.waitForTimeout(100);
+    expect(await button(opener).getAttribute("aria-expanded")).toBe("true");
+  });
 }
 
 interface AxeReport {
@@ -189,7 +205,7 @@ test("settings reach the server; what it refuses is told, and the chat goes on",
   await ask(page, "Who are you?");
   expect(await lastAnswer().locator(".note").textContent()).toMatch(/900000.*Begin a new chat/);
   await field.fill("");
-  await look("settings");
+  await look("settings", "Settings");
   await button("Close settings").click();
 });
 
@@ -231,7 +247,7 @@ test("the panel shows queue, cache and memory, and what the metrics count", asyn
   expect(await bars.last().getAttribute("aria-label")).toMatch(/cached prefixes [1-9]\d*, free/);
   const row = panel.locator(".panel-list div", { hasText: "tokens generated" });
   expect(Number(await row.locator("dd").textContent())).toBeGreaterThan(50);
-  await look("panel");
+  await look("panel", "Engine");
 });
 
 test("chats and the key are there after a reload, and chats can be deleted", async () => {
@@ -273,9 +289,8 @@ test("the page's policy lets nothing in and asks no other origin", async () => {
     violated: ["connect-src", "require-trusted-types-for"],
     isIn: false,
   });
-  expect(problems.splice(0).every((line) => /Content Security Policy|TrustedHTML/.test(line))).toBe(
-    true,
-  );
+  const ofPolicy = /Content Security Policy|Trusted(HTML|Script)/;
+  expect(problems.splice(0).filter((line) => !ofPolicy.test(line))).toEqual([]);
   expect(
     requested.filter((line) => !line.includes(` ${server.url}/`) && !line.includes("example.org")),
   ).toEqual([]);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { GenerationRequest } from "../../../src/generation.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
-import { answer, post } from "../../support/server/http_client.ts";
+import { answer, errorMessage, events, post } from "../../support/server/http_client.ts";
 
 async function complete(body: object, script?: Script): Promise<unknown> {
   const engine = new ScriptedEngine(script === undefined ? {} : { script: () => script });
@@ -100,6 +100,28 @@ describe("usage.prompt_tokens_details", () => {
     expect(await details(new Cached(), true)).toEqual({ cached_tokens: 3 });
     expect(await details(new Cached(), true, 4)).toEqual({ cached_tokens: 3 });
     expect(await details(new Cached(), false)).toBeNull();
+  });
+
+  test.each([
+    ["/v1/chat/completions", { messages: [{ role: "user", content: "hello" }] }],
+    ["/v1/completions", { prompt: "hello" }],
+  ])("of %s tells of them where the stream's options ask, and only there", async (path, body) => {
+    const app = createApp(new Cached());
+    const told = async (stream_options: object) => {
+      const response = await post(app, path, { ...body, stream: true, stream_options });
+      const chunks = await events<{ usage: { prompt_tokens_details: unknown } }>(response);
+      return chunks.at(-1)!.usage.prompt_tokens_details;
+    };
+    expect(await told({ include_usage: true, include_cached_tokens: true })).toEqual({
+      cached_tokens: 3,
+    });
+    expect(await told({ include_usage: true })).toBeNull();
+    const alone = { ...body, stream: true, stream_options: { include_cached_tokens: true } };
+    const refused = await post(app, path, alone);
+    expect([refused.status, await errorMessage(refused)]).toEqual([
+      400,
+      "Cannot use stream_options.include_cached_tokens: include_usage is not true",
+    ]);
   });
 
   test("is null when there were none", async () => {

@@ -118,7 +118,11 @@ const COMPLETION = {
   logprobs: 1,
   suffix: "",
   stream: true,
-  stream_options: { include_usage: true, continuous_usage_stats: false },
+  stream_options: {
+    include_usage: true,
+    continuous_usage_stats: false,
+    include_cached_tokens: true,
+  },
   response_format: { type: "json_schema", json_schema: { name: "s", schema: {}, strict: true } },
   guided_json: {},
   repeat_penalty: 1.1,
