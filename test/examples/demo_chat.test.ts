@@ -129,7 +129,7 @@ test("answer tells an error with what can be done, and an abort as such", async 
   const failed = await answered([{ pieces: ["a", "b"], failure: { at: 1, error } }]);
   expect(failed.turn).toMatchObject({
     end: "error",
-    error: "Cannot answer: the device was lost Load the model again.",
+    error: "Cannot answer: the device was lost. Load the model again.",
     rounds: [{ content: "a" }],
   });
   const stopped = await answered([{ pieces: ["a"] }], {}, AbortSignal.abort());

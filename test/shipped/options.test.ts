@@ -12,6 +12,7 @@ import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
+import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
 import type { Answer } from "./support/server.ts";
 import { leavesAnswersUnread } from "./support/unread_answer.ts";
@@ -93,11 +94,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     expect(usage.prompt_tokens_details!.cached_tokens).toBeGreaterThan(0);
   },
   disableWebPage: async () => {
-    expect([(await first.get("/")).status, (await second.get("/", KEY)).status]).toEqual([
-      200, 404,
-    ]);
-    await first.sees(/^Chat: open http:/m);
-    expect(second.output()).not.toContain("Chat: open");
+    await hasPage(first, true);
+    await hasPage(second, false, KEY);
   },
   watchdogTimeout: () => echoed(first, "watchdog_timeout", 60),
   healthCheckTimeout: async () => {
@@ -356,16 +354,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     await echoed(first, "tool_call_parser", "deepseekv3");
   },
   reasoningParser: async () => {
-    const chat = { messages: [{ role: "user", content: "Who are you?" }], max_tokens: 20 };
-    const ask = async (server: ServingWisp) => {
-      const answer = await server.post("/v1/chat/completions", chat, KEY);
-      const { choices } = (await answer.json()) as {
-        choices: [{ message: { content: string | null; reasoning_content: string | null } }];
-      };
-      return choices[0].message;
-    };
-    expect((await ask(first)).reasoning_content).toMatch(/./);
-    expect((await ask(second)).reasoning_content).toBeNull();
+    expect(await reasoningOf(first, KEY)).toMatch(/./);
+    expect(await reasoningOf(second, KEY)).toBeNull();
   },
   help: async () => {
     const { code, stdout, stderr } = await wisp(["launch_server", "--help"]);

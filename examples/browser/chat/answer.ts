@@ -36,11 +36,15 @@ export async function answer(turn: AssistantTurn, options: AnswerOptions): Promi
     else {
       turn.end = "error";
       const { text, advice } = options.source.explain(error);
-      turn.error = advice === undefined ? text : `${text} ${advice}`;
+      turn.error = advice === undefined ? text : `${asSentence(text)} ${advice}`;
     }
   }
   turn.stats = clock.stats;
   options.onChange(clock.progress(true));
+}
+
+function asSentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 async function followRounds(

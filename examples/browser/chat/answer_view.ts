@@ -94,6 +94,8 @@ export class AnswerView {
 function statsText(stats: TurnStats): string {
   const { completionTokens, tokensPerSecond, firstTokenSeconds, promptTokens, cachedTokens } =
     stats;
+  // A question that was refused has taken nothing.
+  if (promptTokens === 0) return "";
   return [
     formatCount(completionTokens, "token"),
     tokensPerSecond === undefined ? undefined : formatRate(tokensPerSecond),

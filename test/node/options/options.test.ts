@@ -76,7 +76,10 @@ describe("parseOptions", () => {
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
     [["--frobnicate"], "Cannot use option --frobnicate: there is no such option"],
-    [["--disable"], "Cannot use option --disable: it may mean --disable-activation-quantization,"],
+    [
+      ["--disable"],
+      "Cannot use option --disable: it may mean --disable-web-page, --disable-activation-quantization,",
+    ],
     [["--port"], "Cannot use option --port: it needs a value"],
     [["--port", "--host", "h"], "Cannot use option --port: it needs a value"],
     [["--port", "x"], "option --port x: it must be a whole number from 0 to 65535"],
