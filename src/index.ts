@@ -121,6 +121,7 @@ export {
   type OpenaiChatOptions,
   openaiChat,
 } from "./server/openai_chat.ts";
+export type { WebFile, WebPage } from "./server/routes/web_page.ts";
 export type { SpeculationOptions } from "./speculation/speculation_options.ts";
 export type { SpeculationFigures } from "./speculation_figures.ts";
 export { type FamilyParsers, parsersOf } from "./text/family_parsers.ts";

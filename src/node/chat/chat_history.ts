@@ -23,8 +23,9 @@ export class GrowingMessage {
     }
   }
 
-  get isEmpty(): boolean {
-    return this.#content.trim() === "" && this.#calls.length === 0;
+  /** Whether it says something, beside what it calls. */
+  get hasText(): boolean {
+    return this.#content.trim() !== "";
   }
 
   get calls(): readonly ChatToolCall[] {

@@ -53,8 +53,8 @@ export class ChatSession {
   }
 
   /**
-   * Asks, and shows the answer as it comes, with a line about it. Where nothing came the question is
-   * taken back.
+   * Asks, and shows the answer as it comes, with a line about it. Where nothing came that the chat
+   * could go on from, the question is taken back.
    *
    * @returns Whether there is an answer: an interrupt leaves what is there of it.
    * @throws {EngineError} when the model cannot answer; the chat is as it was.
@@ -66,12 +66,12 @@ export class ChatSession {
     try {
       for (;;) {
         const message = await this.#answer();
-        if (message.isEmpty) {
+        const results = await this.#runTools(message.calls);
+        const answered = message.calls.slice(0, results.length);
+        if (!message.hasText && answered.length === 0) {
           this.messages = before;
           return false;
         }
-        const results = await this.#runTools(message.calls);
-        const answered = message.calls.slice(0, results.length);
         this.messages.push(message.message(answered));
         for (const result of results) this.messages.push(result);
         if (results.length === 0 || answered.length < message.calls.length) return true;

@@ -6,6 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, describe, expect, test } from "vitest";
+import { ChatDisplay } from "../../../src/node/chat/chat_display.ts";
+import { CHAT_OPTIONS } from "../../../src/node/chat/chat_options.ts";
+import { openPartner } from "../../../src/node/chat/chat_partner.ts";
+import { ChatSession } from "../../../src/node/chat/chat_session.ts";
+import { INTERRUPT, type LineInput } from "../../../src/node/chat/line_input.ts";
+import { parseOptions } from "../../../src/node/options/option_parser.ts";
 import { serve } from "../../../src/node/serve/http.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
@@ -35,6 +41,17 @@ async function chat(
   const command = startCommand(["chat", ...args], engine, { stdin });
   const code = await command.code;
   return { code, stdout: command.stdout(), stderr: command.stderr() };
+}
+
+/** A chat with a tool, at the level of its session. */
+async function sessionOver(engine: ScriptedEngine, lines: LineInput): Promise<ChatSession> {
+  const quiet = { write: () => {} };
+  const options = parseOptions(CHAT_OPTIONS, []).values;
+  const context = { startEngine: async () => engine, stdout: quiet, stderr: quiet };
+  const partner = await openPartner(options, context);
+  const tools = [{ type: "function", function: { name: "add" } }];
+  const settings = { system: undefined, tools, thinking: undefined, fields: {} };
+  return new ChatSession(settings, { partner, lines, display: new ChatDisplay(quiet, quiet) });
 }
 
 const roles = ({ requests }: ScriptedEngine, request: number) =>
@@ -79,8 +96,27 @@ describe("a chat of piped lines", () => {
     expect(engine.requests[0]!.tools).toHaveLength(1);
     expect(roles(engine, 1)).toEqual(["user: 12 + 35?", "assistant: ", "tool: it is 47"]);
     // Without a result the call is not part of the chat.
-    const left = saying({ pieces: ["Wait. ", CALL] });
+    const left = saying({ pieces: [CALL] });
     expect((await chat(left, ["12 + 35?"], ["--tools", tools])).code).toBe(0);
+    expect(left.requests).toHaveLength(1);
+  });
+
+  test("has no messages of a question whose call got no result, nor of one that failed", async () => {
+    const engine = saying({ pieces: [CALL] }, { pieces: ["Let me see. ", CALL] }, { pieces: [] });
+    const interrupted: LineInput = {
+      read: async () => INTERRUPT,
+      onInterrupt: undefined,
+      close: () => {},
+    };
+    const chat = await sessionOver(engine, interrupted);
+    expect([await chat.ask("a"), chat.messages]).toEqual([false, []]);
+    expect(await chat.ask("b")).toBe(true);
+    const said = [
+      { role: "user", content: "b" },
+      { role: "assistant", content: "Let me see." },
+    ];
+    expect(chat.messages).toEqual(said);
+    expect([await chat.ask("c"), chat.messages]).toEqual([false, said]);
   });
 
   test("/retry puts another answer in place of the last, /clear begins anew", async () => {
