@@ -113,7 +113,7 @@ export function packageBuild(): UserConfig {
         for (const name of ["node", ...Object.keys(webEnvironments)]) {
           await builder.build(builder.environments[name]!);
         }
-        await buildWebPage(join(folder, "web_page"), forWeb);
+        await buildWebPage(join(folder, "web_page"), [licenses.plugin]);
         licenses.write(join(folder, "THIRD_PARTY_LICENSES"));
       },
     },

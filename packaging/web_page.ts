@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 import { build, type Plugin } from "vite";
 
 const ROOT = fileURLToPath(new URL("../examples/browser", import.meta.url));
+/** What the views take of the library, without reading the rest of it. */
+const LIBRARY = fileURLToPath(new URL("../src/grammar/library.ts", import.meta.url));
 
 /** What stands in the example's page for an engine of its own, and what for a server's. */
 const OF_ENGINE = /[ \t]*<!-- engine -->[\s\S]*?<!-- \/engine -->\n?/g;
@@ -46,14 +48,14 @@ function scriptsAsFiles(): Plugin {
   };
 }
 
-/** @param plugins Those of every build for the web. */
+/** @param plugins Those that look at what is built, such as that of the licences. */
 export async function buildWebPage(folder: string, plugins: readonly Plugin[]): Promise<void> {
   await build({
     root: ROOT,
     base: "./",
     configFile: false,
     logLevel: "error",
-    resolve: { tsconfigPaths: true },
+    resolve: { alias: { "wisp-llm": LIBRARY } },
     plugins: [...plugins, ofServer(), scriptsAsFiles()],
     build: {
       outDir: folder,
