@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ChatMessage, ChatToolCall } from "../../chat_message.ts";
+import { type ChatMessage, type ChatToolCall, textOf } from "../../chat_message.ts";
 import type { MessageEvent } from "../../text/message_parser.ts";
 
 /** One message of the model, as it grows. */
@@ -63,6 +63,6 @@ const HEADINGS: Readonly<Record<string, string>> = {
 function asMarkdown({ role, content, reasoning_content, tool_calls = [] }: ChatMessage): string {
   const quoted = reasoning_content?.trim().replace(/^/gm, "> ");
   const calls = tool_calls.map(({ function: called }) => `\`${called.name} ${called.arguments}\``);
-  const parts = [`## ${HEADINGS[role] ?? role}`, quoted, content?.trim(), ...calls];
+  const parts = [`## ${HEADINGS[role] ?? role}`, quoted, textOf(content).trim(), ...calls];
   return parts.filter((part) => part !== undefined && part !== "").join("\n\n");
 }
